@@ -1,0 +1,78 @@
+/** What the admin rooms need from stores; admin/store implements it for SQLite and PostgreSQL. */
+
+export interface QpsEntry {
+  location: string
+  value: number | null
+}
+export interface Seat {
+  name: string
+  name_external: string
+  is_active: boolean
+  qps: QpsEntry[]
+}
+export interface DataCenter {
+  location: string
+  client_qps: number | null
+  is_active: boolean
+}
+
+/** One win notice as the ledger keeps it. Money is exact decimal text, CPM in `currency`. */
+export interface LedgerEntry {
+  /** Identity: one row per decision and event. A bare, unattributed bid id stands as `bid:<id>`. */
+  decision: string
+  event: 'win' | 'billing'
+  bidId: string
+  status: 'attributed' | 'unattributed' | 'rejected'
+  by: 'context' | 'bid_log' | null
+  supplier: string | null
+  mode: string | null
+  arm: string | null
+  publisher: string | null
+  domain: string | null
+  inBa: string | null
+  outBa: string | null
+  cleared: string
+  priceDsp: string | null
+  currency: string | null
+  /** Revenue less cleared price, exact decimal text; null where it is not money (rejected, unattributed, not the money event, test). */
+  margin: string | null
+  late: boolean
+  over: boolean
+  reason: string | null
+  /** Milliseconds since the epoch. */
+  decidedAt: number | null
+  at: number
+}
+
+export interface Ledger {
+  /** Resolves when the row is on disk, or 'duplicate' when (decision, event) stood already. Rejects when the store is lost. */
+  record(entry: LedgerEntry): Promise<'recorded' | 'duplicate'>
+  /** Whether a bare bid id was reported within `contextTtl` (any decision, that event). */
+  seenBid(bidId: string, event: 'win' | 'billing', since: number): Promise<boolean>
+}
+
+/** What bid traffic needs to know of one supplier; pushed, never asked for on the hot path. */
+export interface SupplierState {
+  id: string
+  inactiveSeats: ReadonlySet<string>
+  /** By location; a location that is not listed is active and unlimited. */
+  datacenters: ReadonlyMap<string, { active: boolean; clientQps: number | null }>
+}
+
+export interface DirectorySnapshot {
+  suppliers: ReadonlyMap<string, SupplierState>
+  /** Integrations held at factor 1; `*` holds all. */
+  holds: ReadonlySet<string>
+}
+
+/** Who calls, as a verified token says. Account `*` sees all. */
+export interface Caller {
+  subject: string
+  account: string
+  roles: ReadonlySet<string>
+}
+
+export interface TokenVerifier {
+  /** Throws `TokenError` (admin/auth/errors.ts) for anything that is not a valid access token of ours. */
+  verify(token: string): Promise<Caller> | Caller
+}

@@ -1,0 +1,110 @@
+import type { ContextKey, Integration, Rates } from './config.ts'
+import type { AnswerReason } from './priced.ts'
+
+/** What the proxy hands over: an answer whose bytes have been decoded. */
+export interface AnswerToRewrite {
+  supplier: string
+  /** Decoded body of the 200 answer. */
+  body: Buffer
+  /** Decoded body of the bid request, read only when the answer needs it; null: it does not decode. */
+  request: () => Buffer | null
+  /** Seats whose bids are cut out of the answer; empty for most. */
+  inactiveSeats: ReadonlySet<string>
+}
+
+export interface RewrittenAnswer {
+  /** The same Buffer object as came in when nothing changed. */
+  body: Buffer
+  /** Set when the whole answer was left untouched for one reason. */
+  reason: AnswerReason | null
+  /** Bids cut out, and bids that stand in `body`; `unreadable` when seats had to be cut and the answer cannot be read. */
+  removed: number
+  left: number
+  unreadable: boolean
+}
+
+/** A refusal that names the place: `pointer` is a JSON pointer into the body. */
+export interface Fault {
+  pointer: string
+  detail: string
+}
+
+export type StandaloneAnswer =
+  | { ok: true; entries: { id: string; modified_price: number; svc_opd: string }[] }
+  | { ok: false; status: 400 | 403 | 404; faults: Fault[] }
+
+/** What a checked context or the bid log tells of one decision. Money is exact decimal text, CPM. */
+export interface DecisionRecord {
+  /** Identifies the decision everywhere: context, bid log, ledger. */
+  id: string
+  bidId: string
+  supplier: string
+  mode: 'revenue' | 'margin'
+  arm:
+    | 'holdout'
+    | 'explored'
+    | 'treated'
+    | 'shadow'
+    | 'hold'
+    | 'test'
+    | 'no_rate'
+    | 'floor'
+    | 'outside'
+  propensity: number
+  inBa: string
+  outBa: string
+  currency: string
+  /** Milliseconds since the epoch. */
+  at: number
+  modelVersion: number
+  publisher: string
+  domain: string
+  /** Whether a win of it may teach at all (test, no_rate: never). */
+  teaches: boolean
+  /** The learner's own bytes, as `Learner.expose` returned them; empty when it teaches nothing. */
+  features: Uint8Array
+}
+
+export type ContextState = 'valid' | 'absent' | 'unexpanded' | 'invalid' | 'expired'
+
+/** What `GET /opd/imp` could be traced to (CONTRACT 5, 6). */
+export interface Traced {
+  context: ContextState
+  by: 'context' | 'bid_log' | null
+  record: DecisionRecord | null
+  /** The bare bid id was logged for several suppliers and the notice names none. */
+  ambiguous: boolean
+  /** Past `attributionWindow`. */
+  late: boolean
+}
+
+/** The price engine as its two users, proxy and admin, know it. */
+export interface Engine {
+  configure(config: EngineConfig): void
+  /** Integrations held at factor 1; `*` holds all. */
+  setHolds(suppliers: ReadonlySet<string>): void
+  rewrite(answer: AnswerToRewrite): RewrittenAnswer
+  /** Whether answers of the supplier have to be read at all: OPD on or shadow. */
+  reads(supplier: string): boolean
+  standalone(supplier: string, body: Buffer): StandaloneAnswer
+  /** Looks a notice up: context first, then the bid log (memory, then the shared one). */
+  trace(notice: {
+    bidId: string
+    svcOpd: string | undefined
+    ssp: string | undefined
+  }): Promise<Traced>
+  /** Teaches a win that the ledger has recorded; at most once per decision, the caller sees to that. */
+  taught(record: DecisionRecord, cleared: number, late: boolean): void
+  /** A win came that may not teach: its exposure is withdrawn. */
+  withdrawn(record: DecisionRecord): void
+}
+
+export interface EngineConfig {
+  keys: readonly ContextKey[]
+  /** Milliseconds. */
+  attributionWindow: number
+  contextTtl: number
+  integrations: readonly Integration[]
+  rates: Rates | null
+  base: string
+}
