@@ -1,0 +1,64 @@
+/** The learner's door (fixed; others drive it). Pure: no clock, no randomness, no I/O of its own. */
+
+export interface BidFacts {
+  supplier: string
+  mode: 'revenue' | 'margin'
+  /** CPM, same currency as `floor`. */
+  inBa: number
+  floor: number
+  publisher?: string
+  domain?: string
+  placement?: string
+  country?: string
+  device?: string
+  format?: 'banner' | 'video' | 'native' | 'audio'
+  size?: string
+  dsp?: string
+  seat?: string
+  deal?: string
+  /** BidRequest.at; at 2 a lower bid loses wins and saves little. */
+  auction?: 1 | 2
+}
+export interface Decision {
+  outBa: number
+  factor: number
+  arm: 'holdout' | 'explored' | 'treated'
+  propensity: number
+  winIn: number
+  winOut: number
+}
+/** Of one integration; may change between calls. */
+export interface Policy {
+  minWinRate?: number
+  /** Default: minWinRate. */
+  minSpend?: number
+  targetMargin?: number
+  explore?: number
+  minFactor?: number
+  holdout?: number
+}
+export interface LearnerOptions {
+  /** Milliseconds. */
+  attributionWindow?: number
+}
+export interface Learner {
+  decide(facts: BidFacts, policy: Policy, key: string, now: number, random: () => number): Decision
+  /** The bid left at this price (shadow, hold and decimals may differ from outBa); returns what the context carries. */
+  expose(decision: Decision, sentPrice: number, now: number): Uint8Array
+  /** At most once per decision: the caller de-duplicates. */
+  win(features: Uint8Array, clearedPrice: number, now: number): void
+  /** This exposure teaches nothing (a win that may not teach came for it). */
+  withdraw(features: Uint8Array, now: number): void
+  /** Settles bids whose window has passed; idempotent. */
+  advance(now: number): void
+  /** What this node learned since the last call. */
+  delta(): Uint8Array
+  /** What others learned; commutative. */
+  merge(delta: Uint8Array): void
+  /** Whole state, for restart. */
+  snapshot(): Uint8Array
+}
+
+export function createLearner(_options: LearnerOptions, _snapshot?: Uint8Array): Learner {
+  throw new Error('not built yet')
+}

@@ -1,0 +1,53 @@
+/** What the engine needs from outside; opd/state implements these, in memory or over Redis. */
+import type { DecisionRecord } from './engine.ts'
+import type { Learner } from './learner.ts'
+
+/** The newest decisions by bid id, for notices that bring no context. Bounded, O(1), no sweeps. */
+export interface BidLog {
+  put(record: DecisionRecord): void
+  /** The latest decision per supplier logged under the bid id. */
+  find(bidId: string): DecisionRecord[]
+}
+
+/** The bid log of all nodes. Writes are batched and never waited for; reads may fail to `[]`, counted. */
+export interface SharedBidLog {
+  put(record: DecisionRecord): void
+  find(bidId: string): Promise<DecisionRecord[]>
+}
+
+/** Which decisions any node has counted. A claim that is not confirmed soon (a crash) lapses. */
+export interface SeenDecisions {
+  claim(decision: string, event: string): Promise<'new' | 'seen'>
+  confirm(decision: string, event: string): void
+  release(decision: string, event: string): void
+}
+
+/** The learner of each mode; looked up per decision because a rollback replaces it. */
+export interface Learners {
+  of(mode: 'revenue' | 'margin'): Learner
+  /** Rises with each snapshot or rollback; written into contexts. */
+  version(mode: 'revenue' | 'margin'): number
+}
+
+/** The decision log, off by default. Called on the hot path: must only buffer. */
+export interface DecisionSink {
+  decided(entry: DecisionEntry): void
+  won(entry: { time: number; id: string; ssp: string; cleared: string; late: boolean }): void
+}
+
+export interface DecisionEntry {
+  time: number
+  id: string
+  ssp: string
+  mode: string
+  arm: string
+  propensity: number
+  in: number
+  floor: number
+  out: number
+  winIn: number
+  winOut: number
+  /** Hashed publisher and domain, and the other features of the model, none of them personal. */
+  features: Record<string, string | number>
+  model: number
+}
