@@ -84,6 +84,8 @@ export interface Engine {
   /** Integrations held at factor 1; `*` holds all. */
   setHolds(suppliers: ReadonlySet<string>): void
   rewrite(answer: AnswerToRewrite): RewrittenAnswer
+  /** Counts an answer that the proxy could not hand over: `too_large` or `encoding`. */
+  untouched(supplier: string, reason: AnswerReason): void
   /** Whether answers of the supplier have to be read at all: OPD on or shadow. */
   reads(supplier: string): boolean
   standalone(supplier: string, body: Buffer): StandaloneAnswer

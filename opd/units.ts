@@ -1,0 +1,51 @@
+import * as z from 'zod'
+
+const durationUnits: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+}
+const sizeUnits: Readonly<Record<string, number>> = {
+  B: 1,
+  KiB: 1024,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+  KB: 1000,
+  MB: 1000 ** 2,
+  GB: 1000 ** 3,
+}
+
+function scaled(text: string, units: Readonly<Record<string, number>>): number | undefined {
+  const match = /^(\d+(?:\.\d+)?) ?([A-Za-z]+)$/.exec(text)
+  const unit = match === null ? undefined : units[match[2]!]
+  return unit === undefined ? undefined : Number(match![1]) * unit
+}
+
+/** The longest timer Node keeps: 2^31 - 1 ms; more would fire at once. */
+const maxDuration = 2 ** 31 - 1
+
+/** `120ms`, `5s`, `10m`, `48h`, `2d` in YAML; milliseconds in the program. */
+export function duration(fallback: string) {
+  return z
+    .string()
+    .regex(/^\d+(\.\d+)? ?(ms|s|m|h|d)$/, 'a duration such as 120ms, 5s, 10m, 48h, 2d')
+    .default(fallback)
+    .transform((text) => scaled(text, durationUnits) ?? Number.NaN)
+    .refine((ms) => ms <= maxDuration, 'a duration of at most 24 days')
+}
+
+/** `64KiB`, `1MiB`, or a whole number of bytes in YAML; bytes in the program. */
+export function size(fallback: string) {
+  return z
+    .union([
+      z.int().min(0),
+      z.string().regex(/^\d+(\.\d+)? ?(B|KiB|MiB|GiB|KB|MB|GB)$/, 'a size such as 64KiB, 1MiB'),
+    ])
+    .default(fallback)
+    .transform((value) =>
+      Math.floor(typeof value === 'number' ? value : (scaled(value, sizeUnits) ?? Number.NaN)),
+    )
+    .refine((bytes) => bytes <= 1024 ** 3, 'a size of at most 1GiB')
+}
