@@ -10,6 +10,8 @@ export interface AnswerToRewrite {
   request: () => Buffer | null
   /** Seats whose bids are cut out of the answer; empty for most. */
   inactiveSeats: ReadonlySet<string>
+  /** Only cut seats: the answer's headers forbid a look for OPD (another type, no-transform). */
+  cutOnly?: boolean
 }
 
 export interface RewrittenAnswer {

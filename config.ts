@@ -1,0 +1,133 @@
+/** The configuration file: one schema, put together from what each room knows of its own part. */
+import * as z from 'zod'
+import { adminSchema, storeSchema } from './admin/config.ts'
+import { opdSchema } from './opd/config.ts'
+import { decisionLogSchema } from './opd/state/config.ts'
+import { duration } from './opd/units.ts'
+import { proxySchema, routeSchema } from './proxy/config.ts'
+
+const base64url32 = z
+  .string()
+  .refine(
+    (text) => /^[A-Za-z0-9_-]{43}=?$/.test(text) && Buffer.from(text, 'base64url').length === 32,
+    '32 bytes in base64url, as `bidweir key new` prints them',
+  )
+
+const keySchema = z.strictObject({ id: z.int().min(0).max(255), secret: base64url32 })
+
+const currencyCode = z.string().regex(/^[A-Z]{3}$/, 'an ISO 4217 code such as USD')
+
+const rateTable = z.strictObject({
+  base: currencyCode,
+  rates: z.record(currencyCode, z.number().positive()),
+  asOf: z
+    .string()
+    .refine((text) => !Number.isNaN(Date.parse(text)), 'a date')
+    .optional(),
+})
+
+/** `{file: rates.json}` arrives here as the file's text. */
+const ratesSchema = z.preprocess((value, context) => {
+  if (typeof value !== 'string') return value
+  try {
+    return JSON.parse(value)
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: `JSON (${(error as Error).message})`, input: '' })
+    return z.NEVER
+  }
+}, rateTable)
+
+const supplierSchema = z.strictObject({
+  id: z
+    .string()
+    .regex(
+      /^[a-z0-9][a-z0-9_-]{0,62}$/,
+      'a-z, 0-9, _ and -, up to 63, the first a letter or digit',
+    ),
+  name: z.string().min(1).max(255).optional(),
+  name_external: z.string().min(1).max(255).optional(),
+  account: z.string().min(1).max(255).optional(),
+  ...routeSchema.shape,
+  opd: opdSchema.optional(),
+  notices: z.enum(['win', 'billing', 'both']).default('win'),
+})
+
+const distinct = <T>(rows: readonly T[], key: (row: T) => unknown) =>
+  new Set(rows.map(key)).size === rows.length
+
+export const configSchema = z.strictObject({
+  location: z.string().min(1).max(128).default('local'),
+  proxy: proxySchema.prefault({}),
+  admin: adminSchema.prefault({}),
+  store: storeSchema.prefault({}),
+  opd: z
+    .strictObject({
+      keys: z
+        .array(keySchema)
+        .min(1)
+        .refine((keys) => distinct(keys, (key) => key.id), 'key ids that differ')
+        .optional(),
+      attributionWindow: duration('30m'),
+      contextTtl: duration('48h'),
+      decisionLog: decisionLogSchema.nullable().default(null),
+    })
+    .prefault({}),
+  drain: z.strictObject({ grace: duration('15s'), timeout: duration('45s') }).prefault({}),
+  suppliers: z
+    .array(supplierSchema)
+    .max(10_000)
+    .refine((rows) => distinct(rows, (row) => row.id), 'supplier ids that differ')
+    .default([]),
+  currency: z
+    .strictObject({ base: currencyCode.default('USD'), rates: ratesSchema.optional() })
+    .prefault({}),
+  log: z
+    .strictObject({ level: z.enum(['debug', 'info', 'warn', 'error']).default('info') })
+    .prefault({}),
+})
+
+/** What one part of the file asks of another; works on the raw value, so that it is seen beside every other fault. */
+export function crossFaults(root: unknown): { path: string[]; found: string; allowed: string }[] {
+  const at = (...path: string[]) =>
+    path.reduce<unknown>((value, key) => (value as Record<string, unknown> | null)?.[key], root)
+  const shared = at('store', 'redis') != null || /^postgres/.test(String(at('store', 'database')))
+  const faults = []
+  if (shared && at('opd', 'keys') === undefined)
+    faults.push({
+      path: ['opd', 'keys'],
+      found: 'nothing',
+      allowed: 'at least one key where Redis or PostgreSQL is configured: the nodes share it',
+    })
+  const base = at('currency', 'base') ?? 'USD'
+  let rates = at('currency', 'rates')
+  if (typeof rates === 'string') rates = parsedOrNull(rates)
+  const ratesBase = (rates as { base?: unknown } | null | undefined)?.base
+  if (typeof ratesBase === 'string' && ratesBase !== base)
+    faults.push({
+      path: ['currency', 'rates'],
+      found: `rates with base ${ratesBase}`,
+      allowed: `rates with currency.base (${String(base)})`,
+    })
+  return faults
+}
+
+/** null where the schema itself says what is wrong with the text. */
+function parsedOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+export type Config = z.infer<typeof configSchema>
+export type ConfigInput = z.input<typeof configSchema>
+export type SupplierConfig = Config['suppliers'][number]
+
+/** The JSON Schema that is shipped as bidweir.schema.json: any value may also be `${ENV}` or `{file: path}`. */
+export function jsonSchema(): object {
+  return {
+    title: 'bidweir.yaml',
+    ...z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' }),
+  }
+}

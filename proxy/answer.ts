@@ -1,0 +1,52 @@
+/** What may be read of an answer, and what becomes of a changed body (CONTRACT 4.6, 4.7). */
+import { type Encoding, encode } from './encoding.ts'
+import { header } from './headers.ts'
+
+export type Answer =
+  | { kind: 'as_is'; body: Buffer }
+  /** `decoded`: the body goes out without its content encoding. */
+  | { kind: 'changed'; body: Buffer; decoded: boolean }
+
+export const unreadableReason = 'unreadable'
+
+const charset = /;\s*charset\s*=\s*"?([^";\s]*)"?/i
+const utf8 = /^utf-?8$/i
+const noTransform = /(^|[\s,])no-transform($|[\s,;])/i
+
+/** The last content types seen and whether they are JSON; suppliers send one or two. Bounded. */
+const verdicts = new Map<string, boolean>()
+
+function isJson(contentType: string): boolean {
+  let verdict = verdicts.get(contentType)
+  if (verdict === undefined) {
+    const [type] = contentType.split(';', 1)
+    const named = charset.exec(contentType)
+    const essence = type!.trim().toLowerCase()
+    verdict =
+      (essence === '' || essence === 'application/json') && (named === null || utf8.test(named[1]!))
+    if (verdicts.size < 256 && contentType.length < 128) verdicts.set(contentType, verdict)
+  }
+  return verdict
+}
+
+/** Whether OPD may look at a 200 answer with these headers. */
+export function mayBeRead(headers: readonly string[]): boolean {
+  const contentType = header(headers, 'content-type')
+  if (contentType !== undefined && !isJson(contentType)) return false
+  const cacheControl = header(headers, 'cache-control')
+  return cacheControl === undefined || !noTransform.test(cacheControl)
+}
+
+/** A changed body, encoded as it came or left identity; a promise where that happens off the event loop. */
+export function finishAnswer(
+  body: Buffer,
+  encoding: Encoding,
+  recompress: 'same' | 'identity',
+): Answer | Promise<Answer> {
+  if (encoding === 'identity') return { kind: 'changed', body, decoded: false }
+  if (recompress === 'identity') return { kind: 'changed', body, decoded: true }
+  const encoded = encode(encoding, body)
+  return encoded instanceof Promise
+    ? encoded.then((late): Answer => ({ kind: 'changed', body: late, decoded: false }))
+    : { kind: 'changed', body: encoded, decoded: false }
+}

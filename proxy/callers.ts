@@ -1,0 +1,45 @@
+/** Who may send bids to a supplier's integration, and whose X-Forwarded-* are kept. */
+import { BlockList, isIP } from 'node:net'
+import { header } from './headers.ts'
+
+export type AddressCheck = (remote: string) => boolean
+
+/** The IPv4 address inside `::ffff:1.2.3.4`, as a dual-stack listener reports IPv4 peers. */
+export function plainAddress(remote: string): string {
+  return remote.startsWith('::ffff:') && remote.includes('.') ? remote.slice(7) : remote
+}
+
+/** A check with the last answers kept: callers come from few addresses. Bounded. */
+export function addressCheck(ranges: readonly string[]): AddressCheck {
+  if (ranges.length === 0) return () => false
+  const list = new BlockList()
+  for (const range of ranges) {
+    const [ip, bits] = range.split('/')
+    const family = isIP(ip!) === 6 ? 'ipv6' : 'ipv4'
+    if (bits === undefined) list.addAddress(ip!, family)
+    else list.addSubnet(ip!, Number(bits), family)
+  }
+  const known = new Map<string, boolean>()
+  return (remote) => {
+    let inside = known.get(remote)
+    if (inside === undefined) {
+      inside = list.check(remote, isIP(remote) === 6 ? 'ipv6' : 'ipv4')
+      if (known.size >= 4096) known.clear()
+      known.set(remote, inside)
+    }
+    return inside
+  }
+}
+
+export type CallerCheck = (remote: string, headers: readonly string[]) => boolean
+
+export function callerCheck(callers: {
+  cidrs: readonly string[]
+  headers: Readonly<Record<string, string>>
+}): CallerCheck | null {
+  const wanted = Object.entries(callers.headers).map(([name, value]) => [name.toLowerCase(), value])
+  if (callers.cidrs.length === 0 && wanted.length === 0) return null
+  const inside = callers.cidrs.length === 0 ? () => true : addressCheck(callers.cidrs)
+  return (remote, headers) =>
+    inside(remote) && wanted.every(([name, value]) => header(headers, name!) === value)
+}

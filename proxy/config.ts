@@ -1,0 +1,70 @@
+import ipaddr from 'ipaddr.js'
+import * as z from 'zod'
+import { duration, size } from '../opd/units.ts'
+
+/** `host:port`, the host a name, an IPv4 address or an IPv6 address in brackets; port 0 lets the system pick. */
+export const address = z
+  .string()
+  .regex(/^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):\d{1,5}$/, 'host:port, such as 0.0.0.0:8080')
+  .refine((text) => Number(text.slice(text.lastIndexOf(':') + 1)) <= 65535, 'a port up to 65535')
+
+const cidr = z.string().refine((text) => {
+  const [ip, bits] = text.split('/')
+  return bits === undefined ? ipaddr.isValid(ip!) : ipaddr.isValidCIDR(text)
+}, 'an IP address or a CIDR range such as 10.0.0.0/8')
+
+const url = (schemes: string[]) =>
+  z.string().refine(
+    (text) => {
+      if (!URL.canParse(text)) return false
+      const parsed = new URL(text)
+      return schemes.includes(parsed.protocol) && parsed.username === '' && parsed.hash === ''
+    },
+    `a URL without user or fragment (${schemes.map((scheme) => `${scheme}//host/path`).join(', ')})`,
+  )
+
+const origin = url(['http:', 'https:']).refine((text) => {
+  if (!URL.canParse(text)) return true
+  const parsed = new URL(text)
+  return parsed.pathname === '/' && parsed.search === ''
+}, 'an origin, without path or query')
+
+export const proxySchema = z.strictObject({
+  listen: address.default('0.0.0.0:8080'),
+  tls: z.strictObject({ cert: z.string(), key: z.string() }).optional(),
+  maxRequestBytes: size('1MiB'),
+  maxRewriteBytes: size('4MiB'),
+  trustedProxies: z.array(cidr).default([]),
+  maxConnectionAge: duration('10m'),
+  maxConnections: z.int().min(1).max(1_000_000).default(20_000),
+  /** Requests in flight on this node, and of one supplier; past them `overload`. */
+  maxInFlight: z.int().min(1).default(16_384),
+  maxInFlightPerSupplier: z.int().min(1).default(8192),
+  headTimeout: duration('5s'),
+  /** An idle connection of a caller is closed after this. */
+  keepAlive: duration('75s'),
+  recompress: z.enum(['same', 'identity']).default('same'),
+  /** Whether `Via` is added both ways. */
+  via: z.boolean().default(false),
+})
+
+/** What the proxy needs of one supplier of the file. */
+export const routeSchema = z.strictObject({
+  endpoints: z
+    .array(url(['http:', 'https:']))
+    .min(1)
+    .max(64),
+  timeout: duration('120ms').refine((ms) => ms >= 1, 'a duration of at least 1ms'),
+  tmaxMargin: duration('10ms'),
+  onFailure: z.enum(['no-bid', 'status']).default('no-bid'),
+  callers: z
+    .strictObject({
+      cidrs: z.array(cidr).default([]),
+      headers: z.record(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/), z.string()).default({}),
+    })
+    .prefault({}),
+  passThrough: origin.optional(),
+})
+
+export type ProxyConfig = z.infer<typeof proxySchema>
+export type Route = z.infer<typeof routeSchema> & { id: string }

@@ -1,0 +1,122 @@
+/** Content encodings of answers and requests: bounded both ways, and never a body lost to one (CONTRACT 4). */
+import { promisify } from 'node:util'
+import * as zlib from 'node:zlib'
+
+export type Encoding = 'identity' | 'gzip' | 'deflate' | 'deflate-raw' | 'br'
+
+/** Above this a body is compressed and decompressed off the event loop (CONTRACT 2, `recompress`). */
+const syncLimit = 64 * 1024
+/** Small compressed bodies may still be bombs: what they may become on the event loop (about 0.3 ms). */
+const syncOutput = 512 * 1024
+
+/** The encoding that a Content-Encoding header names; null for one that is unknown or stacked. */
+export function encodingOf(value: string | undefined): Encoding | null {
+  if (value === undefined) return 'identity'
+  switch (value.trim().toLowerCase()) {
+    case '':
+    case 'identity':
+      return 'identity'
+    case 'gzip':
+    case 'x-gzip':
+      return 'gzip'
+    case 'deflate':
+      return 'deflate'
+    case 'br':
+      return 'br'
+    default:
+      return null
+  }
+}
+
+interface Codec {
+  decodeSync(body: Uint8Array, options: zlib.ZlibOptions): Buffer
+  decode(body: Uint8Array, options: zlib.ZlibOptions): Promise<Buffer>
+  encodeSync(body: Uint8Array): Buffer
+  encode(body: Uint8Array): Promise<Buffer>
+}
+
+const fast = { level: 1 }
+const quick = { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 4 } }
+
+const codecs: Readonly<Record<Exclude<Encoding, 'identity'>, Codec>> = {
+  gzip: {
+    decodeSync: zlib.gunzipSync,
+    decode: promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.gunzip),
+    encodeSync: (body) => zlib.gzipSync(body, fast),
+    encode: (body) => promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.gzip)(body, fast),
+  },
+  deflate: {
+    decodeSync: zlib.inflateSync,
+    decode: promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.inflate),
+    encodeSync: (body) => zlib.deflateSync(body, fast),
+    encode: (body) => promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.deflate)(body, fast),
+  },
+  'deflate-raw': {
+    decodeSync: zlib.inflateRawSync,
+    decode: promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.inflateRaw),
+    encodeSync: (body) => zlib.deflateRawSync(body, fast),
+    encode: (body) => promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.deflateRaw)(body, fast),
+  },
+  br: {
+    decodeSync: (body, { maxOutputLength }) =>
+      zlib.brotliDecompressSync(body, maxOutputLength === undefined ? {} : { maxOutputLength }),
+    decode: (body, { maxOutputLength }) =>
+      promisify<Uint8Array, zlib.BrotliOptions, Buffer>(zlib.brotliDecompress)(
+        body,
+        maxOutputLength === undefined ? {} : { maxOutputLength },
+      ),
+    encodeSync: (body) => zlib.brotliCompressSync(body, quick),
+    encode: (body) =>
+      promisify<Uint8Array, zlib.BrotliOptions, Buffer>(zlib.brotliCompress)(body, quick),
+  },
+}
+
+export type Decoded =
+  | { ok: true; body: Buffer; encoding: Encoding }
+  | { ok: false; reason: 'too_large' | 'encoding' }
+
+const tooLarge = { ok: false, reason: 'too_large' } as const
+const undecodable = { ok: false, reason: 'encoding' } as const
+
+const isTooLarge = (error: unknown) =>
+  (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE'
+
+/** `deflate` is zlib by the book and raw deflate from some servers: the first byte tells (RFC 1950, CM = 8). */
+function exact(encoding: Encoding, body: Buffer): Encoding {
+  if (encoding !== 'deflate' || body.length < 2) return encoding
+  const zlibHeader = (body[0]! & 0x0f) === 8 && ((body[0]! << 8) | body[1]!) % 31 === 0
+  return zlibHeader ? 'deflate' : 'deflate-raw'
+}
+
+/** Decodes on the event loop where that is surely quick; null: use `decode`. */
+export function decodeSync(encoding: Encoding, body: Buffer, limit: number): Decoded | null {
+  if (encoding === 'identity') return { ok: true, body, encoding }
+  if (body.length > syncLimit) return null
+  const which = exact(encoding, body) as Exclude<Encoding, 'identity'>
+  try {
+    const maxOutputLength = Math.min(limit, syncOutput)
+    return { ok: true, body: codecs[which].decodeSync(body, { maxOutputLength }), encoding: which }
+  } catch (error) {
+    if (!isTooLarge(error)) return undecodable
+    return limit <= syncOutput ? tooLarge : null
+  }
+}
+
+/** Decodes off the event loop, to at most `limit` bytes. */
+export async function decode(encoding: Encoding, body: Buffer, limit: number): Promise<Decoded> {
+  if (encoding === 'identity') return { ok: true, body, encoding }
+  const which = exact(encoding, body) as Exclude<Encoding, 'identity'>
+  try {
+    const decoded = await codecs[which].decode(body, { maxOutputLength: limit })
+    return { ok: true, body: decoded, encoding: which }
+  } catch (error) {
+    return isTooLarge(error) ? tooLarge : undecodable
+  }
+}
+
+/** Encodes a changed body again as it came; on the event loop only up to 64 KiB. */
+export function encode(encoding: Encoding, body: Buffer): Buffer | Promise<Buffer> {
+  if (encoding === 'identity') return body
+  const codec = codecs[encoding]
+  return body.length <= syncLimit ? codec.encodeSync(body) : codec.encode(body)
+}

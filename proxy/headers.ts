@@ -1,0 +1,138 @@
+/**
+ * Header lists are flat, `[name, value, name, value, …]`, as node:http and undici carry them: order, spelling and
+ * repetition survive (CONTRACT 3: end-to-end headers go through byte for byte).
+ */
+
+/** RFC 9110 7.6.1, and `Proxy-*` and `TE` of the hop; all lower case. */
+const hopByHop = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+])
+
+/** Set anew towards the supplier, whatever the caller sent. `expect` was answered by the listener. */
+const requestOwned = new Set([
+  'host',
+  'content-length',
+  'expect',
+  'x-forwarded-for',
+  'x-forwarded-proto',
+  'x-forwarded-host',
+])
+
+/** No longer true once bytes of the body changed (CONTRACT 4.6). */
+const bodyDigests = new Set(['etag', 'content-md5', 'digest', 'content-digest', 'repr-digest'])
+
+const nothing: ReadonlySet<string> = new Set()
+
+function namedByConnection(raw: readonly string[]): ReadonlySet<string> {
+  let named: Set<string> | undefined
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = raw[at]!
+    if (name.length !== 10 || name.toLowerCase() !== 'connection') continue
+    const value = raw[at + 1]!.toLowerCase()
+    if (value === 'keep-alive' || value === 'close') continue
+    named ??= new Set()
+    for (const token of value.split(',')) named.add(token.trim())
+  }
+  return named ?? nothing
+}
+
+/** Lower-case spellings by the spelling that came: callers send the same few names again and again. Bounded. */
+const lowered = new Map<string, string>()
+function lower(name: string): string {
+  let known = lowered.get(name)
+  if (known === undefined) {
+    known = name.toLowerCase()
+    if (lowered.size < 1024 && name.length < 64) lowered.set(name, known)
+  }
+  return known
+}
+
+export interface Forwarding {
+  /** The peer's address, and whether its own X-Forwarded-* are kept. */
+  remote: string
+  trusted: boolean
+  proto: 'http' | 'https'
+  host: string
+  /** The value of `Via` to add, or null. */
+  via: string | null
+}
+
+/** The caller's headers as the supplier's endpoint gets them. `bodyLength` is the whole body's. */
+export function towardsSupplier(
+  raw: readonly string[],
+  endpointHost: string,
+  bodyLength: number,
+  forwarding: Forwarding,
+): string[] {
+  const named = namedByConnection(raw)
+  const out = ['Host', endpointHost]
+  let forwardedFor = ''
+  let proto: string = forwarding.proto
+  let host = forwarding.host
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = lower(raw[at]!)
+    if (requestOwned.has(name)) {
+      if (!forwarding.trusted) continue
+      if (name === 'x-forwarded-for') forwardedFor += `${raw[at + 1]!}, `
+      else if (name === 'x-forwarded-proto') proto = raw[at + 1]!
+      else if (name === 'x-forwarded-host') host = raw[at + 1]!
+      continue
+    }
+    if (hopByHop.has(name) || named.has(name)) continue
+    out.push(raw[at]!, raw[at + 1]!)
+  }
+  out.push('X-Forwarded-For', forwardedFor + forwarding.remote)
+  out.push('X-Forwarded-Proto', proto, 'X-Forwarded-Host', host)
+  if (forwarding.via !== null) out.push('Via', forwarding.via)
+  out.push('Content-Length', String(bodyLength))
+  return out
+}
+
+/**
+ * The supplier's headers as the caller gets them. `length` null: the body streams and keeps its own
+ * Content-Length; else it is set to `length`, and digests go when `changed`.
+ */
+export function towardsCaller(
+  raw: readonly string[],
+  length: number | null,
+  changed: boolean,
+): string[] {
+  const named = namedByConnection(raw)
+  const out: string[] = []
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = lower(raw[at]!)
+    if (hopByHop.has(name) || named.has(name)) continue
+    if (length !== null && name === 'content-length') continue
+    if (changed && bodyDigests.has(name)) continue
+    out.push(raw[at]!, raw[at + 1]!)
+  }
+  if (length !== null) out.push('Content-Length', String(length))
+  return out
+}
+
+/** The value of a header, the name in lower case; `undefined` when absent, joined with `, ` when repeated. */
+export function header(raw: readonly string[], wanted: string): string | undefined {
+  let value: string | undefined
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = raw[at]!
+    if (name.length !== wanted.length || lower(name) !== wanted) continue
+    value = value === undefined ? raw[at + 1]! : `${value}, ${raw[at + 1]!}`
+  }
+  return value
+}
+
+/** How often a header stands in the list. */
+export function occurrences(raw: readonly string[], wanted: string): number {
+  let count = 0
+  for (let at = 0; at < raw.length; at += 2)
+    if (raw[at]!.length === wanted.length && lower(raw[at]!) === wanted) count++
+  return count
+}

@@ -1,0 +1,59 @@
+/** The general lane's side of the caller: node:http, complete and careful. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { TLSSocket } from 'node:tls'
+import { plainAddress } from '../callers.ts'
+import type { Inbound, Reply } from './lane.ts'
+
+class HttpReply implements Reply {
+  private readonly response: ServerResponse
+
+  constructor(response: ServerResponse) {
+    this.response = response
+  }
+
+  get open(): boolean {
+    return !this.response.destroyed && !this.response.headersSent
+  }
+
+  whole(status: number, message: string, headers: string[], body: Buffer | null): void {
+    this.start(status, message, headers)
+    if (body === null) this.response.end()
+    else this.response.end(body)
+  }
+
+  start(status: number, message: string, headers: string[]): void {
+    if (message === '') this.response.writeHead(status, headers)
+    else this.response.writeHead(status, message, headers)
+  }
+
+  write(chunk: Buffer): boolean {
+    return this.response.write(chunk)
+  }
+
+  drained(resume: () => void): void {
+    this.response.once('drain', resume)
+  }
+
+  end(): void {
+    this.response.end()
+  }
+
+  destroy(): void {
+    this.response.destroy()
+  }
+}
+
+export function inboundOf(
+  request: IncomingMessage,
+  response: ServerResponse,
+  query: string,
+): Inbound {
+  return {
+    headers: request.rawHeaders,
+    query,
+    remote: plainAddress(request.socket.remoteAddress ?? ''),
+    secure: (request.socket as TLSSocket).encrypted === true,
+    arrived: performance.now(),
+    reply: new HttpReply(response),
+  }
+}

@@ -1,0 +1,153 @@
+/** The listener of bid traffic: what Node leaves open is closed here, and connections end when they are old. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
+import type { ProxyConfig } from './config.ts'
+import { occurrences } from './headers.ts'
+import type { ProblemCode } from './problem.ts'
+
+export interface ListenerOptions {
+  config: ProxyConfig
+  onRequest(request: IncomingMessage, response: ServerResponse): void
+  onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void
+  /** Counts a connection that was closed or refused for a reason. */
+  onClosed(reason: string): void
+  random?: () => number
+}
+
+export interface Listener {
+  server: Server | TlsServer
+  listen(): Promise<AddressInfo>
+  /** Limits of a new configuration; the address stays. */
+  configure(config: ProxyConfig): void
+  /** Each answer from now on closes its connection. */
+  drain(): void
+  /** No new connection; resolves when the last one is gone. */
+  close(): Promise<void>
+  destroy(): void
+  readonly connections: number
+}
+
+interface Connection extends Socket {
+  /** `performance.now()` from which on an answer closes the connection. */
+  bidweirRetire?: number
+}
+
+const statusLines: Readonly<Record<string, string>> = {
+  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: '413 Content Too Large',
+  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
+}
+
+/** RFC 9112 and DESIGN's rule 3: what is not certainly one request is none. */
+export function headFault(request: IncomingMessage): ProblemCode | null {
+  const { httpVersionMajor, httpVersionMinor, rawHeaders } = request
+  if (httpVersionMajor !== 1) return 'version'
+  if (httpVersionMinor === 0 && request.headers['transfer-encoding'] !== undefined) return 'version'
+  const hosts = occurrences(rawHeaders, 'host')
+  if (hosts > 1 || (hosts === 0 && httpVersionMinor >= 1)) return 'host'
+  return null
+}
+
+export function createListener(options: ListenerOptions): Listener {
+  const { onClosed, random = Math.random } = options
+  let { config } = options
+  let draining = false
+  const open = new Set<Socket>()
+  const settings = {
+    insecureHTTPParser: false,
+    maxHeaderSize: 64 * 1024,
+    connectionsCheckingInterval: Math.max(50, Math.min(1000, config.headTimeout / 5)),
+    noDelay: true,
+  }
+  const { tls } = config
+  const server: Server | TlsServer =
+    tls === undefined
+      ? createServer(settings)
+      : createTlsServer({ ...settings, cert: tls.cert, key: tls.key, minVersion: 'TLSv1.2' })
+
+  const limit = () => {
+    server.headersTimeout = config.headTimeout
+    server.requestTimeout = config.headTimeout
+    server.keepAliveTimeout = config.keepAlive
+    server.maxConnections = config.maxConnections
+    server.timeout = config.keepAlive + 5000
+    server.maxRequestsPerSocket = 0
+  }
+  limit()
+
+  server.on('connection', (socket: Connection) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+    // Before 'secureConnection' nothing else listens: a reset in the handshake must not reach the top.
+    socket.on('error', () => onClosed('reset'))
+    socket.bidweirRetire = performance.now() + config.maxConnectionAge * (0.8 + 0.4 * random())
+    if (tls === undefined) return
+    const handshake = setTimeout(() => {
+      onClosed('handshake')
+      socket.destroy()
+    }, config.headTimeout)
+    socket.once('close', () => clearTimeout(handshake))
+    server.once('secureConnection', () => clearTimeout(handshake))
+  })
+  server.on('tlsClientError', () => onClosed('tls'))
+  server.on('drop', () => onClosed('max_connections'))
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    onClosed(error.code ?? 'unknown')
+    if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy()
+    const line = statusLines[error.code ?? ''] ?? '400 Bad Request'
+    socket.end(`HTTP/1.1 ${line}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+  })
+  server.on('request', (request, response) => {
+    const retire = (request.socket as Connection).bidweirRetire ?? Number.POSITIVE_INFINITY
+    if (draining || performance.now() >= retire) response.shouldKeepAlive = false
+    response.on('error', () => onClosed('reset'))
+    options.onRequest(request, response)
+  })
+  server.on('upgrade', (request, socket: Socket, head) => {
+    socket.on('error', () => onClosed('reset'))
+    options.onUpgrade(request, socket, head)
+  })
+
+  return {
+    server,
+    listen() {
+      const at = config.listen.lastIndexOf(':')
+      const host = config.listen.slice(0, at).replace(/^\[|\]$/g, '')
+      const port = Number(config.listen.slice(at + 1))
+      return new Promise((resolve, reject) => {
+        server.once('error', reject)
+        server.listen({ host, port, backlog: 4096 }, () => {
+          server.off('error', reject)
+          resolve(server.address() as AddressInfo)
+        })
+      })
+    },
+    configure(next) {
+      config = next
+      limit()
+      if (tls !== undefined && next.tls !== undefined)
+        (server as TlsServer).setSecureContext({
+          cert: next.tls.cert,
+          key: next.tls.key,
+          minVersion: 'TLSv1.2',
+        })
+    },
+    drain() {
+      draining = true
+    },
+    close() {
+      draining = true
+      return new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeIdleConnections()
+      })
+    },
+    destroy() {
+      for (const socket of open) socket.destroy()
+    },
+    get connections() {
+      return open.size
+    },
+  }
+}

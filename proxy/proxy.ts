@@ -1,0 +1,202 @@
+/** The proxy as main.ts knows it: bid traffic in, supplier endpoints out. create ▸ listen ▸ drain ▸ close. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Registry } from 'prom-client'
+import type { Engine } from '../opd/engine.ts'
+import { type Allotment, type Budget, LoopLag, maxHeldBytes } from './admission.ts'
+import { type AddressCheck, addressCheck } from './callers.ts'
+import type { ProxyConfig, Route } from './config.ts'
+import { Exchange, type ExchangeContext } from './exchange.ts'
+import { inboundOf } from './lane/general.ts'
+import { createListener, headFault } from './listener.ts'
+import { bindMetrics, SupplierMetrics } from './metrics.ts'
+import { createPassThrough } from './pass.ts'
+import { type ProblemCode, problem } from './problem.ts'
+import { Supplier } from './supplier.ts'
+import { createResolver } from './upstream/resolver.ts'
+
+/** What the directory says of one supplier at this node's location. */
+export interface Standing {
+  inactiveSeats: ReadonlySet<string>
+  allotment: Allotment | undefined
+}
+
+export interface Log {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+export interface Proxy {
+  listen(): Promise<AddressInfo>
+  configure(config: ProxyConfig, routes: readonly Route[]): void
+  /** The directory changed, or the number of live nodes; `share` of each allotment is this node's. */
+  admit(standing: (supplier: string) => Standing | undefined, share: number): void
+  drain(): void
+  /** Resolves when every request in flight has been answered. */
+  close(): Promise<void>
+  destroy(): Promise<void>
+  /** Suppliers as the dashboard shows them. */
+  readonly suppliers: ReadonlyMap<string, Supplier>
+}
+
+const bidPath = /^\/bid\/([a-z0-9][a-z0-9_-]{0,62})(\?.*)?$/s
+const passPath = /^\/pass\/([a-z0-9][a-z0-9_-]{0,62})(\/.*|\?.*)?$/s
+
+export function createProxy(
+  config: ProxyConfig,
+  routes: readonly Route[],
+  deps: { engine: Engine; registry: Registry; log: Log },
+): Proxy {
+  const { engine, registry, log } = deps
+  const closed = new Map<string, number>()
+  const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
+  const budget: Budget = { inFlight: 0, bytes: 0 }
+  const suppliers = new Map<string, Supplier>()
+  const kept = new Map<string, SupplierMetrics>()
+  let trusted: AddressCheck = () => false
+  const bound = bindMetrics(registry, {
+    suppliers: () => suppliers.values(),
+    connections: () => listener.connections,
+    heldBytes: () => budget.bytes,
+    closed,
+  })
+  const lag = new LoopLag(bound.lag)
+  const resolver = createResolver({
+    onError: (hostname, error) =>
+      log.warn({ hostname, err: error.message }, 'endpoint name not resolved, last addresses kept'),
+  })
+  const pass = createPassThrough({
+    trusted: (remote) => trusted(remote),
+    onError: () => onClosed('pass_upstream'),
+  })
+  const context: ExchangeContext = {
+    engine,
+    budget,
+    lag,
+    limits: { maxInFlight: 0, maxHeldBytes, maxRequestBytes: 0, maxRewriteBytes: 0 },
+    recompress: 'same',
+    via: null,
+    trusted: (remote) => trusted(remote),
+  }
+
+  const refuse = (response: ServerResponse, code: ProblemCode, close = false) => {
+    const { status, message, headers, body } = problem(code)
+    if (close) response.shouldKeepAlive = false
+    response.writeHead(status, message, headers)
+    response.end(body)
+  }
+
+  const receive = (request: IncomingMessage, response: ServerResponse) => {
+    const fault = headFault(request)
+    if (fault !== null) return refuse(response, fault, true)
+    const url = request.url!
+    const bid = bidPath.exec(url)
+    if (bid === null) return passOn(request, response, url)
+    const supplier = suppliers.get(bid[1]!)
+    if (supplier === undefined) return refuse(response, 'not_found')
+    if (request.method !== 'POST') return refuse(response, 'method')
+    const inbound = inboundOf(request, response, bid[2] ?? '')
+    if (supplier.callers !== null && !supplier.callers(inbound.remote, inbound.headers))
+      return refuse(response, 'caller')
+    if (Number(request.headers['content-length'] ?? 0) > context.limits.maxRequestBytes)
+      return refuse(response, 'body', true)
+    const exchange = new Exchange(inbound, supplier, context)
+    if (exchange.admit() !== null) return undefined
+    request.on('data', (chunk: Buffer) => {
+      if (!exchange.receive(chunk) && !response.headersSent) refuse(response, 'body', true)
+    })
+    request.on('end', () => exchange.received())
+    // A body cut short: 'close' of the answer follows and accounts for it.
+    request.on('error', () => onClosed('reset'))
+    response.on('close', () => exchange.callerGone())
+    return undefined
+  }
+
+  const passTarget = (url: string) => {
+    const match = passPath.exec(url)
+    const origin = match === null ? undefined : suppliers.get(match[1]!)?.route.passThrough
+    if (origin === undefined) return null
+    const rest = match![2] ?? '/'
+    return {
+      supplier: suppliers.get(match![1]!)!,
+      origin,
+      path: rest[0] === '/' ? rest : `/${rest}`,
+    }
+  }
+
+  const passOn = (request: IncomingMessage, response: ServerResponse, url: string) => {
+    const target = passTarget(url)
+    if (target === null) return refuse(response, 'not_found')
+    return pass.web(request, response, target.origin, target.path)
+  }
+
+  const listener = createListener({
+    config,
+    onClosed,
+    onRequest: receive,
+    onUpgrade(request, socket, head) {
+      const target = headFault(request) === null ? passTarget(request.url!) : null
+      if (target === null)
+        return void socket.end(
+          'HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n',
+        )
+      return pass.upgrade(request, socket, head, target.origin, target.path)
+    },
+  })
+
+  const configure = (next: ProxyConfig, wanted: readonly Route[]) => {
+    trusted = addressCheck(next.trustedProxies)
+    context.limits = {
+      maxHeldBytes,
+      maxInFlight: next.maxInFlight,
+      maxRequestBytes: next.maxRequestBytes,
+      maxRewriteBytes: next.maxRewriteBytes,
+    }
+    context.recompress = next.recompress
+    context.via = next.via ? '1.1 bidweir' : null
+    listener.configure(next)
+    const gone = new Set(suppliers.keys())
+    for (const route of wanted) {
+      gone.delete(route.id)
+      let supplier = suppliers.get(route.id)
+      if (supplier === undefined) {
+        const metrics = kept.get(route.id) ?? new SupplierMetrics()
+        kept.set(route.id, metrics)
+        supplier = new Supplier(route, metrics, resolver)
+        suppliers.set(route.id, supplier)
+      } else supplier.configure(route, resolver)
+      supplier.maxInFlight = next.maxInFlightPerSupplier
+    }
+    for (const id of gone) {
+      suppliers.get(id)!.close()
+      suppliers.delete(id)
+    }
+    resolver.watch(wanted.flatMap((route) => route.endpoints.map((url) => new URL(url).hostname)))
+  }
+  configure(config, routes)
+
+  return {
+    listen: () => listener.listen(),
+    configure,
+    admit(standing, share) {
+      for (const supplier of suppliers.values()) {
+        const now = standing(supplier.id)
+        supplier.admit(now?.allotment, now?.inactiveSeats ?? new Set(), share)
+      }
+    },
+    drain: () => listener.drain(),
+    async close() {
+      await listener.close()
+      lag.close()
+      resolver.close()
+      pass.close()
+      await Promise.all([...suppliers.values()].map((supplier) => supplier.destroy()))
+    },
+    async destroy() {
+      listener.destroy()
+      await Promise.all([...suppliers.values()].map((supplier) => supplier.destroy()))
+    },
+    suppliers,
+  }
+}

@@ -1,0 +1,82 @@
+/** One supplier at run time: what its configuration and the directory bound for its requests. */
+import { type Allotment, Bucket, type Refusal } from './admission.ts'
+import { type CallerCheck, callerCheck } from './callers.ts'
+import type { Route } from './config.ts'
+import type { SupplierMetrics } from './metrics.ts'
+import { Endpoint, Endpoints } from './upstream/endpoints.ts'
+import type { Resolver } from './upstream/resolver.ts'
+
+const noSeats: ReadonlySet<string> = new Set()
+const unlimited: Allotment = { active: true, clientQps: null }
+
+export class Supplier {
+  readonly id: string
+  readonly metrics: SupplierMetrics
+  route: Route
+  endpoints: Endpoints
+  callers: CallerCheck | null
+  inFlight = 0
+  inactiveSeats = noSeats
+  private allotment = unlimited
+  private share = 1
+  private bucket: Bucket | null = null
+
+  constructor(route: Route, metrics: SupplierMetrics, resolver: Resolver) {
+    this.id = route.id
+    this.route = route
+    this.metrics = metrics
+    this.endpoints = new Endpoints(route.endpoints.map((url) => new Endpoint(url, resolver)))
+    this.callers = callerCheck(route.callers)
+  }
+
+  /** Takes a new configuration; endpoints that stay keep their connections and their standing. */
+  configure(route: Route, resolver: Resolver): void {
+    const standing = new Map(this.endpoints.all.map((endpoint) => [endpoint.url.href, endpoint]))
+    const next = route.endpoints.map((text) => {
+      const { href } = new URL(text)
+      const known = standing.get(href)
+      standing.delete(href)
+      return known ?? new Endpoint(text, resolver)
+    })
+    for (const endpoint of standing.values()) endpoint.connections.close()
+    this.endpoints = new Endpoints(next)
+    this.route = route
+    this.callers = callerCheck(route.callers)
+  }
+
+  /** What the directory says now; `share` of the allotment is this node's (1 / live nodes). */
+  admit(allotment: Allotment | undefined, inactiveSeats: ReadonlySet<string>, share: number): void {
+    const next = allotment ?? unlimited
+    this.inactiveSeats = inactiveSeats
+    if (next.clientQps !== this.allotment.clientQps || share !== this.share)
+      this.bucket =
+        next.clientQps === null ? null : new Bucket(next.clientQps * share, performance.now())
+    this.allotment = next
+    this.share = share
+  }
+
+  refusal(now: number): Refusal | null {
+    if (!this.allotment.active) return 'inactive'
+    if (this.bucket !== null && !this.bucket.take(now)) return 'qps'
+    return this.inFlight >= this.maxInFlight ? 'overload' : null
+  }
+
+  maxInFlight = Number.POSITIVE_INFINITY
+
+  /** Queries per second of this node's share; null: no limit. */
+  get clientQps(): number | null {
+    return this.allotment.clientQps === null ? null : this.allotment.clientQps * this.share
+  }
+
+  get active(): boolean {
+    return this.allotment.active
+  }
+
+  close(): void {
+    for (const endpoint of this.endpoints.all) endpoint.connections.close()
+  }
+
+  async destroy(): Promise<void> {
+    await Promise.all(this.endpoints.all.map((endpoint) => endpoint.connections.destroy()))
+  }
+}

@@ -1,0 +1,95 @@
+/**
+ * The endpoints of one supplier: two choices at random, the one with fewer requests in flight wins
+ * (Mitzenmacher 2001). One that fails repeatedly is ejected for a growing time and probed back in, never the last.
+ */
+import { type Connections, createConnections } from './connections.ts'
+import type { Resolver } from './resolver.ts'
+
+/** So many failures in a row eject. */
+const failuresToEject = 5
+const firstEjection = 1000
+const longestEjection = 60_000
+
+export class Endpoint {
+  readonly url: URL
+  /** The endpoint's own path; the caller's query is appended. */
+  readonly path: string
+  readonly host: string
+  readonly connections: Connections
+  inFlight = 0
+  failures = 0
+  ejections = 0
+  /** `performance.now()` until when nothing is sent; 0: not ejected. */
+  ejectedUntil = 0
+  probing = false
+
+  constructor(url: string, resolver: Resolver) {
+    this.url = new URL(url)
+    this.path = this.url.pathname + this.url.search
+    this.host = this.url.host
+    this.connections = createConnections(this.url.origin, resolver)
+  }
+
+  get ejected(): boolean {
+    return this.ejectedUntil > 0
+  }
+
+  target(query: string): string {
+    if (query.length <= 1) return this.path
+    return this.url.search === '' ? this.path + query : `${this.path}&${query.slice(1)}`
+  }
+}
+
+export class Endpoints {
+  readonly all: readonly Endpoint[]
+  private readonly now: () => number
+  private readonly random: () => number
+
+  constructor(all: readonly Endpoint[], now = () => performance.now(), random = Math.random) {
+    this.all = all
+    this.now = now
+    this.random = random
+  }
+
+  /** The endpoint for the next request; `not` is passed over where there is another (a replay). */
+  choose(not?: Endpoint): Endpoint {
+    if (this.all.length === 1) return this.all[0]!
+    const ready = this.all.filter((endpoint) => endpoint !== not && this.ready(endpoint))
+    const from = ready.length > 0 ? ready : this.all
+    const first = from[Math.floor(this.random() * from.length)]!
+    const second = from[Math.floor(this.random() * from.length)]!
+    const chosen = second.inFlight < first.inFlight ? second : first
+    if (chosen.ejected) chosen.probing = true
+    return chosen
+  }
+
+  private ready(endpoint: Endpoint): boolean {
+    if (!endpoint.ejected) return true
+    return !endpoint.probing && endpoint.ejectedUntil <= this.now()
+  }
+
+  succeeded(endpoint: Endpoint): void {
+    endpoint.failures = 0
+    endpoint.probing = false
+    if (endpoint.ejectedUntil === 0) return
+    endpoint.ejectedUntil = 0
+    endpoint.ejections = 0
+  }
+
+  failed(endpoint: Endpoint): void {
+    const probed = endpoint.probing
+    endpoint.probing = false
+    endpoint.failures++
+    if (!probed && (endpoint.ejected || endpoint.failures < failuresToEject)) return
+    const others = this.all.some((other) => other !== endpoint && !other.ejected)
+    if (!others) return
+    endpoint.ejectedUntil =
+      this.now() + Math.min(longestEjection, firstEjection * 2 ** endpoint.ejections)
+    endpoint.ejections++
+  }
+
+  /** Neither a success nor a failure of the endpoint's (the caller went away). */
+  abandoned(endpoint: Endpoint): void {
+    endpoint.probing = false
+  }
+}

@@ -1,0 +1,99 @@
+/** Names of endpoints, resolved off the hot path; the last good addresses stay when DNS does not answer. */
+import { promises as dns, type LookupAddress } from 'node:dns'
+import { isIP, type LookupFunction } from 'node:net'
+
+interface Entry {
+  addresses: LookupAddress[]
+  next: number
+  /** Address -> until when it is passed over, after a connection to it failed. */
+  avoid: Map<string, number>
+  pending: Promise<void> | null
+}
+
+export interface Resolver {
+  /** For `net.connect`: answers from memory once a name is known. */
+  lookup: LookupFunction
+  watch(hostnames: readonly string[]): void
+  /** A connection to this address failed: others go first for a while. */
+  failed(hostname: string, address: string): void
+  close(): void
+}
+
+const avoidFor = 10_000
+
+export function createResolver(options: {
+  /** Milliseconds between two looks at each name. */
+  every?: number
+  resolve?: (hostname: string) => Promise<LookupAddress[]>
+  onError: (hostname: string, error: Error) => void
+  now?: () => number
+}): Resolver {
+  const { onError, every = 15_000, now = Date.now } = options
+  const resolve = options.resolve ?? ((hostname) => dns.lookup(hostname, { all: true }))
+  const entries = new Map<string, Entry>()
+
+  const refresh = (hostname: string, entry: Entry): Promise<void> => {
+    entry.pending ??= resolve(hostname)
+      .then((addresses) => {
+        if (addresses.length > 0) entry.addresses = addresses
+      })
+      .catch((error: Error) => onError(hostname, error))
+      .finally(() => {
+        entry.pending = null
+      })
+    return entry.pending
+  }
+
+  const entryOf = (hostname: string): Entry => {
+    let entry = entries.get(hostname)
+    if (entry === undefined) {
+      entry = { addresses: [], next: 0, avoid: new Map(), pending: null }
+      entries.set(hostname, entry)
+    }
+    return entry
+  }
+
+  const pick = (entry: Entry): LookupAddress | undefined => {
+    const { addresses, avoid } = entry
+    for (let tried = 0; tried < addresses.length; tried++) {
+      const candidate = addresses[entry.next++ % addresses.length]!
+      const until = avoid.get(candidate.address)
+      if (until === undefined) return candidate
+      if (until <= now()) {
+        avoid.delete(candidate.address)
+        return candidate
+      }
+    }
+    return addresses[entry.next++ % Math.max(1, addresses.length)]
+  }
+
+  const timer = setInterval(() => {
+    for (const [hostname, entry] of entries) void refresh(hostname, entry)
+  }, every)
+  timer.unref()
+
+  return {
+    lookup(hostname, _options, callback) {
+      const entry = entryOf(hostname)
+      const answer = () => {
+        const found = pick(entry)
+        if (found !== undefined) return callback(null, found.address, found.family)
+        const error = Object.assign(new Error(`no address for ${hostname}`), { code: 'ENOTFOUND' })
+        return callback(error, '', 4)
+      }
+      if (entry.addresses.length > 0) answer()
+      else void refresh(hostname, entry).then(answer)
+    },
+    watch(hostnames) {
+      const wanted = new Set(hostnames.filter((hostname) => isIP(hostname) === 0))
+      for (const hostname of entries.keys()) if (!wanted.has(hostname)) entries.delete(hostname)
+      for (const hostname of wanted) void refresh(hostname, entryOf(hostname))
+    },
+    failed(hostname, address) {
+      entries.get(hostname)?.avoid.set(address, now() + avoidFor)
+    },
+    close() {
+      clearInterval(timer)
+    },
+  }
+}
