@@ -23,6 +23,8 @@ export interface PassThrough {
     origin: string,
     path: string,
   ): void
+  /** Upgraded connections have no end of their own: a drain ends them. */
+  closeUpgraded(): void
   close(): void
 }
 
@@ -47,7 +49,7 @@ export function createPassThrough(options: {
   })
   const upgraded = new Set<Socket>()
 
-  proxy.on('proxyReq', (upstream: ClientRequest, request, response) => {
+  proxy.on('proxyReq', (upstream: ClientRequest, _request, response) => {
     // Without this a caller that leaves keeps the upstream request running until its own end.
     response.once('close', () => upstream.destroy())
     upstream.on('error', () => {})
@@ -56,7 +58,6 @@ export function createPassThrough(options: {
       answer.once('aborted', () => response.destroy())
       answer.on('error', (error) => options.onError(error))
     })
-    void request
   })
   proxy.on('proxyReqWs', (upstream: ClientRequest, _request, socket: Socket) => {
     upstream.on('error', () => {})
@@ -108,8 +109,10 @@ export function createPassThrough(options: {
       // The pool's agents keep their sockets; an upgraded one is never given back.
       proxy.ws(request, socket, head, { target: origin })
     },
-    close() {
+    closeUpgraded() {
       for (const socket of upgraded) socket.destroy()
+    },
+    close() {
       for (const agent of Object.values(agents)) agent.destroy()
       proxy.close()
     },

@@ -27,7 +27,7 @@ export interface Log {
   error(fields: object, message: string): void
 }
 
-export interface Proxy {
+export interface BidProxy {
   listen(): Promise<AddressInfo>
   configure(config: ProxyConfig, routes: readonly Route[]): void
   /** The directory changed, or the number of live nodes; `share` of each allotment is this node's. */
@@ -47,7 +47,7 @@ export function createProxy(
   config: ProxyConfig,
   routes: readonly Route[],
   deps: { engine: Engine; registry: Registry; log: Log },
-): Proxy {
+): BidProxy {
   const { engine, registry, log } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
@@ -187,6 +187,7 @@ export function createProxy(
     },
     drain: () => listener.drain(),
     async close() {
+      pass.closeUpgraded()
       await listener.close()
       lag.close()
       resolver.close()

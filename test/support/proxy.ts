@@ -1,0 +1,73 @@
+/** A proxy on port 0 with an engine that leaves every answer alone, unless told otherwise. */
+import { Registry } from 'prom-client'
+import type { Engine } from '../../opd/engine.ts'
+import { proxySchema, routeSchema } from '../../proxy/config.ts'
+import { type BidProxy, createProxy } from '../../proxy/proxy.ts'
+
+export function idleEngine(over: Partial<Engine> = {}): Engine {
+  return {
+    configure() {},
+    setHolds() {},
+    rewrite: ({ body }) => ({ body, reason: 'disabled', removed: 0, left: 0, unreadable: false }),
+    untouched() {},
+    reads: () => false,
+    standalone: () => ({ ok: false, status: 404, faults: [] }),
+    trace: async () => ({
+      context: 'absent',
+      by: null,
+      record: null,
+      ambiguous: false,
+      late: false,
+    }),
+    taught() {},
+    withdrawn() {},
+    ...over,
+  }
+}
+
+export interface TestProxy {
+  proxy: BidProxy
+  port: number
+  registry: Registry
+  logged: string[]
+  close(): Promise<void>
+}
+
+export async function startProxy(
+  suppliers: Record<string, object>,
+  options: { engine?: Engine; proxy?: object } = {},
+): Promise<TestProxy> {
+  const registry = new Registry()
+  const logged: string[] = []
+  const write = (_fields: object, message: string) => void logged.push(message)
+  const config = proxySchema.parse({ listen: '127.0.0.1:0', ...options.proxy })
+  const routes = Object.entries(suppliers).map(([id, route]) => ({
+    ...routeSchema.parse(route),
+    id,
+  }))
+  const proxy = createProxy(config, routes, {
+    engine: options.engine ?? idleEngine(),
+    registry,
+    log: { info: write, warn: write, error: write },
+  })
+  const { port } = await proxy.listen()
+  return {
+    proxy,
+    port,
+    registry,
+    logged,
+    async close() {
+      proxy.drain()
+      const closed = proxy.close()
+      await proxy.destroy()
+      await closed
+    },
+  }
+}
+
+/** The value of one sample line of a registry, 0 where it is absent. */
+export async function sample(registry: Registry, line: string): Promise<number> {
+  const text = await registry.metrics()
+  const row = text.split('\n').find((each) => each.startsWith(`${line} `))
+  return row === undefined ? 0 : Number(row.slice(line.length + 1))
+}

@@ -1,0 +1,83 @@
+/** A caller that writes bytes and reads bytes. */
+import { connect } from 'node:net'
+
+export interface RawAnswer {
+  status: number
+  head: string
+  headers: Record<string, string>
+  body: string
+  /** Everything the peer sent, as latin1. */
+  bytes: string
+  /** The peer closed the connection. */
+  closed: boolean
+}
+
+/** Sends bytes and reads until the peer closes, or until `done` says the bytes suffice. */
+export function raw(
+  port: number,
+  bytes: string | Buffer | readonly (string | Buffer)[],
+  done: (text: string) => boolean = whole,
+): Promise<RawAnswer> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1')
+    let text = ''
+    const finish = (closed: boolean) => {
+      clearTimeout(timer)
+      socket.destroy()
+      resolve({ ...parse(text), bytes: text, closed })
+    }
+    const timer = setTimeout(
+      () =>
+        reject(new Error(`no end of the answer in 10 s: ${JSON.stringify(text.slice(0, 300))}`)),
+      10_000,
+    )
+    socket.on('error', () => finish(true))
+    socket.on('close', () => finish(true))
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1')
+      if (done(text)) finish(false)
+    })
+    for (const part of Array.isArray(bytes) ? bytes : [bytes]) socket.write(part)
+  })
+}
+
+/** One whole answer by Content-Length, a bodiless status, or the last chunk. */
+export function whole(text: string): boolean {
+  const head = text.indexOf('\r\n\r\n')
+  if (head < 0) return false
+  const { status, headers } = parse(text)
+  if (status === 204 || status === 304) return true
+  const length = headers['content-length']
+  if (length !== undefined) return text.length >= head + 4 + Number(length)
+  return headers['transfer-encoding'] === 'chunked' && text.endsWith('0\r\n\r\n')
+}
+
+function parse(text: string): Omit<RawAnswer, 'bytes' | 'closed'> {
+  const end = text.indexOf('\r\n\r\n')
+  const head = end < 0 ? text : text.slice(0, end)
+  const [line = '', ...rest] = head.split('\r\n')
+  const headers = Object.fromEntries(
+    rest.map((row) => {
+      const colon = row.indexOf(':')
+      return [row.slice(0, colon).toLowerCase(), row.slice(colon + 1).trim()]
+    }),
+  )
+  return {
+    status: Number(line.split(' ')[1] ?? 0),
+    head,
+    headers,
+    body: end < 0 ? '' : text.slice(end + 4),
+  }
+}
+
+/** A bid request as bytes. */
+export function post(path: string, body: string | Buffer, headers = ''): Buffer {
+  const bytes = Buffer.from(body as string)
+  return Buffer.concat([
+    Buffer.from(
+      `POST ${path} HTTP/1.1\r\nHost: bids.example\r\nContent-Type: application/json\r\n${headers}Content-Length: ${bytes.length}\r\n\r\n`,
+      'latin1',
+    ),
+    bytes,
+  ])
+}
