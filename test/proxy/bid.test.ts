@@ -8,6 +8,7 @@ t.test('a bid request goes to the endpoint and its answer comes back byte for by
   const supplier = await rawSupplier((socket) =>
     socket.write(
       answerText('200 Fine', body, 'content-TYPE: application/json\r\nX-Odd: \xe9\r\nX-Odd: 2\r\n'),
+      'latin1',
     ),
   )
   const proxy = await startProxy({ acme: { endpoints: [`${supplier.url}?key=1`] } })

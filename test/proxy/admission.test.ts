@@ -1,0 +1,134 @@
+/** Data centers, allotments, seats, overload: refused at once, counted, the rest unharmed. */
+import t from 'tap'
+import { Bucket, LoopLag } from '../../proxy/admission.ts'
+import { idleEngine, sample, startProxy } from '../support/proxy.ts'
+import { post, raw } from '../support/raw.ts'
+import { answerText, httpSupplier, rawSupplier } from '../support/supplier.ts'
+
+const none = new Set<string>()
+
+t.test(
+  'an inactive data center and one over its allotment answer 204 with the reason',
+  async (t) => {
+    const supplier = await httpSupplier((_request, response) => response.end('{}'))
+    const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const send = () => raw(proxy.port, post('/bid/acme', '{}'))
+    proxy.proxy.admit(
+      () => ({ inactiveSeats: none, allotment: { active: false, clientQps: null } }),
+      1,
+    )
+    t.equal((await send()).headers['x-bidweir-reason'], 'inactive')
+    proxy.proxy.admit(() => ({ inactiveSeats: none, allotment: { active: true, clientQps: 0 } }), 1)
+    t.equal((await send()).headers['x-bidweir-reason'], 'qps')
+    proxy.proxy.admit(() => ({ inactiveSeats: none, allotment: { active: true, clientQps: 1 } }), 1)
+    t.same(
+      [(await send()).status, (await send()).status],
+      [200, 200],
+      'the bucket is at least 2 deep',
+    )
+    t.equal((await send()).headers['x-bidweir-reason'], 'qps')
+    proxy.proxy.admit(() => undefined, 1)
+    t.equal((await send()).status, 200, 'a location that is not listed is active and unlimited')
+    t.equal(await sample(proxy.registry, 'bidweir_requests_total{ssp="acme",outcome="qps"}'), 2)
+  },
+)
+
+t.test('a bucket holds its allotment within 1 % over 10 s under three times the load', (t) => {
+  for (const perSecond of [10, 100, 1000, 12_345]) {
+    const bucket = new Bucket(perSecond, 0)
+    let taken = 0
+    const gap = 1000 / (3 * perSecond)
+    for (let at = 0; at < 10_000; at += gap) if (bucket.take(at)) taken++
+    const off = Math.abs(taken - 10 * perSecond) / (10 * perSecond)
+    t.ok(off <= Math.max(0.0101, 2 / (10 * perSecond)), `${perSecond}/s: ${taken} in 10 s`)
+  }
+  t.end()
+})
+
+t.test('an answer with bids of an inactive seat that cannot be read is unreadable', async (t) => {
+  const bodies: Record<string, [string, string]> = {
+    unknown: ['{}', 'Content-Encoding: zstd\r\n'],
+    broken: ['not gzip', 'Content-Encoding: gzip\r\n'],
+  }
+  const supplier = await rawSupplier((socket, request) => {
+    const [body, headers] = bodies[/\?(\w+)/.exec(request)![1]!]!
+    socket.write(answerText('200 OK', body, headers))
+  })
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  for (const which of Object.keys(bodies))
+    t.equal((await raw(proxy.port, post(`/bid/acme?${which}`, '{}'))).status, 200)
+  proxy.proxy.admit(() => ({ inactiveSeats: new Set(['s']), allotment: undefined }), 1)
+  for (const which of Object.keys(bodies)) {
+    const answer = await raw(proxy.port, post(`/bid/acme?${which}`, '{}'))
+    t.equal(answer.status, 204)
+    t.equal(answer.headers['x-bidweir-reason'], 'unreadable')
+  }
+})
+
+t.test('an answer left without a bid is 204 inactive', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.end('{"seatbid":[]}'))
+  const engine = idleEngine({
+    rewrite: () => ({
+      body: Buffer.from('{}'),
+      reason: null,
+      removed: 2,
+      left: 0,
+      unreadable: false,
+    }),
+  })
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } }, { engine })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  proxy.proxy.admit(() => ({ inactiveSeats: new Set(['s']), allotment: undefined }), 1)
+  const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+  t.equal(answer.status, 204)
+  t.equal(answer.headers['x-bidweir-reason'], 'inactive')
+})
+
+t.test(
+  'past its bound of requests in flight a supplier gets overload, the accepted ones their answer',
+  async (t) => {
+    const waiting: (() => void)[] = []
+    const supplier = await httpSupplier((_request, response) =>
+      waiting.push(() => response.end('{}')),
+    )
+    const proxy = await startProxy(
+      { acme: { endpoints: [supplier.url], timeout: '20s', onFailure: 'status' } },
+      { proxy: { maxInFlightPerSupplier: 2 } },
+    )
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const accepted = [
+      raw(proxy.port, post('/bid/acme', '1')),
+      raw(proxy.port, post('/bid/acme', '2')),
+    ]
+    while (waiting.length < 2) await new Promise((resolve) => setImmediate(resolve))
+    const third = await raw(proxy.port, post('/bid/acme', '3'))
+    t.equal(third.status, 503)
+    t.equal(third.headers['x-bidweir-reason'], 'overload')
+    for (const answer of waiting) answer()
+    for (const answer of await Promise.all(accepted)) t.equal(answer.status, 200)
+  },
+)
+
+t.test('the loop is overloaded when it never catches up, not when it pauses once', async (t) => {
+  let now = 0
+  const lag = new LoopLag(
+    () => {},
+    { tick: 1, window: 100, target: 40 },
+    () => now,
+  )
+  t.teardown(() => lag.close())
+  const pass = async (step: number, turns: number) => {
+    for (let turn = 0; turn < turns; turn++) {
+      now += step
+      await new Promise((resolve) => setTimeout(resolve, 1))
+    }
+  }
+  await pass(1, 20)
+  await pass(300, 1)
+  await pass(1, 120)
+  t.notOk(lag.overloaded)
+  await pass(60, 20)
+  t.ok(lag.overloaded)
+})

@@ -1,0 +1,128 @@
+/** Callers that misbehave on the wire: refused, closed, counted; nobody else notices. */
+import { connect } from 'node:net'
+import t from 'tap'
+import { startProxy } from '../support/proxy.ts'
+import { post, raw } from '../support/raw.ts'
+import { httpSupplier } from '../support/supplier.ts'
+
+const body = (length: number) => `Content-Length: ${length}\r\n\r\n${'x'.repeat(length)}`
+
+const attacks: [string, string, number][] = [
+  ['two Host lines', `POST /bid/acme HTTP/1.1\r\nHost: a\r\nHost: b\r\n${body(2)}`, 400],
+  ['no Host line', `POST /bid/acme HTTP/1.1\r\n${body(2)}`, 400],
+  [
+    'HTTP/1.0 with Transfer-Encoding',
+    'POST /bid/acme HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    400,
+  ],
+  [
+    'Content-Length beside Transfer-Encoding',
+    'POST /bid/acme HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    400,
+  ],
+  [
+    'two Content-Lengths',
+    'POST /bid/acme HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx',
+    400,
+  ],
+  [
+    'a negative Content-Length',
+    'POST /bid/acme HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n',
+    400,
+  ],
+  ['a request line without version', 'POST /bid/acme\r\nHost: a\r\n\r\n', 400],
+  ['a space before the colon', `POST /bid/acme HTTP/1.1\r\nHost : a\r\n${body(2)}`, 400],
+  ['a folded header', `POST /bid/acme HTTP/1.1\r\nHost: a\r\nX: 1\r\n 2\r\n${body(2)}`, 400],
+  ['a bare line feed', 'POST /bid/acme HTTP/1.1\nHost: a\nContent-Length: 0\n\n', 400],
+  ['a NUL in a header', `POST /bid/acme HTTP/1.1\r\nHost: a\r\nX: \0\r\n${body(2)}`, 400],
+  [
+    'a head that is too large',
+    `POST /bid/acme HTTP/1.1\r\nHost: a\r\nX: ${'y'.repeat(70_000)}\r\n${body(2)}`,
+    431,
+  ],
+  ['garbage', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n', 400],
+  [
+    'an unknown transfer coding',
+    'POST /bid/acme HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n',
+    400,
+  ],
+  [
+    'a bad chunk size',
+    'POST /bid/acme HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n',
+    400,
+  ],
+]
+
+t.test('what is not certainly one request is refused, and the connection closed', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  for (const [title, bytes, status] of attacks) {
+    const answer = await raw(proxy.port, Buffer.from(bytes, 'latin1'), () => false)
+    t.equal(answer.status, status, title)
+    t.ok(answer.closed, `${title}: closed`)
+  }
+  t.equal(supplier.requests.length, 0)
+  t.equal((await raw(proxy.port, post('/bid/acme', '{}'))).status, 204, 'others are served')
+})
+
+t.test(
+  'heads and bodies that take longer than headTimeout are closed, silent connections too',
+  async (t) => {
+    const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
+    const proxy = await startProxy(
+      { acme: { endpoints: [supplier.url] } },
+      { proxy: { headTimeout: '200ms' } },
+    )
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const slow: [string, string][] = [
+      ['silence', ''],
+      ['half a head', 'POST /bid/acme HTTP/1.1\r\nHost: a\r\n'],
+      ['half a body', 'POST /bid/acme HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nxx'],
+    ]
+    for (const [title, bytes] of slow) {
+      const answer = await raw(proxy.port, bytes === '' ? [] : bytes, () => false)
+      t.ok(answer.closed, title)
+    }
+    t.equal(supplier.requests.length, 0)
+  },
+)
+
+t.test('pipelined requests are answered in order', async (t) => {
+  const supplier = await httpSupplier((_request, response, body) => response.end(body))
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '5s' } })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const answer = await raw(
+    proxy.port,
+    [1, 2, 3].map((n) => post('/bid/acme', `{"n":${n}}`)),
+    (text) => text.split('{"n"').length === 4,
+  )
+  t.same(answer.bytes.match(/"n":\d/g), ['"n":1', '"n":2', '"n":3'])
+})
+
+t.test('connections past maxConnections are refused, the ones before are served', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
+  const proxy = await startProxy(
+    { acme: { endpoints: [supplier.url] } },
+    { proxy: { maxConnections: 2 } },
+  )
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const held = [connect(proxy.port, '127.0.0.1'), connect(proxy.port, '127.0.0.1')]
+  await Promise.all(held.map((socket) => new Promise((resolve) => socket.once('connect', resolve))))
+  const third = await raw(proxy.port, post('/bid/acme', '{}'), () => false)
+  t.equal(third.bytes, '')
+  t.ok(third.closed)
+  for (const socket of held) socket.destroy()
+})
+
+t.test('a connection past its age is closed with its next answer', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
+  const proxy = await startProxy(
+    { acme: { endpoints: [supplier.url] } },
+    { proxy: { maxConnectionAge: '0s' } },
+  )
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const answer = await raw(proxy.port, post('/bid/acme', '{}'), () => false)
+  t.match(answer.head, /Connection: close/i)
+  t.ok(answer.closed)
+})

@@ -1,0 +1,189 @@
+/** Suppliers that misbehave: one well-formed answer or a closed connection, a counted reason, no exit. */
+import { connect } from 'node:net'
+import t from 'tap'
+import { sample, startProxy, type TestProxy } from '../support/proxy.ts'
+import { post, raw } from '../support/raw.ts'
+import { answerText, rawSupplier, type TestSupplier } from '../support/supplier.ts'
+
+type Script = Parameters<typeof rawSupplier>[0]
+
+const readsAll = { reads: () => true }
+
+async function scripted(t: Tap, script: Script, route: object = {}, engine = {}) {
+  const { idleEngine } = await import('../support/proxy.ts')
+  const supplier = await rawSupplier(script)
+  const proxy = await startProxy(
+    { acme: { endpoints: [supplier.url], timeout: '100ms', ...route } },
+    { engine: idleEngine(engine) },
+  )
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  return { supplier, proxy }
+}
+type Tap = typeof t
+
+const outcome = (proxy: TestProxy, name: string) =>
+  sample(proxy.registry, `bidweir_requests_total{ssp="acme",outcome="${name}"}`)
+
+const faults: [string, Script, string][] = [
+  ['a reset before the answer', (socket) => socket.resetAndDestroy(), 'upstream_error'],
+  ['a close before the answer', (socket) => socket.end(), 'upstream_error'],
+  ['garbage', (socket) => socket.write('\x16\x03\x01 what?\r\n\r\n'), 'upstream_error'],
+  [
+    'two Content-Lengths',
+    (socket) => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx'),
+    'upstream_error',
+  ],
+  ['half a head', (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-'), 'upstream_error'],
+  [
+    'a body shorter than its length',
+    (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}'),
+    'upstream_error',
+  ],
+  ['silence', () => {}, 'timeout'],
+  [
+    'a head, then silence',
+    (socket) => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{'),
+    'timeout',
+  ],
+]
+
+for (const [title, script, reason] of faults) {
+  t.test(`${title} is a no-bid, ${reason}`, async (t) => {
+    const { proxy, supplier } = await scripted(t, script)
+    const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+    t.equal(answer.status, 204)
+    t.equal(answer.headers['x-bidweir-reason'], reason)
+    t.equal(await outcome(proxy, reason), 1)
+    t.equal(supplier.requests.length, 1, 'a fresh connection is never replayed')
+    t.equal(await sample(proxy.registry, 'bidweir_requests_in_flight{ssp="acme"}'), 0)
+    t.equal(await sample(proxy.registry, 'bidweir_held_bytes'), 0)
+  })
+
+  t.test(`${title} is ${reason} as a status where the supplier wants that`, async (t) => {
+    const { proxy } = await scripted(t, script, { onFailure: 'status' })
+    const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+    t.equal(answer.status, reason === 'timeout' ? 504 : 502)
+    t.equal(answer.headers['x-bidweir-reason'], reason)
+  })
+}
+
+t.test(
+  'a chunked answer that drips past the deadline is a no-bid where it is read whole',
+  async (t) => {
+    const drip: Script = (socket) => {
+      socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
+      const timer = setInterval(() => socket.write('1\r\n{\r\n'), 5)
+      socket.once('close', () => clearInterval(timer))
+    }
+    const { proxy } = await scripted(t, drip, {}, readsAll)
+    const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+    t.equal(answer.status, 204)
+    t.equal(answer.headers['x-bidweir-reason'], 'timeout')
+  },
+)
+
+t.test(
+  'a streamed answer that breaks ends as a closed connection, never as a whole answer',
+  async (t) => {
+    const { proxy } = await scripted(t, (socket) => {
+      socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n')
+      setTimeout(() => socket.resetAndDestroy(), 20)
+    })
+    const answer = await raw(proxy.port, post('/bid/acme', '{}'), () => false)
+    t.ok(answer.closed)
+    t.notMatch(answer.bytes, /\r\n0\r\n\r\n$/)
+    t.equal(await outcome(proxy, 'upstream_error'), 1)
+  },
+)
+
+t.test('a reused connection that closed is replaced once, unseen by the caller', async (t) => {
+  // Each connection answers once and closes without a word at the second request.
+  const { proxy, supplier } = await scripted(t, (socket, _request, nth) => {
+    if (nth === 1) socket.write(answerText('200 OK', '{}'))
+    else socket.resetAndDestroy()
+  })
+  t.equal((await raw(proxy.port, post('/bid/acme', '1'))).status, 200)
+  t.equal((await raw(proxy.port, post('/bid/acme', '2'))).status, 200)
+  t.same(
+    supplier.requests.map((request) => request.body),
+    ['1', '2', '2'],
+  )
+  t.equal(await sample(proxy.registry, 'bidweir_replays_total{ssp="acme"}'), 1)
+})
+
+t.test('a reused connection that broke after a byte of answer is not replayed', async (t) => {
+  const { proxy, supplier } = await scripted(t, (socket, _request, nth) => {
+    if (nth === 1) socket.write(answerText('200 OK', '{}'))
+    else socket.write('H', () => socket.resetAndDestroy())
+  })
+  await raw(proxy.port, post('/bid/acme', '1'))
+  const answer = await raw(proxy.port, post('/bid/acme', '2'))
+  t.equal(answer.headers['x-bidweir-reason'], 'upstream_error')
+  t.equal(supplier.requests.length, 2)
+})
+
+t.test('a request that never reached the wire goes to the other endpoint', async (t) => {
+  const dead = await rawSupplier(() => {})
+  await dead.close()
+  const alive = await rawSupplier((socket) => socket.write(answerText('200 OK', '{}')))
+  const proxy = await startProxy({ acme: { endpoints: [dead.url, alive.url] } })
+  t.teardown(() => Promise.all([proxy.close(), alive.close()]))
+  for (let n = 0; n < 30; n++) t.equal((await raw(proxy.port, post('/bid/acme', '{}'))).status, 200)
+  const up = await sample(proxy.registry, `bidweir_endpoint_up{ssp="acme",endpoint="${dead.url}"}`)
+  t.equal(up, 0, 'and the dead one is ejected')
+})
+
+t.test('the last endpoint is never ejected', async (t) => {
+  const { proxy, supplier } = await scripted(t, (socket) => socket.write(answerText('500 No', '')))
+  for (let n = 0; n < 12; n++) {
+    const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+    t.equal(answer.status, 500, 'an answer of any status is passed on as it is')
+  }
+  t.equal(supplier.requests.length, 12)
+})
+
+t.test('tmax less its margin is the deadline where it is smaller', async (t) => {
+  const { proxy } = await scripted(t, () => {}, { timeout: '20s', tmaxMargin: '10ms' })
+  const answer = await raw(proxy.port, post('/bid/acme', '{"ext":{"tmax":9999},"tmax":30}'))
+  t.equal(answer.headers['x-bidweir-reason'], 'timeout')
+})
+
+t.test('a caller that goes away cancels the upstream request', async (t) => {
+  let arrived = () => {}
+  const there = new Promise<void>((resolve) => {
+    arrived = resolve
+  })
+  const { proxy, supplier } = await scripted(t, () => arrived(), { timeout: '20s' })
+  const socket = connect(proxy.port, '127.0.0.1')
+  socket.write(post('/bid/acme', '{}'))
+  await there
+  const cancelled = closedConnection(supplier)
+  socket.destroy()
+  await cancelled
+  t.equal(await outcome(proxy, 'client_abort'), 1)
+  t.equal(await sample(proxy.registry, 'bidweir_requests_in_flight{ssp="acme"}'), 0)
+})
+
+async function closedConnection(supplier: TestSupplier): Promise<void> {
+  const before = supplier.aborted
+  while (supplier.aborted === before) await new Promise((resolve) => setImmediate(resolve))
+}
+
+t.test('an answer larger than maxRewriteBytes streams through untouched', async (t) => {
+  const untouched: string[] = []
+  const big = 'x'.repeat(300_000)
+  const supplier = await rawSupplier((socket) => socket.write(answerText('200 OK', big)))
+  const { idleEngine } = await import('../support/proxy.ts')
+  const engine = idleEngine({
+    ...readsAll,
+    untouched: (_ssp, reason) => void untouched.push(reason),
+  })
+  const proxy = await startProxy(
+    { acme: { endpoints: [supplier.url], timeout: '5s' } },
+    { engine, proxy: { maxRewriteBytes: '64KiB' } },
+  )
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+  t.equal(answer.body, big)
+  t.same(untouched, ['too_large'])
+})

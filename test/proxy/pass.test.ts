@@ -1,0 +1,114 @@
+/** `/pass/…`: whatever else lives on the supplier's host, never rewritten, and never a way to bring the process down. */
+import { createHash } from 'node:crypto'
+import { connect } from 'node:net'
+import t from 'tap'
+import { startProxy } from '../support/proxy.ts'
+import { raw } from '../support/raw.ts'
+import { httpSupplier, rawSupplier, type TestSupplier } from '../support/supplier.ts'
+
+const origin = (supplier: TestSupplier) => new URL(supplier.url).origin
+const get = (path: string, headers = '') =>
+  Buffer.from(`GET ${path} HTTP/1.1\r\nHost: a.example\r\n${headers}\r\n`)
+
+t.test('any method and path go to the configured origin, and nowhere without one', async (t) => {
+  const supplier = await httpSupplier((request, response, body) =>
+    response.end(`${request.method} ${request.url} ${body}`),
+  )
+  const proxy = await startProxy({
+    acme: { endpoints: [supplier.url], passThrough: origin(supplier) },
+    other: { endpoints: [supplier.url] },
+  })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  t.equal((await raw(proxy.port, get('/pass/acme/sync?u=1'))).body.includes('GET /sync?u=1'), true)
+  const put = Buffer.from('PUT /pass/acme/x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi')
+  t.match((await raw(proxy.port, put)).body, /PUT \/x hi/)
+  t.equal((await raw(proxy.port, get('/pass/other/x'))).status, 404)
+  t.equal((await raw(proxy.port, get('/pass/nobody/x'))).status, 404)
+})
+
+t.test('a WebSocket upgrade is carried both ways', async (t) => {
+  const supplier = await rawSupplier((socket, request) => {
+    const key = /sec-websocket-key: (\S+)/i.exec(request)![1]!
+    const accept = createHash('sha1')
+      .update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`)
+      .digest('base64')
+    socket.write(
+      `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
+    )
+    socket.removeAllListeners('data')
+    socket.on('data', (chunk) => socket.write(Buffer.concat([Buffer.from('echo:'), chunk])))
+  })
+  const proxy = await startProxy({
+    acme: { endpoints: [supplier.url], passThrough: origin(supplier) },
+  })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const text = await new Promise<string>((resolve) => {
+    const socket = connect(proxy.port, '127.0.0.1')
+    let seen = ''
+    socket.on('data', (chunk) => {
+      seen += chunk
+      if (seen.endsWith('\r\n\r\n')) socket.write('ping')
+      if (seen.includes('echo:ping')) resolve(seen)
+    })
+    socket.write(
+      get(
+        '/pass/acme/ws',
+        'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n',
+      ),
+    )
+  })
+  t.match(text, /^HTTP\/1.1 101/)
+})
+
+t.test('an upgrade outside of /pass is 404', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.end())
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const answer = await raw(
+    proxy.port,
+    get('/bid/acme', 'Connection: Upgrade\r\nUpgrade: websocket\r\n'),
+  )
+  t.equal(answer.status, 404)
+})
+
+const faults: [string, Parameters<typeof rawSupplier>[0]][] = [
+  ['a reset', (socket) => socket.resetAndDestroy()],
+  ['garbage', (socket) => socket.end('nonsense\r\n\r\n')],
+  [
+    'a body longer than its length',
+    (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}{}{}'),
+  ],
+  [
+    'a body shorter than its length',
+    (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}'),
+  ],
+]
+for (const [title, script] of faults)
+  t.test(`${title} from the supplier's host ends that exchange alone`, async (t) => {
+    const supplier = await rawSupplier(script)
+    const proxy = await startProxy({
+      acme: { endpoints: [supplier.url], passThrough: origin(supplier) },
+    })
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const answer = await raw(proxy.port, get('/pass/acme/x'))
+    t.ok(answer.closed || answer.status === 502 || answer.status === 200)
+    t.equal((await raw(proxy.port, get('/pass/nobody/x'))).status, 404, 'the process lives')
+  })
+
+t.test('a caller that leaves cancels the upstream request', async (t) => {
+  let arrived = () => {}
+  const there = new Promise<void>((resolve) => {
+    arrived = resolve
+  })
+  const supplier = await rawSupplier(() => arrived())
+  const proxy = await startProxy({
+    acme: { endpoints: [supplier.url], passThrough: origin(supplier) },
+  })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const socket = connect(proxy.port, '127.0.0.1')
+  socket.write(get('/pass/acme/x'))
+  await there
+  socket.destroy()
+  while (supplier.aborted === 0) await new Promise((resolve) => setImmediate(resolve))
+  t.pass('the upstream connection was closed')
+})
