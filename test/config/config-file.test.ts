@@ -1,0 +1,154 @@
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { faultLine, loadConfig } from '../../config-file.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'bidweir-config-'))
+let files = 0
+function file(text: string, name = `c${++files}.yaml`): string {
+  const path = join(folder, name)
+  writeFileSync(path, text)
+  return path
+}
+const supplier = '  - id: acme\n    endpoints: [https://bid.acme.example/openrtb]\n'
+
+t.test('defaults are those of the README', (t) => {
+  const { config, faults } = loadConfig(file(`suppliers:\n${supplier}    opd: {enabled: true}\n`))
+  t.same(faults, [])
+  t.match(config, {
+    location: 'local',
+    proxy: {
+      listen: '0.0.0.0:8080',
+      maxRequestBytes: 1048576,
+      maxConnectionAge: 600_000,
+      maxRewriteBytes: 4194304,
+      maxConnections: 20_000,
+      headTimeout: 5000,
+      recompress: 'same',
+    },
+    opd: { attributionWindow: 1_800_000, contextTtl: 172_800_000 },
+    drain: { grace: 15_000, timeout: 45_000 },
+    currency: { base: 'USD' },
+  })
+  t.match(config?.suppliers[0], {
+    timeout: 120,
+    tmaxMargin: 10,
+    onFailure: 'no-bid',
+    notices: 'win',
+    opd: {
+      enabled: true,
+      share: 1,
+      mode: 'revenue',
+      targetMargin: 0.15,
+      minFactor: 0.7,
+      explore: 0.005,
+      clientFee: 0,
+      holdout: 0.02,
+      minWinRate: 0.97,
+      minSpend: 0.97,
+      audio: false,
+      internalIds: false,
+      priceDsp: false,
+      deals: true,
+    },
+  })
+  t.end()
+})
+
+t.test(
+  'every fault is told at once, with its path, its line, what was found and what is allowed',
+  (t) => {
+    const { config, faults } = loadConfig(
+      file(`proxy:
+  maxConnections: many
+  colour: red
+suppliers:
+  - id: Acme!
+    endpoints: [ftp://x]
+    timeout: fast
+  - endpoints: []
+`),
+    )
+    t.equal(config, null)
+    const lines = faults.map((fault) => faultLine(fault, 'bidweir.yaml'))
+    for (const wanted of [
+      /^bidweir.yaml:2: proxy.maxConnections: found "many", allowed: (number|int)/,
+      /^bidweir.yaml:3: proxy.colour: found a key that is not known, allowed: .*maxConnections/,
+      /^bidweir.yaml:5: suppliers\[0\].id: found "Acme!", allowed: a-z/,
+      /^bidweir.yaml:6: suppliers\[0\].endpoints\[0\]: found "ftp:\/\/x", allowed: a URL/,
+      /^bidweir.yaml:7: suppliers\[0\].timeout: found "fast", allowed: a duration/,
+      /suppliers\[1\].id: found nothing/,
+      /suppliers\[1\].endpoints: found \[\], allowed: at least 1 entries/,
+    ])
+      t.ok(
+        lines.some((line) => wanted.test(line)),
+        String(wanted),
+      )
+    t.end()
+  },
+)
+
+t.test('an invalid opd block switches OPD off for that supplier alone', (t) => {
+  const { config, faults, invalidOpd } = loadConfig(
+    file(
+      `suppliers:\n${supplier}    opd: {enabled: true, minFactor: 3, what: 1}\n  - id: other\n    endpoints: [http://o]\n    opd: {enabled: true}\n`,
+    ),
+  )
+  t.equal(faults.length, 2)
+  t.same([...invalidOpd], ['acme'])
+  t.equal(config?.suppliers[0]?.opd, undefined)
+  t.equal(config?.suppliers[1]?.opd?.enabled, true)
+  t.end()
+})
+
+t.test('values come from the environment and from files', (t) => {
+  process.env['TEST_FACTOR'] = '0.8'
+  process.env['TEST_ON'] = 'true'
+  process.env['TEST_HOST'] = 'bid.example'
+  file(`${'A'.repeat(43)}\n`, 'key')
+  file('{"base":"USD","rates":{"EUR":0.92}}', 'rates.json')
+  const { config, faults, files } = loadConfig(
+    file(`opd: {keys: [{id: 1, secret: {file: key}}]}
+currency: {rates: {file: rates.json}}
+suppliers:
+  - id: acme
+    endpoints: ["https://\${TEST_HOST}/x"]
+    opd: {enabled: "\${TEST_ON}", minFactor: "\${TEST_FACTOR}"}
+`),
+  )
+  t.same(faults, [])
+  t.equal(config?.opd.keys?.[0]?.secret, 'A'.repeat(43))
+  t.equal(config?.currency.rates?.rates['EUR'], 0.92)
+  t.same(config?.suppliers[0]?.endpoints, ['https://bid.example/x'])
+  t.match(config?.suppliers[0]?.opd, { enabled: true, minFactor: 0.8 })
+  t.equal(files.length, 3, 'all of them are watched')
+  t.end()
+})
+
+t.test('what cannot be read is a fault with its place, and secrets are not repeated', (t) => {
+  const { faults } = loadConfig(
+    file(`opd: {keys: [{id: 1, secret: hunter2}, {id: 1, secret: {file: nowhere}}]}
+location: "\${TEST_UNSET}"
+`),
+  )
+  const text = faults.map((fault) => faultLine(fault, 'f')).join('\n')
+  t.match(text, /opd.keys\[1\].secret: found \{file: nowhere\}, which cannot be read \(ENOENT\)/)
+  t.match(text, /location: found \$\{TEST_UNSET\}, which is not set/)
+  t.match(text, /opd.keys\[0\].secret: found a string/)
+  t.notMatch(text, /hunter2/)
+  t.end()
+})
+
+t.test('files that are no YAML map, or none at all, are a fault', (t) => {
+  for (const text of ['[1, 2]', 'a: 1\na: 2\n', '\t- x', 'a: &a [*a, *a]', 'proxy: 3'])
+    t.ok(loadConfig(file(text)).faults.length > 0, JSON.stringify(text))
+  t.match(loadConfig(join(folder, 'none.yaml')).faults[0], { found: /ENOENT/ })
+  t.end()
+})
+
+t.test('several nodes need keys of their own choice', (t) => {
+  const { faults } = loadConfig(file(`store: {redis: "redis://r"}\nsuppliers:\n${supplier}`))
+  t.equal(faults[0]?.path, 'opd.keys')
+  t.end()
+})
