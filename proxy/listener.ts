@@ -20,6 +20,8 @@ export interface Listener {
   listen(): Promise<AddressInfo>
   /** Limits of a new configuration; the address stays. */
   configure(config: ProxyConfig): void
+  /** Whether an answer on this connection, given now, is its last. */
+  closes(socket: Socket): boolean
   /** Each answer from now on closes its connection. */
   drain(): void
   /** No new connection; resolves when the last one is gone. */
@@ -76,6 +78,9 @@ export function createListener(options: ListenerOptions): Listener {
   }
   limit()
 
+  const closes = (socket: Connection) =>
+    draining || performance.now() >= (socket.bidweirRetire ?? Number.POSITIVE_INFINITY)
+
   server.on('connection', (socket: Connection) => {
     open.add(socket)
     socket.once('close', () => open.delete(socket))
@@ -99,8 +104,7 @@ export function createListener(options: ListenerOptions): Listener {
     socket.end(`HTTP/1.1 ${line}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
   })
   server.on('request', (request, response) => {
-    const retire = (request.socket as Connection).bidweirRetire ?? Number.POSITIVE_INFINITY
-    if (draining || performance.now() >= retire) response.shouldKeepAlive = false
+    if (closes(request.socket)) response.shouldKeepAlive = false
     response.on('error', () => onClosed('reset'))
     options.onRequest(request, response)
   })
@@ -111,6 +115,7 @@ export function createListener(options: ListenerOptions): Listener {
 
   return {
     server,
+    closes,
     listen() {
       const at = config.listen.lastIndexOf(':')
       const host = config.listen.slice(0, at).replace(/^\[|\]$/g, '')

@@ -96,7 +96,9 @@ export function createProxy(
     const supplier = suppliers.get(bid[1]!)
     if (supplier === undefined) return refuse(response, 'not_found')
     if (request.method !== 'POST') return refuse(response, 'method')
-    const inbound = inboundOf(request, response, bid[2] ?? '')
+    const inbound = inboundOf(request, response, bid[2] ?? '', () =>
+      listener.closes(request.socket),
+    )
     if (supplier.callers !== null && !supplier.callers(inbound.remote, inbound.headers))
       return refuse(response, 'caller')
     if (Number(request.headers['content-length'] ?? 0) > context.limits.maxRequestBytes)

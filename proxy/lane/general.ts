@@ -6,9 +6,11 @@ import type { Inbound, Reply } from './lane.ts'
 
 class HttpReply implements Reply {
   private readonly response: ServerResponse
+  private readonly closes: () => boolean
 
-  constructor(response: ServerResponse) {
+  constructor(response: ServerResponse, closes: () => boolean) {
     this.response = response
+    this.closes = closes
   }
 
   get open(): boolean {
@@ -22,6 +24,8 @@ class HttpReply implements Reply {
   }
 
   start(status: number, message: string, headers: string[]): void {
+    // Asked now, not when the request came: a drain may have begun in between.
+    if (this.closes()) this.response.shouldKeepAlive = false
     if (message === '') this.response.writeHead(status, headers)
     else this.response.writeHead(status, message, headers)
   }
@@ -54,6 +58,6 @@ export function inboundOf(
     remote: plainAddress(request.socket.remoteAddress ?? ''),
     secure: (request.socket as TLSSocket).encrypted === true,
     arrived: performance.now(),
-    reply: new HttpReply(response),
+    reply: new HttpReply(response, closes),
   }
 }

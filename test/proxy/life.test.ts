@@ -1,0 +1,109 @@
+/** The life of the listener: drain, TLS with certificates reloaded, reload without a dropped request. */
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync } from 'node:fs'
+import { request } from 'node:https'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { proxySchema, routeSchema } from '../../proxy/config.ts'
+import { startProxy } from '../support/proxy.ts'
+import { post, raw } from '../support/raw.ts'
+import { httpSupplier } from '../support/supplier.ts'
+
+t.test(
+  'a drain answers what is in flight, closes connections, and then takes no more',
+  async (t) => {
+    const waiting: (() => void)[] = []
+    const supplier = await httpSupplier((_request, response) =>
+      waiting.push(() => response.end('{}')),
+    )
+    const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const inFlight = raw(proxy.port, post('/bid/acme', '1'), () => false)
+    while (waiting.length < 1) await new Promise((resolve) => setImmediate(resolve))
+    proxy.proxy.drain()
+    const during = raw(proxy.port, post('/bid/acme', '2'), () => false)
+    while (waiting.length < 2) await new Promise((resolve) => setImmediate(resolve))
+    const closed = proxy.proxy.close()
+    for (const answer of waiting) answer()
+    for (const answer of [await inFlight, await during]) {
+      t.equal(answer.status, 200)
+      t.ok(answer.closed)
+    }
+    t.match((await during).head, /Connection: close/i)
+    await closed
+    t.equal((await raw(proxy.port, post('/bid/acme', '3'), () => false)).bytes, '')
+  },
+)
+
+t.test(
+  'a reload keeps requests in flight and counters, and adds, changes and removes suppliers',
+  async (t) => {
+    const waiting: (() => void)[] = []
+    const supplier = await httpSupplier((_request, response) =>
+      waiting.push(() => response.end('{}')),
+    )
+    const other = await httpSupplier((_request, response) => response.writeHead(204).end())
+    const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
+    t.teardown(() => Promise.all([proxy.close(), supplier.close(), other.close()]))
+    const inFlight = raw(proxy.port, post('/bid/acme', '1'))
+    while (waiting.length < 1) await new Promise((resolve) => setImmediate(resolve))
+    const route = { ...routeSchema.parse({ endpoints: [other.url] }), id: 'new' }
+    proxy.proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0' }), [route])
+    t.equal((await raw(proxy.port, post('/bid/acme', '2'))).status, 404)
+    t.equal((await raw(proxy.port, post('/bid/new', '3'))).status, 204)
+    waiting[0]!()
+    t.equal((await inFlight).status, 200)
+  },
+)
+
+function certificate(name: string): { cert: string; key: string } | null {
+  const folder = mkdtempSync(join(tmpdir(), 'bidweir-tls-'))
+  const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
+  try {
+    execFileSync(
+      'openssl',
+      [
+        ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'],
+        ...['-days', '1', '-subj', `/CN=${name}`, '-keyout', key, '-out', cert],
+      ],
+      { stdio: 'ignore' },
+    )
+  } catch {
+    return null
+  }
+  return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') }
+}
+
+t.test('TLS inbound, and a new certificate for new connections', async (t) => {
+  const [first, second] = [certificate('one'), certificate('two')]
+  if (first === null || second === null) return void t.skip('openssl not found')
+  const supplier = await httpSupplier((_request, response) => response.end('{}'))
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } }, { proxy: { tls: first } })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const name = () =>
+    new Promise<string>((resolve, reject) => {
+      const sent = request(
+        {
+          port: proxy.port,
+          path: '/bid/acme',
+          method: 'POST',
+          rejectUnauthorized: false,
+          agent: false,
+        },
+        (answer) => {
+          const { subject } = (answer.socket as import('node:tls').TLSSocket).getPeerCertificate()
+          answer.resume().once('end', () => resolve(`${answer.statusCode} ${String(subject.CN)}`))
+        },
+      )
+      sent.once('error', reject)
+      sent.end('{}')
+    })
+  t.equal(await name(), '200 one')
+  const route = { ...routeSchema.parse({ endpoints: [supplier.url] }), id: 'acme' }
+  proxy.proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0', tls: second }), [route])
+  t.equal(await name(), '200 two')
+  const garbage = await raw(proxy.port, 'GET / HTTP/1.1\r\n\r\n', () => false)
+  t.ok(garbage.closed, 'plain text on a TLS port is closed')
+  t.equal(await name(), '200 two')
+})
