@@ -47,10 +47,12 @@ class HttpReply implements Reply {
   }
 }
 
+/** `closes`: whether the connection ends with this answer. */
 export function inboundOf(
   request: IncomingMessage,
   response: ServerResponse,
   query: string,
+  closes: () => boolean,
 ): Inbound {
   return {
     headers: request.rawHeaders,
