@@ -47,8 +47,16 @@ export interface LedgerEntry {
 export interface Ledger {
   /** Resolves when the row is on disk, or 'duplicate' when (decision, event) stood already. Rejects when the store is lost. */
   record(entry: LedgerEntry): Promise<'recorded' | 'duplicate'>
-  /** Whether a bare bid id was reported within `contextTtl` (any decision, that event). */
-  seenBid(bidId: string, event: 'win' | 'billing', since: number): Promise<boolean>
+  /**
+   * Whether a win under the bid id was reported at or after `since` (any decision, that event);
+   * rejected rows never count. `only` narrows to one status; `supplier` to rows of it or of none.
+   */
+  seenBid(
+    bidId: string,
+    event: 'win' | 'billing',
+    since: number,
+    only?: { status?: 'attributed' | 'unattributed'; supplier?: string | undefined },
+  ): Promise<boolean>
 }
 
 /** What bid traffic needs to know of one supplier; pushed, never asked for on the hot path. */

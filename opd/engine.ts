@@ -65,6 +65,9 @@ export interface DecisionRecord {
   teaches: boolean
   /** The learner's own bytes, as `Learner.expose` returned them; empty when it teaches nothing. */
   features: Uint8Array
+  /** The model's win probability at in_ba and at out_ba; absent where it was not asked. */
+  winIn?: number
+  winOut?: number
 }
 
 export type ContextState = 'valid' | 'absent' | 'unexpanded' | 'invalid' | 'expired'
@@ -97,6 +100,8 @@ export interface Engine {
     svcOpd: string | undefined
     ssp: string | undefined
   }): Promise<Traced>
+  /** Reads one context, however old, for the explain call; the record is null where it cannot be read. */
+  explain(svcOpd: string, bidId: string): { context: ContextState; record: DecisionRecord | null }
   /** Teaches a win that the ledger has recorded; at most once per decision, the caller sees to that. */
   taught(record: DecisionRecord, cleared: number, late: boolean): void
   /** A win came that may not teach: its exposure is withdrawn. */

@@ -1,0 +1,52 @@
+/** Which way a bid goes, and what each way means (CONTRACT 4.3, second paragraph). */
+import type { DecisionRecord } from './engine.ts'
+
+export type Arm = DecisionRecord['arm']
+
+/** The order is the number that contexts carry: append only. */
+export const arms = [
+  'holdout',
+  'explored',
+  'treated',
+  'shadow',
+  'hold',
+  'test',
+  'no_rate',
+  'floor',
+  'outside',
+] as const satisfies readonly Arm[]
+
+export const armAt = Object.fromEntries(arms.map((name, at) => [name, at])) as Record<Arm, number>
+
+export const modes = ['revenue', 'margin'] as const
+export type Mode = (typeof modes)[number]
+
+/** `money`: its wins count in margins and sums. `asks`: the learner decides, even where its price is not sent. */
+export const armRules: Readonly<Record<Arm, { money: boolean; asks: boolean; priced: boolean }>> = {
+  holdout: { money: true, asks: true, priced: true },
+  explored: { money: true, asks: true, priced: true },
+  treated: { money: true, asks: true, priced: true },
+  shadow: { money: true, asks: true, priced: false },
+  hold: { money: true, asks: true, priced: false },
+  outside: { money: true, asks: true, priced: false },
+  floor: { money: true, asks: false, priced: false },
+  no_rate: { money: true, asks: false, priced: false },
+  test: { money: false, asks: false, priced: false },
+}
+
+/**
+ * A number in [0, 1) from a text and a secret seed: two multiply-xor lanes, 53 bits. Stable across
+ * nodes, so that one auction goes one way everywhere.
+ */
+export function shareOf(text: string, seed: number): number {
+  let a = 0xdeadbeef ^ seed
+  let b = 0x41c6ce57 ^ seed
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    a = Math.imul(a ^ code, 2654435761)
+    b = Math.imul(b ^ code, 1597334677)
+  }
+  a = Math.imul(a ^ (a >>> 16), 2246822507) ^ Math.imul(b ^ (b >>> 13), 3266489909)
+  b = Math.imul(b ^ (b >>> 16), 2246822507) ^ Math.imul(a ^ (a >>> 13), 3266489909)
+  return ((b >>> 0) * 2 ** 21 + ((a >>> 0) & 0x1fffff)) / 2 ** 53
+}

@@ -1,0 +1,127 @@
+/**
+ * Money as decimals, from the wire's text to the ledger's (CPM). Prices are compared and multiplied
+ * exactly; only `out_ba` is rounded, once, towards in_ba, to six fractional digits (CONTRACT 4.5).
+ */
+
+/** `digits / 10 ** scale`, never negative. */
+export interface Decimal {
+  digits: bigint
+  scale: number
+}
+
+const numberText = /^(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,5}))?$/
+/** Longer texts are read as the double that they spell: BigInt parsing is quadratic. */
+const longestText = 1200
+const widestExponent = 2000
+
+/** A JSON number above or equal to 0 as it stands on the wire; null for anything else. */
+export function decimal(text: string): Decimal | null {
+  const value = Number(text)
+  if (!Number.isFinite(value)) return null
+  const match = numberText.exec(text.length > longestText ? String(value) : text)
+  if (match === null) return null
+  const exponent = Number(match[3] ?? 0)
+  if (Math.abs(exponent) > widestExponent) return null
+  const fraction = match[2] ?? ''
+  const scale = fraction.length - exponent
+  const digits = BigInt(match[1] + fraction)
+  return scale >= 0 ? { digits, scale } : { digits: digits * 10n ** BigInt(-scale), scale: 0 }
+}
+
+/** Without an exponent and without idle zeros: `2.5`, `0.75`, `100`. */
+export function decimalText({ digits, scale }: Decimal): string {
+  if (scale === 0) return digits.toString()
+  const negative = digits < 0n
+  const padded = (negative ? -digits : digits).toString().padStart(scale + 1, '0')
+  let end = padded.length
+  while (end > padded.length - scale && padded.charCodeAt(end - 1) === 48) end--
+  const whole = padded.slice(0, padded.length - scale)
+  const fraction = padded.slice(padded.length - scale, end)
+  return (negative ? '-' : '') + (fraction === '' ? whole : `${whole}.${fraction}`)
+}
+
+const plainText = /^\d+(?:\.\d+)?$/
+
+/** The same value without an exponent; a text that has none stays as it is (`1.00`). */
+export function plain(text: string): string {
+  if (plainText.test(text)) return text
+  const value = decimal(text)
+  return value === null ? text : decimalText(value)
+}
+
+function aligned(a: Decimal, b: Decimal): [bigint, bigint, number] {
+  const scale = Math.max(a.scale, b.scale)
+  return [
+    a.digits * 10n ** BigInt(scale - a.scale),
+    b.digits * 10n ** BigInt(scale - b.scale),
+    scale,
+  ]
+}
+
+/** Below 0, 0 or above 0 as `a` is to `b`. */
+export function compare(a: Decimal, b: Decimal): number {
+  const [left, right] = aligned(a, b)
+  return left < right ? -1 : left > right ? 1 : 0
+}
+
+export function times(a: Decimal, b: Decimal): Decimal {
+  return { digits: a.digits * b.digits, scale: a.scale + b.scale }
+}
+
+/** `a - b` of two plain decimals as decimal text, negative where b is larger; null where one is none. */
+export function difference(a: string, b: string): string | null {
+  const left = decimal(a)
+  const right = decimal(b)
+  if (left === null || right === null) return null
+  const [from, less, scale] = aligned(left, right)
+  return decimalText({ digits: from - less, scale })
+}
+
+/** Millionths, rounded up: the first price with six digits that is not below the value. */
+export function ceilMicros({ digits, scale }: Decimal): bigint {
+  if (scale <= 6) return digits * 10n ** BigInt(6 - scale)
+  const unit = 10n ** BigInt(scale - 6)
+  return (digits + unit - 1n) / unit
+}
+
+/** Millionths, rounded down. */
+export function floorMicros({ digits, scale }: Decimal): bigint {
+  return scale <= 6 ? digits * 10n ** BigInt(6 - scale) : digits / 10n ** BigInt(scale - 6)
+}
+
+const power = [1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1]
+
+/** Millionths of a short plain text exactly, as a safe integer; -1 where that is not possible. */
+export function shortMicros(text: string): number {
+  const { length } = text
+  if (length === 0 || length > 15) return -1
+  let value = 0
+  let point = -1
+  for (let at = 0; at < length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === 46 && point === -1) point = at
+    else if (code >= 48 && code <= 57) value = value * 10 + (code - 48)
+    else return -1
+  }
+  const fraction = point === -1 ? 0 : length - point - 1
+  if (fraction > 6 || point === 0 || (point !== -1 && fraction === 0)) return -1
+  const micros = value * power[fraction]!
+  return micros <= Number.MAX_SAFE_INTEGER ? micros : -1
+}
+
+/** Millionths as plain decimal text. */
+export function microsText(micros: number): string {
+  const whole = Math.floor(micros / 1e6)
+  let rest = micros - whole * 1e6
+  if (rest === 0) return String(whole)
+  let digits = 6
+  while (rest % 10 === 0) {
+    rest /= 10
+    digits--
+  }
+  return `${whole}.${String(rest).padStart(digits, '0')}`
+}
+
+export function bigMicrosText(micros: bigint): string {
+  return decimalText({ digits: micros, scale: 6 })
+}
