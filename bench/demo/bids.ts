@@ -1,0 +1,132 @@
+/** What the demo supplier answers: bids as they look in the field, every format and oddity that is legal. */
+import type { Market } from './market.ts'
+import { hash, seeded } from './random.ts'
+
+export interface DemoImp {
+  id: string
+  bidfloor?: number
+  bidfloorcur?: string
+  banner?: { w?: number; h?: number }
+  video?: { w?: number; h?: number; maxduration?: number }
+  native?: { request: string }
+  audio?: { maxduration?: number }
+  pmp?: { deals?: { id: string; bidfloor?: number; at?: number }[] }
+}
+export interface DemoRequest {
+  id: string
+  imp: DemoImp[]
+  cur?: string[]
+  site?: { domain?: string; publisher?: { id?: string } }
+  app?: { bundle?: string; publisher?: { id?: string } }
+}
+
+const seats = ['seat-aurora', 'seat-boreal', 'seat-cinder']
+const host = 'https://win.demo.example'
+/** One USD in the currencies that the demo supplier pays in. */
+export const rates: Readonly<Record<string, number>> = { USD: 1, EUR: 0.92 }
+
+/** The notice that goes to the platform: the marker makes OPD look at the bid, the rest are its figures. */
+const notice = (kind: string, bid: string) =>
+  `${host}/${kind}?bid_id=${bid}&price=\${AUCTION_PRICE}&svc_opd=\${SVC_OPD_CONTEXT}` +
+  '&in=${SVC_OPD_IN_BID_PRICE}&out=${SVC_OPD_OUT_BID_PRICE}&mode=${SVC_OPD_MODE}'
+
+const vast = (bid: string, audio: boolean) =>
+  `<VAST version="4.2"><Ad id="${bid}"><InLine><AdSystem version="1.0">Demo</AdSystem><AdTitle>Demo</AdTitle>` +
+  `<Impression id="i1"><![CDATA[${notice('imp', bid)}]]></Impression><Creatives><Creative sequence="1"><Linear>` +
+  `<Duration>00:00:15</Duration><TrackingEvents>${[
+    'start',
+    'firstQuartile',
+    'midpoint',
+    'thirdQuartile',
+    'complete',
+  ]
+    .map((event) => `<Tracking event="${event}"><![CDATA[${host}/t/${event}?b=${bid}]]></Tracking>`)
+    .join('')}</TrackingEvents><MediaFiles><MediaFile delivery="progressive" ${
+    audio ? 'type="audio/mpeg"' : 'type="video/mp4" width="1280" height="720" bitrate="2400"'
+  }><![CDATA[https://cdn.demo.example/${bid}.${audio ? 'mp3' : 'mp4'}]]></MediaFile></MediaFiles>` +
+  '</Linear></Creative></Creatives></InLine></Ad></VAST>'
+
+const nativeAd = (bid: string) =>
+  JSON.stringify({
+    native: {
+      ver: '1.2',
+      assets: [
+        { id: 1, title: { text: 'Ten quiet places — a weekend by train' } },
+        { id: 2, img: { url: 'https://cdn.demo.example/n.jpg', w: 1200, h: 627 } },
+      ],
+      link: { url: 'https://travel.demo.example/offer?a=1&b=2' },
+      imptrackers: [notice('imp', bid)],
+    },
+  })
+
+const html = (bid: string, w: number, h: number) =>
+  `<a href="https://shop.demo.example/?c=${bid}" target="_blank"><img src="https://cdn.demo.example/${w}x${h}.png" width="${w}" height="${h}" alt=""></a>` +
+  `<img src="${notice('px', bid)}" width="1" height="1" alt=""><script>window.ad={"id":"${bid}"}</script>`
+
+/** mtype and the fields of the first format that an impression offers. */
+const formats: readonly ((imp: DemoImp, bid: string) => Record<string, unknown> | null)[] = [
+  (imp, bid) => {
+    if (imp.banner === undefined) return null
+    const { w = 300, h = 250 } = imp.banner
+    return { mtype: 1, w, h, adm: html(bid, w, h) }
+  },
+  (imp, bid) => (imp.video ? { mtype: 2, dur: 15, adm: vast(bid, false) } : null),
+  (imp, bid) => (imp.audio ? { mtype: 3, dur: 15, adm: vast(bid, true) } : null),
+  (imp, bid) => (imp.native ? { mtype: 4, adm: nativeAd(bid) } : null),
+]
+
+/** Integers past 2^53 stand as text until here; slashes are escaped as PHP and some Java writers do. */
+function asText(value: unknown, escapedSlashes: boolean): string {
+  const text = JSON.stringify(value).replace(/"#(\d+)"/g, '$1')
+  return escapedSlashes ? text.replaceAll('/', '\\/') : text
+}
+
+/** The answer's body, or null for a no-bid. The same request always gets the same answer. */
+export function answer(request: DemoRequest, market: Market, seed: number): string | null {
+  const sure = request.id.startsWith('curl-')
+  const random = seeded(hash(request.id, seed))
+  if (!sure && random() < 0.3) return null
+  const publisher = request.site?.publisher?.id ?? request.app?.publisher?.id ?? ''
+  const currency =
+    rates[request.cur?.[0] ?? 'USD'] === undefined ? 'USD' : (request.cur?.[0] ?? 'USD')
+  const bySeat = new Map<string, Record<string, unknown>[]>()
+  for (const imp of request.imp.slice(0, 256))
+    for (let bidder = 0; bidder < (sure || random() < 0.6 ? 1 : 2); bidder++) {
+      const floor = floorOf(imp, currency)
+      const value = market.value(request.id, imp.id, publisher, bidder) * rates[currency]!
+      const price = sure ? Math.max(2.4, floor * 4) : value
+      if (price < floor) continue
+      const id = `${request.id}-${imp.id}-${bidder}`
+      const content = formats.map((format) => format(imp, id)).find((found) => found !== null)
+      if (content === undefined || content === null) continue
+      const deal = imp.pmp?.deals?.[0]
+      const seat = seats[(hash(id, seed) % 7) % seats.length]!
+      const bids = bySeat.get(seat) ?? []
+      bySeat.set(seat, bids)
+      bids.push({
+        id,
+        impid: imp.id,
+        price: Number(price.toFixed(sure ? 2 : 4)),
+        nurl: notice('win', id),
+        lurl: `${host}/loss?b=${id}&r=\${AUCTION_LOSS}`,
+        adomain: ['shop.demo.example'],
+        crid: `cr-${hash(id, seed) % 997}`,
+        cid: '#9007199254740993117',
+        ...(deal !== undefined && random() < 0.5 ? { dealid: deal.id } : {}),
+        ...content,
+        ext: { demo: { line_item: `#92233720368547758${random() < 0.5 ? '07' : '06'}` } },
+      })
+    }
+  if (bySeat.size === 0) return null
+  const seatbid = [...bySeat].map(([seat, bid]) => ({ seat, bid }))
+  return asText(
+    { id: request.id, bidid: `a-${request.id}`, cur: currency, seatbid },
+    random() < 0.2,
+  )
+}
+
+/** The floor in the answer's currency; one in a currency that the demo does not know counts as USD. */
+function floorOf(imp: DemoImp, currency: string): number {
+  const from = rates[imp.bidfloorcur ?? 'USD'] ?? 1
+  return ((imp.bidfloor ?? 0) * rates[currency]!) / from
+}

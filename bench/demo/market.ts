@@ -1,0 +1,83 @@
+/**
+ * The hidden side of the demo: what the others in the auction bid. The service never sees it; it has
+ * to find out from win notices alone.
+ */
+import { hash, normal, seeded } from './random.ts'
+
+export interface Publisher {
+  id: string
+  domain: string
+  country: string
+  /** ln of the median price of our bids, and of the best competitor, CPM in USD. */
+  value: number
+  competitor: number
+  /** Standard deviation of the competitor's ln: narrow curves can be cut close, wide ones cannot. */
+  spread: number
+}
+
+const names = [
+  'news',
+  'sport',
+  'cook',
+  'cars',
+  'travel',
+  'games',
+  'weather',
+  'music',
+  'home',
+  'maps',
+]
+const countries = ['USA', 'DEU', 'GBR', 'FRA', 'ESP', 'BRA']
+
+/** Thirty publishers; the first ones have most of the traffic. */
+export function publishers(seed: number): Publisher[] {
+  const random = seeded(hash('publishers', seed))
+  return Array.from({ length: 30 }, (_, at) => {
+    const value = Math.log(1.2) + 0.6 * normal(random)
+    return {
+      id: `pub-${at + 1}`,
+      domain: `${names[at % names.length]}${at < names.length ? '' : Math.floor(at / names.length) + 1}.example`,
+      country: countries[Math.floor(random() * countries.length)]!,
+      value,
+      competitor: value - 0.25 - 0.6 * random(),
+      spread: 0.15 + 0.4 * random(),
+    }
+  })
+}
+
+export interface Offer {
+  /** One impression on sale: BidRequest.id and the imp's id. */
+  auction: string
+  imp: string
+  publisher: string
+  /** CPM in USD. */
+  price: number
+}
+
+export interface Market {
+  publishers: readonly Publisher[]
+  publisher(id: string): Publisher
+  /** What a bidder behind the supplier offers for this impression, CPM in USD. */
+  value(auction: string, imp: string, publisher: string, bidder: number): number
+  /** First price: above the best competitor the bid wins and pays what it says; else null. */
+  win(offer: Offer): { cleared: number } | null
+}
+
+export function createMarket(seed: number): Market {
+  const list = publishers(seed)
+  const byId = new Map(list.map((publisher) => [publisher.id, publisher]))
+  const publisher = (id: string) => byId.get(id) ?? list[hash(id, seed) % list.length]!
+  const draw = (what: string, auction: string, imp: string) =>
+    normal(seeded(hash(`${what} ${auction} ${imp}`, seed)))
+  return {
+    publishers: list,
+    publisher,
+    value: (auction, imp, id, bidder) =>
+      Math.exp(publisher(id).value + 0.3 * draw(`bidder ${bidder}`, auction, imp)),
+    win({ auction, imp, publisher: id, price }) {
+      const { competitor, spread } = publisher(id)
+      const best = Math.exp(competitor + spread * draw('competitor', auction, imp))
+      return price > best ? { cleared: price } : null
+    },
+  }
+}

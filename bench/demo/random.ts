@@ -1,0 +1,33 @@
+/** Seeded randomness: a demo run can be repeated, and a bid meets the same competitor at any price. */
+
+/** 32-bit FNV-1a with a final mix; equal texts and seeds give equal numbers on every machine. */
+export function hash(text: string, seed = 0): number {
+  let value = (0x811c9dc5 ^ seed) >>> 0
+  for (let at = 0; at < text.length; at++)
+    value = Math.imul(value ^ text.charCodeAt(at), 0x01000193) >>> 0
+  value = Math.imul(value ^ (value >>> 16), 0x7feb352d) >>> 0
+  value = Math.imul(value ^ (value >>> 15), 0x846ca68b) >>> 0
+  return (value ^ (value >>> 16)) >>> 0
+}
+
+export type Random = () => number
+
+/** mulberry32: uniform in [0, 1). */
+export function seeded(seed: number): Random {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let value = Math.imul(state ^ (state >>> 15), state | 1)
+    value ^= value + Math.imul(value ^ (value >>> 7), value | 61)
+    return ((value ^ (value >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+/** A standard normal number (Box-Muller). */
+export function normal(random: Random): number {
+  return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random())
+}
+
+export function pick<T>(random: Random, values: readonly T[]): T {
+  return values[Math.floor(random() * values.length)]!
+}

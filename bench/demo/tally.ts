@@ -1,0 +1,90 @@
+/** What a demo run has seen, judged against the hidden market: what would have won unchanged. */
+import { rates } from './bids.ts'
+import type { Market } from './market.ts'
+
+interface AnsweredBid {
+  id: string
+  impid: string
+  price: number
+  nurl?: string
+}
+export interface Answered {
+  id: string
+  cur?: string
+  seatbid: { bid: AnsweredBid[] }[]
+}
+
+export interface Win {
+  nurl: string
+  /** In the bid's currency. */
+  cleared: number
+}
+
+export interface Tally {
+  counts: {
+    answers: number
+    bids: number
+    lowered: number
+    wins: number
+    winsUnchanged: number
+    keptWins: number
+  }
+  /** Sums over wins, USD per thousand impressions each. */
+  money: { revenue: number; cleared: number }
+  /** Takes one answer in; returns the wins that the platform hears of. */
+  answer(publisher: string, answered: Answered): Win[]
+}
+
+/** in_ba as the service wrote it into the notice; null where the bid was left alone. */
+export function inPrice(nurl: string | undefined): number | null {
+  const text = nurl === undefined ? null : new URL(nurl).searchParams.get('in')
+  return text === null || text.startsWith('$') ? null : Number(text)
+}
+
+export function createTally(market: Pick<Market, 'win'>): Tally {
+  const counts = { answers: 0, bids: 0, lowered: 0, wins: 0, winsUnchanged: 0, keptWins: 0 }
+  const money = { revenue: 0, cleared: 0 }
+  const best = (bids: AnsweredBid[], price: (bid: AnsweredBid) => number) =>
+    bids.reduce((top, bid) => (price(bid) > price(top) ? bid : top))
+  return {
+    counts,
+    money,
+    answer(publisher, answered) {
+      counts.answers++
+      const rate = rates[answered.cur ?? 'USD'] ?? 1
+      const byImp = Map.groupBy(
+        answered.seatbid.flatMap((seat) => seat.bid),
+        (bid) => bid.impid,
+      )
+      const wins: Win[] = []
+      for (const [imp, bids] of byImp) {
+        const before = (bid: AnsweredBid) => inPrice(bid.nurl) ?? bid.price
+        const offer = (price: number) =>
+          market.win({ auction: answered.id, imp, publisher, price: price / rate })
+        counts.bids += bids.length
+        counts.lowered += bids.filter((bid) => bid.price < before(bid)).length
+        const unchanged = offer(before(best(bids, before))) !== null
+        if (unchanged) counts.winsUnchanged++
+        const winner = best(bids, (bid) => bid.price)
+        if (offer(winner.price) === null) continue
+        counts.wins++
+        if (unchanged) counts.keptWins++
+        money.revenue += before(winner) / rate
+        money.cleared += winner.price / rate
+        // What OPD left alone carries no context: the platform has nothing to forward.
+        if (inPrice(winner.nurl) !== null) wins.push({ nurl: winner.nurl!, cleared: winner.price })
+      }
+      return wins
+    },
+  }
+}
+
+/** 95 % Wilson interval of a share. */
+export function interval(hits: number, of: number): [number, number] {
+  if (of === 0) return [0, 1]
+  const z2 = 1.96 ** 2
+  const share = hits / of
+  const middle = (share + z2 / (2 * of)) / (1 + z2 / of)
+  const half = (1.96 / (1 + z2 / of)) * Math.sqrt((share * (1 - share)) / of + z2 / (4 * of * of))
+  return [Math.max(0, middle - half), Math.min(1, middle + half)]
+}

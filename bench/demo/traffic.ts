@@ -1,0 +1,68 @@
+/** Bid traffic over real sockets, at a rate. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Pool } from 'undici'
+import type { Publisher } from './market.ts'
+import { type Random, seeded } from './random.ts'
+import { type BodyKind, busy, type MadeRequest, makeRequest } from './requests.ts'
+
+export interface TrafficOptions {
+  /** Where to POST: `http://127.0.0.1:8080/bid/demo`. */
+  url: string
+  /** Requests a second. */
+  rate: number
+  publishers: readonly Publisher[]
+  signal: AbortSignal
+  /** Keep-alive connections; default 16. */
+  connections?: number
+  kind?: BodyKind
+  seed?: number
+  /** Every answer; `body` is empty for a no-bid. */
+  onAnswer(request: MadeRequest, status: number, body: string): void
+  /** A request that had no answer. */
+  onFailure(error: Error): void
+}
+
+/** How often the source looks at the clock, in milliseconds. */
+const beat = 20
+/** More than this many requests unanswered: the proxy is behind, and more would only hide by how much. */
+const maxOpen = 2000
+
+/** Sends until `signal` aborts; resolves when the last answer is in. */
+export async function sendTraffic(options: TrafficOptions): Promise<void> {
+  const { origin, pathname } = new URL(options.url)
+  const pool = new Pool(origin, { connections: options.connections ?? 16, pipelining: 1 })
+  const random: Random = seeded(options.seed ?? Date.now())
+  const run = Date.now().toString(36)
+  const open = new Set<Promise<void>>()
+  let sent = 0
+  const started = performance.now()
+  while (!options.signal.aborted) {
+    const due = Math.floor(((performance.now() - started) / 1000) * options.rate)
+    for (; sent < due; sent++) {
+      if (open.size >= maxOpen) continue
+      const publisher = busy(options.publishers, random)
+      const request = makeRequest(`${run}-${sent}`, publisher, options.kind ?? 'mix', random)
+      const exchange: Promise<void> = post(pool, pathname, request, options).finally(() =>
+        open.delete(exchange),
+      )
+      open.add(exchange)
+    }
+    await sleep(beat)
+  }
+  await Promise.all(open)
+  await pool.close()
+}
+
+async function post(pool: Pool, path: string, request: MadeRequest, options: TrafficOptions) {
+  try {
+    const answer = await pool.request({
+      path,
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-openrtb-version': '2.6' },
+      body: request.body,
+    })
+    options.onAnswer(request, answer.statusCode, await answer.body.text())
+  } catch (error) {
+    options.onFailure(error as Error)
+  }
+}
