@@ -1,0 +1,147 @@
+/**
+ * The rewriter: scan ▸ judge ▸ price ▸ splice. Bytes that are not a price, a macro or a removed seat leave as
+ * they came; where nothing is to change the very Buffer that came goes back.
+ */
+import type { Integration, OpdConfig, Rates } from './config.ts'
+import { type BidView, judge, type Rules } from './eligibility.ts'
+import type { RewrittenAnswer } from './engine.ts'
+import { scannerOf } from './json/scan.ts'
+import type { AnswerReason, BidReason, PriceBid } from './priced.ts'
+import { type RequestFacts, readRequest } from './request.ts'
+import {
+  AnswerReader,
+  type AnswerSpans,
+  type BidSpans,
+  macroFields,
+  type SeatSpans,
+} from './rewrite/answer.ts'
+import { expand, holdsPattern } from './rewrite/macros.ts'
+import { cutSeats } from './rewrite/seats.ts'
+import { type Splice, splice } from './rewrite/splice.ts'
+
+export interface RewriteInput {
+  /** The answer, decoded. */
+  body: Buffer
+  /** The bid request, decoded; asked for only when a bid wants a price. */
+  request: () => Buffer | null
+  integration: Integration
+  inactiveSeats: ReadonlySet<string>
+  rates: Rates | null
+  base: string
+  price: PriceBid
+  /** Counts a bid that is left alone. */
+  onBid?: (reason: BidReason) => void
+  /** Only cut seats. */
+  cutOnly?: boolean
+}
+
+const marker = Buffer.from('SVC_OPD_CONTEXT')
+const escaped = Buffer.from('\\u00')
+
+/** An answer may hold the macro: as bytes, or spelled by escapes. 0.2 us where it does not. */
+function mayHoldMarker(body: Buffer): boolean {
+  return body.includes(marker) || body.includes(escaped)
+}
+
+function untouched(body: Buffer, reason: AnswerReason | null): RewrittenAnswer {
+  return { body, reason, removed: 0, left: 0, unreadable: false }
+}
+
+/** Why OPD leaves every answer of an integration alone; null: it does not. */
+function switchedOff({ opd }: Integration): AnswerReason | null {
+  if (opd === 'invalid') return 'invalid_config'
+  return opd === null || opd.enabled === false ? 'disabled' : null
+}
+
+export function rewrite(input: RewriteInput): RewrittenAnswer {
+  const { body, integration, inactiveSeats } = input
+  const off = input.cutOnly ? 'disabled' : switchedOff(integration)
+  const cuts = inactiveSeats.size > 0
+  const reason = off ?? (mayHoldMarker(body) ? null : 'no_macro')
+  if (reason !== null && !cuts) return untouched(body, reason)
+  const scan = scannerOf(body)
+  const answer = scan === null ? null : new AnswerReader(scan).read()
+  if (scan === null || answer === null) return { ...untouched(body, 'malformed'), unreadable: cuts }
+  const splices: Splice[] = []
+  let kept = answer.seats
+  let removed = 0
+  if (cuts) {
+    const cut = cutSeats(answer, inactiveSeats, splices)
+    if (cut === null) return { ...untouched(body, 'malformed'), unreadable: true }
+    kept = cut.kept
+    removed = cut.removed
+  }
+  if (reason === null) new Bids(scan.text, input, answer, splices).all(kept)
+  const left = kept.reduce((sum, seat) => sum + seat.bids.length, 0)
+  return {
+    body: splices.length === 0 ? body : splice(body, splices),
+    reason: splices.length === 0 ? reason : null,
+    removed,
+    left,
+    unreadable: false,
+  }
+}
+
+/** The bids of one answer on their way through judge ▸ price ▸ splice. */
+class Bids {
+  private readonly text: string
+  private readonly input: RewriteInput
+  private readonly answer: AnswerSpans
+  private readonly splices: Splice[]
+  private readonly rules: Rules
+  private request: RequestFacts | null | undefined
+
+  constructor(text: string, input: RewriteInput, answer: AnswerSpans, splices: Splice[]) {
+    this.text = text
+    this.input = input
+    this.answer = answer
+    this.splices = splices
+    const opd = input.integration.opd as OpdConfig
+    this.rules = { opd, rates: input.rates, base: input.base }
+  }
+
+  all(seats: readonly SeatSpans[]): void {
+    for (const seat of seats) for (const bid of seat.bids) this.one(bid, seat)
+  }
+
+  private one(bid: BidSpans, seat: SeatSpans): void {
+    if (!this.carriesPattern(bid)) return this.input.onBid?.('no_macro')
+    if (this.request === undefined) this.request = this.readRequest()
+    const verdict = judge(this.view(bid, seat), this.request, this.answer.currency, this.rules)
+    if ('reason' in verdict) return this.input.onBid?.(verdict.reason)
+    const priced = this.input.price(verdict.bid)
+    if (priced.priceText !== null) this.splices.push({ ...bid.price!, text: priced.priceText })
+    for (const field of macroFields) {
+      const span = bid.macros[field]
+      if (span !== undefined) expand(this.text, span.start + 1, span.end - 1, priced, this.splices)
+    }
+  }
+
+  private readRequest(): RequestFacts | null {
+    const body = this.input.request()
+    return body === null ? null : readRequest(body)
+  }
+
+  /** SERVICE 4.8 rule 1: `adm`, `nurl` or `burl`; `lurl` alone does not count. */
+  private carriesPattern({ macros: { adm, nurl, burl } }: BidSpans): boolean {
+    return [adm, nurl, burl].some(
+      (span) => span !== undefined && holdsPattern(this.text, span.start + 1, span.end - 1),
+    )
+  }
+
+  private view(bid: BidSpans, seat: SeatSpans): BidView {
+    return {
+      id: bid.id,
+      impid: bid.impid,
+      dealid: bid.dealid,
+      mtype: bid.mtype,
+      dur: bid.dur,
+      width: bid.width,
+      height: bid.height,
+      adomain: bid.adomain,
+      seat: seat.seat,
+      priceText: bid.price === null ? null : this.text.slice(bid.price.start, bid.price.end),
+      ambiguous: bid.ambiguous || seat.ambiguous || this.answer.ambiguous,
+    }
+  }
+}
