@@ -1,0 +1,18 @@
+/** bidweir: one table of commands; each is a line away from what it does. */
+import { argv, exit, stderr, stdout } from 'node:process'
+import { commands } from './commands.ts'
+
+const [name = 'start', ...rest] = argv.slice(2)
+const command = Object.hasOwn(commands, name) ? commands[name] : undefined
+
+if (command === undefined) {
+  const known = Object.entries(commands).map(([each, { usage }]) => `  bidweir ${each} ${usage}\n`)
+  const asked = name === 'help' || name === '--help'
+  const out = asked ? stdout : stderr
+  out.write(`${asked ? '' : `bidweir: no such command: ${name}\n`}usage:\n${known.join('')}`)
+  exit(asked ? 0 : 64)
+}
+
+const code = await command.run(rest)
+// A service that runs says so by null: it exits when it has drained.
+if (code !== null) exit(code)
