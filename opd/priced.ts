@@ -58,6 +58,11 @@ export interface EligibleBid {
   rate: number | null
   /** BidRequest.test was 1: expanded at factor 1, never money, never taught. */
   test: boolean
+  /**
+   * Standalone only: a bid that may not be changed for this reason but still wants a context. Priced at factor 1
+   * (OUT and the price stay the bid's own), attributed, never taught. `floor` is 0 then where none can be told.
+   */
+  fixed?: BidReason
   /** Standalone only: the demand-side price as sent. */
   priceDspText?: string
   features: BidFeatures
