@@ -74,21 +74,20 @@ function featuresOf(view: BidView, request: RequestFacts, imp: ImpFacts, deal: D
     typeof view.width === 'number' && typeof view.height === 'number'
       ? `${view.width}x${view.height}`
       : imp.size
-  const given = {
-    publisher: request.publisher,
-    domain: request.domain,
-    placement: imp.placement,
-    country: request.country,
-    device: request.device,
-    format: formatOf(view.mtype, imp),
-    size,
-    seat: view.seat ?? undefined,
-    deal: deal?.id,
-    auction: deal?.auction ?? request.auction,
-  }
-  const features: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(given)) if (value !== undefined) features[name] = value
-  return features as BidFeatures
+  const features: BidFeatures = {}
+  if (request.publisher !== undefined) features.publisher = request.publisher
+  if (request.domain !== undefined) features.domain = request.domain
+  if (imp.placement !== undefined) features.placement = imp.placement
+  if (request.country !== undefined) features.country = request.country
+  if (request.device !== undefined) features.device = request.device
+  const format = formatOf(view.mtype, imp)
+  if (format !== undefined) features.format = format
+  if (size !== undefined) features.size = size
+  if (view.seat !== null) features.seat = view.seat
+  if (deal !== null) features.deal = deal.id
+  const auction = deal?.auction ?? request.auction
+  if (auction !== undefined) features.auction = auction
+  return features
 }
 
 /** The bid with its floor and features, or the first reason to leave it alone. */

@@ -89,6 +89,7 @@ class Bids {
   private readonly answer: AnswerSpans
   private readonly splices: Splice[]
   private readonly rules: Rules
+  private readonly escapes: boolean
   private request: RequestFacts | null | undefined
 
   constructor(text: string, input: RewriteInput, answer: AnswerSpans, splices: Splice[]) {
@@ -97,6 +98,7 @@ class Bids {
     this.answer = answer
     this.splices = splices
     const opd = input.integration.opd as OpdConfig
+    this.escapes = input.body.includes(escaped)
     this.rules = { opd, rates: input.rates, base: input.base }
   }
 
@@ -113,7 +115,8 @@ class Bids {
     if (priced.priceText !== null) this.splices.push({ ...bid.price!, text: priced.priceText })
     for (const field of macroFields) {
       const span = bid.macros[field]
-      if (span !== undefined) expand(this.text, span.start + 1, span.end - 1, priced, this.splices)
+      if (span !== undefined)
+        expand(this.text, span.start + 1, span.end - 1, this.escapes, priced, this.splices)
     }
   }
 
@@ -125,7 +128,8 @@ class Bids {
   /** SERVICE 4.8 rule 1: `adm`, `nurl` or `burl`; `lurl` alone does not count. */
   private carriesPattern({ macros: { adm, nurl, burl } }: BidSpans): boolean {
     return [adm, nurl, burl].some(
-      (span) => span !== undefined && holdsPattern(this.text, span.start + 1, span.end - 1),
+      (span) =>
+        span !== undefined && holdsPattern(this.text, span.start + 1, span.end - 1, this.escapes),
     )
   }
 

@@ -39,6 +39,8 @@ export class Scanner {
   readonly text: string
   private depth = 0
   private readonly controls: boolean
+  /** The first backslash at or behind the last string's begin. */
+  private slash = -1
 
   /** `body` must be UTF-8: see `scannerOf`. */
   constructor(body: Buffer) {
@@ -116,28 +118,33 @@ export class Scanner {
   /** A string; `at` is its opening quote, the answer is behind its closing one. */
   string(at: number): number {
     const { text } = this
-    let quote = text.indexOf('"', at + 1)
-    if (quote < 0) return malformed
-    // Most strings hold no backslash right before their first quote; then only what is inside may be escapes.
     let from = at + 1
-    for (;;) {
-      const slash = text.indexOf('\\', from)
-      if (slash < 0 || slash > quote) break
-      const spelled = text.charCodeAt(slash + 1)
+    let quote = text.indexOf('"', from)
+    if (quote < 0) return malformed
+    // Scanning only goes forward, so the next backslash of the body is looked for once, not once a string.
+    if (this.slash < from) this.slash = this.nextSlash(from)
+    while (this.slash < quote) {
+      const spelled = text.charCodeAt(this.slash + 1)
       if (spelled === 117) {
-        if (!isHex4(text, slash + 2)) return malformed
-        from = slash + 6
+        if (!isHex4(text, this.slash + 2)) return malformed
+        from = this.slash + 6
       } else {
         if (!isEscape(spelled)) return malformed
-        from = slash + 2
+        from = this.slash + 2
       }
       if (from > quote) {
         quote = text.indexOf('"', from)
         if (quote < 0) return malformed
       }
+      this.slash = this.nextSlash(from)
     }
     if (this.controls && holdsControl(text, at + 1, quote)) return malformed
     return quote + 1
+  }
+
+  private nextSlash(from: number): number {
+    const found = this.text.indexOf('\\', from)
+    return found < 0 ? Number.MAX_SAFE_INTEGER : found
   }
 
   object(at: number, member: Member): number {
@@ -152,7 +159,9 @@ export class Scanner {
       if (text.charCodeAt(at) !== QUOTE) return malformed
       const end = this.string(at)
       if (end === malformed) return malformed
-      const key = this.decoded(at, end)
+      // A key of other letters than ASCII is none of ours, however it decodes.
+      const raw = text.slice(at + 1, end - 1)
+      const key = raw.includes('\\') ? this.decoded(at, end) : raw
       at = this.space(end)
       if (text.charCodeAt(at) !== 58) return malformed
       at = member(key, this.space(at + 1))

@@ -26,9 +26,9 @@ interface Decoded {
 }
 
 /** Undoes `\uXXXX` of ASCII and leaves all else: nothing else can spell a macro. */
-function decode(body: string, start: number, end: number): Decoded {
+function decode(body: string, start: number, end: number, escapes: boolean): Decoded {
   const raw = body.slice(start, end)
-  if (!raw.includes('\\u00')) return { text: raw, from: null }
+  if (!escapes || !raw.includes('\\u00')) return { text: raw, from: null }
   const from = new Uint32Array(raw.length + 1)
   let text = ''
   let at = 0
@@ -50,9 +50,9 @@ function decode(body: string, start: number, end: number): Decoded {
   return { text, from }
 }
 
-/** Whether the string between `start` and `end` decodes to one that holds the pattern. */
-export function holdsPattern(body: string, start: number, end: number): boolean {
-  return decode(body, start, end).text.includes(pattern)
+/** Whether the string between `start` and `end` decodes to one that holds the pattern; `escapes`: the body has `\\u00`. */
+export function holdsPattern(body: string, start: number, end: number, escapes: boolean): boolean {
+  return decode(body, start, end, escapes).text.includes(pattern)
 }
 
 /** Adds a splice for each macro between `start` and `end`; one pass, what was expanded is not looked at again. */
@@ -60,10 +60,11 @@ export function expand(
   body: string,
   start: number,
   end: number,
+  escapes: boolean,
   bid: PricedBid,
   splices: Splice[],
 ): void {
-  const { text, from } = decode(body, start, end)
+  const { text, from } = decode(body, start, end, escapes)
   for (let at = text.indexOf(prefix); at >= 0; at = text.indexOf(prefix, at)) {
     const macro = macros.find(([name]) => text.startsWith(name, at))
     if (macro === undefined) {
