@@ -1,0 +1,7 @@
+/** The demo supplier as a program of its own: `node serve.ts [HOST [PORT]]`, until it is told to stop. */
+import { createDemoSupplier } from './supplier.ts'
+
+const [host = '127.0.0.1', port = '9090'] = process.argv.slice(2)
+const supplier = await createDemoSupplier({ host, port: Number(port) })
+process.stdout.write(`${JSON.stringify({ msg: 'demo supplier', url: supplier.url })}\n`)
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => supplier.close())

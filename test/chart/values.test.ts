@@ -1,0 +1,155 @@
+import { cpSync, writeFileSync } from 'node:fs'
+import t from 'tap'
+import { chart, helm, type Manifest, manifests, needsHelm, template } from './helm.ts'
+
+const supplier = 'config.suppliers[0].id=acme,config.suppliers[0].endpoints[0]=https://a.example/'
+const pg = 'store.database.url=postgres://u@db/x'
+const redis = 'store.redis.url=redis://cache'
+
+/** Values that are refused, and what the message has to say. */
+const refusals: readonly (readonly [title: string, set: string, message: RegExp])[] = [
+  [
+    'two replicas on SQLite',
+    'replicaCount=2',
+    /replicaCount: more than one replica needs PostgreSQL/,
+  ],
+  ['two replicas without Redis', `replicaCount=2,${pg}`, /replicaCount: .* needs Redis/],
+  [
+    'two replicas on one volume',
+    `replicaCount=2,${pg},${redis},persistence.enabled=true`,
+    /persistence\.enabled: one volume/,
+  ],
+  [
+    'pods killed while they drain',
+    'terminationGracePeriodSeconds=45',
+    /terminationGracePeriodSeconds: 45 must be more than drain\.timeoutSeconds \(45\)/,
+  ],
+  [
+    'a grace longer than the drain',
+    'drain.graceSeconds=45',
+    /drain\.graceSeconds: 45 must be less/,
+  ],
+  [
+    'a listener of one’s own',
+    'config.proxy.listen=0.0.0.0:9',
+    /config\.proxy\.listen: is set by the chart/,
+  ],
+  ['keys in the ConfigMap', 'config.opd.keys[0].id=1', /config\.opd\.keys: is set by the chart/],
+  ['a store in the ConfigMap', 'config.store.redis=x', /config\.store: is set by the chart/],
+  ['a key id twice', 'contextKeys[0].id=1,contextKeys[1].id=1', /contextKeys: id 1 stands twice/],
+  [
+    'a password and a Secret',
+    'adminPassword=a,existingSecret=b',
+    /adminPassword: excludes existingSecret/,
+  ],
+  [
+    'two sources of the database',
+    `${pg},store.database.existingSecret=b`,
+    /store\.database: url and existingSecret exclude/,
+  ],
+  ['an ingress without a host', 'ingress.enabled=true', /ingress\.enabled: needs ingress\.host/],
+  ['an unknown value', 'replicas=2', /additional properties 'replicas' not allowed/i],
+  [
+    'an unknown key of config',
+    'config.supplers=2',
+    /additional properties 'supplers' not allowed/i,
+  ],
+  [
+    'a count that is text',
+    'replicaCount=two',
+    /replicaCount.*\n?.*want integer|replicaCount: Invalid type/i,
+  ],
+  ['a supplier without endpoints', 'config.suppliers[0].id=acme', /endpoints/],
+  ['a supplier id that no path can carry', supplier.replace('acme', 'A/B'), /pattern/],
+  ['a secret that is no key', 'contextKeys[0].id=1,contextKeys[0].secret=short', /pattern/],
+  ['a database that is not PostgreSQL', 'store.database.url=mysql://x', /pattern/],
+  ['an unknown service type', 'service.proxy.type=Headless', /ClusterIP/],
+]
+
+for (const [title, set, message] of refusals)
+  t.test(`refused: ${title}`, needsHelm, async (t) => {
+    const { ok, error } = template('--set', set)
+    t.notOk(ok)
+    t.match(error, message)
+  })
+
+t.test('every fault is told at once', needsHelm, async (t) => {
+  const { error } = template('--set', 'replicaCount=2,ingress.enabled=true')
+  t.match(error, /PostgreSQL[\s\S]*Redis[\s\S]*ingress\.host/)
+})
+
+interface PodSpec {
+  terminationGracePeriodSeconds: number
+  automountServiceAccountToken: boolean
+  containers: { name: string; securityContext: object; resources: object }[]
+  volumes: { name: string; emptyDir?: object }[]
+}
+const deployment = (all: Manifest[]) =>
+  all.find(({ kind }) => kind === 'Deployment')!.spec as { template: { spec: PodSpec } }
+
+t.test('every container is hardened and has its resources', needsHelm, async (t) => {
+  const all = manifests(template().text)
+  const test = all.find(({ kind }) => kind === 'Pod')!.spec as PodSpec
+  const pod = deployment(all).template.spec
+  t.equal(pod.automountServiceAccountToken, false)
+  t.same(
+    pod.containers.map(({ name }) => name),
+    ['bidweir', 'demo-supplier'],
+  )
+  for (const { name, securityContext, resources } of [...pod.containers, ...test.containers]) {
+    t.match(
+      securityContext,
+      {
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        runAsNonRoot: true,
+        runAsUser: 65532,
+        capabilities: { drop: ['ALL'] },
+        seccompProfile: { type: 'RuntimeDefault' },
+      },
+      name,
+    )
+    t.match(resources, { requests: { memory: String }, limits: { memory: String } }, name)
+  }
+})
+
+t.test('what is generated is a key and a password of their own each time', needsHelm, async (t) => {
+  const secrets = [0, 1].map(
+    () => manifests(template().text).find(({ kind }) => kind === 'Secret')!.data!,
+  )
+  const [first, second] = secrets.map((data) =>
+    Buffer.from(data['context-key-1']!, 'base64').toString(),
+  )
+  t.match(first, /^[A-Za-z0-9_-]{43}$/)
+  t.not(first, second)
+  t.not(secrets[0]!['admin-password'], secrets[1]!['admin-password'])
+})
+
+t.test('with a supplier of one’s own no demo supplier runs', needsHelm, async (t) => {
+  const { text } = template('--set', supplier)
+  t.same(
+    deployment(manifests(text)).template.spec.containers.map(({ name }) => name),
+    ['bidweir'],
+  )
+  t.notMatch(text, /demo/i)
+})
+
+t.test('the notes warn without a volume and show a token and a bid', needsHelm, async (t) => {
+  // `helm template` leaves the notes out and a dry run wants a cluster: a copy of the chart shows them.
+  const copy = t.testdir({})
+  cpSync(chart, copy, { recursive: true })
+  cpSync(`${chart}/templates/NOTES.txt`, `${copy}/notes.txt`)
+  const shown =
+    'kind: ConfigMap\nmetadata: {name: notes}\ndata: {notes: {{ tpl (.Files.Get "notes.txt") . | toJson }}}'
+  writeFileSync(`${copy}/templates/notes.yaml`, shown)
+  const notes = (...args: string[]) => {
+    const { text, error } = helm('template', 'test', copy, '--kube-version', '1.34.0', ...args)
+    t.equal(error, '')
+    return manifests(text).find(({ metadata }) => metadata.name === 'notes')!.data!['notes']!
+  }
+  const plain = notes()
+  t.match(plain, /WARNING: persistence\.enabled/)
+  t.match(plain, /curl -s .*grant_type=password[\s\S]*curl -s .*\/bid\/demo/)
+  t.notMatch(notes('--set', 'persistence.enabled=true'), /WARNING/)
+  t.match(notes('--set', supplier), /curl -s .*\/bid\/acme/)
+})
