@@ -14,6 +14,7 @@ export const arms = [
   'no_rate',
   'floor',
   'outside',
+  'fixed',
 ] as const satisfies readonly Arm[]
 
 export const armAt = Object.fromEntries(arms.map((name, at) => [name, at])) as Record<Arm, number>
@@ -31,6 +32,7 @@ export const armRules: Readonly<Record<Arm, { money: boolean; asks: boolean; pri
   outside: { money: true, asks: true, priced: false },
   floor: { money: true, asks: false, priced: false },
   no_rate: { money: true, asks: false, priced: false },
+  fixed: { money: true, asks: false, priced: false },
   test: { money: false, asks: false, priced: false },
 }
 

@@ -52,6 +52,7 @@ export interface DecisionRecord {
     | 'no_rate'
     | 'floor'
     | 'outside'
+    | 'fixed'
   propensity: number
   inBa: string
   outBa: string

@@ -1,0 +1,222 @@
+/** The engine: integrations bound at configuration, answers rewritten, notices traced, wins taught. */
+import { hkdfSync } from 'node:crypto'
+import type { Integration } from '../config.ts'
+import { createContextCodec, Nonces } from '../context.ts'
+import type { DecisionRecord, Engine, EngineConfig, RewrittenAnswer, Traced } from '../engine.ts'
+import type { BidLog, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
+import type { BidReason, PriceBid } from '../priced.ts'
+import { pricing } from '../pricing.ts'
+import { rewrite } from '../rewrite.ts'
+import { standalone } from '../standalone.ts'
+import { EngineStats, type SupplierStats } from './stats.ts'
+
+export interface EngineDeps {
+  learners: Learners
+  bidLog: BidLog
+  shared: SharedBidLog | null
+  sink: DecisionSink | null
+  /** Milliseconds since the epoch. */
+  now: () => number
+  random: () => number
+}
+
+export interface BidweirEngine extends Engine {
+  readonly stats: EngineStats
+  /** The configuration of one supplier, null where the file names none. */
+  integration(id: string): Integration | null
+}
+
+/** One integration with all that its answers need. */
+interface Bound {
+  integration: Integration
+  stats: SupplierStats
+  reads: boolean
+  price: PriceBid
+  onBid: (reason: BidReason) => void
+}
+
+const neverPrices: PriceBid = ({ priceText }) => ({
+  priceText: null,
+  inText: priceText,
+  outText: priceText,
+  context: '',
+  mode: '',
+})
+
+export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
+  const { now, bidLog, shared, learners } = deps
+  const stats = new EngineStats()
+  const nonces = new Nonces()
+  let config = initial
+  let codec = createContextCodec([], 0, nonces)
+  let bound = new Map<string, Bound>()
+  let holds: ReadonlySet<string> = new Set()
+  let holdsAll = false
+  const held = (supplier: string) => holdsAll || holds.has(supplier)
+
+  function configure(next: EngineConfig): void {
+    config = next
+    codec = createContextCodec(next.keys, next.contextTtl, nonces)
+    const secret = next.keys[0]?.secret ?? new Uint8Array(32)
+    const seeds = Buffer.from(hkdfSync('sha256', secret, '', 'bidweir shares v1', 12))
+    const shares = { seed: seeds.readInt32BE(0), auctionSalt: seeds.toString('hex', 4) }
+    const pricingDeps = { ...deps, ...shares, codec, held }
+    bound = new Map(next.integrations.map((each) => [each.id, bind(each, pricingDeps)]))
+  }
+
+  function bind(integration: Integration, pricingDeps: Parameters<typeof pricing>[1]): Bound {
+    const { opd } = integration
+    const counters = stats.of(integration.id)
+    if (opd === null || opd === 'invalid' || opd.enabled === false)
+      return { integration, stats: counters, reads: false, price: neverPrices, onBid: () => {} }
+    const mode = counters.modes[opd.mode]
+    return {
+      integration,
+      stats: counters,
+      reads: true,
+      price: pricing(integration, pricingDeps, mode),
+      onBid: (reason) => mode.leftAlone(reason),
+    }
+  }
+
+  const asItCame = (body: Buffer, unreadable: boolean): RewrittenAnswer => ({
+    body,
+    reason: 'malformed',
+    removed: 0,
+    left: 0,
+    unreadable,
+  })
+
+  function rewriteAnswer(answer: Parameters<Engine['rewrite']>[0]): RewrittenAnswer {
+    const { supplier, body, inactiveSeats } = answer
+    const cuts = inactiveSeats.size > 0
+    const own = bound.get(supplier) ?? {
+      integration: { id: supplier, opd: null, notices: 'win' as const },
+      stats: null,
+      price: neverPrices,
+      onBid: () => {},
+    }
+    let rewritten: RewrittenAnswer
+    try {
+      rewritten = rewrite({
+        body,
+        request: answer.request,
+        integration: own.integration,
+        inactiveSeats,
+        rates: config.rates,
+        base: config.base,
+        price: own.price,
+        onBid: own.onBid,
+        cutOnly: answer.cutOnly ?? false,
+      })
+    } catch {
+      // a fault of ours costs the optimisation, never the answer; seats that must be cut win over it
+      if (own.stats !== null) own.stats.faults++
+      rewritten = asItCame(body, cuts)
+    }
+    if (rewritten.reason !== null) own.stats?.untouched(rewritten.reason)
+    return rewritten
+  }
+
+  /** Features that had no room in a context are in this node's bid log, or nowhere. */
+  function withFeatures(record: DecisionRecord): DecisionRecord {
+    if (!record.teaches || record.features.length > 0) return record
+    const own = bidLog.find(record.bidId).find(({ id }) => id === record.id)
+    return own ?? { ...record, teaches: false }
+  }
+
+  async function fromLogs(bidId: string, ssp: string | undefined): Promise<DecisionRecord[]> {
+    const earliest = now() - config.contextTtl
+    const fits = (record: DecisionRecord) =>
+      record.at >= earliest && (ssp === undefined || record.supplier === ssp)
+    const own = bidLog.find(bidId).filter(fits)
+    if (own.length > 0 || shared === null) return own
+    return (await shared.find(bidId).catch(() => [])).filter(fits)
+  }
+
+  async function trace(notice: Parameters<Engine['trace']>[0]): Promise<Traced> {
+    const at = now()
+    const { state, record } = codec.decode(notice.svcOpd, notice.bidId, at)
+    stats.contexts[state]++
+    const late = (decided: DecisionRecord) => decided.at < at - config.attributionWindow
+    if (state === 'valid' && record !== null)
+      return {
+        context: state,
+        by: 'context',
+        record: withFeatures(record),
+        ambiguous: false,
+        late: late(record),
+      }
+    const found = await fromLogs(notice.bidId, notice.ssp)
+    const [only] = found
+    if (only === undefined || found.length > 1)
+      return { context: state, by: null, record: null, ambiguous: found.length > 1, late: false }
+    return { context: state, by: 'bid_log', record: only, ambiguous: false, late: late(only) }
+  }
+
+  function rateOf(currency: string): number | null {
+    if (currency === config.base) return 1
+    const rate = config.rates?.rates[currency]
+    return rate !== undefined && rate > 0 ? rate : null
+  }
+
+  function taught(record: DecisionRecord, cleared: number, late: boolean): void {
+    const rate = rateOf(record.currency)
+    if (rate === null) return
+    if (record.arm !== 'test')
+      stats
+        .of(record.supplier)
+        .modes[record.mode].won(record.arm, cleared / rate, (Number(record.inBa) - cleared) / rate)
+    deps.sink?.won({
+      time: now(),
+      id: record.id,
+      ssp: record.supplier,
+      cleared: String(cleared),
+      late,
+    })
+    if (!record.teaches || record.features.length === 0) return
+    // above out_ba it is a win and no saving
+    const paid = Math.min(cleared, Number(record.outBa)) / rate
+    guarded(() => learners.of(record.mode).win(record.features, paid, now()))
+  }
+
+  function withdrawn(record: DecisionRecord): void {
+    if (!record.teaches || record.features.length === 0) return
+    guarded(() => learners.of(record.mode).withdraw(record.features, now()))
+  }
+
+  function guarded(teach: () => void): void {
+    try {
+      teach()
+    } catch {
+      stats.teachErrors++
+    }
+  }
+
+  configure(initial)
+  return {
+    stats,
+    configure,
+    integration: (id) => bound.get(id)?.integration ?? null,
+    setHolds(suppliers) {
+      holds = suppliers
+      holdsAll = suppliers.has('*')
+    },
+    rewrite: rewriteAnswer,
+    untouched: (supplier, reason) => bound.get(supplier)?.stats.untouched(reason),
+    reads: (supplier) => bound.get(supplier)?.reads ?? false,
+    standalone(supplier, body) {
+      const own = bound.get(supplier)
+      if (own === undefined) return { ok: false, status: 404, faults: [] }
+      if (!own.reads) return { ok: false, status: 403, faults: [] }
+      return standalone(body, own.integration, config.rates, config.base, own.price)
+    },
+    trace,
+    explain(svcOpd, bidId) {
+      const { state, record } = codec.decode(svcOpd, bidId, now())
+      return { context: state, record }
+    },
+    taught,
+    withdrawn,
+  }
+}

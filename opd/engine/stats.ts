@@ -1,0 +1,140 @@
+/**
+ * What the engine counts, by supplier and mode: plain numbers and typed arrays, read at a scrape. A
+ * reload keeps them.
+ */
+import { type Arm, armAt, arms, type Mode, modes } from '../arms.ts'
+import type { ContextState } from '../engine.ts'
+import type { AnswerReason, BidReason } from '../priced.ts'
+
+export const bidReasons = [
+  'no_macro',
+  'fixed_price',
+  'unknown_deal',
+  'audio',
+  'currency',
+  'no_price',
+  'unknown_imp',
+  'excluded',
+  'ambiguous',
+  'request',
+] as const satisfies readonly BidReason[]
+const bidReasonAt = Object.fromEntries(bidReasons.map((name, at) => [name, at])) as Record<
+  BidReason,
+  number
+>
+
+export const answerReasons = [
+  'no_macro',
+  'disabled',
+  'invalid_config',
+  'malformed',
+  'too_large',
+  'encoding',
+] as const satisfies readonly AnswerReason[]
+const answerReasonAt = Object.fromEntries(answerReasons.map((name, at) => [name, at])) as Record<
+  AnswerReason,
+  number
+>
+
+/** Upper bounds of the factor histogram. */
+export const factorBounds = [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.975, 0.99, 1] as const
+
+/** Bids and wins of one arm; sums are CPM in the base currency. */
+export interface ArmSums {
+  bids: number
+  wins: number
+  in: number
+  cleared: number
+  margin: number
+  /** Of the margin squared: for the interval of the mean. */
+  marginSquares: number
+}
+
+const noSums = (): ArmSums => ({
+  bids: 0,
+  wins: 0,
+  in: 0,
+  cleared: 0,
+  margin: 0,
+  marginSquares: 0,
+})
+
+export class ModeStats {
+  readonly left = new Float64Array(bidReasons.length)
+  readonly arms: readonly ArmSums[] = arms.map(noSums)
+  readonly factors = new Float64Array(factorBounds.length + 1)
+  factorSum = 0
+  inSum = 0
+  outSum = 0
+  learnerErrors = 0
+  /** Contexts that had no room for the features of the model. */
+  contextsCut = 0
+
+  leftAlone(reason: BidReason): void {
+    this.left[bidReasonAt[reason]]!++
+  }
+
+  /** One priced bid; money in the base currency, 0 where it has no rate. */
+  priced(arm: Arm, inBase: number, outBase: number): void {
+    const sums = this.arms[armAt[arm]]!
+    sums.bids++
+    sums.in += inBase
+    this.inSum += inBase
+    this.outSum += outBase
+    const factor = inBase > 0 ? outBase / inBase : 1
+    let at = 0
+    while (at < factorBounds.length && factor > factorBounds[at]!) at++
+    this.factors[at]!++
+    this.factorSum += factor
+  }
+
+  won(arm: Arm, cleared: number, margin: number): void {
+    const sums = this.arms[armAt[arm]]!
+    sums.wins++
+    sums.cleared += cleared
+    sums.margin += margin
+    sums.marginSquares += margin * margin
+  }
+
+  sums(arm: Arm): ArmSums {
+    return this.arms[armAt[arm]]!
+  }
+}
+
+export class SupplierStats {
+  readonly modes: Readonly<Record<Mode, ModeStats>> = {
+    revenue: new ModeStats(),
+    margin: new ModeStats(),
+  }
+  readonly answers = new Float64Array(answerReasons.length)
+  /** Answers that a fault of ours left as they came. */
+  faults = 0
+
+  untouched(reason: AnswerReason): void {
+    this.answers[answerReasonAt[reason]]!++
+  }
+}
+
+export class EngineStats {
+  readonly suppliers = new Map<string, SupplierStats>()
+  readonly contexts: Record<ContextState, number> = {
+    valid: 0,
+    absent: 0,
+    unexpanded: 0,
+    invalid: 0,
+    expired: 0,
+  }
+  teachErrors = 0
+
+  /** Counters of one supplier; kept when the file no longer names it. */
+  of(supplier: string): SupplierStats {
+    let stats = this.suppliers.get(supplier)
+    if (stats === undefined) {
+      stats = new SupplierStats()
+      this.suppliers.set(supplier, stats)
+    }
+    return stats
+  }
+}
+
+export { modes }

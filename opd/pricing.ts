@@ -1,0 +1,190 @@
+/** Prices one eligible bid: arm ▸ learner ▸ out_ba ▸ context ▸ bid log (CONTRACT 4.3-4.5, 5). */
+import { type Amounts, amounts, keepOf, lowered } from './amounts.ts'
+import { type Arm, armRules, shareOf } from './arms.ts'
+import type { Integration, OpdConfig } from './config.ts'
+import type { ContextCodec } from './context.ts'
+import type { ModeStats } from './engine/stats.ts'
+import type { DecisionRecord } from './engine.ts'
+import type { BidFacts, Decision, Learner, Policy } from './learner.ts'
+import { plain } from './money.ts'
+import { cut, hashed, longestDomain, longestPublisher } from './names.ts'
+import type { BidLog, DecisionSink, Learners, SharedBidLog } from './ports.ts'
+import type { EligibleBid, PriceBid, PricedBid } from './priced.ts'
+
+/** What pricing shares over all integrations. */
+export interface PricingDeps {
+  learners: Learners
+  bidLog: BidLog
+  shared: SharedBidLog | null
+  sink: DecisionSink | null
+  now: () => number
+  random: () => number
+  codec: ContextCodec
+  /** Secret, the same on every node: who is outside of `share`, and who is holdout. */
+  seed: number
+  auctionSalt: string
+  held: (supplier: string) => boolean
+}
+
+const none = new Uint8Array(0)
+
+/** Fields of `Decision` where no learner was asked, or it failed. */
+interface Chosen {
+  arm: Arm
+  factor: number
+  propensity: number
+  decision: Decision | null
+  learner: Learner | null
+}
+
+/** The price function of one integration, bound when the configuration loads. */
+export function pricing(integration: Integration, deps: PricingDeps, stats: ModeStats): PriceBid {
+  const opd = integration.opd as OpdConfig
+  const supplier = integration.id
+  const { mode, minFactor } = opd
+  const { codec, now, random, learners, sink } = deps
+  const keep = keepOf(opd.clientFee)
+  const policy: Policy = {
+    minWinRate: opd.minWinRate,
+    minSpend: opd.minSpend,
+    explore: opd.explore,
+    minFactor,
+    holdout: opd.holdout,
+    ...(mode === 'margin' ? { targetMargin: opd.targetMargin } : {}),
+  }
+
+  /** The arm as far as the learner has no say; null: it has. */
+  function fixedArm(bid: EligibleBid, money: Amounts): Arm | null {
+    if (bid.fixed !== undefined) return 'fixed'
+    if (bid.test) return 'test'
+    if (bid.rate === null) return 'no_rate'
+    if (deps.held(supplier)) return 'hold'
+    if (opd.enabled === 'shadow') return 'shadow'
+    if (opd.share < 1 && shareOf(bid.auction, deps.seed) >= opd.share) return 'outside'
+    return money.atFloor ? 'floor' : null
+  }
+
+  function ask(bid: EligibleBid, rate: number, inBa: number, at: number, chosen: Chosen): void {
+    const facts: BidFacts = {
+      ...bid.features,
+      supplier,
+      mode,
+      inBa: inBa / rate,
+      floor: bid.floor / rate,
+    }
+    try {
+      const learner = learners.of(mode)
+      const decision = learner.decide(facts, policy, deps.auctionSalt + bid.auction, at, random)
+      const { factor } = decision
+      if (!(factor > 0 && factor <= 1)) throw new RangeError('a factor outside of (0, 1]')
+      chosen.decision = decision
+      chosen.learner = learner
+      if (armRules[chosen.arm].priced) {
+        chosen.arm = decision.arm
+        chosen.factor = decision.arm === 'holdout' ? 1 : Math.max(factor, minFactor)
+        chosen.propensity = decision.propensity
+      }
+    } catch {
+      // a model that fails costs the optimisation, never the bid (counted)
+      stats.learnerErrors++
+      if (chosen.decision === null && armRules[chosen.arm].priced) chosen.arm = 'hold'
+    }
+  }
+
+  function expose(chosen: Chosen, sent: number, at: number): Uint8Array {
+    if (chosen.decision === null || chosen.learner === null) return none
+    try {
+      return chosen.learner.expose(chosen.decision, sent, at)
+    } catch {
+      stats.learnerErrors++
+      return none
+    }
+  }
+
+  function log(record: DecisionRecord, bid: EligibleBid, rate: number, money: Amounts): void {
+    deps.bidLog.put(record)
+    deps.shared?.put(record)
+    if (sink === null || bid.test) return
+    const { publisher: _publisher, domain: _domain, ...features } = bid.features
+    sink.decided({
+      time: record.at,
+      id: record.id,
+      ssp: supplier,
+      mode,
+      arm: record.arm,
+      propensity: record.propensity,
+      in: money.in / rate,
+      floor: bid.floor / rate,
+      out: Number(record.outBa) / rate,
+      winIn: record.winIn ?? 0,
+      winOut: record.winOut ?? 0,
+      features: {
+        ...features,
+        ...(record.publisher === '' ? {} : { publisher: hashed(record.publisher) }),
+        ...(record.domain === '' ? {} : { domain: hashed(record.domain) }),
+      },
+      model: record.modelVersion,
+    })
+  }
+
+  function one(bid: EligibleBid): PricedBid {
+    const at = now()
+    const money = amounts(bid.priceText, bid.price, bid.floor, bid.floorText, keep)
+    const before = fixedArm(bid, money)
+    const chosen: Chosen = {
+      arm: before ?? 'treated',
+      factor: 1,
+      propensity: 1,
+      decision: null,
+      learner: null,
+    }
+    const rate = bid.rate ?? 1
+    const asks = armRules[chosen.arm].asks && !money.atFloor
+    if (asks) ask(bid, rate, money.in, at, chosen)
+    const priceText = armRules[chosen.arm].priced ? lowered(money, chosen.factor) : null
+    const outText = priceText ?? money.priceText
+    const out = priceText === null ? bid.price : Number(priceText)
+    const features = asks ? expose(chosen, out / rate, at) : none
+    const { decision } = chosen
+    const record: DecisionRecord = {
+      id: codec.nextId(),
+      bidId: bid.bidId,
+      supplier,
+      mode,
+      arm: chosen.arm,
+      propensity: chosen.propensity,
+      inBa: money.inText,
+      outBa: outText,
+      currency: bid.currency,
+      at,
+      modelVersion: learners.version(mode),
+      publisher: cut(bid.features.publisher, longestPublisher),
+      domain: cut(bid.features.domain, longestDomain),
+      teaches: features.length > 0,
+      features,
+      ...(decision === null ? {} : { winIn: decision.winIn, winOut: decision.winOut }),
+    }
+    const context = codec.encode(record)
+    if (!context.withFeatures) stats.contextsCut++
+    log(record, bid, rate, money)
+    count(bid, record.arm, money.in, out)
+    return { priceText, inText: money.inText, outText, context: context.text, mode }
+  }
+
+  function count(bid: EligibleBid, arm: Arm, inBa: number, out: number): void {
+    if (bid.fixed !== undefined) stats.leftAlone(bid.fixed)
+    const counts = bid.rate !== null && armRules[arm].money
+    stats.priced(arm, counts ? inBa / bid.rate! : 0, counts ? out / bid.rate! : 0)
+  }
+
+  return (bid) => {
+    try {
+      return one(bid)
+    } catch {
+      // whatever it was, the bid goes out as it came, its macros expanded (counted)
+      stats.learnerErrors++
+      const text = plain(bid.priceText)
+      return { priceText: null, inText: text, outText: text, context: '', mode }
+    }
+  }
+}

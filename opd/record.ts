@@ -1,0 +1,121 @@
+/**
+ * A decision as bytes: what a context encrypts and what the bid log keeps. The id and the bid id
+ * stand outside (the nonce, and associated data).
+ *
+ *   flags  at  model  propensity  winIn winOut  in  out  currency  supplier  publisher  domain  features
+ *   1      6   4      8           2     2       1+n 1+n  1+n       1+n       1+n        1+n     the rest
+ */
+import { type Arm, armAt, arms, type Mode } from './arms.ts'
+import type { DecisionRecord } from './engine.ts'
+import { plain } from './money.ts'
+
+/** Room that any record fits in, without its features. */
+export const recordRoom = 512
+/** A money text longer than this is carried as 30 digits and an exponent. */
+const longestMoney = 40
+const longestCurrency = 16
+const unknownChance = 0xffff
+
+function writeText(into: Buffer, at: number, text: string, most: number): number {
+  const { length } = text
+  if (length <= most) {
+    let index = 0
+    for (; index < length; index++) {
+      const code = text.charCodeAt(index)
+      if (code > 127) break
+      into[at + 1 + index] = code
+    }
+    if (index === length) {
+      into[at] = length
+      return at + 1 + length
+    }
+  }
+  let written = into.write(text, at + 1, most, 'utf8')
+  if (written < 0) written = 0
+  into[at] = written
+  return at + 1 + written
+}
+
+/** Money that a context has no room for keeps its 30 leading digits. */
+function shortMoney(text: string): string {
+  if (text.length <= longestMoney) return text
+  const digits = text.replace('.', '').replace(/^0+/, '')
+  const point = text.indexOf('.')
+  const whole = (point === -1 ? text : text.slice(0, point)).replace(/^0+/, '')
+  const leading = digits.slice(0, 30).replace(/0+$/, '')
+  const zeros = point === -1 ? 0 : (/^0*/.exec(text.slice(point + 1))?.[0].length ?? 0)
+  const exponent = (whole === '' ? -zeros : whole.length) - leading.length
+  return `${leading}e${exponent}`
+}
+
+const chance = (value: number | undefined) =>
+  value === undefined || !(value >= 0 && value <= 1)
+    ? unknownChance
+    : Math.round(value * (unknownChance - 1))
+
+/** Writes a record without its features; returns the end. `into` has `recordRoom` bytes after `at`. */
+export function writeRecord(into: Buffer, start: number, record: DecisionRecord): number {
+  let at = start
+  into[at++] =
+    armAt[record.arm] | (record.mode === 'margin' ? 0x40 : 0) | (record.teaches ? 0x80 : 0)
+  const low = record.at % 2 ** 32
+  into.writeUInt16BE((record.at - low) / 2 ** 32, at)
+  into.writeUInt32BE(low, at + 2)
+  into.writeUInt32BE(record.modelVersion >>> 0, at + 6)
+  into.writeDoubleBE(record.propensity, at + 10)
+  into.writeUInt16BE(chance(record.winIn), at + 18)
+  into.writeUInt16BE(chance(record.winOut), at + 20)
+  at = writeText(into, at + 22, shortMoney(record.inBa), longestMoney)
+  at = writeText(into, at, shortMoney(record.outBa), longestMoney)
+  at = writeText(into, at, record.currency, longestCurrency)
+  at = writeText(into, at, record.supplier, 63)
+  at = writeText(into, at, record.publisher, 64)
+  return writeText(into, at, record.domain, 96)
+}
+
+/** The fixed fields alone are this long, with seven empty texts. */
+const shortest = 23 + 6
+
+/** Reads what `writeRecord` and the features behind it say; null where the bytes say nothing sound. */
+export function readRecord(
+  from: Buffer,
+  start: number,
+  end: number,
+  id: string,
+  bidId: string,
+): DecisionRecord | null {
+  if (end - start < shortest) return null
+  const flags = from[start]!
+  const arm: Arm | undefined = arms[flags & 0x0f]
+  if (arm === undefined || (flags & 0x30) !== 0) return null
+  const mode: Mode = (flags & 0x40) === 0 ? 'revenue' : 'margin'
+  let at = start + 23
+  const texts: string[] = []
+  for (let index = 0; index < 6; index++) {
+    const length = from[at]
+    if (length === undefined || at + 1 + length > end) return null
+    texts.push(from.toString('utf8', at + 1, at + 1 + length))
+    at += 1 + length
+  }
+  const winIn = from.readUInt16BE(start + 19)
+  const winOut = from.readUInt16BE(start + 21)
+  return {
+    id,
+    bidId,
+    supplier: texts[3]!,
+    mode,
+    arm,
+    propensity: from.readDoubleBE(start + 11),
+    inBa: plain(texts[0]!),
+    outBa: plain(texts[1]!),
+    currency: texts[2]!,
+    at: from.readUInt16BE(start + 1) * 2 ** 32 + from.readUInt32BE(start + 3),
+    modelVersion: from.readUInt32BE(start + 7),
+    publisher: texts[4]!,
+    domain: texts[5]!,
+    teaches: (flags & 0x80) !== 0,
+    features: new Uint8Array(from.subarray(at, end)),
+    ...(winIn === unknownChance ? {} : { winIn: winIn / (unknownChance - 1) }),
+    ...(winOut === unknownChance ? {} : { winOut: winOut / (unknownChance - 1) }),
+  }
+}
