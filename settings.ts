@@ -1,0 +1,103 @@
+/** What each part gets of a checked configuration: the file's words on one side, the parts' options on the other. */
+import type { Config, SupplierConfig } from './config.ts'
+import type { ContextKey, Integration, Rates } from './opd/config.ts'
+import type { EngineConfig } from './opd/engine.ts'
+import type { Route } from './proxy/config.ts'
+
+export function integrationOf(
+  supplier: SupplierConfig,
+  invalidOpd: ReadonlySet<string>,
+): Integration {
+  const { id, opd, notices } = supplier
+  return { id, notices, opd: invalidOpd.has(id) ? 'invalid' : (opd ?? null) }
+}
+
+export function ratesOf(config: Config): Rates | null {
+  const { rates } = config.currency
+  return rates === undefined ? null : { base: rates.base, rates: rates.rates }
+}
+
+/** Rates older than this are alerted (CONTRACT 2). */
+const staleAfter = 24 * 3_600_000
+
+/** Milliseconds since the rates were made; null where they do not say. */
+export function ratesAge(config: Config, now: number): { age: number; stale: boolean } | null {
+  const asOf = config.currency.rates?.asOf
+  if (asOf === undefined) return null
+  const age = now - Date.parse(asOf)
+  return { age, stale: age > staleAfter }
+}
+
+export function keysOf(rows: readonly { id: number; secret: string }[]): ContextKey[] {
+  return rows.map(({ id, secret }) => ({ id, secret: Buffer.from(secret, 'base64url') }))
+}
+
+export function engineConfig(
+  config: Config,
+  keys: readonly ContextKey[],
+  invalidOpd: ReadonlySet<string>,
+): EngineConfig {
+  return {
+    keys,
+    attributionWindow: config.opd.attributionWindow,
+    contextTtl: config.opd.contextTtl,
+    integrations: config.suppliers.map((supplier) => integrationOf(supplier, invalidOpd)),
+    rates: ratesOf(config),
+    base: config.currency.base,
+  }
+}
+
+export function routesOf(config: Config): Route[] {
+  return config.suppliers.map(
+    ({ id, endpoints, timeout, tmaxMargin, onFailure, callers, passThrough }) => ({
+      id,
+      endpoints,
+      timeout,
+      tmaxMargin,
+      onFailure,
+      callers,
+      ...(passThrough === undefined ? {} : { passThrough }),
+    }),
+  )
+}
+
+/** The suppliers as the management API lists them: names default to the id, without account only `*` sees them. */
+export function listedSuppliers(config: Config) {
+  return config.suppliers.map(({ id, name, name_external, account }) => ({
+    id,
+    name: name ?? id,
+    name_external: name_external ?? name ?? id,
+    account: account ?? null,
+  }))
+}
+
+/** What a reload cannot change (CONTRACT 2); the paths that differ. */
+export function needsRestart(before: Config, after: Config): string[] {
+  const fixed: [string, (config: Config) => unknown][] = [
+    ['location', (config) => config.location],
+    ['proxy.listen', (config) => config.proxy.listen],
+    ['proxy.tls', (config) => config.proxy.tls === undefined],
+    ['admin.listen', (config) => config.admin.listen],
+    ['admin.auth', (config) => config.admin.auth],
+    ['admin.impressions', (config) => config.admin.impressions],
+    ['store', (config) => config.store],
+    ['opd.decisionLog', (config) => config.opd.decisionLog],
+  ]
+  return fixed
+    .filter(([, of]) => JSON.stringify(of(before)) !== JSON.stringify(of(after)))
+    .map(([path]) => path)
+}
+
+/** What is allowed but seldom meant. */
+export function warningsOf(config: Config): string[] {
+  const open = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
+  return config.suppliers
+    .filter(
+      ({ callers }) =>
+        open && callers.cidrs.length === 0 && Object.keys(callers.headers).length === 0,
+    )
+    .map(
+      ({ id }) =>
+        `suppliers ${id}: callers is empty and proxy.listen is not loopback: anyone may send bids`,
+    )
+}
