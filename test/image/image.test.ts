@@ -1,0 +1,139 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { build, instructions, type Stage } from './stages.ts'
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
+const dockerfile = join(root, 'Dockerfile')
+const said = (word: string) =>
+  instructions(dockerfile)
+    .filter((each) => each.word === word)
+    .map((each) => each.rest)
+
+t.test('the image runs as 65532, writes to /data alone, and node is process 1', async (t) => {
+  t.same(said('USER'), ['65532:65532'])
+  t.same(said('VOLUME'), ['/data'])
+  t.same(JSON.parse(said('ENTRYPOINT')[0]!), ['bidweir'])
+  t.same(JSON.parse(said('CMD')[0]!), ['start'])
+  t.match(said('RUN').find((line) => line.includes('printf'))!, /exec node /)
+  t.ok(
+    said('RUN')
+      .filter((line) => line.includes('npm ci'))
+      .every((line) => line.includes('--ignore-scripts')),
+  )
+})
+
+const needsRoot = {
+  skip: process.getuid?.() === 0 ? (false as const) : 'root not available (chown, setuid)',
+}
+
+/** What `docker build .` would send: .dockerignore lists what is let in. */
+function context(into: string): void {
+  const lines = readFileSync(join(root, '.dockerignore'), 'utf8').split('\n')
+  const allowed = lines
+    .filter((line) => line.startsWith('!') && !lines.includes(`${line.slice(1)}/*`))
+    .map((line) => `:(glob)${line.slice(1)}${line.includes('.') ? '' : '/**'}`)
+  const args = ['ls-files', '-z', '--cached', '--others', '--exclude-standard', '--', ...allowed]
+  const files = spawnSync('git', args, { cwd: root, encoding: 'utf8' }).stdout.split('\0')
+  for (const file of files.filter((name) => name !== '' && existsSync(join(root, name)))) {
+    mkdirSync(dirname(join(into, file)), { recursive: true })
+    cpSync(join(root, file), join(into, file))
+  }
+}
+
+/** The folder of the Node that runs the tests, so that `node` is it. */
+const nodePath = `${dirname(process.execPath)}:${process.env['PATH']}`
+
+function bidweir(image: Stage, ...args: string[]): [string, string[], object] {
+  const env = { PATH: `${image.root}/usr/local/bin:${nodePath}`, NODE_ENV: 'production' }
+  return [
+    join(image.root, 'usr/local/bin/bidweir'),
+    args,
+    { cwd: image.root, env, uid: 65532, gid: 65532 },
+  ]
+}
+
+t.test('the stages build in a clean folder, and what they make serves', needsRoot, async (t) => {
+  const dir = t.testdir({ context: {}, stages: {}, config: {} })
+  context(join(dir, 'context'))
+  const env = { ...process.env, PATH: nodePath, npm_config_prefer_offline: 'true' }
+  const stages = build({
+    dockerfile,
+    context: join(dir, 'context'),
+    into: join(dir, 'stages'),
+    env,
+  })
+  const image = stages.at(-1)!
+
+  t.test('neither compiler nor tests are in it', async (t) => {
+    t.notOk(existsSync(join(image.root, 'app/node_modules/typescript')))
+    t.notOk(existsSync(join(image.root, 'app/node_modules/tap')))
+    t.ok(existsSync(join(image.root, 'app/dist/main.js')))
+    t.ok(existsSync(join(image.root, 'app/dist/bench/demo/serve.js')))
+    t.notOk(existsSync(join(image.root, 'app/dist/test')))
+    t.equal(statSync(join(image.root, 'data')).uid, 65532)
+  })
+
+  t.test('`bidweir key new` prints a key', async (t) => {
+    const { stdout, stderr } = spawnSync(...bidweir(image, 'key', 'new'))
+    t.match(stdout.toString().trim(), /^[\w-]{43}$/, stderr.toString())
+  })
+
+  t.test('`bidweir check` accepts a configuration and refuses a wrong one', async (t) => {
+    const file = join(dir, 'config/bidweir.yaml')
+    writeFileSync(file, 'suppliers: [{id: acme, endpoints: ["https://a.example/"]}]\n')
+    t.equal(spawnSync(...bidweir(image, 'check', '--config', file)).status, 0)
+    writeFileSync(file, 'suppliers: [{id: acme}]\n')
+    const { status, stdout, stderr } = spawnSync(...bidweir(image, 'check', '--config', file))
+    t.equal(status, 1)
+    t.match(`${stdout}${stderr}`, /suppliers\[0\]\.endpoints/)
+  })
+
+  t.test('it starts with nothing but /data to write to, and SIGTERM ends it with 0', async (t) => {
+    const file = join(dir, 'config/start.yaml')
+    const listeners = 'proxy: {listen: "127.0.0.1:0"}\nadmin: {listen: "127.0.0.1:0"}\n'
+    writeFileSync(file, `${listeners}drain: {grace: 0s, timeout: 10s}\n`)
+    chmodSync(image.root, 0o555)
+    const [command, args, options] = bidweir(image, 'start', '--config', file)
+    const service = spawn(command, args, { ...options, stdio: 'pipe' })
+    t.teardown(() => service.kill('SIGKILL'))
+    let said = ''
+    service.stdout.on('data', (chunk) => {
+      said += chunk
+    })
+    service.stderr.on('data', (chunk) => {
+      said += chunk
+    })
+    const ended = once(service, 'exit')
+    const up = (async () => {
+      while (!/127\.0\.0\.1:\d*[1-9]/.test(said)) await once(service.stdout, 'data')
+    })()
+    await Promise.race([up, ended])
+    service.kill('SIGTERM')
+    const [code] = await ended
+    t.equal(code, 0, said)
+  })
+
+  t.test('the demo supplier of the chart runs from it', async (t) => {
+    const [, , options] = bidweir(image)
+    const serve = join(image.root, 'app/dist/bench/demo/serve.js')
+    const demo = spawn(process.execPath, [serve, '127.0.0.1', '0'], { ...options, stdio: 'pipe' })
+    t.teardown(() => demo.kill('SIGKILL'))
+    const [line] = await once(demo.stdout, 'data')
+    t.match(JSON.parse(String(line)), { url: /^http:\/\/127\.0\.0\.1:\d+\/openrtb$/ })
+    const ended = once(demo, 'exit')
+    demo.kill('SIGTERM')
+    t.same((await ended)[0], 0)
+  })
+})

@@ -1,0 +1,102 @@
+/**
+ * Runs a Dockerfile's stages without an engine: each stage is a folder, COPY copies, RUN runs. Knows what
+ * our Dockerfile uses and throws on anything else, so that it can never pass over a line.
+ */
+import { spawnSync } from 'node:child_process'
+import { cpSync, mkdirSync, readFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+
+export interface Instruction {
+  word: string
+  rest: string
+}
+
+export function instructions(file: string): Instruction[] {
+  return readFileSync(file, 'utf8')
+    .replace(/^#.*\n/gm, '')
+    .replace(/\\\n\s*/g, ' ')
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+    .map((line) => {
+      const [, word, rest] = /^([A-Z]+) (.*)$/.exec(line)!
+      return { word: word!, rest: rest! }
+    })
+}
+
+export interface Stage {
+  name: string
+  /** The folder that stands for `/`. */
+  root: string
+  cwd: string
+  env: NodeJS.ProcessEnv
+}
+
+export interface BuildOptions {
+  dockerfile: string
+  /** The build context, already filtered by .dockerignore. */
+  context: string
+  /** Where the stages' folders are made. */
+  into: string
+  env: NodeJS.ProcessEnv
+}
+
+/** Absolute paths of the image that RUN lines name. */
+const known = /(^|[\s'"=])\/(app|data|usr\/local\/bin)(?=[\s/'"]|$)/g
+
+/** Builds all stages; the last one is what would be the image. */
+export function build(options: BuildOptions): Stage[] {
+  const stages: Stage[] = []
+  const last = () => stages.at(-1)!
+  const inside = (stage: Stage, path: string) => join(stage.root, resolve(stage.cwd, path))
+  const act: Record<string, (rest: string) => void> = {
+    FROM(rest) {
+      const name = / AS (\S+)$/.exec(rest)?.[1] ?? 'image'
+      const root = join(options.into, name)
+      mkdirSync(root, { recursive: true })
+      stages.push({ name, root, cwd: '/', env: { ...options.env } })
+    },
+    WORKDIR(rest) {
+      last().cwd = rest
+      mkdirSync(inside(last(), '.'), { recursive: true })
+    },
+    ENV(rest) {
+      const at = rest.indexOf('=')
+      last().env[rest.slice(0, at)] = rest.slice(at + 1)
+    },
+    COPY(rest) {
+      const from = /^--from=(\S+) /.exec(rest)?.[1]
+      const stage = stages.find(({ name }) => name === from)
+      const words = rest.replace(/^--from=\S+ /, '').split(/\s+/)
+      const target = inside(last(), words.at(-1)!)
+      for (const source of words.slice(0, -1)) {
+        const path = stage === undefined ? join(options.context, source) : inside(stage, source)
+        const folder = words.at(-1)!.endsWith('/')
+        const to = folder ? join(target, source) : target
+        mkdirSync(dirname(to), { recursive: true })
+        cpSync(path, to, { recursive: true, verbatimSymlinks: true })
+      }
+    },
+    RUN(rest) {
+      const stage = last()
+      const command = rest.replace(
+        known,
+        (_whole, before, path) => `${before}${stage.root}/${path}`,
+      )
+      const run = spawnSync('sh', ['-c', command], {
+        cwd: inside(stage, '.'),
+        env: stage.env,
+        encoding: 'utf8',
+      })
+      if (run.status !== 0) throw new Error(`RUN ${rest}\n${run.stdout}${run.stderr}`)
+    },
+  }
+  // Said to the engine alone; the tests read these from the file.
+  for (const word of ['VOLUME', 'USER', 'EXPOSE', 'HEALTHCHECK', 'ENTRYPOINT', 'CMD'])
+    act[word] = () => undefined
+  for (const { word, rest } of instructions(options.dockerfile)) {
+    const step = act[word]
+    if (step === undefined) throw new Error(`${word} is not known here`)
+    step(rest)
+  }
+  return stages
+}
