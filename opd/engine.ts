@@ -103,6 +103,8 @@ export interface Engine {
   }): Promise<Traced>
   /** Reads one context, however old, for the explain call; the record is null where it cannot be read. */
   explain(svcOpd: string, bidId: string): { context: ContextState; record: DecisionRecord | null }
+  /** Units of the currency for one unit of the base; null where there is no rate. */
+  rate(currency: string): number | null
   /** Teaches a win that the ledger has recorded; at most once per decision, the caller sees to that. */
   taught(record: DecisionRecord, cleared: number, late: boolean): void
   /** A win came that may not teach: its exposure is withdrawn. */

@@ -137,7 +137,6 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   async function trace(notice: Parameters<Engine['trace']>[0]): Promise<Traced> {
     const at = now()
     const { state, record } = codec.decode(notice.svcOpd, notice.bidId, at)
-    stats.contexts[state]++
     const late = (decided: DecisionRecord) => decided.at < at - config.attributionWindow
     if (state === 'valid' && record !== null)
       return {
@@ -216,6 +215,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       const { state, record } = codec.decode(svcOpd, bidId, now())
       return { context: state, record }
     },
+    rate: rateOf,
     taught,
     withdrawn,
   }

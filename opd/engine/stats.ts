@@ -3,7 +3,6 @@
  * reload keeps them.
  */
 import { type Arm, armAt, arms, type Mode, modes } from '../arms.ts'
-import type { ContextState } from '../engine.ts'
 import type { AnswerReason, BidReason } from '../priced.ts'
 
 export const bidReasons = [
@@ -117,13 +116,6 @@ export class SupplierStats {
 
 export class EngineStats {
   readonly suppliers = new Map<string, SupplierStats>()
-  readonly contexts: Record<ContextState, number> = {
-    valid: 0,
-    absent: 0,
-    unexpanded: 0,
-    invalid: 0,
-    expired: 0,
-  }
   teachErrors = 0
 
   /** Counters of one supplier; kept when the file no longer names it. */

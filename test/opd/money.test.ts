@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { amounts, keepOf, lowered } from '../../opd/amounts.ts'
 import {
+  compare,
   decimal,
   decimalText,
   difference,

@@ -1,0 +1,84 @@
+/** `GET /api/svc/decisions/<svc_opd>?bid_id=`: why one bid had the price that it had (CONTRACT 11). */
+import type { FastifyPluginAsync, FastifyRequest, preHandlerHookHandler } from 'fastify'
+import { armRules } from '../opd/arms.ts'
+import type { DecisionRecord, Engine } from '../opd/engine.ts'
+import type { Caller } from './ports.ts'
+import { problem } from './problem.ts'
+
+export interface DecisionsDeps {
+  engine: Engine
+  bearer: preHandlerHookHandler
+  account?: ((supplier: string) => string | undefined) | undefined
+}
+
+/** One sentence for each arm. */
+const reasons: Readonly<Record<DecisionRecord['arm'], string>> = {
+  holdout: 'left at in_ba to measure what the optimised bids keep',
+  explored: 'priced at random within what is permitted, to learn',
+  treated: 'priced by the model',
+  shadow: 'the integration runs in shadow: decided and recorded, not applied',
+  hold: 'an operator holds the integration, or the model had no answer',
+  test: 'the request was a test: never money, never taught',
+  no_rate: 'the currency has no exchange rate',
+  floor: 'in_ba is not above the floor',
+  outside: 'the auction is outside of the share that OPD prices',
+  fixed: 'a bid that OPD may not change',
+}
+
+const roundTo = (digits: number, value: number) => Number(value.toFixed(digits))
+
+function explained(record: DecisionRecord, context: string) {
+  const { arm } = record
+  return {
+    id: record.id,
+    bid_id: record.bidId,
+    ssp: record.supplier,
+    mode: record.mode,
+    context,
+    decided_at: new Date(record.at).toISOString(),
+    arm,
+    reason: reasons[arm],
+    priced: armRules[arm].priced,
+    in_ba: record.inBa,
+    out_ba: record.outBa,
+    currency: record.currency,
+    factor: roundTo(6, Number(record.outBa) / Number(record.inBa)),
+    propensity: record.propensity,
+    win_in: record.winIn === undefined ? null : roundTo(4, record.winIn),
+    win_out: record.winOut === undefined ? null : roundTo(4, record.winOut),
+    model_version: record.modelVersion,
+    publisher: record.publisher === '' ? null : record.publisher,
+    domain: record.domain === '' ? null : record.domain,
+    teaches: record.teaches,
+    feature_bytes: record.features.length,
+  }
+}
+
+export function decisions(deps: DecisionsDeps): FastifyPluginAsync {
+  const { engine, bearer, account } = deps
+
+  function seesIt(request: FastifyRequest, supplier: string): boolean {
+    if (account === undefined) return true
+    const caller = (request as FastifyRequest & { caller?: Caller }).caller
+    return caller?.account === '*' || account(supplier) === caller?.account
+  }
+
+  return async (app) => {
+    app.get<{ Params: { svc_opd: string }; Querystring: Record<string, string | string[]> }>(
+      '/api/svc/decisions/:svc_opd',
+      { preHandler: bearer, exposeHeadRoute: false },
+      async (request, reply) => {
+        const bidId = request.query['bid_id']
+        if (typeof bidId !== 'string' || bidId === '')
+          return problem(reply, 400, 'invalid_parameters', 'The bid id is part of a context', [
+            { pointer: 'bid_id', detail: `bid_id is ${bidId === undefined ? 'missing' : 'bad'}` },
+          ])
+        const { context, record } = engine.explain(request.params.svc_opd, bidId)
+        // another account's decision and a context that cannot be read look the same
+        if (record === null || !seesIt(request, record.supplier))
+          return problem(reply, 404, 'unknown_decision', 'No decision of yours can be read from it')
+        return reply.header('cache-control', 'no-store').send(explained(record, context))
+      },
+    )
+  }
+}

@@ -1,0 +1,101 @@
+/** `GET /opd/imp`: win notices of the platforms (SERVICE 4.7, CONTRACT 6). */
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import { callerOf } from './impressions/door.ts'
+import { auditPrice, parseNotice } from './impressions/notice.ts'
+import { type NoticeDeps, Notices, type Outcome } from './impressions/notices.ts'
+import type { TokenVerifier } from './ports.ts'
+import { problem } from './problem.ts'
+
+export interface ImpressionDeps extends NoticeDeps {
+  /** null: no token is ever valid. */
+  verifier: TokenVerifier | null
+  /** The role that a token needs where the door asks for one. */
+  role: string
+  log: { error: (fields: object, message: string) => void }
+  /** Notices under way at once; beyond, 503. */
+  maxPending?: number
+}
+
+/** Every refusal: its code, its status, and whether the sender should try again. */
+const refusals = {
+  invalid_parameters: [400, 'The notice has bad parameters'],
+  svc_opd_required: [400, 'This integration balances margins: svc_opd is required'],
+  unauthorized: [401, 'A valid access token is required'],
+  context_required: [401, 'A valid svc_opd or an access token is required'],
+  forbidden: [403, 'The token does not carry the API role'],
+  method_not_allowed: [405, 'Only GET'],
+  store_unavailable: [503, 'The win could not be stored: send it again'],
+} as const
+type Refusal = keyof typeof refusals
+
+const refuse = (
+  reply: FastifyReply,
+  code: Refusal,
+  errors: Parameters<typeof problem>[4] = [],
+): FastifyReply => problem(reply, refusals[code][0], code, refusals[code][1], errors)
+
+const otherMethods = ['HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+const retryAfter = 1
+const svcOpdFault = { pointer: 'svc_opd', detail: 'svc_opd is missing' }
+
+export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
+  const { auth, verifier, role, counters, log, maxPending = 10_000 } = deps
+  const notices = new Notices(deps)
+
+  function rejected(
+    reply: FastifyReply,
+    code: Refusal,
+    errors: Parameters<typeof problem>[4] = [],
+  ) {
+    counters.counted('', '', 'rejected', 'none', 'none')
+    return refuse(reply, code, errors)
+  }
+
+  function unavailable(reply: FastifyReply) {
+    counters.unavailable++
+    return refuse(reply.header('retry-after', retryAfter), 'store_unavailable')
+  }
+
+  function answer(reply: FastifyReply, outcome: Outcome): FastifyReply {
+    if (outcome.status !== 'rejected') return reply.send(outcome)
+    if (outcome.code === 'svc_opd_required') return refuse(reply, outcome.code, [svcOpdFault])
+    return refuse(challenge(reply), outcome.code)
+  }
+
+  const challenge = (reply: FastifyReply) => reply.header('www-authenticate', 'Bearer')
+
+  async function handle(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const caller = await callerOf(request.headers.authorization, verifier)
+    if (auth === 'bearer') {
+      if (caller === null) return rejected(challenge(reply), 'unauthorized')
+      if (!caller.roles.has(role)) return rejected(reply, 'forbidden')
+    }
+    const parsed = parseNotice(request.query as Record<string, string | string[]>)
+    if ('faults' in parsed) return rejected(reply, 'invalid_parameters', parsed.faults)
+    const { notice } = parsed
+    if (notice.price !== auditPrice && notices.pending >= maxPending) return unavailable(reply)
+    try {
+      return answer(reply, await notices.take(notice, caller?.roles.has(role) ? caller : null))
+    } catch (error) {
+      log.error({ error: (error as Error).message }, 'a win notice could not be stored')
+      return unavailable(reply)
+    }
+  }
+
+  return async (app) => {
+    app.addHook('onRequest', async (_request, reply) => {
+      reply.header('cache-control', 'no-store')
+    })
+    // the queries hold bid ids and prices: they are not logged
+    app.get('/opd/imp', { exposeHeadRoute: false, logLevel: 'silent' }, handle)
+    app.route({
+      method: otherMethods,
+      url: '/opd/imp',
+      logLevel: 'silent',
+      // before a body is looked at
+      onRequest: async (_request, reply) =>
+        refuse(reply.header('allow', 'GET'), 'method_not_allowed'),
+      handler: async (_request, reply) => reply,
+    })
+  }
+}

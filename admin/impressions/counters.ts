@@ -1,0 +1,64 @@
+/** What became of notices. received = attributed + unattributed + duplicate + ignored + rejected. */
+import type { ContextState, DecisionRecord } from '../../opd/engine.ts'
+import type { LedgerEntry } from '../ports.ts'
+import { BusiestNames } from './busiest.ts'
+
+export type Status = 'attributed' | 'unattributed' | 'duplicate' | 'ignored' | 'rejected'
+
+export interface SupplierMoney {
+  cleared: number
+  margin: number
+  late: number
+  over: number
+  /** Decided and cleared prices of attributed wins, base currency: what was asked against what was paid. */
+  out: number
+}
+
+const noMoney = (): SupplierMoney => ({ cleared: 0, margin: 0, late: 0, over: 0, out: 0 })
+
+/** Label values of one counter, joined; bounded by suppliers x modes x the words above. */
+const join = (...labels: string[]) => labels.join('\t')
+const longestTable = 100_000
+
+export class ImpressionCounters {
+  received = 0
+  unavailable = 0
+  /** ssp, mode, status, by, event. */
+  readonly impressions = new Map<string, number>()
+  /** ssp, mode. */
+  readonly money = new Map<string, SupplierMoney>()
+  readonly contexts: Record<ContextState, number> = {
+    valid: 0,
+    absent: 0,
+    unexpanded: 0,
+    invalid: 0,
+    expired: 0,
+  }
+  /** Margin-balancing wins whose context could not be read: counted as money, kept from the controller. */
+  unreadableMargin = 0
+  readonly publishers = new BusiestNames()
+  readonly domains = new BusiestNames()
+
+  counted(ssp: string, mode: string, status: Status, by: string, event: string): void {
+    this.received++
+    const key = join(ssp, mode, status, by, event)
+    const before = this.impressions.get(key)
+    if (before === undefined && this.impressions.size >= longestTable) return
+    this.impressions.set(key, (before ?? 0) + 1)
+  }
+
+  /** An attributed win; `rate` null: its currency is not summed with the others. */
+  attributed(record: DecisionRecord, entry: LedgerEntry, rate: number | null): void {
+    this.publishers.add(record.supplier, record.mode, record.publisher)
+    this.domains.add(record.supplier, record.mode, record.domain)
+    const key = join(record.supplier, record.mode)
+    const money = this.money.get(key) ?? noMoney()
+    this.money.set(key, money)
+    if (entry.late) money.late++
+    if (entry.over) money.over++
+    if (entry.margin === null || rate === null) return
+    money.cleared += Number(entry.cleared) / rate
+    money.margin += Number(entry.margin) / rate
+    money.out += Number(record.outBa) / rate
+  }
+}

@@ -1,0 +1,141 @@
+/** Rows of the ledger from notices and decisions. Money stays exact decimal text. */
+import { createHash } from 'node:crypto'
+import { armRules } from '../../opd/arms.ts'
+import type { Integration } from '../../opd/config.ts'
+import type { DecisionRecord } from '../../opd/engine.ts'
+import { compare, decimal, difference, times } from '../../opd/money.ts'
+import type { LedgerEntry } from '../ports.ts'
+import type { Notice } from './notice.ts'
+
+/** Which event teaches and which is money, by the supplier's `notices`. */
+const eventRules = {
+  win: { teaches: 'win', money: 'win' },
+  billing: { teaches: 'billing', money: 'billing' },
+  both: { teaches: 'win', money: 'billing' },
+} as const
+
+export const eventsOf = (integration: Integration | null) =>
+  eventRules[integration?.notices ?? 'win']
+
+/** Databases refuse a NUL in a text. */
+const storable = (text: string) => text.replaceAll('\0', '\uFFFD')
+const orNull = (text: string) => (text === '' ? null : storable(text))
+
+const longestIdentity = 256
+
+/** A text that identifies something, short enough for any index. */
+function identity(kind: string, text: string): string {
+  const whole = storable(text)
+  if (whole === text && Buffer.byteLength(text) <= longestIdentity) return `${kind}:${text}`
+  return `${kind}:sha256:${createHash('sha256').update(text).digest('base64url')}`
+}
+
+/** One bare bid id is one win, of a supplier where the notice names it. */
+export const bidIdentity = ({ bidId, ssp }: Notice) =>
+  identity(ssp === undefined ? 'bid' : `bid@${storable(ssp)}`, bidId)
+
+const rejectedIdentity = ({ bidId, svcOpd }: Notice, reason: string) =>
+  identity('rejected', `${reason}\n${bidId}\n${svcOpd ?? ''}`)
+
+const overShare = { digits: 1005n, scale: 3 }
+
+/** Cleared by more than 0.5 % above out_ba. */
+function isOver(cleared: string, outBa: string): boolean {
+  const paid = decimal(cleared)
+  const most = decimal(outBa)
+  return paid !== null && most !== null && compare(paid, times(most, overShare)) > 0
+}
+
+function blank(notice: Notice, at: number) {
+  return {
+    event: notice.event,
+    bidId: storable(notice.bidId),
+    by: null,
+    supplier: null,
+    mode: null,
+    arm: null,
+    publisher: null,
+    domain: null,
+    inBa: null,
+    outBa: null,
+    cleared: notice.price,
+    priceDsp: notice.priceDsp ?? null,
+    currency: null,
+    margin: null,
+    late: false,
+    over: false,
+    decidedAt: null,
+    at,
+  }
+}
+
+function decided(record: DecisionRecord) {
+  return {
+    supplier: record.supplier,
+    mode: record.mode,
+    arm: record.arm,
+    publisher: orNull(record.publisher),
+    domain: orNull(record.domain),
+    inBa: record.inBa,
+    outBa: record.outBa,
+    currency: storable(record.currency),
+    decidedAt: record.at,
+  }
+}
+
+export function rejectedEntry(
+  notice: Notice,
+  record: DecisionRecord | null,
+  reason: string,
+  at: number,
+): LedgerEntry {
+  return {
+    ...blank(notice, at),
+    ...(record === null ? {} : decided(record)),
+    decision: rejectedIdentity(notice, reason),
+    status: 'rejected',
+    reason,
+  }
+}
+
+export function unattributedEntry(
+  notice: Notice,
+  supplier: string | null,
+  reason: string,
+  at: number,
+): LedgerEntry {
+  return {
+    ...blank(notice, at),
+    supplier,
+    decision: bidIdentity(notice),
+    status: 'unattributed',
+    reason,
+  }
+}
+
+export interface Attribution {
+  record: DecisionRecord
+  by: 'context' | 'bid_log'
+  late: boolean
+  integration: Integration | null
+  reason: string | null
+}
+
+export function attributedEntry(notice: Notice, of: Attribution, at: number): LedgerEntry {
+  const { record, integration } = of
+  const money = armRules[record.arm].money && eventsOf(integration).money === notice.event
+  const opd = integration?.opd
+  const demandSide = opd != null && opd !== 'invalid' && opd.priceDsp
+  const revenue = demandSide ? (notice.priceDsp ?? record.inBa) : record.inBa
+  return {
+    ...blank(notice, at),
+    ...decided(record),
+    decision: record.id,
+    status: 'attributed',
+    by: of.by,
+    margin: money ? difference(revenue, notice.price) : null,
+    late: of.late,
+    over: isOver(notice.price, record.outBa),
+    reason: of.reason,
+  }
+}

@@ -1,0 +1,78 @@
+/** The parameters of a win notice, checked: every bad one is named (CONTRACT 6). */
+import type { ProblemFault } from '../problem.ts'
+
+export interface Notice {
+  bidId: string
+  /** Plain decimal text, CPM; `AUDIT` is the test rendering of OpenRTB 4.4. */
+  price: string
+  svcOpd: string | undefined
+  ssp: string | undefined
+  event: 'win' | 'billing'
+  priceDsp: string | undefined
+}
+
+export type ParsedNotice = { notice: Notice } | { faults: ProblemFault[] }
+
+export const auditPrice = 'AUDIT'
+const longestNumber = 64
+
+type Query = Readonly<Record<string, string | string[] | undefined>>
+/** What is wrong with a value, or null. */
+type Rule = (value: string) => string | null
+
+const unexpanded: Rule = (value) =>
+  value.includes('${') || /%24%7b/i.test(value) ? 'holds a macro that was not expanded' : null
+
+const plainDecimal: Rule = (value) => {
+  if (/^-/.test(value)) return 'is negative'
+  if (!/^\d+(\.\d+)?$/.test(value)) return 'is not a plain decimal such as 1.25'
+  return value.length > longestNumber ? `is longer than ${longestNumber} digits` : null
+}
+
+const oneOf =
+  (...allowed: string[]): Rule =>
+  (value) =>
+    allowed.includes(value) ? null : `is not one of ${allowed.join(', ')}`
+
+const anything: Rule = () => null
+
+/** Each parameter: whether it must come, whether a macro may stand in it, and what it must be. */
+const parameters: Readonly<Record<string, { required: boolean; macro: Rule; value: Rule }>> = {
+  bid_id: { required: true, macro: unexpanded, value: anything },
+  price: {
+    required: true,
+    macro: unexpanded,
+    value: (value) => (value === auditPrice ? null : plainDecimal(value)),
+  },
+  svc_opd: { required: false, macro: anything, value: anything },
+  ssp: { required: false, macro: unexpanded, value: anything },
+  event: { required: false, macro: unexpanded, value: oneOf('win', 'billing') },
+  price_dsp: { required: false, macro: unexpanded, value: plainDecimal },
+}
+
+export function parseNotice(query: Query): ParsedNotice {
+  const faults: ProblemFault[] = []
+  const values: Record<string, string | undefined> = {}
+  for (const [name, { required, macro, value: rule }] of Object.entries(parameters)) {
+    const given = query[name]
+    if (Array.isArray(given)) faults.push({ pointer: name, detail: `${name} is repeated` })
+    else if (given === undefined || given === '') {
+      if (required) faults.push({ pointer: name, detail: `${name} is missing` })
+    } else {
+      const fault = macro(given) ?? rule(given)
+      if (fault !== null) faults.push({ pointer: name, detail: `${name} ${fault}` })
+      else values[name] = given
+    }
+  }
+  if (faults.length > 0) return { faults }
+  return {
+    notice: {
+      bidId: values['bid_id']!,
+      price: values['price']!,
+      svcOpd: values['svc_opd'],
+      ssp: values['ssp'],
+      event: (values['event'] ?? 'win') as Notice['event'],
+      priceDsp: values['price_dsp'],
+    },
+  }
+}

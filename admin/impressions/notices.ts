@@ -1,0 +1,220 @@
+/** One notice on its way: trace ▸ seen before? ▸ record ▸ teach. Answers only what is on disk. */
+import type { Integration } from '../../opd/config.ts'
+import type { ContextState, DecisionRecord, Engine, Traced } from '../../opd/engine.ts'
+import type { SeenDecisions } from '../../opd/ports.ts'
+import type { Caller, Ledger, LedgerEntry } from '../ports.ts'
+import type { ImpressionCounters, Status } from './counters.ts'
+import { type ImpressionAuth, isCredential } from './door.ts'
+import {
+  attributedEntry,
+  bidIdentity,
+  eventsOf,
+  rejectedEntry,
+  unattributedEntry,
+} from './entry.ts'
+import { auditPrice, type Notice } from './notice.ts'
+import { Turns } from './turns.ts'
+
+export interface NoticeDeps {
+  engine: Engine
+  ledger: Ledger
+  /** Shared with the other nodes; null where there is no Redis. */
+  seen: SeenDecisions | null
+  auth: ImpressionAuth
+  /** Milliseconds; read at each notice, a reload may change it. */
+  contextTtl: () => number
+  integration: (id: string) => Integration | null
+  /** Whose supplier it is; absent: every caller may report wins of every supplier. */
+  account?: ((supplier: string) => string | undefined) | undefined
+  now: () => number
+  alert: (what: string, supplier: string) => void
+  counters: ImpressionCounters
+}
+
+export type Outcome =
+  | {
+      status: Exclude<Status, 'rejected'>
+      by: 'context' | 'bid_log' | null
+      late?: true
+      reason?: string
+    }
+  | { status: 'rejected'; code: 'svc_opd_required' | 'context_required' }
+
+/** Clocks of nodes differ: a bare notice this much older than a decision cannot be its win. */
+const clockSlack = 5000
+const sentButUnread: ReadonlySet<ContextState> = new Set(['invalid', 'expired'])
+
+export class Notices {
+  private readonly deps: NoticeDeps
+  private readonly turns = new Turns()
+
+  constructor(deps: NoticeDeps) {
+    this.deps = deps
+  }
+
+  /** Notices under way: the handler refuses beyond a bound. */
+  get pending(): number {
+    return this.turns.pending
+  }
+
+  /** Rejects when the store is lost: nothing has been counted then. */
+  take(notice: Notice, caller: Caller | null): Promise<Outcome> {
+    if (notice.price === auditPrice) return Promise.resolve(this.ignored(notice))
+    // one bid id at a time: the same win twice at the same moment must be one
+    return this.turns.next(notice.bidId, () => this.one(notice, caller))
+  }
+
+  private ignored(notice: Notice): Outcome {
+    this.count(this.known(notice.ssp), '', 'ignored', null, notice)
+    return { status: 'ignored', by: null }
+  }
+
+  private async one(notice: Notice, caller: Caller | null): Promise<Outcome> {
+    const { engine, auth, counters } = this.deps
+    if (auth === 'context' && caller === null) {
+      const { context } = engine.explain(notice.svcOpd ?? '', notice.bidId)
+      if (!isCredential(context)) {
+        counters.contexts[context]++
+        return this.reject(notice, null, 'context_required')
+      }
+    }
+    const traced = this.owned(await engine.trace(notice), caller)
+    counters.contexts[traced.context]++
+    if (traced.record === null || traced.by === null) return this.unattributed(notice, traced)
+    return this.attribute(notice, traced, traced.record, traced.by, caller)
+  }
+
+  /** A bare bid id finds the decisions of one's own suppliers only. */
+  private owned(traced: Traced, caller: Caller | null): Traced {
+    const { account } = this.deps
+    if (account === undefined || caller === null || caller.account === '*') return traced
+    if (traced.by !== 'bid_log' || traced.record === null) return traced
+    const mine = account(traced.record.supplier) === caller.account
+    return mine ? traced : { ...traced, by: null, record: null, late: false }
+  }
+
+  private async unattributed(notice: Notice, traced: Traced): Promise<Outcome> {
+    const { ledger, now, contextTtl } = this.deps
+    const at = now()
+    const supplier = this.known(notice.ssp)
+    const only = { supplier: notice.ssp }
+    const earliest = at - contextTtl()
+    if (await ledger.seenBid(notice.bidId, notice.event, earliest, only))
+      return this.duplicate(notice, supplier, '', null)
+    const reason = traced.ambiguous
+      ? 'ambiguous'
+      : sentButUnread.has(traced.context)
+        ? `context_${traced.context}`
+        : 'unknown_bid'
+    const entry = unattributedEntry(notice, supplier === '' ? null : supplier, reason, at)
+    let result = await this.keep(entry)
+    // the row stands but is older than `contextTtl`: another win under a bid id that came again
+    if (result === 'stands' && !(await ledger.seenBid(notice.bidId, notice.event, earliest, only)))
+      result = await this.keep({ ...entry, decision: `${bidIdentity(notice)}@${at}` })
+    if (result !== 'recorded') return this.duplicate(notice, supplier, '', null)
+    this.count(supplier, '', 'unattributed', null, notice)
+    return {
+      status: 'unattributed',
+      by: null,
+      ...(traced.ambiguous ? { reason: 'ambiguous' } : {}),
+    }
+  }
+
+  private async attribute(
+    notice: Notice,
+    traced: Traced,
+    record: DecisionRecord,
+    by: 'context' | 'bid_log',
+    caller: Caller | null,
+  ): Promise<Outcome> {
+    const { ledger, now, contextTtl, counters, alert } = this.deps
+    const { supplier, mode } = record
+    const at = now()
+    const earliest = at - contextTtl()
+    const balancing = mode === 'margin' && by === 'bid_log'
+    const unread = sentButUnread.has(traced.context)
+    if (balancing && !unread) {
+      const only = { status: 'attributed' as const, supplier }
+      if (await ledger.seenBid(notice.bidId, notice.event, earliest, only))
+        return this.duplicate(notice, supplier, mode, by)
+      return this.reject(notice, record, 'svc_opd_required')
+    }
+    // reported before, when no node could tell whose it was
+    const bare = { status: 'unattributed' as const, supplier }
+    const since = Math.max(earliest, record.at - clockSlack)
+    if (await ledger.seenBid(notice.bidId, notice.event, since, bare))
+      return this.duplicate(notice, supplier, mode, by)
+    const integration = this.deps.integration(supplier)
+    const reason = unread ? `context_${traced.context}` : null
+    const of = { record, by, late: traced.late, integration, reason }
+    const entry = attributedEntry(notice, of, at)
+    if ((await this.keep(entry)) !== 'recorded') return this.duplicate(notice, supplier, mode, by)
+    if (balancing) {
+      counters.unreadableMargin++
+      alert('a margin-balancing win came with a context that cannot be read', supplier)
+    }
+    this.count(supplier, mode, 'attributed', by, notice)
+    counters.attributed(record, entry, this.deps.engine.rate(record.currency))
+    this.teach(notice, of, by === 'context' || (caller !== null && !balancing))
+    return { status: 'attributed', by, ...(traced.late ? { late: true as const } : {}) }
+  }
+
+  private teach(
+    notice: Notice,
+    of: { record: DecisionRecord; late: boolean; integration: Integration | null },
+    may: boolean,
+  ): void {
+    if (eventsOf(of.integration).teaches !== notice.event) return
+    if (may) this.deps.engine.taught(of.record, Number(notice.price), of.late)
+    else this.deps.engine.withdrawn(of.record)
+  }
+
+  /** Claims, records, confirms; a store that fails releases the claim. `stands`: the ledger has the row. */
+  private async keep(entry: LedgerEntry): Promise<'recorded' | 'seen' | 'stands'> {
+    const { ledger, seen } = this.deps
+    const { decision, event } = entry
+    // without Redis the ledger alone decides
+    const claim = (await seen?.claim(decision, event).catch(() => 'new' as const)) ?? 'new'
+    if (claim === 'seen') return 'seen'
+    let result: 'recorded' | 'duplicate'
+    try {
+      result = await ledger.record(entry)
+    } catch (error) {
+      seen?.release(decision, event)
+      throw error
+    }
+    seen?.confirm(decision, event)
+    return result === 'duplicate' ? 'stands' : result
+  }
+
+  private async reject(
+    notice: Notice,
+    record: DecisionRecord | null,
+    code: 'svc_opd_required' | 'context_required',
+  ): Promise<Outcome> {
+    const { ledger, now } = this.deps
+    await ledger.record(rejectedEntry(notice, record, code, now()))
+    const supplier = record?.supplier ?? this.known(notice.ssp)
+    this.count(supplier, record?.mode ?? '', 'rejected', null, notice)
+    return { status: 'rejected', code }
+  }
+
+  private duplicate(
+    notice: Notice,
+    supplier: string,
+    mode: string,
+    by: 'context' | 'bid_log' | null,
+  ): Outcome {
+    this.count(supplier, mode, 'duplicate', by, notice)
+    return { status: 'duplicate', by }
+  }
+
+  /** A label: what callers may invent is not one. */
+  private known(ssp: string | undefined): string {
+    return ssp !== undefined && this.deps.integration(ssp) !== null ? ssp : ''
+  }
+
+  private count(ssp: string, mode: string, status: Status, by: string | null, notice: Notice) {
+    this.deps.counters.counted(ssp, mode, status, by ?? 'none', notice.event)
+  }
+}
