@@ -1,6 +1,6 @@
 /** The floor of one bid, in the bid's currency (CONTRACT 4.4). */
 import type { Rates } from './config.ts'
-import type { DealFacts, DurationFloors, Floor, ImpFacts } from './request.ts'
+import type { DealFacts, DurationFloors, Floor, ImpFacts } from './request/facts.ts'
 
 export interface BidFloor {
   amount: number
@@ -8,62 +8,88 @@ export interface BidFloor {
   text?: string
 }
 
-/** Units of `currency` for one unit of the base; null without a rate. */
+/** What a bid says of itself that its floor hangs on. */
+export interface FloorTerms {
+  currency: string
+  dur: unknown
+  mtype: number | undefined
+}
+
+const perUnit = (currency: string, { base, rates }: Rates): number | null => {
+  if (currency === base) return 1
+  const rate = Object.hasOwn(rates, currency) ? rates[currency]! : Number.NaN
+  return rate > 0 && Number.isFinite(rate) ? rate : null
+}
+
+/** Units of `currency` for one unit of the base; null without a rate. The file of rates may have a base of its own. */
 export function rateOf(currency: string, rates: Rates | null, base: string): number | null {
   if (currency === base) return 1
-  return rates === null || !Object.hasOwn(rates.rates, currency) ? null : rates.rates[currency]!
+  if (rates === null) return null
+  const [rate, own] = [perUnit(currency, rates), perUnit(base, rates)]
+  return rate === null || own === null ? null : rate / own
 }
 
 /** What a floor is in another currency; null where a rate is missing. */
-function converted(
-  amount: number,
-  from: string,
-  to: string,
-  rates: Rates | null,
-  base: string,
-): number | null {
-  if (from === to) return amount
-  const [source, target] = [rateOf(from, rates, base), rateOf(to, rates, base)]
-  return source === null || target === null ? null : (amount / source) * target
+function converted(floor: Floor, to: string, rates: Rates | null, base: string): number | null {
+  if (floor.currency === to) return floor.amount
+  if (floor.currency === null) return null
+  const [source, target] = [rateOf(floor.currency, rates, base), rateOf(to, rates, base)]
+  return source === null || target === null ? null : (floor.amount / source) * target
 }
 
 /** The largest duration floor that applies to a creative of `dur` seconds; 0 without a duration. */
-function durationFloor(floors: DurationFloors | null, dur: unknown): number {
-  if (floors === null || typeof dur !== 'number' || !(dur > 0)) return 0
-  let largest = floors.perSecond * dur
-  for (const { from, to, amount } of floors.ranges)
+function durationFloor({ perSecond, ranges }: DurationFloors, dur: number): number {
+  // 0.1 * 3 is meant as 0.3, not as 0.30000000000000004.
+  let largest = Number((perSecond * dur).toPrecision(15))
+  for (const { from, to, amount } of ranges)
     if (dur >= from && dur <= to && amount > largest) largest = amount
   return largest
 }
 
+/** Duration floors by what the bid is: without a type they are those of all that is offered. */
+function timedOf(mtype: number | undefined, { video, audio }: ImpFacts) {
+  if (mtype === 2) return [video]
+  if (mtype === 3) return [audio]
+  return [video, audio]
+}
+
+function durationFloors(
+  dur: number,
+  mtype: number | undefined,
+  imp: ImpFacts,
+  deal: DealFacts | null,
+) {
+  const floors: Floor[] = []
+  const add = (durations: DurationFloors | null, { currency }: Floor) => {
+    if (durations === null || (durations.perSecond === 0 && durations.ranges.length === 0)) return
+    floors.push({ amount: durationFloor(durations, dur), text: '', currency })
+  }
+  for (const timed of timedOf(mtype, imp)) add(timed, imp.floor)
+  if (deal !== null) add(deal, deal.floor)
+  return floors
+}
+
 /** null: a floor above 0 stands in a currency that cannot be converted. */
 export function floorOf(
-  bid: { currency: string; dur: unknown; mtype: unknown },
+  { currency, dur, mtype }: FloorTerms,
   imp: ImpFacts,
   deal: DealFacts | null,
   rates: Rates | null,
   base: string,
 ): BidFloor | null {
-  const timed =
-    bid.mtype === 3 ? [imp.audio] : bid.mtype === 2 ? [imp.video] : [imp.video, imp.audio]
-  const floors: Floor[] = [imp.floor]
-  const add = (durations: DurationFloors | null, currency: string) => {
-    const amount = durationFloor(durations, bid.dur)
-    if (amount > 0) floors.push({ amount, text: '', currency })
-  }
-  for (const durations of timed) add(durations, imp.floor.currency)
-  if (deal !== null) {
-    floors.push(deal.floor)
-    add(deal.durations, deal.floor.currency)
-  }
+  const floors = deal === null ? [imp.floor] : [imp.floor, deal.floor]
+  const seconds = typeof dur === 'string' ? Number(dur) : dur
+  if (typeof seconds === 'number' && seconds > 0)
+    floors.push(...durationFloors(seconds, mtype, imp, deal))
   let largest: BidFloor = { amount: 0 }
   for (const floor of floors) {
     if (floor.amount === 0) continue
-    const amount = converted(floor.amount, floor.currency, bid.currency, rates, base)
+    const amount = converted(floor, currency, rates, base)
     if (amount === null) return null
     if (amount <= largest.amount) continue
-    const own = floor.currency === bid.currency && floor.text !== ''
-    largest = own ? { amount, text: floor.text } : { amount }
+    largest =
+      floor.currency === currency && floor.text !== '' ? { amount, text: floor.text } : { amount }
   }
+  if (largest.amount > Number.MAX_VALUE) return { amount: Number.MAX_VALUE }
   return largest
 }

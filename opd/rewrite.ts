@@ -8,14 +8,8 @@ import type { RewrittenAnswer } from './engine.ts'
 import { scannerOf } from './json/scan.ts'
 import type { AnswerReason, BidReason, PriceBid } from './priced.ts'
 import { type RequestFacts, readRequest } from './request.ts'
-import {
-  AnswerReader,
-  type AnswerSpans,
-  type BidSpans,
-  macroFields,
-  type SeatSpans,
-} from './rewrite/answer.ts'
-import { expand, holdsPattern } from './rewrite/macros.ts'
+import { type AnswerSpans, type BidSpans, readAnswer, type SeatSpans } from './rewrite/answer.ts'
+import { expand, PatternFinder } from './rewrite/macros.ts'
 import { cutSeats } from './rewrite/seats.ts'
 import { type Splice, splice } from './rewrite/splice.ts'
 
@@ -60,22 +54,25 @@ export function rewrite(input: RewriteInput): RewrittenAnswer {
   const reason = off ?? (mayHoldMarker(body) ? null : 'no_macro')
   if (reason !== null && !cuts) return untouched(body, reason)
   const scan = scannerOf(body)
-  const answer = scan === null ? null : new AnswerReader(scan).read()
-  if (scan === null || answer === null) return { ...untouched(body, 'malformed'), unreadable: cuts }
+  const finder = scan === null || reason !== null ? null : new PatternFinder(scan.text)
+  const answer = scan === null ? null : readAnswer(scan, finder)
+  if (scan === null || answer === null)
+    return { ...untouched(body, reason ?? 'malformed'), unreadable: cuts }
   const splices: Splice[] = []
-  let kept = answer.seats
+  let { seats } = answer
   let removed = 0
   if (cuts) {
     const cut = cutSeats(answer, inactiveSeats, splices)
-    if (cut === null) return { ...untouched(body, 'malformed'), unreadable: true }
-    kept = cut.kept
+    if (cut === null) return { ...untouched(body, reason ?? 'malformed'), unreadable: true }
+    seats = cut.kept
     removed = cut.removed
   }
-  if (reason === null) new Bids(scan.text, input, answer, splices).all(kept)
-  const left = kept.reduce((sum, seat) => sum + seat.bids.length, 0)
+  if (reason === null) new Bids(scan.text, input, answer, splices).all(seats)
+  let left = 0
+  for (const { bids } of seats) left += bids.length
   return {
     body: splices.length === 0 ? body : splice(body, splices),
-    reason: splices.length === 0 ? reason : null,
+    reason: removed === 0 ? reason : null,
     removed,
     left,
     unreadable: false,
@@ -86,20 +83,20 @@ export function rewrite(input: RewriteInput): RewrittenAnswer {
 class Bids {
   private readonly text: string
   private readonly input: RewriteInput
-  private readonly answer: AnswerSpans
   private readonly splices: Splice[]
   private readonly rules: Rules
-  private readonly escapes: boolean
+  private readonly currency: string | null
+  private readonly ambiguous: boolean
   private request: RequestFacts | null | undefined
 
   constructor(text: string, input: RewriteInput, answer: AnswerSpans, splices: Splice[]) {
     this.text = text
     this.input = input
-    this.answer = answer
     this.splices = splices
     const opd = input.integration.opd as OpdConfig
-    this.escapes = input.body.includes(escaped)
     this.rules = { opd, rates: input.rates, base: input.base }
+    this.currency = answer.currency
+    this.ambiguous = answer.twoCurrencies || answer.twoLists
   }
 
   all(seats: readonly SeatSpans[]): void {
@@ -107,17 +104,15 @@ class Bids {
   }
 
   private one(bid: BidSpans, seat: SeatSpans): void {
-    if (!this.carriesPattern(bid)) return this.input.onBid?.('no_macro')
+    if (!bid.pattern) return this.input.onBid?.('no_macro')
     if (this.request === undefined) this.request = this.readRequest()
-    const verdict = judge(this.view(bid, seat), this.request, this.answer.currency, this.rules)
+    const verdict = judge(this.view(bid, seat), this.request, this.rules)
     if ('reason' in verdict) return this.input.onBid?.(verdict.reason)
     const priced = this.input.price(verdict.bid)
-    if (priced.priceText !== null) this.splices.push({ ...bid.price!, text: priced.priceText })
-    for (const field of macroFields) {
-      const span = bid.macros[field]
-      if (span !== undefined)
-        expand(this.text, span.start + 1, span.end - 1, this.escapes, priced, this.splices)
-    }
+    if (priced.priceText !== null)
+      this.splices.push({ start: bid.price!.start, end: bid.price!.end, text: priced.priceText })
+    for (const span of [bid.adm, bid.nurl, bid.burl, bid.lurl])
+      if (span !== null) expand(this.text, span.start + 1, span.end - 1, priced, this.splices)
   }
 
   private readRequest(): RequestFacts | null {
@@ -125,17 +120,9 @@ class Bids {
     return body === null ? null : readRequest(body)
   }
 
-  /** SERVICE 4.8 rule 1: `adm`, `nurl` or `burl`; `lurl` alone does not count. */
-  private carriesPattern({ macros: { adm, nurl, burl } }: BidSpans): boolean {
-    return [adm, nurl, burl].some(
-      (span) =>
-        span !== undefined && holdsPattern(this.text, span.start + 1, span.end - 1, this.escapes),
-    )
-  }
-
   private view(bid: BidSpans, seat: SeatSpans): BidView {
     return {
-      id: bid.id,
+      bidId: typeof bid.id === 'string' ? bid.id : bid.idText,
       impid: bid.impid,
       dealid: bid.dealid,
       mtype: bid.mtype,
@@ -143,9 +130,10 @@ class Bids {
       width: bid.width,
       height: bid.height,
       adomain: bid.adomain,
-      seat: seat.seat,
+      seat: typeof seat.name === 'string' ? seat.name : null,
       priceText: bid.price === null ? null : this.text.slice(bid.price.start, bid.price.end),
-      ambiguous: bid.ambiguous || seat.ambiguous || this.answer.ambiguous,
+      currency: this.currency,
+      ambiguous: bid.ambiguous || seat.twoNames || seat.twoLists || this.ambiguous,
     }
   }
 }

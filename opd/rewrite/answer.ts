@@ -1,5 +1,8 @@
-/** Where the bids of a BidResponse stand in its bytes: spans, no values, no copies. */
-import { malformed, type Scanner } from '../json/scan.ts'
+/** Where the bids of a BidResponse stand in its bytes: spans and the few values that decide, no copies. */
+import { listOf, objectOf, type Scanner } from '../json/scan.ts'
+import { type Read, Shape } from '../json/shape.ts'
+import { BRACE, BRACKET, MINUS, malformed, NINE, QUOTE, ZERO } from '../json/text.ts'
+import type { PatternFinder } from './macros.ts'
 
 /** A value's bytes, from its first to behind its last. */
 export interface Span {
@@ -7,188 +10,202 @@ export interface Span {
   end: number
 }
 
-/** The four fields in which macros are expanded. */
-export const macroFields = ['adm', 'nurl', 'burl', 'lurl'] as const
-export type MacroField = (typeof macroFields)[number]
+type Leaf = Scanner['value']
 
-export interface BidSpans {
-  span: Span
-  /** Only the strings among the four; an `adm` that is an object is not here. */
-  macros: Partial<Record<MacroField, Span>>
-  price: Span | null
-  id: unknown
-  impid: unknown
-  dealid: unknown
-  mtype: unknown
-  dur: unknown
-  width: unknown
-  height: unknown
-  adomain: string[]
+/** One bid. Of the four macro fields only strings are here; an `adm` that is an object is not. */
+export class BidSpans {
+  adm: Span | null = null
+  nurl: Span | null = null
+  burl: Span | null = null
+  lurl: Span | null = null
+  price: Span | null = null
+  id: Leaf = undefined
+  /** The wire's text of an id that is a number. */
+  idText = ''
+  impid: Leaf = undefined
+  dealid: Leaf = undefined
+  mtype: Leaf = undefined
+  dur: Leaf = undefined
+  width: Leaf = undefined
+  height: Leaf = undefined
+  adomain: string[] | null = null
+  /** SERVICE 4.8 rule 1. */
+  pattern = false
   /** A key that decides something stands twice. */
-  ambiguous: boolean
+  ambiguous = false
+  readonly seat: SeatSpans
+
+  constructor(seat: SeatSpans) {
+    this.seat = seat
+  }
 }
 
-export interface SeatSpans {
-  span: Span
-  seat: string | null
-  bids: BidSpans[]
-  ambiguous: boolean
+export class SeatSpans {
+  start: number
+  end = 0
+  name: Leaf = undefined
+  /** `seat` stands twice, or `bid` does. */
+  twoNames = false
+  twoLists = false
+  bids: BidSpans[] = []
+  /** Whether anything at all stands in `bid`, be it of the right type or not. */
+  filled = false
+  readonly answer: AnswerSpans
+
+  constructor(answer: AnswerSpans, start: number) {
+    this.answer = answer
+    this.start = start
+  }
 }
 
-export interface AnswerSpans {
-  currency: string
-  seats: SeatSpans[]
-  /** Where the `seatbid` array stands; null where there is none. */
-  seatbid: Span | null
-  ambiguous: boolean
+export class AnswerSpans {
+  /** null: of a wrong type, so no currency at all. */
+  currency: string | null = 'USD'
+  seats: SeatSpans[] = []
+  /** The document is an object, and its `seatbid` an array, null or absent. */
+  shaped = false
+  twoCurrencies = false
+  twoLists = false
+  readonly finder: PatternFinder | null
+
+  /** Without a finder nobody asks for the pattern. */
+  constructor(finder: PatternFinder | null) {
+    this.finder = finder
+  }
 }
 
-const bidKeys = new Set([
-  ...macroFields,
-  'price',
-  'id',
-  'impid',
-  'dealid',
-  'mtype',
-  'dur',
-  'w',
-  'h',
-  'adomain',
-])
+type MacroField = 'adm' | 'nurl' | 'burl' | 'lurl'
 
-export class AnswerReader {
-  private readonly scan: Scanner
-
-  constructor(scan: Scanner) {
-    this.scan = scan
+/** `decides`: the field in which the pattern makes a bid one to process. */
+const macroField =
+  (field: MacroField, decides: boolean): Read<BidSpans> =>
+  (scan, at, bid) => {
+    const end = scan.skip(at)
+    if (end === malformed || scan.text.charCodeAt(at) !== QUOTE) return end
+    bid[field] = { start: at, end }
+    const { finder } = bid.seat.answer
+    if (decides && finder?.holds(at + 1, end - 1)) bid.pattern = true
+    return end
   }
 
-  /** null: malformed. An answer that is no object has no bids. */
-  read(): AnswerSpans | null {
-    const { scan } = this
-    const answer: AnswerSpans = { currency: 'USD', seats: [], seatbid: null, ambiguous: false }
-    const good = scan.document((at) =>
-      scan.text.charCodeAt(at) === 123 ? this.root(at, answer) : scan.skip(at),
-    )
-    return good ? answer : null
+type LeafField = 'impid' | 'dealid' | 'mtype' | 'dur' | 'width' | 'height'
+
+const leafField =
+  (field: LeafField): Read<BidSpans> =>
+  (scan, at, bid) => {
+    const end = scan.read(at)
+    if (end !== malformed) bid[field] = scan.value
+    return end
   }
 
-  private root(at: number, answer: AnswerSpans): number {
-    const { scan } = this
-    let currencies = 0
-    let seatbids = 0
-    return scan.object(at, (key, value) => {
-      if (key === 'cur') {
-        if (++currencies > 1) answer.ambiguous = true
-        const end = scan.read(value)
-        if (typeof scan.value === 'string' && scan.value !== '')
-          answer.currency = scan.value.toUpperCase()
-        return end
-      }
-      if (key !== 'seatbid') return scan.skip(value)
-      if (++seatbids > 1) answer.ambiguous = true
-      if (scan.text.charCodeAt(value) !== 91) return scan.skip(value)
-      const end = scan.array(value, (element) => this.seat(element, answer))
-      answer.seatbid = { start: value, end }
+const isNumber = (code: number) => code === MINUS || (code >= ZERO && code <= NINE)
+
+const domain: Read<BidSpans> = (scan, at, bid) => {
+  const end = scan.read(at)
+  if (end !== malformed && typeof scan.value === 'string') {
+    if (bid.adomain === null) bid.adomain = [scan.value]
+    else bid.adomain.push(scan.value)
+  }
+  return end
+}
+
+const bidShape = new Shape<BidSpans>(
+  {
+    id: (scan, at, bid) => {
+      const end = scan.read(at)
+      if (end === malformed) return end
+      bid.id = scan.value
+      if (typeof scan.value === 'number') bid.idText = scan.text.slice(at, end)
       return end
-    })
-  }
+    },
+    price: (scan, at, bid) => {
+      const end = scan.skip(at)
+      if (end !== malformed && isNumber(scan.text.charCodeAt(at))) bid.price = { start: at, end }
+      return end
+    },
+    adm: macroField('adm', true),
+    nurl: macroField('nurl', true),
+    burl: macroField('burl', true),
+    lurl: macroField('lurl', false),
+    impid: leafField('impid'),
+    dealid: leafField('dealid'),
+    mtype: leafField('mtype'),
+    dur: leafField('dur'),
+    w: leafField('width'),
+    h: leafField('height'),
+    adomain: (scan, at, bid) =>
+      scan.text.charCodeAt(at) === BRACKET ? scan.array(at, domain, bid) : domain(scan, at, bid),
+  },
+  (bid, key) => {
+    // A size is a feature of the model and decides nothing.
+    if (key !== 'w' && key !== 'h') bid.ambiguous = true
+  },
+)
 
-  private seat(at: number, answer: AnswerSpans): number {
-    const { scan } = this
-    const seat: SeatSpans = { span: { start: at, end: at }, seat: null, bids: [], ambiguous: false }
-    answer.seats.push(seat)
-    let names = 0
-    let lists = 0
-    const end =
-      scan.text.charCodeAt(at) !== 123
-        ? scan.skip(at)
-        : scan.object(at, (key, value) => {
-            if (key === 'seat') {
-              if (++names > 1) seat.ambiguous = true
-              const after = scan.read(value)
-              seat.seat = typeof scan.value === 'string' ? scan.value : null
-              return after
-            }
-            if (key !== 'bid') return scan.skip(value)
-            if (++lists > 1) seat.ambiguous = true
-            if (scan.text.charCodeAt(value) !== 91) return scan.skip(value)
-            return scan.array(value, (element) =>
-              scan.text.charCodeAt(element) === 123 ? this.bid(element, seat) : scan.skip(element),
-            )
-          })
-    seat.span.end = end
-    return end
-  }
-
-  private bid(at: number, seat: SeatSpans): number {
-    const { scan } = this
-    const bid: BidSpans = {
-      span: { start: at, end: at },
-      macros: {},
-      price: null,
-      id: undefined,
-      impid: undefined,
-      dealid: undefined,
-      mtype: undefined,
-      dur: undefined,
-      width: undefined,
-      height: undefined,
-      adomain: [],
-      ambiguous: false,
-    }
-    seat.bids.push(bid)
-    const seen: string[] = []
-    const end = scan.object(at, (key, value) => {
-      if (!bidKeys.has(key)) return scan.skip(value)
-      if (seen.includes(key)) bid.ambiguous = true
-      seen.push(key)
-      return this.member(bid, key, value)
-    })
-    bid.span.end = end
-    return end
-  }
-
-  private member(bid: BidSpans, key: string, at: number): number {
-    const { scan } = this
-    switch (key) {
-      case 'adm':
-      case 'nurl':
-      case 'burl':
-      case 'lurl': {
-        const end = scan.skip(at)
-        if (scan.text.charCodeAt(at) === 34) bid.macros[key] = { start: at, end }
-        return end
-      }
-      case 'price': {
-        const end = scan.skip(at)
-        const code = scan.text.charCodeAt(at)
-        if (end !== malformed && (code === 45 || (code >= 48 && code <= 57)))
-          bid.price = { start: at, end }
-        return end
-      }
-      case 'adomain':
-        if (scan.text.charCodeAt(at) !== 91) return scan.skip(at)
-        return scan.array(at, (element) => {
-          const end = scan.read(element)
-          if (typeof scan.value === 'string') bid.adomain.push(scan.value)
-          return end
-        })
-      default: {
-        const end = scan.read(at)
-        bid[places[key as keyof typeof places]] = scan.value
-        return end
-      }
-    }
-  }
+const readBid: Read<SeatSpans> = (scan, at, seat) => {
+  seat.filled = true
+  if (scan.text.charCodeAt(at) !== BRACE) return scan.skip(at)
+  const bid = new BidSpans(seat)
+  seat.bids.push(bid)
+  return scan.object(at, bidShape, bid)
 }
 
-const places = {
-  id: 'id',
-  impid: 'impid',
-  dealid: 'dealid',
-  mtype: 'mtype',
-  dur: 'dur',
-  w: 'width',
-  h: 'height',
-} as const
+const seatShape = new Shape<SeatSpans>(
+  {
+    seat: (scan, at, seat) => {
+      const end = scan.read(at)
+      if (end === malformed) return end
+      seat.name = typeof scan.value === 'number' ? scan.text.slice(at, end) : scan.value
+      return end
+    },
+    bid: (scan, at, seat) => {
+      if (scan.text.charCodeAt(at) === BRACKET) return scan.array(at, readBid, seat)
+      const end = scan.read(at)
+      if (end !== malformed && scan.value !== null) seat.filled = true
+      return end
+    },
+  },
+  (seat, key) => {
+    if (key === 'seat') seat.twoNames = true
+    else seat.twoLists = true
+  },
+)
+
+const readSeat: Read<AnswerSpans> = (scan, at, answer) => {
+  const seat = new SeatSpans(answer, at)
+  answer.seats.push(seat)
+  seat.end = objectOf(scan, at, seatShape, seat)
+  return seat.end
+}
+
+const answerShape = new Shape<AnswerSpans>(
+  {
+    cur: (scan, at, answer) => {
+      const end = scan.read(at)
+      const { value } = scan
+      if (value === null || value === '') answer.currency = 'USD'
+      else answer.currency = typeof value === 'string' ? value.toUpperCase() : null
+      return end
+    },
+    seatbid: (scan, at, answer) => {
+      const code = scan.text.charCodeAt(at)
+      answer.shaped = code === BRACKET || code === 110
+      return listOf(scan, at, readSeat, answer)
+    },
+  },
+  (answer, key) => {
+    if (key === 'cur') answer.twoCurrencies = true
+    else answer.twoLists = true
+  },
+)
+
+const readRoot: Read<AnswerSpans> = (scan, at, answer) => {
+  answer.shaped = scan.text.charCodeAt(at) === BRACE
+  return objectOf(scan, at, answerShape, answer)
+}
+
+/** null: malformed. An answer that is no object has no bids. */
+export function readAnswer(scan: Scanner, finder: PatternFinder | null): AnswerSpans | null {
+  const answer = new AnswerSpans(finder)
+  return scan.document(readRoot, answer) ? answer : null
+}

@@ -2,37 +2,36 @@
 import type { AnswerSpans, SeatSpans } from './answer.ts'
 import type { Splice } from './splice.ts'
 
-/** null: it cannot be told whose bids stand there (a key that decides stands twice). */
+export interface Cut {
+  kept: SeatSpans[]
+  /** Bids. */
+  removed: number
+}
+
+/** null: it cannot be told whose bids stand there (no list, two lists, two names of one seat). */
 export function cutSeats(
   answer: AnswerSpans,
   inactive: ReadonlySet<string>,
   splices: Splice[],
-): { kept: SeatSpans[]; removed: number } | null {
-  if (answer.ambiguous || answer.seats.some((seat) => seat.ambiguous)) return null
-  const kept: SeatSpans[] = []
-  let removed = 0
+): Cut | null {
   const { seats } = answer
+  if (!answer.shaped || answer.twoLists || seats.some((seat) => seat.twoNames)) return null
+  const goes = (seat: SeatSpans) =>
+    seat.filled && typeof seat.name === 'string' && inactive.has(seat.name)
+  const kept = seats.filter((seat) => !goes(seat))
+  if (kept.length === seats.length) return { kept, removed: 0 }
+  let removed = 0
   // A cut takes the comma behind its element; where no kept element follows, the comma before.
-  let lastKept = -1
-  for (const [at, seat] of seats.entries())
-    if (seat.seat === null || !inactive.has(seat.seat)) lastKept = at
+  const lastKept = kept.length === 0 ? -1 : seats.indexOf(kept.at(-1)!)
   for (const [at, seat] of seats.entries()) {
-    if (seat.seat === null || !inactive.has(seat.seat)) {
-      kept.push(seat)
-      continue
-    }
-    removed += seat.bids.length
-    if (at < lastKept)
-      splices.push({ start: seat.span.start, end: seats[at + 1]!.span.start, text: '' })
+    if (!goes(seat)) continue
+    removed += Math.max(seat.bids.length, 1)
+    if (at < lastKept) splices.push({ start: seat.start, end: seats[at + 1]!.start, text: '' })
   }
-  if (removed === 0 && kept.length === seats.length) return { kept, removed }
-  if (lastKept < 0) {
-    const [first] = seats
-    splices.push({ start: first!.span.start, end: seats.at(-1)!.span.end, text: '' })
-  } else if (lastKept < seats.length - 1) {
-    const start = seats[lastKept]!.span.end
-    // White space between the last element and the bracket stays.
-    splices.push({ start, end: seats.at(-1)!.span.end, text: '' })
+  const rest = seats[lastKept + 1]
+  if (rest !== undefined) {
+    const start = lastKept < 0 ? rest.start : seats[lastKept]!.end
+    splices.push({ start, end: seats.at(-1)!.end, text: '' })
   }
   return { kept, removed }
 }

@@ -1,0 +1,81 @@
+/** The BidRequest around its imps: who sells, where, to whom. */
+import { listOf, objectOf } from '../json/scan.ts'
+import { type Read, Shape } from '../json/shape.ts'
+import { BRACE, BRACKET } from '../json/text.ts'
+import type { RequestFacts } from './facts.ts'
+import { readImp } from './imp.ts'
+import { doubt, leaf, numberOf, textOf } from './reads.ts'
+
+const publisherShape = new Shape<RequestFacts>(
+  {
+    id: leaf((facts, value) => {
+      facts.publisher = textOf(value)
+    }),
+  },
+  doubt,
+)
+const publisher: Read<RequestFacts> = (scan, at, facts) => objectOf(scan, at, publisherShape, facts)
+
+const domain = leaf<RequestFacts>((facts, value) => {
+  const name = textOf(value)
+  if (name !== undefined) facts.domains.push(name.toLowerCase())
+})
+const app = leaf<RequestFacts>((facts, value) => {
+  const name = textOf(value) ?? numberOf(value)
+  if (name !== undefined) facts.apps.push(String(name))
+})
+
+const hostOf = /^[a-z]+:\/\/(?:[^/?#@]*@)?([^/:?#]+)/i
+/** Only the host is kept of a page. */
+const page = leaf<RequestFacts>((facts, value) => {
+  const host = hostOf.exec(textOf(value) ?? '')?.[1]
+  if (host !== undefined) facts.host = host.toLowerCase()
+})
+
+const object =
+  (shape: Shape<RequestFacts>): Read<RequestFacts> =>
+  (scan, at, facts) =>
+    objectOf(scan, at, shape, facts)
+
+const geo = new Shape<RequestFacts>({
+  country: leaf((facts, value) => {
+    facts.country = textOf(value)
+  }),
+})
+
+const rootShape = new Shape<RequestFacts>(
+  {
+    id: leaf((facts, value) => {
+      facts.id = textOf(value) ?? ''
+    }),
+    test: leaf((facts, value) => {
+      facts.test = value === true || numberOf(value) === 1
+    }),
+    at: leaf((facts, value) => {
+      facts.at = numberOf(value)
+    }),
+    imp: (scan, at, facts) => {
+      facts.impSent = true
+      facts.impList = scan.text.charCodeAt(at) === BRACKET
+      return listOf(scan, at, readImp, facts)
+    },
+    site: object(new Shape<RequestFacts>({ domain, page, publisher }, doubt)),
+    app: object(new Shape<RequestFacts>({ bundle: app, id: app, domain, publisher }, doubt)),
+    dooh: object(new Shape<RequestFacts>({ id: app, domain, publisher }, doubt)),
+    device: object(
+      new Shape<RequestFacts>({
+        devicetype: leaf((facts, value) => {
+          if (typeof value === 'number') facts.device = String(value)
+        }),
+        geo: object(geo),
+      }),
+    ),
+  },
+  (facts, key) => {
+    // A device is a feature of the model and decides nothing.
+    if (key !== 'device') facts.ambiguous = true
+  },
+)
+
+export const readRoot: Read<RequestFacts | null> = (scan, at, facts) =>
+  facts !== null && scan.text.charCodeAt(at) === BRACE ? scan.object(at, rootShape, facts) : -1

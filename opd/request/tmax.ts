@@ -1,0 +1,77 @@
+/** The deadline's look into a request before it goes out. */
+import { Scanner } from '../json/scan.ts'
+import { type Read, Shape } from '../json/shape.ts'
+import { BRACE, malformed, number, QUOTE } from '../json/text.ts'
+
+interface Tmax {
+  value: unknown
+  times: number
+}
+
+const shape = new Shape<Tmax>({
+  tmax: (scan, at, tmax) => {
+    tmax.times++
+    const end = scan.read(at)
+    tmax.value = scan.value
+    return end
+  },
+})
+const root: Read<Tmax> = (scan, at, tmax) =>
+  scan.text.charCodeAt(at) === BRACE ? scan.object(at, shape, tmax) : malformed
+
+const positive = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined
+
+const word = '"tmax"'
+
+/**
+ * The top-level `tmax` in milliseconds. One that is not a positive integer, or stands twice, is ignored. A body
+ * without the word costs two searches, one with it a walk up to it.
+ */
+export function quickTmax(body: Buffer): number | undefined {
+  const at = body.indexOf(word)
+  const escapes = body.includes('\\u00')
+  if (at < 0 && !escapes) return undefined
+  if (!escapes && body.indexOf(word, at + word.length) < 0) return single(body, at)
+  const tmax: Tmax = { value: undefined, times: 0 }
+  new Scanner(body, false).document(root, tmax)
+  return tmax.times === 1 ? positive(tmax.value) : undefined
+}
+
+/** The word stands once: is it a key of the top level? */
+function single(body: Buffer, key: number): number | undefined {
+  const text = body.toString('latin1', 0, Math.min(body.length, key + word.length + 64))
+  let depth = 0
+  let at = 0
+  for (; at < key; at++) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) {
+      at = behind(text, at) - 1
+      if (at < 0) return undefined
+    } else if (code === BRACE || code === 91) depth++
+    else if (code === 125 || code === 93) depth--
+  }
+  if (at !== key || depth !== 1) return undefined
+  at = space(text, key + word.length)
+  if (text.charCodeAt(at) !== 58) return undefined
+  at = space(text, at + 1)
+  const end = number(text, at)
+  return end === malformed ? undefined : positive(Number(text.slice(at, end)))
+}
+
+/** Behind the string that begins at `at`; -1 where it has no end. */
+function behind(text: string, at: number): number {
+  let quote = text.indexOf('"', at + 1)
+  while (quote > 0) {
+    let slashes = quote
+    while (text.charCodeAt(slashes - 1) === 92) slashes--
+    if (((quote - slashes) & 1) === 0) return quote + 1
+    quote = text.indexOf('"', quote + 1)
+  }
+  return malformed
+}
+
+function space(text: string, at: number): number {
+  while (text.charCodeAt(at) <= 32) at++
+  return at
+}

@@ -1,0 +1,101 @@
+/**
+ * The standalone price handler (CONTRACT 7): the same judge and the same pricing as on the path of the answer, for
+ * bids that do not pass here. Every bid gets an entry with a context, in the order in which it came.
+ */
+import type { Integration, Rates } from './config.ts'
+import { type BidView, eligible, isAudio, judge, mtypeOf, type Rules } from './eligibility.ts'
+import type { Fault, StandaloneAnswer } from './engine.ts'
+import { exclusionsOf } from './exclusions.ts'
+import { scannerOf } from './json/scan.ts'
+import type { BidReason, EligibleBid, PriceBid } from './priced.ts'
+import { type RequestFacts, requestOf } from './request.ts'
+import { faultsOf } from './standalone/faults.ts'
+import { readOffer, type SentBid } from './standalone/offer.ts'
+
+const notRead =
+  'The body is not JSON in UTF-8 (RFC 8259), is nested deeper than 1,000, or is no object.'
+
+const refused = (status: 400 | 403, faults: Fault[]): StandaloneAnswer => ({
+  ok: false,
+  status,
+  faults,
+})
+
+/**
+ * `body` is an OpenRTB BidResponse, or just its `seatbid`, with what it needs of the BidRequest beside it. 403: OPD is
+ * not enabled; 400: every fault with its JSON pointer. Never throws.
+ */
+export function standalone(
+  body: Buffer,
+  { opd }: Integration,
+  rates: Rates | null,
+  base: string,
+  price: PriceBid,
+): StandaloneAnswer {
+  if (opd === null || opd === 'invalid' || opd.enabled === false) return refused(403, [])
+  const scan = scannerOf(body)
+  const offer = scan === null ? null : readOffer(scan)
+  const request = scan === null || offer === null ? null : requestOf(scan)
+  if (offer === null || request === null) return refused(400, [{ pointer: '', detail: notRead }])
+  const faults = faultsOf(offer, request, opd)
+  if (faults.length > 0) return refused(400, faults)
+  const rules = { opd, rates, base }
+  const entries = offer.bids.map((bid) => {
+    const wanted = wantedOf(bid, viewOf(bid, offer.currency), request, rules)
+    const { priceText, context } = price(wanted)
+    return {
+      id: wanted.bidId,
+      modified_price: Number(priceText ?? wanted.priceText),
+      svc_opd: context,
+    }
+  })
+  return { ok: true, entries }
+}
+
+function viewOf(bid: SentBid, currency: string | null): BidView {
+  return {
+    bidId: bid.id as string,
+    impid: bid.impid,
+    dealid: bid.dealid,
+    mtype: bid.mtype,
+    dur: bid.dur,
+    width: bid.w,
+    height: bid.h,
+    adomain: bid.adomain,
+    seat: typeof bid.seat.name === 'string' ? bid.seat.name : null,
+    priceText: bid.inbound,
+    currency,
+    ambiguous: false,
+  }
+}
+
+/** Without `imp` the floor is 0, no audio is known to be offered, and every deal is unknown. */
+function judgeAlone(view: BidView, request: RequestFacts, { opd }: Rules): BidReason | null {
+  if (request.ambiguous) return 'ambiguous'
+  if (!(Number(view.priceText) > 0)) return 'no_price'
+  if (view.dealid !== undefined && view.dealid !== null && view.dealid !== '') return 'unknown_deal'
+  if (!opd.audio && isAudio(mtypeOf(view.mtype), null)) return 'audio'
+  return exclusionsOf(opd).meet(view, request, false) ? 'excluded' : null
+}
+
+function wantedOf(bid: SentBid, view: BidView, request: RequestFacts, rules: Rules): EligibleBid {
+  let wanted: EligibleBid | null = null
+  let reason: BidReason | null = null
+  if (request.impSent) {
+    const verdict = judge(view, request, rules)
+    if ('bid' in verdict) wanted = verdict.bid
+    else reason = verdict.reason
+  } else reason = judgeAlone(view, request, rules)
+  wanted ??= unjudged(view, request, rules)
+  if (reason !== null) wanted.fixed = reason
+  if (bid.dsp !== undefined) wanted.features.dsp = bid.dsp
+  if (bid.priceDsp !== null) wanted.priceDspText = bid.priceDsp
+  return wanted
+}
+
+/** A bid whose floor is 0 or cannot be told. */
+function unjudged(view: BidView, request: RequestFacts, rules: Rules): EligibleBid {
+  const imp = request.imps.find((each) => each.id === view.impid) ?? null
+  const grounds = { imp, deal: null }
+  return eligible(view, request, grounds, Number(view.priceText), { amount: 0 }, rules)
+}
