@@ -1,4 +1,5 @@
 /** The learner's door (fixed; others drive it). Pure: no clock, no randomness, no I/O of its own. */
+import { OnlineLearner } from './learner/online.ts'
 
 export interface BidFacts {
   supplier: string
@@ -59,6 +60,7 @@ export interface Learner {
   snapshot(): Uint8Array
 }
 
-export function createLearner(_options: LearnerOptions, _snapshot?: Uint8Array): Learner {
-  throw new Error('not built yet')
+/** `snapshot` restores a state; one that is damaged or of another version throws `SnapshotError`. */
+export function createLearner(options: LearnerOptions, snapshot?: Uint8Array): Learner {
+  return new OnlineLearner(options, snapshot)
 }

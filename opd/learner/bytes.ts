@@ -1,0 +1,67 @@
+/** Deltas and snapshots as bytes: a head, rows of (parameter and slot, a, b), a checksum. */
+import { crc32 } from 'node:zlib'
+import { Curve } from './curve.ts'
+
+export class DeltaError extends Error {
+  override name = 'DeltaError'
+}
+export class SnapshotError extends Error {
+  override name = 'SnapshotError'
+}
+
+const rowBytes = 12
+const headBytes = 12
+
+export interface Row {
+  /** From 1. */
+  parameter: number
+  slot: number
+  a: number
+  b: number
+}
+
+export function writeRows(magic: number, rows: readonly Row[], tail: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(headBytes + rows.length * rowBytes + tail.length + 4)
+  const view = new DataView(bytes.buffer)
+  view.setUint32(0, magic)
+  view.setUint32(4, rows.length)
+  view.setUint32(8, tail.length)
+  let at = headBytes
+  for (const { parameter, slot, a, b } of rows) {
+    view.setUint32(at, parameter * 2 ** 24 + slot)
+    view.setFloat32(at + 4, a)
+    view.setFloat32(at + 8, b)
+    at += rowBytes
+  }
+  bytes.set(tail, at)
+  view.setUint32(bytes.length - 4, crc32(bytes.subarray(0, bytes.length - 4)))
+  return bytes
+}
+
+/** null: damaged, cut, or something else. */
+export function readRows(
+  magic: number,
+  bytes: Uint8Array,
+): { rows: Row[]; tail: Uint8Array } | null {
+  if (bytes.length < headBytes + 4) return null
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const count = view.getUint32(4)
+  const tailLength = view.getUint32(8)
+  if (view.getUint32(0) !== magic) return null
+  if (headBytes + count * rowBytes + tailLength + 4 !== bytes.length) return null
+  if (view.getUint32(bytes.length - 4) !== crc32(bytes.subarray(0, bytes.length - 4))) return null
+  const rows: Row[] = []
+  for (let n = 0, at = headBytes; n < count; n++, at += rowBytes) {
+    const place = view.getUint32(at)
+    const row = {
+      parameter: Math.floor(place / 2 ** 24),
+      slot: place % 2 ** 24,
+      a: view.getFloat32(at + 4),
+      b: view.getFloat32(at + 8),
+    }
+    const sound = row.slot < Curve.slots && Number.isFinite(row.a) && Number.isFinite(row.b)
+    if (!sound || row.parameter < 1 || row.parameter > 5) return null
+    rows.push(row)
+  }
+  return { rows, tail: bytes.slice(bytes.length - 4 - tailLength, bytes.length - 4) }
+}
