@@ -118,20 +118,24 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     return rewritten
   }
 
-  /** Features that had no room in a context are in this node's bid log, or nowhere. */
-  function withFeatures(record: DecisionRecord): DecisionRecord {
+  /** Features that had no room in a context are in the bid log, this node's or the shared one. */
+  async function withFeatures(record: DecisionRecord): Promise<DecisionRecord> {
     if (!record.teaches || record.features.length > 0) return record
-    const own = bidLog.find(record.bidId).find(({ id }) => id === record.id)
-    return own ?? { ...record, teaches: false }
+    const same = ({ id }: DecisionRecord) => id === record.id
+    const own = bidLog.find(record.bidId).find(same)
+    const logged = own ?? (await fromShared(record.bidId)).find(same)
+    return logged ?? { ...record, teaches: false }
   }
+
+  const fromShared = (bidId: string): Promise<DecisionRecord[]> =>
+    shared === null ? Promise.resolve([]) : shared.find(bidId).catch(() => [])
 
   async function fromLogs(bidId: string, ssp: string | undefined): Promise<DecisionRecord[]> {
     const earliest = now() - config.contextTtl
     const fits = (record: DecisionRecord) =>
       record.at >= earliest && (ssp === undefined || record.supplier === ssp)
     const own = bidLog.find(bidId).filter(fits)
-    if (own.length > 0 || shared === null) return own
-    return (await shared.find(bidId).catch(() => [])).filter(fits)
+    return own.length > 0 ? own : (await fromShared(bidId)).filter(fits)
   }
 
   async function trace(notice: Parameters<Engine['trace']>[0]): Promise<Traced> {
@@ -142,7 +146,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       return {
         context: state,
         by: 'context',
-        record: withFeatures(record),
+        record: await withFeatures(record),
         ambiguous: false,
         late: late(record),
       }

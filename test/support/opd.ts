@@ -1,0 +1,113 @@
+/** A learner of fixed answers and a ledger in memory, for tests of what drives them. */
+import type { Ledger, LedgerEntry } from '../../admin/ports.ts'
+import { type Integration, type OpdConfig, opdSchema } from '../../opd/config.ts'
+import type { Decision, Learner } from '../../opd/learner.ts'
+import type { EligibleBid } from '../../opd/priced.ts'
+
+export interface Taught {
+  kind: 'win' | 'withdraw'
+  features: string
+  cleared?: number
+}
+
+export interface FixedLearner extends Learner {
+  factor: number
+  arm: Decision['arm']
+  exposed: number[]
+  taught: Taught[]
+  fails: boolean
+}
+
+/** Answers the same factor; features are the running number of the exposure. */
+export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): FixedLearner {
+  const text = (bytes: Uint8Array) => Buffer.from(bytes).toString()
+  const learner: FixedLearner = {
+    factor,
+    arm,
+    exposed: [],
+    taught: [],
+    fails: false,
+    decide: ({ inBa }) => {
+      if (learner.fails) throw new Error('a model that fails')
+      const { arm } = learner
+      const outBa = arm === 'holdout' ? inBa : inBa * learner.factor
+      return { outBa, factor: outBa / inBa, arm, propensity: 0.5, winIn: 0.4, winOut: 0.25 }
+    },
+    expose: (_decision, sent) => {
+      learner.exposed.push(sent)
+      return Buffer.from(`x${learner.exposed.length}`)
+    },
+    win: (features, cleared) => {
+      learner.taught.push({ kind: 'win', features: text(features), cleared })
+    },
+    withdraw: (features) => {
+      learner.taught.push({ kind: 'withdraw', features: text(features) })
+    },
+    advance: () => {},
+    delta: () => new Uint8Array(),
+    merge: () => {},
+    snapshot: () => new Uint8Array(),
+  }
+  return learner
+}
+
+export interface MemoryLedger extends Ledger {
+  rows: LedgerEntry[]
+  fails: boolean
+}
+
+export function memoryLedger(): MemoryLedger {
+  const lost = () =>
+    new Promise<never>((_resolve, reject) => setImmediate(reject, new Error('lost')))
+  const ledger: MemoryLedger = {
+    rows: [],
+    fails: false,
+    async record(entry) {
+      if (ledger.fails) return lost()
+      await new Promise(setImmediate)
+      const { decision, event } = entry
+      if (ledger.rows.some((row) => row.decision === decision && row.event === event))
+        return 'duplicate'
+      ledger.rows.push(entry)
+      return 'recorded'
+    },
+    async seenBid(bidId, event, since, only = {}) {
+      if (ledger.fails) return lost()
+      await new Promise(setImmediate)
+      return ledger.rows.some(
+        (row) =>
+          row.bidId === bidId &&
+          row.event === event &&
+          row.at >= since &&
+          row.status !== 'rejected' &&
+          (only.status === undefined || row.status === only.status) &&
+          (only.supplier === undefined || row.supplier === null || row.supplier === only.supplier),
+      )
+    },
+  }
+  return ledger
+}
+
+export function integration(
+  id: string,
+  opd: Partial<OpdConfig> = {},
+  notices: Integration['notices'] = 'win',
+): Integration {
+  return { id, opd: { ...opdSchema.parse({ enabled: true }), ...opd }, notices }
+}
+
+export function bid(over: Partial<EligibleBid> = {}): EligibleBid {
+  const priceText = over.priceText ?? '1.00'
+  return {
+    bidId: 'bid-1',
+    auction: 'auction-1',
+    priceText,
+    price: Number(priceText),
+    currency: 'USD',
+    floor: 0,
+    rate: 1,
+    test: false,
+    features: { publisher: 'pub-1', domain: 'news.example' },
+    ...over,
+  }
+}
