@@ -10,15 +10,15 @@ const mask = slots - 1
 /** A mean never leaves this, whatever it is taught. */
 const bound = 12
 /** A variance grows by this a touch up to its prior: what was learned is slowly doubted. */
-const forgetting = 5e-5
+const forgetting = 1e-5
 
 /** How many of the feature hashes take part in a parameter, its prior mean, and the prior variance of a weight. */
 const parameters = [
-  { name: 'A', hashes: 12, mean: 0, variance: 0.5 },
-  { name: 'B', hashes: 4, mean: 3, variance: 0.6 },
+  { name: 'A', hashes: 12, mean: 0, variance: 0.1 },
+  { name: 'B', hashes: 4, mean: 4, variance: 0.5 },
   { name: 'C', hashes: 4, mean: 0.6, variance: 0.1 },
-  { name: 'Q', hashes: 3, mean: 1.2, variance: 0.5 },
-  { name: 'T', hashes: 3, mean: -3, variance: 0.4 },
+  { name: 'Q', hashes: 3, mean: 2, variance: 0.05 },
+  { name: 'T', hashes: 3, mean: -3, variance: 0.05 },
 ] as const
 
 export const hashCount = 12

@@ -19,9 +19,11 @@ class Fading {
 }
 
 const quick = 2000
-const slow = 200_000
-/** theta never leaves this; at its end the price is the bid's own. */
-const thetaMax = 12
+const slow = 20_000
+const slowHoldout = 2000
+/** theta - 1 is steered on a logarithmic scale, and never leaves these: pure margin, and the bid's own price. */
+const thetaLow = Math.exp(-4)
+const thetaHigh = Math.exp(7)
 /** Aim this much above the floors: what is measured late is lost already. */
 const headroom = 0.004
 /** How deep the first prices may go, by settled exposures. */
@@ -51,8 +53,8 @@ export class SupplierState {
   /** Observed and modelled wins of the treated and of the holdout: their ratio corrects the model. */
   private readonly treatedWins = new Fading(slow)
   private readonly treatedModel = new Fading(slow)
-  private readonly holdoutWins = new Fading(slow)
-  private readonly holdoutModel = new Fading(slow)
+  private readonly holdoutWins = new Fading(slowHoldout)
+  private readonly holdoutModel = new Fading(slowHoldout)
 
   get silent(): boolean {
     return this.wins >= winsBeforeGuards && this.due > dueBeforeSilence
@@ -77,8 +79,13 @@ export class SupplierState {
   exposed(arm: string, winOut: number): void {
     this.exposures++
     this.due += winOut
-    if (arm === 'holdout') this.holdoutModel.add(winOut)
-    else this.treatedModel.add(winOut)
+    // Wins and what the model expected of them fade together, or their ratio would drift.
+    const [model, wins] =
+      arm === 'holdout'
+        ? [this.holdoutModel, this.holdoutWins]
+        : [this.treatedModel, this.treatedWins]
+    model.add(winOut)
+    wins.add(0)
   }
 
   won(arm: string): void {
@@ -90,10 +97,10 @@ export class SupplierState {
 
   /** How much the model overstates what is kept, by the holdout; 1 while there is little to say. */
   get correction(): number {
-    const doubt = 300
+    const doubt = 60
     const treated = (this.treatedWins.value + doubt) / (this.treatedModel.value + doubt)
     const holdout = (this.holdoutWins.value + doubt) / (this.holdoutModel.value + doubt)
-    return Math.max(0.9, Math.min(1.1, treated / holdout))
+    return Math.max(0.5, Math.min(1.1, treated / holdout))
   }
 
   get kept(): { wins: number; spend: number; margin: number } {
@@ -111,7 +118,7 @@ export class SupplierState {
     const step = 0.02
     if (mode === 'margin') {
       const target = policy.targetMargin ?? 0.15
-      this.theta = within(this.theta + step * (margin - target) * 4)
+      this.theta = moved(this.theta, step * (margin - target) * 4)
       return
     }
     const minWins = policy.minWinRate ?? 0.97
@@ -125,9 +132,12 @@ export class SupplierState {
       spend - Math.min(1, minSpend + headroom),
     )
     // Faster back than forth: a lost win is dearer than a late saving.
-    this.theta = within(this.theta - step * room * (room < 0 ? 8 : 2))
+    this.theta = moved(this.theta, -step * room * (room < 0 ? 6 : 3))
   }
 }
 
-const within = (theta: number) =>
-  Number.isFinite(theta) ? Math.max(0.2, Math.min(thetaMax, theta)) : thetaMax
+/** theta after a step of its logarithm; a number that is none is the safe end. */
+function moved(theta: number, step: number): number {
+  const next = Math.max(thetaLow, theta - 1) * Math.exp(step)
+  return 1 + (Number.isFinite(next) ? Math.max(thetaLow, Math.min(thetaHigh, next)) : thetaHigh)
+}
