@@ -19,6 +19,8 @@ export function idleEngine(over: Partial<Engine> = {}): Engine {
       ambiguous: false,
       late: false,
     }),
+    explain: () => ({ context: 'invalid', record: null }),
+    rate: () => null,
     taught() {},
     withdrawn() {},
     ...over,
