@@ -1,14 +1,13 @@
 /** What the service itself believes of an integration, read from its metrics. */
 import { request } from 'undici'
 
-/** Gauges that are worth a place in the summary, in this order. */
+/** Gauges that come with their 95 % bounds as `_lower` and `_upper`. */
 const shown: readonly (readonly [name: string, label: string])[] = [
-  ['bidweir_kept_win_rate', 'wins kept'],
-  ['bidweir_win_rate', 'win rate'],
-  ['bidweir_uplift', 'uplift'],
+  ['bidweir_kept_win_rate', 'win rate against the holdout'],
+  ['bidweir_uplift', 'uplift per bid, CPM'],
 ]
 
-/** `name{a="b"} 0.97` rows of the integration, as short texts; empty while there are none or no service. */
+/** `uplift per bid, CPM 0.020 (0.018 to 0.022)`, one text a gauge and mode; empty while there is nothing to tell or no service. */
 export async function estimates(adminUrl: string, ssp: string): Promise<string[]> {
   try {
     const answer = await request(`${adminUrl}/metrics`)
@@ -20,22 +19,32 @@ export async function estimates(adminUrl: string, ssp: string): Promise<string[]
   }
 }
 
-const row = /^([a-z_]+)\{([^}]*)\} (\S+)$/
+const row = /^(bidweir_\w+)\{([^}]*)\} (\S+)$/
+
+/** Values of the integration by `name mode`. */
+function gauges(text: string, ssp: string): Map<string, number> {
+  const found = new Map<string, number>()
+  for (const line of text.split('\n')) {
+    const [, name, list, value] = row.exec(line) ?? []
+    if (name === undefined) continue
+    const labels = new Map(
+      [...list!.matchAll(/(\w+)="([^"]*)"/g)].map(([, key, text]) => [key, text]),
+    )
+    if (labels.get('ssp') === ssp && Number.isFinite(Number(value)))
+      found.set(`${name} ${labels.get('mode')}`, Number(value))
+  }
+  return found
+}
 
 export function read(text: string, ssp: string): string[] {
-  const lines = text.split('\n')
+  const values = gauges(text, ssp)
   return shown.flatMap(([name, label]) =>
-    lines.flatMap((line) => {
-      const match = row.exec(line)
-      if (match === null || !match[1]!.startsWith(name)) return []
-      const labels = new Map(
-        [...match[2]!.matchAll(/([a-z_]+)="([^"]*)"/g)].map(([, key, value]) => [key, value]),
+    ['revenue', 'margin'].flatMap((mode) => {
+      const [at, low, high] = ['', '_lower', '_upper'].map((end) =>
+        values.get(`${name}${end} ${mode}`)?.toFixed(3),
       )
-      const value = Number(match[3])
-      if (labels.get('ssp') !== ssp || !Number.isFinite(value)) return []
-      const rest = [...labels].filter(([key]) => key !== 'ssp').map(([, text]) => text)
-      const suffix = match[1]!.slice(name.length).replaceAll('_', ' ')
-      return [`${[label + suffix, ...rest].join(' ')} ${value.toFixed(3)}`]
+      if (at === undefined) return []
+      return [`${label} ${at}${low === undefined ? '' : ` (${low} to ${high})`}`]
     }),
   )
 }

@@ -84,9 +84,15 @@ t.test('the tally judges a lowered bid against the bid as it was', async (t) => 
 })
 
 t.test('the summary shows what the service publishes of the integration', async (t) => {
-  const text =
-    'bidweir_uplift{ssp="demo",mode="revenue"} 0.081\nbidweir_uplift{ssp="acme"} 1\nbidweir_win_rate NaN\n'
-  t.same(read(text, 'demo'), ['uplift revenue 0.081'])
+  const text = [
+    'bidweir_uplift{ssp="demo",mode="revenue"} 0.081',
+    'bidweir_uplift_lower{ssp="demo",mode="revenue"} 0.07',
+    'bidweir_uplift_upper{ssp="demo",mode="revenue"} 0.09',
+    'bidweir_uplift{ssp="acme",mode="revenue"} 1',
+    'bidweir_kept_win_rate{mode="revenue",ssp="demo"} NaN',
+  ].join('\n')
+  t.same(read(text, 'demo'), ['uplift per bid, CPM 0.081 (0.070 to 0.090)'])
+  t.same(read(text, 'nobody'), [])
 })
 
 t.test('a demo without a service ends when it is told, and says what failed', async (t) => {
