@@ -58,6 +58,9 @@ const node = (kind: string, name: string, job: Subject['job']): Subject => ({
   ],
 })
 
+/** The program that is measured: of this checkout, or `BIDWEIR_MAIN` (an older checkout, `dist/main.js`). */
+const main = process.env['BIDWEIR_MAIN'] ?? join(root, 'main.ts')
+
 export const subjects: readonly Subject[] = [
   {
     name: 'bidweir',
@@ -65,7 +68,7 @@ export const subjects: readonly Subject[] = [
     missing: () => null,
     command: (dir, port, origin) => {
       const config = write(dir, 'bidweir.yaml', bidweirConfig(dir, port, origin))
-      return [process.execPath, join(root, 'main.ts'), 'start', '--config', config]
+      return [process.execPath, main, 'start', '--config', config]
     },
   },
   {
