@@ -1,8 +1,9 @@
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { chart, helm, manifests, needsHelm, root, template } from './helm.ts'
+import { layOut } from './release.ts'
 
 const cases = readdirSync(join(chart, 'ci'))
   .filter((file) => file.endsWith('-values.yaml'))
@@ -29,32 +30,11 @@ for (const name of cases) {
     `${name}: the rendered bidweir.yaml is one that \`bidweir check\` accepts`,
     needsHelm,
     async (t) => {
-      const dir = t.testdir({})
-      const all = manifests(template('--values', values).text)
-      const map = all.find(({ kind }) => kind === 'ConfigMap')!
-      const secret = all.find(({ kind }) => kind === 'Secret')?.data ?? {}
-      const config = map.data!['bidweir.yaml']!
-      // What the pod mounts under /etc/bidweir stands in a folder here.
-      for (const [, file] of config.matchAll(/file: (\/etc\/bidweir\/\S+)/g)) {
-        const path = file!.replace('/etc/bidweir', dir)
-        const field = path.endsWith('/url')
-          ? `${path.split('/').at(-2)}-url`
-          : path.split('/').at(-1)!
-        mkdirSync(dirname(path), { recursive: true })
-        const own = secret[field]
-        writeFileSync(path, own === undefined ? standIn(field) : Buffer.from(own, 'base64'))
-      }
-      writeFileSync(join(dir, 'bidweir.yaml'), config.replaceAll('/etc/bidweir', dir))
-      const check = ['main.ts', 'check', '--config', join(dir, 'bidweir.yaml')]
+      const config = layOut(t.testdir({}), manifests(template('--values', values).text))
+      const check = ['main.ts', 'check', '--config', config]
       const env = { ...process.env, ACME_CALLER: 'key' }
       const run = spawnSync(process.execPath, check, { cwd: root, env, encoding: 'utf8' })
       t.equal(run.status, 0, run.stdout + run.stderr)
     },
   )
-}
-
-/** What a Secret of the operator's own would hold. */
-function standIn(field: string): string {
-  const urls: Record<string, string> = { 'database-url': 'postgres://u@db/x' }
-  return urls[field] ?? Buffer.alloc(32, 7).toString('base64url')
 }
