@@ -4,27 +4,21 @@
  *   version  key id  nonce          ciphertext of the record   tag
  *   1        1       8 + 4 counter  up to 354                  16
  *
- * AES-256-GCM, associated data: version, key id and bid id. The nonce is 64 random bits drawn by this
- * process and a 32-bit counter; the random part is drawn again before the counter wraps, so no two
- * contexts share one, on any node, at any rate (10,000/s for ten years on a thousand nodes draw under
- * a million prefixes: a collision at 1 in 10^7). The nonce is the decision's id as well.
+ * Authenticated encryption (`seal.ts`); associated data: version, key id and bid id. The nonce is 64
+ * random bits drawn by this process and a 32-bit counter; the random part is drawn again before the
+ * counter wraps, so no two contexts share one, on any node, at any rate (10,000/s for ten years on a
+ * thousand nodes draw under a million prefixes: a collision at 1 in 10^7). The nonce is the decision's
+ * id as well.
  */
-import {
-  createCipheriv,
-  createDecipheriv,
-  createSecretKey,
-  hkdfSync,
-  type KeyObject,
-  randomFillSync,
-} from 'node:crypto'
+import { randomFillSync } from 'node:crypto'
 import type { ContextKey } from './config.ts'
 import type { ContextState, DecisionRecord } from './engine.ts'
 import { readRecord, recordRoom, writeRecord } from './record.ts'
+import { createSealer, nonceBytes, type Sealer, tagBytes } from './seal.ts'
 
 const version = 1
-const nonceBytes = 12
-const headBytes = 2 + nonceBytes
-const tagBytes = 16
+const nonceAt = 2
+const headBytes = nonceAt + nonceBytes
 export const longestContext = 512
 const longestPlain = (longestContext / 4) * 3 - headBytes - tagBytes
 /** A context may be this far from the future: clocks of nodes differ (CONTRACT 5). */
@@ -60,14 +54,6 @@ export class Nonces {
   }
 }
 
-interface Key {
-  id: number
-  key: KeyObject
-}
-
-const derived = (secret: Uint8Array): KeyObject =>
-  createSecretKey(Buffer.from(hkdfSync('sha256', secret, '', 'bidweir context v1', 32)))
-
 const absent: Decoded = { state: 'absent', record: null }
 const unexpanded: Decoded = { state: 'unexpanded', record: null }
 const invalid: Decoded = { state: 'invalid', record: null }
@@ -78,36 +64,24 @@ export function createContextCodec(
   ttl: number,
   nonces: Nonces,
 ): ContextCodec {
-  const ring = new Map<number, Key>()
-  for (const { id, secret } of keys) ring.set(id, { id, key: derived(secret) })
-  const first = keys[0] === undefined ? null : ring.get(keys[0].id)!
-  const plainRoom = Buffer.alloc(recordRoom + longestPlain)
-  const out = Buffer.alloc(headBytes + longestPlain + tagBytes)
-
-  function associated(keyId: number, bidId: string): Buffer {
-    const data = Buffer.from(`\0\0${bidId}`)
-    data[0] = version
-    data[1] = keyId
-    return data
-  }
+  const ring = new Map<number, Sealer>()
+  for (const { id, secret } of keys) ring.set(id, createSealer(secret))
+  const first = keys[0] === undefined ? null : { id: keys[0].id, sealer: ring.get(keys[0].id)! }
+  const out = Buffer.alloc(headBytes + recordRoom + longestPlain + tagBytes)
 
   function encode(record: DecisionRecord): { text: string; withFeatures: boolean } {
     if (first === null) return { text: '', withFeatures: false }
-    let end = writeRecord(plainRoom, 0, record)
-    const withFeatures = end + record.features.length <= longestPlain
-    if (withFeatures) {
-      plainRoom.set(record.features, end)
-      end += record.features.length
-    }
     out[0] = version
     out[1] = first.id
-    out.write(record.id, 2, 'base64url')
-    const cipher = createCipheriv('aes-256-gcm', first.key, out.subarray(2, headBytes))
-    cipher.setAAD(associated(first.id, record.bidId))
-    out.set(cipher.update(plainRoom.subarray(0, end)), headBytes)
-    cipher.final()
-    out.set(cipher.getAuthTag(), headBytes + end)
-    return { text: out.toString('base64url', 0, headBytes + end + tagBytes), withFeatures }
+    out.write(record.id, nonceAt, 'base64url')
+    let end = writeRecord(out, headBytes, record)
+    const withFeatures = end - headBytes + record.features.length <= longestPlain
+    if (withFeatures) {
+      out.set(record.features, end)
+      end += record.features.length
+    }
+    first.sealer.seal(out, headBytes, end, nonceAt, record.bidId)
+    return { text: out.toString('base64url', 0, end + tagBytes), withFeatures }
   }
 
   function open(text: string, bidId: string): DecisionRecord | null {
@@ -115,20 +89,9 @@ export function createContextCodec(
     if (bytes.length < headBytes + tagBytes || bytes[0] !== version) return null
     // one spelling only: base64 readers skip what they do not know
     if (bytes.toString('base64url') !== text) return null
-    const key = ring.get(bytes[1]!)
-    if (key === undefined) return null
-    const nonce = bytes.subarray(2, headBytes)
-    const decipher = createDecipheriv('aes-256-gcm', key.key, nonce, { authTagLength: tagBytes })
-    decipher.setAAD(associated(key.id, bidId))
-    decipher.setAuthTag(bytes.subarray(bytes.length - tagBytes))
-    const plain = decipher.update(bytes.subarray(headBytes, bytes.length - tagBytes))
-    try {
-      decipher.final()
-    } catch {
-      // the tag does not fit: forged, cut, or another bid's
-      return null
-    }
-    return readRecord(plain, 0, plain.length, nonce.toString('base64url'), bidId)
+    if (ring.get(bytes[1]!)?.open(bytes, headBytes, nonceAt, bidId) !== true) return null
+    const id = bytes.toString('base64url', nonceAt, headBytes)
+    return readRecord(bytes, headBytes, bytes.length - tagBytes, id, bidId)
   }
 
   function decode(text: string | undefined, bidId: string, now: number): Decoded {
