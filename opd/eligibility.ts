@@ -116,7 +116,8 @@ export function eligible(
   const currency = view.currency ?? noCurrency
   const bid: EligibleBid = {
     bidId: view.bidId,
-    auction: request.id,
+    // Without an id each bid is an auction of its own.
+    auction: request.id === '' ? view.bidId : request.id,
     priceText: view.priceText!,
     price,
     currency,

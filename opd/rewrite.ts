@@ -87,6 +87,7 @@ class Bids {
   private readonly rules: Rules
   private readonly currency: string | null
   private readonly ambiguous: boolean
+  private readonly escapes: boolean
   private request: RequestFacts | null | undefined
 
   constructor(text: string, input: RewriteInput, answer: AnswerSpans, splices: Splice[]) {
@@ -96,6 +97,7 @@ class Bids {
     const opd = input.integration.opd as OpdConfig
     this.rules = { opd, rates: input.rates, base: input.base }
     this.currency = answer.currency
+    this.escapes = answer.finder?.escapes ?? false
     this.ambiguous = answer.twoCurrencies || answer.twoLists
   }
 
@@ -112,7 +114,8 @@ class Bids {
     if (priced.priceText !== null)
       this.splices.push({ start: bid.price!.start, end: bid.price!.end, text: priced.priceText })
     for (const span of [bid.adm, bid.nurl, bid.burl, bid.lurl])
-      if (span !== null) expand(this.text, span.start + 1, span.end - 1, priced, this.splices)
+      if (span !== null)
+        expand(this.text, span.start + 1, span.end - 1, this.escapes, priced, this.splices)
   }
 
   private readRequest(): RequestFacts | null {

@@ -8,7 +8,7 @@ import type { Scanner } from './scan.ts'
 export type Read<T> = (scan: Scanner, at: number, into: T) => number
 
 interface Candidate {
-  key: string
+  bytes: Uint8Array
   bit: number
 }
 
@@ -20,6 +20,8 @@ export class Shape<T> {
   /** Told of each of the shape's keys that stands again in the same object. */
   readonly repeated: ((into: T, key: string) => void) | null
   readonly keys: readonly string[]
+  /** By first byte, a bit for each length of a key that begins so: most keys are none of ours. */
+  private readonly lengths = new Int32Array(256)
   private readonly table: readonly (readonly Candidate[])[]
 
   constructor(
@@ -30,18 +32,28 @@ export class Shape<T> {
     this.reads = Object.values(members)
     this.repeated = repeated
     const table: Candidate[][] = Array.from({ length: slots }, () => [])
-    for (const [bit, key] of this.keys.entries())
-      table[slotOf(key.length, key.charCodeAt(0))]!.push({ key, bit })
+    for (const [bit, key] of this.keys.entries()) {
+      this.lengths[key.charCodeAt(0)]! |= 1 << key.length
+      table[slotOf(key.length, key.charCodeAt(0))]!.push({ bytes: Buffer.from(key), bit })
+    }
     this.table = table
   }
 
-  /** The number of the key between two offsets of `text` (quotes not included), -1 for any other. */
-  find(text: string, start: number, end: number): number {
-    const candidates = this.table[slotOf(end - start, text.charCodeAt(start))]!
+  /** The number of the key that stands between two offsets (quotes not included), -1 for any other. */
+  find(body: Uint8Array, start: number, end: number): number {
+    const length = end - start
+    const first = body[start]!
+    if (((this.lengths[first]! >> length) & 1) === 0 || length > 31) return -1
+    const candidates = this.table[slotOf(length, first)]!
     for (let at = 0; at < candidates.length; at++) {
-      const { key, bit } = candidates[at]!
-      if (key.length === end - start && text.startsWith(key, start)) return bit
+      const { bytes, bit } = candidates[at]!
+      if (bytes.length === length && equal(bytes, body, start)) return bit
     }
     return -1
   }
+}
+
+function equal(key: Uint8Array, body: Uint8Array, start: number): boolean {
+  for (let at = 0; at < key.length; at++) if (key[at] !== body[start + at]) return false
+  return true
 }

@@ -1,6 +1,7 @@
 /** Characters of JSON (RFC 8259) and the small checks on them. */
 
 export const QUOTE = 34
+export const BACKSLASH = 92
 export const MINUS = 45
 export const ZERO = 48
 export const NINE = 57

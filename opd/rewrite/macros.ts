@@ -30,10 +30,13 @@ export class PatternFinder {
   private readonly text: string
   private plain = -1
   private escape = -1
+  /** Whether any string may spell a macro by escapes. `u00` is rarer than a backslash, so looked for first. */
+  readonly escapes: boolean
 
   /** The body as latin1. */
   constructor(text: string) {
     this.text = text
+    this.escapes = text.includes('u00') && text.includes(asciiEscape)
   }
 
   /** Between two offsets, quotes not included. */
@@ -41,6 +44,7 @@ export class PatternFinder {
     const { text } = this
     if (this.plain < start) this.plain = nextOf(text, pattern, start)
     if (this.plain + pattern.length <= end) return true
+    if (!this.escapes) return false
     if (this.escape < start) this.escape = nextOf(text, asciiEscape, start)
     return this.escape < end && new Unescaped(text, start, end).text.includes(pattern)
   }
@@ -51,11 +55,12 @@ export function expand(
   body: string,
   start: number,
   end: number,
+  escapes: boolean,
   bid: PricedBid,
   splices: Splice[],
 ): void {
   const raw = body.slice(start, end)
-  const unescaped = raw.includes(asciiEscape) ? new Unescaped(body, start, end) : null
+  const unescaped = escapes && raw.includes(asciiEscape) ? new Unescaped(body, start, end) : null
   const text = unescaped?.text ?? raw
   for (let at = text.indexOf(prefix); at >= 0; at = text.indexOf(prefix, at)) {
     const name = at + prefix.length
