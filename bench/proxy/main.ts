@@ -1,6 +1,6 @@
 /**
  * `npm run bench:proxy`: bidweir and its alternatives side by side, under 10 minutes.
- * `-- --quick` takes about one; `--only NAME,NAME` and `--stage KEY,KEY` narrow it and write no file.
+ * `-- --quick` takes about one, `--only NAME,NAME` and `--stage KEY,KEY` narrow it: these write no file.
  */
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -103,7 +103,7 @@ const seconds = Math.round((performance.now() - started) / 1000)
 const jobs = new Map(subjects.map(({ name, job }) => [name, job]))
 const text = report(measured, facts(seconds, load, harness.missing), jobs)
 process.stdout.write(text)
-if (values.only === undefined && values.stage === undefined) {
+if (!values.quick && values.only === undefined && values.stage === undefined) {
   writeFileSync(new URL('./RESULTS.md', import.meta.url), text)
   const rows = measured[0]!.rows.map(({ subject, sample }) => ({
     ...{ label: subject, value: sample.perRequest, accent: subject === 'bidweir' },

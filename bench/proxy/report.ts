@@ -96,7 +96,9 @@ export function report(all: Measured[], facts: Facts, jobs: ReadonlyMap<string, 
     ...all.map((measured) => {
       const { stage, rows } = measured
       const body = stage.shows === 'full' ? full(rows, jobs) : matrix(measured, stage.shows)
-      return `## ${stage.title}\n\n${body}`
+      return [`## ${stage.title}`, ...(stage.note === undefined ? [] : [stage.note]), body].join(
+        '\n\n',
+      )
     }),
   ]
   if (facts.missing.length > 0)
