@@ -15,15 +15,28 @@ export interface Sample {
   metricName?: string
 }
 
-const used = (stats: ModeStats) =>
-  stats.left.some((count) => count > 0) || stats.arms.some(({ bids }) => bids > 0)
+/** Name, kind, help, and the values at a scrape. */
+export type Row = [
+  name: string,
+  kind: 'counter' | 'gauge' | 'histogram',
+  help: string,
+  samples: () => Iterable<Sample>,
+]
+
+export const one = (value: number, labels: Labels = {}): Sample[] => [{ value, labels }]
+
+/** A mode that is configured, or was: its counters show, at 0 as well. */
+export const live = (stats: ModeStats) =>
+  stats.configured ||
+  stats.left.some((count) => count > 0) ||
+  stats.arms.some(({ bids }) => bids > 0)
 
 /** Arms and reasons to leave a bid alone stand under one label; `fixed` bids count under their reason. */
 export function* bidSamples(stats: EngineStats): Generator<Sample> {
   for (const [ssp, own] of stats.suppliers)
     for (const mode of modes) {
       const of = own.modes[mode]
-      if (!used(of)) continue
+      if (!live(of)) continue
       for (const [at, reason] of bidReasons.entries())
         yield { value: of.left[at]!, labels: { ssp, mode, reason } }
       for (const arm of arms)
@@ -44,7 +57,7 @@ export function* factorSamples(stats: EngineStats): Generator<Sample> {
   for (const [ssp, own] of stats.suppliers)
     for (const mode of modes) {
       const of = own.modes[mode]
-      if (!used(of)) continue
+      if (!live(of)) continue
       let total = 0
       for (const [at, count] of of.factors.entries()) {
         total += count

@@ -70,6 +70,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     if (opd === null || opd === 'invalid' || opd.enabled === false)
       return { integration, stats: counters, reads: false, price: neverPrices, onBid: () => {} }
     const mode = counters.modes[opd.mode]
+    mode.configured = true
     return {
       integration,
       stats: counters,

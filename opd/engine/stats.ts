@@ -59,6 +59,8 @@ const noSums = (): ArmSums => ({
 })
 
 export class ModeStats {
+  /** An integration has been in this mode since the start. */
+  configured = false
   readonly left = new Float64Array(bidReasons.length)
   readonly arms: readonly ArmSums[] = arms.map(noSums)
   readonly factors = new Float64Array(factorBounds.length + 1)

@@ -1,0 +1,99 @@
+/** What became of win notices, and the money in them. */
+import type { ImpressionCounters, SupplierMoney } from '../impressions/counters.ts'
+import { one, type Row } from './samples.ts'
+
+export function noticeRows(counters: ImpressionCounters): Row[] {
+  const labelled = (names: readonly string[], key: string) => {
+    const values = key.split('\t')
+    return Object.fromEntries(names.map((name, at) => [name, values[at] ?? '']))
+  }
+  const perSupplierMoney = (pick: (money: SupplierMoney) => number) =>
+    [...counters.money].map(([key, money]) => ({
+      value: pick(money),
+      labels: labelled(['ssp', 'mode'], key),
+    }))
+  const impressionSamples = () =>
+    [...counters.impressions].map(([key, value]) => ({
+      value,
+      labels: labelled(['ssp', 'mode', 'status', 'attribution', 'event'], key),
+    }))
+  function* names(of: ImpressionCounters['publishers'], label: 'publisher' | 'domain') {
+    of.promote()
+    for (const { ssp, mode, name, value } of of.samples())
+      yield { value, labels: { ssp, mode, [label]: name } }
+  }
+
+  return [
+    [
+      'bidweir_impressions_received_total',
+      'counter',
+      'Notices that were answered for good',
+      () => one(counters.received),
+    ],
+    [
+      'bidweir_impressions_unavailable_total',
+      'counter',
+      'Notices answered 503, to be sent again',
+      () => one(counters.unavailable),
+    ],
+    ['bidweir_impressions_total', 'counter', 'Notices by what became of them', impressionSamples],
+    [
+      'bidweir_impressions_late_total',
+      'counter',
+      'Attributed after the attribution window',
+      () => perSupplierMoney((money) => money.late),
+    ],
+    [
+      'bidweir_impressions_over_total',
+      'counter',
+      'Cleared more than 0.5 % above out_ba',
+      () => perSupplierMoney((money) => money.over),
+    ],
+    [
+      'bidweir_impressions_unreadable_margin_total',
+      'counter',
+      'Margin-balancing wins with a context that cannot be read',
+      () => one(counters.unreadableMargin),
+    ],
+    [
+      'bidweir_cleared_price_sum',
+      'counter',
+      'Cleared prices, CPM in the base currency',
+      () => perSupplierMoney((money) => money.cleared),
+    ],
+    [
+      'bidweir_won_out_price_sum',
+      'counter',
+      'out_ba of the same wins',
+      () => perSupplierMoney((money) => money.out),
+    ],
+    [
+      'bidweir_margin_sum',
+      'gauge',
+      'Revenue less cleared price, CPM in the base currency; may fall',
+      () => perSupplierMoney((money) => money.margin),
+    ],
+    [
+      'bidweir_contexts_total',
+      'counter',
+      'Contexts of notices by state',
+      () =>
+        Object.entries(counters.contexts).map(([context, value]) => ({
+          value,
+          labels: { context },
+        })),
+    ],
+    [
+      'bidweir_publisher_impressions_total',
+      'counter',
+      'Attributed impressions by publisher',
+      () => names(counters.publishers, 'publisher'),
+    ],
+    [
+      'bidweir_domain_impressions_total',
+      'counter',
+      'Attributed impressions by domain',
+      () => names(counters.domains, 'domain'),
+    ],
+  ]
+}

@@ -1,0 +1,75 @@
+import { Registry } from 'prom-client'
+import t from 'tap'
+import { BusiestNames } from '../../admin/impressions/busiest.ts'
+import { ImpressionCounters } from '../../admin/impressions/counters.ts'
+import { compared } from '../../admin/opd-metrics/kept.ts'
+import { opdMetrics } from '../../admin/opd-metrics.ts'
+import { EngineStats, ModeStats } from '../../opd/engine/stats.ts'
+
+t.test('the 200 busiest names have counters, the rest is other, and nothing is lost', async (t) => {
+  const names = new BusiestNames()
+  for (let index = 0; index < 5000; index++) names.add('acme', 'revenue', `p${index}`)
+  for (let round = 0; round < 50; round++) names.add('acme', 'revenue', 'late-but-busy')
+  const sum = () => [...names.samples()].reduce((total, { value }) => total + value, 0)
+  t.equal([...names.samples()].length, 201)
+  t.equal(sum(), 5050)
+  names.promote()
+  names.add('acme', 'revenue', 'late-but-busy')
+  const samples = [...names.samples()]
+  t.equal(samples.length, 201)
+  t.equal(sum(), 5051)
+  t.match(
+    samples.find(({ name }) => name === 'late-but-busy'),
+    { value: 1 },
+  )
+})
+
+t.test('other never falls, whoever comes and goes', async (t) => {
+  const names = new BusiestNames()
+  let before = 0
+  for (let round = 0; round < 40; round++) {
+    for (let index = 0; index < 600; index++)
+      names.add('a', 'revenue', `p${round % 3}-${index % 250}`)
+    names.promote()
+    const other = [...names.samples()].find(({ name }) => name === 'other')?.value ?? 0
+    if (other < before) t.fail(`${other} after ${before}`)
+    before = other
+  }
+  t.ok(before > 0)
+})
+
+t.test('kept win rate and uplift with their bounds', async (t) => {
+  const stats = new ModeStats()
+  for (let index = 0; index < 10_000; index++) {
+    const arm = index % 10 === 0 ? 'holdout' : 'treated'
+    stats.priced(arm, 1, arm === 'holdout' ? 1 : 0.9)
+    const wins = arm === 'holdout' ? index % 20 === 0 : index % 100 < 48
+    if (wins) stats.won(arm, arm === 'holdout' ? 1 : 0.9, arm === 'holdout' ? 0 : 0.1)
+  }
+  const { kept, uplift, holdout, optimised } = compared(stats)
+  const rate = optimised.wins / optimised.bids / (holdout.wins / holdout.bids)
+  t.equal(kept?.at, rate)
+  t.ok(kept !== null && kept.lower < rate && rate < kept.upper)
+  t.ok(uplift !== null && uplift.lower > 0 && Math.abs(uplift.at - 0.0478) < 0.005)
+  t.match(compared(new ModeStats()), { kept: null, uplift: null })
+})
+
+t.test('each series stands once, for two suppliers that have done nothing yet', async (t) => {
+  const registry = new Registry()
+  const stats = new EngineStats()
+  for (const id of ['a', 'b']) stats.of(id).modes.revenue.configured = true
+  opdMetrics(registry, {
+    stats,
+    counters: new ImpressionCounters(),
+    invalid: () => [{ ssp: 'a', invalid: true }],
+    bidLog: { stats: { entries: 0, bytes: 0, evicted: 0, expired: 0 } },
+    model: () => ({ version: 1, ageSeconds: 0 }),
+  })
+  const text = await registry.metrics()
+  const series = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+  const names = series.map((line) => line.slice(0, line.lastIndexOf(' ')))
+  t.equal(new Set(names).size, names.length)
+  t.match(text, /^bidweir_bids_total\{ssp="b",mode="revenue",reason="holdout"\} 0$/m)
+  t.match(text, /^bidweir_opd_config_invalid\{ssp="a"\} 1$/m)
+  t.notMatch(text, /NaN|undefined/)
+})
