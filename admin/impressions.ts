@@ -70,7 +70,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
       if (caller === null) return rejected(challenge(reply), 'unauthorized')
       if (!caller.roles.has(role)) return rejected(reply, 'forbidden')
     }
-    const parsed = parseNotice(request.query as Record<string, string | string[]>)
+    const parsed = parseNotice(request.query as Record<string, string | string[]>, request.url)
     if ('faults' in parsed) return rejected(reply, 'invalid_parameters', parsed.faults)
     const { notice } = parsed
     if (notice.price !== auditPrice && notices.pending >= maxPending) return unavailable(reply)

@@ -4,6 +4,7 @@ import { armRules } from '../../opd/arms.ts'
 import type { Integration } from '../../opd/config.ts'
 import type { DecisionRecord } from '../../opd/engine.ts'
 import { compare, decimal, difference, times } from '../../opd/money.ts'
+import { cut } from '../../opd/names.ts'
 import type { LedgerEntry } from '../ports.ts'
 import type { Notice } from './notice.ts'
 
@@ -19,6 +20,10 @@ export const eventsOf = (integration: Integration | null) =>
 
 /** Databases refuse a NUL in a text. */
 const storable = (text: string) => text.replaceAll('\0', '\uFFFD')
+const longestBidId = 512
+/** A bid id as the ledger keeps and asks for it: an index row has room for some 2,700 bytes. */
+export const ledgerBidId = (bidId: string) => cut(storable(bidId), longestBidId)
+
 const orNull = (text: string) => (text === '' ? null : storable(text))
 
 const longestIdentity = 256
@@ -49,7 +54,7 @@ function isOver(cleared: string, outBa: string): boolean {
 function blank(notice: Notice, at: number) {
   return {
     event: notice.event,
-    bidId: storable(notice.bidId),
+    bidId: ledgerBidId(notice.bidId),
     by: null,
     supplier: null,
     mode: null,

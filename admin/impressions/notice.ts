@@ -3,6 +3,8 @@ import type { ProblemFault } from '../problem.ts'
 
 export interface Notice {
   bidId: string
+  /** The bid id where `+` stands for itself: platforms put ids into URLs as they are. */
+  literalBidId?: string
   /** Plain decimal text, CPM; `AUDIT` is the test rendering of OpenRTB 4.4. */
   price: string
   svcOpd: string | undefined
@@ -50,7 +52,20 @@ const parameters: Readonly<Record<string, { required: boolean; macro: Rule; valu
   price_dsp: { required: false, macro: unexpanded, value: plainDecimal },
 }
 
-export function parseNotice(query: Query): ParsedNotice {
+/** In a query `+` is a space to a form and itself to RFC 3986: the second reading, where there is one. */
+function literal(url: string): { literalBidId?: string } {
+  const raw = /[?&]bid_id=([^&#]*\+[^&#]*)/.exec(url)?.[1]
+  if (raw === undefined) return {}
+  try {
+    return { literalBidId: decodeURIComponent(raw) }
+  } catch {
+    // a broken escape has one reading only
+    return {}
+  }
+}
+
+/** `url` is the request's own, for what the parsed query no longer tells. */
+export function parseNotice(query: Query, url: string): ParsedNotice {
   const faults: ProblemFault[] = []
   const values: Record<string, string | undefined> = {}
   for (const [name, { required, macro, value: rule }] of Object.entries(parameters)) {
@@ -68,6 +83,7 @@ export function parseNotice(query: Query): ParsedNotice {
   return {
     notice: {
       bidId: values['bid_id']!,
+      ...literal(url),
       price: values['price']!,
       svcOpd: values['svc_opd'],
       ssp: values['ssp'],

@@ -9,6 +9,7 @@ import {
   attributedEntry,
   bidIdentity,
   eventsOf,
+  ledgerBidId,
   rejectedEntry,
   unattributedEntry,
 } from './entry.ts'
@@ -61,7 +62,19 @@ export class Notices {
   take(notice: Notice, caller: Caller | null): Promise<Outcome> {
     if (notice.price === auditPrice) return Promise.resolve(this.ignored(notice))
     // one bid id at a time: the same win twice at the same moment must be one
-    return this.turns.next(notice.bidId, () => this.one(notice, caller))
+    return this.turns.next(notice.bidId, async () => this.one(await this.spelled(notice), caller))
+  }
+
+  /** The notice under the reading of its bid id that finds something. */
+  private async spelled(notice: Notice): Promise<Notice> {
+    const { literalBidId, ...plain } = notice
+    if (literalBidId === undefined || literalBidId === notice.bidId) return plain
+    const { engine } = this.deps
+    const other = { ...plain, bidId: literalBidId }
+    if (isCredential(engine.explain(plain.svcOpd ?? '', plain.bidId).context)) return plain
+    if (isCredential(engine.explain(plain.svcOpd ?? '', literalBidId).context)) return other
+    const found = async (each: Notice) => (await engine.trace(each)).record !== null
+    return !(await found(plain)) && (await found(other)) ? other : plain
   }
 
   private ignored(notice: Notice): Outcome {
@@ -99,7 +112,7 @@ export class Notices {
     const supplier = this.known(notice.ssp)
     const only = { supplier: notice.ssp }
     const earliest = at - contextTtl()
-    if (await ledger.seenBid(notice.bidId, notice.event, earliest, only))
+    if (await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, earliest, only))
       return this.duplicate(notice, supplier, '', null)
     const reason = traced.ambiguous
       ? 'ambiguous'
@@ -109,7 +122,10 @@ export class Notices {
     const entry = unattributedEntry(notice, supplier === '' ? null : supplier, reason, at)
     let result = await this.keep(entry)
     // the row stands but is older than `contextTtl`: another win under a bid id that came again
-    if (result === 'stands' && !(await ledger.seenBid(notice.bidId, notice.event, earliest, only)))
+    if (
+      result === 'stands' &&
+      !(await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, earliest, only))
+    )
       result = await this.keep({ ...entry, decision: `${bidIdentity(notice)}@${at}` })
     if (result !== 'recorded') return this.duplicate(notice, supplier, '', null)
     this.count(supplier, '', 'unattributed', null, notice)
@@ -135,14 +151,14 @@ export class Notices {
     const unread = sentButUnread.has(traced.context)
     if (balancing && !unread) {
       const only = { status: 'attributed' as const, supplier }
-      if (await ledger.seenBid(notice.bidId, notice.event, earliest, only))
+      if (await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, earliest, only))
         return this.duplicate(notice, supplier, mode, by)
       return this.reject(notice, record, 'svc_opd_required')
     }
     // reported before, when no node could tell whose it was
     const bare = { status: 'unattributed' as const, supplier }
     const since = Math.max(earliest, record.at - clockSlack)
-    if (await ledger.seenBid(notice.bidId, notice.event, since, bare))
+    if (await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, since, bare))
       return this.duplicate(notice, supplier, mode, by)
     const integration = this.deps.integration(supplier)
     const reason = unread ? `context_${traced.context}` : null

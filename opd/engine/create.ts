@@ -1,5 +1,6 @@
 /** The engine: integrations bound at configuration, answers rewritten, notices traced, wins taught. */
 import { hkdfSync } from 'node:crypto'
+import { armRules } from '../arms.ts'
 import type { Integration } from '../config.ts'
 import { createContextCodec, Nonces } from '../context.ts'
 import type { DecisionRecord, Engine, EngineConfig, RewrittenAnswer, Traced } from '../engine.ts'
@@ -167,10 +168,10 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   function taught(record: DecisionRecord, cleared: number, late: boolean): void {
     const rate = rateOf(record.currency)
     if (rate === null) return
-    if (record.arm !== 'test')
-      stats
-        .of(record.supplier)
-        .modes[record.mode].won(record.arm, cleared / rate, (Number(record.inBa) - cleared) / rate)
+    if (!armRules[record.arm].money) return
+    stats
+      .of(record.supplier)
+      .modes[record.mode].won(record.arm, cleared / rate, (Number(record.inBa) - cleared) / rate)
     deps.sink?.won({
       time: now(),
       id: record.id,

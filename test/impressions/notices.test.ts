@@ -509,6 +509,19 @@ t.test('any bid id that a supplier may send', async (t) => {
   t.ok(ledger.rows.every(({ bidId, decision }) => !bidId.includes('\0') && decision.length < 300))
 })
 
+t.test('a plus sign in a bid id that was not escaped', async (t) => {
+  const { engine, send } = await door(t)
+  const won = auction(engine, { id: 'a+b/c==' })
+  auction(engine, { id: 'd+e' })
+  auction(engine, { id: 'f g' })
+  for (const [query, by] of [
+    [`bid_id=a+b/c==&price=0.9&svc_opd=${won.svcOpd}`, 'context'],
+    ['bid_id=d+e&price=0.9', 'bid_log'],
+    ['bid_id=f+g&price=0.9', 'bid_log'],
+  ] as const)
+    t.match(await (await send(query)).json(), { status: 'attributed', by }, query)
+})
+
 t.test('received is the sum of what became of notices, and the metrics say so', async (t) => {
   const { engine, notify, counters, send } = await door(t)
   const registry = new Registry()
