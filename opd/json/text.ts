@@ -14,12 +14,18 @@ export function hasControls(body: Buffer): boolean {
   const lead = Math.min(length, (4 - (byteOffset & 3)) & 3)
   const words = (length - lead) >> 2
   for (let at = 0; at < lead; at++) if (body[at]! < 0x20) return true
+  // A view of no words may still not begin off a word's border.
+  if (words === 0) return endsInControl(body, lead)
   const view = new Int32Array(buffer, byteOffset + lead, words)
   for (let at = 0; at < words; at++) {
     const word = view[at]!
     if (((word - 0x20202020) & ~word & 0x80808080) !== 0) return true
   }
-  for (let at = lead + words * 4; at < length; at++) if (body[at]! < 0x20) return true
+  return endsInControl(body, lead + words * 4)
+}
+
+function endsInControl(body: Buffer, from: number): boolean {
+  for (let at = from; at < body.length; at++) if (body[at]! < 0x20) return true
   return false
 }
 

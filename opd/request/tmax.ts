@@ -51,7 +51,11 @@ function single(body: Buffer, key: number): number | undefined {
     } else if (code === BRACE || code === 91) depth++
     else if (code === 125 || code === 93) depth--
   }
-  if (at !== key || depth !== 1) return undefined
+  // A string that is a value is no key, even where a colon follows in what is no JSON.
+  let before = key - 1
+  while (text.charCodeAt(before) <= 32) before--
+  const opens = text.charCodeAt(before) === BRACE || text.charCodeAt(before) === 44
+  if (at !== key || depth !== 1 || !opens) return undefined
   at = space(text, key + word.length)
   if (text.charCodeAt(at) !== 58) return undefined
   at = space(text, at + 1)

@@ -1,0 +1,275 @@
+/** Whatever the bytes, the rewriter agrees with JSON.parse on what is JSON and on what it says. */
+import { isUtf8 } from 'node:buffer'
+import fc from 'fast-check'
+import t from 'tap'
+import { scannerOf } from '../../opd/json/scan.ts'
+import { quickTmax, readRequest } from '../../opd/request.ts'
+import { readAnswer } from '../../opd/rewrite/answer.ts'
+import { run } from '../support/rewrite.ts'
+
+const runs = { numRuns: 1500 }
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+function parses(body: Buffer): boolean {
+  try {
+    JSON.parse(decoder.decode(body))
+    return true
+  } catch {
+    return false
+  }
+}
+const scans = (body: Buffer) =>
+  scannerOf(body)?.document((scan, at) => scan.skip(at), null) ?? false
+
+/** Spells some characters of JSON text by escapes, and spreads white space between its tokens. */
+function respelled(value: unknown, seed: number): string {
+  let state = seed
+  const next = (below: number) => {
+    state = (Math.imul(state, 1103515245) + 12345) >>> 0
+    return (state >>> 8) % below
+  }
+  const spell = (text: string) =>
+    JSON.stringify(text).replace(/[A-Za-z${}_=]/g, (letter, at: number, all: string) => {
+      if (all[at - 1] === '\\' || /\\u[0-9a-f]{0,3}$/.test(all.slice(0, at)) || next(8) > 0)
+        return letter
+      const hex = letter.charCodeAt(0).toString(16).padStart(4, '0')
+      return `\\u${next(2) ? hex : hex.toUpperCase()}`
+    })
+  const gap = () => ['', '', '', ' ', '\n', '\t', '\r\n '][next(7)]!
+  const write = (inner: unknown): string => {
+    if (typeof inner === 'string') return spell(inner)
+    if (Array.isArray(inner))
+      return `[${gap()}${inner.map(write).join(`${gap()},${gap()}`)}${gap()}]`
+    if (inner === null || typeof inner !== 'object') return JSON.stringify(inner)
+    const members = Object.entries(inner).map(
+      ([key, each]) => `${spell(key)}${gap()}:${gap()}${write(each)}`,
+    )
+    return `{${gap()}${members.join(`${gap()},${gap()}`)}${gap()}}`
+  }
+  return gap() + write(value) + gap()
+}
+
+const strings = fc.oneof(
+  fc.string({ unit: 'binary' }),
+  fc.constantFrom('a', 'svc_opd', '${SVC_OPD_CONTEXT}', '\ud800', '"\\/', '€', '😀', '\u2028'),
+)
+const documents = fc
+  .tuple(fc.jsonValue({ maxDepth: 5 }), fc.integer())
+  .map(([value, seed]) => Buffer.from(respelled(value, seed)))
+const edits = fc.array(
+  fc.record({
+    at: fc.nat(),
+    what: fc.constantFrom('drop', 'insert', 'replace'),
+    byte: fc.oneof(
+      fc.integer({ min: 0, max: 255 }),
+      fc.constantFrom(...[...'"\\{}[]:,0-+.eEu/tfn \n\t'].map((letter) => letter.charCodeAt(0))),
+    ),
+  }),
+  { maxLength: 4 },
+)
+const mutated = fc.tuple(documents, edits).map(([body, changes]) => {
+  const bytes = [...body]
+  for (const { at, what, byte } of changes) {
+    const place = at % (bytes.length + 1)
+    if (what === 'drop') bytes.splice(place, 1)
+    else bytes.splice(place, what === 'insert' ? 0 : 1, byte)
+  }
+  return Buffer.from(bytes)
+})
+
+t.test('what is JSON: documents, mutated documents, and any bytes', async (t) => {
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        documents,
+        mutated,
+        fc.uint8Array().map((bytes) => Buffer.from(bytes)),
+      ),
+      (body) => {
+        if (scans(body) !== parses(body))
+          throw new Error(`${isUtf8(body)} ${JSON.stringify(body.toString('latin1'))}`)
+      },
+    ),
+    { numRuns: 6000 },
+  )
+  t.pass()
+})
+
+t.test('a body at any offset of its memory', async (t) => {
+  fc.assert(
+    fc.property(mutated, fc.integer({ min: 1, max: 7 }), (body, lead) => {
+      const shifted = Buffer.concat([Buffer.alloc(lead), body]).subarray(lead)
+      return scans(shifted) === parses(body)
+    }),
+    runs,
+  )
+  t.pass()
+})
+
+const leaves = fc.oneof(
+  strings,
+  fc.double({ noNaN: true, noDefaultInfinity: true }),
+  fc.boolean(),
+  fc.constant(null),
+)
+const bids = fc.record(
+  {
+    id: leaves,
+    impid: leaves,
+    dealid: leaves,
+    mtype: leaves,
+    dur: leaves,
+    adm: leaves,
+    ext: fc.jsonValue(),
+  },
+  { requiredKeys: [] },
+)
+const seats = fc.array(fc.record({ seat: strings, bid: fc.array(bids, { maxLength: 4 }) }), {
+  maxLength: 5,
+})
+
+t.test('values are those of JSON.parse', async (t) => {
+  fc.assert(
+    fc.property(seats, fc.integer(), (seatbid, seed) => {
+      const text = respelled({ cur: 'EUR', seatbid }, seed)
+      const answer = readAnswer(scannerOf(Buffer.from(text))!, null)!
+      const parsed = JSON.parse(text) as { seatbid: typeof seatbid }
+      for (const [at, seat] of parsed.seatbid.entries()) {
+        if (answer.seats[at]!.name !== seat.seat) return false
+        for (const [index, bid] of seat.bid.entries())
+          for (const key of ['id', 'impid', 'dealid', 'mtype', 'dur'] as const)
+            if (!Object.is(answer.seats[at]!.bids[index]![key], bid[key])) return false
+      }
+      return answer.currency === 'EUR'
+    }),
+    runs,
+  )
+  t.pass()
+})
+
+t.test('what is cut leaves JSON without those seats, and nothing else changed', async (t) => {
+  fc.assert(
+    fc.property(seats, fc.integer(), fc.nat(), (seatbid, seed, pick) => {
+      const raw = respelled({ a: 1, seatbid, z: [1] }, seed)
+      const gone = seatbid[pick % (seatbid.length || 1)]?.seat ?? 'none'
+      const { out, came } = run({ title: '', opd: null, inactive: [gone], raw })
+      const kept = (JSON.parse(raw) as { seatbid: typeof seatbid }).seatbid.filter(
+        ({ seat, bid }) => seat !== gone || bid.length === 0,
+      )
+      if (kept.length === seatbid.length) return out.body === came
+      const left = JSON.parse(out.body.toString()) as { seatbid: unknown }
+      return JSON.stringify(left) === JSON.stringify({ a: 1, seatbid: kept, z: [1] })
+    }),
+    runs,
+  )
+  t.pass()
+})
+
+const texts = fc
+  .array(
+    fc.oneof(
+      strings,
+      fc.constantFrom(
+        'svc_opd=',
+        '${SVC_OPD_CONTEXT}',
+        '${SVC_OPD_MODE}',
+        '${SVC_OPD_IN_BID_PRICE}',
+        '${SVC_OPD_',
+        '}',
+        '${AUCTION_PRICE}',
+        'svc_opd=${SVC_OPD_CONTEXT}',
+      ),
+    ),
+    { maxLength: 6 },
+  )
+  .map((parts) => parts.join(''))
+const values = { CONTEXT: 'CTX', MODE: 'revenue', IN_BID_PRICE: '2', OUT_BID_PRICE: '1.5' }
+const expanded = (text: string) =>
+  text.replace(
+    /\$\{SVC_OPD_(CONTEXT|MODE|IN_BID_PRICE|OUT_BID_PRICE)\}/g,
+    (_all, name: keyof typeof values) => values[name],
+  )
+
+t.test('macros become what they stand for, however their letters are spelled', async (t) => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.record({ adm: texts, nurl: texts, lurl: texts }), { maxLength: 5 }),
+      fc.integer(),
+      (fields, seed) => {
+        const given = fields.map((each) => ({ id: 'b', impid: '1', price: 2, ...each }))
+        const raw = respelled({ seatbid: [{ bid: given }] }, seed)
+        const { out, came, priced } = run({ title: '', raw })
+        const goes = ({ adm, nurl }: { adm: string; nurl: string }) =>
+          [adm, nurl].some((text) => text.includes('svc_opd=${SVC_OPD_CONTEXT}'))
+        const wanted = given.map((bid) =>
+          goes(bid)
+            ? {
+                ...bid,
+                price: 1.5,
+                adm: expanded(bid.adm),
+                nurl: expanded(bid.nurl),
+                lurl: expanded(bid.lurl),
+              }
+            : bid,
+        )
+        if (priced.length === 0 && out.body !== came) return false
+        return out.body.toString() === raw
+          ? priced.length === 0
+          : JSON.stringify(JSON.parse(out.body.toString())) ===
+              JSON.stringify({ seatbid: [{ bid: wanted }] }) ||
+              JSON.stringify(JSON.parse(raw)) !== JSON.stringify({ seatbid: [{ bid: given }] })
+      },
+    ),
+    runs,
+  )
+  t.pass()
+})
+
+t.test('tmax is the one of the top level', async (t) => {
+  const values = fc.oneof(
+    fc.integer({ min: -5, max: 500 }),
+    fc.constantFrom(1.5, '120', null, true, [9], { tmax: 9 }),
+  )
+  const requests = fc.dictionary(
+    fc.constantFrom('a', 'tmax', 'imp', 'ext', '"tmax":7', 'tmax"', '\\'),
+    fc.oneof(
+      values,
+      fc.array(values),
+      fc.dictionary(fc.constantFrom('tmax', 'b'), values),
+      fc.constantFrom('tmax', '"tmax":3', '{'),
+    ),
+  )
+  fc.assert(
+    fc.property(requests, fc.integer(), (request, seed) => {
+      const tmax = request['tmax']
+      const wanted =
+        typeof tmax === 'number' && Number.isInteger(tmax) && tmax > 0 ? tmax : undefined
+      return quickTmax(Buffer.from(respelled(request, seed))) === wanted
+    }),
+    runs,
+  )
+  t.equal(quickTmax(Buffer.from('{"tmax":1,"tmax":2}')), undefined, 'twice')
+  t.equal(quickTmax(Buffer.from('{"tm\\u0061x":12}')), 12)
+  t.equal(quickTmax(Buffer.from('{"tmax":1e2}')), 100)
+  for (const text of [
+    '',
+    '"tmax"',
+    '"tmax":5',
+    '{"tmax"',
+    '{"tmax":',
+    '{"a":"tmax":5}',
+    '[{"tmax":5}]',
+  ])
+    t.equal(quickTmax(Buffer.from(text)), undefined, text)
+})
+
+t.test('requests of any bytes are read or refused, never thrown at', async (t) => {
+  fc.assert(
+    fc.property(mutated, (body) => {
+      const isObject = parses(body) && /^\s*\{/.test(body.toString())
+      return (readRequest(body) !== null) === isObject
+    }),
+    runs,
+  )
+  t.pass()
+})

@@ -1,0 +1,71 @@
+/** The rewriter driven by cases as data: what a case leaves out is an ordinary bid of 2.00 on an imp with floor 0.5. */
+import { type Integration, opdSchema, type Rates } from '../../opd/config.ts'
+import type { RewrittenAnswer } from '../../opd/engine.ts'
+import type { BidReason, EligibleBid, PriceBid } from '../../opd/priced.ts'
+import { rewrite } from '../../opd/rewrite.ts'
+
+export interface RewriteCase {
+  title: string
+  /** The `opd` block beside `enabled: true`; null: none. */
+  opd?: Record<string, unknown> | null
+  /** Members, as JSON text, added to the request, its imp, the answer or its bid. */
+  root?: string
+  imp?: string
+  answer?: string
+  bid?: string
+  /** Whole texts in place of the ordinary ones. */
+  imps?: string
+  request?: string
+  raw?: string
+  rates?: Rates
+  inactive?: string[]
+}
+
+export interface Outcome {
+  came: Buffer
+  out: RewrittenAnswer
+  reasons: BidReason[]
+  priced: EligibleBid[]
+}
+
+const members = (...texts: (string | undefined)[]) => texts.filter(Boolean).join(',')
+const nurl = '"nurl":"https://t.example/win?svc_opd=${SVC_OPD_CONTEXT}"'
+
+function requestOf({ request, root, imp, imps }: RewriteCase): string {
+  const own = `{${members('"id":"1"', '"bidfloor":0.5', imp)}}`
+  return request ?? `{${members(`"imp":[${imps ?? own}]`, root)}}`
+}
+
+function answerOf({ raw, answer, bid }: RewriteCase): string {
+  const own = `{${members('"id":"b1"', '"impid":"1"', '"price":2', nurl, bid)}}`
+  return raw ?? `{${members(`"seatbid":[{"seat":"s1","bid":[${own}]}]`, answer)}}`
+}
+
+export function integrationOf(opd: Record<string, unknown> | null | undefined): Integration {
+  return {
+    id: 'acme',
+    opd: opd === null ? null : opdSchema.parse({ enabled: true, ...opd }),
+    notices: 'win',
+  }
+}
+
+export function run(each: RewriteCase): Outcome {
+  const reasons: BidReason[] = []
+  const priced: EligibleBid[] = []
+  const price: PriceBid = (bid) => {
+    priced.push(bid)
+    return { priceText: '1.5', inText: '2', outText: '1.5', context: 'CTX', mode: 'revenue' }
+  }
+  const came = Buffer.from(answerOf(each))
+  const out = rewrite({
+    body: came,
+    request: () => Buffer.from(requestOf(each)),
+    integration: integrationOf(each.opd),
+    inactiveSeats: new Set(each.inactive),
+    rates: each.rates ?? null,
+    base: 'USD',
+    price,
+    onBid: (reason) => reasons.push(reason),
+  })
+  return { came, out, reasons, priced }
+}
