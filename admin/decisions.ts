@@ -1,13 +1,12 @@
 /** `GET /api/svc/decisions/<svc_opd>?bid_id=`: why one bid had the price that it had (CONTRACT 11). */
-import type { FastifyPluginAsync, FastifyRequest, preHandlerHookHandler } from 'fastify'
+import type { FastifyPluginAsync, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
 import { armRules } from '../opd/arms.ts'
 import type { DecisionRecord, Engine } from '../opd/engine.ts'
-import type { Caller } from './ports.ts'
 import { problem } from './problem.ts'
 
 export interface DecisionsDeps {
   engine: Engine
-  bearer: preHandlerHookHandler
+  bearer: preHandlerAsyncHookHandler
   account?: ((supplier: string) => string | undefined) | undefined
 }
 
@@ -59,14 +58,14 @@ export function decisions(deps: DecisionsDeps): FastifyPluginAsync {
 
   function seesIt(request: FastifyRequest, supplier: string): boolean {
     if (account === undefined) return true
-    const caller = (request as FastifyRequest & { caller?: Caller }).caller
+    const { caller } = request
     return caller?.account === '*' || account(supplier) === caller?.account
   }
 
   return async (app) => {
     app.get<{ Params: { svc_opd: string }; Querystring: Record<string, string | string[]> }>(
       '/api/svc/decisions/:svc_opd',
-      { preHandler: bearer, exposeHeadRoute: false },
+      { onRequest: bearer, exposeHeadRoute: false },
       async (request, reply) => {
         const bidId = request.query['bid_id']
         if (typeof bidId !== 'string' || bidId === '')

@@ -1,5 +1,6 @@
 /** `GET /opd/imp`: win notices of the platforms (SERVICE 4.7, CONTRACT 6). */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import { bearer } from './auth/bearer.ts'
 import { callerOf } from './impressions/door.ts'
 import { auditPrice, parseNotice } from './impressions/notice.ts'
 import { type NoticeDeps, Notices, type Outcome } from './impressions/notices.ts'
@@ -20,9 +21,7 @@ export interface ImpressionDeps extends NoticeDeps {
 const refusals = {
   invalid_parameters: [400, 'The notice has bad parameters'],
   svc_opd_required: [400, 'This integration balances margins: svc_opd is required'],
-  unauthorized: [401, 'A valid access token is required'],
   context_required: [401, 'A valid svc_opd or an access token is required'],
-  forbidden: [403, 'The token does not carry the API role'],
   method_not_allowed: [405, 'Only GET'],
   store_unavailable: [503, 'The win could not be stored: send it again'],
 } as const
@@ -41,6 +40,15 @@ const svcOpdFault = { pointer: 'svc_opd', detail: 'svc_opd is missing' }
 export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   const { auth, verifier, role, counters, log, maxPending = 10_000 } = deps
   const notices = new Notices(deps)
+  if (auth === 'bearer' && verifier === null) throw new Error('auth bearer wants a verifier')
+  const guard = auth === 'bearer' ? bearer(verifier!, { role }) : null
+
+  /** The guard has answered: a token that could not be checked is no verdict, the notice comes again. */
+  function refused(reply: FastifyReply): FastifyReply {
+    if (reply.statusCode === 503) counters.unavailable++
+    else counters.counted('', '', 'rejected', 'none', 'none')
+    return reply
+  }
 
   function rejected(
     reply: FastifyReply,
@@ -65,11 +73,10 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   const challenge = (reply: FastifyReply) => reply.header('www-authenticate', 'Bearer')
 
   async function handle(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const caller = await callerOf(request.headers.authorization, verifier)
-    if (auth === 'bearer') {
-      if (caller === null) return rejected(challenge(reply), 'unauthorized')
-      if (!caller.roles.has(role)) return rejected(reply, 'forbidden')
-    }
+    if (guard !== null) await guard.call(request.server, request, reply)
+    // not by what it returns: a reply is a thenable, and awaited it is nothing
+    if (reply.sent) return refused(reply)
+    const caller = request.caller ?? (await callerOf(request.headers.authorization, verifier))
     const parsed = parseNotice(request.query as Record<string, string | string[]>, request.url)
     if ('faults' in parsed) return rejected(reply, 'invalid_parameters', parsed.faults)
     const { notice } = parsed

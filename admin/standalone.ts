@@ -3,16 +3,15 @@ import type {
   FastifyPluginAsync,
   FastifyReply,
   FastifyRequest,
-  preHandlerHookHandler,
+  preHandlerAsyncHookHandler,
 } from 'fastify'
 import type { Engine } from '../opd/engine.ts'
-import type { Caller } from './ports.ts'
 import { problem } from './problem.ts'
 
 export interface StandaloneDeps {
   engine: Engine
   /** Verifies the token; refuses without one. */
-  bearer: preHandlerHookHandler
+  bearer: preHandlerAsyncHookHandler
   /** Whose supplier it is; absent: every caller sees every supplier. */
   account?: ((supplier: string) => string | undefined) | undefined
   /** Bytes; more is 413. */
@@ -33,7 +32,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
 
   function seesIt(request: FastifyRequest, supplier: string): boolean {
     if (account === undefined) return true
-    const caller = (request as FastifyRequest & { caller?: Caller }).caller
+    const { caller } = request
     return caller?.account === '*' || account(supplier) === caller?.account
   }
 
@@ -66,7 +65,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
 
     app.post<{ Params: { name: string } }>(
       '/opd/:name',
-      { bodyLimit: maxBodyBytes, preHandler: bearer, logLevel: 'warn' },
+      { bodyLimit: maxBodyBytes, onRequest: bearer, logLevel: 'warn' },
       async (request, reply) => {
         const { name } = request.params
         const supplier = name.endsWith(suffix) ? name.slice(0, -suffix.length) : ''

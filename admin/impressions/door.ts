@@ -6,7 +6,7 @@ export type ImpressionAuth = 'bearer' | 'context' | 'none'
 
 const bearerHeader = /^Bearer +([A-Za-z0-9._~+/-]+=*) *$/i
 
-/** The caller of a valid access token; null where there is none, or it does not verify. */
+/** The caller of a valid access token where none is asked for; null where there is none, or it does not verify. */
 export async function callerOf(
   authorization: string | undefined,
   verifier: TokenVerifier | null,
@@ -16,7 +16,7 @@ export async function callerOf(
   try {
     return await verifier.verify(token)
   } catch {
-    // not a token of ours; what that means depends on the door
+    // not a token of ours: as good as none where none is asked for
     return null
   }
 }

@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import Fastify from 'fastify'
 import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
+import { TokenError } from '../../admin/auth/errors.ts'
 import { ImpressionCounters } from '../../admin/impressions/counters.ts'
 import type { ImpressionAuth } from '../../admin/impressions/door.ts'
 import { impressions } from '../../admin/impressions.ts'
@@ -53,7 +54,8 @@ async function door(t: Test, options: DoorOptions = {}) {
       verifier: {
         verify: (token: string) => {
           const caller = callers[token]
-          if (caller === undefined) throw new Error('not a token of ours')
+          if (token === 'outage') throw new TokenError('unavailable')
+          if (caller === undefined) throw new TokenError('signature')
           return caller
         },
       },
@@ -335,6 +337,10 @@ t.test('auth bearer: no, a bad and a roleless token', async (t) => {
   }
   t.equal((await notify(notice, 'roleless')).http, 403)
   t.same(ledger.rows, [])
+  t.same(tally(), { rejected: 4 })
+  const outage = await notify(notice, 'outage')
+  t.equal(outage.http, 503)
+  t.ok(outage.headers.get('retry-after'))
   t.same(tally(), { rejected: 4 })
 })
 
