@@ -1,0 +1,58 @@
+/** The door of every API call: RFC 6750, answered as problem documents (CONTRACT 8). */
+import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
+import type { Caller, TokenVerifier } from '../ports.ts'
+import { problem } from '../problem.ts'
+import { TokenError, type TokenErrorCode, tokenErrors } from './errors.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who calls; set by `bearer` before the handler runs. */
+    caller?: Caller
+  }
+}
+
+// RFC 6750 2.1; the scheme's case does not matter (RFC 9110 11.1)
+const shape = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i
+/** Characters; Node's own limit for all headers is 16 KiB. */
+const maxToken = 12_000
+
+function refuse(reply: FastifyReply, code: TokenErrorCode): FastifyReply {
+  const { status, error, title } = tokenErrors[code]
+  if (status === 503) reply.header('retry-after', '5')
+  else {
+    const detail = error === null ? '' : `, error="${error}", error_description="${title}"`
+    reply.header('www-authenticate', `Bearer realm="bidweir"${detail}`)
+  }
+  const name = status === 401 ? 'unauthorized' : code
+  return problem(reply.header('cache-control', 'no-store'), status, name, title)
+}
+
+function readToken(request: FastifyRequest): string {
+  const { authorization } = request.headers
+  if (authorization === undefined) throw new TokenError('missing')
+  const token = authorization.length > maxToken ? undefined : shape.exec(authorization)?.[1]
+  if (token === undefined) throw new TokenError('malformed')
+  return token
+}
+
+/**
+ * Verifies the token and puts its caller on the request. 401 without a valid token, 403 without `role`,
+ * 503 while no key of the issuer is known. The token itself is never logged.
+ */
+export function bearer(
+  verifier: TokenVerifier,
+  opts: { role?: string } = {},
+): preHandlerAsyncHookHandler {
+  const { role = 'api' } = opts
+  return async (request, reply) => {
+    try {
+      const caller = await verifier.verify(readToken(request))
+      if (!caller.roles.has(role)) throw new TokenError('forbidden')
+      request.caller = caller
+    } catch (error) {
+      if (error instanceof TokenError) return refuse(reply, error.code)
+      request.log.error({ err: (error as Error).message }, 'a token could not be verified')
+      return refuse(reply, 'unavailable')
+    }
+  }
+}

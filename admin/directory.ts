@@ -1,0 +1,68 @@
+/** The snapshot that bid traffic obeys: pushed at each change, kept when the store is lost. */
+import type { DirectorySnapshot, SupplierState } from './ports.ts'
+import type { Store, StoreLog } from './store/index.ts'
+import { readHolds } from './store/suppliers.ts'
+
+export interface Directory {
+  snapshot(): DirectorySnapshot
+  onChange(listener: (snapshot: DirectorySnapshot) => void): void
+  /** Reads again now; resolves when listeners have been told. */
+  refresh(): Promise<void>
+}
+
+async function load(store: Store): Promise<DirectorySnapshot> {
+  const { db } = store
+  const [seats, datacenters, holds] = await Promise.all([
+    db.selectFrom('seats').select(['supplier', 'name']).where('is_active', '=', 0).execute(),
+    db.selectFrom('datacenters').selectAll().execute(),
+    readHolds(db),
+  ])
+  const suppliers = new Map<
+    string,
+    {
+      id: string
+      inactiveSeats: Set<string>
+      datacenters: Map<string, { active: boolean; clientQps: number | null }>
+    }
+  >()
+  const of = (id: string) => {
+    let state = suppliers.get(id)
+    if (state === undefined) {
+      state = { id, inactiveSeats: new Set(), datacenters: new Map() }
+      suppliers.set(id, state)
+    }
+    return state
+  }
+  for (const { supplier, name } of seats) of(supplier).inactiveSeats.add(name)
+  for (const { supplier, location, client_qps, is_active } of datacenters)
+    of(supplier).datacenters.set(location, {
+      active: is_active === 1,
+      clientQps: client_qps === null ? null : Number(client_qps),
+    })
+  return { suppliers: suppliers as ReadonlyMap<string, SupplierState>, holds }
+}
+
+export async function createDirectory(store: Store, log: StoreLog): Promise<Directory> {
+  let current = await load(store)
+  const listeners: ((snapshot: DirectorySnapshot) => void)[] = []
+  const refresh = async () => {
+    try {
+      current = await load(store)
+    } catch (error) {
+      log.error(
+        { err: (error as Error).message },
+        'suppliers could not be read, the last snapshot stays',
+      )
+      return
+    }
+    for (const listener of listeners) listener(current)
+  }
+  store.onChange(() => void refresh())
+  return {
+    snapshot: () => current,
+    onChange(listener) {
+      listeners.push(listener)
+    },
+    refresh,
+  }
+}

@@ -1,0 +1,145 @@
+/** What may be created and changed (SERVICE 4.3-4.5, 8; CONTRACT 8). Pure: what stands and what is asked in, a verdict out. */
+import { isDeepStrictEqual } from 'node:util'
+import type { DataCenter, Seat } from '../ports.ts'
+import type { ProblemFault } from '../problem.ts'
+import type { SupplierRows } from '../store/suppliers.ts'
+import type { CreateBody, UpdateBody } from './schema.ts'
+
+export type Verdict =
+  | { ok: true; after: { seats: Seat[]; datacenters: DataCenter[] }; changed: boolean }
+  | { ok: false; status: 409 | 422; code: string; title: string; faults: ProblemFault[] }
+
+interface Names {
+  id: string
+  name: string
+  name_external: string
+}
+
+const refused = (
+  status: 409 | 422,
+  code: string,
+  title: string,
+  faults: ProblemFault[],
+): Verdict => ({ ok: false, status, code, title, faults })
+
+/** `client_qps` of a location <= the sum of the seats' values for it; null counts 0, a null `client_qps` is always allowed. */
+function allotmentFaults(
+  seats: readonly Seat[],
+  centers: readonly DataCenter[],
+  asked: readonly { location: string }[],
+) {
+  const sums = new Map<string, number>()
+  for (const { qps } of seats)
+    for (const { location, value } of qps)
+      sums.set(location, (sums.get(location) ?? 0) + (value ?? 0))
+  return centers.flatMap(({ location, client_qps }): ProblemFault[] => {
+    const sum = sums.get(location) ?? 0
+    if (client_qps === null || client_qps <= sum) return []
+    const at = asked.findIndex((each) => each.location === location)
+    return [
+      {
+        pointer: at < 0 ? '/datacenters' : `/datacenters/${at}/client_qps`,
+        detail: `client_qps ${client_qps} of ${location} exceeds ${sum}, the sum of its seats' qps`,
+      },
+    ]
+  })
+}
+
+function nameFaults(
+  body: { [K in keyof Names]?: Names[K] | undefined },
+  names: Names,
+): ProblemFault[] {
+  return (['id', 'name', 'name_external'] as const)
+    .filter((key) => body[key] !== undefined && body[key] !== names[key])
+    .map((key) => ({ pointer: `/${key}`, detail: `${key} cannot be changed here` }))
+}
+
+/** POST: seats are added, and data centers not there yet; one sent as it stands is ignored. */
+export function creation(rows: SupplierRows, body: CreateBody, names: Names): Verdict {
+  const wrongNames = nameFaults(body, names)
+  if (wrongNames.length > 0)
+    return refused(422, 'names_differ', 'The names are not those of this supplier', wrongNames)
+  const conflicts: ProblemFault[] = []
+  for (const [at, { name }] of body.dsp_seats.entries())
+    if (rows.seats.some((seat) => seat.name === name))
+      conflicts.push({ pointer: `/dsp_seats/${at}/name`, detail: `a seat ${name} exists already` })
+  const added: DataCenter[] = []
+  for (const [at, center] of body.datacenters.entries()) {
+    const standing = rows.datacenters.find(({ location }) => location === center.location)
+    if (standing === undefined) added.push(center)
+    else if (!isDeepStrictEqual({ ...standing }, { ...center }))
+      conflicts.push({
+        pointer: `/datacenters/${at}`,
+        detail: `${center.location} exists already, and differs: use PUT`,
+      })
+  }
+  if (conflicts.length > 0)
+    return refused(409, 'exists', 'What exists already is not created', conflicts)
+  const seats = [
+    ...rows.seats,
+    ...body.dsp_seats.map(
+      (seat): Seat => ({ ...seat, name_external: seat.name_external ?? seat.name }),
+    ),
+  ]
+  const datacenters = [...rows.datacenters, ...added]
+  const faults = allotmentFaults(seats, datacenters, body.datacenters)
+  if (faults.length > 0) return refused(422, 'allotment', 'An allotment exceeds its seats', faults)
+  const changed = body.dsp_seats.length > 0 || added.length > 0
+  return { ok: true, after: { seats, datacenters }, changed }
+}
+
+/** Merges what was sent over what stands; a field that may not be edited and differs is a fault. */
+function merged<T extends object>(
+  standing: readonly T[],
+  asked: readonly Partial<T>[],
+  key: keyof T & string,
+  editable: readonly string[],
+  list: string,
+  faults: ProblemFault[],
+): T[] {
+  const next = standing.map((row) => ({ ...row }))
+  for (const [at, sent] of asked.entries()) {
+    const row = next.find((each) => each[key] === sent[key])
+    if (row === undefined) {
+      faults.push({
+        pointer: `/${list}/${at}/${key}`,
+        detail: `no such entry: ${String(sent[key])}`,
+      })
+      continue
+    }
+    for (const [field, value] of Object.entries(sent)) {
+      if (value === undefined || isDeepStrictEqual(value, row[field as keyof T])) continue
+      if (editable.includes(field)) Object.assign(row, { [field]: value })
+      else faults.push({ pointer: `/${list}/${at}/${field}`, detail: `${field} cannot be edited` })
+    }
+  }
+  return next
+}
+
+/** PUT: only `dsp_seats[].is_active`, `datacenters[].is_active` and `datacenters[].client_qps` may differ. */
+export function update(rows: SupplierRows, body: UpdateBody, names: Names): Verdict {
+  const faults = nameFaults(body, names)
+  const seats = merged<Seat>(
+    rows.seats,
+    body.dsp_seats as Partial<Seat>[],
+    'name',
+    ['is_active'],
+    'dsp_seats',
+    faults,
+  )
+  const datacenters = merged<DataCenter>(
+    rows.datacenters,
+    body.datacenters as Partial<DataCenter>[],
+    'location',
+    ['is_active', 'client_qps'],
+    'datacenters',
+    faults,
+  )
+  if (faults.length > 0)
+    return refused(422, 'not_editable', 'Only is_active and client_qps can be edited', faults)
+  const broken = allotmentFaults(seats, datacenters, body.datacenters)
+  if (broken.length > 0) return refused(422, 'allotment', 'An allotment exceeds its seats', broken)
+  const changed =
+    !isDeepStrictEqual(seats, rows.seats) || !isDeepStrictEqual(datacenters, rows.datacenters)
+  return { ok: true, after: { seats, datacenters }, changed }
+}

@@ -1,0 +1,83 @@
+/** The resources of the management API: one schema validates, types and documents them (SERVICE 2). */
+import * as z from 'zod'
+
+/** Text that people read: no control characters, at most 255 characters. */
+const name = z
+  .string()
+  .min(1)
+  .max(255)
+  .refine((text) => !/\p{Cc}|\p{Cs}/u.test(text), 'no control characters')
+const qps = z.int().min(0).max(1_000_000_000).nullable()
+
+export const qpsEntry = z.strictObject({ location: name, value: qps })
+const unique = (values: readonly string[]) => new Set(values).size === values.length
+
+export const seatSchema = z.strictObject({
+  name,
+  name_external: name,
+  is_active: z.boolean(),
+  qps: z
+    .array(qpsEntry)
+    .max(1000)
+    .refine((rows) => unique(rows.map(({ location }) => location)), 'each location once'),
+})
+export const dataCenterSchema = z.strictObject({
+  location: name,
+  client_qps: qps,
+  is_active: z.boolean(),
+})
+
+const seats = <S extends z.ZodType<{ name: string }>>(seat: S) =>
+  z
+    .array(seat)
+    .max(1000)
+    .refine((rows) => unique(rows.map((row) => row.name)), 'each seat once')
+const centers = <S extends z.ZodType<{ location: string }>>(center: S) =>
+  z
+    .array(center)
+    .max(1000)
+    .refine((rows) => unique(rows.map((row) => row.location)), 'each location once')
+
+export const supplierSchema = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  name_external: z.string(),
+  dsp_seats: z.array(seatSchema),
+  datacenters: z.array(dataCenterSchema),
+})
+export type SupplierResource = z.infer<typeof supplierSchema>
+
+/** POST: whole seats and data centers. */
+export const createSchema = z.strictObject({
+  id: z.string().optional(),
+  name: z.string().optional(),
+  name_external: z.string().optional(),
+  dsp_seats: seats(
+    z.strictObject({
+      ...seatSchema.shape,
+      is_active: z.boolean().default(true),
+      name_external: name.optional(),
+      qps: seatSchema.shape.qps.default([]),
+    }),
+  ).default([]),
+  datacenters: centers(
+    z.strictObject({
+      ...dataCenterSchema.shape,
+      client_qps: qps.default(null),
+      is_active: z.boolean().default(true),
+    }),
+  ).default([]),
+})
+export type CreateBody = z.infer<typeof createSchema>
+
+/** PUT: entries are matched by `name` and `location`; fields not sent stay. */
+export const updateSchema = z.strictObject({
+  id: z.string().optional(),
+  name: z.string().optional(),
+  name_external: z.string().optional(),
+  dsp_seats: seats(seatSchema.partial().required({ name: true })).default([]),
+  datacenters: centers(dataCenterSchema.partial().required({ location: true })).default([]),
+})
+export type UpdateBody = z.infer<typeof updateSchema>
+
+export const holdSchema = z.strictObject({ hold: z.boolean() })

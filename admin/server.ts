@@ -1,0 +1,164 @@
+/** The small listener: everything but bid traffic. Errors of all kinds leave as problem documents. */
+
+import type { AddressInfo } from 'node:net'
+import fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyPluginAsync,
+  type FastifyReply,
+} from 'fastify'
+import { problem } from './problem.ts'
+import { StoreError } from './store/errors.ts'
+
+export interface AdminLog {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+export interface AdminDeps {
+  /** host:port */
+  listen: string
+  plugins: readonly FastifyPluginAsync[]
+  log: AdminLog
+}
+
+export interface Admin {
+  app: FastifyInstance
+  listen(): Promise<AddressInfo>
+  close(): Promise<void>
+}
+
+/** Contexts stand in paths; they have at most 512 characters. */
+const maxParamLength = 600
+const bodyLimit = 1024 * 1024
+/** Milliseconds. */
+const headTimeout = 10_000
+const idleTimeout = 75_000
+
+const codes: Readonly<Record<number, string>> = {
+  400: 'malformed',
+  404: 'not_found',
+  405: 'method_not_allowed',
+  413: 'too_large',
+  414: 'too_long',
+  415: 'unsupported_media_type',
+  431: 'too_large',
+}
+
+const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
+
+export function createAdmin(deps: AdminDeps): Admin {
+  const { log } = deps
+  const app = fastify({
+    logger: false,
+    bodyLimit,
+    // A HEAD must never count a win (SERVICE 4.7).
+    exposeHeadRoutes: false,
+    routerOptions: { maxParamLength },
+    requestTimeout: headTimeout,
+    connectionTimeout: idleTimeout,
+    keepAliveTimeout: idleTimeout,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    http: { headersTimeout: headTimeout, maxHeaderSize: 32 * 1024 },
+    clientErrorHandler(error, socket) {
+      if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+      const line =
+        error.code === 'HPE_HEADER_OVERFLOW'
+          ? '431 Request Header Fields Too Large'
+          : '400 Bad Request'
+      socket.end(`HTTP/1.1 ${line}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+    },
+  })
+
+  app.addHook('onRequest', async (_request, reply) => {
+    reply.header('x-content-type-options', 'nosniff')
+  })
+
+  app.setErrorHandler((error: FastifyError, request, reply) => {
+    if (error instanceof StoreError) {
+      log.warn(
+        { code: error.code, err: error.message, request: request.id },
+        'the store did not answer',
+      )
+      return problem(
+        reply.header('retry-after', '1'),
+        503,
+        'store_unavailable',
+        'The store cannot be reached: try again',
+      )
+    }
+    const status = error.statusCode ?? 500
+    if (status >= 500) {
+      if (isDatabase(error)) {
+        log.warn({ err: error.message, request: request.id }, 'the database did not answer')
+        return problem(
+          reply.header('retry-after', '1'),
+          503,
+          'store_unavailable',
+          'The store cannot be reached: try again',
+        )
+      }
+      log.error({ err: error, request: request.id }, 'a call of the API failed')
+      return problem(reply, 500, 'internal', 'Internal Server Error')
+    }
+    return problem(reply, status, codes[status] ?? 'refused', error.message)
+  })
+
+  app.setNotFoundHandler((request, reply) => missing(app, request.method, request.url, reply))
+
+  for (const plugin of deps.plugins) void app.register(plugin)
+
+  return {
+    app,
+    async listen() {
+      const at = deps.listen.lastIndexOf(':')
+      const host = deps.listen.slice(0, at).replace(/^\[|\]$/g, '')
+      await app.listen({ host, port: Number(deps.listen.slice(at + 1)) })
+      return app.server.address() as AddressInfo
+    },
+    async close() {
+      await app.close()
+    },
+  }
+}
+
+/** pg's errors: those of the connection and those of the server. */
+function isDatabase(error: FastifyError): boolean {
+  const { code = '' } = error
+  return (
+    /^(ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EHOSTUNREACH|57P|53|08|XX)/.test(code) ||
+    /connection (terminated|timeout)|timeout exceeded|query read timeout/i.test(error.message)
+  )
+}
+
+/** 405 with `Allow` where another method is known, else 404. */
+function missing(app: FastifyInstance, method: string, url: string, reply: FastifyReply) {
+  const path = url.split('?', 1)[0]!
+  const known = methods.filter(
+    (each) => each !== method && app.findRoute({ method: each, url: path }) !== null,
+  )
+  const allowed = known.length > 0 ? known : methods.filter((each) => matches(app, each, path))
+  if (allowed.length === 0) return problem(reply, 404, 'not_found', `no such path: ${path}`)
+  return problem(
+    reply.header('allow', allowed.join(', ')),
+    405,
+    'method_not_allowed',
+    `${method} is not for this path`,
+  )
+}
+
+/** Routes with parameters, by the shape of the few that the API has. */
+function matches(app: FastifyInstance, method: (typeof methods)[number], path: string): boolean {
+  for (const [shape, pattern] of parametric)
+    if (pattern.test(path) && app.findRoute({ method, url: shape }) !== null) return true
+  return false
+}
+
+const parametric: readonly [string, RegExp][] = [
+  ['/api/svc/ssp/:id/', /^\/api\/svc\/ssp\/[^/]+\/?$/],
+  ['/api/svc/opd/:id/', /^\/api\/svc\/opd\/[^/]+\/?$/],
+  ['/api/svc/decisions/:svc_opd', /^\/api\/svc\/decisions\/[^/]+$/],
+  ['/api/svc/reports/:what', /^\/api\/svc\/reports\/[^/]+\/?$/],
+]

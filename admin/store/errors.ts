@@ -1,0 +1,10 @@
+/** What a store says when it cannot keep a promise: the caller answers 503 and nothing is torn. */
+export class StoreError extends Error {
+  override name = 'StoreError'
+  readonly code: 'unavailable' | 'overloaded' | 'closed'
+
+  constructor(code: StoreError['code'], message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}

@@ -1,0 +1,132 @@
+/**
+ * The impression ledger: one row per decision and event, on disk before anyone is answered. Notices that come
+ * together are committed together; a repeated one is told by the primary key, in the same statement.
+ */
+import type { Kysely } from 'kysely'
+import type { Ledger, LedgerEntry } from '../ports.ts'
+import { StoreError } from './errors.ts'
+import type { LedgerRow, Tables } from './tables.ts'
+
+/** Rows of one commit; 21 columns each stay below SQLite's 32,766 parameters. */
+const batchRows = 500
+/** Notices waiting for a commit; past it they are refused and the platform sends them again. */
+const maxWaiting = 20_000
+
+interface Waiting {
+  row: LedgerRow
+  resolve(outcome: 'recorded' | 'duplicate'): void
+  reject(error: Error): void
+}
+
+const keyOf = ({ decision, event }: { decision: string; event: string }) => `${event} ${decision}`
+
+export function rowOf(entry: LedgerEntry): LedgerRow {
+  return {
+    decision: entry.decision,
+    event: entry.event,
+    bid_id: entry.bidId,
+    status: entry.status,
+    by: entry.by,
+    supplier: entry.supplier,
+    mode: entry.mode,
+    arm: entry.arm,
+    publisher: entry.publisher,
+    domain: entry.domain,
+    in_ba: entry.inBa,
+    out_ba: entry.outBa,
+    cleared: entry.cleared,
+    price_dsp: entry.priceDsp,
+    currency: entry.currency,
+    margin: entry.margin,
+    late: entry.late ? 1 : 0,
+    over: entry.over ? 1 : 0,
+    reason: entry.reason,
+    decided_at: entry.decidedAt === null ? null : Math.floor(entry.decidedAt),
+    at: Math.floor(entry.at),
+  }
+}
+
+export interface GroupLedger extends Ledger {
+  /** Resolves when everything handed over so far is on disk. */
+  flush(): Promise<void>
+  readonly waiting: number
+}
+
+export function createLedger(db: Kysely<Tables>, observe: (seconds: number) => void): GroupLedger {
+  let queue: Waiting[] = []
+  let running: Promise<void> | null = null
+
+  async function commit(batch: Waiting[]): Promise<void> {
+    // A key that stands twice in one batch: the first is asked for, the others are its duplicates.
+    const first = new Map<string, Waiting>()
+    for (const each of batch) if (!first.has(keyOf(each.row))) first.set(keyOf(each.row), each)
+    const began = performance.now()
+    try {
+      const inserted = await db
+        .insertInto('ledger')
+        .values([...first.values()].map(({ row }) => row))
+        .onConflict((conflict) => conflict.columns(['decision', 'event']).doNothing())
+        .returning(['decision', 'event'])
+        .execute()
+      const fresh = new Set(inserted.map(keyOf))
+      for (const each of batch) {
+        const key = keyOf(each.row)
+        each.resolve(first.get(key) === each && fresh.has(key) ? 'recorded' : 'duplicate')
+      }
+    } catch (error) {
+      const failure =
+        error instanceof StoreError
+          ? error
+          : new StoreError('unavailable', (error as Error).message, { cause: error })
+      for (const each of batch) each.reject(failure)
+    }
+    observe((performance.now() - began) / 1000)
+  }
+
+  async function run(): Promise<void> {
+    // One turn of the loop gathers what came together; while a commit runs the next batch grows.
+    await new Promise((resolve) => setImmediate(resolve))
+    while (queue.length > 0) {
+      const batch = queue.slice(0, batchRows)
+      queue = queue.slice(batch.length)
+      await commit(batch)
+    }
+    running = null
+  }
+
+  return {
+    record(entry) {
+      if (queue.length >= maxWaiting)
+        return Promise.reject(
+          new StoreError('overloaded', `${maxWaiting} notices wait for the disk`),
+        )
+      return new Promise((resolve, reject) => {
+        queue.push({ row: rowOf(entry), resolve, reject })
+        running ??= run()
+      })
+    },
+    async seenBid(bidId, event, since, only = {}) {
+      let query = db
+        .selectFrom('ledger')
+        .select('decision')
+        .where('bid_id', '=', bidId)
+        .where('event', '=', event)
+        .where('at', '>=', Math.floor(since))
+        .where('status', '!=', 'rejected')
+        .limit(1)
+      if (only.status !== undefined) query = query.where('status', '=', only.status)
+      const { supplier } = only
+      if (supplier !== undefined)
+        query = query.where(({ eb, or }) =>
+          or([eb('supplier', '=', supplier), eb('supplier', 'is', null)]),
+        )
+      return (await query.execute()).length > 0
+    },
+    async flush() {
+      while (running !== null) await running
+    },
+    get waiting() {
+      return queue.length
+    },
+  }
+}

@@ -1,0 +1,34 @@
+/** Forward only, each once, safe when several nodes start together. */
+import type { Kysely, Transaction } from 'kysely'
+import { sql } from 'kysely'
+import type { Tables } from '../tables.ts'
+import { core } from './001-core.ts'
+import { auth } from './002-auth.ts'
+
+export interface Migration {
+  id: string
+  up(db: Transaction<Tables>, postgres: boolean): Promise<void>
+}
+
+export const migrations: readonly Migration[] = [core, auth]
+
+export async function migrate(db: Kysely<Tables>, postgres: boolean, now: number): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    // PostgreSQL nodes wait for each other here; SQLite's transaction is exclusive already.
+    if (postgres) await sql`select pg_advisory_xact_lock(4217001)`.execute(trx)
+    await trx.schema
+      .createTable('migrations')
+      .ifNotExists()
+      .addColumn('id', 'text', (column) => column.primaryKey())
+      .addColumn('at', 'bigint', (column) => column.notNull())
+      .execute()
+    const done = new Set(
+      (await trx.selectFrom('migrations').select('id').execute()).map(({ id }) => id),
+    )
+    for (const migration of migrations) {
+      if (done.has(migration.id)) continue
+      await migration.up(trx, postgres)
+      await trx.insertInto('migrations').values({ id: migration.id, at: now }).execute()
+    }
+  })
+}

@@ -1,0 +1,165 @@
+/** kysely over node:sqlite in its worker: no native code to build. */
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
+import {
+  CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  type QueryResult,
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+} from 'kysely'
+import { StoreError } from './errors.ts'
+import type { Answer, Ask } from './worker.ts'
+
+interface Waiting {
+  resolve(result: QueryResult<unknown>): void
+  reject(error: Error): void
+}
+
+/** Questions to the worker and their answers; a worker that dies fails them all, and the next question starts another. */
+class Link {
+  private readonly file: string
+  private worker: Worker | null = null
+  private starting: Promise<Worker> | null = null
+  private readonly waiting = new Map<number, Waiting>()
+  private next = 0
+  private closing = false
+
+  constructor(file: string) {
+    this.file = file
+  }
+
+  private async start(): Promise<Worker> {
+    const name = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js'
+    const worker = new Worker(new URL(name, import.meta.url), { workerData: this.file })
+    const died = (error: Error) => {
+      if (this.worker === worker) this.worker = null
+      for (const { reject } of this.waiting.values())
+        reject(new StoreError('unavailable', `the database thread ended: ${error.message}`))
+      this.waiting.clear()
+    }
+    worker.on('error', died)
+    worker.on('exit', (code) => died(new Error(`exit ${code}`)))
+    const [first] = (await Promise.race([
+      once(worker, 'message'),
+      once(worker, 'exit').then(([code]) => [`exit ${code}`]),
+    ])) as [unknown]
+    if (first !== 'open')
+      throw new StoreError('unavailable', `the database does not open: ${first}`)
+    worker.on('message', (answer: Answer | 'closed') => {
+      if (answer === 'closed') return
+      const waiting = this.waiting.get(answer.id)
+      this.waiting.delete(answer.id)
+      if ('error' in answer) waiting?.reject(new StoreError('unavailable', answer.error))
+      else
+        waiting?.resolve({
+          rows: answer.rows,
+          numAffectedRows: BigInt(answer.changes),
+          insertId: BigInt(answer.insertId),
+        })
+    })
+    this.worker = worker
+    return worker
+  }
+
+  async ask(sql: string, parameters: readonly unknown[]): Promise<QueryResult<unknown>> {
+    if (this.closing) throw new StoreError('closed', 'the store is closed')
+    if (this.worker === null) {
+      this.starting ??= this.start().finally(() => {
+        this.starting = null
+      })
+      await this.starting
+    }
+    const { worker } = this
+    if (worker === null) throw new StoreError('unavailable', 'the database thread is gone')
+    const id = this.next++
+    return new Promise((resolve, reject) => {
+      this.waiting.set(id, { resolve, reject })
+      worker.postMessage({ id, sql, parameters } as Ask)
+    })
+  }
+
+  async close(): Promise<void> {
+    this.closing = true
+    const { worker } = this
+    if (worker === null) return
+    const gone = once(worker, 'exit')
+    worker.postMessage('close')
+    await gone
+  }
+}
+
+class Connection implements DatabaseConnection {
+  private readonly link: Link
+
+  constructor(link: Link) {
+    this.link = link
+  }
+
+  executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+    return this.link.ask(query.sql, query.parameters) as Promise<QueryResult<R>>
+  }
+
+  // biome-ignore lint/correctness/useYield: the interface wants a generator; SQLite answers whole
+  async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
+    throw new StoreError('unavailable', 'SQLite answers are not streamed')
+  }
+}
+
+/** One connection, taken in turns: a transaction of one caller never holds statements of another. */
+class SqliteDriver implements Driver {
+  private readonly link: Link
+  private readonly connection: Connection
+  private turn: Promise<void> = Promise.resolve()
+  private done: (() => void) | null = null
+
+  constructor(file: string) {
+    this.link = new Link(file)
+    this.connection = new Connection(this.link)
+  }
+
+  async init(): Promise<void> {}
+
+  async acquireConnection(): Promise<DatabaseConnection> {
+    const before = this.turn
+    let release = () => {}
+    this.turn = new Promise((resolve) => {
+      release = resolve
+    })
+    await before
+    this.done = release
+    return this.connection
+  }
+
+  async beginTransaction(connection: DatabaseConnection): Promise<void> {
+    await connection.executeQuery(CompiledQuery.raw('begin immediate'))
+  }
+
+  async commitTransaction(connection: DatabaseConnection): Promise<void> {
+    await connection.executeQuery(CompiledQuery.raw('commit'))
+  }
+
+  async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    await connection.executeQuery(CompiledQuery.raw('rollback'))
+  }
+
+  async releaseConnection(): Promise<void> {
+    this.done?.()
+  }
+
+  destroy(): Promise<void> {
+    return this.link.close()
+  }
+}
+
+export function sqliteDialect(file: string): Dialect {
+  return {
+    createAdapter: () => new SqliteAdapter(),
+    createDriver: () => new SqliteDriver(file),
+    createIntrospector: (db) => new SqliteIntrospector(db),
+    createQueryCompiler: () => new SqliteQueryCompiler(),
+  }
+}

@@ -1,0 +1,174 @@
+/** Seats, data centers and holds: read whole per supplier, changed under that supplier's lock. */
+import type { Kysely, Transaction } from 'kysely'
+import type { DataCenter, Seat } from '../ports.ts'
+import type { Store } from './index.ts'
+import type { Tables } from './tables.ts'
+
+export interface SupplierRows {
+  revision: number
+  seats: Seat[]
+  datacenters: DataCenter[]
+}
+
+export interface AuditEntry {
+  who: string
+  account: string
+  supplier: string
+  action: string
+  before: unknown
+  after: unknown
+  requestId: string
+}
+
+export async function readSupplier(db: Kysely<Tables>, supplier: string): Promise<SupplierRows> {
+  const [row, seats, datacenters] = await Promise.all([
+    db.selectFrom('suppliers').select('revision').where('id', '=', supplier).executeTakeFirst(),
+    db
+      .selectFrom('seats')
+      .selectAll()
+      .where('supplier', '=', supplier)
+      .orderBy('position')
+      .execute(),
+    db
+      .selectFrom('datacenters')
+      .selectAll()
+      .where('supplier', '=', supplier)
+      .orderBy('position')
+      .execute(),
+  ])
+  return {
+    revision: Number(row?.revision ?? 0),
+    seats: seats.map(({ name, name_external, is_active, qps }) => ({
+      name,
+      name_external,
+      is_active: is_active === 1,
+      qps: JSON.parse(qps) as Seat['qps'],
+    })),
+    datacenters: datacenters.map(({ location, client_qps, is_active }) => ({
+      location,
+      client_qps: client_qps === null ? null : Number(client_qps),
+      is_active: is_active === 1,
+    })),
+  }
+}
+
+/** Writes back what differs from `before`; rows are never deleted. */
+async function writeSupplier(
+  trx: Transaction<Tables>,
+  supplier: string,
+  before: SupplierRows,
+  after: SupplierRows,
+): Promise<void> {
+  for (const [position, seat] of after.seats.entries()) {
+    const row = {
+      supplier,
+      name: seat.name,
+      name_external: seat.name_external,
+      is_active: seat.is_active ? 1 : 0,
+      qps: JSON.stringify(seat.qps),
+      position,
+    }
+    if (position >= before.seats.length) await trx.insertInto('seats').values(row).execute()
+    else if (before.seats[position]!.is_active !== seat.is_active)
+      await trx
+        .updateTable('seats')
+        .set({ is_active: row.is_active })
+        .where('supplier', '=', supplier)
+        .where('name', '=', seat.name)
+        .execute()
+  }
+  for (const [position, center] of after.datacenters.entries()) {
+    const row = {
+      supplier,
+      location: center.location,
+      client_qps: center.client_qps,
+      is_active: center.is_active ? 1 : 0,
+      position,
+    }
+    if (position >= before.datacenters.length)
+      await trx.insertInto('datacenters').values(row).execute()
+    else
+      await trx
+        .updateTable('datacenters')
+        .set({ client_qps: row.client_qps, is_active: row.is_active })
+        .where('supplier', '=', supplier)
+        .where('location', '=', center.location)
+        .execute()
+  }
+}
+
+async function audit(trx: Transaction<Tables>, at: number, entry: AuditEntry): Promise<void> {
+  await trx
+    .insertInto('audit')
+    .values({
+      at,
+      who: entry.who,
+      account: entry.account,
+      supplier: entry.supplier,
+      action: entry.action,
+      before: JSON.stringify(entry.before),
+      after: JSON.stringify(entry.after),
+      request_id: entry.requestId,
+    })
+    .execute()
+}
+
+/**
+ * Reads, lets `change` decide on what really stands, and writes, all in one transaction under the supplier's lock;
+ * concurrent calls queue up. `change` throws to refuse: nothing is changed then.
+ */
+export async function changeSupplier(
+  store: Store,
+  supplier: string,
+  now: number,
+  change: (
+    rows: SupplierRows,
+  ) => { after: Omit<SupplierRows, 'revision'>; entry: AuditEntry } | null,
+): Promise<SupplierRows> {
+  return store.db.transaction().execute(async (trx) => {
+    // The row lock: an upsert that touches it holds every other writer of this supplier until commit.
+    await trx
+      .insertInto('suppliers')
+      .values({ id: supplier, revision: 0 })
+      .onConflict((conflict) =>
+        conflict.column('id').doUpdateSet(({ ref }) => ({ revision: ref('suppliers.revision') })),
+      )
+      .execute()
+    const before = await readSupplier(trx, supplier)
+    const wanted = change(before)
+    if (wanted === null) return before
+    const after = { ...wanted.after, revision: before.revision + 1 }
+    await writeSupplier(trx, supplier, before, after)
+    await trx
+      .updateTable('suppliers')
+      .set({ revision: after.revision })
+      .where('id', '=', supplier)
+      .execute()
+    await audit(trx, now, wanted.entry)
+    await store.bump(trx)
+    return after
+  })
+}
+
+export async function readHolds(db: Kysely<Tables>): Promise<Set<string>> {
+  const rows = await db.selectFrom('holds').select('supplier').where('hold', '=', 1).execute()
+  return new Set(rows.map(({ supplier }) => supplier))
+}
+
+export async function setHold(
+  store: Store,
+  now: number,
+  hold: boolean,
+  entry: AuditEntry,
+): Promise<void> {
+  await store.db.transaction().execute(async (trx) => {
+    const value = hold ? 1 : 0
+    await trx
+      .insertInto('holds')
+      .values({ supplier: entry.supplier, hold: value })
+      .onConflict((conflict) => conflict.column('supplier').doUpdateSet({ hold: value }))
+      .execute()
+    await audit(trx, now, entry)
+    await store.bump(trx)
+  })
+}

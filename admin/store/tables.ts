@@ -1,0 +1,95 @@
+/** The tables, the same in SQLite and PostgreSQL. Times are milliseconds since the epoch; money is exact decimal text. */
+import type { Generated } from 'kysely'
+
+/** 0 or 1: SQLite has no booleans. */
+type Flag = number
+
+export interface Tables {
+  migrations: { id: string; at: number }
+  /** One row, `n` rises with every change that nodes must see. */
+  revision: { one: number; n: number }
+  suppliers: { id: string; revision: number }
+  seats: {
+    supplier: string
+    name: string
+    name_external: string
+    is_active: Flag
+    /** JSON: QpsEntry[] */
+    qps: string
+    position: number
+  }
+  datacenters: {
+    supplier: string
+    location: string
+    client_qps: number | null
+    is_active: Flag
+    position: number
+  }
+  holds: { supplier: string; hold: Flag }
+  audit: {
+    id: Generated<number>
+    at: number
+    who: string
+    account: string
+    supplier: string
+    action: string
+    before: string | null
+    after: string | null
+    request_id: string
+  }
+  ledger: LedgerRow
+  decided: DecidedRow
+  users: {
+    name: string
+    hash: string
+    roles: string
+    account: string
+    created_at: number
+  }
+  refresh_tokens: {
+    hash: string
+    family: string
+    user_name: string
+    scope: string
+    expires_at: number
+    used: Flag
+  }
+  signing_keys: { kid: string; private_jwk: string; created_at: number }
+}
+
+export interface LedgerRow {
+  decision: string
+  event: string
+  bid_id: string
+  status: string
+  by: string | null
+  supplier: string | null
+  mode: string | null
+  arm: string | null
+  publisher: string | null
+  domain: string | null
+  in_ba: string | null
+  out_ba: string | null
+  cleared: string
+  price_dsp: string | null
+  currency: string | null
+  margin: string | null
+  late: Flag
+  over: Flag
+  reason: string | null
+  decided_at: number | null
+  at: number
+}
+
+/** Bids decided, added up by hour. */
+export interface DecidedRow {
+  hour: number
+  supplier: string
+  mode: string
+  arm: string
+  publisher: string
+  domain: string
+  bids: number
+  in_sum: number
+  out_sum: number
+}

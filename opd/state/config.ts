@@ -1,0 +1,11 @@
+import * as z from 'zod'
+import { size } from '../units.ts'
+
+/** Decision log: NDJSON, one line a decision and one a win; rotated by size. */
+export const decisionLogSchema = z.strictObject({
+  path: z.string().min(1),
+  maxBytes: size('256MiB'),
+  keep: z.int().min(1).max(1000).default(8),
+})
+
+export type DecisionLogConfig = z.infer<typeof decisionLogSchema>
