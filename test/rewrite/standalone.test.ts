@@ -1,0 +1,180 @@
+import t from 'tap'
+import type { EligibleBid } from '../../opd/priced.ts'
+import { standalone } from '../../opd/standalone.ts'
+import { integrationOf } from '../support/rewrite.ts'
+
+function call(body: string | object, opd: Record<string, unknown> | null = {}) {
+  const priced: EligibleBid[] = []
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const answer = standalone(Buffer.from(text), integrationOf(opd), null, 'USD', (bid) => {
+    priced.push(bid)
+    const changed = bid.fixed === undefined
+    return {
+      priceText: changed ? '0.75' : null,
+      inText: '',
+      outText: '',
+      context: `c${priced.length}`,
+      mode: 'revenue',
+    }
+  })
+  return { answer, priced }
+}
+const bid = (more: object = {}) => ({ id: 'b1', price: 1, dsp_id: 'd', price_dsp: 1.2, ...more })
+const offer = (bids: unknown[], more: object = {}) => ({
+  seatbid: [{ seat: 's', bid: bids }],
+  ...more,
+})
+
+t.test('one entry a bid, in order, across seats', async (t) => {
+  const { answer } = call({
+    seatbid: [
+      { bid: [bid(), bid({ id: 'b2', price: 0 })] },
+      { bid: [] },
+      { bid: [bid({ id: 'b3' })] },
+    ],
+  })
+  t.strictSame(answer, {
+    ok: true,
+    entries: [
+      { id: 'b1', modified_price: 0.75, svc_opd: 'c1' },
+      { id: 'b2', modified_price: 0, svc_opd: 'c2' },
+      { id: 'b3', modified_price: 0.75, svc_opd: 'c3' },
+    ],
+  })
+})
+
+t.test('what pricing is told', async (t) => {
+  const imp = [{ id: '1', bidfloor: 0.6, tagid: 'top', banner: { w: 300, h: 250 } }]
+  const site = { domain: 'news.example', publisher: { id: 'p' } }
+  const { priced } = call(offer([bid({ impid: '1' })], { id: 'rq', imp, site }))
+  t.match(priced[0], {
+    auction: 'rq',
+    floor: 0.6,
+    floorText: '0.6',
+    priceText: '1',
+    priceDspText: '1.2',
+  })
+  t.match(priced[0]?.features, {
+    dsp: 'd',
+    seat: 's',
+    domain: 'news.example',
+    publisher: 'p',
+    placement: 'top',
+  })
+  t.equal(priced[0]?.fixed, undefined)
+})
+
+t.test('the inbound price is price, or price_dsp where it is absent', async (t) => {
+  t.match(call('{"seatbid":[{"bid":[{"id":"a","price_dsp":2.50}]}]}').priced, [
+    { priceText: '2.50' },
+  ])
+  t.match(call('{"seatbid":[{"bid":[{"id":"a","price":null,"price_dsp":3}]}]}').priced, [
+    { priceText: '3' },
+  ])
+  t.match(call('{"seatbid":[{"bid":[{"id":"a","price":4,"price_dsp":3}]}]}').priced, [
+    { priceText: '4' },
+  ])
+})
+
+const imps = (more: object = {}) => ({ imp: [{ id: '1', ...more }] })
+const deals = (deal: object) => imps({ pmp: { deals: [{ id: 'd1', ...deal }] } })
+const stays: [string, string | undefined, object, Record<string, unknown>?][] = [
+  ['no imp, no deal', undefined, offer([bid()])],
+  ['no imp, a deal', 'unknown_deal', offer([bid({ dealid: 'x' })])],
+  ['no imp, an empty deal', undefined, offer([bid({ dealid: '' })])],
+  ['no imp, audio', 'audio', offer([bid({ mtype: 3 })])],
+  ['no imp, audio allowed', undefined, offer([bid({ mtype: 3 })]), { audio: true }],
+  ['price 0', 'no_price', offer([bid({ price: 0 })])],
+  ['imp unknown', 'unknown_imp', offer([bid({ impid: '2' })], imps())],
+  ['imp known', undefined, offer([bid({ impid: '1' })], imps())],
+  ['no impid beside imps', 'unknown_imp', offer([bid()], imps())],
+  ['audio offered', 'audio', offer([bid({ impid: '1' })], imps({ audio: {} }))],
+  ['a known deal', undefined, offer([bid({ impid: '1', dealid: 'd1' })], deals({}))],
+  ['a fixed deal', 'fixed_price', offer([bid({ impid: '1', dealid: 'd1' })], deals({ at: 3 }))],
+  [
+    'a guaranteed deal',
+    'fixed_price',
+    offer([bid({ impid: '1', dealid: 'd1' })], deals({ guar: 1 })),
+  ],
+  [
+    'deals off',
+    'excluded',
+    offer([bid({ impid: '1', dealid: 'd1' })], deals({})),
+    { deals: false },
+  ],
+  [
+    'floor in another currency',
+    'currency',
+    offer([bid({ impid: '1' })], { ...imps({ bidfloor: 1 }), cur: 'EUR' }),
+  ],
+  [
+    'cur as the request lists it',
+    'currency',
+    offer([bid({ impid: '1' })], { ...imps({ bidfloor: 1 }), cur: ['EUR'] }),
+  ],
+  [
+    'cur lists several',
+    undefined,
+    offer([bid({ impid: '1' })], { ...imps({ bidfloor: 1 }), cur: ['EUR', 'USD'] }),
+  ],
+  ['seat excluded', 'excluded', offer([bid()]), { exclude: { seats: ['s'] } }],
+  [
+    'advertiser excluded',
+    'excluded',
+    offer([bid({ adomain: ['a.example'] })]),
+    { exclude: { adomains: ['a.example'] } },
+  ],
+]
+for (const [name, reason, body, opd] of stays)
+  t.test(`a context for each bid, changed or not: ${name}`, async (t) => {
+    const { answer, priced } = call(body, opd)
+    t.equal(answer.ok && answer.entries.length, 1)
+    t.equal(priced[0]?.fixed, reason)
+  })
+
+const at = '/seatbid/0/bid/0'
+const faults: [string, string | object, string[], Record<string, unknown>?][] = [
+  ['no JSON', '{', ['']],
+  ['nothing', '', ['']],
+  ['a list', '[]', ['']],
+  ['a byte-order mark', '\ufeff{"seatbid":[]}', ['']],
+  ['no seatbid', {}, ['/seatbid']],
+  ['seatbid an object', { seatbid: {} }, ['/seatbid']],
+  ['a seat that is none', { seatbid: [4] }, ['/seatbid/0']],
+  ['no bid list', { seatbid: [{ bid: [] }, {}] }, ['/seatbid/1/bid']],
+  ['a bid that is none', offer([null]), [at]],
+  ['no id', offer([{ price: 1 }]), [`${at}/id`]],
+  ['an empty id', offer([bid({ id: '' })]), [`${at}/id`]],
+  ['id a number', offer([bid({ id: 7 })]), [`${at}/id`]],
+  ['no price', offer([{ id: 'a' }]), [`${at}/price`]],
+  ['price a text', offer([bid({ price: '1' })]), [`${at}/price`]],
+  ['price below 0', offer([bid({ price: -1 })]), [`${at}/price`]],
+  ['price beyond numbers', '{"seatbid":[{"bid":[{"id":"a","price":1e999}]}]}', [`${at}/price`]],
+  ['price_dsp a list', offer([bid({ price_dsp: [] })]), [`${at}/price_dsp`]],
+  ['dsp_id an object', offer([bid({ dsp_id: {} })]), [`${at}/dsp_id`]],
+  ['imp no list', offer([bid()], { imp: {} }), ['/imp']],
+  ['a key twice', '{"seatbid":[{"bid":[{"id":"a","price":1,"price":2}]}]}', [`${at}/price`]],
+  ['internal ids: impid', offer([bid()]), [`${at}/impid`], { internalIds: true }],
+  ['internal ids: both', offer([{ price: 1 }]), [`${at}/id`, `${at}/impid`], { internalIds: true }],
+  [
+    'all of them',
+    offer([{}, bid(), { id: 'a' }]),
+    [`${at}/id`, `${at}/price`, '/seatbid/0/bid/2/price'],
+  ],
+]
+for (const [name, body, pointers, opd] of faults)
+  t.test(`a fault with its place: ${name}`, async (t) => {
+    const { answer, priced } = call(body, opd)
+    t.match(answer, { ok: false, status: 400 })
+    t.strictSame(!answer.ok && answer.faults.map(({ pointer }) => pointer), pointers)
+    t.equal(priced.length, 0, 'no bid is priced where one is at fault')
+  })
+
+t.test('403 where OPD is not enabled', async (t) => {
+  for (const opd of [null, { enabled: false }])
+    t.match(call(offer([bid()]), opd).answer, { ok: false, status: 403 })
+  const invalid = { id: 'a', opd: 'invalid', notices: 'win' } as const
+  const price = () => t.fail('priced') as never
+  t.match(standalone(Buffer.from('{}'), invalid, null, 'USD', price), { ok: false, status: 403 })
+  t.match(call(offer([bid()]), { enabled: 'shadow' }).answer, { ok: true })
+})
