@@ -39,7 +39,7 @@ const refusals: readonly (readonly [title: string, set: string, message: RegExp]
   ['a key id twice', 'contextKeys[0].id=1,contextKeys[1].id=1', /contextKeys: id 1 stands twice/],
   [
     'a password and a Secret',
-    'adminPassword=a,existingSecret=b',
+    'adminPassword=long-enough,existingSecret=b',
     /adminPassword: excludes existingSecret/,
   ],
   [
