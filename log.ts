@@ -1,0 +1,31 @@
+/** Structured logs by pino; tokens, contexts and keys never reach them. */
+import pino from 'pino'
+
+export interface Log {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+const secrets = [
+  'authorization',
+  'password',
+  'token',
+  'access_token',
+  'refresh_token',
+  'svc_opd',
+  'secret',
+  'keys',
+]
+
+export function createLog(level: string): Log {
+  return pino(
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      redact: { paths: secrets.flatMap((name) => [name, `*.${name}`]), censor: '[redacted]' },
+    },
+    pino.destination({ fd: 2, sync: true }),
+  )
+}

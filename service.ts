@@ -1,0 +1,267 @@
+/** The composition root: reads what was configured, builds the parts, wires them, starts, reloads and drains. */
+import { dirname, join } from 'node:path'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { bearer } from './admin/auth/bearer.ts'
+import { createAuth } from './admin/auth/index.ts'
+import { firstUser } from './admin/auth/users.ts'
+import { decisions } from './admin/decisions.ts'
+import { createDirectory, type Directory } from './admin/directory.ts'
+import { health } from './admin/health.ts'
+import { ImpressionCounters } from './admin/impressions/counters.ts'
+import { impressions } from './admin/impressions.ts'
+import { management } from './admin/management.ts'
+import { opdMetrics } from './admin/opd-metrics.ts'
+import { createAdmin } from './admin/server.ts'
+import { standalone } from './admin/standalone.ts'
+import { openStore } from './admin/store/index.ts'
+import type { Config } from './config.ts'
+import { faultLine, type LoadedConfig } from './config-file.ts'
+import { keptKeys } from './embedded.ts'
+import type { Log } from './log.ts'
+import { createEngine } from './opd/engine/create.ts'
+import { createBidLog } from './opd/state/bidlog.ts'
+import { createKeeper } from './opd/state/keeper.ts'
+import { createProxy } from './proxy/proxy.ts'
+import {
+  engineConfig,
+  keysOf,
+  listedSuppliers,
+  needsRestart,
+  ratesAge,
+  routesOf,
+} from './settings.ts'
+import { watchFiles } from './watch.ts'
+
+export interface Service {
+  proxyPort: number
+  adminPort: number
+  /** Set at the first start of an embedded realm. */
+  firstUser: { name: string; password: string } | null
+  config(): Config
+  reload(loaded: LoadedConfig): void
+  /** Answers what is in flight, flushes, and resolves; `grace` in milliseconds. */
+  stop(grace: number): Promise<void>
+}
+
+export interface ServiceOptions {
+  loaded: LoadedConfig & { config: Config }
+  /** Reads the configuration again; null: there is no file. */
+  again: (() => LoadedConfig) | null
+  log: Log
+}
+
+/** Where keys and models live: beside the database, or in `data`. */
+export function stateDirOf(config: Config): string {
+  const { database } = config.store
+  return database.startsWith('sqlite:') ? dirname(database.slice(7)) : 'data'
+}
+
+export async function startService({ loaded, again, log }: ServiceOptions): Promise<Service> {
+  let { config, invalidOpd } = loaded
+  const stateDir = stateDirOf(config)
+  const keys = keysOf(config.opd.keys ?? keptKeys(stateDir))
+  const now = Date.now
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry, prefix: 'bidweir_' })
+  const meters = bindServiceMetrics(registry, () => ratesAge(config, now())?.age ?? null)
+
+  const store = await openStore(config.store.database, {
+    now,
+    log,
+    observe: (s) => meters.store.observe(s),
+  })
+  const directory = await createDirectory(store, log)
+  const keeper = createKeeper({
+    dir: join(stateDir, 'models'),
+    attributionWindow: config.opd.attributionWindow,
+    now,
+    log,
+  })
+  const bidLog = createBidLog({ ttl: config.opd.contextTtl, now })
+  const engine = createEngine(engineConfig(config, keys, invalidOpd), {
+    learners: keeper,
+    bidLog,
+    shared: null,
+    sink: null,
+    now,
+    random: Math.random,
+  })
+  const proxy = createProxy(config.proxy, routesOf(config), { engine, registry, log })
+  const wire = () => applyDirectory(directory, config.location, engine, proxy, 1)
+  directory.onChange(wire)
+  wire()
+
+  let ready = false
+  let draining = false
+  const counters = new ImpressionCounters()
+  const { auth: door, listen } = config.admin
+  const auth = await createAuth(door, { store, baseUrl: `http://${listen}`, log, now })
+  const first = 'embedded' in door ? await firstUser(store, door.embedded.adminPassword) : null
+  const role = 'issuer' in door ? door.role : 'api'
+  const entry = bearer(auth.verifier, { role })
+  const accounts = () => new Map(listedSuppliers(config).map(({ id, account }) => [id, account]))
+  const account = (supplier: string) => accounts().get(supplier) ?? undefined
+  opdMetrics(registry, {
+    stats: engine.stats,
+    counters,
+    invalid: () => config.suppliers.map(({ id }) => ({ ssp: id, invalid: invalidOpd.has(id) })),
+    bidLog,
+    model: (mode) => ({ version: keeper.version(mode), ageSeconds: keeper.age(mode) ?? 0 }),
+  })
+  const api = { engine, bearer: entry, account }
+  const admin = createAdmin({
+    listen: config.admin.listen,
+    log,
+    plugins: [
+      health({
+        registry,
+        ping: () => store.ping(),
+        missing: () => (draining ? ['draining'] : ready ? [] : ['starting']),
+      }),
+      ...(auth.plugin === null ? [] : [auth.plugin]),
+      management({
+        store,
+        suppliers: () => listedSuppliers(config),
+        bearer: entry,
+        operator: bearer(auth.verifier, { role: 'operator' }),
+        changed: () => void directory.refresh(),
+        now,
+      }),
+      standalone(api),
+      decisions(api),
+      impressions({
+        engine,
+        ledger: store.ledger,
+        seen: null,
+        auth: config.admin.impressions.auth,
+        contextTtl: () => config.opd.contextTtl,
+        integration: (id) => engine.integration(id),
+        account,
+        now,
+        alert: (what, supplier) => log.warn({ what, supplier }, 'impressions want a look'),
+        counters,
+        verifier: auth.verifier,
+        role,
+        log,
+      }),
+    ],
+  })
+
+  const { port: adminPort } = await admin.listen()
+  const { port: proxyPort } = await proxy.listen()
+  ready = true
+
+  const reload = (next: LoadedConfig) => {
+    if (next.config === null) {
+      meters.reloads.inc({ result: 'refused' })
+      for (const fault of next.faults)
+        log.error({ path: fault.path }, faultLine(fault, next.files[0] ?? 'configuration'))
+      return log.error({ faults: next.faults.length }, 'reload refused, nothing is changed')
+    }
+    reportOpdFaults(next, log)
+    const fixed = needsRestart(config, next.config)
+    if (fixed.length > 0) log.warn({ paths: fixed }, 'restart needed')
+    config = next.config
+    invalidOpd = next.invalidOpd
+    const nextKeys = config.opd.keys === undefined ? keys : keysOf(config.opd.keys)
+    engine.configure(engineConfig(config, nextKeys, invalidOpd))
+    bidLog.retain(config.opd.contextTtl)
+    proxy.configure(config.proxy, routesOf(config))
+    wire()
+    meters.reloads.inc({ result: 'taken' })
+    log.info({ suppliers: config.suppliers.length }, 'configuration reloaded')
+  }
+  reportOpdFaults(loaded, log)
+  const watching = again === null ? null : watchConfig(again, reload, loaded.files)
+
+  return {
+    proxyPort,
+    adminPort,
+    firstUser: first,
+    config: () => config,
+    reload,
+    async stop(grace) {
+      draining = true
+      watching?.close()
+      proxy.drain()
+      await new Promise((resolve) => setTimeout(resolve, grace))
+      await proxy.close()
+      await admin.close()
+      await keeper.close()
+      auth.close()
+      await store.close()
+    },
+  }
+}
+
+function reportOpdFaults(loaded: LoadedConfig, log: Log): void {
+  for (const fault of loaded.faults)
+    log.error(
+      { path: fault.path },
+      `${faultLine(fault, loaded.files[0] ?? 'configuration')}; OPD is off for this supplier`,
+    )
+}
+
+function watchConfig(
+  again: () => LoadedConfig,
+  reload: (loaded: LoadedConfig) => void,
+  files: string[],
+) {
+  const look = () => {
+    const loaded = again()
+    watch.set(loaded.files)
+    reload(loaded)
+  }
+  const watch = watchFiles(look)
+  watch.set(files)
+  process.on('SIGHUP', look)
+  return {
+    close() {
+      watch.close()
+      process.off('SIGHUP', look)
+    },
+  }
+}
+
+function applyDirectory(
+  directory: Directory,
+  location: string,
+  engine: ReturnType<typeof createEngine>,
+  proxy: ReturnType<typeof createProxy>,
+  share: number,
+): void {
+  const { suppliers, holds } = directory.snapshot()
+  engine.setHolds(holds)
+  proxy.admit((id) => {
+    const state = suppliers.get(id)
+    if (state === undefined) return undefined
+    return { inactiveSeats: state.inactiveSeats, allotment: state.datacenters.get(location) }
+  }, share)
+}
+
+function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number | null) {
+  const registers = [registry]
+  const reloads = new Counter({
+    name: 'bidweir_config_reloads_total',
+    help: 'Reloads of the configuration, by result',
+    labelNames: ['result'],
+    registers,
+  })
+  const store = new Histogram({
+    name: 'bidweir_store_commit_seconds',
+    help: 'Commits of the impression ledger',
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1],
+    registers,
+  })
+  new Gauge({
+    name: 'bidweir_rates_age_seconds',
+    help: 'Age of the exchange rates by their asOf; absent without',
+    registers,
+    collect() {
+      const age = ratesAgeOf()
+      if (age === null) this.remove()
+      else this.set(age / 1000)
+    },
+  })
+  return { reloads, store }
+}
