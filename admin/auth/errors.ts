@@ -2,8 +2,16 @@
 export const tokenErrors = {
   missing: { status: 401, error: null, title: 'A bearer token is needed' },
   malformed: { status: 401, error: 'invalid_token', title: 'The bearer token cannot be read' },
-  algorithm: { status: 401, error: 'invalid_token', title: 'The token is signed in no way we take' },
-  unknown_key: { status: 401, error: 'invalid_token', title: 'The token is signed by no known key' },
+  algorithm: {
+    status: 401,
+    error: 'invalid_token',
+    title: 'The token is signed in no way we take',
+  },
+  unknown_key: {
+    status: 401,
+    error: 'invalid_token',
+    title: 'The token is signed by no known key',
+  },
   signature: { status: 401, error: 'invalid_token', title: 'The signature does not hold' },
   expired: { status: 401, error: 'invalid_token', title: 'The token has expired' },
   not_yet: { status: 401, error: 'invalid_token', title: 'The token is not valid yet' },

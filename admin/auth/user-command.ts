@@ -76,7 +76,9 @@ export async function userCommand(argv: string[], streams: Streams): Promise<num
     return 64
   }
   try {
-    await addUser(store, { name, password: await readPassword(streams), roles, account })
+    const password = await readPassword(streams)
+    if (!(await addUser(store, { name, password, roles, account })))
+      throw new Error(`there is a user ${name} already; nothing was changed`)
   } catch (error) {
     stderr.write(`bidweir: ${(error as Error).message}\n`)
     return 1

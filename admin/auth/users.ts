@@ -71,14 +71,13 @@ export async function firstUser(
   return (await addUser(store, user)) ? { name: 'admin', password } : null
 }
 
-export async function findUser({ db }: Db, name: string): Promise<(User & { hash: string }) | null> {
+export async function findUser(
+  { db }: Db,
+  name: string,
+): Promise<(User & { hash: string }) | null> {
   // a name that no user can have is not looked for: PostgreSQL takes no NUL
   if (name === '' || name.length > maxName || /[\s\p{Cc}]/u.test(name)) return null
-  const row = await db
-    .selectFrom('users')
-    .selectAll()
-    .where('name', '=', name)
-    .executeTakeFirst()
+  const row = await db.selectFrom('users').selectAll().where('name', '=', name).executeTakeFirst()
   return row === undefined ? null : { ...row, roles: JSON.parse(row.roles) as string[] }
 }
 

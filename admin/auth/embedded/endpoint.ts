@@ -94,7 +94,12 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     }
   }
 
-  function refuse(reply: FastifyReply, code: OAuthError['code'], text: string, wait: number | null) {
+  function refuse(
+    reply: FastifyReply,
+    code: OAuthError['code'],
+    text: string,
+    wait: number | null,
+  ) {
     if (wait !== null) reply.header('retry-after', String(wait))
     if (code === 'invalid_client') reply.header('www-authenticate', `Bearer realm="${realm}"`)
     return reply
@@ -121,10 +126,14 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
       request.log.error({ err: error.message }, 'the token endpoint failed')
       return refuse(reply, 'temporarily_unavailable', 'the store does not answer', 5)
     })
-    app.post(`${base}/protocol/openid-connect/token`, { logLevel: 'warn' }, async (request, reply) => {
-      const body = await answer(request)
-      return reply.headers({ 'cache-control': 'no-store', pragma: 'no-cache' }).send(body)
-    })
+    app.post(
+      `${base}/protocol/openid-connect/token`,
+      { logLevel: 'warn' },
+      async (request, reply) => {
+        const body = await answer(request)
+        return reply.headers({ 'cache-control': 'no-store', pragma: 'no-cache' }).send(body)
+      },
+    )
     app.route({
       method: ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'],
       url: `${base}/protocol/openid-connect/token`,

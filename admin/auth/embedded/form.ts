@@ -28,7 +28,10 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))
   } catch (cause) {
-    throw new OAuthError('invalid_request', `the form is not encoded well: ${(cause as Error).message}`)
+    throw new OAuthError(
+      'invalid_request',
+      `the form is not encoded well: ${(cause as Error).message}`,
+    )
   }
 }
 

@@ -16,11 +16,7 @@ export interface Issuer {
   check(token: string): Promise<AcceptedToken>
 }
 
-export function createIssuer(
-  keys: SigningKeys,
-  issuer: string,
-  now: () => number,
-): Issuer {
+export function createIssuer(keys: SigningKeys, issuer: string, now: () => number): Issuer {
   const { pathname } = new URL(issuer)
   return {
     sign({ name, roles, account }, scope) {

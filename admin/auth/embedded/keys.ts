@@ -44,5 +44,10 @@ export async function openKeys(store: Pick<Store, 'db' | 'postgres'>): Promise<S
   }
   const [first] = rows
   const privateKey = (await importJWK(JSON.parse(first!.private_jwk), algorithm)) as CryptoKey
-  return { kid: first!.kid, privateKey, find: (kid) => keys.get(kid), jwks: () => ({ keys: shown }) }
+  return {
+    kid: first!.kid,
+    privateKey,
+    find: (kid) => keys.get(kid),
+    jwks: () => ({ keys: shown }),
+  }
 }

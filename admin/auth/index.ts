@@ -1,0 +1,59 @@
+/** Tokens: verified by one door, whoever issued them. */
+import type { FastifyPluginAsync } from 'fastify'
+import type { AuthConfig } from '../config.ts'
+import type { TokenVerifier } from '../ports.ts'
+import type { Store } from '../store/index.ts'
+import { cachedVerifier } from './cache.ts'
+import { tokenEndpoint } from './embedded/endpoint.ts'
+import { createIssuer } from './embedded/issuer.ts'
+import { openKeys } from './embedded/keys.ts'
+import { refreshTokens } from './embedded/refresh.ts'
+import { externalCheck } from './external/check.ts'
+import { issuerKeys, type KeysLog } from './external/keys.ts'
+import { createThrottle } from './throttle.ts'
+
+export interface AuthDeps {
+  store: Pick<Store, 'db' | 'postgres'>
+  /** Where this node's admin listener is, `http://host:port`: the embedded issuer's own address. */
+  baseUrl: string
+  log: KeysLog
+  now?: () => number
+}
+
+export interface Auth {
+  verifier: TokenVerifier
+  /** The token endpoint where the realm is embedded. */
+  plugin: FastifyPluginAsync | null
+  realm: string | null
+  close(): void
+}
+
+/** An external issuer that cannot be reached does not stop the start: it is asked again. */
+export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Auth> {
+  const { store, log, now = Date.now } = deps
+  if ('issuer' in config) {
+    const keys = issuerKeys(config.issuer, log, now)
+    const verifier = cachedVerifier(externalCheck(config, keys, now), now)
+    await keys.ready
+    const close = () => {
+      keys.close()
+      verifier.close()
+    }
+    return { verifier, plugin: null, realm: null, close }
+  }
+  const { realm } = config.embedded
+  const url = `${deps.baseUrl}/auth/realms/${realm}`
+  const keys = await openKeys(store)
+  const issuer = createIssuer(keys, url, now)
+  const verifier = cachedVerifier(issuer.check, now)
+  const plugin = tokenEndpoint({
+    store,
+    realm,
+    url,
+    issuer,
+    keys,
+    refresh: refreshTokens(store, now),
+    throttle: createThrottle(now),
+  })
+  return { verifier, plugin, realm, close: verifier.close }
+}
