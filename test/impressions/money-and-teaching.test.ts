@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { opdMetrics } from '../../admin/opd-metrics.ts'

@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import t from 'tap'
 import type { SeenDecisions } from '../../opd/ports.ts'
 import { door } from '../support/door.ts'

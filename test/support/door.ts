@@ -6,7 +6,7 @@ import type { ImpressionAuth } from '../../admin/impressions/door.ts'
 import { impressions } from '../../admin/impressions.ts'
 import type { Caller } from '../../admin/ports.ts'
 import type { SeenDecisions } from '../../opd/ports.ts'
-import { auction, hour, type TestEngineOptions, testEngine } from '../support/engine.ts'
+import { hour, type TestEngineOptions, testEngine } from '../support/engine.ts'
 import { integration, memoryLedger } from '../support/opd.ts'
 
 const callers: Readonly<Record<string, Caller>> = {
