@@ -59,21 +59,15 @@ const isFixed = (deal: DealFacts, request: RequestFacts) =>
 
 /** The imp of the bid, or why there is none to be sure of. */
 function impOf(impid: unknown, { imps }: RequestFacts): ImpFacts | BidReason {
-  let found: ImpFacts | null = null
-  if (typeof impid === 'string')
-    for (const imp of imps) {
-      if (imp.id !== impid) continue
-      if (found !== null) return 'ambiguous'
-      found = imp
-    }
-  if (found === null) return 'unknown_imp'
-  return found.ambiguous ? 'ambiguous' : found
+  const imp = typeof impid === 'string' ? imps.get(impid) : undefined
+  if (imp === undefined) return 'unknown_imp'
+  return imp.ambiguous ? 'ambiguous' : imp
 }
 
 function dealOf(dealid: unknown, imp: ImpFacts, request: RequestFacts) {
   const id = dealIdOf(dealid)
   if (id === null) return null
-  const deal = imp.deals.find((each) => each.id === id)
+  const deal = id === undefined ? undefined : imp.deals.get(id)
   if (deal === undefined) return 'unknown_deal'
   if (deal.ambiguous) return 'ambiguous'
   return isFixed(deal, request) ? 'fixed_price' : deal

@@ -11,7 +11,7 @@ import { type RequestFacts, readRequest } from './request.ts'
 import { type AnswerSpans, type BidSpans, readAnswer, type SeatSpans } from './rewrite/answer.ts'
 import { expand, PatternFinder } from './rewrite/macros.ts'
 import { cutSeats } from './rewrite/seats.ts'
-import { type Splice, splice } from './rewrite/splice.ts'
+import { grownLength, type Splice, splice } from './rewrite/splice.ts'
 
 export interface RewriteInput {
   /** The answer, decoded. */
@@ -36,6 +36,9 @@ const escaped = Buffer.from('\\u00')
 function mayHoldMarker(body: Buffer): boolean {
   return body.includes(marker) || body.includes(escaped)
 }
+
+/** Bytes that macros may add to an answer. */
+const mostGrowth = 16 * 1024 * 1024
 
 function untouched(body: Buffer, reason: AnswerReason | null): RewrittenAnswer {
   return { body, reason, removed: 0, left: 0, unreadable: false }
@@ -68,6 +71,9 @@ export function rewrite(input: RewriteInput): RewrittenAnswer {
     removed = cut.removed
   }
   if (reason === null) new Bids(scan.text, input, answer, splices).all(seats)
+  // 19 bytes of a macro may become 512: a foreign answer must not make a hundred megabytes of four.
+  if (grownLength(body, splices) > body.length + mostGrowth)
+    return { ...untouched(body, 'too_large'), unreadable: cuts }
   let left = 0
   for (const { bids } of seats) left += bids.length
   return {

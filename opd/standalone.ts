@@ -95,7 +95,7 @@ function wantedOf(bid: SentBid, view: BidView, request: RequestFacts, rules: Rul
 
 /** A bid whose floor is 0 or cannot be told. */
 function unjudged(view: BidView, request: RequestFacts, rules: Rules): EligibleBid {
-  const imp = request.imps.find((each) => each.id === view.impid) ?? null
+  const imp = (typeof view.impid === 'string' ? request.imps.get(view.impid) : undefined) ?? null
   const grounds = { imp, deal: null }
   return eligible(view, request, grounds, Number(view.priceText), { amount: 0 }, rules)
 }

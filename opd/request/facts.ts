@@ -63,7 +63,8 @@ export class ImpFacts implements Doubtful {
   /** undefined: no text. */
   id: string | undefined = undefined
   floor: Floor = { amount: 0, text: '', currency: 'USD' }
-  deals: DealFacts[] = []
+  /** By id: a foreign request may list thousands, and a foreign answer name each. */
+  readonly deals = new Map<string, DealFacts>()
   banner: Size | null = null
   /** The first of `banner.format`. */
   format: Size | null = null
@@ -81,7 +82,7 @@ export class RequestFacts implements Doubtful {
   /** Whether there is an `imp` of any type; `imps` are those with an id. */
   impSent = false
   impList = false
-  imps: ImpFacts[] = []
+  readonly imps = new Map<string, ImpFacts>()
   publisher: string | undefined = undefined
   /** Domains of the site, the app or the screen, lower case. */
   domains: string[] = []

@@ -29,9 +29,9 @@ const readDeal: Read<ImpFacts> = (scan, at, imp) => {
   const deal = new DealFacts(imp)
   const end = objectOf(scan, at, dealShape, deal)
   if (deal.id === '') return end
-  const twin = imp.deals.find((other) => other.id === deal.id)
+  const twin = imp.deals.get(deal.id)
   if (twin !== undefined) twin.ambiguous = true
-  else imp.deals.push(deal)
+  else imp.deals.set(deal.id, deal)
   return end
 }
 
@@ -108,6 +108,9 @@ const impShape = new Shape<ImpFacts>(
 export const readImp: Read<RequestFacts> = (scan, at, request) => {
   const imp = new ImpFacts()
   const end = objectOf(scan, at, impShape, imp)
-  if (imp.id !== undefined) request.imps.push(imp)
+  if (imp.id === undefined) return end
+  const twin = request.imps.get(imp.id)
+  if (twin !== undefined) twin.ambiguous = true
+  else request.imps.set(imp.id, imp)
   return end
 }

@@ -73,9 +73,16 @@ const rangeShape = new Shape<Range>(
   (range) => doubt(range.owner),
 )
 
+/** Each bid of an answer looks at all of them; more than this is no floor that anyone means. */
+const mostRanges = 200
+
 /** `owner`: what becomes ambiguous with it. */
 export const durationMembers = <T extends DurationFloors>(owner: (into: T) => Doubtful) => {
   const readRange: Read<T> = (scan, at, into) => {
+    if (into.ranges.length === mostRanges) {
+      doubt(owner(into))
+      return scan.skip(at)
+    }
     const range = { from: 0, to: Number.POSITIVE_INFINITY, amount: 0, owner: owner(into) }
     into.ranges.push(range)
     return objectOf(scan, at, rangeShape, range)

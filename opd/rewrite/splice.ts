@@ -7,12 +7,17 @@ export interface Splice {
   text: string
 }
 
+/** How long a body is after its splices. */
+export function grownLength(body: Buffer, splices: readonly Splice[]): number {
+  let { length } = body
+  for (const { start, end, text } of splices) length += text.length - (end - start)
+  return length
+}
+
 /** Applies splices that do not overlap; their order does not matter. */
 export function splice(body: Buffer, splices: Splice[]): Buffer {
   splices.sort((one, other) => one.start - other.start)
-  let length = body.length
-  for (const { start, end, text } of splices) length += text.length - (end - start)
-  const out = Buffer.allocUnsafe(length)
+  const out = Buffer.allocUnsafe(grownLength(body, splices))
   let read = 0
   let write = 0
   for (const { start, end, text } of splices) {

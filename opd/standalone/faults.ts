@@ -46,7 +46,10 @@ function bidFaults(bid: SentBid, internalIds: boolean): Fault[] {
   ]
 }
 
-/** Faults in the order in which they stand. */
+/** More faults than anyone reads would make a small call a large answer. */
+const mostFaults = 100
+
+/** Faults of the document, its seats, then its bids; the first hundred. */
 export function faultsOf(offer: Offer, request: RequestFacts, { internalIds }: OpdConfig): Fault[] {
   const faults = twice('', offer.repeated)
   if (!offer.listed) faults.push(fault('/seatbid', 'Must be an array of seats.'))
@@ -58,5 +61,5 @@ export function faultsOf(offer: Offer, request: RequestFacts, { internalIds }: O
   }
   for (const pointer of offer.noBids) faults.push(fault(pointer, 'Must be an object.'))
   for (const bid of offer.bids) faults.push(...bidFaults(bid, internalIds))
-  return faults
+  return faults.slice(0, mostFaults)
 }
