@@ -19,6 +19,7 @@ export interface RewriteCase {
   raw?: string
   rates?: Rates
   inactive?: string[]
+  context?: string
 }
 
 export interface Outcome {
@@ -54,7 +55,13 @@ export function run(each: RewriteCase): Outcome {
   const priced: EligibleBid[] = []
   const price: PriceBid = (bid) => {
     priced.push(bid)
-    return { priceText: '1.5', inText: '2', outText: '1.5', context: 'CTX', mode: 'revenue' }
+    return {
+      priceText: '1.5',
+      inText: '2',
+      outText: '1.5',
+      context: each.context ?? 'CTX',
+      mode: 'revenue',
+    }
   }
   const came = Buffer.from(answerOf(each))
   const out = rewrite({
