@@ -21,7 +21,7 @@ export function failureOf(error: unknown): TokenError {
   const options = { cause: error }
   if (error instanceof errors.JWTExpired) return new TokenError('expired', options)
   if (error instanceof errors.JWTClaimValidationFailed)
-    return new TokenError(byClaim[error.claim] ?? 'claims', options)
+    return new TokenError((error.reason !== 'missing' && byClaim[error.claim]) || 'claims', options)
   if (error instanceof errors.JOSEAlgNotAllowed) return new TokenError('algorithm', options)
   if (error instanceof errors.JWSSignatureVerificationFailed)
     return new TokenError('signature', options)
