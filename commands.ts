@@ -93,18 +93,16 @@ function stopOnSignals({ service, demo }: Running, before: () => void): void {
 }
 
 function greet({ service, demo }: Running, config: Config): void {
-  const host = (listen: string, port: number) =>
-    `${listen.slice(0, listen.lastIndexOf(':'))}:${port}`
-  stdout.write(
-    `bid traffic   http://${host(config.proxy.listen, service.proxyPort)}/bid/<supplier>\n`,
-  )
-  stdout.write(`admin         http://${host(config.admin.listen, service.adminPort)}/\n`)
+  const at = (listen: string, port: number) => `${listen.slice(0, listen.lastIndexOf(':'))}:${port}`
+  const lines = [
+    `bid traffic   http://${at(config.proxy.listen, service.proxyPort)}/bid/<supplier>`,
+    `admin         http://${at(config.admin.listen, service.adminPort)}/`,
+  ]
   const { firstUser } = service
   if (firstUser !== null)
-    stdout.write(
-      `user          ${firstUser.name}\npassword      ${firstUser.password}   (shown this once)\n`,
-    )
-  if (demo !== null) stdout.write(`\n${curlLine(service.proxyPort)}\n\n`)
+    lines.push(`user          ${firstUser.name}`, `password      ${firstUser.password}`)
+  if (demo !== null) lines.push('', curlLine(service.proxyPort), '')
+  stdout.write(`${lines.join('\n')}\n`)
 }
 
 const start: Run = async (argv) => {

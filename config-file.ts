@@ -42,6 +42,7 @@ interface Expansion {
   faults: { path: Path; found: string; allowed: string }[]
   /** Where a value came from outside of the file, and from where: it is text and may have to become a number. */
   outside: Map<string, string>
+  tooDeep: boolean
 }
 
 const variable = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
@@ -74,7 +75,20 @@ function readReference(reference: string, path: Path, base: string, into: Expans
   }
 }
 
+/** Nothing in the schema is deeper; an alias that holds itself is. */
+const deepest = 20
+
 function expand(value: unknown, path: Path, base: string, into: Expansion): unknown {
+  if (path.length > deepest) {
+    if (!into.tooDeep)
+      into.faults.push({
+        path: path.slice(0, 2),
+        found: 'a value without end',
+        allowed: `${deepest} levels`,
+      })
+    into.tooDeep = true
+  }
+  if (into.tooDeep) return undefined
   if (typeof value === 'string') return expandText(value, path, into)
   if (Array.isArray(value)) return value.map((item, at) => expand(item, [...path, at], base, into))
   if (value === null || typeof value !== 'object') return value
@@ -260,7 +274,7 @@ export function check(
   files: string[] = [],
   lineOf: (path: Path) => number | null = () => null,
 ): LoadedConfig {
-  const into: Expansion = { files, faults: [], outside: new Map() }
+  const into: Expansion = { files, faults: [], outside: new Map(), tooDeep: false }
   const root = expand(raw, [], base, into)
   let result = configSchema.safeParse(root)
   if (!result.success && coerce(root, result.error.issues, into.outside))

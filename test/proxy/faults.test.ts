@@ -9,7 +9,12 @@ type Script = Parameters<typeof rawSupplier>[0]
 
 const readsAll = { reads: () => true }
 
-async function scripted(t: Tap, script: Script, route: object = {}, engine = {}) {
+async function scripted(
+  t: { teardown(fn: () => unknown): void },
+  script: Script,
+  route: object = {},
+  engine = {},
+) {
   const { idleEngine } = await import('../support/proxy.ts')
   const supplier = await rawSupplier(script)
   const proxy = await startProxy(
@@ -19,7 +24,6 @@ async function scripted(t: Tap, script: Script, route: object = {}, engine = {})
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   return { supplier, proxy }
 }
-type Tap = typeof t
 
 const outcome = (proxy: TestProxy, name: string) =>
   sample(proxy.registry, `bidweir_requests_total{ssp="acme",outcome="${name}"}`)

@@ -75,11 +75,15 @@ function certificate(name: string): { cert: string; key: string } | null {
   return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') }
 }
 
-t.test('TLS inbound, and a new certificate for new connections', async (t) => {
-  const [first, second] = [certificate('one'), certificate('two')]
-  if (first === null || second === null) return void t.skip('openssl not found')
+const [first, second] = [certificate('one'), certificate('two')]
+const skip = first === null || second === null ? 'openssl not found' : false
+
+t.test('TLS inbound, and a new certificate for new connections', { skip }, async (t) => {
   const supplier = await httpSupplier((_request, response) => response.end('{}'))
-  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } }, { proxy: { tls: first } })
+  const proxy = await startProxy(
+    { acme: { endpoints: [supplier.url] } },
+    { proxy: { tls: first! } },
+  )
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   const name = () =>
     new Promise<string>((resolve, reject) => {
@@ -101,7 +105,7 @@ t.test('TLS inbound, and a new certificate for new connections', async (t) => {
     })
   t.equal(await name(), '200 one')
   const route = { ...routeSchema.parse({ endpoints: [supplier.url] }), id: 'acme' }
-  proxy.proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0', tls: second }), [route])
+  proxy.proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0', tls: second! }), [route])
   t.equal(await name(), '200 two')
   const garbage = await raw(proxy.port, 'GET / HTTP/1.1\r\n\r\n', () => false)
   t.ok(garbage.closed, 'plain text on a TLS port is closed')

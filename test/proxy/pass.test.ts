@@ -36,7 +36,7 @@ t.test('a WebSocket upgrade is carried both ways', async (t) => {
       `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
     )
     socket.removeAllListeners('data')
-    socket.on('data', (chunk) => socket.write(Buffer.concat([Buffer.from('echo:'), chunk])))
+    socket.on('data', (chunk) => socket.write(`echo:${String(chunk)}`))
   })
   const proxy = await startProxy({
     acme: { endpoints: [supplier.url], passThrough: origin(supplier) },

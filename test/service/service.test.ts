@@ -1,0 +1,176 @@
+/** The whole main job through the public doors of a real process. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { createDemoSupplier } from '../../bench/demo/supplier.ts'
+import { command, newFolder, startBidweir, token } from '../support/process.ts'
+
+const request = {
+  id: 'curl-7',
+  imp: [{ id: '1', banner: { w: 300, h: 250 }, bidfloor: 0.5 }],
+  site: { domain: 'news.example', publisher: { id: 'p' } },
+}
+
+interface Bid {
+  id: string
+  price: number
+  nurl: string
+}
+
+const yaml = (endpoint: string, more = '') => `
+proxy: {listen: "127.0.0.1:0"}
+admin: {listen: "127.0.0.1:0", impressions: {auth: context}}
+drain: {grace: 50ms, timeout: 10s}
+suppliers:
+  - id: demo
+    endpoints: [${endpoint}]
+    timeout: 2s
+    opd: {enabled: true, holdout: 0${more}}
+`
+
+async function bid(
+  port: number,
+): Promise<{ status: number; reason: string | null; bid: Bid | null }> {
+  const answer = await fetch(`http://127.0.0.1:${port}/bid/demo`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(request),
+  })
+  const text = await answer.text()
+  return {
+    status: answer.status,
+    reason: answer.headers.get('x-bidweir-reason'),
+    bid:
+      text === '' ? null : (JSON.parse(text) as { seatbid: { bid: Bid[] }[] }).seatbid[0]!.bid[0]!,
+  }
+}
+
+/** Polls what another thread or process makes true; fails with the runner's own timeout. */
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20))
+}
+
+t.test(
+  'a bid comes back lowered, its win is attributed once, and the metrics show it',
+  async (t) => {
+    const supplier = await createDemoSupplier()
+    const bidweir = await startBidweir(yaml(supplier.url))
+    t.teardown(async () => {
+      await bidweir.stop()
+      await supplier.close()
+    })
+    const admin = `http://127.0.0.1:${bidweir.adminPort}`
+    const won = (await bid(bidweir.proxyPort)).bid!
+    const url = new URL(won.nurl)
+    t.ok(won.price < Number(url.searchParams.get('in')), 'the price is lowered')
+    t.equal(Number(url.searchParams.get('out')), won.price)
+    const context = url.searchParams.get('svc_opd')!
+    t.match(context, /^[A-Za-z0-9_-]{1,512}$/)
+    const notice = `${admin}/opd/imp?bid_id=${won.id}&price=${won.price}&svc_opd=${context}`
+    t.match(await (await fetch(notice)).json(), { status: 'attributed', by: 'context' })
+    t.match(await (await fetch(notice)).json(), { status: 'duplicate' })
+    t.equal((await fetch(`${admin}/opd/imp?bid_id=x&price=1&svc_opd=forged`)).status, 401)
+    t.equal((await fetch(notice, { method: 'HEAD' })).status, 405)
+    const metrics = await (await fetch(`${admin}/metrics`)).text()
+    t.match(metrics, /bidweir_requests_total\{ssp="demo",outcome="answer"\} 1/)
+    t.match(metrics, /bidweir_impressions_total\{[^}]*attributed[^}]*\} 1/)
+    t.equal((await fetch(`${admin}/readyz`)).status, 200)
+    t.equal((await fetch(`${admin}/readyz/admin`)).status, 200)
+  },
+)
+
+t.test('what was acknowledged survives kill -9, and bid traffic obeys the API', async (t) => {
+  const supplier = await createDemoSupplier()
+  const folder = newFolder()
+  const first = await startBidweir(yaml(supplier.url), folder)
+  const access = await token(first)
+  const headers = { authorization: `Bearer ${access}`, 'content-type': 'application/json' }
+  const path = (port: number) => `http://127.0.0.1:${port}/api/svc/ssp/demo/`
+  const created = await fetch(path(first.adminPort), {
+    method: 'POST',
+    headers,
+    body: JSON.stringify({ dsp_seats: [{ name: 's', qps: [] }], svc: [{ location: 'local' }] }),
+  })
+  t.equal(created.status, 201)
+  const off = await fetch(path(first.adminPort), {
+    method: 'PUT',
+    headers,
+    body: JSON.stringify({ datacenters: [{ location: 'local', is_active: false }] }),
+  })
+  t.equal(off.status, 200)
+  await until(async () => (await bid(first.proxyPort)).reason === 'inactive')
+  first.child.kill('SIGKILL')
+  await first.exited
+  const second = await startBidweir(yaml(supplier.url), folder)
+  t.teardown(async () => {
+    await second.stop()
+    await supplier.close()
+  })
+  t.equal(second.password, null, 'the admin is made once')
+  t.equal((await bid(second.proxyPort)).reason, 'inactive')
+  t.equal(
+    (await fetch(path(second.adminPort), { headers })).status,
+    200,
+    'tokens outlive the process',
+  )
+})
+
+t.test('a changed file is reloaded, a wrong one is refused with all its faults', async (t) => {
+  const supplier = await createDemoSupplier()
+  const bidweir = await startBidweir(yaml(supplier.url))
+  t.teardown(async () => {
+    await bidweir.stop()
+    await supplier.close()
+  })
+  const file = join(bidweir.folder, 'bidweir.yaml')
+  writeFileSync(file, 'suppliers: [{id: 7}]\n')
+  await until(async () => bidweir.stderr().includes('reload refused'))
+  t.equal((await bid(bidweir.proxyPort)).status, 200, 'nothing has changed')
+  writeFileSync(file, yaml(supplier.url).replace('enabled: true', 'enabled: shadow'))
+  await until(async () => bidweir.stderr().includes('configuration reloaded'))
+  const { bid: shadowed } = await bid(bidweir.proxyPort)
+  const url = new URL(shadowed!.nurl)
+  t.equal(Number(url.searchParams.get('in')), shadowed!.price, 'shadow leaves the price')
+  writeFileSync(file, yaml(supplier.url, ', minFactor: 7'))
+  await until(async () => bidweir.stderr().includes('OPD is off for this supplier'))
+  const metrics = async () => (await fetch(`http://127.0.0.1:${bidweir.adminPort}/metrics`)).text()
+  await until(async () => (await metrics()).includes('bidweir_opd_config_invalid{ssp="demo"} 1'))
+  t.match(
+    (await bid(bidweir.proxyPort)).bid!.nurl,
+    /SVC_OPD_CONTEXT/,
+    'the answer is left as it is',
+  )
+})
+
+t.test('SIGTERM: not ready at once, answers go on for the grace, then exit 0', async (t) => {
+  const supplier = await createDemoSupplier()
+  const bidweir = await startBidweir(yaml(supplier.url).replace('grace: 50ms', 'grace: 700ms'))
+  t.teardown(() => supplier.close())
+  bidweir.child.kill('SIGTERM')
+  await until(
+    async () => (await fetch(`http://127.0.0.1:${bidweir.adminPort}/readyz`)).status === 503,
+  )
+  t.equal((await bid(bidweir.proxyPort)).status, 200)
+  t.equal(await bidweir.exited, 0)
+})
+
+t.test('commands: check, key new, user add, wrong configurations, wrong usage', async (t) => {
+  const folder = newFolder()
+  writeFileSync(join(folder, 'good.yaml'), yaml('http://127.0.0.1:9/'))
+  writeFileSync(join(folder, 'bad.yaml'), 'location: 3\nsuppliers: [{id: x}]\n')
+  const good = await command(['check', '--config', 'good.yaml'], { cwd: folder })
+  t.equal(good.code, 0)
+  const bad = await command(['check', '--config', 'bad.yaml'], { cwd: folder })
+  t.equal(bad.code, 1)
+  t.match(bad.stderr, /bad.yaml:1: location: found 3, allowed: string/)
+  t.match(bad.stderr, /suppliers\[0\].endpoints: found nothing/)
+  const start = await command(['start', '--config', 'bad.yaml'], { cwd: folder })
+  t.equal(start.code, 78)
+  t.equal(start.stderr, bad.stderr, 'the same list')
+  const key = await command(['key', 'new'])
+  t.match(key.stdout, /^[A-Za-z0-9_-]{43}\n$/)
+  t.equal((await command(['nonsense'])).code, 64)
+  const add = ['user', 'add', 'ann', '--config', 'good.yaml', '--role', 'api', '--account', 'acme']
+  const added = await command(add, { cwd: folder, stdin: 'correct horse battery\n' })
+  t.equal(added.code, 0, added.stderr)
+})
