@@ -1,4 +1,6 @@
 /** What became of notices. received = attributed + unattributed + duplicate + ignored + rejected. */
+
+import { summable } from '../../opd/engine/stats.ts'
 import type { ContextState, DecisionRecord } from '../../opd/engine.ts'
 import type { LedgerEntry } from '../ports.ts'
 import { BusiestNames } from './busiest.ts'
@@ -36,6 +38,8 @@ export class ImpressionCounters {
   }
   /** Margin-balancing wins whose context could not be read: counted as money, kept from the controller. */
   unreadableMargin = 0
+  /** Refused notices of strangers beyond what the ledger keeps of them. */
+  refusedUnkept = 0
   readonly publishers = new BusiestNames()
   readonly domains = new BusiestNames()
 
@@ -57,8 +61,8 @@ export class ImpressionCounters {
     if (entry.late) money.late++
     if (entry.over) money.over++
     if (entry.margin === null || rate === null) return
-    money.cleared += Number(entry.cleared) / rate
-    money.margin += Number(entry.margin) / rate
-    money.out += Number(record.outBa) / rate
+    money.cleared += summable(Number(entry.cleared) / rate)
+    money.margin += summable(Number(entry.margin) / rate)
+    money.out += summable(Number(record.outBa) / rate)
   }
 }

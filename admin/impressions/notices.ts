@@ -3,6 +3,7 @@ import type { Integration } from '../../opd/config.ts'
 import type { ContextState, DecisionRecord, Engine, Traced } from '../../opd/engine.ts'
 import type { SeenDecisions } from '../../opd/ports.ts'
 import type { Caller, Ledger, LedgerEntry } from '../ports.ts'
+import { Budget } from './budget.ts'
 import type { ImpressionCounters, Status } from './counters.ts'
 import { type ImpressionAuth, isCredential } from './door.ts'
 import {
@@ -41,6 +42,10 @@ export type Outcome =
     }
   | { status: 'rejected'; code: 'svc_opd_required' | 'context_required' }
 
+/** Rows that notices without credentials may write. */
+const keptRefusals = 1000
+const keptRefusalsPerSecond = 10
+
 /** Clocks of nodes differ: a bare notice this much older than a decision cannot be its win. */
 const clockSlack = 5000
 const sentButUnread: ReadonlySet<ContextState> = new Set(['invalid', 'expired'])
@@ -48,9 +53,11 @@ const sentButUnread: ReadonlySet<ContextState> = new Set(['invalid', 'expired'])
 export class Notices {
   private readonly deps: NoticeDeps
   private readonly turns = new Turns()
+  private readonly strangers: Budget
 
   constructor(deps: NoticeDeps) {
     this.deps = deps
+    this.strangers = new Budget(keptRefusals, keptRefusalsPerSecond, deps.now)
   }
 
   /** Notices under way: the handler refuses beyond a bound. */
@@ -208,8 +215,11 @@ export class Notices {
     record: DecisionRecord | null,
     code: 'svc_opd_required' | 'context_required',
   ): Promise<Outcome> {
-    const { ledger, now } = this.deps
-    await ledger.record(rejectedEntry(notice, record, code, now()))
+    const { ledger, now, counters } = this.deps
+    // strangers may fill the log of refusals no faster than this; beyond it they are counted only
+    if (code !== 'context_required' || this.strangers.take())
+      await ledger.record(rejectedEntry(notice, record, code, now()))
+    else counters.refusedUnkept++
     const supplier = record?.supplier ?? this.known(notice.ssp)
     this.count(supplier, record?.mode ?? '', 'rejected', null, notice)
     return { status: 'rejected', code }

@@ -56,6 +56,12 @@ export function noticeRows(counters: ImpressionCounters): Row[] {
       () => one(counters.unreadableMargin),
     ],
     [
+      'bidweir_impressions_refused_unkept_total',
+      'counter',
+      'Refused notices of strangers that the ledger did not keep',
+      () => one(counters.refusedUnkept),
+    ],
+    [
       'bidweir_cleared_price_sum',
       'counter',
       'Cleared prices, CPM in the base currency',

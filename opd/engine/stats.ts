@@ -38,6 +38,9 @@ const answerReasonAt = Object.fromEntries(answerReasons.map((name, at) => [name,
 /** Upper bounds of the factor histogram. */
 export const factorBounds = [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.975, 0.99, 1] as const
 
+/** A price of 1e308 is JSON too: what no auction pays stays out of sums, which it would spoil for ever. */
+export const summable = (price: number) => (Math.abs(price) < 1e9 ? price : 0)
+
 /** Bids and wins of one arm; sums are CPM in the base currency. */
 export interface ArmSums {
   bids: number
@@ -79,9 +82,9 @@ export class ModeStats {
   priced(arm: Arm, inBase: number, outBase: number): void {
     const sums = this.arms[armAt[arm]]!
     sums.bids++
-    sums.in += inBase
-    this.inSum += inBase
-    this.outSum += outBase
+    sums.in += summable(inBase)
+    this.inSum += summable(inBase)
+    this.outSum += summable(outBase)
     const factor = inBase > 0 ? outBase / inBase : 1
     let at = 0
     while (at < factorBounds.length && factor > factorBounds[at]!) at++
@@ -92,9 +95,9 @@ export class ModeStats {
   won(arm: Arm, cleared: number, margin: number): void {
     const sums = this.arms[armAt[arm]]!
     sums.wins++
-    sums.cleared += cleared
-    sums.margin += margin
-    sums.marginSquares += margin * margin
+    sums.cleared += summable(cleared)
+    sums.margin += summable(margin)
+    sums.marginSquares += summable(margin) ** 2
   }
 
   sums(arm: Arm): ArmSums {

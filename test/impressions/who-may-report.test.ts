@@ -90,3 +90,14 @@ t.test("a bare bid id finds one's own suppliers only", async (t) => {
   t.match((await notify({ bid_id: 'b1', price: '1' }, 'media')).body, { status: 'unattributed' })
   t.match((await notify({ bid_id: 'b2', price: '1' }, 'media')).body, { status: 'attributed' })
 })
+
+t.test('strangers cannot fill the ledger', async (t) => {
+  const { notify, ledger, counters, tally } = await door(t, { auth: 'context' })
+  for (let index = 0; index < 1010; index++) {
+    const answer = await notify({ bid_id: `b${index}`, price: '1' }, null)
+    if (answer.http !== 401) t.fail(String(answer.http))
+  }
+  t.equal(ledger.rows.length, 1000)
+  t.equal(counters.refusedUnkept, 10)
+  t.same(tally(), { rejected: 1010 })
+})

@@ -107,6 +107,14 @@ t.test('a model that fails costs no bid', async (t) => {
   t.equal(engine.stats.of('acme').modes.revenue.learnerErrors, 6)
 })
 
+t.test('absurd prices spoil no sum', async (t) => {
+  const { engine } = testEngine({ integrations: [integration('acme')] })
+  for (const price of ['1e308', '1e308', '9e-320', '0.000001']) auction(engine, { id: 'a', price })
+  const stats = engine.stats.of('acme').modes.revenue
+  t.ok(Number.isFinite(stats.inSum) && Number.isFinite(stats.factorSum))
+  t.equal(stats.learnerErrors, 0)
+})
+
 t.test('a reload keeps counters and contexts; what is off is counted', async (t) => {
   const { engine, config } = testEngine({ integrations: [integration('acme')] })
   const before = auction(engine, { id: 'a' })

@@ -1,0 +1,25 @@
+/** A bucket of tokens: what strangers may cost us, such as rows of refused notices. */
+export class Budget {
+  private readonly burst: number
+  private readonly perSecond: number
+  private readonly now: () => number
+  private left: number
+  private at: number
+
+  constructor(burst: number, perSecond: number, now: () => number) {
+    this.burst = burst
+    this.perSecond = perSecond
+    this.now = now
+    this.left = burst
+    this.at = now()
+  }
+
+  take(): boolean {
+    const at = this.now()
+    this.left = Math.min(this.burst, this.left + ((at - this.at) / 1000) * this.perSecond)
+    this.at = at
+    if (this.left < 1) return false
+    this.left--
+    return true
+  }
+}
