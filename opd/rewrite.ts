@@ -44,20 +44,21 @@ function untouched(body: Buffer, reason: AnswerReason | null): RewrittenAnswer {
   return { body, reason, removed: 0, left: 0, unreadable: false }
 }
 
-/** Why OPD leaves every answer of an integration alone; null: it does not. */
-function switchedOff({ opd }: Integration): AnswerReason | null {
+/** Why OPD leaves an answer alone without a look into it; null: it does not. */
+function leftAlone({ opd }: Integration, body: Buffer): AnswerReason | null {
   if (opd === 'invalid') return 'invalid_config'
-  return opd === null || opd.enabled === false ? 'disabled' : null
+  if (opd === null || opd.enabled === false) return 'disabled'
+  return mayHoldMarker(body) ? null : 'no_macro'
 }
 
 export function rewrite(input: RewriteInput): RewrittenAnswer {
   const { body, integration, inactiveSeats } = input
-  const off = input.cutOnly ? 'disabled' : switchedOff(integration)
   const cuts = inactiveSeats.size > 0
-  const reason = off ?? (mayHoldMarker(body) ? null : 'no_macro')
-  if (reason !== null && !cuts) return untouched(body, reason)
+  const reason = input.cutOnly ? null : leftAlone(integration, body)
+  const prices = !input.cutOnly && reason === null
+  if (!prices && !cuts) return untouched(body, reason)
   const scan = scannerOf(body)
-  const finder = scan === null || reason !== null ? null : new PatternFinder(scan.text)
+  const finder = scan === null || !prices ? null : new PatternFinder(scan.text)
   const answer = scan === null ? null : readAnswer(scan, finder)
   if (scan === null || answer === null)
     return { ...untouched(body, reason ?? 'malformed'), unreadable: cuts }
@@ -70,7 +71,7 @@ export function rewrite(input: RewriteInput): RewrittenAnswer {
     seats = cut.kept
     removed = cut.removed
   }
-  if (reason === null) new Bids(scan.text, input, answer, splices).all(seats)
+  if (prices) new Bids(scan.text, input, answer, splices).all(seats)
   // 19 bytes of a macro may become 512: a foreign answer must not make a hundred megabytes of four.
   if (grownLength(body, splices) > body.length + mostGrowth)
     return { ...untouched(body, 'too_large'), unreadable: cuts }

@@ -1,0 +1,114 @@
+/**
+ * Strings of a JSON body (RFC 8259), crossed with indexOf rather than byte by byte: 2 us for a 3 KB banner bid. Positions
+ * are byte offsets, because the text is the bytes as latin1.
+ */
+import { BACKSLASH, isEscape, isHex4, malformed, nextOf, QUOTE } from './text.ts'
+
+const asciiText = /^[\x20-\x7e]*$/
+
+export class Strings {
+  readonly text: string
+  protected readonly bytes: Uint8Array
+  /** The same bytes four at a time; `lead` is how far the first of them stands in the first word. */
+  private readonly words: Int32Array
+  private readonly lead: number
+  private readonly ascii: boolean
+  /**
+   * The next backslash behind the last long string's begin. Kept, because looking for one anew in each string of a
+   * body without any would read that body once a string.
+   */
+  private slash = -1
+  /** Whether the last `string` held an escape. */
+  protected escaped = false
+
+  /** `body` must be UTF-8: see `scannerOf`. */
+  constructor(body: Buffer, ascii: boolean) {
+    const { buffer, byteOffset, length } = body
+    this.text = body.toString('latin1')
+    this.ascii = ascii
+    this.bytes = body
+    this.lead = byteOffset & 3
+    this.words = new Int32Array(buffer, byteOffset - this.lead, (this.lead + length) >> 2)
+  }
+
+  /** Strings are crossed in rising order; another pass begins here. */
+  protected rewind(): void {
+    this.slash = -1
+  }
+
+  /** A string; `at` is its opening quote, the answer is behind its closing one. */
+  string(at: number): number {
+    const { bytes } = this
+    // Most strings are keys and ids: a look at the first bytes is cheaper than a search.
+    for (let near = at + 1; near < at + 20; near++) {
+      const code = bytes[near]!
+      if (code === QUOTE) {
+        this.escaped = false
+        return near + 1
+      }
+      if (code === BACKSLASH || code < 0x20) break
+    }
+    return this.long(at)
+  }
+
+  private long(at: number): number {
+    const { text } = this
+    let quote = text.indexOf('"', at + 1)
+    if (quote < 0) return malformed
+    if (this.slash <= at) this.slash = nextOf(text, '\\', at + 1)
+    this.escaped = this.slash < quote
+    if (this.escaped) {
+      quote = this.escapes(quote)
+      if (quote === malformed) return malformed
+    }
+    if (this.hasControl(at + 1, quote)) return malformed
+    return quote + 1
+  }
+
+  /** Whether a byte below 0x20 stands between two offsets: half a microsecond for 3 KB. */
+  private hasControl(at: number, to: number): boolean {
+    const { bytes, words, lead } = this
+    for (; at < to && ((at + lead) & 3) !== 0; at++) if (bytes[at]! < 0x20) return true
+    const end = (to + lead) >> 2
+    let word = (at + lead) >> 2
+    for (; word < end; word++) {
+      const four = words[word]!
+      if (((four - 0x20202020) & ~four & 0x80808080) !== 0) return true
+    }
+    for (at = Math.max(at, word * 4 - lead); at < to; at++) if (bytes[at]! < 0x20) return true
+    return false
+  }
+
+  /** Crosses the escapes of a string of which `quote` may be an escaped one; returns the closing quote. */
+  private escapes(quote: number): number {
+    const { text, bytes } = this
+    let { slash } = this
+    while (slash < quote) {
+      const spelled = bytes[slash + 1]!
+      let from = slash + 2
+      if (spelled === 117) {
+        if (!isHex4(text, from)) return malformed
+        from += 4
+      } else if (!isEscape(spelled)) return malformed
+      if (from > quote) {
+        quote = text.indexOf('"', from)
+        if (quote < 0) return malformed
+      }
+      slash = bytes[from] === BACKSLASH ? from : nextOf(text, '\\', from)
+    }
+    this.slash = slash
+    return quote
+  }
+
+  /** The string that `string` crossed last, as JavaScript knows it. `start` and `end` include the quotes. */
+  protected decoded(start: number, end: number): string {
+    const raw = this.text.slice(start + 1, end - 1)
+    if (this.escaped || !(this.ascii || asciiText.test(raw)))
+      // Latin1 of ASCII is itself; anything else was UTF-8.
+      return JSON.parse(`"${Buffer.from(raw, 'latin1').toString()}"`) as string
+    return raw.length < 13 ? raw : own(raw)
+  }
+}
+
+/** A slice of 13 and more characters keeps the whole body alive (V8), and ids live for hours in the bid log. */
+const own = (slice: string) => `${slice} `.slice(0, -1)
