@@ -39,11 +39,14 @@ export function publishers(seed: number): Publisher[] {
       domain: `${names[at % names.length]}${at < names.length ? '' : Math.floor(at / names.length) + 1}.example`,
       country: countries[Math.floor(random() * countries.length)]!,
       value,
-      competitor: value - 0.25 - 0.6 * random(),
-      spread: 0.15 + 0.4 * random(),
+      competitor: value - 0.35 - 0.5 * random(),
+      spread: 0.1 + 0.25 * random(),
     }
   })
 }
+
+/** Share of impressions that go to someone's deal at any price. */
+const reserved = 0.25
 
 export interface Offer {
   /** One impression on sale: BidRequest.id and the imp's id. */
@@ -73,9 +76,10 @@ export function createMarket(seed: number): Market {
     publishers: list,
     publisher,
     value: (auction, imp, id, bidder) =>
-      Math.exp(publisher(id).value + 0.3 * draw(`bidder ${bidder}`, auction, imp)),
+      Math.exp(publisher(id).value + 0.2 * draw(`bidder ${bidder}`, auction, imp)),
     win({ auction, imp, publisher: id, price }) {
       const { competitor, spread } = publisher(id)
+      if (hash(`reserved ${auction} ${imp}`, seed) < reserved * 2 ** 32) return null
       const best = Math.exp(competitor + spread * draw('competitor', auction, imp))
       return price > best ? { cleared: price } : null
     },

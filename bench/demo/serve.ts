@@ -3,5 +3,6 @@ import { createDemoSupplier } from './supplier.ts'
 
 const [host = '127.0.0.1', port = '9090'] = process.argv.slice(2)
 const supplier = await createDemoSupplier({ host, port: Number(port) })
-process.stdout.write(`${JSON.stringify({ msg: 'demo supplier', url: supplier.url })}\n`)
+// Before the word that it is up: whoever reads it may send the signal at once.
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => supplier.close())
+process.stdout.write(`${JSON.stringify({ msg: 'demo supplier', url: supplier.url })}\n`)
