@@ -30,7 +30,7 @@ export function testEngine({ integrations, factor = 0.9, shared }: TestEngineOpt
   const node = () =>
     createEngine(config, {
       learners: { of: () => learner, version: () => 7 },
-      bidLog: createBidLog({ ttl: 48 * hour, now, maxBytes: 4 * 1024 * 1024 }),
+      bidLog: createBidLog({ ttl: 48 * hour, now, maxEntries: 10_000 }),
       shared: shared ?? null,
       sink: null,
       now,
