@@ -1,0 +1,125 @@
+/** What the dashboard shows, from the counters of this node (CONTRACT 10's figures, as JSON). */
+import { type Mode, modes } from '../../opd/arms.ts'
+import {
+  answerReasons,
+  bidReasons,
+  type EngineStats,
+  type SupplierStats,
+} from '../../opd/engine/stats.ts'
+import type { ImpressionCounters } from '../impressions/counters.ts'
+import { compared, type Interval } from '../opd-metrics/kept.ts'
+import type { Caller } from '../ports.ts'
+
+export interface LiveMode {
+  mode: Mode
+  /** Since the start of the node. */
+  bids: number
+  wins: number
+  /** CPM in the base currency, summed over wins. */
+  margin: number
+  /** Win rate of optimised bids over the holdout's. */
+  kept: Interval | null
+  /** Margin per bid over the holdout's, CPM in the base currency. */
+  uplift: Interval | null
+}
+
+export interface LiveEndpoint {
+  url: string
+  state: string
+}
+
+export interface LiveIntegration {
+  ssp: string
+  name: string
+  held: boolean
+  modes: LiveMode[]
+  /** Bids and answers left as they came, by reason; those that happened. */
+  left: Record<string, number>
+  /** Notices by status. */
+  impressions: Record<string, number>
+  endpoints: LiveEndpoint[]
+  /** Requests a second of this node, null without limit; `refused` since the start. */
+  allotment: { qps: number | null; refused: number } | null
+}
+
+export interface LiveSnapshot {
+  /** Milliseconds since the epoch. */
+  at: number
+  location: string
+  /** The caller may hold. */
+  operator: boolean
+  heldAll: boolean
+  integrations: LiveIntegration[]
+}
+
+export interface LiveDeps {
+  suppliers(): readonly { id: string; name: string; account: string | null }[]
+  stats: EngineStats
+  counters: ImpressionCounters
+  holds(): ReadonlySet<string>
+  location: string
+  endpoints?: (ssp: string) => LiveEndpoint[]
+  allotment?: (ssp: string) => LiveIntegration['allotment']
+  now(): number
+}
+
+function leftOf(stats: SupplierStats): Record<string, number> {
+  const left: Record<string, number> = {}
+  const add = (reason: string, count: number) => {
+    if (count > 0) left[reason] = (left[reason] ?? 0) + count
+  }
+  for (const mode of modes)
+    for (const [at, reason] of bidReasons.entries()) add(reason, stats.modes[mode].left[at] ?? 0)
+  for (const [at, reason] of answerReasons.entries()) add(reason, stats.answers[at] ?? 0)
+  return left
+}
+
+function modesOf(stats: SupplierStats): LiveMode[] {
+  return modes
+    .filter((mode) => stats.modes[mode].configured || stats.modes[mode].inSum > 0)
+    .map((mode) => {
+      const of = stats.modes[mode]
+      const total = { bids: 0, wins: 0, margin: 0 }
+      for (const { bids, wins, margin } of of.arms) {
+        total.bids += bids
+        total.wins += wins
+        total.margin += margin
+      }
+      const { kept, uplift } = compared(of)
+      return { mode, ...total, kept, uplift }
+    })
+}
+
+/** Only the caller's suppliers; account `*` sees all. */
+export function liveSnapshot(deps: LiveDeps, caller: Caller): LiveSnapshot {
+  const { suppliers, stats, counters, holds, location, endpoints, allotment, now } = deps
+  const held = holds()
+  const statuses = new Map<string, Record<string, number>>()
+  for (const [key, count] of counters.impressions) {
+    const [ssp = '', , status = ''] = key.split('\t')
+    const of = statuses.get(ssp) ?? {}
+    of[status] = (of[status] ?? 0) + count
+    statuses.set(ssp, of)
+  }
+  return {
+    at: now(),
+    location,
+    operator: caller.roles.has('operator'),
+    heldAll: held.has('*'),
+    integrations: suppliers()
+      .filter(({ account }) => caller.account === '*' || account === caller.account)
+      .map(({ id, name }) => {
+        const own = stats.suppliers.get(id)
+        return {
+          ssp: id,
+          name,
+          held: held.has('*') || held.has(id),
+          modes: own === undefined ? [] : modesOf(own),
+          left: own === undefined ? {} : leftOf(own),
+          impressions: statuses.get(id) ?? {},
+          endpoints: endpoints?.(id) ?? [],
+          allotment: allotment?.(id) ?? null,
+        }
+      }),
+  }
+}

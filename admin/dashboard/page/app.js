@@ -1,0 +1,172 @@
+/** The dashboard: logs in, polls, draws. Tokens live in this tab alone. */
+import { card, holdButton } from './view.js'
+
+const every = 2000
+/** Five minutes of polls. */
+const longest = 150
+const $ = (id) => document.getElementById(id)
+const { realm } = await (await fetch('/dashboard/settings.json')).json()
+const kept = 'bidweir'
+let tokens = JSON.parse(sessionStorage.getItem(kept) ?? 'null')
+let refreshing = null
+let polling = null
+/** Rates by integration, and the counts they were made of. */
+const past = new Map()
+
+function keep(next) {
+  tokens = next
+  if (next === null) sessionStorage.removeItem(kept)
+  else sessionStorage.setItem(kept, JSON.stringify(next))
+}
+
+async function grant(fields) {
+  const answer = await fetch(`/auth/realms/${realm}/protocol/openid-connect/token`, {
+    method: 'POST',
+    body: new URLSearchParams({ client_id: 'public-client', ...fields }),
+  })
+  const body = await answer.json()
+  if (answer.ok) return keep({ access: body.access_token, refresh: body.refresh_token })
+  const wait = answer.headers.get('retry-after')
+  throw new Error(wait === null ? body.error_description : `Too many tries: wait ${wait} s`)
+}
+
+/** One refresh at a time: a refresh token is good once. */
+function renew() {
+  refreshing ??= grant({
+    grant_type: 'refresh_token',
+    refresh_token: tokens?.refresh ?? '',
+  }).finally(() => {
+    refreshing = null
+  })
+  return refreshing
+}
+
+async function call(path, method = 'GET', body = undefined) {
+  const ask = () =>
+    fetch(path, {
+      method,
+      headers: {
+        authorization: `Bearer ${tokens?.access}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+  let answer = await ask()
+  if (answer.status === 401 && tokens?.refresh) {
+    await renew().catch(() => leave('Your session has ended'))
+    if (tokens !== null) answer = await ask()
+  }
+  if (answer.status === 401 || answer.status === 403) {
+    if (method === 'GET') leave(answer.status === 403 ? 'This user lacks the role' : 'Log in again')
+    throw new Error(answer.status === 403 ? 'this user may not do that' : 'not logged in')
+  }
+  const value = await answer.json()
+  if (answer.ok) return value
+  throw new Error(value.errors?.[0]?.detail ?? value.title ?? `the answer was ${answer.status}`)
+}
+
+function show(board) {
+  $('board').hidden = !board
+  $('login').hidden = board
+  $('leave').hidden = !board
+}
+
+function leave(why = '') {
+  keep(null)
+  clearTimeout(polling)
+  past.clear()
+  show(false)
+  $('state').textContent = ''
+  $('fault').textContent = why
+}
+
+function remember(live, at) {
+  const [mode] = live.modes
+  const bids = mode?.bids ?? 0
+  const margin = (mode?.margin ?? 0) / 1000
+  const own = past.get(live.ssp) ?? { rates: [], last: null }
+  past.set(live.ssp, own)
+  // a node that started anew counts from 0: no rate across it
+  if (own.last !== null && at > own.last.at && bids >= own.last.bids) {
+    const seconds = (at - own.last.at) / 1000
+    own.rates.push({
+      bids: (bids - own.last.bids) / seconds,
+      margin: ((margin - own.last.margin) / seconds) * 60,
+    })
+    if (own.rates.length > longest) own.rates.shift()
+  }
+  own.last = { at, bids, margin }
+  return own.rates
+}
+
+const acts = {
+  seat: (ssp, { name, is_active }) =>
+    change(`/api/svc/ssp/${ssp}/`, { dsp_seats: [{ name, is_active: !is_active }] }),
+  center: (ssp, { location, is_active }) =>
+    change(`/api/svc/ssp/${ssp}/`, { datacenters: [{ location, is_active: !is_active }] }),
+  hold: (ssp, hold) => change(`/api/svc/opd/${ssp}/`, { hold }),
+}
+
+async function change(path, body) {
+  try {
+    await call(path, 'PUT', body)
+    await draw()
+  } catch (error) {
+    $('state').textContent = `Not changed: ${error.message}`
+  }
+}
+
+async function draw() {
+  const [live, list] = await Promise.all([call('/api/svc/live/'), call('/api/svc/ssp/')])
+  const suppliers = new Map(list.map((each) => [each.id, each]))
+  $('where').textContent = live.location
+  const cards = live.integrations.map((each) =>
+    card(each, suppliers.get(each.ssp) ?? null, remember(each, live.at), live.operator, acts),
+  )
+  // The keyboard stays where it was: the same button of the new drawing gets the focus.
+  const buttons = () => [...$('board').querySelectorAll('button')]
+  const at = buttons().indexOf(document.activeElement)
+  $('all').replaceChildren(
+    holdButton('all integrations', live.heldAll, live.operator, () =>
+      acts.hold('*', !live.heldAll),
+    ),
+  )
+  $('cards').replaceChildren(...cards)
+  if (at >= 0) buttons()[at]?.focus()
+  $('state').textContent = `as of ${new Date(live.at).toLocaleTimeString()}`
+}
+
+async function poll() {
+  clearTimeout(polling)
+  try {
+    await draw()
+  } catch (error) {
+    $('state').textContent = `Not up to date: ${error.message}`
+  }
+  if (tokens !== null) polling = setTimeout(poll, every)
+}
+
+$('people').hidden = realm === null
+$('bring').hidden = realm !== null
+$('leave').addEventListener('click', () => leave())
+$('login').addEventListener('submit', async (event) => {
+  event.preventDefault()
+  $('fault').textContent = ''
+  try {
+    if (realm === null) keep({ access: $('token').value.trim(), refresh: null })
+    else
+      await grant({
+        grant_type: 'password',
+        username: $('username').value,
+        password: $('password').value,
+      })
+    $('password').value = ''
+    $('token').value = ''
+    show(true)
+    await poll()
+  } catch (error) {
+    $('fault').textContent = error.message
+  }
+})
+show(tokens !== null)
+if (tokens !== null) await poll()

@@ -1,0 +1,138 @@
+import { existsSync } from 'node:fs'
+import { chromium } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { bearer } from '../../admin/auth/bearer.ts'
+import { createAuth } from '../../admin/auth/index.ts'
+import { addUser } from '../../admin/auth/users.ts'
+import { dashboard } from '../../admin/dashboard.ts'
+import { ImpressionCounters } from '../../admin/impressions/counters.ts'
+import { management } from '../../admin/management.ts'
+import { createAdmin } from '../../admin/server.ts'
+import { openStore } from '../../admin/store/index.ts'
+import { EngineStats } from '../../opd/engine/stats.ts'
+
+const browserPath = '/usr/bin/chromium'
+const log = { info() {}, warn() {}, error() {} }
+
+async function service(t: Test) {
+  const now = Date.now
+  const store = await openStore(`sqlite:${t.testdir()}/a.db`, { now, log })
+  const config = { embedded: { realm: 'main' } }
+  const auth = await createAuth(config, { store, baseUrl: 'http://127.0.0.1', log, now })
+  const door = bearer(auth.verifier)
+  const held = new Set<string>()
+  const suppliers = () => [
+    { id: 'acme', name: 'Acme <b>', name_external: 'Acme', account: 'a' },
+    { id: 'other', name: 'Other', name_external: 'Other', account: 'b' },
+  ]
+  const stats = new EngineStats()
+  const counters = new ImpressionCounters()
+  const revenue = stats.of('acme').modes.revenue
+  revenue.configured = true
+  const traffic = () => {
+    for (let at = 0; at < 400; at++) {
+      revenue.priced(at % 10 === 0 ? 'holdout' : 'treated', 1, 0.9)
+      if (at % 3 === 0) revenue.won(at % 10 === 0 ? 'holdout' : 'treated', 0.8, 0.1 + (at % 7) / 50)
+      if (at % 9 === 0) revenue.leftAlone('fixed_price')
+      if (at % 3 === 0) counters.counted('acme', 'revenue', 'attributed', 'context', 'win')
+    }
+    counters.counted('acme', 'revenue', 'duplicate', 'context', 'win')
+  }
+  traffic()
+  const live = { suppliers, stats, counters, holds: () => held, location: 'us-east', now }
+  const changed = async () => {
+    held.clear()
+    for (const { supplier, hold } of await store.db.selectFrom('holds').selectAll().execute())
+      if (hold === 1) held.add(supplier)
+  }
+  const admin = createAdmin({
+    listen: '127.0.0.1:0',
+    log,
+    plugins: [
+      auth.plugin!,
+      management({
+        store,
+        suppliers,
+        bearer: door,
+        operator: bearer(auth.verifier, { role: 'operator' }),
+        changed: () => void changed(),
+        now,
+      }),
+      dashboard({
+        ...live,
+        bearer: door,
+        realm: 'main',
+        endpoints: () => [{ url: 'https://bid-eu.acme.example', state: 'healthy' }],
+        allotment: () => ({ qps: 500, refused: 12 }),
+      }),
+    ],
+  })
+  const { port } = await admin.listen()
+  t.teardown(async () => {
+    await admin.close()
+    auth.close()
+    await store.close()
+  })
+  await addUser(store, { name: 'op', password: 'secret', roles: ['api', 'operator'], account: '*' })
+  await addUser(store, { name: 'ann', password: 'secret', roles: ['api'], account: 'a' })
+  return { base: `http://127.0.0.1:${port}`, traffic, held }
+}
+
+async function tokenOf(base: string, username: string): Promise<string> {
+  const fields = {
+    client_id: 'public-client',
+    grant_type: 'password',
+    username,
+    password: 'secret',
+  }
+  const body = new URLSearchParams(fields)
+  const url = `${base}/auth/realms/main/protocol/openid-connect/token`
+  const answer = await fetch(url, { method: 'POST', body })
+  return ((await answer.json()) as { access_token: string }).access_token
+}
+
+t.test('the page is ours alone, the figures want a token and show one account', async (t) => {
+  const { base } = await service(t)
+  const page = await fetch(base)
+  t.equal(page.status, 200)
+  t.match(page.headers.get('content-security-policy'), /default-src 'none'/)
+  t.notMatch(await page.text(), /https?:\/\//, 'no other host')
+  t.equal((await fetch(`${base}/api/svc/live/`)).status, 401)
+  const headers = { authorization: `Bearer ${await tokenOf(base, 'ann')}` }
+  const live = (await (await fetch(`${base}/api/svc/live/`, { headers })).json()) as object
+  t.match(live, { operator: false, location: 'us-east', integrations: [{ ssp: 'acme' }] })
+  t.equal((live as { integrations: [] }).integrations.length, 1, "another account's is not there")
+})
+
+const skip = existsSync(browserPath) ? false : 'chromium not found'
+t.test('an operator logs in, sees figures move, and holds', { skip }, async (t) => {
+  const { base, traffic, held } = await service(t)
+  const browser = await chromium.launch({
+    executablePath: browserPath,
+    args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking'],
+  })
+  t.teardown(() => browser.close())
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } })
+  const faults: string[] = []
+  page.on('pageerror', (error) => faults.push(error.message))
+  await page.goto(base)
+  await page.getByLabel('User').fill('op')
+  await page.getByLabel('Password').fill('wrong')
+  await page.getByRole('button', { name: 'Log in' }).click()
+  await page.getByText('user or password is wrong').waitFor()
+  await page.getByLabel('Password').fill('secret')
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'Acme <b>' }).waitFor()
+  traffic()
+  await page.locator('svg path[d*="L"]').first().waitFor({ state: 'attached' })
+  const shot = process.env['DASHBOARD_SHOT']
+  if (shot !== undefined) await page.screenshot({ path: shot, fullPage: true })
+  await page.getByRole('button', { name: 'Hold acme' }).click()
+  await page.getByRole('button', { name: 'Release acme' }).waitFor()
+  t.ok(held.has('acme'))
+  await page.reload()
+  await page.getByRole('heading', { name: 'Acme <b>' }).waitFor()
+  await page.getByRole('button', { name: 'Log out' }).click()
+  await page.getByRole('button', { name: 'Log in' }).waitFor()
+  t.strictSame(faults, [], 'no script failed')
+})
