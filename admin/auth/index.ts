@@ -42,7 +42,9 @@ export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Au
     return { verifier, plugin: null, realm: null, close }
   }
   const { realm } = config.embedded
-  const url = `${deps.baseUrl}/auth/realms/${realm}`
+  // an address that means all of them is nobody's to call
+  const base = deps.baseUrl.replace(/\/\/(0\.0\.0\.0|\[::\])(?=:|$)/, '//localhost')
+  const url = `${base}/auth/realms/${realm}`
   const keys = await openKeys(store)
   const issuer = createIssuer(keys, url, now)
   const verifier = cachedVerifier(issuer.check, now)
