@@ -6,6 +6,7 @@ import type { Integration, OpdConfig, Rates } from './config.ts'
 import { type BidView, judge, type Rules } from './eligibility.ts'
 import type { RewrittenAnswer } from './engine.ts'
 import { scannerOf } from './json/scan.ts'
+import { own } from './json/strings.ts'
 import type { AnswerReason, BidReason, PriceBid } from './priced.ts'
 import { type RequestFacts, readRequest } from './request.ts'
 import { type AnswerSpans, type BidSpans, readAnswer, type SeatSpans } from './rewrite/answer.ts'
@@ -141,7 +142,7 @@ class Bids {
       height: bid.height,
       adomain: bid.adomain,
       seat: typeof seat.name === 'string' ? seat.name : null,
-      priceText: bid.price === null ? null : this.text.slice(bid.price.start, bid.price.end),
+      priceText: bid.price === null ? null : own(this.text.slice(bid.price.start, bid.price.end)),
       currency: this.currency,
       ambiguous: bid.ambiguous || seat.twoNames || seat.twoLists || this.ambiguous,
     }

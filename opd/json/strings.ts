@@ -106,9 +106,9 @@ export class Strings {
     if (this.escaped || !(this.ascii || asciiText.test(raw)))
       // Latin1 of ASCII is itself; anything else was UTF-8.
       return JSON.parse(`"${Buffer.from(raw, 'latin1').toString()}"`) as string
-    return raw.length < 13 ? raw : own(raw)
+    return own(raw)
   }
 }
 
 /** A slice of 13 and more characters keeps the whole body alive (V8), and ids live for hours in the bid log. */
-const own = (slice: string) => `${slice} `.slice(0, -1)
+export const own = (slice: string) => (slice.length < 13 ? slice : `${slice} `.slice(0, -1))

@@ -1,6 +1,7 @@
 /** Where the bids of a BidResponse stand in its bytes: spans and the few values that decide, no copies. */
 import { listOf, objectOf, type Scanner } from '../json/scan.ts'
 import { type Read, Shape } from '../json/shape.ts'
+import { own } from '../json/strings.ts'
 import { BRACE, BRACKET, MINUS, malformed, NINE, QUOTE, ZERO } from '../json/text.ts'
 import type { PatternFinder } from './macros.ts'
 
@@ -115,7 +116,7 @@ const bidShape = new Shape<BidSpans>(
       const end = scan.read(at)
       if (end === malformed) return end
       bid.id = scan.value
-      if (typeof scan.value === 'number') bid.idText = scan.text.slice(at, end)
+      if (typeof scan.value === 'number') bid.idText = own(scan.text.slice(at, end))
       return end
     },
     price: (scan, at, bid) => {
