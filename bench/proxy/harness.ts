@@ -11,7 +11,7 @@ import type { Job, Outcome } from './source.ts'
 import { type Running, start, subjects } from './subjects.ts'
 
 export interface Sample extends Outcome {
-  /** CPU microseconds of the proxy, user and system, children included, per answered request. */
+  /** CPU microseconds of the proxy, user and system, children included, per request that was answered as it should be. */
   perRequest: number
   /** Answers a second. */
   rate: number
@@ -102,7 +102,7 @@ export async function createHarness(only: string[], log: (text: string) => void)
       const window = outcome.seconds * 1e6
       return {
         ...outcome,
-        perRequest: (after - before) / Math.max(1, outcome.answers),
+        perRequest: (after - before) / Math.max(1, outcome.answers - outcome.bad),
         rate: outcome.answers / outcome.seconds,
         rss: rss(pids),
         originIdle: Math.max(0, 1 - (originAfter - originBefore) / window),

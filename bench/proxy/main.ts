@@ -1,6 +1,7 @@
 /**
  * `npm run bench:proxy`: bidweir and its alternatives side by side, under 10 minutes.
- * `-- --quick` takes about one, `--only NAME,NAME` and `--stage KEY,KEY` narrow it: these write no file.
+ * `-- --quick` takes about one, `--only NAME,NAME` and `--stage KEY,KEY` narrow it: these write
+ * no file, unless with `--write`.
  */
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -18,6 +19,7 @@ const { values } = parseArgs({
     quick: { type: 'boolean', default: false },
     only: { type: 'string' },
     stage: { type: 'string' },
+    write: { type: 'boolean', default: false },
   },
 })
 const say = (text: string) => process.stderr.write(`${text}\n`)
@@ -103,11 +105,11 @@ const seconds = Math.round((performance.now() - started) / 1000)
 const jobs = new Map(subjects.map(({ name, job }) => [name, job]))
 const text = report(measured, facts(seconds, load, harness.missing), jobs)
 process.stdout.write(text)
-if (!values.quick && values.only === undefined && values.stage === undefined) {
+if (values.write || (!values.quick && values.only === undefined && values.stage === undefined)) {
   writeFileSync(new URL('./RESULTS.md', import.meta.url), text)
   const rows = measured[0]!.rows.map(({ subject, sample }) => ({
     ...{ label: subject, value: sample.perRequest, accent: subject === 'bidweir' },
   }))
   const svg = bars('CPU microseconds per request, the mix, 64 connections', rows)
-  writeFileSync(new URL('./results.svg', import.meta.url), svg)
+  writeFileSync(new URL('./RESULTS.svg', import.meta.url), svg)
 }

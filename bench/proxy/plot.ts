@@ -27,5 +27,5 @@ export function bars(title: string, rows: readonly Bar[]): string {
     )
   })
   const height = top + sorted.length * step + 10
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="13" fill="#6b7684"><text x="10" y="24" font-size="15" font-weight="600">${escaped(title)}</text>${lines.join('')}</svg>\n`
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="13" fill="#6b7684"><title>${escaped(title)}</title><text x="10" y="24" font-size="15" font-weight="600">${escaped(title)}</text>${lines.join('')}</svg>\n`
 }

@@ -17,7 +17,7 @@ export interface Job {
 
 export interface Outcome {
   answers: number
-  /** Answers that were neither 200 nor 204, and connections lost. */
+  /** Answers that were neither 200 nor 204, no-bids of the proxy's own (overload, timeout), and connections lost. */
   bad: number
   seconds: number
   /** Milliseconds. */
@@ -35,6 +35,9 @@ const bodies = requestBodies(256)
 const headEnd = Buffer.from('\r\n\r\n')
 const lastChunk = Buffer.from('0\r\n\r\n')
 
+/** Stands for a no-bid that the supplier never sent. */
+const refused = 1
+
 function requests(paths: string[]): Buffer[] {
   return bodies.map((body, at) => {
     const path = paths[at % paths.length]!
@@ -48,8 +51,8 @@ function status(data: Buffer): number {
   const end = data.indexOf(headEnd)
   if (end < 0) return 0
   const code = Number(data.toString('latin1', 9, 12))
-  if (code === 204 || code === 304) return code
   const head = data.toString('latin1', 0, end)
+  if (code === 204) return /\r\nx-bidweir-reason:/i.test(head) ? refused : code
   const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1]
   if (length !== undefined) return data.length >= end + 4 + Number(length) ? code : 0
   return data.subarray(-5).equals(lastChunk) ? code : 0
