@@ -119,7 +119,10 @@ export function createAdmin(deps: AdminDeps): Admin {
       return app.server.address() as AddressInfo
     },
     async close() {
+      // Callers keep connections; one that becomes idle meanwhile is closed at the next look.
+      const idle = setInterval(() => app.server.closeIdleConnections(), 100)
       await app.close()
+      clearInterval(idle)
     },
   }
 }

@@ -143,8 +143,13 @@ export function createListener(options: ListenerOptions): Listener {
     },
     close() {
       draining = true
+      // A connection that becomes idle without an answer of its own (a cut request) is seen at the next look.
+      const idle = setInterval(() => server.closeIdleConnections(), 100)
       return new Promise((resolve) => {
-        server.close(() => resolve())
+        server.close(() => {
+          clearInterval(idle)
+          resolve()
+        })
         server.closeIdleConnections()
       })
     },

@@ -35,7 +35,7 @@ export interface BidProxy {
   drain(): void
   /** Resolves when every request in flight has been answered. */
   close(): Promise<void>
-  destroy(): Promise<void>
+  destroy(): void
   /** Suppliers as the dashboard shows them. */
   readonly suppliers: ReadonlyMap<string, Supplier>
 }
@@ -194,11 +194,11 @@ export function createProxy(
       lag.close()
       resolver.close()
       pass.close()
-      await Promise.all([...suppliers.values()].map((supplier) => supplier.destroy()))
+      for (const supplier of suppliers.values()) supplier.destroy()
     },
-    async destroy() {
+    destroy() {
       listener.destroy()
-      await Promise.all([...suppliers.values()].map((supplier) => supplier.destroy()))
+      for (const supplier of suppliers.values()) supplier.destroy()
     },
     suppliers,
   }

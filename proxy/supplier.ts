@@ -76,7 +76,7 @@ export class Supplier {
     for (const endpoint of this.endpoints.all) endpoint.connections.close()
   }
 
-  async destroy(): Promise<void> {
-    await Promise.all(this.endpoints.all.map((endpoint) => endpoint.connections.destroy()))
+  destroy(): void {
+    for (const endpoint of this.endpoints.all) endpoint.connections.destroy()
   }
 }

@@ -1,6 +1,14 @@
 /** The learner behind the door: curve, candidates, controller, pending exposures, deltas. */
 import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from '../learner.ts'
-import { DeltaError, type Row, readRows, SnapshotError, writeRows } from './bytes.ts'
+import {
+  DeltaError,
+  type Row,
+  readDense,
+  readRows,
+  SnapshotError,
+  writeDense,
+  writeRows,
+} from './bytes.ts'
 import { Curve, hashCount } from './curve.ts'
 import {
   type Exposure,
@@ -95,12 +103,17 @@ export class OnlineLearner implements Learner {
     if (floor >= facts.inBa) return decision
     const state = this.stateOf(from.supplier)
     const minFactor = Math.max(sound(policy.minFactor, 0, 1, 0.7), floor / facts.inBa)
-    const explore = sound(policy.explore, 0, 1, 0)
+    const steady = sound(policy.explore, 0, 1, 0)
+    const explore =
+      steady === 0 || state.exposures === 0 ? 0 : Math.max(steady, Math.min(0.1, state.curiosity))
     let factor: number
     if (explore > 0 && random() < explore) {
       decision.arm = 'explored'
       decision.propensity = (1 - holdout) * explore
-      factor = minFactor + random() * (1 - minFactor)
+      // What goes beyond the configured share stays where guards allow.
+      const low =
+        random() * explore < steady ? minFactor : Math.max(minFactor, state.lowest(minFactor))
+      factor = low + random() * (1 - low)
     } else {
       decision.propensity = (1 - holdout) * (1 - explore)
       factor = this.best(state, Math.max(minFactor, state.lowest(minFactor)), facts, lnIn)
@@ -178,6 +191,7 @@ export class OnlineLearner implements Learner {
   }
 
   private settle(exposure: Exposure): void {
+    this.stateOf(exposure.supplier).settled(exposure.winOut)
     this.curve.update(exposure.hashes, exposure.lnF, exposure.lnIn, 'exposure', 1)
   }
 
@@ -219,37 +233,33 @@ export class OnlineLearner implements Learner {
     }
   }
 
+  /** Dense, so that it is two copies and a checksum: under 2 ms, whatever was learned. */
   snapshot(): Uint8Array {
     const { mean, variance } = this.curve
-    const rows: Row[] = []
-    for (let slot = 0; slot < Curve.slots; slot++)
-      if (variance[slot] !== 0)
-        rows.push({ parameter: 1, slot, a: mean[slot]!, b: variance[slot]! })
-    const state = [...this.suppliers].map(([id, { theta, exposures, wins }]) => [
+    const suppliers = [...this.suppliers].map(([id, { theta, exposures, wins }]) => [
       id,
       theta,
       exposures,
       wins,
     ])
-    const tail = Buffer.from(JSON.stringify({ patience: this.patience, suppliers: state }))
-    return writeRows(snapshotMagic, rows, tail)
+    const tail = Buffer.from(JSON.stringify({ patience: this.patience, suppliers }))
+    return writeDense(snapshotMagic, [mean, variance], tail)
   }
 
   private restore(snapshot: Uint8Array): void {
-    const read = readRows(snapshotMagic, snapshot)
+    const read = readDense(snapshotMagic, snapshot, 2, Curve.slots)
     if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
-    for (const { slot, a, b } of read.rows) {
-      this.curve.mean[slot] = a
-      this.curve.variance[slot] = b
-      this.sentMean[slot] = a
-      this.sentVariance[slot] = b
-    }
-    const tail = JSON.parse(Buffer.from(read.tail).toString()) as {
+    const [mean, variance] = read.arrays as [Float32Array, Float32Array]
+    this.curve.mean.set(mean)
+    this.curve.variance.set(variance)
+    this.sentMean.set(mean)
+    this.sentVariance.set(variance)
+    const { patience, suppliers } = JSON.parse(Buffer.from(read.tail).toString()) as {
       patience: number
       suppliers: [number, number, number, number][]
     }
-    this.patience = tail.patience
-    for (const [id, theta, exposures, wins] of tail.suppliers)
+    this.patience = patience
+    for (const [id, theta, exposures, wins] of suppliers)
       Object.assign(this.stateOf(id), { theta, exposures, wins })
   }
 }

@@ -23,7 +23,7 @@ const slow = 20_000
 const slowHoldout = 2000
 /** theta - 1 is steered on a logarithmic scale, and never leaves these: pure margin, and the bid's own price. */
 const thetaLow = Math.exp(-4)
-const thetaHigh = Math.exp(7)
+const thetaHigh = Math.exp(2.5)
 /** Aim this much above the floors: what is measured late is lost already. */
 const headroom = 0.004
 /** How deep the first prices may go, by settled exposures. */
@@ -78,7 +78,6 @@ export class SupplierState {
 
   exposed(arm: string, winOut: number): void {
     this.exposures++
-    this.due += winOut
     // Wins and what the model expected of them fade together, or their ratio would drift.
     const [model, wins] =
       arm === 'holdout'
@@ -86,6 +85,16 @@ export class SupplierState {
         : [this.treatedModel, this.treatedWins]
     model.add(winOut)
     wins.add(0)
+  }
+
+  /** An exposure's time has passed: its win was due. */
+  settled(winOut: number): void {
+    this.due += winOut
+  }
+
+  /** What is explored beyond the configured share while little is known; it decays with what is learned. */
+  get curiosity(): number {
+    return 0.25 / Math.sqrt(1 + this.exposures / 100)
   }
 
   won(arm: string): void {

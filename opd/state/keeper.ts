@@ -5,6 +5,8 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { open, readdir, rename, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { gunzipSync, gzip } from 'node:zlib'
 import { createLearner, type Learner } from '../learner.ts'
 import type { Learners } from '../ports.ts'
 
@@ -40,9 +42,11 @@ export interface Keeper extends Learners {
 }
 
 const hour = 3_600_000
+/** A snapshot is never larger, decompressed. */
+const largest = 64 * 1024 * 1024
 const keptHours = 48
 const keptDays = 14
-const name = /^(revenue|margin)-(\d{8})-(\d{13})\.bin$/
+const name = /^(revenue|margin)-(\d{8})-(\d{13})\.bin\.gz$/
 
 interface Kept {
   learner: Learner
@@ -100,7 +104,10 @@ export function createKeeper(options: KeeperOptions): Keeper {
     const files = dir === null ? [] : readdirSync(dir)
     for (const { file, version, at } of snapshots(files, mode)) {
       try {
-        const learner = create({ attributionWindow }, readFileSync(join(dir!, file)))
+        const learner = create(
+          { attributionWindow },
+          gunzipSync(readFileSync(join(dir!, file)), { maxOutputLength: largest }),
+        )
         log.info({ mode, file }, 'model restored')
         return { learner, version, at }
       } catch (error) {
@@ -121,8 +128,12 @@ export function createKeeper(options: KeeperOptions): Keeper {
     const kept = learners.get(mode)!
     const at = now()
     const version = kept.version + 1
-    const bytes = kept.learner.snapshot()
-    const file = `${mode}-${String(version).padStart(8, '0')}-${String(at).padStart(13, '0')}.bin`
+    // Compressed off the event loop: most weights are still 0.
+    const bytes = await promisify<Uint8Array, { level: number }, Buffer>(gzip)(
+      kept.learner.snapshot(),
+      { level: 1 },
+    )
+    const file = `${mode}-${String(version).padStart(8, '0')}-${String(at).padStart(13, '0')}.bin.gz`
     await writeDurably(dir!, file, bytes)
     kept.version = version
     kept.at = at

@@ -20,7 +20,7 @@ export interface Connections {
   readonly open: number
   /** Closes what is idle; what is busy closes when its answer is whole. */
   close(): void
-  destroy(): Promise<void>
+  destroy(): void
 }
 
 type Connector = ReturnType<typeof buildConnector>
@@ -75,9 +75,9 @@ export function createConnections(origin: string, resolver: Resolver, ca?: strin
       closed = true
       for (const connection of idle.splice(0)) connection.destroy()
     },
-    async destroy() {
+    destroy() {
       closed = true
-      await Promise.all([...all].map((connection) => connection.destroy()))
+      for (const connection of [...all]) connection.destroy()
     },
   }
 }
@@ -149,11 +149,12 @@ export class Connection implements Sent {
     this.destroy()
   }
 
-  destroy(): Promise<void> | undefined {
-    if (this.gone) return undefined
+  destroy(): void {
+    if (this.gone) return
     this.gone = true
     this.owner.forget(this)
-    return this.client.destroy()
+    // The socket is destroyed at once; what the promise waits for need not be.
+    this.client.destroy().catch(() => undefined)
   }
 
   // undici's own handler interface: the newer one is a wrapper around it that parses every header.

@@ -61,7 +61,7 @@ export async function startProxy(
     async close() {
       proxy.drain()
       const closed = proxy.close()
-      await proxy.destroy()
+      proxy.destroy()
       await closed
     },
   }
