@@ -107,6 +107,19 @@ t.test('the page is ours alone, the figures want a token and show one account', 
 const skip = existsSync(browserPath) ? false : 'chromium not found'
 t.test('an operator logs in, sees figures move, and holds', { skip }, async (t) => {
   const { base, traffic, held } = await service(t)
+  const seats = {
+    dsp_seats: [{ name: 's1', name_external: 'S1', is_active: true, qps: [] }],
+    datacenters: [{ location: 'us-east', client_qps: null, is_active: true }],
+  }
+  const made = await fetch(`${base}/api/svc/ssp/acme/`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${await tokenOf(base, 'op')}`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify(seats),
+  })
+  t.equal(made.status, 201, await made.text())
   const browser = await chromium.launch({
     executablePath: browserPath,
     args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking'],
@@ -130,6 +143,10 @@ t.test('an operator logs in, sees figures move, and holds', { skip }, async (t) 
   await page.getByRole('button', { name: 'Hold acme' }).click()
   await page.getByRole('button', { name: 'Release acme' }).waitFor()
   t.ok(held.has('acme'))
+  for (const name of ['Seat s1', 'Data center us-east']) {
+    await page.getByRole('button', { name: `${name}: active` }).click()
+    await page.getByRole('button', { name: `${name}: inactive` }).waitFor()
+  }
   await page.reload()
   await page.getByRole('heading', { name: 'Acme <b>' }).waitFor()
   await page.getByRole('button', { name: 'Log out' }).click()
