@@ -18,14 +18,14 @@ class Fading {
   }
 }
 
-const quick = 2000
-const slow = 20_000
-const slowHoldout = 2000
+const quick = 400
+const slow = 60_000
+const slowHoldout = 4000
 /** theta - 1 is steered on a logarithmic scale, and never leaves these: pure margin, and the bid's own price. */
 const thetaLow = Math.exp(-4)
-const thetaHigh = Math.exp(2.5)
+const thetaHigh = Math.exp(4)
 /** Aim this much above the floors: what is measured late is lost already. */
-const headroom = 0.004
+const headroom = 0.008
 /** How deep the first prices may go, by settled exposures. */
 const depths: readonly [number, number][] = [
   [0, 0.95],
@@ -94,7 +94,7 @@ export class SupplierState {
 
   /** What is explored beyond the configured share while little is known; it decays with what is learned. */
   get curiosity(): number {
-    return 0.25 / Math.sqrt(1 + this.exposures / 100)
+    return 0.15 / Math.sqrt(1 + this.exposures / 100)
   }
 
   won(arm: string): void {
@@ -108,7 +108,8 @@ export class SupplierState {
   get correction(): number {
     const doubt = 60
     const treated = (this.treatedWins.value + doubt) / (this.treatedModel.value + doubt)
-    const holdout = (this.holdoutWins.value + doubt) / (this.holdoutModel.value + doubt)
+    // A holdout that says little is taken to be as the treated are: late and lost notices cancel.
+    const holdout = (this.holdoutWins.value + doubt * treated) / (this.holdoutModel.value + doubt)
     return Math.max(0.5, Math.min(1.1, treated / holdout))
   }
 
