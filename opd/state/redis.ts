@@ -1,0 +1,238 @@
+/**
+ * What nodes share through Redis: bid log, decisions counted, model deltas, who is alive. Every part goes on when
+ * Redis is lost: failures are counted, one line is logged at each turn, and nothing on the hot path waits.
+ */
+import { randomUUID } from 'node:crypto'
+import { createClient } from 'redis'
+import type { DecisionRecord } from '../engine.ts'
+import type { SeenDecisions, SharedBidLog } from '../ports.ts'
+import { readRecord, recordRoom, writeRecord } from '../record.ts'
+
+export interface RedisLog {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+}
+
+export interface RedisOptions {
+  url: string
+  location: string
+  /** Milliseconds, read at each write: a reload may change it. */
+  contextTtl: () => number
+  log: RedisLog
+  /** The number of live nodes of this location has changed. */
+  onNodes: (nodes: number) => void
+}
+
+export interface RedisState {
+  shared: SharedBidLog
+  seen: SeenDecisions
+  /** Appends one delta of this node's model. */
+  publish(mode: string, delta: Uint8Array): Promise<void>
+  /** Deltas of other nodes after `from` (`0` all that is kept), and where to go on. */
+  fetch(mode: string, from: string): Promise<{ deltas: Uint8Array[]; last: string }>
+  readonly counts: { dropped: number; failed: number; written: number }
+  readonly connected: boolean
+  close(): Promise<void>
+}
+
+const prefix = 'bidweir:'
+/** Bids waiting to be written; beyond, they stay in this node's memory alone (counted). */
+const maxBuffered = 20_000
+const flushEvery = 20
+/** A claim that is not confirmed lapses: the node that made it has died. */
+const claimLife = 10_000
+const claimWait = 2000
+const heartbeatEvery = 1000
+const nodeLife = 3500
+/** Deltas kept for nodes that come back; older ones are in every snapshot. */
+const keptDeltas = 600
+
+/** Live nodes by the clock of Redis: clocks of nodes may differ. */
+const heartbeat = `
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[2]))
+redis.call('PEXPIRE', KEYS[1], 60000)
+return redis.call('ZCARD', KEYS[1])`
+
+/** `id record`, the record in base64: one value of a bid id's hash. */
+function encode(record: DecisionRecord): string {
+  const bytes = Buffer.allocUnsafe(recordRoom + record.features.length)
+  const end = writeRecord(bytes, 0, record)
+  bytes.set(record.features, end)
+  return `${record.id} ${bytes.toString('base64', 0, end + record.features.length)}`
+}
+
+function decode(text: string, bidId: string): DecisionRecord | null {
+  const space = text.indexOf(' ')
+  const bytes = Buffer.from(text.slice(space + 1), 'base64')
+  return space < 1 ? null : readRecord(bytes, 0, bytes.length, text.slice(0, space), bidId)
+}
+
+export function openRedis(options: RedisOptions): RedisState {
+  const { url, location, contextTtl, log, onNodes } = options
+  const node = randomUUID()
+  const counts = { dropped: 0, failed: 0, written: 0 }
+  const client = createClient({
+    url,
+    disableOfflineQueue: true,
+    commandsQueueMaxLength: 100_000,
+    socket: {
+      connectTimeout: 2000,
+      reconnectStrategy: (tries: number) => Math.min(2000, 100 * tries),
+    },
+  })
+  let lost = true
+  client.on('ready', () => {
+    if (lost) log.info({}, 'redis is there')
+    lost = false
+  })
+  client.on('error', (error: Error) => {
+    if (!lost) log.warn({ err: error.message }, 'redis is lost, this node goes on alone')
+    lost = true
+  })
+  // Its failure arrives as 'error' too, and it is tried again.
+  void client.connect().catch(() => undefined)
+
+  async function attempt<T>(work: () => Promise<T>, otherwise: T): Promise<T> {
+    if (!client.isReady) {
+      counts.failed++
+      return otherwise
+    }
+    try {
+      return await work()
+    } catch {
+      counts.failed++
+      return otherwise
+    }
+  }
+
+  let buffer: DecisionRecord[] = []
+  const bidKey = (bidId: string) => `${prefix}bid:${bidId}`
+  const flush = async () => {
+    if (buffer.length === 0 || !client.isReady) return
+    const batch = buffer
+    buffer = []
+    const ttl = Math.ceil(contextTtl())
+    await attempt(
+      () =>
+        Promise.all(
+          batch.flatMap((record) => {
+            const key = bidKey(record.bidId)
+            return [client.hSet(key, record.supplier, encode(record)), client.pExpire(key, ttl)]
+          }),
+        ),
+      [],
+    )
+    counts.written += batch.length
+  }
+  const flusher = setInterval(() => void flush(), flushEvery)
+  flusher.unref()
+
+  let nodes = 1
+  const beat = async () => {
+    const alive = await attempt(
+      () =>
+        client.eval(heartbeat, {
+          keys: [`${prefix}nodes:${location}`],
+          arguments: [node, String(nodeLife)],
+        }),
+      nodes,
+    )
+    const now = Math.max(1, Number(alive))
+    if (now === nodes) return
+    nodes = now
+    onNodes(nodes)
+  }
+  const beater = setInterval(() => void beat(), heartbeatEvery)
+  beater.unref()
+  client.on('ready', () => void beat())
+
+  const seenKey = (decision: string, event: string) => `${prefix}seen:${event}:${decision}`
+
+  async function claim(decision: string, event: string): Promise<'new' | 'seen'> {
+    const key = seenKey(decision, event)
+    const until = performance.now() + claimWait
+    for (;;) {
+      const taken = await attempt<string | null>(
+        () =>
+          client.set(key, 'claimed', {
+            condition: 'NX',
+            expiration: { type: 'PX', value: claimLife },
+          }),
+        'OK',
+      )
+      if (taken !== null) return 'new'
+      const state = await attempt(() => client.get(key), null)
+      if (state === 'done') return 'seen'
+      // Another node has it in hand: what it will say is not known yet, and nothing is answered before.
+      if (performance.now() > until) throw new Error('another node has the same notice in hand')
+      await new Promise((resolve) => setTimeout(resolve, 25))
+    }
+  }
+
+  return {
+    counts,
+    get connected() {
+      return client.isReady
+    },
+    shared: {
+      put(record) {
+        if (buffer.length >= maxBuffered) counts.dropped++
+        else buffer.push(record)
+      },
+      async find(bidId) {
+        const found = await attempt(
+          () => client.hGetAll(bidKey(bidId)),
+          {} as Record<string, string>,
+        )
+        return Object.values(found).flatMap((text) => {
+          const record = decode(text, bidId)
+          return record === null ? [] : [record]
+        })
+      },
+    },
+    seen: {
+      claim,
+      confirm(decision, event) {
+        const expiration = { type: 'PX', value: Math.ceil(contextTtl()) } as const
+        void attempt<unknown>(
+          () => client.set(seenKey(decision, event), 'done', { expiration }),
+          null,
+        )
+      },
+      release(decision, event) {
+        void attempt<unknown>(() => client.del(seenKey(decision, event)), null)
+      },
+    },
+    async publish(mode, delta) {
+      const fields = { node, data: Buffer.from(delta).toString('base64') }
+      await client.xAdd(`${prefix}model:${mode}`, '*', fields, {
+        TRIM: { strategy: 'MAXLEN', strategyModifier: '~', threshold: keptDeltas },
+      })
+    },
+    async fetch(mode, from) {
+      const rows = (await client.xRange(
+        `${prefix}model:${mode}`,
+        from === '0' ? '-' : `(${from}`,
+        '+',
+        {
+          COUNT: 100,
+        },
+      )) as { id: string; message: Record<string, string> }[]
+      const deltas = rows
+        .filter(({ message }) => message['node'] !== node)
+        .map(({ message }) => Buffer.from(message['data'] ?? '', 'base64'))
+      return { deltas, last: rows.at(-1)?.id ?? from }
+    },
+    async close() {
+      clearInterval(flusher)
+      clearInterval(beater)
+      await flush()
+      await attempt<unknown>(() => client.zRem(`${prefix}nodes:${location}`, node), null)
+      if (client.isReady) await client.close()
+      else client.destroy()
+    },
+  }
+}
