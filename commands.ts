@@ -6,7 +6,7 @@ import { runDemo } from './bench/demo/main.ts'
 import { createDemoSupplier, type DemoSupplier } from './bench/demo/supplier.ts'
 import { type Config, jsonSchema } from './config.ts'
 import { check, faultLine, type LoadedConfig, loadConfig } from './config-file.ts'
-import { curlLine, embeddedConfig, newKey } from './embedded.ts'
+import { curlLine, demoConfig, embeddedConfig, newKey } from './embedded.ts'
 import { createLog } from './log.ts'
 import { type Service, startService } from './service.ts'
 import { warningsOf } from './settings.ts'
@@ -40,9 +40,12 @@ interface Running {
   demo: DemoSupplier | null
 }
 
-async function begin(file: string | undefined): Promise<Running | number> {
+async function begin(
+  file: string | undefined,
+  configOf = embeddedConfig,
+): Promise<Running | number> {
   const demo = file === undefined ? await createDemoSupplier() : null
-  const loaded = file === undefined ? check(embeddedConfig(demo!.url), '.') : loadConfig(file)
+  const loaded = file === undefined ? check(configOf(demo!.url), '.') : loadConfig(file)
   const { config } = loaded
   if (config === null) {
     tell(loaded, file ?? 'configuration')
@@ -120,7 +123,7 @@ const demo: Run = async (argv) => {
     stderr.write('bidweir: demo takes no arguments\n')
     return badUsage
   }
-  const running = await begin(undefined)
+  const running = await begin(undefined, demoConfig)
   if (typeof running === 'number') return running
   const over = new AbortController()
   stopOnSignals(running, () => over.abort())

@@ -23,6 +23,17 @@ export function embeddedConfig(demoUrl: string): ConfigInput {
   }
 }
 
+/**
+ * The embedded default as `npm run demo` runs it: what it shows within a minute wants a holdout to compare with,
+ * a loose constraint, and losses that are taught soon.
+ */
+export function demoConfig(demoUrl: string): ConfigInput {
+  const config = embeddedConfig(demoUrl)
+  const opd = { enabled: true, holdout: 0.1, minWinRate: 0.9, minSpend: 0.85, explore: 0.02 }
+  const suppliers = config.suppliers!.map((supplier) => ({ ...supplier, opd }))
+  return { ...config, suppliers, opd: { attributionWindow: '20s' } }
+}
+
 export function newKey(): string {
   return randomBytes(32).toString('base64url')
 }

@@ -1,9 +1,10 @@
 /** The composition root: reads what was configured, builds the parts, wires them, starts, reloads and drains. */
 import { dirname, join } from 'node:path'
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { collectDefaultMetrics, Registry } from 'prom-client'
 import { bearer } from './admin/auth/bearer.ts'
 import { createAuth } from './admin/auth/index.ts'
 import { firstUser } from './admin/auth/users.ts'
+import { dashboard } from './admin/dashboard.ts'
 import { decisions } from './admin/decisions.ts'
 import { createDirectory, type Directory } from './admin/directory.ts'
 import { health } from './admin/health.ts'
@@ -20,7 +21,10 @@ import { keptKeys } from './embedded.ts'
 import type { Log } from './log.ts'
 import { createEngine } from './opd/engine/create.ts'
 import { createBidLog } from './opd/state/bidlog.ts'
+import { createDecisionLog } from './opd/state/decision-log.ts'
+import { createExchange } from './opd/state/exchange.ts'
 import { createKeeper } from './opd/state/keeper.ts'
+import { openRedis } from './opd/state/redis.ts'
 import { createProxy } from './proxy/proxy.ts'
 import {
   engineConfig,
@@ -30,6 +34,7 @@ import {
   ratesAge,
   routesOf,
 } from './settings.ts'
+import { accountsOf, allotmentOf, bindServiceMetrics, endpointsOf } from './views.ts'
 import { watchFiles } from './watch.ts'
 
 export interface Service {
@@ -71,23 +76,41 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
     observe: (s) => meters.store.observe(s),
   })
   const directory = await createDirectory(store, log)
+  const models = join(stateDir, 'models')
   const keeper = createKeeper({
-    dir: join(stateDir, 'models'),
+    dir: models,
     attributionWindow: config.opd.attributionWindow,
     now,
     log,
   })
+  let nodes = 1
+  const redis =
+    config.store.redis === null
+      ? null
+      : openRedis({
+          url: config.store.redis,
+          location: config.location,
+          contextTtl: () => config.opd.contextTtl,
+          log,
+          onNodes(alive) {
+            nodes = alive
+            wire()
+          },
+        })
+  const exchange = redis === null ? null : createExchange({ keeper, redis, dir: models, log })
+  const { decisionLog } = config.opd
+  const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
   const bidLog = createBidLog({ ttl: config.opd.contextTtl, now })
   const engine = createEngine(engineConfig(config, keys, invalidOpd), {
     learners: keeper,
     bidLog,
-    shared: null,
-    sink: null,
+    shared: redis?.shared ?? null,
+    sink,
     now,
     random: Math.random,
   })
   const proxy = createProxy(config.proxy, routesOf(config), { engine, registry, log })
-  const wire = () => applyDirectory(directory, config.location, engine, proxy, 1)
+  const wire = () => applyDirectory(directory, config.location, engine, proxy, 1 / nodes)
   directory.onChange(wire)
   wire()
 
@@ -99,8 +122,8 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   const first = 'embedded' in door ? await firstUser(store, door.embedded.adminPassword) : null
   const role = 'issuer' in door ? door.role : 'api'
   const entry = bearer(auth.verifier, { role })
-  const accounts = () => new Map(listedSuppliers(config).map(({ id, account }) => [id, account]))
-  const account = (supplier: string) => accounts().get(supplier) ?? undefined
+  let accounts = accountsOf(config)
+  const account = (supplier: string) => accounts.get(supplier)
   opdMetrics(registry, {
     stats: engine.stats,
     counters,
@@ -127,12 +150,24 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
         changed: () => void directory.refresh(),
         now,
       }),
+      dashboard({
+        bearer: entry,
+        realm: auth.realm,
+        suppliers: () => listedSuppliers(config),
+        stats: engine.stats,
+        counters,
+        holds: () => directory.snapshot().holds,
+        location: config.location,
+        now,
+        endpoints: (id) => endpointsOf(proxy, id),
+        allotment: (id) => allotmentOf(proxy, id),
+      }),
       standalone(api),
       decisions(api),
       impressions({
         engine,
         ledger: store.ledger,
-        seen: null,
+        seen: redis?.seen ?? null,
         auth: config.admin.impressions.auth,
         contextTtl: () => config.opd.contextTtl,
         integration: (id) => engine.integration(id),
@@ -163,6 +198,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
     if (fixed.length > 0) log.warn({ paths: fixed }, 'restart needed')
     config = next.config
     invalidOpd = next.invalidOpd
+    accounts = accountsOf(config)
     const nextKeys = config.opd.keys === undefined ? keys : keysOf(config.opd.keys)
     engine.configure(engineConfig(config, nextKeys, invalidOpd))
     bidLog.retain(config.opd.contextTtl)
@@ -187,7 +223,10 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
       await new Promise((resolve) => setTimeout(resolve, grace))
       await proxy.close()
       await admin.close()
+      await exchange?.close()
+      await redis?.close()
       await keeper.close()
+      await sink?.close()
       auth.close()
       await store.close()
     },
@@ -237,31 +276,4 @@ function applyDirectory(
     if (state === undefined) return undefined
     return { inactiveSeats: state.inactiveSeats, allotment: state.datacenters.get(location) }
   }, share)
-}
-
-function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number | null) {
-  const registers = [registry]
-  const reloads = new Counter({
-    name: 'bidweir_config_reloads_total',
-    help: 'Reloads of the configuration, by result',
-    labelNames: ['result'],
-    registers,
-  })
-  const store = new Histogram({
-    name: 'bidweir_store_commit_seconds',
-    help: 'Commits of the impression ledger',
-    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1],
-    registers,
-  })
-  new Gauge({
-    name: 'bidweir_rates_age_seconds',
-    help: 'Age of the exchange rates by their asOf; absent without',
-    registers,
-    collect() {
-      const age = ratesAgeOf()
-      if (age === null) this.remove()
-      else this.set(age / 1000)
-    },
-  })
-  return { reloads, store }
 }

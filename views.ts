@@ -1,0 +1,55 @@
+/** What the admin room shows of the others, and the metrics of the process as a whole. */
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { Config } from './config.ts'
+import { outcomes } from './proxy/metrics.ts'
+import type { BidProxy } from './proxy/proxy.ts'
+
+const refusedForQps = outcomes.indexOf('qps')
+
+export function accountsOf(config: Config): Map<string, string> {
+  return new Map(
+    config.suppliers.flatMap(({ id, account }) => (account === undefined ? [] : [[id, account]])),
+  )
+}
+
+export function endpointsOf(proxy: BidProxy, id: string) {
+  const all = proxy.suppliers.get(id)?.endpoints.all ?? []
+  return all.map(({ url, ejected }) => ({
+    url: url.origin + url.pathname,
+    state: ejected ? ('ejected' as const) : ('up' as const),
+  }))
+}
+
+export function allotmentOf(proxy: BidProxy, id: string) {
+  const supplier = proxy.suppliers.get(id)
+  return supplier === undefined
+    ? null
+    : { qps: supplier.clientQps, refused: supplier.metrics.requests[refusedForQps]! }
+}
+
+export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number | null) {
+  const registers = [registry]
+  const reloads = new Counter({
+    name: 'bidweir_config_reloads_total',
+    help: 'Reloads of the configuration, by result',
+    labelNames: ['result'],
+    registers,
+  })
+  const store = new Histogram({
+    name: 'bidweir_store_commit_seconds',
+    help: 'Commits of the impression ledger',
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1],
+    registers,
+  })
+  new Gauge({
+    name: 'bidweir_rates_age_seconds',
+    help: 'Age of the exchange rates by their asOf; absent without',
+    registers,
+    collect() {
+      const age = ratesAgeOf()
+      if (age === null) this.remove()
+      else this.set(age / 1000)
+    },
+  })
+  return { reloads, store }
+}
