@@ -17,5 +17,13 @@ export function problem(
   return reply
     .code(status)
     .type('application/problem+json')
-    .send({ type: 'about:blank', title, status, code, ...(errors.length > 0 ? { errors } : {}) })
+    .send(
+      JSON.stringify({
+        type: 'about:blank',
+        title,
+        status,
+        code,
+        ...(errors.length > 0 ? { errors } : {}),
+      }),
+    )
 }

@@ -84,7 +84,8 @@ export function build(options: BuildOptions): Stage[] {
       )
       const run = spawnSync('sh', ['-c', command], {
         cwd: inside(stage, '.'),
-        env: stage.env,
+        // What the test runner adds to its children is none of the image's.
+        env: { ...stage.env, NODE_OPTIONS: '' },
         encoding: 'utf8',
       })
       if (run.status !== 0) throw new Error(`RUN ${rest}\n${run.stdout}${run.stderr}`)

@@ -1,0 +1,82 @@
+/** A real PostgreSQL cluster of its own, in a temporary folder; null where the programs are absent. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export interface Postgres {
+  url: string
+  stop(): Promise<void>
+  start(): Promise<void>
+  close(): Promise<void>
+}
+
+function programs(): string | null {
+  const root = '/usr/lib/postgresql'
+  if (!existsSync(root)) return null
+  const [newest] = readdirSync(root).sort((one, other) => Number(other) - Number(one))
+  const bin = join(root, newest ?? '', 'bin')
+  return existsSync(join(bin, 'initdb')) ? bin : null
+}
+
+export const postgresAbsent = programs() === null ? 'PostgreSQL not found' : false
+
+export async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+/** PostgreSQL refuses to run as root. */
+function asPostgres() {
+  if (process.getuid?.() !== 0) return {}
+  const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres']).toString())
+  return { uid: id('-u'), gid: id('-g') }
+}
+
+export async function startPostgres(): Promise<Postgres> {
+  const bin = programs()!
+  const who = asPostgres()
+  const folder = mkdtempSync(join(tmpdir(), 'bidweir-pg-'))
+  if (who.uid !== undefined) chownSync(folder, who.uid, who.gid)
+  const options = { ...who, cwd: folder, stdio: 'ignore' as const }
+  execFileSync(
+    join(bin, 'initdb'),
+    ['-D', join(folder, 'data'), '-U', 'bidweir', '-A', 'trust', '--no-sync'],
+    options,
+  )
+  const port = await freePort()
+  let child: ChildProcess = spawn('true')
+  let gone: Promise<unknown> = Promise.resolve()
+  const ready = () => {
+    try {
+      execFileSync(join(bin, 'pg_isready'), ['-h', '127.0.0.1', '-p', String(port)], options)
+      return true
+    } catch {
+      return false
+    }
+  }
+  const start = async () => {
+    const settings = ['-k', folder, '-h', '127.0.0.1', '-p', String(port)]
+    child = spawn(join(bin, 'postgres'), ['-D', join(folder, 'data'), ...settings], options)
+    gone = new Promise((resolve) => child.once('exit', resolve))
+    while (!ready()) await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  const stop = async () => {
+    child.kill('SIGQUIT')
+    await gone
+  }
+  await start()
+  return {
+    url: `postgres://bidweir@127.0.0.1:${port}/postgres`,
+    start,
+    stop,
+    async close() {
+      await stop()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}

@@ -1,0 +1,61 @@
+/** A real redis-server of its own, without persistence. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { freePort } from './postgres.ts'
+
+function absent(): string | false {
+  try {
+    execFileSync('redis-server', ['--version'], { stdio: 'ignore' })
+    return false
+  } catch {
+    return 'redis-server not found'
+  }
+}
+
+export const redisAbsent = absent()
+
+export interface Redis {
+  url: string
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+const accepts = (port: number) =>
+  new Promise<boolean>((resolve) => {
+    const socket = connect(port, '127.0.0.1')
+    const end = (good: boolean) => () => {
+      socket.destroy()
+      resolve(good)
+    }
+    socket.once('connect', end(true)).once('error', end(false))
+  })
+
+export async function startRedis(): Promise<Redis> {
+  const port = await freePort()
+  let child: ChildProcess = spawn('true')
+  const start = async () => {
+    const settings = [
+      '--port',
+      String(port),
+      '--bind',
+      '127.0.0.1',
+      '--save',
+      '',
+      '--dir',
+      tmpdir(),
+    ]
+    child = spawn('redis-server', settings, { stdio: 'ignore' })
+    while (!(await accepts(port))) await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  await start()
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    start,
+    stop: () =>
+      new Promise((resolve) => {
+        child.once('exit', () => resolve())
+        child.kill('SIGKILL')
+      }),
+  }
+}
