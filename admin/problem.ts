@@ -14,16 +14,10 @@ export function problem(
   title: string,
   errors: readonly ProblemFault[] = [],
 ): FastifyReply {
+  const document = { type: 'about:blank', title, status, code }
+  // As bytes: to a text fastify would add a charset, which RFC 9457 does not know.
   return reply
     .code(status)
     .type('application/problem+json')
-    .send(
-      JSON.stringify({
-        type: 'about:blank',
-        title,
-        status,
-        code,
-        ...(errors.length > 0 ? { errors } : {}),
-      }),
-    )
+    .send(Buffer.from(JSON.stringify(errors.length > 0 ? { ...document, errors } : document)))
 }

@@ -82,10 +82,10 @@ export function build(options: BuildOptions): Stage[] {
         known,
         (_whole, before, path) => `${before}${stage.root}/${path}`,
       )
-      const run = spawnSync('sh', ['-c', command], {
+      // The test runner adds options of its own to every child; the image's build has none.
+      const run = spawnSync('sh', ['-c', `unset NODE_OPTIONS; ${command}`], {
         cwd: inside(stage, '.'),
-        // What the test runner adds to its children is none of the image's.
-        env: { ...stage.env, NODE_OPTIONS: '' },
+        env: stage.env,
         encoding: 'utf8',
       })
       if (run.status !== 0) throw new Error(`RUN ${rest}\n${run.stdout}${run.stderr}`)
