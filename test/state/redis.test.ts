@@ -1,0 +1,128 @@
+/** What nodes share, on a real Redis: found everywhere, counted once, and nobody waits for it when it is gone. */
+import t from 'tap'
+import { createLearner } from '../../opd/learner.ts'
+import { createExchange } from '../../opd/state/exchange.ts'
+import { createKeeper } from '../../opd/state/keeper.ts'
+import { openRedis, type RedisState } from '../../opd/state/redis.ts'
+import { newFolder } from '../support/process.ts'
+import { redisAbsent, startRedis } from '../support/redis.ts'
+
+const log = { info() {}, warn() {}, error() {} }
+const record = (bidId: string, supplier = 'acme') => ({
+  id: `d-${bidId}-${supplier}`,
+  bidId,
+  supplier,
+  mode: 'revenue' as const,
+  arm: 'treated' as const,
+  propensity: 0.97,
+  inBa: '2.1',
+  outBa: '1.9',
+  currency: 'USD',
+  at: 1_700_000_000_000,
+  modelVersion: 3,
+  publisher: 'p',
+  domain: 'd',
+  teaches: true,
+  features: new Uint8Array([1, 2, 3]),
+})
+
+async function until(condition: () => Promise<boolean> | boolean): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20))
+}
+
+t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
+  const server = await startRedis()
+  const alive: number[] = []
+  const open = (onNodes: (nodes: number) => void = () => {}) =>
+    openRedis({ url: server.url, location: 'us', contextTtl: () => 60_000, log, onNodes })
+  const one = open((nodes) => void alive.push(nodes))
+  const two = open()
+  t.teardown(async () => {
+    await Promise.all([one.close(), two.close()])
+    await server.stop()
+  })
+  await until(() => one.connected && two.connected)
+
+  t.test('a bid of one node is found by the other, by supplier', async (t) => {
+    one.shared.put(record('b1'))
+    one.shared.put(record('b1', 'zeta'))
+    await until(async () => (await two.shared.find('b1')).length === 2)
+    const found = (await two.shared.find('b1')).sort((a, b) => (a.supplier < b.supplier ? -1 : 1))
+    t.match(found[0], {
+      id: 'd-b1-acme',
+      supplier: 'acme',
+      inBa: '2.1',
+      outBa: '1.9',
+      propensity: 0.97,
+    })
+    t.same([...found[0]!.features], [1, 2, 3])
+    t.same(await two.shared.find('nothing'), [])
+  })
+
+  t.test('a decision is counted once over all nodes; a released claim is free again', async (t) => {
+    t.equal(await one.seen.claim('d1', 'win'), 'new')
+    one.seen.confirm('d1', 'win')
+    await until(async () => (await two.seen.claim('d1', 'win').catch(() => 'pending')) === 'seen')
+    t.equal(await two.seen.claim('d1', 'billing'), 'new', 'each event for itself')
+    t.equal(await one.seen.claim('d2', 'win'), 'new')
+    await t.rejects(two.seen.claim('d2', 'win'), /in hand/, 'what is not decided is not answered')
+    one.seen.release('d2', 'win')
+    await until(async () => (await two.seen.claim('d2', 'win').catch(() => 'pending')) === 'new')
+  })
+
+  t.test('live nodes are counted', async (t) => {
+    await until(() => alive.at(-1) === 2)
+    t.equal(alive.at(-1), 2)
+  })
+
+  t.test('what one node learns the other knows', async (t) => {
+    const keepers = [one, two].map(() =>
+      createKeeper({
+        dir: newFolder(),
+        attributionWindow: 60_000,
+        now: () => 1,
+        log,
+        create: createLearner,
+      }),
+    )
+    const exchanges = [one, two].map((redis: RedisState, n) =>
+      createExchange({ keeper: keepers[n]!, redis, dir: null, log }),
+    )
+    t.teardown(async () => {
+      for (const part of [...exchanges, ...keepers]) await part.close()
+    })
+    const learner = keepers[0]!.of('revenue')
+    const facts = {
+      supplier: 'acme',
+      mode: 'revenue' as const,
+      inBa: 2,
+      floor: 0.5,
+      publisher: 'p',
+    }
+    const policy = { minWinRate: 0, explore: 0, holdout: 0 }
+    const chance = () => keepers[1]!.of('revenue').decide(facts, policy, 'k', 1, () => 0.5).winIn
+    const before = chance()
+    for (let n = 0; n < 200; n++) {
+      const decision = learner.decide(facts, policy, `a${n}`, n, () => 0.5)
+      learner.win(learner.expose(decision, decision.outBa, n), decision.outBa, n + 1)
+    }
+    await exchanges[0]!.round()
+    await exchanges[1]!.round()
+    t.ok(chance() > before, 'the other node expects more wins now')
+    t.equal(exchanges[1]!.counts.merged, 1)
+    await exchanges[1]!.round()
+    t.equal(exchanges[1]!.counts.merged, 1, 'merged once')
+  })
+
+  t.test('without Redis everything goes on', async (t) => {
+    await server.stop()
+    await until(() => !one.connected)
+    one.shared.put(record('b9'))
+    t.same(await one.shared.find('b1'), [])
+    t.equal(await one.seen.claim('d9', 'win'), 'new', 'the ledger still tells duplicates')
+    t.ok(one.counts.failed > 0)
+    await server.start()
+    await until(() => one.connected)
+    t.equal(await one.seen.claim('d10', 'win'), 'new')
+  })
+})
