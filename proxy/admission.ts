@@ -32,6 +32,9 @@ export class Bucket {
   }
 }
 
+/** Turns of the loop that a verdict on it takes. */
+const leastTicks = 4
+
 /**
  * Whether the event loop keeps up: the shortest lag seen in a window, after CoDel (RFC 8289). A single pause
  * leaves the shortest lag small; a loop that never catches up does not.
@@ -41,6 +44,7 @@ export class LoopLag {
   last = 0
   overloaded = false
   private shortest = Number.POSITIVE_INFINITY
+  private ticks = 0
   private windowEnd: number
   private expected: number
   private readonly timer: NodeJS.Timeout
@@ -59,7 +63,9 @@ export class LoopLag {
       this.last = lag / 1000
       observe(this.last)
       this.shortest = Math.min(this.shortest, lag)
-      if (at < this.windowEnd) return
+      // One long pause fills a window by itself: it says nothing about the turns after it.
+      if (++this.ticks < leastTicks || at < this.windowEnd) return
+      this.ticks = 0
       this.overloaded = this.shortest > options.target
       this.shortest = Number.POSITIVE_INFINITY
       this.windowEnd = at + options.window
