@@ -12,9 +12,11 @@ import { ImpressionCounters } from './admin/impressions/counters.ts'
 import { impressions } from './admin/impressions.ts'
 import { management } from './admin/management.ts'
 import { opdMetrics } from './admin/opd-metrics.ts'
+import { reporting } from './admin/reports.ts'
 import { createAdmin } from './admin/server.ts'
 import { standalone } from './admin/standalone.ts'
 import { openStore } from './admin/store/index.ts'
+import { createRollup } from './admin/store/rollup.ts'
 import type { Config } from './config.ts'
 import { faultLine, type LoadedConfig } from './config-file.ts'
 import { keptKeys } from './embedded.ts'
@@ -101,9 +103,10 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   const { decisionLog } = config.opd
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
   const bidLog = createBidLog({ ttl: config.opd.contextTtl, now })
+  const rollup = createRollup(store, log)
   const engine = createEngine(engineConfig(config, keys, invalidOpd), {
     learners: keeper,
-    bidLog,
+    bidLog: rollup.counting(bidLog),
     shared: redis?.shared ?? null,
     sink,
     now,
@@ -161,6 +164,13 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
         now,
         endpoints: (id) => endpointsOf(proxy, id),
         allotment: (id) => allotmentOf(proxy, id),
+      }),
+      reporting({
+        store,
+        suppliers: () => listedSuppliers(config),
+        bearer: entry,
+        now,
+        flush: () => rollup.flush(),
       }),
       standalone(api),
       decisions(api),
@@ -227,6 +237,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
       await redis?.close()
       await keeper.close()
       await sink?.close()
+      await rollup.close()
       auth.close()
       await store.close()
     },
