@@ -1,0 +1,92 @@
+/** What a market is to the driver: one offer after the other, each with its true win curve. */
+import type { BidFacts } from '../../opd/learner.ts'
+
+/** One bid. The object is reused by its market: what is to be kept must be copied. */
+export interface Offer {
+  readonly facts: BidFacts
+  /** True probability to win at `price`. Never falls. */
+  wins(price: number): number
+  /** Expected margin at `price` on the true curve: a win's in less what is paid, times the chance of the win. */
+  margin(price: number): number
+  /** What is paid when `price` wins; `u` is the bid's own uniform number: it won because `u < wins(price)`. */
+  clears(price: number, u: number): number
+  /** Prices worth a look besides a grid: where the curve jumps. */
+  jumps(): readonly number[]
+}
+
+export interface Market {
+  readonly name: string
+  /** Virtual milliseconds between two bids. */
+  readonly every: number
+  /** The `n`-th offer, at virtual time `now`; called in order, once each. */
+  offer(n: number, now: number): Offer
+  /** How the market sees what was sent; markets that react override it. */
+  sees?(price: number, won: boolean, now: number): void
+}
+
+export type MarketOf = (seed: number) => Market
+
+/** Standard normal distribution function; error under 2e-7 (Abramowitz and Stegun 7.1.26). */
+export function normalBelow(x: number): number {
+  const z = Math.abs(x) * Math.SQRT1_2
+  const t = 1 / (1 + 0.3275911 * z)
+  const poly =
+    t *
+    (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+  const half = 0.5 * poly * Math.exp(-z * z)
+  return x > 0 ? 1 - half : half
+}
+
+/** Competitors' highest bid as a mixture: log-normal parts, single prices, and shares that never or always win. */
+export class Mixture {
+  readonly weights: number[] = []
+  readonly means: number[] = []
+  readonly spreads: number[] = []
+  readonly prices: number[] = []
+  readonly masses: number[] = []
+  /** Won at any price: nobody else bids. */
+  always = 0
+
+  clear(): void {
+    this.weights.length = this.means.length = this.spreads.length = 0
+    this.prices.length = this.masses.length = 0
+    this.always = 0
+  }
+
+  part(weight: number, mean: number, spread: number): void {
+    this.weights.push(weight)
+    this.means.push(mean)
+    this.spreads.push(spread)
+  }
+
+  jump(price: number, mass: number): void {
+    this.prices.push(price)
+    this.masses.push(mass)
+  }
+
+  wins(price: number): number {
+    const ln = Math.log(price)
+    let sum = this.always
+    for (let n = 0; n < this.weights.length; n++)
+      sum += this.weights[n]! * normalBelow((ln - this.means[n]!) / this.spreads[n]!)
+    for (let n = 0; n < this.prices.length; n++)
+      if (this.prices[n]! <= price) sum += this.masses[n]!
+    return sum
+  }
+}
+
+/** Where the price that is sent is paid. */
+export const firstPrice = (offer: Pick<Offer, 'wins' | 'facts'>, price: number): number =>
+  (offer.facts.inBa - price) * offer.wins(price)
+
+const slices = 12
+
+/** Where the competitor's price is paid, or the floor: what lies between is saved, the integral of W from floor to price. */
+export function secondPrice(offer: Pick<Offer, 'wins' | 'facts'>, price: number): number {
+  const { floor } = offer.facts
+  const from = Math.min(price, floor)
+  const width = (price - from) / slices
+  let saved = 0
+  for (let n = 0; n < slices; n++) saved += width * offer.wins(from + (n + 0.5) * width)
+  return firstPrice(offer, price) + saved
+}
