@@ -46,11 +46,13 @@ function namedByConnection(raw: readonly string[]): ReadonlySet<string> {
 
 /** Lower-case spellings by the spelling that came: callers send the same few names again and again. Bounded. */
 const lowered = new Map<string, string>()
-function lower(name: string): string {
+export function lower(name: string): string {
   let known = lowered.get(name)
   if (known === undefined) {
     known = name.toLowerCase()
-    if (lowered.size < 1024 && name.length < 64) lowered.set(name, known)
+    // A copy: a slice would hold the whole head that it was cut from.
+    if (lowered.size < 1024 && name.length < 64)
+      lowered.set(Buffer.from(name, 'latin1').toString('latin1'), known)
   }
   return known
 }

@@ -46,9 +46,9 @@ const passPath = /^\/pass\/([a-z0-9][a-z0-9_-]{0,62})(\/.*|\?.*)?$/s
 export function createProxy(
   config: ProxyConfig,
   routes: readonly Route[],
-  deps: { engine: Engine; registry: Registry; log: Log },
+  deps: { engine: Engine; registry: Registry; log: Log; lane?: 'fast' | 'careful' },
 ): BidProxy {
-  const { engine, registry, log } = deps
+  const { engine, registry, log, lane = 'fast' } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
   const budget: Budget = { inFlight: 0, bytes: 0 }
@@ -66,6 +66,7 @@ export function createProxy(
     onError: (hostname, error) =>
       log.warn({ hostname, err: error.message }, 'endpoint name not resolved, last addresses kept'),
   })
+  const upstream = { resolver, lane }
   const pass = createPassThrough({
     trusted: (remote) => trusted(remote),
     onError: () => onClosed('pass_upstream'),
@@ -165,9 +166,9 @@ export function createProxy(
       if (supplier === undefined) {
         const metrics = kept.get(route.id) ?? new SupplierMetrics()
         kept.set(route.id, metrics)
-        supplier = new Supplier(route, metrics, resolver)
+        supplier = new Supplier(route, metrics, upstream)
         suppliers.set(route.id, supplier)
-      } else supplier.configure(route, resolver)
+      } else supplier.configure(route, upstream)
       supplier.maxInFlight = next.maxInFlightPerSupplier
     }
     for (const id of gone) {

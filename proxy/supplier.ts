@@ -3,8 +3,8 @@ import { type Allotment, Bucket, type Refusal } from './admission.ts'
 import { type CallerCheck, callerCheck } from './callers.ts'
 import type { Route } from './config.ts'
 import type { SupplierMetrics } from './metrics.ts'
+import type { Upstream } from './upstream/connections.ts'
 import { Endpoint, Endpoints } from './upstream/endpoints.ts'
-import type { Resolver } from './upstream/resolver.ts'
 
 const noSeats: ReadonlySet<string> = new Set()
 const unlimited: Allotment = { active: true, clientQps: null }
@@ -21,22 +21,22 @@ export class Supplier {
   private share = 1
   private bucket: Bucket | null = null
 
-  constructor(route: Route, metrics: SupplierMetrics, resolver: Resolver) {
+  constructor(route: Route, metrics: SupplierMetrics, upstream: Upstream) {
     this.id = route.id
     this.route = route
     this.metrics = metrics
-    this.endpoints = new Endpoints(route.endpoints.map((url) => new Endpoint(url, resolver)))
+    this.endpoints = new Endpoints(route.endpoints.map((url) => new Endpoint(url, upstream)))
     this.callers = callerCheck(route.callers)
   }
 
   /** Takes a new configuration; endpoints that stay keep their connections and their standing. */
-  configure(route: Route, resolver: Resolver): void {
+  configure(route: Route, upstream: Upstream): void {
     const standing = new Map(this.endpoints.all.map((endpoint) => [endpoint.url.href, endpoint]))
     const next = route.endpoints.map((text) => {
       const { href } = new URL(text)
       const known = standing.get(href)
       standing.delete(href)
-      return known ?? new Endpoint(text, resolver)
+      return known ?? new Endpoint(text, upstream)
     })
     for (const endpoint of standing.values()) endpoint.connections.close()
     this.endpoints = new Endpoints(next)

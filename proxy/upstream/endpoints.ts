@@ -2,8 +2,7 @@
  * The endpoints of one supplier: two choices at random, the one with fewer requests in flight wins
  * (Mitzenmacher 2001). One that fails repeatedly is ejected for a growing time and probed back in, never the last.
  */
-import { type Connections, createConnections } from './connections.ts'
-import type { Resolver } from './resolver.ts'
+import { type Connections, createConnections, type Upstream } from './connections.ts'
 
 /** So many failures in a row eject. */
 const failuresToEject = 5
@@ -23,11 +22,11 @@ export class Endpoint {
   ejectedUntil = 0
   probing = false
 
-  constructor(url: string, resolver: Resolver) {
+  constructor(url: string, upstream: Upstream) {
     this.url = new URL(url)
     this.path = this.url.pathname + this.url.search
     this.host = this.url.host
-    this.connections = createConnections(this.url.origin, resolver)
+    this.connections = createConnections(this.url.origin, upstream)
   }
 
   get ejected(): boolean {

@@ -37,7 +37,7 @@ export interface TestProxy {
 
 export async function startProxy(
   suppliers: Record<string, object>,
-  options: { engine?: Engine; proxy?: object } = {},
+  options: { engine?: Engine; proxy?: object; lane?: 'fast' | 'careful' } = {},
 ): Promise<TestProxy> {
   const registry = new Registry()
   const logged: string[] = []
@@ -50,6 +50,7 @@ export async function startProxy(
   const proxy = createProxy(config, routes, {
     engine: options.engine ?? idleEngine(),
     registry,
+    ...(options.lane === undefined ? {} : { lane: options.lane }),
     log: { info: write, warn: write, error: write },
   })
   const { port } = await proxy.listen()

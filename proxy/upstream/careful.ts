@@ -1,0 +1,116 @@
+/** A connection by undici, one Client each: https endpoints, and whatever the strict wire is not for. */
+import type { Socket } from 'node:net'
+import { type buildConnector, Client, type Dispatcher } from 'undici'
+import type { AnswerSink, SendFailure, Sent } from '../lane/lane.ts'
+import { idleTimeout, type Owner } from './owner.ts'
+
+export type Connector = ReturnType<typeof buildConnector>
+
+/** The connection and the request on it; itself undici's handler, so that a request allocates none. */
+export class CarefulConnection implements Sent {
+  born = performance.now()
+  /** undici closes idle ones by itself. */
+  spareUntil = Number.POSITIVE_INFINITY
+  private readonly client: Client
+  private readonly owner: Owner<CarefulConnection>
+  private socket: Socket | null = null
+  private sink: AnswerSink | null = null
+  private reused = false
+  private readBefore = 0
+  private gone = false
+  private resume: () => void = () => {}
+
+  constructor(origin: string, connector: Connector, owner: Owner<CarefulConnection>) {
+    this.owner = owner
+    this.client = new Client(origin, {
+      connect: (options, callback) =>
+        connector(options, (...result) => {
+          const [error, socket] = result
+          if (error !== null) owner.failed((error as { address?: string }).address ?? '')
+          else this.connected(socket as Socket)
+          callback(...result)
+        }),
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      keepAliveTimeout: idleTimeout,
+      keepAliveMaxTimeout: idleTimeout,
+      pipelining: 1,
+      maxHeaderSize: 65_536,
+    })
+    this.client.on('disconnect', () => {
+      this.socket = null
+      if (this.sink === null) this.destroy()
+    })
+  }
+
+  private connected(socket: Socket): void {
+    this.socket = socket
+    this.born = performance.now()
+    this.reused = false
+    this.readBefore = 0
+  }
+
+  get usable(): boolean {
+    return !this.gone && this.socket !== null && !this.socket.destroyed
+  }
+
+  dispatch(path: string, headers: string[], body: Buffer, sink: AnswerSink): void {
+    this.sink = sink
+    this.reused = this.socket !== null
+    this.readBefore = this.socket?.bytesRead ?? 0
+    this.client.dispatch(
+      { path, method: 'POST', headers, body },
+      this as Dispatcher.DispatchHandler,
+    )
+  }
+
+  abort(): void {
+    this.sink = null
+    this.destroy()
+  }
+
+  destroy(): void {
+    if (this.gone) return
+    this.gone = true
+    this.owner.forget(this)
+    // The socket is destroyed at once; what the promise waits for need not be.
+    this.client.destroy().catch(() => undefined)
+  }
+
+  // undici's own handler interface: the newer one is a wrapper around it that parses every header.
+  onConnect(): void {}
+
+  onHeaders(status: number, raw: Buffer[], resume: () => void, message: string): boolean {
+    if (status < 200 || this.sink === null) return true
+    const headers = new Array<string>(raw.length)
+    for (let at = 0; at < raw.length; at++) headers[at] = raw[at]!.toString('latin1')
+    this.resume = resume
+    this.sink.head(status, message, headers)
+    return true
+  }
+
+  onData(chunk: Buffer): boolean {
+    return this.sink === null ? true : this.sink.data(chunk, this.resume)
+  }
+
+  onComplete(): void {
+    const { sink } = this
+    this.sink = null
+    if (this.usable) this.owner.release(this)
+    sink?.end()
+  }
+
+  onError(error: Error): void {
+    const { sink } = this
+    this.sink = null
+    const kind = this.failureKind()
+    this.destroy()
+    sink?.fail({ kind, error })
+  }
+
+  private failureKind(): SendFailure['kind'] {
+    // undici reports the failure before it announces the disconnect, so the socket still tells its bytes.
+    if (this.socket === null) return 'unsent'
+    return this.reused && this.socket.bytesRead === this.readBefore ? 'reused' : 'broken'
+  }
+}
