@@ -27,6 +27,10 @@ export interface Decision {
   propensity: number
   winIn: number
   winOut: number
+  /** The multiplier at work: out = argmax (theta in - p) W(p). Absent where none was. */
+  theta?: number
+  /** Explored only: the density of this factor, given that the bid was explored; what replay weighs by. */
+  density?: number
 }
 /** Of one integration; may change between calls. */
 export interface Policy {

@@ -47,6 +47,8 @@ class OwnDecision implements Decision {
   propensity = 1
   winIn = 0
   winOut = 0
+  theta?: number
+  density?: number
   readonly from: Remembered
 
   constructor(from: Remembered) {
@@ -102,6 +104,7 @@ export class OnlineLearner implements Learner {
     }
     if (floor >= facts.inBa) return decision
     const state = this.stateOf(from.supplier)
+    decision.theta = state.theta
     const minFactor = Math.max(sound(policy.minFactor, 0, 1, 0.7), floor / facts.inBa)
     const steady = sound(policy.explore, 0, 1, 0)
     const explore =
@@ -111,9 +114,13 @@ export class OnlineLearner implements Learner {
       decision.arm = 'explored'
       decision.propensity = (1 - holdout) * explore
       // What goes beyond the configured share stays where guards allow.
-      const low =
-        random() * explore < steady ? minFactor : Math.max(minFactor, state.lowest(minFactor))
+      const guarded = Math.max(minFactor, state.lowest(minFactor))
+      const low = random() * explore < steady ? minFactor : guarded
       factor = low + random() * (1 - low)
+      // A mixture of two uniform draws.
+      const wide = Math.min(1, steady / explore)
+      decision.density =
+        wide / (1 - minFactor) + (factor >= guarded ? (1 - wide) / (1 - guarded) : 0)
     } else {
       decision.propensity = (1 - holdout) * (1 - explore)
       factor = this.best(state, Math.max(minFactor, state.lowest(minFactor)), facts, lnIn)
