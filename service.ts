@@ -171,6 +171,10 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
         bearer: entry,
         now,
         flush: () => rollup.flush(),
+        readings: {
+          notices: (id) => engine.integration(id)?.notices ?? 'win',
+          rate: (currency) => engine.rate(currency),
+        },
       }),
       standalone(api),
       decisions(api),

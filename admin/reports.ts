@@ -6,7 +6,7 @@ import type {
   preHandlerAsyncHookHandler,
 } from 'fastify'
 import { type ProblemFault, problem } from './problem.ts'
-import { type ReportRow, rowsBy } from './reports/rows.ts'
+import { type Readings, type ReportRow, rowsBy } from './reports/rows.ts'
 import type { Store } from './store/index.ts'
 
 export interface ReportsDeps {
@@ -17,7 +17,11 @@ export interface ReportsDeps {
   now: () => number
   /** Writes what was counted but not yet stored. */
   flush: () => Promise<void>
+  /** Absent: each win is a `win`, and there is one currency. */
+  readings?: Readings
 }
+
+const plainReadings: Readings = { notices: () => 'win', rate: () => 1 }
 
 /** The columns of each report, in order. A new row is the whole change. */
 const reports: Readonly<Record<string, readonly (keyof ReportRow)[]>> = {
@@ -28,6 +32,7 @@ const reports: Readonly<Record<string, readonly (keyof ReportRow)[]>> = {
     'revenue',
     'cleared',
     'margin',
+    'no_rate',
     'uplift',
     'uplift_low',
     'uplift_high',
@@ -44,6 +49,7 @@ const reports: Readonly<Record<string, readonly (keyof ReportRow)[]>> = {
     'out_ba',
     'cleared',
     'difference',
+    'no_rate',
   ],
 }
 const groups = ['ssp', 'publisher', 'domain', 'hour', 'day'] as const
@@ -70,7 +76,7 @@ function parsed(query: Record<string, unknown>, now: number): Query | ProblemFau
     const text = one(name)
     if (text === undefined) return otherwise
     const at = /^\d+$/.test(text) ? Number(text) : Date.parse(text)
-    if (Number.isNaN(at))
+    if (!Number.isSafeInteger(at))
       faults.push({ pointer: name, detail: `${name} is a date or milliseconds since 1970` })
     return at
   }
@@ -84,6 +90,7 @@ function parsed(query: Record<string, unknown>, now: number): Query | ProblemFau
   const from = time('from', to - day)
   if (to - from > longestSpan)
     faults.push({ pointer: 'from', detail: 'a report spans at most 400 days' })
+  if (from > to) faults.push({ pointer: 'from', detail: 'from is later than to' })
   const known = ['ssp', 'from', 'to', 'by', 'format']
   for (const name of Object.keys(query))
     if (!known.includes(name))
@@ -101,13 +108,14 @@ function parsed(query: Record<string, unknown>, now: number): Query | ProblemFau
 
 /** RFC 4180; a cell that a spreadsheet would take for a formula is told to be text. */
 function cell(value: unknown): string {
-  const text = value === null ? '' : String(value)
+  const text =
+    value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value)
   const plain = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
   return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
 }
 
 export function reporting(deps: ReportsDeps): FastifyPluginAsync {
-  const { store, suppliers, bearer, now, flush } = deps
+  const { store, suppliers, bearer, now, flush, readings = plainReadings } = deps
 
   async function report(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { what } = request.params as { what: string }
@@ -129,7 +137,7 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
       suppliers: query.ssp === undefined ? visible : [query.ssp],
       all: account === '*' && query.ssp === undefined,
     }
-    const rows = await rowsBy(store, scope)
+    const rows = await rowsBy(store, scope, readings)
     const shown = rows.map((row) => Object.fromEntries(columns.map((name) => [name, row[name]])))
     if (query.format === 'json') return reply.send(shown)
     const lines = [

@@ -1,9 +1,21 @@
 /** One row a group: what was decided, what was won, and what the optimised bids kept of the holdout's wins. */
-import { type RawBuilder, sql } from 'kysely'
-import type { Group } from '../reports.ts'
 import type { Store } from '../store/index.ts'
+import { type Exact, exact, inBase, minus, number, plus, text, zero } from './exact.ts'
+import { decidedRows, otherRows, type Scope, spans, winRows } from './query.ts'
 
-export interface ReportRow {
+export type { Scope } from './query.ts'
+
+export interface Money {
+  /** Exact decimal text, CPM. */
+  revenue: string
+  cleared: string
+  out_ba: string
+  margin: string
+  /** Cleared less out_ba. */
+  difference: string
+}
+
+export interface ReportRow extends Money {
   key: string
   decided: number
   wins: number
@@ -11,35 +23,27 @@ export interface ReportRow {
   rejected: number
   late: number
   over: number
-  /** Exact to a millionth, CPM. */
-  revenue: string
-  cleared: string
-  out_ba: string
-  margin: string
-  /** Cleared less out_ba. */
-  difference: string
+  /** Money of wins in currencies without a rate, each in its own; not in the sums. */
+  no_rate: Record<string, Money & { wins: number }>
   win_rate: number | null
   /** Win rate of the optimised bids over that of the holdout, with its 95 % interval; null without a holdout. */
   kept: number | null
   kept_low: number | null
   kept_high: number | null
-  /** Margin per bid of the optimised over that of the holdout, with its 95 % interval, CPM. */
+  /** Margin per bid of the optimised over that of the holdout, with its 95 % interval, CPM in the base currency. */
   uplift: number | null
   uplift_low: number | null
   uplift_high: number | null
 }
 
-export interface Scope {
-  suppliers: readonly string[]
-  /** Notices of no supplier count as well. */
-  all: boolean
-  from: number
-  to: number
-  by: Group
+/** What rows are read by: what counts as a win of a supplier, and what its money is worth. */
+export interface Readings {
+  notices(supplier: string): 'win' | 'billing' | 'both'
+  /** Units of the currency for one of the base; null where there is no rate. */
+  rate(currency: string): number | null
 }
 
 const optimised = new Set(['treated', 'explored'])
-const hour = 3_600_000
 
 interface Arm {
   bids: number
@@ -49,6 +53,13 @@ interface Arm {
   squares: number
 }
 
+interface Purse {
+  wins: number
+  cleared: Exact
+  out: Exact
+  margin: Exact
+}
+
 interface Sums {
   decided: number
   wins: number
@@ -56,14 +67,14 @@ interface Sums {
   rejected: number
   late: number
   over: number
-  revenue: bigint
-  cleared: bigint
-  out: bigint
-  margin: bigint
+  base: Purse
+  others: Map<string, Purse>
   treated: Arm
   holdout: Arm
 }
 
+const noArm = (): Arm => ({ bids: 0, wins: 0, margin: 0, squares: 0 })
+const noMoney = (): Purse => ({ wins: 0, cleared: zero, out: zero, margin: zero })
 const empty = (): Sums => ({
   decided: 0,
   wins: 0,
@@ -71,91 +82,24 @@ const empty = (): Sums => ({
   rejected: 0,
   late: 0,
   over: 0,
-  revenue: 0n,
-  cleared: 0n,
-  out: 0n,
-  margin: 0n,
-  treated: { bids: 0, wins: 0, margin: 0, squares: 0 },
-  holdout: { bids: 0, wins: 0, margin: 0, squares: 0 },
+  base: noMoney(),
+  others: new Map(),
+  treated: noArm(),
+  holdout: noArm(),
 })
-
-const spans: Readonly<Record<string, number>> = { hour, day: 24 * hour }
-
-/** What rows are grouped by; `at` is the column of the time. */
-function keyOf(by: Group, at: string): RawBuilder<string> {
-  const span = spans[by]
-  if (span === undefined)
-    return sql<string>`coalesce(${sql.ref(by === 'ssp' ? 'supplier' : by)}, '')`
-  return sql<string>`cast((${sql.ref(at)} / ${sql.lit(span)}) * ${sql.lit(span)} as text)`
-}
-
-/** Millionths as an integer: sums of them are exact on both databases. */
-const millionths = (column: string) =>
-  sql<string>`cast(coalesce(sum(cast(round(${sql.ref(column)} * 1000000) as bigint)), 0) as text)`
-
-const decimal = (value: bigint): string => {
-  const sign = value < 0n ? '-' : ''
-  const digits = (value < 0n ? -value : value).toString().padStart(7, '0')
-  const fraction = digits.slice(-6).replace(/0+$/, '')
-  return sign + digits.slice(0, -6) + (fraction === '' ? '' : `.${fraction}`)
-}
-
-async function ledgerRows(store: Store, { suppliers, all, from, to, by }: Scope) {
-  const key = keyOf(by, 'at')
-  return store.db
-    .selectFrom('ledger')
-    .select([
-      key.as('key'),
-      'status',
-      'arm',
-      sql<number>`count(*)`.as('n'),
-      sql<number>`sum(late)`.as('late'),
-      sql<number>`sum(${sql.ref('over')})`.as('over_count'),
-      millionths('in_ba').as('revenue'),
-      millionths('cleared').as('cleared'),
-      millionths('out_ba').as('out'),
-      millionths('margin').as('margin'),
-      sql<number>`coalesce(sum(cast(margin as double precision) * cast(margin as double precision)), 0)`.as(
-        'squares',
-      ),
-    ])
-    .where('at', '>=', from)
-    .where('at', '<', to)
-    .where('event', '=', 'win')
-    .where(({ eb, or }) =>
-      or([
-        suppliers.length === 0 ? sql<boolean>`1 = 0` : eb('supplier', 'in', [...suppliers]),
-        ...(all ? [eb('supplier', 'is', null)] : []),
-      ]),
-    )
-    .groupBy([key, 'status', 'arm'])
-    .execute()
-}
-
-async function decidedRows(store: Store, { suppliers, from, to, by }: Scope) {
-  if (suppliers.length === 0) return []
-  const key = keyOf(by, 'hour')
-  return store.db
-    .selectFrom('decided')
-    .select([key.as('key'), 'arm', sql<number>`sum(bids)`.as('n')])
-    .where('hour', '>=', from - (from % hour))
-    .where('hour', '<', to)
-    .where('supplier', 'in', [...suppliers])
-    .groupBy([key, 'arm'])
-    .execute()
-}
 
 const armOf = (sums: Sums, arm: string | null): Arm | null =>
   arm === 'holdout' ? sums.holdout : arm !== null && optimised.has(arm) ? sums.treated : null
 
 /** OPD.md's formula: Var(ln kept) = (1 - wT) / (nT wT) + (1 - wC) / (nC wC). */
 function keptOf({ treated, holdout }: Sums) {
-  if (treated.wins === 0 || holdout.wins === 0)
+  const sides = [treated, holdout]
+  if (sides.some(({ wins, bids }) => wins === 0 || bids === 0))
     return { kept: null, kept_low: null, kept_high: null }
-  const [rateT, rateC] = [treated.wins / treated.bids, holdout.wins / holdout.bids]
+  const [rateT, rateC] = sides.map(({ wins, bids }) => Math.min(1, wins / bids)) as [number, number]
   const kept = rateT / rateC
   const variance = (1 - rateT) / (treated.bids * rateT) + (1 - rateC) / (holdout.bids * rateC)
-  const spread = Math.exp(1.96 * Math.sqrt(Math.max(0, variance)))
+  const spread = Math.exp(1.96 * Math.sqrt(variance))
   return { kept, kept_low: kept / spread, kept_high: kept * spread }
 }
 
@@ -169,7 +113,53 @@ function upliftOf({ treated, holdout }: Sums) {
   return { uplift, uplift_low: uplift - spread, uplift_high: uplift + spread }
 }
 
-export async function rowsBy(store: Store, scope: Scope): Promise<ReportRow[]> {
+type WinRow = Awaited<ReturnType<typeof winRows>>[number]
+
+/**
+ * How many wins a row stands for: the event that teaches is the win; money that came under the other event is one
+ * of the time before `notices` changed, but for `both`, where it is the bill of the same win.
+ */
+function winsIn(row: WinRow, notices: ReturnType<Readings['notices']>): number {
+  const event = notices === 'billing' ? 'billing' : 'win'
+  if (row.event === event) return Number(row.n)
+  return notices === 'both' ? 0 : Number(row.priced)
+}
+
+function addWins(sums: Sums, row: WinRow, { notices, rate }: Readings): void {
+  const n = winsIn(row, notices(row.supplier ?? ''))
+  const side = armOf(sums, row.arm)
+  const worth = rate(row.currency ?? '')
+  sums.wins += n
+  if (side !== null) side.wins += n
+  if (n > 0) {
+    sums.late += Number(row.late)
+    sums.over += Number(row.over_count)
+  }
+  let purse = sums.base
+  if (worth === null) {
+    const name = row.currency ?? ''
+    purse = sums.others.get(name) ?? noMoney()
+    sums.others.set(name, purse)
+  }
+  purse.wins += n
+  purse.cleared = plus(purse.cleared, inBase(exact(row.cleared), worth ?? 1))
+  purse.out = plus(purse.out, inBase(exact(row.out), worth ?? 1))
+  const margin = inBase(exact(row.margin), worth ?? 1)
+  purse.margin = plus(purse.margin, margin)
+  if (side === null || worth === null) return
+  side.margin += number(margin)
+  side.squares += Number(row.squares) / worth ** 2
+}
+
+const moneyOf = ({ cleared, out, margin }: Purse): Money => ({
+  revenue: text(plus(cleared, margin)),
+  cleared: text(cleared),
+  out_ba: text(out),
+  margin: text(margin),
+  difference: text(minus(cleared, out)),
+})
+
+export async function rowsBy(store: Store, scope: Scope, readings: Readings): Promise<ReportRow[]> {
   const groups = new Map<string, Sums>()
   const of = (key: string) => {
     let sums = groups.get(key)
@@ -185,25 +175,11 @@ export async function rowsBy(store: Store, scope: Scope): Promise<ReportRow[]> {
     const side = armOf(sums, arm)
     if (side !== null) side.bids += Number(n)
   }
-  for (const row of await ledgerRows(store, scope)) {
-    const sums = of(row.key)
-    const n = Number(row.n)
-    if (row.status !== 'attributed') {
-      sums[row.status === 'rejected' ? 'rejected' : 'unattributed'] += n
-      continue
-    }
-    sums.wins += n
-    sums.late += Number(row.late)
-    sums.over += Number(row.over_count)
-    sums.revenue += BigInt(row.revenue)
-    sums.cleared += BigInt(row.cleared)
-    sums.out += BigInt(row.out)
-    sums.margin += BigInt(row.margin)
-    const side = armOf(sums, row.arm)
-    if (side === null) continue
-    side.wins += n
-    side.margin += Number(row.margin) / 1e6
-    side.squares += Number(row.squares)
+  for (const row of await winRows(store, scope)) addWins(of(row.key), row, readings)
+  for (const { key, status, n, bids } of await otherRows(store, scope)) {
+    const sums = of(key)
+    if (status === 'rejected') sums.rejected += Number(n)
+    else sums.unattributed += Number(bids)
   }
   const timed = spans[scope.by] !== undefined
   return [...groups]
@@ -216,11 +192,10 @@ export async function rowsBy(store: Store, scope: Scope): Promise<ReportRow[]> {
       rejected: sums.rejected,
       late: sums.late,
       over: sums.over,
-      revenue: decimal(sums.revenue),
-      cleared: decimal(sums.cleared),
-      out_ba: decimal(sums.out),
-      margin: decimal(sums.margin),
-      difference: decimal(sums.cleared - sums.out),
+      ...moneyOf(sums.base),
+      no_rate: Object.fromEntries(
+        [...sums.others].map(([name, purse]) => [name, { wins: purse.wins, ...moneyOf(purse) }]),
+      ),
       win_rate: sums.decided === 0 ? null : sums.wins / sums.decided,
       ...keptOf(sums),
       ...upliftOf(sums),

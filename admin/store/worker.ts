@@ -3,6 +3,7 @@ import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
+import { exactSum } from './exact-sum.ts'
 
 export interface Ask {
   id: number
@@ -24,6 +25,9 @@ for (const pragma of [
   'foreign_keys = ON',
 ])
   database.exec(`PRAGMA ${pragma}`)
+
+// the types know no state but SQL values; the driver takes any
+database.aggregate('exact_sum', exactSum as unknown as Parameters<typeof database.aggregate>[1])
 
 const prepared = new Map<string, StatementSync>()
 function statement(sql: string): StatementSync {

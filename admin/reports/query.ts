@@ -1,0 +1,106 @@
+/** What the databases add up; what it means is for `rows.ts` to say. */
+import { type RawBuilder, sql } from 'kysely'
+import type { Group } from '../reports.ts'
+import type { Store } from '../store/index.ts'
+
+export interface Scope {
+  suppliers: readonly string[]
+  /** Notices of no supplier count as well. */
+  all: boolean
+  from: number
+  to: number
+  by: Group
+}
+
+const hour = 3_600_000
+export const spans: Readonly<Record<string, number>> = { hour, day: 24 * hour }
+
+/** What rows are grouped by; `at` is the column of the time. */
+function keyOf(by: Group, at: string): RawBuilder<string> {
+  const span = spans[by]
+  if (span === undefined)
+    return sql<string>`coalesce(${sql.ref(by === 'ssp' ? 'supplier' : by)}, '')`
+  return sql<string>`cast((${sql.ref(at)} / ${sql.lit(span)}) * ${sql.lit(span)} as text)`
+}
+
+/** The exact sum of a column over the rows that are money: those with a margin. */
+const money = ({ postgres }: Store, column: string) => {
+  const value = sql`case when margin is not null then ${sql.ref(column)} end`
+  return postgres
+    ? sql<string>`cast(coalesce(sum(${value}), 0) as text)`
+    : sql<string>`exact_sum(${value})`
+}
+
+const withinScope = ({ suppliers, all }: Scope) =>
+  sql<boolean>`(${sql.join(
+    [
+      suppliers.length === 0
+        ? sql`1 = 0`
+        : sql`supplier in (${sql.join(suppliers.map((id) => sql.lit(id)))})`,
+      ...(all ? [sql`supplier is null`] : []),
+    ],
+    sql` or `,
+  )})`
+
+/** Wins and their money by all that decides what they count as; test bids are no money and no wins. */
+export function winRows(store: Store, scope: Scope) {
+  const key = keyOf(scope.by, 'at')
+  return store.reader
+    .selectFrom('ledger')
+    .select([
+      key.as('key'),
+      'supplier',
+      'event',
+      'arm',
+      'currency',
+      sql<number>`count(*)`.as('n'),
+      sql<number>`count(margin)`.as('priced'),
+      sql<number>`sum(late)`.as('late'),
+      sql<number>`sum(${sql.ref('over')})`.as('over_count'),
+      money(store, 'cleared').as('cleared'),
+      money(store, 'out_ba').as('out'),
+      money(store, 'margin').as('margin'),
+      sql<number>`coalesce(sum(cast(margin as double precision) * cast(margin as double precision)), 0)`.as(
+        'squares',
+      ),
+    ])
+    .where('at', '>=', scope.from)
+    .where('at', '<', scope.to)
+    .where('status', '=', 'attributed')
+    .where(sql<boolean>`coalesce(arm, '') <> 'test'`)
+    .where(withinScope(scope))
+    .groupBy([key, 'supplier', 'event', 'arm', 'currency'])
+    .execute()
+}
+
+/** Bids reported but found nowhere, and notices refused. One bid reported under both events is one. */
+export function otherRows(store: Store, scope: Scope) {
+  const key = keyOf(scope.by, 'at')
+  return store.reader
+    .selectFrom('ledger')
+    .select([
+      key.as('key'),
+      'status',
+      sql<number>`count(*)`.as('n'),
+      sql<number>`count(distinct decision)`.as('bids'),
+    ])
+    .where('at', '>=', scope.from)
+    .where('at', '<', scope.to)
+    .where('status', '!=', 'attributed')
+    .where(withinScope(scope))
+    .groupBy([key, 'status'])
+    .execute()
+}
+
+export async function decidedRows(store: Store, scope: Scope) {
+  if (scope.suppliers.length === 0) return []
+  const key = keyOf(scope.by, 'hour')
+  return store.reader
+    .selectFrom('decided')
+    .select([key.as('key'), 'arm', sql<number>`sum(bids)`.as('n')])
+    .where('hour', '>=', scope.from - (scope.from % hour))
+    .where('hour', '<', scope.to)
+    .where(withinScope({ ...scope, all: false }))
+    .groupBy([key, 'arm'])
+    .execute()
+}
