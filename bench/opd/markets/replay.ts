@@ -1,78 +1,100 @@
 /**
- * Paying prices in the shape of the iPinYou rows: whole numbers of cents, 8 % of all at one single price, 18 % exactly
- * at the floor, the rest a mixture by publisher that is as spiky as a few dozen rows are.
+ * Paying prices in the shape of the iPinYou rows: whole cents, 8 % of all at one single price, 18 % exactly at the
+ * floor of the bid, a third at the flat prices of a few dozen campaigns, the rest a mixture by slot.
  */
 import type { BidFacts } from '../../../opd/learner.ts'
 import { firstPrice, type Market, type Offer } from '../market.ts'
-import { rankOf, source, zipf } from '../random.ts'
+import { rankOf, type Source, source, zipf } from '../random.ts'
 
-const floors = [0, 0, 0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.5, 0.7, 0.8, 1.3]
-/** Campaigns bid flat prices, or by value. */
-const flat = [2.27, 2.38, 2.49, 2.77, 2.94, 3]
+const floors = [0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.8, 1.3]
 const single = 0.7
 const cent = (price: number) => Math.max(0.01, Math.round(price * 100) / 100)
 
 interface Slot {
+  name: string
   publisher: number
-  place: number
-  floor: number
+  exchange: number
+  level: number
+  size: string
+  floors: number[]
+  atFloor: number
   prices: Float64Array
-  /** Cumulative. */
+  /** Cumulative, without what lies at the floor. */
   below: Float64Array
 }
 
 export interface ReplayOptions {
   /** Milliseconds between bids. */
   every?: number
+  slots?: number
+}
+
+/** Rows of one slot, counted: what a replay knows of its curve. */
+function slotOf(
+  world: Source,
+  publisher: { at: number; level: number; exchange: number },
+  place: number,
+  rivals: readonly number[],
+): Slot {
+  const level = publisher.level + 0.3 * world.normal()
+  const spread = 0.15 + 0.35 * world.uniform()
+  const near = rivals.filter((price) => Math.abs(Math.log(price) - level) < 0.6)
+  const mine = Array.from({ length: 3 }, () => (near.length > 0 ? world.pick(near) : single))
+  const atSingle = 0.22 * world.uniform()
+  const flat = 0.2 + 0.4 * world.uniform()
+  const rows = 30 + world.below(200)
+  const masses = new Map<number, number>()
+  for (let n = 0; n < rows; n++) {
+    const u = world.uniform()
+    let price = cent(Math.exp(level + spread * world.normal()))
+    if (u < atSingle) price = single
+    else if (u < atSingle + flat) price = mine[Math.floor(world.uniform() ** 2 * mine.length)]!
+    masses.set(price, (masses.get(price) ?? 0) + 1 / rows)
+  }
+  const sorted = [...masses].sort(([one], [other]) => one - other)
+  let sum = 0
+  const usual = floors.filter((price) => price < 0.9 * Math.exp(level))
+  return {
+    name: `slot-${publisher.at}-${place}`,
+    publisher: publisher.at,
+    exchange: publisher.exchange,
+    level,
+    size: world.pick(['300x250', '728x90', '160x600', '336x280', '1000x90']),
+    floors: Array.from({ length: 1 + world.below(3) }, () => world.pick(usual)),
+    atFloor: 0.5 * world.uniform(),
+    prices: Float64Array.from(sorted, ([price]) => price),
+    below: Float64Array.from(sorted, ([, mass]) => {
+      sum += mass
+      return sum
+    }),
+  }
 }
 
 export function replay(seed: number, options: ReplayOptions = {}): Market {
   const root = source(seed)
   const world = root.fork(1)
   const draw = root.fork(2)
-  const levels = Array.from({ length: 120 }, () => ({
-    level: Math.log(0.6) + 0.5 * world.normal(),
-    spread: 0.4 + 0.4 * world.uniform(),
-    exchange: world.below(3),
-    places: 1 + world.below(3),
-    single: 0.16 * world.uniform(),
-  }))
-  const slots: Slot[] = levels.flatMap((of, publisher) =>
-    Array.from({ length: of.places }, (_each, place) => {
-      const floor = world.pick(floors)
-      const level = of.level + 0.25 * world.normal()
-      const rows = 20 + world.below(180)
-      const masses = new Map<number, number>()
-      for (let n = 0; n < rows; n++) {
-        const u = world.uniform()
-        let price = cent(Math.exp(level + of.spread * world.normal()))
-        if (u < of.single) price = single
-        else if (u < of.single + 0.18 && floor > 0) price = floor
-        price = Math.max(price, floor)
-        masses.set(price, (masses.get(price) ?? 0) + 1 / rows)
-      }
-      const sorted = [...masses].sort(([one], [other]) => one - other)
-      let sum = 0
-      return {
-        publisher,
-        place,
-        floor,
-        prices: Float64Array.from(sorted, ([price]) => price),
-        below: Float64Array.from(sorted, ([, mass]) => {
-          sum += mass
-          return sum
-        }),
-      }
-    }),
-  )
-  const order = slots.map((_each, at) => at).sort(() => world.uniform() - 0.5)
+  const rivals = Array.from({ length: 40 }, () => cent(Math.exp(-0.4 + 0.6 * world.normal())))
+  const slots: Slot[] = []
+  for (let at = 0; slots.length < (options.slots ?? 500); at++) {
+    const publisher = { at, level: -0.4 + 0.5 * world.normal(), exchange: world.below(3) }
+    for (let place = 1 + world.below(4); place > 0; place--)
+      slots.push(slotOf(world, publisher, place, rivals))
+  }
+  for (let n = slots.length - 1; n > 0; n--) {
+    const other = world.below(n + 1)
+    const held = slots[n]!
+    slots[n] = slots[other]!
+    slots[other] = held
+  }
   const traffic = zipf(slots.length, 0.9)
-  const campaigns = Array.from({ length: 9 }, (_each, n) => ({
-    flat: n < 5 ? flat[n]! : null,
+  const campaigns = Array.from({ length: 9 }, () => ({
     level: 0.15 * world.normal(),
+    share: world.uniform() < 0.5 ? 0.1 : 0.3,
   }))
   const facts: BidFacts = { supplier: '', mode: 'revenue', inBa: 1, floor: 0 }
   let slot = slots[0]!
+  let atFloor = 0
   const shown: number[] = []
   /** 4 % lose whatever they bid: frequency caps, brand lists. */
   const reach = 0.96
@@ -87,7 +109,8 @@ export function replay(seed: number, options: ReplayOptions = {}): Market {
         if (prices[middle]! <= price) low = middle + 1
         else high = middle
       }
-      return low === 0 ? 0 : reach * below[low - 1]!
+      if (price < facts.floor) return 0
+      return reach * (atFloor + (1 - atFloor) * (low === 0 ? 0 : below[low - 1]!))
     },
     margin: (price) => firstPrice(offer, price),
     clears: (price) => price,
@@ -102,23 +125,22 @@ export function replay(seed: number, options: ReplayOptions = {}): Market {
     name: 'replay',
     every: options.every ?? 86_400_000 / 150_000,
     offer() {
-      slot = slots[order[rankOf(traffic, draw.uniform())]!]!
-      const of = levels[slot.publisher]!
+      slot = slots[rankOf(traffic, draw.uniform())]!
       const at = draw.below(campaigns.length)
       const campaign = campaigns[at]!
-      const value = Math.exp(of.level + 0.45 + campaign.level + 0.4 * draw.normal())
-      let inBa = campaign.flat ?? cent(value)
-      if (inBa <= slot.floor) inBa = cent(slot.floor * (1.1 + draw.uniform()))
-      facts.supplier = `exchange-${of.exchange}`
-      facts.inBa = inBa
-      facts.floor = slot.floor
+      const value = Math.exp(slot.level + 0.25 + campaign.level + campaign.share * draw.normal())
+      facts.floor = slot.floors[draw.below(slot.floors.length)]!
+      atFloor = facts.floor > 0 ? slot.atFloor : 0
+      const inBa = cent(value)
+      facts.inBa = inBa > facts.floor ? inBa : cent(facts.floor * (1.1 + draw.uniform()))
+      facts.supplier = `exchange-${slot.exchange}`
       facts.publisher = `pub-${slot.publisher}`
       facts.domain = `pub-${slot.publisher}.example`
-      facts.placement = `slot-${slot.publisher}-${slot.place}`
+      facts.placement = slot.name
       facts.country = 'CN'
       facts.device = draw.uniform() < 0.7 ? 'mobile' : 'desktop'
       facts.format = 'banner'
-      facts.size = slot.place === 0 ? '300x250' : '728x90'
+      facts.size = slot.size
       facts.dsp = `dsp-${at}`
       facts.auction = 1
       return offer
