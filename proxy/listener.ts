@@ -4,6 +4,8 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import type { AddressInfo, Socket } from 'node:net'
 import type { ProxyConfig } from './config.ts'
 import { occurrences } from './headers.ts'
+import type { FastGate } from './lane/fast.ts'
+import { createFastLane } from './lane/fast-set.ts'
 import type { ProblemCode } from './problem.ts'
 
 export interface ListenerOptions {
@@ -12,6 +14,8 @@ export interface ListenerOptions {
   onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void
   /** Counts a connection that was closed or refused for a reason. */
   onClosed(reason: string): void
+  /** What the fast lane does with a request; null: every connection is node:http's. */
+  begin: FastGate['begin'] | null
   random?: () => number
 }
 
@@ -81,12 +85,37 @@ export function createListener(options: ListenerOptions): Listener {
   const closes = (socket: Connection) =>
     draining || performance.now() >= (socket.bidweirRetire ?? Number.POSITIVE_INFINITY)
 
+  // Plain connections begin on the fast lane; TLS ones are node:http's.
+  const [careful] = server.listeners('connection') as ((socket: Socket) => void)[]
+  const fast =
+    options.begin === null || tls !== undefined
+      ? null
+      : createFastLane({
+          begin: options.begin,
+          handOver(socket, bytes) {
+            socket.pause()
+            if (bytes.length > 0) socket.unshift(bytes)
+            careful!.call(server, socket)
+            socket.resume()
+          },
+          closes,
+          onClosed,
+          get headTimeout() {
+            return config.headTimeout
+          },
+          get keepAlive() {
+            return config.keepAlive
+          },
+        })
+  if (fast !== null) server.removeAllListeners('connection')
+
   server.on('connection', (socket: Connection) => {
     open.add(socket)
     socket.once('close', () => open.delete(socket))
     // Before 'secureConnection' nothing else listens: a reset in the handshake must not reach the top.
     socket.on('error', () => onClosed('reset'))
     socket.bidweirRetire = performance.now() + config.maxConnectionAge * (0.8 + 0.4 * random())
+    fast?.accept(socket)
     if (tls === undefined) return
     const handshake = setTimeout(() => {
       onClosed('handshake')
@@ -144,13 +173,18 @@ export function createListener(options: ListenerOptions): Listener {
     close() {
       draining = true
       // A connection that becomes idle without an answer of its own (a cut request) is seen at the next look.
-      const idle = setInterval(() => server.closeIdleConnections(), 100)
+      const closeIdle = () => {
+        server.closeIdleConnections()
+        fast?.closeIdle()
+      }
+      const idle = setInterval(closeIdle, 100)
       return new Promise((resolve) => {
         server.close(() => {
           clearInterval(idle)
+          fast?.close()
           resolve()
         })
-        server.closeIdleConnections()
+        closeIdle()
       })
     },
     destroy() {

@@ -37,7 +37,7 @@ export interface TestProxy {
 
 export async function startProxy(
   suppliers: Record<string, object>,
-  options: { engine?: Engine; proxy?: object; lane?: 'fast' | 'careful' } = {},
+  options: { engine?: Engine; proxy?: object } = {},
 ): Promise<TestProxy> {
   const registry = new Registry()
   const logged: string[] = []
@@ -50,7 +50,7 @@ export async function startProxy(
   const proxy = createProxy(config, routes, {
     engine: options.engine ?? idleEngine(),
     registry,
-    ...(options.lane === undefined ? {} : { lane: options.lane }),
+    lane: process.env['TEST_LANE'] === 'careful' ? 'careful' : 'fast',
     log: { info: write, warn: write, error: write },
   })
   const { port } = await proxy.listen()

@@ -1,0 +1,13 @@
+/** Both lanes keep the same promises: what the fast lane passes, the careful one passes as well. */
+import { fileURLToPath } from 'node:url'
+import { spawn } from 'tap'
+
+const subjects = ['admission', 'attacks', 'bid', 'encodings', 'faults', 'life']
+
+for (const subject of subjects)
+  spawn(
+    process.execPath,
+    [fileURLToPath(new URL(`./${subject}.test.ts`, import.meta.url))],
+    { env: { ...process.env, TEST_LANE: 'careful' } },
+    `careful lane: ${subject}`,
+  )
