@@ -16,7 +16,7 @@ const reasons: Readonly<Record<DecisionRecord['arm'], string>> = {
   explored: 'priced at random within what is permitted, to learn',
   treated: 'priced by the model',
   shadow: 'the integration runs in shadow: decided and recorded, not applied',
-  hold: 'an operator holds the integration, or the model had no answer',
+  hold: 'an operator holds the integration',
   test: 'the request was a test: never money, never taught',
   no_rate: 'the currency has no exchange rate',
   floor: 'in_ba is not above the floor',
@@ -24,27 +24,37 @@ const reasons: Readonly<Record<DecisionRecord['arm'], string>> = {
   fixed: 'a bid that OPD may not change',
 }
 
-const roundTo = (digits: number, value: number) => Number(value.toFixed(digits))
+/** A hold that nobody asked for: the model was asked and gave nothing. */
+const reasonOf = ({ arm, winIn }: DecisionRecord) =>
+  arm === 'hold' && winIn === undefined ? 'the model had no answer' : reasons[arm]
 
-function explained(record: DecisionRecord, context: string) {
+const roundTo = (digits: number, value: number) => Number(value.toFixed(digits))
+const orNull = (value: number | undefined, digits: number) =>
+  value === undefined ? null : roundTo(digits, value)
+
+/** What the context does not carry is null: it is not looked up elsewhere. */
+function explained(record: DecisionRecord, late: boolean) {
   const { arm } = record
   return {
     id: record.id,
     bid_id: record.bidId,
     ssp: record.supplier,
     mode: record.mode,
-    context,
+    context: 'valid',
     decided_at: new Date(record.at).toISOString(),
+    late,
     arm,
-    reason: reasons[arm],
+    reason: reasonOf(record),
     priced: armRules[arm].priced,
     in_ba: record.inBa,
     out_ba: record.outBa,
     currency: record.currency,
+    floor: record.floor ?? null,
     factor: roundTo(6, Number(record.outBa) / Number(record.inBa)),
     propensity: record.propensity,
-    win_in: record.winIn === undefined ? null : roundTo(4, record.winIn),
-    win_out: record.winOut === undefined ? null : roundTo(4, record.winOut),
+    win_in: orNull(record.winIn, 4),
+    win_out: orNull(record.winOut, 4),
+    theta: record.theta ?? null,
     model_version: record.modelVersion,
     publisher: record.publisher === '' ? null : record.publisher,
     domain: record.domain === '' ? null : record.domain,
@@ -72,11 +82,13 @@ export function decisions(deps: DecisionsDeps): FastifyPluginAsync {
           return problem(reply, 400, 'invalid_parameters', 'The bid id is part of a context', [
             { pointer: 'bid_id', detail: `bid_id is ${bidId === undefined ? 'missing' : 'bad'}` },
           ])
-        const { context, record } = engine.explain(request.params.svc_opd, bidId)
+        const { context, record, late } = engine.explain(request.params.svc_opd, bidId)
         // another account's decision and a context that cannot be read look the same
         if (record === null || !seesIt(request, record.supplier))
           return problem(reply, 404, 'unknown_decision', 'No decision of yours can be read from it')
-        return reply.header('cache-control', 'no-store').send(explained(record, context))
+        if (context === 'expired')
+          return problem(reply, 410, 'expired', 'The context is older than contextTtl')
+        return reply.header('cache-control', 'no-store').send(explained(record, late))
       },
     )
   }

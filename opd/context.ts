@@ -75,6 +75,8 @@ export function createContextCodec(
     out[1] = first.id
     out.write(record.id, nonceAt, 'base64url')
     let end = writeRecord(out, headBytes, record)
+    // The longest names leave no room for what only explains.
+    if (end - headBytes > longestPlain) end = writeRecord(out, headBytes, record, false)
     const withFeatures = end - headBytes + record.features.length <= longestPlain
     if (withFeatures) {
       out.set(record.features, end)

@@ -69,6 +69,9 @@ export interface DecisionRecord {
   /** The model's win probability at in_ba and at out_ba; absent where it was not asked. */
   winIn?: number
   winOut?: number
+  /** The multiplier at work, and the floor in the bid's currency; seven digits of each. */
+  theta?: number
+  floor?: number
 }
 
 export type ContextState = 'valid' | 'absent' | 'unexpanded' | 'invalid' | 'expired'
@@ -102,7 +105,10 @@ export interface Engine {
     ssp: string | undefined
   }): Promise<Traced>
   /** Reads one context, however old, for the explain call; the record is null where it cannot be read. */
-  explain(svcOpd: string, bidId: string): { context: ContextState; record: DecisionRecord | null }
+  explain(
+    svcOpd: string,
+    bidId: string,
+  ): { context: ContextState; record: DecisionRecord | null; late: boolean }
   /** Units of the currency for one unit of the base; null where there is no rate. */
   rate(currency: string): number | null
   /** Teaches a win that the ledger has recorded; at most once per decision, the caller sees to that. */

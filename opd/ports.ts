@@ -32,7 +32,18 @@ export interface Learners {
 /** The decision log, off by default. Called on the hot path: must only buffer. */
 export interface DecisionSink {
   decided(entry: DecisionEntry): void
-  won(entry: { time: number; id: string; ssp: string; cleared: string; late: boolean }): void
+  won(entry: WinEntry): void
+  /** A win came that may not teach: what became of the bid is not known. */
+  withdrawn?(entry: { time: number; id: string; ssp: string }): void
+}
+
+/** `cleared`: CPM in the base currency, as all money of the decision log is. */
+export interface WinEntry {
+  time: number
+  id: string
+  ssp: string
+  cleared: number
+  late: boolean
 }
 
 export interface DecisionEntry {
@@ -41,12 +52,19 @@ export interface DecisionEntry {
   ssp: string
   mode: string
   arm: string
+  /** Of the arm. */
   propensity: number
+  /** Explored only: density of the factor, given that the bid was explored; null where it is not known. */
+  density: number | null
   in: number
   floor: number
   out: number
-  winIn: number
-  winOut: number
+  /** The lowest factor that policy and floor permit. */
+  low: number
+  /** What the model expected at `in` and at the price it chose (in shadow not the price sent); null: not asked. */
+  winIn: number | null
+  winOut: number | null
+  theta: number | null
   /** Hashed publisher and domain, and the other features of the model, none of them personal. */
   features: Record<string, string | number>
   model: number

@@ -101,7 +101,13 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
     }
   }
 
-  function log(record: DecisionRecord, bid: EligibleBid, rate: number, money: Amounts): void {
+  function log(
+    record: DecisionRecord,
+    bid: EligibleBid,
+    rate: number,
+    money: Amounts,
+    decision: Decision | null,
+  ): void {
     deps.bidLog.put(record)
     deps.shared?.put(record)
     if (sink === null || bid.test) return
@@ -113,11 +119,14 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       mode,
       arm: record.arm,
       propensity: record.propensity,
+      density: record.arm === 'explored' ? (decision?.density ?? null) : null,
       in: money.in / rate,
       floor: bid.floor / rate,
       out: Number(record.outBa) / rate,
-      winIn: record.winIn ?? 0,
-      winOut: record.winOut ?? 0,
+      low: Math.min(1, Math.max(minFactor, money.in > 0 ? bid.floor / money.in : 1)),
+      winIn: record.winIn ?? null,
+      winOut: record.winOut ?? null,
+      theta: decision?.theta ?? null,
       features: {
         ...features,
         ...(record.publisher === '' ? {} : { publisher: hashed(record.publisher) }),
@@ -162,11 +171,13 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       domain: cut(bid.features.domain, longestDomain),
       teaches: features.length > 0,
       features,
+      floor: bid.floor,
       ...(decision === null ? {} : { winIn: decision.winIn, winOut: decision.winOut }),
+      ...(decision?.theta === undefined ? {} : { theta: decision.theta }),
     }
     const context = codec.encode(record)
     if (!context.withFeatures) stats.contextsCut++
-    log(record, bid, rate, money)
+    log(record, bid, rate, money, decision)
     count(bid, record.arm, money.in, out)
     return { priceText, inText: money.inText, outText, context: context.text, mode }
   }

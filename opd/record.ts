@@ -2,8 +2,10 @@
  * A decision as bytes: what a context encrypts and what the bid log keeps. The id and the bid id
  * stand outside (the nonce, and associated data).
  *
- *   flags  at  model  propensity  winIn winOut  in  out  currency  supplier  publisher  domain  features
- *   1      6   4      8           2     2       1+n 1+n  1+n       1+n       1+n        1+n     the rest
+ *   flags  at  model  propensity  winIn winOut  theta floor  in  out  currency  supplier  publisher  domain  features
+ *   1      6   4      8           2     2       4     4      1+n 1+n  1+n       1+n       1+n        1+n     the rest
+ *
+ * theta and floor only where a flag says that they stand there.
  */
 import { type Arm, armAt, arms, type Mode } from './arms.ts'
 import type { DecisionRecord } from './engine.ts'
@@ -15,6 +17,10 @@ export const recordRoom = 512
 const longestMoney = 40
 const longestCurrency = 16
 const unknownChance = 0xffff
+const explains = 0x10
+const fixedBytes = 23
+/** theta and floor. */
+const explainBytes = 8
 
 function writeText(into: Buffer, at: number, text: string, most: number): number {
   const { length } = text
@@ -53,11 +59,22 @@ const chance = (value: number | undefined) =>
     ? unknownChance
     : Math.round(value * (unknownChance - 1))
 
-/** Writes a record without its features; returns the end. `into` has `recordRoom` bytes after `at`. */
-export function writeRecord(into: Buffer, start: number, record: DecisionRecord): number {
+/**
+ * Writes a record without its features; returns the end. `into` has `recordRoom` bytes after `at`. `explained`: with
+ * theta and floor, which nothing but the explain call reads.
+ */
+export function writeRecord(
+  into: Buffer,
+  start: number,
+  record: DecisionRecord,
+  explained = true,
+): number {
   let at = start
   into[at++] =
-    armAt[record.arm] | (record.mode === 'margin' ? 0x40 : 0) | (record.teaches ? 0x80 : 0)
+    armAt[record.arm] |
+    (explained ? explains : 0) |
+    (record.mode === 'margin' ? 0x40 : 0) |
+    (record.teaches ? 0x80 : 0)
   const low = record.at % 2 ** 32
   into.writeUInt16BE((record.at - low) / 2 ** 32, at)
   into.writeUInt32BE(low, at + 2)
@@ -65,7 +82,13 @@ export function writeRecord(into: Buffer, start: number, record: DecisionRecord)
   into.writeDoubleBE(record.propensity, at + 10)
   into.writeUInt16BE(chance(record.winIn), at + 18)
   into.writeUInt16BE(chance(record.winOut), at + 20)
-  at = writeText(into, at + 22, shortMoney(record.inBa), longestMoney)
+  at += fixedBytes - 1
+  if (explained) {
+    into.writeFloatBE(record.theta ?? Number.NaN, at)
+    into.writeFloatBE(record.floor ?? Number.NaN, at + 4)
+    at += explainBytes
+  }
+  at = writeText(into, at, shortMoney(record.inBa), longestMoney)
   at = writeText(into, at, shortMoney(record.outBa), longestMoney)
   at = writeText(into, at, record.currency, longestCurrency)
   at = writeText(into, at, record.supplier, 63)
@@ -74,7 +97,12 @@ export function writeRecord(into: Buffer, start: number, record: DecisionRecord)
 }
 
 /** The fixed fields alone are this long, with seven empty texts. */
-const shortest = 23 + 6
+const shortest = fixedBytes + 6
+
+/** A Float32 as the decimal it was written from; absent where it is none. */
+function digits7(name: 'theta' | 'floor', value: number): { theta?: number; floor?: number } {
+  return Number.isFinite(value) ? { [name]: Number(value.toPrecision(7)) } : {}
+}
 
 /** Reads what `writeRecord` and the features behind it say; null where the bytes say nothing sound. */
 export function readRecord(
@@ -87,9 +115,12 @@ export function readRecord(
   if (end - start < shortest) return null
   const flags = from[start]!
   const arm: Arm | undefined = arms[flags & 0x0f]
-  if (arm === undefined || (flags & 0x30) !== 0) return null
+  if (arm === undefined || (flags & 0x20) !== 0) return null
+  const explained = (flags & explains) !== 0
+  const textsAt = start + fixedBytes + (explained ? explainBytes : 0)
+  if (textsAt > end) return null
   const mode: Mode = (flags & 0x40) === 0 ? 'revenue' : 'margin'
-  let at = start + 23
+  let at = textsAt
   const texts: string[] = []
   for (let index = 0; index < 6; index++) {
     const length = from[at]
@@ -117,5 +148,7 @@ export function readRecord(
     features: new Uint8Array(from.subarray(at, end)),
     ...(winIn === unknownChance ? {} : { winIn: winIn / (unknownChance - 1) }),
     ...(winOut === unknownChance ? {} : { winOut: winOut / (unknownChance - 1) }),
+    ...(explained ? digits7('theta', from.readFloatBE(textsAt - 8)) : {}),
+    ...(explained ? digits7('floor', from.readFloatBE(textsAt - 4)) : {}),
   }
 }

@@ -176,7 +176,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       time: now(),
       id: record.id,
       ssp: record.supplier,
-      cleared: String(cleared),
+      cleared: cleared / rate,
       late,
     })
     if (!record.teaches || record.features.length === 0) return
@@ -187,6 +187,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
 
   function withdrawn(record: DecisionRecord): void {
     if (!record.teaches || record.features.length === 0) return
+    deps.sink?.withdrawn?.({ time: now(), id: record.id, ssp: record.supplier })
     guarded(() => learners.of(record.mode).withdraw(record.features, now()))
   }
 
@@ -218,8 +219,10 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     },
     trace,
     explain(svcOpd, bidId) {
-      const { state, record } = codec.decode(svcOpd, bidId, now())
-      return { context: state, record }
+      const at = now()
+      const { state, record } = codec.decode(svcOpd, bidId, at)
+      const late = record !== null && record.at < at - config.attributionWindow
+      return { context: state, record, late }
     },
     rate: rateOf,
     taught,

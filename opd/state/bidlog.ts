@@ -111,7 +111,7 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     let at = start + headBytes
     const idEnd = at + bytes.write(record.id, at, 'latin1')
     const keyEnd = idEnd + bytes.write(key, idEnd, 'utf8')
-    at = writeRecord(bytes, keyEnd, record)
+    at = writeRecord(bytes, keyEnd, record, false)
     bytes.set(record.features, at)
     at += record.features.length
     bytes.writeDoubleBE(heads[row]!, start)

@@ -59,7 +59,7 @@ return redis.call('ZCARD', KEYS[1])`
 /** `id record`, the record in base64: one value of a bid id's hash. */
 function encode(record: DecisionRecord): string {
   const bytes = Buffer.allocUnsafe(recordRoom + record.features.length)
-  const end = writeRecord(bytes, 0, record)
+  const end = writeRecord(bytes, 0, record, false)
   bytes.set(record.features, end)
   return `${record.id} ${bytes.toString('base64', 0, end + record.features.length)}`
 }

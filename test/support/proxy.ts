@@ -19,7 +19,7 @@ export function idleEngine(over: Partial<Engine> = {}): Engine {
       ambiguous: false,
       late: false,
     }),
-    explain: () => ({ context: 'invalid', record: null }),
+    explain: () => ({ context: 'invalid', record: null, late: false }),
     rate: () => null,
     taught() {},
     withdrawn() {},
