@@ -1,6 +1,7 @@
 /** `/healthz`, `/readyz`, `/readyz/admin`, `/metrics`. */
-import type { FastifyPluginAsync } from 'fastify'
+import type { FastifyPluginAsync, RouteHandlerMethod } from 'fastify'
 import type { Registry } from 'prom-client'
+import { exposition } from './opd-metrics/exposition.ts'
 import { problem } from './problem.ts'
 
 export interface HealthDeps {
@@ -12,14 +13,18 @@ export interface HealthDeps {
 }
 
 export function health({ missing, ping, registry }: HealthDeps): FastifyPluginAsync {
+  const scrape = exposition(registry)
   return async (app) => {
-    app.get('/healthz', async () => ({ status: 'ok' }))
-    app.get('/readyz', async (_request, reply) => {
+    // some load balancers ask with HEAD
+    const get = (url: string, handler: RouteHandlerMethod) =>
+      app.route({ method: ['GET', 'HEAD'], url, handler })
+    get('/healthz', async () => ({ status: 'ok' }))
+    get('/readyz', async (_request, reply) => {
       const waits = missing()
       if (waits.length === 0) return { status: 'ready' }
       return problem(reply, 503, 'not_ready', `not ready: ${waits.join(', ')}`)
     })
-    app.get('/readyz/admin', async (_request, reply) => {
+    get('/readyz/admin', async (_request, reply) => {
       try {
         await ping()
         return { status: 'ready' }
@@ -27,8 +32,8 @@ export function health({ missing, ping, registry }: HealthDeps): FastifyPluginAs
         return problem(reply, 503, 'store_unavailable', (error as Error).message)
       }
     })
-    app.get('/metrics', async (_request, reply) =>
-      reply.type(registry.contentType).send(await registry.metrics()),
+    get('/metrics', async (_request, reply) =>
+      reply.type(registry.contentType).send(await scrape()),
     )
   }
 }

@@ -20,6 +20,8 @@ const most = 200
 /** Names that wait for a counter; beyond, a new one takes the place of the oldest. */
 const mostWaiting = 1000
 const noName = 'unknown'
+/** Of all that have no counter; who is called so has none either, or a series would stand twice. */
+const others = 'other'
 
 class Table {
   private readonly named = new Map<string, Row>()
@@ -27,6 +29,7 @@ class Table {
   private other = 0
 
   add(name: string): void {
+    if (name === others) return void this.other++
     let row = this.named.get(name)
     if (row === undefined && this.named.size < most) {
       row = { total: 0, recent: 0 }
@@ -64,7 +67,7 @@ class Table {
 
   *samples(ssp: string, mode: string): Generator<NameSample> {
     for (const [name, { total }] of this.named) yield { ssp, mode, name, value: total }
-    if (this.other > 0) yield { ssp, mode, name: 'other', value: this.other }
+    if (this.other > 0) yield { ssp, mode, name: others, value: this.other }
   }
 }
 
@@ -83,9 +86,17 @@ export class BusiestNames {
     table.add(name === '' ? noName : name)
   }
 
-  /** At a scrape. */
   promote(): void {
     for (const modes of this.tables.values()) for (const table of modes.values()) table.promote()
+  }
+
+  /** At a scrape, which takes one supplier after the other: each promotes when its turn comes. */
+  *scraped(): Generator<NameSample> {
+    for (const [ssp, modes] of this.tables)
+      for (const [mode, table] of modes) {
+        table.promote()
+        yield* table.samples(ssp, mode)
+      }
   }
 
   *samples(): Generator<NameSample> {

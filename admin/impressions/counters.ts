@@ -45,10 +45,11 @@ export class ImpressionCounters {
 
   counted(ssp: string, mode: string, status: Status, by: string, event: string): void {
     this.received++
-    const key = join(ssp, mode, status, by, event)
-    const before = this.impressions.get(key)
-    if (before === undefined && this.impressions.size >= longestTable) return
-    this.impressions.set(key, (before ?? 0) + 1)
+    let key = join(ssp, mode, status, by, event)
+    // what has no row of its own any more still adds up
+    if (this.impressions.size >= longestTable && !this.impressions.has(key))
+      key = join('', '', status, 'none', 'none')
+    this.impressions.set(key, (this.impressions.get(key) ?? 0) + 1)
   }
 
   /** An attributed win; `rate` null: its currency is not summed with the others. */

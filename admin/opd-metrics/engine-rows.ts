@@ -37,13 +37,13 @@ export function engineRows(stats: EngineStats): Row[] {
     ],
     ['bidweir_factor', 'histogram', 'out_ba over in_ba', () => factorSamples(stats)],
     [
-      'bidweir_in_price_sum',
+      'bidweir_in_price_sum_total',
       'counter',
       'in_ba of priced bids, CPM in the base currency',
       () => perMode((of) => of.inSum),
     ],
     [
-      'bidweir_out_price_sum',
+      'bidweir_out_price_sum_total',
       'counter',
       'out_ba of priced bids, CPM in the base currency',
       () => perMode((of) => of.outSum),

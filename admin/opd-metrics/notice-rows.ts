@@ -12,14 +12,19 @@ export function noticeRows(counters: ImpressionCounters): Row[] {
       value: pick(money),
       labels: labelled(['ssp', 'mode'], key),
     }))
+  // received is the sum of what became of them in every scrape: both are of one moment
+  let seen: [key: string, count: number][] = []
+  const received = () => {
+    seen = [...counters.impressions]
+    return one(counters.received)
+  }
   const impressionSamples = () =>
-    [...counters.impressions].map(([key, value]) => ({
+    seen.map(([key, value]) => ({
       value,
       labels: labelled(['ssp', 'mode', 'status', 'attribution', 'event'], key),
     }))
   function* names(of: ImpressionCounters['publishers'], label: 'publisher' | 'domain') {
-    of.promote()
-    for (const { ssp, mode, name, value } of of.samples())
+    for (const { ssp, mode, name, value } of of.scraped())
       yield { value, labels: { ssp, mode, [label]: name } }
   }
 
@@ -28,15 +33,15 @@ export function noticeRows(counters: ImpressionCounters): Row[] {
       'bidweir_impressions_received_total',
       'counter',
       'Notices that were answered for good',
-      () => one(counters.received),
+      received,
     ],
+    ['bidweir_impressions_total', 'counter', 'Notices by what became of them', impressionSamples],
     [
       'bidweir_impressions_unavailable_total',
       'counter',
       'Notices answered 503, to be sent again',
       () => one(counters.unavailable),
     ],
-    ['bidweir_impressions_total', 'counter', 'Notices by what became of them', impressionSamples],
     [
       'bidweir_impressions_late_total',
       'counter',
@@ -62,13 +67,13 @@ export function noticeRows(counters: ImpressionCounters): Row[] {
       () => one(counters.refusedUnkept),
     ],
     [
-      'bidweir_cleared_price_sum',
+      'bidweir_cleared_price_sum_total',
       'counter',
       'Cleared prices, CPM in the base currency',
       () => perSupplierMoney((money) => money.cleared),
     ],
     [
-      'bidweir_won_out_price_sum',
+      'bidweir_won_out_price_sum_total',
       'counter',
       'out_ba of the same wins',
       () => perSupplierMoney((money) => money.out),

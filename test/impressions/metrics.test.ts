@@ -1,7 +1,8 @@
-import { Registry } from 'prom-client'
+import { Gauge, Histogram, Registry } from 'prom-client'
 import t from 'tap'
 import { BusiestNames } from '../../admin/impressions/busiest.ts'
 import { ImpressionCounters } from '../../admin/impressions/counters.ts'
+import { exposition } from '../../admin/opd-metrics/exposition.ts'
 import { compared } from '../../admin/opd-metrics/kept.ts'
 import { opdMetrics } from '../../admin/opd-metrics.ts'
 import { EngineStats, ModeStats } from '../../opd/engine/stats.ts'
@@ -73,3 +74,83 @@ t.test('each series stands once, for two suppliers that have done nothing yet', 
   t.match(text, /^bidweir_opd_config_invalid\{ssp="a"\} 1$/m)
   t.notMatch(text, /NaN|undefined/)
 })
+
+const idle = {
+  invalid: () => [],
+  bidLog: { stats: { entries: 0, bytes: 0, evicted: 0, expired: 0 } },
+  model: () => ({ version: 1, ageSeconds: 0 }),
+}
+const linesOf = (text: string) => text.split('\n').filter((line) => /^[^#]/.test(line))
+
+t.test('a publisher called other, or like a line of text, is no second series', async (t) => {
+  const registry = new Registry()
+  const counters = new ImpressionCounters()
+  for (let index = 0; index < 300; index++) counters.publishers.add('a', 'revenue', `p${index}`)
+  for (const name of ['other', 'other', '', 'unknown', 'a"b\\c\nd'])
+    counters.publishers.add('a', 'revenue', name)
+  opdMetrics(registry, { stats: new EngineStats(), counters, ...idle })
+  const text = (await exposition(registry)()).toString()
+  const own = linesOf(text).filter((line) => line.startsWith('bidweir_publisher'))
+  t.equal(new Set(own.map((line) => line.slice(0, line.lastIndexOf(' ')))).size, own.length)
+  t.equal(
+    own.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0),
+    305,
+  )
+})
+
+t.test(
+  'a scrape in slices tells what prom-client tells, and each counter ends in _total',
+  async (t) => {
+    const registry = new Registry()
+    const stats = new EngineStats()
+    const counters = new ImpressionCounters()
+    new Histogram({ name: 'x_seconds', help: 'a\\b\nc', labelNames: ['l'], registers: [registry] })
+      .labels('"\\\n')
+      .observe(0.3)
+    new Gauge({ name: 'y', help: 'y', registers: [registry] }).set(Number.POSITIVE_INFINITY)
+    stats.of('a').modes.revenue.priced('treated', 2, 1.9)
+    counters.counted('a', 'revenue', 'attributed', 'context', 'win')
+    counters.domains.add('a', 'revenue', 'd.example')
+    opdMetrics(registry, { stats, counters, ...idle })
+    const own = (await exposition(registry)()).toString()
+    t.same(linesOf(own), linesOf(await registry.metrics()))
+    const counterNames = [...own.matchAll(/^# TYPE (\S+) counter$/gm)].map(([, name]) => name)
+    t.ok(counterNames.length > 15)
+    t.same(
+      counterNames.filter((name) => !name!.endsWith('_total')),
+      [],
+    )
+  },
+)
+
+t.test(
+  'the names of many suppliers are scraped in turns, and received adds up in each',
+  async (t) => {
+    const registry = new Registry()
+    const counters = new ImpressionCounters()
+    const notice = (ssp: string) => {
+      counters.counted(ssp, 'revenue', 'attributed', 'context', 'win')
+      for (let index = 0; index < 150; index++) counters.publishers.add(ssp, 'revenue', `p${index}`)
+    }
+    for (let ssp = 0; ssp < 60; ssp++) notice(`s${ssp}`)
+    opdMetrics(registry, { stats: new EngineStats(), counters, ...idle })
+    const scrape = exposition(registry)
+    let turns = 0
+    let running = true
+    const traffic = () => {
+      turns++
+      counters.counted('s1', 'revenue', 'duplicate', 'context', 'win')
+      if (running) setImmediate(traffic)
+    }
+    traffic()
+    const texts = await Promise.all([scrape(), scrape(), scrape()])
+    running = false
+    t.ok(turns > 3, 'others had their turns')
+    t.equal(texts[0], texts[2], 'scrapes that come together share one')
+    const sum = (family: string) =>
+      linesOf(texts[0]!.toString())
+        .filter((line) => line.startsWith(family))
+        .reduce((total, line) => total + Number(line.slice(line.lastIndexOf(' ') + 1)), 0)
+    t.equal(sum('bidweir_impressions_received_total'), sum('bidweir_impressions_total'))
+  },
+)
