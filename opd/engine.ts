@@ -87,6 +87,11 @@ export interface Traced {
   late: boolean
 }
 
+export interface WonMoney {
+  cleared: number
+  margin: number
+}
+
 /** The price engine as its two users, proxy and admin, know it. */
 export interface Engine {
   configure(config: EngineConfig): void
@@ -111,6 +116,8 @@ export interface Engine {
   ): { context: ContextState; record: DecisionRecord | null; late: boolean }
   /** Units of the currency for one unit of the base; null where there is no rate. */
   rate(currency: string): number | null
+  /** Counts what the ledger has recorded of a decision: that it has won, its money (CPM in its own currency), or both. */
+  counted(record: DecisionRecord, won: boolean, money: WonMoney | null): void
   /** Teaches a win that the ledger has recorded; at most once per decision, the caller sees to that. */
   taught(record: DecisionRecord, cleared: number, late: boolean): void
   /** A win came that may not teach: its exposure is withdrawn. */

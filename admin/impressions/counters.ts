@@ -52,10 +52,14 @@ export class ImpressionCounters {
     this.impressions.set(key, (this.impressions.get(key) ?? 0) + 1)
   }
 
+  /** One impression of its publisher and domain. */
+  named({ supplier, mode, publisher, domain }: DecisionRecord): void {
+    this.publishers.add(supplier, mode, publisher)
+    this.domains.add(supplier, mode, domain)
+  }
+
   /** An attributed win; `rate` null: its currency is not summed with the others. */
   attributed(record: DecisionRecord, entry: LedgerEntry, rate: number | null): void {
-    this.publishers.add(record.supplier, record.mode, record.publisher)
-    this.domains.add(record.supplier, record.mode, record.domain)
     const key = join(record.supplier, record.mode)
     const money = this.money.get(key) ?? noMoney()
     this.money.set(key, money)
@@ -64,6 +68,8 @@ export class ImpressionCounters {
     if (entry.margin === null || rate === null) return
     money.cleared += summable(Number(entry.cleared) / rate)
     money.margin += summable(Number(entry.margin) / rate)
-    money.out += summable(Number(record.outBa) / rate)
+    // asked and paid are compared: a price that is no sum has no other side either
+    if (summable(Number(entry.cleared) / rate) !== 0 || Number(entry.cleared) === 0)
+      money.out += summable(Number(record.outBa) / rate)
   }
 }

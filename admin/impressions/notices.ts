@@ -6,10 +6,10 @@ import type { Caller, Ledger, LedgerEntry } from '../ports.ts'
 import { Budget } from './budget.ts'
 import type { ImpressionCounters, Status } from './counters.ts'
 import { type ImpressionAuth, isCredential } from './door.ts'
+import { Effects } from './effects.ts'
 import {
   attributedEntry,
   bidIdentity,
-  eventsOf,
   ledgerBidId,
   rejectedEntry,
   unattributedEntry,
@@ -54,9 +54,11 @@ export class Notices {
   private readonly deps: NoticeDeps
   private readonly turns = new Turns()
   private readonly strangers: Budget
+  private readonly effects: Effects
 
   constructor(deps: NoticeDeps) {
     this.deps = deps
+    this.effects = new Effects(deps)
     this.strangers = new Budget(keptRefusals, keptRefusalsPerSecond, deps.now)
   }
 
@@ -85,7 +87,7 @@ export class Notices {
   }
 
   private ignored(notice: Notice): Outcome {
-    this.count(this.known(notice.ssp), '', 'ignored', null, notice)
+    this.effects.count(this.effects.known(notice.ssp), '', 'ignored', null, notice)
     return { status: 'ignored', by: null }
   }
 
@@ -116,7 +118,7 @@ export class Notices {
   private async unattributed(notice: Notice, traced: Traced): Promise<Outcome> {
     const { ledger, now, contextTtl } = this.deps
     const at = now()
-    const supplier = this.known(notice.ssp)
+    const supplier = this.effects.known(notice.ssp)
     const only = { supplier: notice.ssp }
     const earliest = at - contextTtl()
     if (await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, earliest, only))
@@ -135,7 +137,7 @@ export class Notices {
     )
       result = await this.keep({ ...entry, decision: `${bidIdentity(notice)}@${at}` })
     if (result !== 'recorded') return this.duplicate(notice, supplier, '', null)
-    this.count(supplier, '', 'unattributed', null, notice)
+    this.effects.count(supplier, '', 'unattributed', null, notice)
     return {
       status: 'unattributed',
       by: null,
@@ -164,7 +166,7 @@ export class Notices {
     }
     // reported before, when no node could tell whose it was
     const bare = { status: 'unattributed' as const, supplier }
-    const since = Math.max(earliest, record.at - clockSlack)
+    const since = Math.max(earliest, Math.min(record.at, at) - clockSlack)
     if (await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, since, bare))
       return this.duplicate(notice, supplier, mode, by)
     const integration = this.deps.integration(supplier)
@@ -176,20 +178,8 @@ export class Notices {
       counters.unreadableMargin++
       alert('a margin-balancing win came with a context that cannot be read', supplier)
     }
-    this.count(supplier, mode, 'attributed', by, notice)
-    counters.attributed(record, entry, this.deps.engine.rate(record.currency))
-    this.teach(notice, of, by === 'context' || (caller !== null && !balancing))
+    this.effects.attributed(notice, of, entry, by === 'context' || (caller !== null && !balancing))
     return { status: 'attributed', by, ...(traced.late ? { late: true as const } : {}) }
-  }
-
-  private teach(
-    notice: Notice,
-    of: { record: DecisionRecord; late: boolean; integration: Integration | null },
-    may: boolean,
-  ): void {
-    if (eventsOf(of.integration).teaches !== notice.event) return
-    if (may) this.deps.engine.taught(of.record, Number(notice.price), of.late)
-    else this.deps.engine.withdrawn(of.record)
   }
 
   /** Claims, records, confirms; a store that fails releases the claim. `stands`: the ledger has the row. */
@@ -220,8 +210,8 @@ export class Notices {
     if (code !== 'context_required' || this.strangers.take())
       await ledger.record(rejectedEntry(notice, record, code, now()))
     else counters.refusedUnkept++
-    const supplier = record?.supplier ?? this.known(notice.ssp)
-    this.count(supplier, record?.mode ?? '', 'rejected', null, notice)
+    const supplier = record?.supplier ?? this.effects.known(notice.ssp)
+    this.effects.count(supplier, record?.mode ?? '', 'rejected', null, notice)
     return { status: 'rejected', code }
   }
 
@@ -231,16 +221,7 @@ export class Notices {
     mode: string,
     by: 'context' | 'bid_log' | null,
   ): Outcome {
-    this.count(supplier, mode, 'duplicate', by, notice)
+    this.effects.count(supplier, mode, 'duplicate', by, notice)
     return { status: 'duplicate', by }
-  }
-
-  /** A label: what callers may invent is not one. */
-  private known(ssp: string | undefined): string {
-    return ssp !== undefined && this.deps.integration(ssp) !== null ? ssp : ''
-  }
-
-  private count(ssp: string, mode: string, status: Status, by: string | null, notice: Notice) {
-    this.deps.counters.counted(ssp, mode, status, by ?? 'none', notice.event)
   }
 }

@@ -3,7 +3,14 @@ import { hkdfSync } from 'node:crypto'
 import { armRules } from '../arms.ts'
 import type { Integration } from '../config.ts'
 import { createContextCodec, Nonces } from '../context.ts'
-import type { DecisionRecord, Engine, EngineConfig, RewrittenAnswer, Traced } from '../engine.ts'
+import type {
+  DecisionRecord,
+  Engine,
+  EngineConfig,
+  RewrittenAnswer,
+  Traced,
+  WonMoney,
+} from '../engine.ts'
 import type { BidLog, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import type { BidReason, PriceBid } from '../priced.ts'
 import { pricing } from '../pricing.ts'
@@ -165,13 +172,19 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     return rate !== undefined && rate > 0 ? rate : null
   }
 
+  function counted(record: DecisionRecord, won: boolean, money: WonMoney | null): void {
+    const { arm, mode, supplier } = record
+    const rate = rateOf(record.currency)
+    if (rate === null || !armRules[arm].money) return
+    const own = stats.of(supplier).modes[mode]
+    if (won) own.won(arm)
+    if (money !== null) own.paid(arm, money.cleared / rate, money.margin / rate)
+  }
+
   function taught(record: DecisionRecord, cleared: number, late: boolean): void {
     const rate = rateOf(record.currency)
     if (rate === null) return
     if (!armRules[record.arm].money) return
-    stats
-      .of(record.supplier)
-      .modes[record.mode].won(record.arm, cleared / rate, (Number(record.inBa) - cleared) / rate)
     deps.sink?.won({
       time: now(),
       id: record.id,
@@ -225,6 +238,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       return { context: state, record, late }
     },
     rate: rateOf,
+    counted,
     taught,
     withdrawn,
   }

@@ -92,9 +92,13 @@ export class ModeStats {
     this.factorSum += factor
   }
 
-  won(arm: Arm, cleared: number, margin: number): void {
+  won(arm: Arm): void {
+    this.arms[armAt[arm]]!.wins++
+  }
+
+  /** The money of one win; it may come with another event than the win (`notices: both`). */
+  paid(arm: Arm, cleared: number, margin: number): void {
     const sums = this.arms[armAt[arm]]!
-    sums.wins++
     sums.cleared += summable(cleared)
     sums.margin += summable(margin)
     sums.marginSquares += summable(margin) ** 2

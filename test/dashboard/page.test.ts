@@ -32,7 +32,9 @@ async function service(t: Test) {
   const traffic = () => {
     for (let at = 0; at < 400; at++) {
       revenue.priced(at % 10 === 0 ? 'holdout' : 'treated', 1, 0.9)
-      if (at % 3 === 0) revenue.won(at % 10 === 0 ? 'holdout' : 'treated', 0.8, 0.1 + (at % 7) / 50)
+      if (at % 3 !== 0) continue
+      revenue.won(at % 10 === 0 ? 'holdout' : 'treated')
+      revenue.paid(at % 10 === 0 ? 'holdout' : 'treated', 0.8, 0.1 + (at % 7) / 50)
       if (at % 9 === 0) revenue.leftAlone('fixed_price')
       if (at % 3 === 0) counters.counted('acme', 'revenue', 'attributed', 'context', 'win')
     }

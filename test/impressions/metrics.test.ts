@@ -45,7 +45,9 @@ t.test('kept win rate and uplift with their bounds', async (t) => {
     const arm = index % 10 === 0 ? 'holdout' : 'treated'
     stats.priced(arm, 1, arm === 'holdout' ? 1 : 0.9)
     const wins = arm === 'holdout' ? index % 20 === 0 : index % 100 < 48
-    if (wins) stats.won(arm, arm === 'holdout' ? 1 : 0.9, arm === 'holdout' ? 0 : 0.1)
+    if (!wins) continue
+    stats.won(arm)
+    stats.paid(arm, arm === 'holdout' ? 1 : 0.9, arm === 'holdout' ? 0 : 0.1)
   }
   const { kept, uplift, holdout, optimised } = compared(stats)
   const rate = optimised.wins / optimised.bids / (holdout.wins / holdout.bids)

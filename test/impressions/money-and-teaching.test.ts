@@ -148,3 +148,54 @@ t.test('received is the sum of what became of notices, and the metrics say so', 
   t.equal(value(/^bidweir_margin_sum\{ssp="acme",mode="revenue"\} ([\d.]+)$/m), 0.1)
   t.equal(value(/^bidweir_model_version\{mode="revenue"\} (\d+)$/m), 7)
 })
+
+t.test(
+  'what the dashboard sums is the ledger: the event that is money, the demand side, all wins',
+  async (t) => {
+    const { engine, notify } = await door(t, {
+      auth: 'none',
+      integrations: [
+        integration('both', {}, 'both'),
+        integration('dsp', { priceDsp: true }),
+        integration('open'),
+      ],
+    })
+    const of = (supplier: string) => engine.stats.of(supplier).modes.revenue.sums('treated')
+    const both = {
+      bid_id: 'b1',
+      price: '0.8',
+      svc_opd: auction(engine, { id: 'b1', supplier: 'both' }).svcOpd,
+    }
+    await notify(both, null)
+    t.match(of('both'), { wins: 1, cleared: 0, margin: 0 })
+    await notify({ ...both, price: '0.7', event: 'billing' }, null)
+    t.match(of('both'), { wins: 1, cleared: 0.7, margin: 0.3 })
+    const { svcOpd } = auction(engine, { id: 'b2', supplier: 'dsp' })
+    await notify({ bid_id: 'b2', price: '0.5', price_dsp: '2.5', svc_opd: svcOpd }, null)
+    t.match(of('dsp'), { wins: 1, cleared: 0.5, margin: 2 })
+    auction(engine, { id: 'b3', supplier: 'open' })
+    await notify({ bid_id: 'b3', price: '0.75' }, null)
+    t.match(of('open'), { wins: 1, margin: 0.25 }, 'what may not teach is a win all the same')
+  },
+)
+
+t.test('an impression counts once by publisher, whichever events come', async (t) => {
+  const { engine, notify, counters } = await door(t, {
+    integrations: [integration('acme', {}, 'both')],
+  })
+  const win = { bid_id: 'b1', price: '0.8', svc_opd: auction(engine, { id: 'b1' }).svcOpd }
+  await notify(win)
+  await notify({ ...win, event: 'billing' })
+  t.match([...counters.publishers.samples()], [{ ssp: 'acme', name: 'pub-1', value: 1 }])
+})
+
+t.test('a win whose clock is ahead is still the one that came bare before it', async (t) => {
+  const { engine, node, notify, listen, clock } = await door(t)
+  clock.now += 4 * 60_000
+  const won = auction(engine, { id: 'b1' })
+  clock.now -= 4 * 60_000
+  const other = await listen(node())
+  t.match((await other.notify({ bid_id: 'b1', price: '0.9' })).body, { status: 'unattributed' })
+  const notice = { bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd }
+  t.match((await notify(notice)).body, { status: 'duplicate', by: 'context' })
+})

@@ -21,6 +21,7 @@ export function idleEngine(over: Partial<Engine> = {}): Engine {
     }),
     explain: () => ({ context: 'invalid', record: null, late: false }),
     rate: () => null,
+    counted() {},
     taught() {},
     withdrawn() {},
     ...over,
