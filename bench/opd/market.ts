@@ -37,20 +37,23 @@ export function normalBelow(x: number): number {
   return x > 0 ? 1 - half : half
 }
 
-/** Competitors' highest bid as a mixture: log-normal parts, single prices, and shares that never or always win. */
+/** Competitors' highest bid as a mixture: log-normal parts, ones that round, and a share that never bids. */
 export class Mixture {
   readonly weights: number[] = []
   readonly means: number[] = []
   readonly spreads: number[] = []
-  readonly prices: number[] = []
-  readonly masses: number[] = []
+  /** Log-normal ones that round to whole multiples of a grid. */
+  private share = 0
+  private mean = 0
+  private spread = 1
+  private grid = 1
+  private readonly shown: number[] = []
   /** Won at any price: nobody else bids. */
   always = 0
 
   clear(): void {
     this.weights.length = this.means.length = this.spreads.length = 0
-    this.prices.length = this.masses.length = 0
-    this.always = 0
+    this.share = this.always = 0
   }
 
   part(weight: number, mean: number, spread: number): void {
@@ -59,9 +62,20 @@ export class Mixture {
     this.spreads.push(spread)
   }
 
-  jump(price: number, mass: number): void {
-    this.prices.push(price)
-    this.masses.push(mass)
+  rounded(share: number, mean: number, spread: number, grid: number): void {
+    this.share = share
+    this.mean = mean
+    this.spread = spread
+    this.grid = grid
+  }
+
+  /** Multiples of the grid in [from, to]. */
+  jumps(from: number, to: number): readonly number[] {
+    this.shown.length = 0
+    if (this.share === 0) return this.shown
+    const first = Math.max(1, Math.ceil(from / this.grid))
+    for (let n = first; n * this.grid <= to && n < first + 60; n++) this.shown.push(n * this.grid)
+    return this.shown
   }
 
   wins(price: number): number {
@@ -69,9 +83,10 @@ export class Mixture {
     let sum = this.always
     for (let n = 0; n < this.weights.length; n++)
       sum += this.weights[n]! * normalBelow((ln - this.means[n]!) / this.spreads[n]!)
-    for (let n = 0; n < this.prices.length; n++)
-      if (this.prices[n]! <= price) sum += this.masses[n]!
-    return sum
+    if (this.share === 0) return sum
+    // Whoever's price rounds to a multiple up to ours: all below the middle to the next one.
+    const upTo = (Math.floor(price / this.grid + 1e-9) + 0.5) * this.grid
+    return sum + this.share * normalBelow((Math.log(upTo) - this.mean) / this.spread)
   }
 }
 

@@ -99,7 +99,7 @@ export function synthetic(seed: number, options: SyntheticOptions = {}): Market 
       }
       return high
     },
-    jumps: () => mixture.prices,
+    jumps: () => mixture.jumps(facts.floor, facts.inBa),
   }
 
   return {
@@ -151,12 +151,7 @@ export function synthetic(seed: number, options: SyntheticOptions = {}): Market 
       mixture.always = always * drop
       mixture.part(rest * (1 - round) * 0.65, mean, p.spread)
       mixture.part(rest * (1 - round) * 0.35, mean - 0.35, p.second)
-      const centre = Math.exp(mean)
-      const grid = centre < p.grid ? p.grid / 5 : p.grid
-      const lowest = Math.max(grid, Math.round((centre * 0.9) / grid) * grid)
-      mixture.jump(lowest, rest * round * 0.55)
-      mixture.jump(lowest + grid, rest * round * 0.3)
-      mixture.jump(lowest + 2 * grid, rest * round * 0.15)
+      mixture.rounded(rest * round, mean - 0.1, p.spread, p.grid)
       facts.supplier = `ssp-${p.supplier}`
       facts.inBa = inBa
       const floor = Math.round(p.floor * Math.exp(0.3 + 0.8 * p.level) * 20) / 20
