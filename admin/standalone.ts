@@ -5,7 +5,7 @@ import type {
   FastifyRequest,
   preHandlerAsyncHookHandler,
 } from 'fastify'
-import type { Engine } from '../opd/engine.ts'
+import type { Engine, StandaloneEntry } from '../opd/engine.ts'
 import { problem } from './problem.ts'
 
 export interface StandaloneDeps {
@@ -20,6 +20,21 @@ export interface StandaloneDeps {
 
 const suffix = '_yesbid'
 const defaultBodyBytes = 1024 * 1024
+/** Milliseconds that pricing holds the event loop for. */
+const slice = 2
+
+const supplierOf = (name: string) => (name.endsWith(suffix) ? name.slice(0, -suffix.length) : '')
+
+/** A coded body is read by nobody here (RFC 9110 15.5.16). */
+const plainOnly: preHandlerAsyncHookHandler = async (request, reply) => {
+  if (/^(identity)?$/i.test(request.headers['content-encoding'] ?? '')) return
+  problem(
+    reply.header('accept-encoding', 'identity'),
+    415,
+    'unsupported_encoding',
+    'The body must not be encoded',
+  )
+}
 
 const titles = {
   400: ['malformed', 'The body is not a bid response that can be priced'],
@@ -45,6 +60,37 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
     return problem(reply, status, code, title, faults)
   }
 
+  /** The answer's text, bids priced as it grows, with a breath every few milliseconds; null: the caller has left. */
+  async function written(
+    entries: Iterable<StandaloneEntry>,
+    reply: FastifyReply,
+  ): Promise<string | null> {
+    let text = '['
+    let began = performance.now()
+    for (const { id, price, context } of entries) {
+      // the price is a number's own text: no double stands between the bid and its entry
+      text += `${text === '[' ? '' : ','}{"id":${JSON.stringify(id)},"modified_price":${price},"svc_opd":"${context}"}`
+      if (performance.now() - began < slice) continue
+      await new Promise((resolve) => setImmediate(resolve))
+      if (reply.raw.destroyed) return null
+      began = performance.now()
+    }
+    return `${text}]`
+  }
+
+  async function handle(
+    request: FastifyRequest<{ Params: { name: string } }>,
+    reply: FastifyReply,
+  ): Promise<FastifyReply> {
+    const supplier = supplierOf(request.params.name)
+    if (supplier === '' || !seesIt(request, supplier)) return refuse(reply, 404)
+    const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+    const answer = engine.standalone(supplier, body)
+    if (!answer.ok) return refuse(reply, answer.status, answer.faults)
+    const text = await written(answer.entries, reply)
+    return text === null ? reply.hijack() : reply.type('application/json').send(text)
+  }
+
   return async (app) => {
     // the engine reads the bytes itself: nothing is parsed twice
     app.removeAllContentTypeParsers()
@@ -63,25 +109,28 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
       throw error
     })
 
-    app.post<{ Params: { name: string } }>(
-      '/opd/:name',
-      { bodyLimit: maxBodyBytes, onRequest: bearer, logLevel: 'warn' },
-      async (request, reply) => {
-        const { name } = request.params
-        const supplier = name.endsWith(suffix) ? name.slice(0, -suffix.length) : ''
-        if (supplier === '' || !seesIt(request, supplier)) return refuse(reply, 404)
-        const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
-        const answer = engine.standalone(supplier, body)
-        if (!answer.ok) return refuse(reply, answer.status, answer.faults)
-        return reply.header('cache-control', 'no-store').send(answer.entries)
-      },
-    )
-    app.route({
-      method: ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'],
-      url: '/opd/:name',
-      onRequest: async (_request, reply) =>
-        problem(reply.header('allow', 'POST'), 405, 'method_not_allowed', 'Only POST'),
-      handler: async (_request, reply) => reply,
+    app.addHook('onRequest', async (_request, reply) => {
+      reply.header('cache-control', 'no-store')
     })
+    for (const url of ['/opd/:name', '/opd/:name/']) {
+      app.post<{ Params: { name: string } }>(
+        url,
+        {
+          bodyLimit: maxBodyBytes,
+          onRequest: [bearer, plainOnly],
+          logLevel: 'warn',
+        },
+        handle,
+      )
+      app.route<{ Params: { name: string } }>({
+        method: ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'],
+        url,
+        onRequest: async ({ params }, reply) =>
+          supplierOf(params.name) === ''
+            ? problem(reply, 404, 'not_found', 'no such path')
+            : problem(reply.header('allow', 'POST'), 405, 'method_not_allowed', 'Only POST'),
+        handler: async (_request, reply) => reply,
+      })
+    }
   }
 }

@@ -31,8 +31,16 @@ export interface Fault {
   detail: string
 }
 
+/** `price` is a JSON number as text: the bid's own digits where nothing changed. */
+export interface StandaloneEntry {
+  id: string
+  price: string
+  context: string
+}
+
+/** Bids are priced as `entries` is read, once: ten thousand of them need not hold the event loop. */
 export type StandaloneAnswer =
-  | { ok: true; entries: { id: string; modified_price: number; svc_opd: string }[] }
+  | { ok: true; entries: Iterable<StandaloneEntry> }
   | { ok: false; status: 400 | 403 | 404; faults: Fault[] }
 
 /** What a checked context or the bid log tells of one decision. Money is exact decimal text, CPM. */

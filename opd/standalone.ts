@@ -4,13 +4,13 @@
  */
 import type { Integration, Rates } from './config.ts'
 import { type BidView, eligible, isAudio, judge, mtypeOf, type Rules } from './eligibility.ts'
-import type { Fault, StandaloneAnswer } from './engine.ts'
+import type { Fault, StandaloneAnswer, StandaloneEntry } from './engine.ts'
 import { exclusionsOf } from './exclusions.ts'
 import { scannerOf } from './json/scan.ts'
 import type { BidReason, EligibleBid, PriceBid } from './priced.ts'
 import { type RequestFacts, requestOf } from './request.ts'
 import { faultsOf } from './standalone/faults.ts'
-import { readOffer, type SentBid } from './standalone/offer.ts'
+import { type Offer, readOffer, type SentBid } from './standalone/offer.ts'
 
 const notRead =
   'The body is not JSON in UTF-8 (RFC 8259), is nested deeper than 1,000, or is no object.'
@@ -40,16 +40,20 @@ export function standalone(
   const faults = faultsOf(offer, request, opd)
   if (faults.length > 0) return refused(400, faults)
   const rules = { opd, rates, base }
-  const entries = offer.bids.map((bid) => {
+  return { ok: true, entries: priced(offer, request, rules, price) }
+}
+
+function* priced(
+  offer: Offer,
+  request: RequestFacts,
+  rules: Rules,
+  price: PriceBid,
+): Generator<StandaloneEntry> {
+  for (const bid of offer.bids) {
     const wanted = wantedOf(bid, viewOf(bid, offer.currency), request, rules)
     const { priceText, context } = price(wanted)
-    return {
-      id: wanted.bidId,
-      modified_price: Number(priceText ?? wanted.priceText),
-      svc_opd: context,
-    }
-  })
-  return { ok: true, entries }
+    yield { id: wanted.bidId, price: priceText ?? wanted.priceText, context }
+  }
 }
 
 function viewOf(bid: SentBid, currency: string | null): BidView {

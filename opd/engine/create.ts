@@ -144,7 +144,14 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     const fits = (record: DecisionRecord) =>
       record.at >= earliest && (ssp === undefined || record.supplier === ssp)
     const own = bidLog.find(bidId).filter(fits)
-    return own.length > 0 ? own : (await fromShared(bidId)).filter(fits)
+    if (shared === null) return own
+    // another node may have decided it later, or for another supplier
+    const latest = new Map(own.map((record) => [record.supplier, record]))
+    for (const record of (await fromShared(bidId)).filter(fits)) {
+      const known = latest.get(record.supplier)
+      if (known === undefined || known.at < record.at) latest.set(record.supplier, record)
+    }
+    return [...latest.values()]
   }
 
   async function trace(notice: Parameters<Engine['trace']>[0]): Promise<Traced> {

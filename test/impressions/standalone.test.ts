@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { decisions } from '../../admin/decisions.ts'
@@ -122,7 +123,50 @@ t.test("another account's decision is not there", async (t) => {
   const { engine, get } = await door(t)
   const body = bids({ id: 'a', impid: '1', price: 2, dsp_id: 'd', price_dsp: 2 })
   const answer = engine.standalone('other', Buffer.from(body))
-  const svcOpd = answer.ok ? answer.entries[0]!.svc_opd : ''
+  const svcOpd = answer.ok ? [...answer.entries][0]!.context : ''
   t.not(svcOpd, '')
   t.equal((await get(`/api/svc/decisions/${svcOpd}?bid_id=a`)).http, 404)
+})
+
+t.test('prices are the digits of money, not doubles; both paths; no encodings', async (t) => {
+  const { url } = await door(t)
+  const send = (path: string, body: string | Uint8Array<ArrayBuffer>, more = {}) =>
+    fetch(`${url}/opd/${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...more },
+      body,
+    })
+  const prices = ['12345678901234567890.55', '0.12345678901234567891', '1.10', '0']
+  const body = JSON.stringify({ seatbid: [{ bid: [] }] }).replace(
+    '[]',
+    `[${prices.map((price, n) => `{"id":"b${n}","dealid":"d","price":${price}}`)}]`,
+  )
+  for (const path of ['acme_yesbid', 'acme_yesbid/']) {
+    const answer = await send(path, body)
+    t.equal(answer.headers.get('cache-control'), 'no-store')
+    const sent = [...(await answer.text()).matchAll(/"modified_price":([^,]+)/g)]
+    t.same(
+      sent.map(([, price]) => price),
+      prices,
+    )
+  }
+  const coded = await send('acme_yesbid', gzipSync(body), { 'content-encoding': 'gzip' })
+  t.equal(coded.status, 415)
+  t.equal(coded.headers.get('accept-encoding'), 'identity')
+  const get = (path: string) => fetch(`${url}/opd/${path}`)
+  t.equal((await get('acme_yesbid')).status, 405)
+  t.equal((await get('acme')).status, 404, 'no path of ours')
+})
+
+t.test('ten thousand bids leave turns to others', async (t) => {
+  const { engine } = await door(t)
+  const answer = engine.standalone(
+    'acme',
+    Buffer.from(bids(...Array.from({ length: 10_000 }, (_, n) => ({ id: `b${n}`, price: 1 })))),
+  )
+  if (!answer.ok) throw new Error('refused')
+  const before = engine.stats.of('acme').modes.revenue.sums('treated').bids
+  const entries = answer.entries[Symbol.iterator]()
+  t.match(entries.next().value, { id: 'b0', price: '0.9' })
+  t.equal(engine.stats.of('acme').modes.revenue.sums('treated').bids, before + 1, 'one by one')
 })

@@ -154,6 +154,11 @@ t.test('a notice is traced by context, memory, then what all nodes share', async
   const notice = { bidId: 'a', svcOpd: undefined, ssp: undefined }
   t.match(await other.trace(notice), { by: 'bid_log', record: { bidId: 'a' }, late: false })
   t.match(await other.trace({ ...notice, ssp: 'other' }), { by: null, record: null })
+  world.clock.now += 1
+  const again = auction(other, { id: 'a' })
+  const latest = other.explain(again.svcOpd, 'a').record!.id
+  for (const node of [world.engine, other, world.node()])
+    t.match(await node.trace(notice), { record: { id: latest } }, 'the latest of any node')
   world.clock.now += hour
   t.match(await other.trace(notice), { by: 'bid_log', late: true })
   world.clock.now += 48 * hour

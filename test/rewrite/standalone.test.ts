@@ -17,7 +17,15 @@ function call(body: string | object, opd: Record<string, unknown> | null = {}) {
       mode: 'revenue',
     }
   })
-  return { answer, priced }
+  // bids are priced as the entries are read
+  const entries = answer.ok
+    ? [...answer.entries].map(({ id, price, context }) => ({
+        id,
+        modified_price: JSON.parse(price) as number,
+        svc_opd: context,
+      }))
+    : []
+  return { answer: answer.ok ? { ok: true as const, entries } : answer, priced }
 }
 const bid = (more: object = {}) => ({ id: 'b1', price: 1, dsp_id: 'd', price_dsp: 1.2, ...more })
 const offer = (bids: unknown[], more: object = {}) => ({
