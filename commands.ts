@@ -8,6 +8,7 @@ import { type Config, jsonSchema } from './config.ts'
 import { check, faultLine, type LoadedConfig, loadConfig } from './config-file.ts'
 import { curlLine, demoConfig, embeddedConfig, newKey } from './embedded.ts'
 import { createLog } from './log.ts'
+import { replayCommand } from './replay-command.ts'
 import { type Service, startService } from './service.ts'
 import { warningsOf } from './settings.ts'
 
@@ -195,6 +196,10 @@ export const commands: Readonly<Record<string, { usage: string; run: Run }>> = {
   check: { usage: '--config FILE', run: checkCommand },
   user: { usage: 'add NAME [--config FILE] [--role ROLE]… [--account ACCOUNT]', run: user },
   key: { usage: 'new', run: key },
+  replay: {
+    usage: 'LOG… [--config FILE] [--format table|json]',
+    run: (argv) => replayCommand(argv, { stdout, stderr }),
+  },
   demo: { usage: '', run: demo },
   schema: { usage: '', run: schema },
 }

@@ -1,0 +1,171 @@
+/**
+ * What OPD would have done on a recorded decision log (shadow evaluation). Pure: lines in time order go in, a report
+ * comes out; memory is bounded, however long the log.
+ */
+import { armRules } from './arms.ts'
+import type { createLearner } from './learner.ts'
+import type { BadLine, DecisionLine, LogLine, WinLine, WithdrawnLine } from './replay/line.ts'
+import { PendingRows } from './replay/pending.ts'
+import { type ReplayPolicy, Replica } from './replay/replica.ts'
+import { type IntegrationReport, report, type TotalReport } from './replay/report.ts'
+import { type Row, Sums } from './replay/sums.ts'
+
+export interface ReplayOptions {
+  /** Milliseconds. */
+  attributionWindow: number
+  /** The policy to evaluate, by integration and the mode that its log says. */
+  policyOf: (ssp: string, mode: DecisionLine['mode']) => ReplayPolicy
+  /** Bids kept until their win comes. */
+  maxPending?: number
+  create?: typeof createLearner
+}
+
+/** One integration, in one mode, as it is evaluated. */
+export interface Evaluated {
+  ssp: string
+  policy: ReplayPolicy
+  sums: Sums
+  /** Bids that no model was asked for, by arm. */
+  left: Record<string, number>
+}
+
+export interface ReplayCounts {
+  decisions: number
+  wins: number
+  withdrawn: number
+  bad: number
+  /** Wins whose decision is not in the log, or was given up. */
+  unmatchedWins: number
+  /** Lines that repeat a decision or a win. */
+  repeated: number
+  /** Integrations beyond the bound, their lines left out. */
+  beyond: number
+  from: number | null
+  to: number | null
+}
+
+export interface Replay {
+  feed(line: LogLine | BadLine): void
+  report(): { counts: ReplayCounts; integrations: IntegrationReport[]; total: TotalReport }
+}
+
+const maxIntegrations = 10_000
+/** A win may stand before its decision where logs of several nodes are merged. */
+const maxEarly = 10_000
+
+interface Awaiting {
+  of: Evaluated
+  row: Row | null
+  features: Uint8Array
+  won: boolean
+}
+
+export function createReplay(options: ReplayOptions): Replay {
+  const replica = new Replica(options.attributionWindow, options.create)
+  const awaiting = new PendingRows<Awaiting>(options.maxPending ?? 500_000)
+  const early = new PendingRows<WinLine>(maxEarly)
+  const evaluated = new Map<string, Evaluated>()
+  const total = new Sums()
+  const counts: ReplayCounts = {
+    decisions: 0,
+    wins: 0,
+    withdrawn: 0,
+    bad: 0,
+    unmatchedWins: 0,
+    repeated: 0,
+    beyond: 0,
+    from: null,
+    to: null,
+  }
+  let clock = 0
+
+  function of(line: DecisionLine): Evaluated | null {
+    const policy = options.policyOf(line.ssp, line.mode)
+    const key = `${policy.mode} ${line.ssp}`
+    let found = evaluated.get(key)
+    if (found === undefined) {
+      if (evaluated.size >= maxIntegrations) return null
+      found = { ssp: line.ssp, policy, sums: new Sums(), left: {} }
+      evaluated.set(key, found)
+    }
+    return found
+  }
+
+  function add(entry: Awaiting, cleared: number | null, sign: 1 | -1): void {
+    if (entry.row === null) return
+    entry.of.sums.add(entry.row, cleared, sign)
+    total.add(entry.row, cleared, sign)
+  }
+
+  function decided(line: DecisionLine): void {
+    if (awaiting.has(line.id)) {
+      counts.repeated++
+      return
+    }
+    counts.decisions++
+    const own = of(line)
+    if (own === null) {
+      counts.beyond++
+      return
+    }
+    const entry: Awaiting = { of: own, row: null, features: new Uint8Array(), won: false }
+    if (armRules[line.arm].asks) Object.assign(entry, replica.decide(line, own.policy, clock))
+    else own.left[line.arm] = (own.left[line.arm] ?? 0) + 1
+    add(entry, null, 1)
+    awaiting.put(line.id, entry)
+    const win = early.take(line.id)
+    if (win !== undefined) won(win)
+  }
+
+  function won(line: WinLine): void {
+    const entry = awaiting.get(line.id)
+    if (entry === undefined) {
+      if (early.has(line.id)) counts.repeated++
+      else early.put(line.id, line)
+      return
+    }
+    if (entry.won) {
+      counts.repeated++
+      return
+    }
+    counts.wins++
+    entry.won = true
+    if (entry.row === null) return
+    add(entry, null, -1)
+    add(entry, line.cleared, 1)
+    const { of: own, row, features } = entry
+    replica.won(own.policy.mode, own.ssp, row, features, line.cleared, clock)
+  }
+
+  /** What became of the bid is not known: it counts for nothing. */
+  function withdrawn(line: WithdrawnLine): void {
+    const entry = awaiting.get(line.id)
+    if (entry === undefined || entry.won) return
+    counts.withdrawn++
+    awaiting.take(line.id)
+    add(entry, null, -1)
+    replica.withdraw(entry.of.policy.mode, entry.features, clock)
+  }
+
+  function feed(line: LogLine | BadLine): void {
+    if (line.kind === 'bad') {
+      counts.bad++
+      return
+    }
+    counts.from = Math.min(counts.from ?? line.time, line.time)
+    counts.to = Math.max(counts.to ?? line.time, line.time)
+    clock = Math.max(clock, line.time)
+    replica.advance(clock)
+    if (line.kind === 'decision') decided(line)
+    else if (line.kind === 'win') won(line)
+    else withdrawn(line)
+  }
+
+  return {
+    feed,
+    report() {
+      counts.unmatchedWins = early.givenUp + early.size
+      return { counts: { ...counts }, ...report([...evaluated.values()], total) }
+    },
+  }
+}

@@ -1,0 +1,121 @@
+/** One line of a decision log, checked: a decision, a win, a win that may not teach, or why it is none of them. */
+import { type Arm, armAt, type Mode } from '../arms.ts'
+import type { BidFeatures } from '../priced.ts'
+
+export interface DecisionLine {
+  kind: 'decision'
+  /** Milliseconds since the epoch. */
+  time: number
+  id: string
+  ssp: string
+  mode: Mode
+  arm: Arm
+  propensity: number
+  /** Given that it was explored; null: not known, uniform from `low` to 1 then. */
+  density: number | null
+  /** CPM in the base currency. */
+  in: number
+  floor: number
+  out: number
+  low: number
+  features: BidFeatures
+}
+export interface WinLine {
+  kind: 'win'
+  time: number
+  id: string
+  cleared: number
+}
+export interface WithdrawnLine {
+  kind: 'withdrawn'
+  time: number
+  id: string
+}
+export interface BadLine {
+  kind: 'bad'
+  why: string
+}
+export type LogLine = DecisionLine | WinLine | WithdrawnLine
+type Fields = Record<string, unknown>
+
+const longestName = 512
+const isName = (value: unknown) =>
+  typeof value === 'string' && value.length > 0 && value.length <= longestName
+const isPrice = (value: unknown) => typeof value === 'number' && value >= 0 && value < 1e9
+const isTime = (value: unknown) => typeof value === 'number' && value >= 0 && value < 8.64e15
+
+/** What a decision must have; its features, density and low may be absent. */
+const asked: readonly [name: string, sound: (value: unknown) => boolean][] = [
+  ['time', isTime],
+  ['id', isName],
+  ['ssp', isName],
+  ['mode', (value) => value === 'revenue' || value === 'margin'],
+  ['arm', (value) => typeof value === 'string' && Object.hasOwn(armAt, value)],
+  ['propensity', (value) => typeof value === 'number' && value > 0 && value <= 1],
+  ['in', (value) => isPrice(value) && (value as number) > 0],
+  ['floor', isPrice],
+  ['out', isPrice],
+]
+
+const bad = (why: string): BadLine => ({ kind: 'bad', why })
+const number = (value: unknown) =>
+  typeof value === 'number' && Number.isFinite(value) ? value : null
+
+/** Texts, and `auction`; what else a line may carry is none of the model's. */
+function featuresOf(value: unknown): BidFeatures {
+  if (typeof value !== 'object' || value === null) return {}
+  const sound = Object.entries(value).filter(([name, each]) =>
+    name === 'auction' ? each === 1 || each === 2 : isName(each),
+  )
+  return Object.fromEntries(sound) as BidFeatures
+}
+
+function win(line: Fields): LogLine | BadLine {
+  // Numbers spelled as texts are taken: that is how money stands in the ledger.
+  const cleared = typeof line['cleared'] === 'string' ? Number(line['cleared']) : line['cleared']
+  if (!isPrice(cleared)) return bad('cleared is no price')
+  return {
+    kind: 'win',
+    time: line['time'] as number,
+    id: line['id'] as string,
+    cleared: cleared as number,
+  }
+}
+
+function decision(line: Fields): LogLine | BadLine {
+  for (const [name, sound] of asked)
+    if (!sound(line[name])) return bad(`${name} is ${name in line ? 'not sound' : 'missing'}`)
+  const { in: inBa, floor, propensity } = line as { in: number; floor: number; propensity: number }
+  const low = number(line['low']) ?? floor / inBa
+  return {
+    kind: 'decision',
+    time: line['time'] as number,
+    id: line['id'] as string,
+    ssp: line['ssp'] as string,
+    mode: line['mode'] as Mode,
+    arm: line['arm'] as Arm,
+    propensity,
+    density: number(line['density']),
+    in: inBa,
+    floor,
+    out: line['out'] as number,
+    low: Math.max(0, Math.min(1, low)),
+    features: featuresOf(line['features']),
+  }
+}
+
+export function parseLine(text: string): LogLine | BadLine {
+  let line: unknown
+  try {
+    line = JSON.parse(text)
+  } catch {
+    return bad('not JSON')
+  }
+  if (typeof line !== 'object' || line === null || Array.isArray(line)) return bad('no JSON object')
+  const fields = line as Fields
+  if (fields['won'] !== true && fields['withdrawn'] !== true) return decision(fields)
+  if (!isTime(fields['time'])) return bad('time is not sound')
+  if (!isName(fields['id'])) return bad('id is not sound')
+  if (fields['won'] === true) return win(fields)
+  return { kind: 'withdrawn', time: fields['time'] as number, id: fields['id'] as string }
+}

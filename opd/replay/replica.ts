@@ -1,0 +1,123 @@
+/**
+ * The learner as it would have run: asked at each logged bid, taught by what really happened to it at its logged price,
+ * in time order. What it expects of a bid never knows of that bid's own outcome.
+ */
+import { createLearner, type Decision, type Learner, type Policy } from '../learner.ts'
+import type { DecisionLine } from './line.ts'
+import { match, reach } from './match.ts'
+import type { Row } from './sums.ts'
+
+export interface ReplayPolicy {
+  mode: 'revenue' | 'margin'
+  policy: Policy
+  /** Whether the configuration names it, or defaults stand in. */
+  from: 'file' | 'default'
+}
+
+const settleEvery = 250
+
+/** Reproducible: one log gives one report. */
+function source(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+/** How steeply chances fall with the factor, by the two that the model says of a bid. */
+function steepness({ winIn, winOut }: Decision, factor: number): number {
+  if (!(factor < 0.999 && winIn > 0 && winOut > 0)) return 1
+  return Math.max(0, Math.min(20, Math.log(winOut / winIn) / Math.log(factor)))
+}
+
+/** What was logged far from the evaluated price is no outcome of the evaluated policy: it teaches the curve alone. */
+function exposedAs(arm: DecisionLine['arm'], logged: number, factor: number): Decision['arm'] {
+  if (arm === 'holdout') return arm
+  return Math.abs(logged - factor) <= reach ? 'treated' : 'explored'
+}
+
+export class Replica {
+  private readonly learners: Readonly<Record<'revenue' | 'margin', Learner>>
+  private readonly random = source(1)
+  private settled = 0
+  /** Cleared over bid where the second price is paid, of the wins so far. */
+  private readonly clearing = new Map<string, { cleared: number; bid: number }>()
+
+  constructor(attributionWindow: number, create: typeof createLearner = createLearner) {
+    this.learners = {
+      revenue: create({ attributionWindow }),
+      margin: create({ attributionWindow }),
+    }
+  }
+
+  /** The clock of the log. */
+  advance(now: number): void {
+    if (now - this.settled < settleEvery) return
+    this.settled = now
+    this.learners.revenue.advance(now)
+    this.learners.margin.advance(now)
+  }
+
+  decide(
+    line: DecisionLine,
+    { mode, policy }: ReplayPolicy,
+    now: number,
+  ): { row: Row; features: Uint8Array } {
+    const learner = this.learners[mode]
+    const facts = { ...line.features, supplier: line.ssp, mode, inBa: line.in, floor: line.floor }
+    // Whom the holdout takes is not evaluated: all figures are those of the bids that are priced.
+    const asked = { ...policy, holdout: 0 }
+    const decision = learner.decide(facts, asked, line.id, now, this.random)
+    const lowest = Math.max(policy.minFactor ?? 0, line.floor / line.in)
+    const factor = Math.min(1, Math.max(decision.factor, lowest))
+    const steep = steepness(decision, factor)
+    const winAt = (f: number) => Math.min(1, decision.winIn * f ** steep)
+    const logged = Math.min(1, line.out / line.in)
+    const second = line.features.auction === 2
+    const row: Row = {
+      arm: line.arm,
+      in: line.in,
+      out: line.out,
+      priced: line.in * factor,
+      winIn: decision.winIn,
+      winPriced: winAt(factor),
+      winLogged: winAt(logged),
+      match: match(line, factor),
+      clears: line.in * factor * (second ? this.clears(line.ssp) : 1),
+      second,
+    }
+    // What was exposed is the logged price.
+    decision.arm = exposedAs(line.arm, logged, factor)
+    decision.winOut = row.winLogged
+    return { row, features: learner.expose(decision, Math.min(line.in, line.out), now) }
+  }
+
+  won(
+    mode: ReplayPolicy['mode'],
+    ssp: string,
+    row: Row,
+    features: Uint8Array,
+    cleared: number,
+    now: number,
+  ): void {
+    if (row.second && row.out > 0) {
+      const sums = this.clearing.get(ssp) ?? { cleared: 0, bid: 0 }
+      sums.cleared += Math.min(cleared, row.out)
+      sums.bid += row.out
+      this.clearing.set(ssp, sums)
+    }
+    this.learners[mode].win(features, Math.min(cleared, row.out), now)
+  }
+
+  withdraw(mode: ReplayPolicy['mode'], features: Uint8Array, now: number): void {
+    this.learners[mode].withdraw(features, now)
+  }
+
+  private clears(ssp: string): number {
+    const sums = this.clearing.get(ssp)
+    return sums === undefined ? 1 : sums.cleared / sums.bid
+  }
+}

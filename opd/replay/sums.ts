@@ -1,0 +1,137 @@
+/**
+ * What a replay adds up for one integration, or for all: what was logged, what the model expects of the evaluated
+ * prices, and what the explored slice says of them, by inverse propensities (IPS, self-normalised) and doubly robust.
+ */
+import type { DecisionLine } from './line.ts'
+import { drawn, type Match } from './match.ts'
+import { Ratio } from './ratio.ts'
+
+/** One decision of the log beside the price that the evaluated configuration gave it. */
+export interface Row {
+  arm: DecisionLine['arm']
+  in: number
+  /** As it was logged. */
+  out: number
+  /** The evaluated price. */
+  priced: number
+  /** W at in, at the evaluated price and at the logged one, as the replaying model expects. */
+  winIn: number
+  winPriced: number
+  winLogged: number
+  match: Match
+  /** What a win at the evaluated price is expected to clear at. */
+  clears: number
+  /** Where the second price is paid, what is cleared does not move with the bid. */
+  second: boolean
+}
+
+export class Sums {
+  bids = 0
+  wins = 0
+  unsupported = 0
+  /** Of the arms that draw. */
+  slice = 0
+  explored = 0
+  holdouts = 0
+  inSum = 0
+  logged = { rate: new Ratio(), factor: new Ratio(), margin: new Ratio(), share: new Ratio() }
+  treated = new Ratio()
+  heldOut = new Ratio()
+  model = {
+    rate: new Ratio(),
+    factor: new Ratio(),
+    margin: new Ratio(),
+    share: new Ratio(),
+    keptWins: new Ratio(),
+    keptSpend: new Ratio(),
+  }
+  /** Weighted wins, spend and margin of explored bids that match; wins and spend of the holdout. */
+  ips = {
+    wins: new Ratio(),
+    spend: new Ratio(),
+    margin: new Ratio(),
+    share: new Ratio(),
+    baseWins: new Ratio(),
+    baseSpend: new Ratio(),
+  }
+  robust = {
+    rate: new Ratio(),
+    margin: new Ratio(),
+    share: new Ratio(),
+    keptWins: new Ratio(),
+    keptSpend: new Ratio(),
+  }
+
+  /** `cleared` null: not won (so far). `sign` -1 takes the same back. */
+  add(row: Row, cleared: number | null, sign: 1 | -1): void {
+    const won = cleared === null ? 0 : 1
+    const margin = cleared === null ? 0 : row.in - cleared
+    this.bids += sign
+    this.wins += sign * won
+    this.inSum += sign * row.in
+    if (row.match.unsupported) this.unsupported += sign
+    const { logged } = this
+    logged.rate.add(won, 1, sign)
+    logged.factor.add(Math.min(1, row.out / row.in), 1, sign)
+    logged.margin.add(margin, 1, sign)
+    logged.share.add(margin, won * row.in, sign)
+    this.addModel(row, sign)
+    if (!drawn(row.arm)) return
+    this.slice += sign
+    if (row.arm === 'explored') this.explored += sign
+    if (row.arm === 'holdout') this.holdouts += sign
+    ;(row.arm === 'holdout' ? this.heldOut : this.treated).add(won, 1, sign)
+    const gain = cleared === null ? 0 : row.in - clearedAt(row, cleared)
+    this.addIps(row, won, gain, sign)
+    this.addRobust(row, won, gain, sign)
+  }
+
+  private addModel(row: Row, sign: 1 | -1): void {
+    const { in: inBa, priced, winIn, winPriced } = row
+    const { rate, factor, margin, share, keptWins, keptSpend } = this.model
+    const expected = winPriced * (inBa - row.clears)
+    rate.add(winPriced, 1, sign)
+    factor.add(priced / inBa, 1, sign)
+    margin.add(expected, 1, sign)
+    share.add(expected, winPriced * inBa, sign)
+    keptWins.add(winPriced, winIn, sign)
+    keptSpend.add(winPriced * inBa, winIn * inBa, sign)
+  }
+
+  private addIps(row: Row, won: number, gain: number, sign: 1 | -1): void {
+    const { wins, spend, margin, share, baseWins, baseSpend } = this.ips
+    const { explored: w, holdout: h } = row.match
+    const { in: inBa } = row
+    if (w > 0) {
+      wins.add(w * won, w, sign)
+      spend.add(w * inBa * won, w * inBa, sign)
+      margin.add(w * gain, w * inBa, sign)
+      share.add(w * gain, w * inBa * won, sign)
+    }
+    if (h > 0) {
+      baseWins.add(h * won, h, sign)
+      baseSpend.add(h * inBa * won, h * inBa, sign)
+    }
+  }
+
+  private addRobust(row: Row, won: number, gain: number, sign: 1 | -1): void {
+    const { rate, margin, share, keptWins, keptSpend } = this.robust
+    const { in: inBa, winIn, winPriced, winLogged } = row
+    const { explored: w, holdout: h } = row.match
+    const expected = inBa - row.clears
+    const wins = winPriced + w * (won - winLogged)
+    const gained = winPriced * expected + w * (gain - winLogged * expected)
+    const base = winIn + h * (won - winIn)
+    rate.add(wins, 1, sign)
+    margin.add(gained, 1, sign)
+    share.add(gained, inBa * wins, sign)
+    keptWins.add(wins, base, sign)
+    keptSpend.add(inBa * wins, inBa * base, sign)
+  }
+}
+
+/** What would have been cleared at the evaluated price, of a bid that was won at another within reach. */
+function clearedAt({ out, priced, second }: Row, cleared: number): number {
+  if (second) return Math.min(cleared, priced)
+  return out > 0 ? priced * Math.min(1, cleared / out) : priced
+}

@@ -1,0 +1,186 @@
+/**
+ * Reads decision logs in time order: rotated files, files of several nodes, gzip or plain. Streamed: of each file that
+ * is open there is one piece in memory.
+ */
+import { createReadStream } from 'node:fs'
+import { type FileHandle, open, readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createGunzip } from 'node:zlib'
+import { type BadLine, type LogLine, parseLine } from '../replay/line.ts'
+
+export interface ReadLine {
+  file: string
+  /** From 1. */
+  number: number
+  line: LogLine | BadLine
+}
+
+/** A longer line is none of ours; it is passed over without being kept. */
+const longestLine = 64 * 1024
+const newline = 10
+const readable = /\.(ndjson|jsonl|json|log)(\.\d+)?(\.gz)?$/
+
+/** The files that arguments name, folders opened; throws where one is not there, or a folder has no log. */
+export async function logFiles(paths: readonly string[]): Promise<string[]> {
+  const files: string[] = []
+  for (const path of paths) {
+    if (!(await stat(path)).isDirectory()) {
+      files.push(path)
+      continue
+    }
+    const names = (await readdir(path)).filter((name) => readable.test(name))
+    if (names.length === 0)
+      throw new Error(
+        `${path}: no log in this folder (*.ndjson, *.jsonl, *.json, *.log, rotated or .gz)`,
+      )
+    files.push(...names.sort().map((name) => join(path, name)))
+  }
+  return [...new Set(files)]
+}
+
+async function startsWithGzip(file: string): Promise<boolean> {
+  let handle: FileHandle | null = null
+  try {
+    handle = await open(file)
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(2), 0, 2, 0)
+    return bytesRead === 2 && buffer.readUInt16BE(0) === 0x1f8b
+  } finally {
+    await handle?.close()
+  }
+}
+
+async function* pieces(file: string): AsyncGenerator<Buffer> {
+  const raw = createReadStream(file, { highWaterMark: 256 * 1024 })
+  if (!(await startsWithGzip(file))) {
+    yield* raw
+    return
+  }
+  const whole = createGunzip()
+  raw.on('error', (error) => whole.destroy(error))
+  yield* raw.pipe(whole)
+}
+
+/** The lines of one file, a batch a piece; one that cannot be read further ends in a bad line. */
+async function* batches(file: string): AsyncGenerator<ReadLine[]> {
+  let rest: Buffer[] = []
+  let length = 0
+  let number = 0
+  let batch: ReadLine[] = []
+  const end = () => {
+    number++
+    if (length > longestLine)
+      batch.push({ file, number, line: { kind: 'bad', why: `longer than ${longestLine} bytes` } })
+    else if (length > 0) {
+      const text = Buffer.concat(rest).toString('utf8').trim()
+      if (text !== '') batch.push({ file, number, line: parseLine(text) })
+    }
+    rest = []
+    length = 0
+  }
+  const keep = (bytes: Buffer) => {
+    length += bytes.length
+    if (length <= longestLine) rest.push(bytes)
+    else rest = []
+  }
+  try {
+    for await (const piece of pieces(file)) {
+      let from = 0
+      for (let at = piece.indexOf(newline); at >= 0; at = piece.indexOf(newline, from)) {
+        keep(piece.subarray(from, at))
+        end()
+        from = at + 1
+      }
+      keep(piece.subarray(from))
+      if (batch.length > 0) yield batch
+      batch = []
+    }
+    if (length > 0) end()
+  } catch (error) {
+    const why = `cannot be read further: ${(error as Error).message}`
+    batch.push({ file, number: number + 1, line: { kind: 'bad', why } })
+  }
+  if (batch.length > 0) yield batch
+}
+
+/** One file being read: the batch at hand, and the time that its next line is due. */
+class Cursor {
+  private readonly source: AsyncGenerator<ReadLine[]>
+  private batch: ReadLine[] = []
+  private at = 0
+  /** Lines of one file keep their order, whatever their clock says. */
+  time = Number.NEGATIVE_INFINITY
+
+  constructor(source: AsyncGenerator<ReadLine[]>) {
+    this.source = source
+  }
+
+  /** Moves to the next line; null at the end. */
+  async next(): Promise<ReadLine | null> {
+    if (this.at >= this.batch.length) {
+      const { value, done } = await this.source.next()
+      if (done) return null
+      this.batch = value
+      this.at = 0
+    }
+    const read = this.batch[this.at++]!
+    if (read.line.kind !== 'bad') this.time = Math.max(this.time, read.line.time)
+    return read
+  }
+
+  /** The rest of the batch that may go before `until`, without waiting. */
+  *upTo(until: number): Generator<ReadLine> {
+    while (this.at < this.batch.length) {
+      const { line } = this.batch[this.at]!
+      if (line.kind !== 'bad' && Math.max(this.time, line.time) > until) return
+      if (line.kind !== 'bad') this.time = Math.max(this.time, line.time)
+      yield this.batch[this.at++]!
+    }
+  }
+
+  close(): Promise<unknown> {
+    return this.source.return(undefined)
+  }
+}
+
+/** When a file begins, and nothing where it has no line that can be read: such a file comes first. */
+async function beginning(file: string): Promise<number> {
+  const source = batches(file)
+  try {
+    const { value } = await source.next()
+    const first = value?.find(({ line }: ReadLine) => line.kind !== 'bad')?.line
+    return first === undefined || first.kind === 'bad' ? Number.NEGATIVE_INFINITY : first.time
+  } finally {
+    await source.return(undefined)
+  }
+}
+
+/** All lines of all files by time; bad ones where they stand. Files are opened as their time comes. */
+export async function* readLogs(files: readonly string[]): AsyncGenerator<ReadLine> {
+  const waiting: { file: string; from: number }[] = []
+  for (const file of files) waiting.push({ file, from: await beginning(file) })
+  waiting.sort((one, other) => one.from - other.from)
+  let active: { cursor: Cursor; held: ReadLine }[] = []
+  try {
+    for (;;) {
+      active.sort((one, other) => one.cursor.time - other.cursor.time)
+      const [first, second] = active
+      const next = waiting[0]
+      if (next !== undefined && (first === undefined || next.from <= first.cursor.time)) {
+        waiting.shift()
+        const cursor = new Cursor(batches(next.file))
+        const held = await cursor.next()
+        if (held !== null) active.push({ cursor, held })
+        continue
+      }
+      if (first === undefined) return
+      yield first.held
+      const until = Math.min(second?.cursor.time ?? Infinity, next?.from ?? Infinity)
+      yield* first.cursor.upTo(until)
+      const held = await first.cursor.next()
+      if (held === null) active = active.filter((each) => each !== first)
+      else first.held = held
+    }
+  } finally {
+    for (const { cursor } of active) await cursor.close()
+  }
+}
