@@ -4,7 +4,7 @@ import { userCommand } from './admin/auth/user-command.ts'
 import { openStore } from './admin/store/index.ts'
 import { runDemo } from './bench/demo/main.ts'
 import { createDemoSupplier, type DemoSupplier } from './bench/demo/supplier.ts'
-import { type Config, jsonSchema } from './config.ts'
+import { type Config, type ConfigInput, jsonSchema } from './config.ts'
 import { check, faultLine, type LoadedConfig, loadConfig } from './config-file.ts'
 import { curlLine, demoConfig, embeddedConfig, newKey } from './embedded.ts'
 import { createLog } from './log.ts'
@@ -119,12 +119,28 @@ const start: Run = async (argv) => {
   return null
 }
 
-const demo: Run = async (argv) => {
-  if (argv.length > 0) {
-    stderr.write('bidweir: demo takes no arguments\n')
-    return badUsage
+/** Where the demo listens, as the configuration says it; null and a word on stderr for other arguments. */
+function demoAddresses(argv: string[]): Pick<ConfigInput, 'proxy' | 'admin'> | null {
+  try {
+    const options = { listen: { type: 'string' }, admin: { type: 'string' } } as const
+    const { listen, admin } = parseArgs({ args: argv, options }).values
+    return {
+      ...(listen === undefined ? {} : { proxy: { listen } }),
+      admin: {
+        impressions: { auth: 'context' },
+        ...(admin === undefined ? {} : { listen: admin }),
+      },
+    }
+  } catch (error) {
+    stderr.write(`bidweir: ${(error as Error).message}\n`)
+    return null
   }
-  const running = await begin(undefined, demoConfig)
+}
+
+const demo: Run = async (argv) => {
+  const addresses = demoAddresses(argv)
+  if (addresses === null) return badUsage
+  const running = await begin(undefined, (url) => ({ ...demoConfig(url), ...addresses }))
   if (typeof running === 'number') return running
   const over = new AbortController()
   stopOnSignals(running, () => over.abort())
@@ -200,6 +216,6 @@ export const commands: Readonly<Record<string, { usage: string; run: Run }>> = {
     usage: 'LOG… [--config FILE] [--format table|json]',
     run: (argv) => replayCommand(argv, { stdout, stderr }),
   },
-  demo: { usage: '', run: demo },
+  demo: { usage: '[--listen HOST:PORT] [--admin HOST:PORT]', run: demo },
   schema: { usage: '', run: schema },
 }

@@ -122,7 +122,6 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   const counters = new ImpressionCounters()
   const { auth: door, listen } = config.admin
   const auth = await createAuth(door, { store, baseUrl: `http://${listen}`, log, now })
-  const first = 'embedded' in door ? await firstUser(store, door.embedded.adminPassword) : null
   const role = 'issuer' in door ? door.role : 'api'
   const entry = bearer(auth.verifier, { role })
   let accounts = accountsOf(config)
@@ -198,6 +197,8 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
 
   const { port: adminPort } = await admin.listen()
   const { port: proxyPort } = await proxy.listen()
+  // only now: a start that fails, such as at a taken port, would have told its password to nobody
+  const first = 'embedded' in door ? await firstUser(store, door.embedded.adminPassword) : null
   ready = true
 
   const reload = (next: LoadedConfig) => {

@@ -1,0 +1,30 @@
+/** The password of the first user is told once, so it must have been told. */
+import { createServer } from 'node:net'
+import t from 'tap'
+import { newFolder, startBidweir, token } from '../support/process.ts'
+import { httpSupplier } from '../support/supplier.ts'
+import { yamlOf } from '../support/wins.ts'
+
+t.test('a start that fails at a taken port leaves the first password to the next', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
+  const holder = createServer()
+  await new Promise<void>((resolve) => holder.listen(0, '127.0.0.1', resolve))
+  const { port } = holder.address() as { port: number }
+  t.teardown(async () => {
+    holder.close()
+    await supplier.close()
+  })
+  const folder = newFolder()
+  const yaml = yamlOf({ endpoint: supplier.url, suppliers: ['id: acme'] })
+  for (const listener of ['proxy', 'admin']) {
+    const taken = yaml.replace(
+      `${listener}: {listen: "127.0.0.1:0"`,
+      `${listener}: {listen: "127.0.0.1:${port}"`,
+    )
+    await t.rejects(startBidweir(taken, folder), /EADDRINUSE/)
+  }
+  const bidweir = await startBidweir(yaml, folder)
+  t.teardown(() => bidweir.stop())
+  t.type(bidweir.password, 'string')
+  t.type(await token(bidweir), 'string', 'and it opens')
+})
