@@ -106,6 +106,8 @@ export interface Engine {
   /** Integrations held at factor 1; `*` holds all. */
   setHolds(suppliers: ReadonlySet<string>): void
   rewrite(answer: AnswerToRewrite): RewrittenAnswer
+  /** The same in turns of about a millisecond, most answers in one: between them the event loop is free. */
+  rewriteInTurns(answer: AnswerToRewrite): Iterator<void, RewrittenAnswer>
   /** Counts an answer that the proxy could not hand over: `too_large` or `encoding`. */
   untouched(supplier: string, reason: AnswerReason): void
   /** Whether answers of the supplier have to be read at all: OPD on or shadow. */

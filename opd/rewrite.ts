@@ -52,7 +52,20 @@ function leftAlone({ opd }: Integration, body: Buffer): AnswerReason | null {
   return mayHoldMarker(body) ? null : 'no_macro'
 }
 
+/** The whole answer at once. */
 export function rewrite(input: RewriteInput): RewrittenAnswer {
+  const turns = rewriteInTurns(input)
+  for (;;) {
+    const turn = turns.next()
+    if (turn.done) return turn.value
+  }
+}
+
+/** Bids priced before a turn ends: about 1 ms. */
+const bidsPerTurn = 50
+
+/** The same in turns, so that ten thousand bids need not hold the event loop; most answers take one. */
+export function* rewriteInTurns(input: RewriteInput): Generator<void, RewrittenAnswer> {
   const { body, integration, inactiveSeats } = input
   const cuts = inactiveSeats.size > 0
   const reason = input.cutOnly ? null : leftAlone(integration, body)
@@ -60,9 +73,9 @@ export function rewrite(input: RewriteInput): RewrittenAnswer {
   if (!prices && !cuts) return untouched(body, reason)
   const scan = scannerOf(body)
   const finder = scan === null || !prices ? null : new PatternFinder(scan.text)
-  const answer = scan === null ? null : readAnswer(scan, finder)
-  if (scan === null || answer === null)
-    return { ...untouched(body, reason ?? 'malformed'), unreadable: cuts }
+  const answer = scan === null ? 'malformed' : readAnswer(scan, finder)
+  if (scan === null || typeof answer === 'string')
+    return { ...untouched(body, reason ?? (answer as AnswerReason)), unreadable: cuts }
   const splices: Splice[] = []
   let { seats } = answer
   let removed = 0
@@ -72,12 +85,16 @@ export function rewrite(input: RewriteInput): RewrittenAnswer {
     seats = cut.kept
     removed = cut.removed
   }
-  if (prices) new Bids(scan.text, input, answer, splices).all(seats)
+  let left = 0
+  const bids = prices ? new Bids(scan.text, input, answer, splices) : null
+  for (const seat of seats)
+    for (const bid of seat.bids) {
+      bids?.one(bid, seat)
+      if (++left % bidsPerTurn === 0) yield
+    }
   // 19 bytes of a macro may become 512: a foreign answer must not make a hundred megabytes of four.
   if (grownLength(body, splices) > body.length + mostGrowth)
     return { ...untouched(body, 'too_large'), unreadable: cuts }
-  let left = 0
-  for (const { bids } of seats) left += bids.length
   return {
     body: splices.length === 0 ? body : splice(body, splices),
     reason: removed === 0 ? reason : null,
@@ -109,11 +126,7 @@ class Bids {
     this.ambiguous = answer.twoCurrencies || answer.twoLists
   }
 
-  all(seats: readonly SeatSpans[]): void {
-    for (const seat of seats) for (const bid of seat.bids) this.one(bid, seat)
-  }
-
-  private one(bid: BidSpans, seat: SeatSpans): void {
+  one(bid: BidSpans, seat: SeatSpans): void {
     if (!bid.pattern) return this.input.onBid?.('no_macro')
     if (this.request === undefined) this.request = this.readRequest()
     const verdict = judge(this.view(bid, seat), this.request, this.rules)

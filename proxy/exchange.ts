@@ -2,11 +2,11 @@
  * The life of one bid request: admit ▸ choose ▸ send ▸ (answer arrives) ▸ look ▸ rewrite ▸ answer ▸ account.
  * One object per request, no closures; it is the sink of the answer itself.
  */
-import type { Engine } from '../opd/engine.ts'
+import type { Engine, RewrittenAnswer } from '../opd/engine.ts'
 import { quickTmax } from '../opd/request.ts'
 import type { Budget, LoopLag } from './admission.ts'
 import { type Answer, finishAnswer, mayBeRead, unreadableReason } from './answer.ts'
-import { decode, decodeSync, encodingOf } from './encoding.ts'
+import { decode, decodeSync, type Encoding, encodingOf } from './encoding.ts'
 import { header, towardsCaller, towardsSupplier } from './headers.ts'
 import type { AnswerSink, Inbound, SendFailure, Sent } from './lane/lane.ts'
 import type { Outcome } from './metrics.ts'
@@ -278,14 +278,29 @@ export class Exchange implements AnswerSink {
     this.answer({ kind: 'as_is', body })
   }
 
-  private rewrite(wire: Buffer, body: Buffer, encoding: Parameters<typeof decodeSync>[0]): void {
-    const rewritten = this.context.engine.rewrite({
+  private rewrite(wire: Buffer, body: Buffer, encoding: Encoding): void {
+    const turns = this.context.engine.rewriteInTurns({
       supplier: this.supplier.id,
       body,
       request: () => this.decoded,
       inactiveSeats: this.supplier.inactiveSeats,
       cutOnly: !mayBeRead(this.headers),
     })
+    const goOn = () => {
+      if (this.stage === 'done') return
+      const turn = turns.next()
+      if (turn.done) this.rewritten(wire, body, encoding, turn.value)
+      else setImmediate(goOn)
+    }
+    goOn()
+  }
+
+  private rewritten(
+    wire: Buffer,
+    body: Buffer,
+    encoding: Encoding,
+    rewritten: RewrittenAnswer,
+  ): void {
     if (rewritten.unreadable) return this.noBid(unreadableReason)
     if (rewritten.removed > 0 && rewritten.left === 0) return this.noBid('inactive')
     if (rewritten.body === body) return this.answer({ kind: 'as_is', body: wire })

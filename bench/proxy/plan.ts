@@ -49,7 +49,7 @@ export function plan(quick: boolean): Stage[] {
         title: 'The mix at a fixed rate: latency p50 / p99, milliseconds',
         subjects: null,
       },
-      cases: (quick ? [1000] : [1000, 4000]).map((rate) => at(`${rate}/s`, { rate })),
+      cases: (quick ? [3000] : [1000, 3000]).map((rate) => at(`${rate}/s`, { rate })),
       ...{ rounds: quick ? 1 : 2, measure: short, shows: 'latency' },
     },
     {

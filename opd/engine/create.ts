@@ -4,6 +4,7 @@ import { armRules } from '../arms.ts'
 import type { Integration } from '../config.ts'
 import { createContextCodec, Nonces } from '../context.ts'
 import type {
+  AnswerToRewrite,
   DecisionRecord,
   Engine,
   EngineConfig,
@@ -14,7 +15,7 @@ import type {
 import type { BidLog, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import type { BidReason, PriceBid } from '../priced.ts'
 import { pricing } from '../pricing.ts'
-import { rewrite } from '../rewrite.ts'
+import { rewriteInTurns } from '../rewrite.ts'
 import { standalone } from '../standalone.ts'
 import { EngineStats, type SupplierStats } from './stats.ts'
 
@@ -96,7 +97,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     unreadable,
   })
 
-  function rewriteAnswer(answer: Parameters<Engine['rewrite']>[0]): RewrittenAnswer {
+  function* rewriteAnswer(answer: AnswerToRewrite): Generator<void, RewrittenAnswer> {
     const { supplier, body, inactiveSeats } = answer
     const cuts = inactiveSeats.size > 0
     const own = bound.get(supplier) ?? {
@@ -107,7 +108,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     }
     let rewritten: RewrittenAnswer
     try {
-      rewritten = rewrite({
+      rewritten = yield* rewriteInTurns({
         body,
         request: answer.request,
         integration: own.integration,
@@ -125,6 +126,14 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     }
     if (rewritten.reason !== null) own.stats?.untouched(rewritten.reason)
     return rewritten
+  }
+
+  function wholly(answer: AnswerToRewrite): RewrittenAnswer {
+    const turns = rewriteAnswer(answer)
+    for (;;) {
+      const turn = turns.next()
+      if (turn.done) return turn.value
+    }
   }
 
   /** Features that had no room in a context are in the bid log, this node's or the shared one. */
@@ -228,7 +237,8 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       holds = suppliers
       holdsAll = suppliers.has('*')
     },
-    rewrite: rewriteAnswer,
+    rewrite: wholly,
+    rewriteInTurns: rewriteAnswer,
     untouched: (supplier, reason) => bound.get(supplier)?.stats.untouched(reason),
     reads: (supplier) => bound.get(supplier)?.reads ?? false,
     standalone(supplier, body) {

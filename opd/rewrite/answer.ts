@@ -67,6 +67,8 @@ export class AnswerSpans {
   shaped = false
   twoCurrencies = false
   twoLists = false
+  /** Bids so far; past `mostBids` nothing more is read. */
+  bids = 0
   readonly finder: PatternFinder | null
 
   /** Without a finder nobody asks for the pattern. */
@@ -143,8 +145,12 @@ const bidShape = new Shape<BidSpans>(
   },
 )
 
+/** Bids of one answer: 200 are many, and each costs a quarter of a kilobyte here (1.4 million fit into 4 MiB). */
+export const mostBids = 50_000
+
 const readBid: Read<SeatSpans> = (scan, at, seat) => {
   seat.filled = true
+  if (++seat.answer.bids > mostBids) return malformed
   if (scan.text.charCodeAt(at) !== BRACE) return scan.skip(at)
   const bid = new BidSpans(seat)
   seat.bids.push(bid)
@@ -205,8 +211,12 @@ const readRoot: Read<AnswerSpans> = (scan, at, answer) => {
   return objectOf(scan, at, answerShape, answer)
 }
 
-/** null: malformed. An answer that is no object has no bids. */
-export function readAnswer(scan: Scanner, finder: PatternFinder | null): AnswerSpans | null {
+/** An answer that is no object has no bids. */
+export function readAnswer(
+  scan: Scanner,
+  finder: PatternFinder | null,
+): AnswerSpans | 'malformed' | 'too_large' {
   const answer = new AnswerSpans(finder)
-  return scan.document(readRoot, answer) ? answer : null
+  if (scan.document(readRoot, answer)) return answer
+  return answer.bids > mostBids ? 'too_large' : 'malformed'
 }

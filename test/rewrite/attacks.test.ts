@@ -1,5 +1,7 @@
 /** Bodies made to be dear. Each would take minutes or gigabytes if the rewriter read anything more than once or twice. */
 import t from 'tap'
+import { opdSchema } from '../../opd/config.ts'
+import { rewriteInTurns } from '../../opd/rewrite.ts'
 import { run } from '../support/rewrite.ts'
 
 const size = 4 * 1024 * 1024
@@ -36,6 +38,36 @@ t.test('thousands of imps, deals and bids', async (t) => {
     (at) => `{"id":"b","impid":"1","price":2,"dealid":"d${at % 8000}",${nurl}}`,
   )
   t.equal(run({ title: '', imps, raw: `{"seatbid":[{"bid":[${bids}]}]}` }).priced.length, 30_000)
+})
+
+t.test('bids without end are too large, and no megabytes of objects', async (t) => {
+  const bids = times(50_001, () => '{}')
+  const { out, came, priced } = run({ title: '', raw: `{"seatbid":[{"bid":[{${nurl}},${bids}]}]}` })
+  t.equal(out.body, came)
+  t.equal(out.reason, 'too_large')
+  t.equal(priced.length, 0)
+})
+
+t.test('many bids are priced in turns that leave the event loop free', async (t) => {
+  const bid = { id: 'b', impid: '1', price: 2, nurl: 'http://x/?svc_opd=${SVC_OPD_CONTEXT}' }
+  const turnsOf = (count: number) => {
+    const body = Buffer.from(JSON.stringify({ seatbid: [{ bid: Array(count).fill(bid) }] }))
+    let yields = 0
+    const turns = rewriteInTurns({
+      body,
+      request: () => Buffer.from('{"id":"a","imp":[{"id":"1"}]}'),
+      integration: { id: 'acme', opd: opdSchema.parse({ enabled: true }), notices: 'win' },
+      inactiveSeats: new Set(),
+      rates: null,
+      base: 'USD',
+      price: () => ({ priceText: '1', inText: '2', outText: '1', context: 'c', mode: 'revenue' }),
+    })
+    while (!turns.next().done) yields++
+    return yields
+  }
+  t.equal(turnsOf(1), 0)
+  t.equal(turnsOf(49), 0)
+  t.equal(turnsOf(1000), 20)
 })
 
 t.test('floors by duration without end are doubted', async (t) => {

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { scannerOf } from '../../opd/json/scan.ts'
 import { quickTmax, readRequest } from '../../opd/request.ts'
-import { readAnswer } from '../../opd/rewrite/answer.ts'
+import { type AnswerSpans, readAnswer } from '../../opd/rewrite/answer.ts'
 import { run } from '../support/rewrite.ts'
 
 const runs = { numRuns: 1500 }
@@ -132,7 +132,7 @@ t.test('values are those of JSON.parse', async (t) => {
   fc.assert(
     fc.property(seats, fc.integer(), (seatbid, seed) => {
       const text = respelled({ cur: 'EUR', seatbid }, seed)
-      const answer = readAnswer(scannerOf(Buffer.from(text))!, null)!
+      const answer = readAnswer(scannerOf(Buffer.from(text))!, null) as AnswerSpans
       const parsed = JSON.parse(text) as { seatbid: typeof seatbid }
       for (const [at, seat] of parsed.seatbid.entries()) {
         if (answer.seats[at]!.name !== seat.seat) return false

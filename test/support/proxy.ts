@@ -5,7 +5,7 @@ import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { type BidProxy, createProxy } from '../../proxy/proxy.ts'
 
 export function idleEngine(over: Partial<Engine> = {}): Engine {
-  return {
+  const engine: Engine = {
     configure() {},
     setHolds() {},
     rewrite: ({ body }) => ({ body, reason: 'disabled', removed: 0, left: 0, unreadable: false }),
@@ -24,8 +24,13 @@ export function idleEngine(over: Partial<Engine> = {}): Engine {
     counted() {},
     taught() {},
     withdrawn() {},
+    // biome-ignore lint/correctness/useYield: an answer of one turn
+    *rewriteInTurns(answer) {
+      return engine.rewrite(answer)
+    },
     ...over,
   }
+  return engine
 }
 
 export interface TestProxy {
