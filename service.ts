@@ -36,7 +36,7 @@ import {
   ratesAge,
   routesOf,
 } from './settings.ts'
-import { accountsOf, allotmentOf, bindServiceMetrics, endpointsOf } from './views.ts'
+import { accountsOf, allotmentOf, bindServiceMetrics, endpointsOf, opdState } from './views.ts'
 import { watchFiles } from './watch.ts'
 
 export interface Service {
@@ -160,6 +160,8 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
         counters,
         holds: () => directory.snapshot().holds,
         location: config.location,
+        currency: () => config.currency.base,
+        opd: (id) => opdState(engine.integration(id)),
         now,
         endpoints: (id) => endpointsOf(proxy, id),
         allotment: (id) => allotmentOf(proxy, id),

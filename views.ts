@@ -1,6 +1,8 @@
 /** What the admin room shows of the others, and the metrics of the process as a whole. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { LiveState } from './admin/dashboard.ts'
 import type { Config } from './config.ts'
+import type { Integration } from './opd/config.ts'
 import { outcomes } from './proxy/metrics.ts'
 import type { BidProxy } from './proxy/proxy.ts'
 
@@ -10,6 +12,15 @@ export function accountsOf(config: Config): Map<string, string> {
   return new Map(
     config.suppliers.flatMap(({ id, account }) => (account === undefined ? [] : [[id, account]])),
   )
+}
+
+/** What the configuration says of an integration's OPD. */
+export function opdState(integration: Integration | null): LiveState | null {
+  if (integration === null) return null
+  const { opd } = integration
+  if (opd === 'invalid') return { state: 'invalid', mode: 'revenue' }
+  if (opd === null || opd.enabled === false) return { state: 'off', mode: opd?.mode ?? 'revenue' }
+  return { state: opd.enabled === 'shadow' ? 'shadow' : 'on', mode: opd.mode }
 }
 
 export function endpointsOf(proxy: BidProxy, id: string) {

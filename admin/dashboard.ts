@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import type { FastifyPluginAsync, preHandlerAsyncHookHandler } from 'fastify'
 import { type LiveDeps, liveSnapshot } from './dashboard/live.ts'
 
-export type { LiveDeps, LiveEndpoint, LiveSnapshot } from './dashboard/live.ts'
+export type { LiveDeps, LiveEndpoint, LiveSnapshot, LiveState } from './dashboard/live.ts'
 
 export interface DashboardDeps extends LiveDeps {
   bearer: preHandlerAsyncHookHandler

@@ -17,10 +17,16 @@ export interface LiveMode {
   wins: number
   /** CPM in the base currency, summed over wins. */
   margin: number
+  revenue: number
   /** Win rate of optimised bids over the holdout's. */
   kept: Interval | null
   /** Margin per bid over the holdout's, CPM in the base currency. */
   uplift: Interval | null
+}
+
+export interface LiveState {
+  state: 'on' | 'shadow' | 'off' | 'invalid'
+  mode: Mode
 }
 
 export interface LiveEndpoint {
@@ -32,6 +38,9 @@ export interface LiveIntegration {
   ssp: string
   name: string
   held: boolean
+  /** What the configuration says of OPD now; null: not told. */
+  opd: LiveState | null
+  /** The mode at hand first, then what was counted under another. */
   modes: LiveMode[]
   /** Bids and answers left as they came, by reason; those that happened. */
   left: Record<string, number>
@@ -46,6 +55,8 @@ export interface LiveSnapshot {
   /** Milliseconds since the epoch. */
   at: number
   location: string
+  /** Of the sums. */
+  currency: string | null
   /** The caller may hold. */
   operator: boolean
   heldAll: boolean
@@ -58,6 +69,9 @@ export interface LiveDeps {
   counters: ImpressionCounters
   holds(): ReadonlySet<string>
   location: string
+  /** The base currency. */
+  currency?: () => string
+  opd?: (ssp: string) => LiveState | null
   endpoints?: (ssp: string) => LiveEndpoint[]
   allotment?: (ssp: string) => LiveIntegration['allotment']
   now(): number
@@ -74,16 +88,18 @@ function leftOf(stats: SupplierStats): Record<string, number> {
   return left
 }
 
-function modesOf(stats: SupplierStats): LiveMode[] {
-  return modes
+function modesOf(stats: SupplierStats, first: Mode | undefined): LiveMode[] {
+  return [...modes]
+    .sort((one, other) => Number(other === first) - Number(one === first))
     .filter((mode) => stats.modes[mode].configured || stats.modes[mode].inSum > 0)
     .map((mode) => {
       const of = stats.modes[mode]
-      const total = { bids: 0, wins: 0, margin: 0 }
-      for (const { bids, wins, margin } of of.arms) {
+      const total = { bids: 0, wins: 0, margin: 0, revenue: 0 }
+      for (const { bids, wins, margin, cleared } of of.arms) {
         total.bids += bids
         total.wins += wins
         total.margin += margin
+        total.revenue += cleared + margin
       }
       const { kept, uplift } = compared(of)
       return { mode, ...total, kept, uplift }
@@ -92,7 +108,7 @@ function modesOf(stats: SupplierStats): LiveMode[] {
 
 /** Only the caller's suppliers; account `*` sees all. */
 export function liveSnapshot(deps: LiveDeps, caller: Caller): LiveSnapshot {
-  const { suppliers, stats, counters, holds, location, endpoints, allotment, now } = deps
+  const { suppliers, stats, counters, holds, location, endpoints, allotment, opd, now } = deps
   const held = holds()
   const statuses = new Map<string, Record<string, number>>()
   for (const [key, count] of counters.impressions) {
@@ -104,17 +120,20 @@ export function liveSnapshot(deps: LiveDeps, caller: Caller): LiveSnapshot {
   return {
     at: now(),
     location,
+    currency: deps.currency?.() ?? null,
     operator: caller.roles.has('operator'),
     heldAll: held.has('*'),
     integrations: suppliers()
       .filter(({ account }) => caller.account === '*' || account === caller.account)
       .map(({ id, name }) => {
         const own = stats.suppliers.get(id)
+        const state = opd?.(id) ?? null
         return {
           ssp: id,
           name,
           held: held.has('*') || held.has(id),
-          modes: own === undefined ? [] : modesOf(own),
+          opd: state,
+          modes: own === undefined ? [] : modesOf(own, state?.mode),
           left: own === undefined ? {} : leftOf(own),
           impressions: statuses.get(id) ?? {},
           endpoints: endpoints?.(id) ?? [],

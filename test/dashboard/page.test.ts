@@ -64,6 +64,8 @@ async function service(t: Test) {
         ...live,
         bearer: door,
         realm: 'main',
+        currency: () => 'EUR',
+        opd: () => ({ state: 'shadow', mode: 'revenue' }),
         endpoints: () => [{ url: 'https://bid-eu.acme.example', state: 'healthy' }],
         allotment: () => ({ qps: 500, refused: 12 }),
       }),
@@ -102,7 +104,9 @@ t.test('the page is ours alone, the figures want a token and show one account', 
   t.equal((await fetch(`${base}/api/svc/live/`)).status, 401)
   const headers = { authorization: `Bearer ${await tokenOf(base, 'ann')}` }
   const live = (await (await fetch(`${base}/api/svc/live/`, { headers })).json()) as object
-  t.match(live, { operator: false, location: 'us-east', integrations: [{ ssp: 'acme' }] })
+  const opd = { state: 'shadow', mode: 'revenue' }
+  t.match(live, { operator: false, location: 'us-east', currency: 'EUR' })
+  t.match(live, { integrations: [{ ssp: 'acme', opd, modes: [{ mode: 'revenue' }] }] })
   t.equal((live as { integrations: [] }).integrations.length, 1, "another account's is not there")
 })
 
@@ -138,6 +142,7 @@ t.test('an operator logs in, sees figures move, and holds', { skip }, async (t) 
   await page.getByLabel('Password').fill('secret')
   await page.keyboard.press('Enter')
   await page.getByRole('heading', { name: 'Acme <b>' }).waitFor()
+  await page.getByText('mode revenue, in shadow').waitFor()
   traffic()
   await page.locator('svg path[d*="L"]').first().waitFor({ state: 'attached' })
   const shot = process.env['DASHBOARD_SHOT']
@@ -153,5 +158,10 @@ t.test('an operator logs in, sees figures move, and holds', { skip }, async (t) 
   await page.getByRole('heading', { name: 'Acme <b>' }).waitFor()
   await page.getByRole('button', { name: 'Log out' }).click()
   await page.getByRole('button', { name: 'Log in' }).waitFor()
+  t.equal(await page.evaluate('sessionStorage.length'), 0)
+  t.equal(await page.textContent('#state'), '', 'nothing is left of the figures')
+  await page.evaluate(`sessionStorage.setItem('bidweir', '{"access":"old","refresh":"old"}')`)
+  await page.reload()
+  await page.getByText('Your session has ended: log in again').waitFor()
   t.strictSame(faults, [], 'no script failed')
 })

@@ -27,7 +27,9 @@ async function grant(fields) {
   const body = await answer.json()
   if (answer.ok) return keep({ access: body.access_token, refresh: body.refresh_token })
   const wait = answer.headers.get('retry-after')
-  throw new Error(wait === null ? body.error_description : `Too many tries: wait ${wait} s`)
+  const why = wait === null ? body.error_description : `Too many tries: wait ${wait} s`
+  // only a verdict ends a session: a service that restarts does not
+  throw Object.assign(new Error(why ?? body.title), { verdict: answer.status === 400 })
 }
 
 /** One refresh at a time: a refresh token is good once. */
@@ -53,8 +55,11 @@ async function call(path, method = 'GET', body = undefined) {
     })
   let answer = await ask()
   if (answer.status === 401 && tokens?.refresh) {
-    await renew().catch(() => leave('Your session has ended'))
-    if (tokens !== null) answer = await ask()
+    await renew().catch((error) => {
+      if (error.verdict) leave('Your session has ended: log in again')
+      throw error
+    })
+    answer = await ask()
   }
   if (answer.status === 401 || answer.status === 403) {
     if (method === 'GET') leave(answer.status === 403 ? 'This user lacks the role' : 'Log in again')
@@ -118,10 +123,12 @@ async function change(path, body) {
 
 async function draw() {
   const [live, list] = await Promise.all([call('/api/svc/live/'), call('/api/svc/ssp/')])
+  // who has logged out meanwhile sees nothing more
+  if (tokens === null) return
   const suppliers = new Map(list.map((each) => [each.id, each]))
   $('where').textContent = live.location
   const cards = live.integrations.map((each) =>
-    card(each, suppliers.get(each.ssp) ?? null, remember(each, live.at), live.operator, acts),
+    card(each, suppliers.get(each.ssp) ?? null, remember(each, live.at), live, acts),
   )
   // The keyboard stays where it was: the same button of the new drawing gets the focus.
   const buttons = () => [...$('board').querySelectorAll('button')]
@@ -141,7 +148,7 @@ async function poll() {
   try {
     await draw()
   } catch (error) {
-    $('state').textContent = `Not up to date: ${error.message}`
+    if (tokens !== null) $('state').textContent = `Not up to date: ${error.message}`
   }
   if (tokens !== null) polling = setTimeout(poll, every)
 }

@@ -26,28 +26,30 @@ function figure(name, value, note) {
 }
 
 /** A line of the last minutes; `values` oldest first. */
-function chart(title, values) {
+function chart(title, values, format) {
   const space = 'http://www.w3.org/2000/svg'
   const svg = document.createElementNS(space, 'svg')
   const set = (node, pairs) => {
     for (const [key, value] of Object.entries(pairs)) node.setAttribute(key, value)
   }
-  const last = values.at(-1) ?? 0
+  const now = format.format(values.at(-1) ?? 0)
   set(svg, {
-    viewBox: '0 0 150 40',
     preserveAspectRatio: 'none',
     role: 'img',
-    'aria-label': `${title}: now ${rate.format(last)}`,
+    'aria-label': `${title}: now ${now}`,
   })
   const high = Math.max(...values, 1e-9)
+  // a few values fill a corner, not a line of their own
+  const room = Math.max(values.length, 30)
   const low = Math.min(...values, 0)
   const y = (value) => 38 - ((value - low) / (high - low)) * 36
+  set(svg, { viewBox: `0 0 ${room - 1} 40` })
   const path = document.createElementNS(space, 'path')
-  const start = 150 - values.length + 1
+  const start = room - values.length
   const points = values.map((value, at) => `${start + at} ${y(value).toFixed(2)}`)
   set(path, { d: points.length > 1 ? `M${points.join('L')}` : '' })
   svg.append(path)
-  return el('div', {}, el('h3', {}, title), svg)
+  return el('div', {}, el('h3', {}, `${title}: ${now}`), svg)
 }
 
 function table(title, rows) {
@@ -88,8 +90,21 @@ export function holdButton(name, held, operator, act) {
   )
 }
 
+const marginNote = (mode, currency, wins) => {
+  const share =
+    mode?.revenue > 0 ? `, ${percent.format(mode.margin / mode.revenue)} of revenue` : ''
+  return `${currency ?? 'base currency'}, ${whole.format(wins)} wins${share}`
+}
+
+const states = { on: '', shadow: ', in shadow', off: ', OPD off', invalid: ', OPD off: invalid' }
+
+function modeText({ opd, modes: [mode] }) {
+  if (opd === null) return mode ? `mode ${mode.mode}` : 'OPD off'
+  return mode || opd.state !== 'off' ? `mode ${opd.mode}${states[opd.state]}` : 'OPD off'
+}
+
 /** One integration: `past` are its rates, `supplier` its seats and data centers, null until read. */
-export function card(live, supplier, past, operator, acts) {
+export function card(live, supplier, past, { operator, currency }, acts) {
   const [mode] = live.modes
   const now = past.at(-1)
   const wins = live.impressions['attributed'] ?? 0
@@ -101,11 +116,7 @@ export function card(live, supplier, past, operator, acts) {
       rate.format(now?.bids ?? 0),
       `${whole.format(mode?.bids ?? 0)} since the start`,
     ),
-    figure(
-      'Margin',
-      money.format((mode?.margin ?? 0) / 1000),
-      `${whole.format(wins)} wins, base currency`,
-    ),
+    figure('Margin', money.format((mode?.margin ?? 0) / 1000), marginNote(mode, currency, wins)),
     figure(
       'Kept win rate',
       mode?.kept ? percent.format(mode.kept.at) : '–',
@@ -124,10 +135,12 @@ export function card(live, supplier, past, operator, acts) {
     chart(
       'Bids a second',
       past.map(({ bids }) => bids),
+      rate,
     ),
     chart(
       'Margin a minute',
       past.map(({ margin }) => margin),
+      money,
     ),
     table('Notices by status', counted(live.impressions)),
     table('Left as they came', counted(live.left)),
@@ -162,13 +175,7 @@ export function card(live, supplier, past, operator, acts) {
     ),
   )
   const hold = holdButton(live.ssp, live.held, operator, () => acts.hold(live.ssp, !live.held))
-  const title = el(
-    'h2',
-    {},
-    live.name,
-    ' ',
-    el('small', {}, mode ? `mode ${mode.mode}` : 'OPD off'),
-  )
+  const title = el('h2', {}, live.name, ' ', el('small', {}, modeText(live)))
   const held = el('strong', { class: 'bad' }, live.held ? 'held at factor 1' : '')
   return el(
     'article',
