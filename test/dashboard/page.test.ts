@@ -142,7 +142,7 @@ t.test('an operator logs in, sees figures move, and holds', { skip }, async (t) 
   await page.getByLabel('Password').fill('secret')
   await page.keyboard.press('Enter')
   await page.getByRole('heading', { name: 'Acme <b>' }).waitFor()
-  await page.getByText('mode revenue, in shadow').waitFor()
+  await page.getByText('mode revenue, in shadow').first().waitFor()
   traffic()
   await page.locator('svg path[d*="L"]').first().waitFor({ state: 'attached' })
   const shot = process.env['DASHBOARD_SHOT']
