@@ -1,0 +1,82 @@
+/** Names of endpoints: re-resolved off the hot path, all addresses used, the last good ones kept. */
+import type { LookupAddress } from 'node:dns'
+import t from 'tap'
+import { createResolver } from '../../proxy/upstream/resolver.ts'
+
+const name = 'bids.example'
+const at = (...addresses: string[]): LookupAddress[] =>
+  addresses.map((address) => ({ address, family: 4 }))
+
+function resolving(first: LookupAddress[] | Error) {
+  const state = { answer: first, asked: 0, errors: [] as string[], clock: 0 }
+  const resolver = createResolver({
+    every: 5,
+    now: () => state.clock,
+    onError: (hostname, error) => state.errors.push(`${hostname}: ${error.message}`),
+    async resolve() {
+      state.asked++
+      if (state.answer instanceof Error) throw state.answer
+      return state.answer
+    },
+  })
+  const lookup = () =>
+    new Promise<string>((resolve, reject) =>
+      resolver.lookup(name, {}, (error, address) =>
+        error === null ? resolve(address as string) : reject(error),
+      ),
+    )
+  /** Until the name has been asked for so many times. */
+  const asked = async (times: number) => {
+    while (state.asked < times) await new Promise((resolve) => setTimeout(resolve, 1))
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  return { resolver, state, lookup, asked }
+}
+
+t.test('every address is used in turn, from memory', async (t) => {
+  const { resolver, state, lookup } = resolving(at('10.0.0.1', '10.0.0.2'))
+  t.teardown(() => resolver.close())
+  const used = [await lookup(), await lookup(), await lookup()]
+  t.strictSame(used, ['10.0.0.1', '10.0.0.2', '10.0.0.1'])
+  t.equal(state.asked, 1)
+})
+
+t.test('new addresses are taken without a request that waits for them', async (t) => {
+  const { resolver, state, lookup, asked } = resolving(at('10.0.0.1'))
+  t.teardown(() => resolver.close())
+  resolver.watch([name, '127.0.0.1'])
+  t.equal(await lookup(), '10.0.0.1')
+  state.answer = at('10.0.0.9')
+  await asked(state.asked + 1)
+  t.equal(await lookup(), '10.0.0.9')
+})
+
+t.test('the last good addresses stay while nobody answers, or with none', async (t) => {
+  const { resolver, state, lookup, asked } = resolving(at('10.0.0.1'))
+  t.teardown(() => resolver.close())
+  await lookup()
+  for (const answer of [new Error('SERVFAIL'), []]) {
+    state.answer = answer
+    await asked(state.asked + 1)
+    t.equal(await lookup(), '10.0.0.1')
+  }
+  t.match(state.errors[0], /^bids\.example: SERVFAIL$/)
+})
+
+t.test('an address that failed is passed over for a while, never the only one', async (t) => {
+  const { resolver, state, lookup } = resolving(at('10.0.0.1', '10.0.0.2'))
+  t.teardown(() => resolver.close())
+  await lookup()
+  resolver.failed(name, '10.0.0.2')
+  t.strictSame([await lookup(), await lookup()], ['10.0.0.1', '10.0.0.1'])
+  resolver.failed(name, '10.0.0.1')
+  t.match(await lookup(), /^10\.0\.0\./, 'all failed: one of them all the same')
+  state.clock = 60_000
+  t.strictSame(new Set([await lookup(), await lookup()]), new Set(['10.0.0.1', '10.0.0.2']))
+})
+
+t.test('a name that was never resolved is an error of that connection alone', async (t) => {
+  const { resolver, lookup } = resolving(new Error('ENOTFOUND'))
+  t.teardown(() => resolver.close())
+  await t.rejects(lookup(), { code: 'ENOTFOUND' })
+})
