@@ -70,14 +70,32 @@ export function engineRows(stats: EngineStats): Row[] {
     [
       'bidweir_kept_win_rate_lower',
       'gauge',
-      'Its lower 95 % bound',
+      'Its lower 95 % bound, valid whenever one looks',
       () => comparisons(({ kept }) => kept?.lower ?? null),
     ],
     [
       'bidweir_kept_win_rate_upper',
       'gauge',
-      'Its upper 95 % bound',
+      'Its upper 95 % bound, valid whenever one looks',
       () => comparisons(({ kept }) => kept?.upper ?? null),
+    ],
+    [
+      'bidweir_kept_spend',
+      'gauge',
+      'Spend per bid (wins weighted by in_ba) of optimised bids over the holdout',
+      () => comparisons(({ keptSpend }) => keptSpend?.at ?? null),
+    ],
+    [
+      'bidweir_kept_spend_lower',
+      'gauge',
+      'Its lower 95 % bound, valid whenever one looks',
+      () => comparisons(({ keptSpend }) => keptSpend?.lower ?? null),
+    ],
+    [
+      'bidweir_kept_spend_upper',
+      'gauge',
+      'Its upper 95 % bound, valid whenever one looks',
+      () => comparisons(({ keptSpend }) => keptSpend?.upper ?? null),
     ],
     [
       'bidweir_uplift',
@@ -88,13 +106,13 @@ export function engineRows(stats: EngineStats): Row[] {
     [
       'bidweir_uplift_lower',
       'gauge',
-      'Its lower 95 % bound',
+      'Its lower 95 % bound, valid whenever one looks',
       () => comparisons(({ uplift }) => uplift?.lower ?? null),
     ],
     [
       'bidweir_uplift_upper',
       'gauge',
-      'Its upper 95 % bound',
+      'Its upper 95 % bound, valid whenever one looks',
       () => comparisons(({ uplift }) => uplift?.upper ?? null),
     ],
   ]

@@ -1,21 +1,18 @@
-/** What the optimised bids keep of the holdout's wins, and what they gain, with 95 % intervals. */
+/** What the optimised bids keep of the holdout's wins, and what they gain, with intervals that hold whenever one looks. */
 import type { ArmSums, ModeStats } from '../../opd/engine/stats.ts'
+import { type Interval, keptSpend, keptWins, uplift } from '../../opd/trust.ts'
 
-export interface Interval {
-  at: number
-  lower: number
-  upper: number
-}
+export type { Interval }
 export interface Comparison {
   holdout: ArmSums
   optimised: ArmSums
   /** Ratio of win rates; null before both have won. */
   kept: Interval | null
+  /** Ratio of spend (wins weighted by in_ba) per bid. */
+  keptSpend: Interval | null
   /** Difference of margin per bid, CPM in the base currency. */
   uplift: Interval | null
 }
-
-const z95 = 1.959964
 
 function added(a: ArmSums, b: ArmSums): ArmSums {
   return {
@@ -25,29 +22,9 @@ function added(a: ArmSums, b: ArmSums): ArmSums {
     cleared: a.cleared + b.cleared,
     margin: a.margin + b.margin,
     marginSquares: a.marginSquares + b.marginSquares,
+    spend: a.spend + b.spend,
+    spendSquares: a.spendSquares + b.spendSquares,
   }
-}
-
-/** `Var(ln kept) = (1 - wT) / (nT wT) + (1 - wC) / (nC wC)`. */
-function keptOf(treated: ArmSums, control: ArmSums): Interval | null {
-  if (treated.wins === 0 || control.wins === 0) return null
-  const rateT = Math.min(1, treated.wins / treated.bids)
-  const rateC = Math.min(1, control.wins / control.bids)
-  const variance = (1 - rateT) / (treated.bids * rateT) + (1 - rateC) / (control.bids * rateC)
-  const spread = Math.exp(z95 * Math.sqrt(variance))
-  const at = rateT / rateC
-  return { at, lower: at / spread, upper: at * spread }
-}
-
-function upliftOf(treated: ArmSums, control: ArmSums): Interval | null {
-  if (treated.bids === 0 || control.bids === 0) return null
-  const meanT = treated.margin / treated.bids
-  const meanC = control.margin / control.bids
-  const variance = (of: ArmSums, mean: number) =>
-    Math.max(0, of.marginSquares / of.bids - mean * mean) / of.bids
-  const half = z95 * Math.sqrt(variance(treated, meanT) + variance(control, meanC))
-  const at = meanT - meanC
-  return { at, lower: at - half, upper: at + half }
 }
 
 export function compared(stats: ModeStats): Comparison {
@@ -56,7 +33,8 @@ export function compared(stats: ModeStats): Comparison {
   return {
     holdout,
     optimised,
-    kept: keptOf(optimised, holdout),
-    uplift: upliftOf(optimised, holdout),
+    kept: keptWins(optimised, holdout),
+    keptSpend: keptSpend(optimised, holdout),
+    uplift: uplift(optimised, holdout),
   }
 }

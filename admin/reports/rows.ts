@@ -1,4 +1,5 @@
 /** One row a group: what was decided, what was won, and what the optimised bids kept of the holdout's wins. */
+import { type ArmTotals, keptWins, uplift } from '../../opd/trust.ts'
 import type { Store } from '../store/index.ts'
 import { type Exact, exact, inBase, minus, number, plus, text, zero } from './exact.ts'
 import { decidedRows, otherRows, type Scope, spans, winRows } from './query.ts'
@@ -26,11 +27,11 @@ export interface ReportRow extends Money {
   /** Money of wins in currencies without a rate, each in its own; not in the sums. */
   no_rate: Record<string, Money & { wins: number }>
   win_rate: number | null
-  /** Win rate of the optimised bids over that of the holdout, with its 95 % interval; null without a holdout. */
+  /** Win rate of the optimised bids over that of the holdout, with a 95 % interval that holds whenever one looks; null without a holdout. */
   kept: number | null
   kept_low: number | null
   kept_high: number | null
-  /** Margin per bid of the optimised over that of the holdout, with its 95 % interval, CPM in the base currency. */
+  /** Margin per bid of the optimised over that of the holdout, with such an interval, CPM in the base currency. */
   uplift: number | null
   uplift_low: number | null
   uplift_high: number | null
@@ -45,13 +46,7 @@ export interface Readings {
 
 const optimised = new Set(['treated', 'explored'])
 
-interface Arm {
-  bids: number
-  wins: number
-  margin: number
-  /** Sum of squares of the margin of each win. */
-  squares: number
-}
+type Arm = ArmTotals
 
 interface Purse {
   wins: number
@@ -73,7 +68,7 @@ interface Sums {
   holdout: Arm
 }
 
-const noArm = (): Arm => ({ bids: 0, wins: 0, margin: 0, squares: 0 })
+const noArm = (): Arm => ({ bids: 0, wins: 0, margin: 0, marginSquares: 0 })
 const noMoney = (): Purse => ({ wins: 0, cleared: zero, out: zero, margin: zero })
 const empty = (): Sums => ({
   decided: 0,
@@ -91,26 +86,18 @@ const empty = (): Sums => ({
 const armOf = (sums: Sums, arm: string | null): Arm | null =>
   arm === 'holdout' ? sums.holdout : arm !== null && optimised.has(arm) ? sums.treated : null
 
-/** OPD.md's formula: Var(ln kept) = (1 - wT) / (nT wT) + (1 - wC) / (nC wC). */
 function keptOf({ treated, holdout }: Sums) {
-  const sides = [treated, holdout]
-  if (sides.some(({ wins, bids }) => wins === 0 || bids === 0))
-    return { kept: null, kept_low: null, kept_high: null }
-  const [rateT, rateC] = sides.map(({ wins, bids }) => Math.min(1, wins / bids)) as [number, number]
-  const kept = rateT / rateC
-  const variance = (1 - rateT) / (treated.bids * rateT) + (1 - rateC) / (holdout.bids * rateC)
-  const spread = Math.exp(1.96 * Math.sqrt(variance))
-  return { kept, kept_low: kept / spread, kept_high: kept * spread }
+  const kept = keptWins(treated, holdout)
+  return { kept: kept?.at ?? null, kept_low: kept?.lower ?? null, kept_high: kept?.upper ?? null }
 }
 
 function upliftOf({ treated, holdout }: Sums) {
-  if (treated.bids === 0 || holdout.bids === 0)
-    return { uplift: null, uplift_low: null, uplift_high: null }
-  const mean = (arm: Arm) => arm.margin / arm.bids
-  const variance = (arm: Arm) => Math.max(0, arm.squares / arm.bids - mean(arm) ** 2) / arm.bids
-  const uplift = mean(treated) - mean(holdout)
-  const spread = 1.96 * Math.sqrt(variance(treated) + variance(holdout))
-  return { uplift, uplift_low: uplift - spread, uplift_high: uplift + spread }
+  const found = uplift(treated, holdout)
+  return {
+    uplift: found?.at ?? null,
+    uplift_low: found?.lower ?? null,
+    uplift_high: found?.upper ?? null,
+  }
 }
 
 type WinRow = Awaited<ReturnType<typeof winRows>>[number]
@@ -148,7 +135,7 @@ function addWins(sums: Sums, row: WinRow, { notices, rate }: Readings): void {
   purse.margin = plus(purse.margin, margin)
   if (side === null || worth === null) return
   side.margin += number(margin)
-  side.squares += Number(row.squares) / worth ** 2
+  side.marginSquares += Number(row.squares) / worth ** 2
 }
 
 const moneyOf = ({ cleared, out, margin }: Purse): Money => ({

@@ -50,6 +50,9 @@ export interface ArmSums {
   margin: number
   /** Of the margin squared: for the interval of the mean. */
   marginSquares: number
+  /** cleared + margin of wins, which is in_ba unless the demand side says otherwise; and squared. */
+  spend: number
+  spendSquares: number
 }
 
 const noSums = (): ArmSums => ({
@@ -59,6 +62,8 @@ const noSums = (): ArmSums => ({
   cleared: 0,
   margin: 0,
   marginSquares: 0,
+  spend: 0,
+  spendSquares: 0,
 })
 
 export class ModeStats {
@@ -102,6 +107,8 @@ export class ModeStats {
     sums.cleared += summable(cleared)
     sums.margin += summable(margin)
     sums.marginSquares += summable(margin) ** 2
+    sums.spend += summable(cleared + margin)
+    sums.spendSquares += summable(cleared + margin) ** 2
   }
 
   sums(arm: Arm): ArmSums {
