@@ -6,6 +6,12 @@ import { idleTimeout, type Owner } from './owner.ts'
 
 export type Connector = ReturnType<typeof buildConnector>
 
+/**
+ * undici reads a reason phrase as UTF-8, and U+010D U+010A written as latin1 are CR and LF: the caller would see
+ * fields that the supplier never sent, and node:http throws. One that is not plain ASCII is dropped (RFC 9112 4).
+ */
+const phrase = /^[\t\x20-\x7e]*$/
+
 /** The connection and the request on it; itself undici's handler, so that a request allocates none. */
 export class CarefulConnection implements Sent {
   born = performance.now()
@@ -85,7 +91,9 @@ export class CarefulConnection implements Sent {
     const headers = new Array<string>(raw.length)
     for (let at = 0; at < raw.length; at++) headers[at] = raw[at]!.toString('latin1')
     this.resume = resume
-    this.sink.head(status, message, headers)
+    this.sink.head(status, phrase.test(message) ? message : '', headers)
+    // The head is all of it (RFC 9110 15.3.5, 15.4.5), whatever length it names: undici would wait for a body.
+    if (status === 204 || status === 304) this.finish()
     return true
   }
 
@@ -94,9 +102,13 @@ export class CarefulConnection implements Sent {
   }
 
   onComplete(): void {
+    if (this.usable) this.owner.release(this)
+    this.finish()
+  }
+
+  private finish(): void {
     const { sink } = this
     this.sink = null
-    if (this.usable) this.owner.release(this)
     sink?.end()
   }
 

@@ -191,3 +191,32 @@ t.test('an answer larger than maxRewriteBytes streams through untouched', async 
   t.equal(answer.body, big)
   t.same(untouched, ['too_large'])
 })
+
+t.test('a reason phrase cannot add fields to the answer, nor end the process', async (t) => {
+  // U+010D U+010A: cut to a byte each, CR LF.
+  const split = Buffer.from('200 OK\u010d\u010aX-Evil: 1\u010d\u010a').toString('latin1')
+  const bytes = (socket: Parameters<Script>[0]) =>
+    socket.write(Buffer.from(answerText(split, '{}'), 'latin1'))
+  const { proxy } = await scripted(t, bytes)
+  for (const connection of ['keep-alive', 'close']) {
+    const answer = await raw(proxy.port, post('/bid/acme', '{}', `Connection: ${connection}\r\n`))
+    t.equal(answer.status, 200)
+    t.equal(answer.headers['x-evil'], undefined)
+    t.equal(answer.body, '{}')
+  }
+})
+
+t.test('a bodiless status is whole with its head, whatever length it names', async (t) => {
+  let asked = 0
+  const { proxy } = await scripted(t, (socket) =>
+    socket.write(
+      ++asked === 1
+        ? 'HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n'
+        : 'HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello',
+    ),
+  )
+  t.equal((await raw(proxy.port, post('/bid/acme', '{}'))).status, 304)
+  const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+  t.match(answer, { status: 204, body: '' })
+  t.equal(answer.headers['x-bidweir-reason'], undefined)
+})
