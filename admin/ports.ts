@@ -57,6 +57,14 @@ export interface Ledger {
     since: number,
     only?: { status?: 'attributed' | 'unattributed'; supplier?: string | undefined },
   ): Promise<boolean>
+  /**
+   * Whether a win that was reported bare and unattributed, at or after `since`, was this decision's: of its supplier or
+   * of none, and not yet another's. It is this decision's from then on, on disk: one such win stands for one decision.
+   */
+  standsFor(
+    decision: string,
+    win: { bidId: string; event: 'win' | 'billing'; since: number; supplier: string },
+  ): Promise<boolean>
 }
 
 /** What bid traffic needs to know of one supplier; pushed, never asked for on the hot path. */

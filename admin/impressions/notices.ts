@@ -165,10 +165,13 @@ export class Notices {
       return this.reject(notice, record, 'svc_opd_required')
     }
     // reported before, when no node could tell whose it was
-    const bare = { status: 'unattributed' as const, supplier }
-    const since = Math.max(earliest, Math.min(record.at, at) - clockSlack)
-    if (await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, since, bare))
-      return this.duplicate(notice, supplier, mode, by)
+    const bare = {
+      bidId: ledgerBidId(notice.bidId),
+      event: notice.event,
+      since: Math.max(earliest, Math.min(record.at, at) - clockSlack),
+      supplier,
+    }
+    if (await ledger.standsFor(record.id, bare)) return this.duplicate(notice, supplier, mode, by)
     const integration = this.deps.integration(supplier)
     const reason = unread ? `context_${traced.context}` : null
     const of = { record, by, late: traced.late, integration, reason }

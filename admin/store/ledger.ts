@@ -12,6 +12,11 @@ const batchRows = 500
 /** Notices waiting for a commit; past it they are refused and the platform sends them again. */
 const maxWaiting = 20_000
 
+/** Unattributed wins under one bid id that are looked at. */
+const mostAlike = 100
+/** Stands between the reason of an unattributed win and the decision that it turned out to be of. */
+const taken = ' of '
+
 interface Waiting {
   row: LedgerRow
   resolve(outcome: 'recorded' | 'duplicate'): void
@@ -121,6 +126,33 @@ export function createLedger(db: Kysely<Tables>, observe: (seconds: number) => v
           or([eb('supplier', '=', supplier), eb('supplier', 'is', null)]),
         )
       return (await query.execute()).length > 0
+    },
+    async standsFor(decision, { bidId, event, since, supplier }) {
+      const rows = await db
+        .selectFrom('ledger')
+        .select(['decision', 'reason'])
+        .where('bid_id', '=', bidId)
+        .where('event', '=', event)
+        .where('at', '>=', Math.floor(since))
+        .where('status', '=', 'unattributed')
+        .where(({ eb, or }) => or([eb('supplier', '=', supplier), eb('supplier', 'is', null)]))
+        .limit(mostAlike)
+        .execute()
+      const owner = `${taken}${decision}`
+      if (rows.some(({ reason }) => reason?.endsWith(owner))) return true
+      for (const { decision: row, reason } of rows) {
+        if (reason === null || reason.includes(taken)) continue
+        // who comes second, on whichever node, changes nothing and looks at the next
+        const { numUpdatedRows } = await db
+          .updateTable('ledger')
+          .set({ reason: reason + owner })
+          .where('decision', '=', row)
+          .where('event', '=', event)
+          .where('reason', '=', reason)
+          .executeTakeFirst()
+        if (numUpdatedRows > 0n) return true
+      }
+      return false
     },
     async flush() {
       while (running !== null) await running

@@ -167,3 +167,24 @@ t.test(
     t.match((await notify(notice)).body, { status: 'attributed' })
   },
 )
+
+t.test(
+  'a bare win that nobody could place swallows one decision, not all of its bid id',
+  async (t) => {
+    const { engine, notify, node, listen } = await door(t, {
+      integrations: [integration('acme'), integration('other')],
+    })
+    const first = auction(engine, { id: '1' })
+    const second = auction(engine, { id: '1' })
+    const third = auction(engine, { id: '1', supplier: 'other' })
+    const bare = await notify({ bid_id: '1', price: '0.9' })
+    t.match(bare.body, { status: 'unattributed', reason: 'ambiguous' })
+    const restarted = await listen(node())
+    const statusOf = async ({ svcOpd }: { svcOpd: string }) =>
+      (await restarted.notify({ bid_id: '1', price: '0.9', svc_opd: svcOpd })).body['status']
+    t.same(
+      [await statusOf(first), await statusOf(second), await statusOf(third), await statusOf(first)],
+      ['duplicate', 'attributed', 'attributed', 'duplicate'],
+    )
+  },
+)

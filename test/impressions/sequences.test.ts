@@ -55,6 +55,8 @@ t.test(
         let door = start(engine)
         const bids: { id: string; supplier: string; svcOpd: string }[] = []
         let answered = 0
+        /** Decisions whose wins came with their own contexts, by event and bid id. */
+        const told = new Map<string, Set<string>>()
         for (const each of steps) {
           world.clock.now++
           if (each.kind === 'bid') {
@@ -79,8 +81,13 @@ t.test(
             const sent = Array.from({ length: each.times }, () =>
               door.take(notice, each.token ? caller : null),
             )
-            for (const result of await Promise.allSettled(sent))
-              if (result.status === 'fulfilled') answered++
+            const key = `${each.event} ${bid.id}`
+            const { context, record } = engine.explain(notice.svcOpd ?? '', bid.id)
+            for (const result of await Promise.allSettled(sent)) {
+              if (result.status !== 'fulfilled') continue
+              answered++
+              if (context === 'valid') told.set(key, (told.get(key) ?? new Set()).add(record!.id))
+            }
           }
         }
         notices += answered
@@ -94,6 +101,15 @@ t.test(
         for (const status of ['attributed', 'unattributed'])
           if (of(status) !== ledger.rows.filter((row) => row.status === status).length)
             throw new Error(`${status} rows differ from the counter`)
+        // one bare win that nobody could place stands for one decision, never for two
+        for (const event of ['win', 'billing'])
+          for (const { id } of bids) {
+            const rows = ledger.rows.filter((row) => row.event === event && row.bidId === id)
+            const won = new Set([...(told.get(`${event} ${id}`) ?? [])])
+            for (const row of rows) won.delete(row.decision)
+            const bare = rows.filter(({ status }) => status === 'unattributed').length
+            if (won.size > bare) throw new Error(`${won.size} wins are lost behind ${bare}`)
+          }
         const wins = world.learner.taught.filter(({ kind }) => kind === 'win')
         if (new Set(wins.map(({ features }) => features)).size !== wins.length)
           throw new Error('a decision was taught twice')

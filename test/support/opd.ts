@@ -71,6 +71,22 @@ export function memoryLedger(): MemoryLedger {
       ledger.rows.push(entry)
       return 'recorded'
     },
+    async standsFor(decision, { bidId, event, since, supplier }) {
+      if (ledger.fails) return lost()
+      await new Promise(setImmediate)
+      const alike = ledger.rows.filter(
+        (row) =>
+          row.status === 'unattributed' &&
+          row.bidId === bidId &&
+          row.event === event &&
+          row.at >= since &&
+          (row.supplier === null || row.supplier === supplier),
+      )
+      if (alike.some(({ reason }) => reason?.endsWith(` of ${decision}`))) return true
+      const free = alike.find(({ reason }) => !reason?.includes(' of '))
+      if (free !== undefined) free.reason += ` of ${decision}`
+      return free !== undefined
+    },
     async seenBid(bidId, event, since, only = {}) {
       if (ledger.fails) return lost()
       await new Promise(setImmediate)
