@@ -86,7 +86,7 @@ export function createListener(options: ListenerOptions): Listener {
     draining || performance.now() >= (socket.bidweirRetire ?? Number.POSITIVE_INFINITY)
 
   // Plain connections begin on the fast lane; TLS ones are node:http's.
-  const [careful] = server.listeners('connection') as ((socket: Socket) => void)[]
+  const [general] = server.listeners('connection') as ((socket: Socket) => void)[]
   const fast =
     options.begin === null || tls !== undefined
       ? null
@@ -95,7 +95,7 @@ export function createListener(options: ListenerOptions): Listener {
           handOver(socket, bytes) {
             socket.pause()
             if (bytes.length > 0) socket.unshift(bytes)
-            careful!.call(server, socket)
+            general!.call(server, socket)
             socket.resume()
           },
           closes,

@@ -47,7 +47,7 @@ const passPath = /^\/pass\/([a-z0-9][a-z0-9_-]{0,62})(\/.*|\?.*)?$/s
 export function createProxy(
   config: ProxyConfig,
   routes: readonly Route[],
-  deps: { engine: Engine; registry: Registry; log: Log; lane?: 'fast' | 'careful' },
+  deps: { engine: Engine; registry: Registry; log: Log; lane?: 'fast' | 'general' },
 ): BidProxy {
   const { engine, registry, log, lane = 'fast' } = deps
   const closed = new Map<string, number>()

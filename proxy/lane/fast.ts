@@ -1,6 +1,6 @@
 /**
  * The fast lane's side of the caller: raw sockets, one connection after another request by request. It takes only what
- * it is certain about; any other connection goes, its bytes unread, to the careful lane, and stays there.
+ * it is certain about; any other connection goes, its bytes unread, to the general lane, and stays there.
  *
  *   head ──▶ body ──▶ answering ──▶ head …          refused before its body has come: ──▶ skipping ──▶ head
  */
@@ -14,9 +14,9 @@ import { type RequestHead, readRequestHead } from '../wire/request-head.ts'
 import type { Inbound, Reply } from './lane.ts'
 
 export interface FastGate {
-  /** The exchange of this request; null: the careful lane shall have it. Nothing has been said or counted then. */
+  /** The exchange of this request; null: the general lane shall have it. Nothing has been said or counted then. */
   begin(inbound: Inbound, head: RequestHead): Exchange | null
-  /** The connection and what was read of it go to the careful lane. */
+  /** The connection and what was read of it go to the general lane. */
   handOver(socket: Socket, bytes: Buffer): void
   /** Whether an answer on this connection, given now, is its last. */
   closes(socket: Socket): boolean

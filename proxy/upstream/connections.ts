@@ -5,7 +5,7 @@
  */
 import { buildConnector } from 'undici'
 import type { AnswerSink, Sent } from '../lane/lane.ts'
-import { CarefulConnection } from './careful.ts'
+import { GeneralConnection } from './general.ts'
 import type { Owner } from './owner.ts'
 import type { Resolver } from './resolver.ts'
 import { WireConnection } from './wire.ts'
@@ -37,8 +37,8 @@ export interface Connections {
 
 export interface Upstream {
   resolver: Resolver
-  /** `careful`: undici for plain HTTP, too. */
-  lane: 'fast' | 'careful'
+  /** `general`: undici for plain HTTP, too. */
+  lane: 'fast' | 'general'
 }
 
 /** Makes connections to one origin: the strict wire for plain HTTP, undici for the rest. */
@@ -56,7 +56,7 @@ function connecting(origin: string, { resolver, lane }: Upstream) {
     autoSelectFamily: false,
     lookup,
   } as buildConnector.BuildOptions)
-  return (owner: Owner<Connection>): Connection => new CarefulConnection(origin, connector, owner)
+  return (owner: Owner<Connection>): Connection => new GeneralConnection(origin, connector, owner)
 }
 
 export function createConnections(origin: string, upstream: Upstream): Connections {

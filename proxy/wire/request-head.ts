@@ -1,6 +1,6 @@
 /**
  * The head of a bid request, stricter than HTTP asks: one POST to /bid/…, one Host, one Content-Length, nothing that
- * changes how the connection goes on. What is not certain is the careful lane's, unread.
+ * changes how the connection goes on. What is not certain is the general lane's, unread.
  */
 import { lower } from '../headers.ts'
 import { lengthOf, readFields } from './fields.ts'

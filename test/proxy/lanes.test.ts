@@ -9,7 +9,7 @@ import { createProxy } from '../../proxy/proxy.ts'
 import { idleEngine } from '../support/proxy.ts'
 import { post, type RawAnswer, raw } from '../support/raw.ts'
 
-type Lane = 'fast' | 'careful'
+type Lane = 'fast' | 'general'
 
 /** A supplier that answers every request with these bytes, cut at `cut` (negative: byte by byte), then may close. */
 async function supplier(t: Test, answer: () => { bytes: Buffer; cut: number; closes: boolean }) {
@@ -185,12 +185,12 @@ for (const [name, { answer, closes = false, keeps }] of Object.entries(answers))
     let cut = 0
     const { url, requests } = await supplier(t, () => ({ bytes, cut, closes }))
     const request = post('/bid/acme', '{"id":"1"}')
-    const careful = seen(await raw(await proxyOn(t, 'careful', url), request))
+    const general = seen(await raw(await proxyOn(t, 'general', url), request))
     const port = await proxyOn(t, 'fast', url)
     for (cut of [0, -1, 1, Math.floor(bytes.length / 2), bytes.length - 1])
-      t.strictSame(seen(await raw(port, request)), careful, `cut at ${cut}`)
+      t.strictSame(seen(await raw(port, request)), general, `cut at ${cut}`)
     t.equal(new Set(requests.slice(1)).size, 1, 'every request was the same')
-    if (keeps !== undefined) t.ok(careful.status < 502, 'an answer')
+    if (keeps !== undefined) t.ok(general.status < 502, 'an answer')
   })
 
 const ok = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
@@ -217,7 +217,7 @@ test('a storm of interim answers ends as no answer', async (t) => {
 const answered = (count: number) => (text: string) =>
   text.split('HTTP/1.1 200').length > count && text.endsWith('ok')
 
-test('a connection goes over to the careful lane with its bytes, at any request', async (t) => {
+test('a connection goes over to the general lane with its bytes, at any request', async (t) => {
   const { port, requests } = await fastProxy(t, ok.toString())
   const plain = post('/bid/acme', '{"id":"plain"}')
   const unusual = {

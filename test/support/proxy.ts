@@ -56,7 +56,7 @@ export async function startProxy(
   const proxy = createProxy(config, routes, {
     engine: options.engine ?? idleEngine(),
     registry,
-    lane: process.env['TEST_LANE'] === 'careful' ? 'careful' : 'fast',
+    lane: process.env['TEST_LANE'] === 'general' ? 'general' : 'fast',
     log: { info: write, warn: write, error: write },
   })
   const { port } = await proxy.listen()

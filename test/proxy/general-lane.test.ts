@@ -1,4 +1,4 @@
-/** Both lanes keep the same promises: what the fast lane passes, the careful one passes as well. */
+/** Both lanes keep the same promises: what the fast lane passes, the general one passes as well. */
 import { fileURLToPath } from 'node:url'
 import { spawn } from 'tap'
 
@@ -8,6 +8,6 @@ for (const subject of subjects)
   spawn(
     process.execPath,
     [fileURLToPath(new URL(`./${subject}.test.ts`, import.meta.url))],
-    { env: { ...process.env, TEST_LANE: 'careful' } },
-    `careful lane: ${subject}`,
+    { env: { ...process.env, TEST_LANE: 'general' } },
+    `general lane: ${subject}`,
   )

@@ -13,12 +13,12 @@ export type Connector = ReturnType<typeof buildConnector>
 const phrase = /^[\t\x20-\x7e]*$/
 
 /** The connection and the request on it; itself undici's handler, so that a request allocates none. */
-export class CarefulConnection implements Sent {
+export class GeneralConnection implements Sent {
   born = performance.now()
   /** undici closes idle ones by itself. */
   spareUntil = Number.POSITIVE_INFINITY
   private readonly client: Client
-  private readonly owner: Owner<CarefulConnection>
+  private readonly owner: Owner<GeneralConnection>
   private socket: Socket | null = null
   private sink: AnswerSink | null = null
   private reused = false
@@ -26,7 +26,7 @@ export class CarefulConnection implements Sent {
   private gone = false
   private resume: () => void = () => {}
 
-  constructor(origin: string, connector: Connector, owner: Owner<CarefulConnection>) {
+  constructor(origin: string, connector: Connector, owner: Owner<GeneralConnection>) {
     this.owner = owner
     this.client = new Client(origin, {
       connect: (options, callback) =>
