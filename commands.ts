@@ -8,8 +8,9 @@ import { type Config, type ConfigInput, jsonSchema } from './config.ts'
 import { check, faultLine, type LoadedConfig, loadConfig } from './config-file.ts'
 import { curlLine, demoConfig, embeddedConfig, newKey } from './embedded.ts'
 import { createLog } from './log.ts'
+import { modelCommand, parseModelArgs } from './model-command.ts'
 import { replayCommand } from './replay-command.ts'
-import { type Service, startService } from './service.ts'
+import { modelsDirOf, type Service, startService } from './service.ts'
 import { warningsOf } from './settings.ts'
 
 /** EX_CONFIG of sysexits.h. */
@@ -202,6 +203,26 @@ const user: Run = async (argv) => {
   }
 }
 
+const model: Run = async (argv) => {
+  let args: ReturnType<typeof parseModelArgs>
+  try {
+    args = parseModelArgs(argv)
+  } catch (error) {
+    stderr.write(`bidweir: ${(error as Error).message}\n`)
+    return badUsage
+  }
+  const { config: file } = args
+  const loaded =
+    file === undefined ? check(embeddedConfig('http://127.0.0.1:1/'), '.') : loadConfig(file)
+  if (loaded.config === null) {
+    tell(loaded, file ?? 'configuration')
+    return badConfig
+  }
+  const suppliers = new Set(loaded.config.suppliers.map(({ id }) => id))
+  const dir = modelsDirOf(loaded.config)
+  return modelCommand(args, { dir, suppliers, stdout, stderr })
+}
+
 const schema: Run = async () => {
   stdout.write(`${JSON.stringify(jsonSchema(), null, 2)}\n`)
   return 0
@@ -215,6 +236,10 @@ export const commands: Readonly<Record<string, { usage: string; run: Run }>> = {
   replay: {
     usage: 'LOG… [--config FILE] [--format table|json]',
     run: (argv) => replayCommand(argv, { stdout, stderr }),
+  },
+  model: {
+    usage: 'list|freeze|unfreeze|rollback [ID]|reset --supplier SSP [--config FILE]',
+    run: model,
   },
   demo: { usage: '[--listen HOST:PORT] [--admin HOST:PORT]', run: demo },
   schema: { usage: '', run: schema },

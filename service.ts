@@ -63,6 +63,8 @@ export function stateDirOf(config: Config): string {
   return database.startsWith('sqlite:') ? dirname(database.slice(7)) : 'data'
 }
 
+export const modelsDirOf = (config: Config) => join(stateDirOf(config), 'models')
+
 export async function startService({ loaded, again, log }: ServiceOptions): Promise<Service> {
   let { config, invalidOpd } = loaded
   const stateDir = stateDirOf(config)
@@ -78,9 +80,8 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
     observe: (s) => meters.store.observe(s),
   })
   const directory = await createDirectory(store, log)
-  const models = join(stateDir, 'models')
   const keeper = createKeeper({
-    dir: models,
+    dir: modelsDirOf(config),
     attributionWindow: config.opd.attributionWindow,
     now,
     log,
@@ -99,7 +100,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
             wire()
           },
         })
-  const exchange = redis === null ? null : createExchange({ keeper, redis, dir: models, log })
+  const exchange = redis === null ? null : createExchange({ keeper, redis, log })
   const { decisionLog } = config.opd
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
   const bidLog = createBidLog({ ttl: config.opd.contextTtl, now })

@@ -1,24 +1,42 @@
 /**
- * Models of several nodes: each appends what it learned and merges what others did, every two seconds. A delta
- * that cannot be sent is not lost: it is kept and sent again. Each is merged once, by its place in the log.
+ * Models of several nodes: each appends what it learned and merges what others did, every two seconds. A delta that
+ * cannot be sent is not lost: it is kept and sent again. Each counts once, by its envelope. What operators say of the
+ * models reaches every node the same way.
  */
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { type Mode, modes } from '../arms.ts'
+import { joinControl, parseControl, sameControl, spellControl } from './control.ts'
+import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
 import type { Keeper, KeeperLog } from './keeper.ts'
-import { type Mode, modes } from './keeper.ts'
-import type { RedisState } from './redis.ts'
 
 const every = 2000
-/** Deltas that wait for Redis; beyond, the oldest is dropped (counted): its exposures were taught here. */
-const maxUnsent = 100
 
-interface Side {
-  last: string
-  unsent: Uint8Array[]
+/** What nodes share; Redis implements it. Everything may fail, and is tried again in the next round. */
+export interface ModelBus {
+  /** Appends one delta of this node's model. */
+  publish(mode: string, delta: Uint8Array): Promise<void>
+  /** Deltas after `from` (`0` all that is kept) with where each stands; `last`: where to go on. */
+  fetch(
+    mode: string,
+    from: string,
+  ): Promise<{ deltas: { place: string; bytes: Uint8Array }[]; last: string }>
+  control(): Promise<string | null>
+  /** Replaces `old` by `next`; false where another node was first. */
+  swapControl(old: string | null, next: string): Promise<boolean>
+  /** The model that an epoch begins with. */
+  putBase(mode: string, epoch: number, packed: Uint8Array): Promise<void>
+  base(mode: string, epoch: number): Promise<Buffer | null>
 }
 
 export interface Exchange {
-  readonly counts: { sent: number; merged: number; refused: number; dropped: number }
+  /** `old`: of an epoch that is over; `seen`: came again. */
+  readonly counts: {
+    sent: number
+    merged: number
+    refused: number
+    old: number
+    seen: number
+    readonly dropped: number
+  }
   /** One round now; for tests and for the end. */
   round(): Promise<void>
   close(): Promise<void>
@@ -26,59 +44,100 @@ export interface Exchange {
 
 export function createExchange(options: {
   keeper: Keeper
-  redis: Pick<RedisState, 'publish' | 'fetch'>
-  dir: string | null
+  redis: ModelBus
   log: KeeperLog
 }): Exchange {
-  const { keeper, redis, dir, log } = options
-  const counts = { sent: 0, merged: 0, refused: 0, dropped: 0 }
-  const file = dir === null ? null : join(dir, 'exchange.json')
-  const places = read(file)
-  const sides = new Map<Mode, Side>(
-    modes.map((mode) => [mode, { last: places[mode] ?? '0', unsent: [] }]),
-  )
+  const { keeper, redis, log } = options
+  const { models } = keeper
+  // From now on what is learned waits to be sent.
+  models.shares = true
+  const counts = {
+    sent: 0,
+    merged: 0,
+    refused: 0,
+    old: 0,
+    seen: 0,
+    get dropped() {
+      return models.counts.dropped
+    },
+  }
 
-  async function send(mode: Mode, side: Side): Promise<void> {
-    const delta = keeper.of(mode).delta()
-    if (delta.length > emptyDelta) side.unsent.push(delta)
-    if (side.unsent.length > maxUnsent) {
-      side.unsent.shift()
-      counts.dropped++
-    }
-    while (side.unsent.length > 0) {
-      await redis.publish(mode, side.unsent[0]!)
-      side.unsent.shift()
+  /** Hears what was said, and says what the others have not heard. */
+  async function agree(): Promise<void> {
+    const text = await redis.control()
+    const told = text === null ? null : parseControl(text)
+    if (told !== null) await keeper.adopt(told, (mode, epoch) => redis.base(mode, epoch))
+    const { control } = keeper
+    const joined = told === null ? control : joinControl(told, control)
+    if (told !== null && sameControl(joined, told)) return
+    // The model goes first: who hears of an epoch finds what it begins with.
+    for (const mode of modes)
+      if (control.epochs[mode] > (told?.epochs[mode] ?? 0))
+        await redis.putBase(mode, control.epochs[mode], await keeper.base(mode))
+    await redis.swapControl(text, spellControl(joined))
+  }
+
+  async function send(mode: Mode): Promise<void> {
+    const outbox = models.draw(mode)
+    for (let next = outbox[0]; next !== undefined; next = outbox[0]) {
+      await redis.publish(mode, encodeEnvelope(next))
       counts.sent++
+      if (outbox[0] === next) outbox.shift()
     }
   }
 
-  async function receive(mode: Mode, side: Side): Promise<void> {
-    const { deltas, last } = await redis.fetch(mode, side.last)
-    side.last = last
-    for (const delta of deltas) {
-      try {
-        keeper.of(mode).merge(delta)
-        counts.merged++
-      } catch (error) {
-        counts.refused++
-        log.error({ mode, err: (error as Error).message }, 'a model delta was refused')
+  function take(mode: Mode, bytes: Uint8Array): boolean {
+    const envelope = decodeEnvelope(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
+    if (envelope === null) {
+      counts.refused++
+      log.error({ mode }, 'a model delta was refused: damaged')
+      return true
+    }
+    if (envelope.node === models.node) return true
+    try {
+      const taken = models.accept(mode, envelope)
+      if (taken === 'ahead') return false
+      counts[taken]++
+    } catch (error) {
+      counts.refused++
+      log.error({ mode, err: (error as Error).message }, 'a model delta was refused')
+    }
+    return true
+  }
+
+  async function receive(mode: Mode): Promise<void> {
+    const kept = models.of(mode)
+    for (;;) {
+      const { deltas, last } = await redis.fetch(mode, kept.place)
+      for (const { place, bytes } of deltas) {
+        // Of an epoch that was not heard of yet: it waits for the next round, and all behind it.
+        if (!take(mode, bytes)) return
+        kept.place = place
+        // Other work has its turn between two merges.
+        await new Promise(setImmediate)
       }
+      kept.place = last
+      if (deltas.length === 0) return
+    }
+  }
+
+  async function once(): Promise<void> {
+    try {
+      await agree()
+      for (const mode of modes) {
+        if (keeper.of(mode).isFrozen) continue
+        await send(mode)
+        await receive(mode)
+      }
+    } catch (error) {
+      // Redis is away: the client says so; the next round sends what waits.
+      log.info({ err: (error as Error).message }, 'models were not exchanged')
     }
   }
 
   let running: Promise<void> | null = null
   const round = () => {
-    running ??= (async () => {
-      for (const [mode, side] of sides) {
-        try {
-          await send(mode, side)
-          await receive(mode, side)
-        } catch (error) {
-          // Redis is away: the client says so; the next round sends what waits.
-          log.info({ mode, err: (error as Error).message }, 'models were not exchanged')
-        }
-      }
-    })().finally(() => {
+    running ??= once().finally(() => {
       running = null
     })
     return running
@@ -92,24 +151,6 @@ export function createExchange(options: {
     async close() {
       clearInterval(timer)
       await round()
-      if (file !== null)
-        writeFileSync(
-          file,
-          JSON.stringify(Object.fromEntries([...sides].map(([mode, { last }]) => [mode, last]))),
-        )
     },
-  }
-}
-
-/** A delta without a row: head and checksum. */
-const emptyDelta = 16
-
-function read(file: string | null): Partial<Record<Mode, string>> {
-  if (file === null) return {}
-  try {
-    return JSON.parse(readFileSync(file, 'utf8')) as Partial<Record<Mode, string>>
-  } catch {
-    // The first start, or a file cut by a crash: all that is kept is merged again from a fresh place.
-    return {}
   }
 }

@@ -1,17 +1,29 @@
 /**
  * Keeps the learner of each mode over the life of the process and beyond it: restored at start, settled by a timer,
  * written to disk on a timer and at exit. A snapshot that is damaged is refused loudly and the one before it serves.
+ * Does what operators say: freeze, roll back, forget a supplier.
  */
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
-import { open, readdir, rename, unlink } from 'node:fs/promises'
+import { mkdirSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { gunzipSync, gzip } from 'node:zlib'
-import { createLearner, type Learner } from '../learner.ts'
+import { type Mode, modes } from '../arms.ts'
+import { createLearner } from '../learner.ts'
 import type { Learners } from '../ports.ts'
+import {
+  type Control,
+  controlFile,
+  joinControl,
+  readControl,
+  sameControl,
+  spellControl,
+  startControl,
+} from './control.ts'
+import type { HeldLearner } from './held-learner.ts'
+import { type ModelCommand, watchCommands } from './model-commands.ts'
+import { Models } from './models.ts'
+import { snapshots, writeDurably } from './snapshots.ts'
 
-export const modes = ['revenue', 'margin'] as const
-export type Mode = (typeof modes)[number]
+export { type Mode, modes } from '../arms.ts'
 
 export interface KeeperLog {
   info(fields: object, message: string): void
@@ -27,161 +39,184 @@ export interface KeeperOptions {
   now: () => number
   log: KeeperLog
   create?: typeof createLearner
-  /** Milliseconds between two snapshots, and between two settlings. */
+  /** Milliseconds between two snapshots, two settlings, two looks for commands. */
   snapshotEvery?: number
   advanceEvery?: number
+  commandsEvery?: number
 }
 
+/** Finds the model that an epoch begins with; null: nobody has it. */
+export type BaseOf = (mode: Mode, epoch: number) => Promise<Buffer | null>
+
 export interface Keeper extends Learners {
+  of(mode: Mode): HeldLearner
   /** Seconds since the last snapshot of a mode was made or restored; null: none. */
   age(mode: Mode): number | null
   /** Snapshots that were refused, and writes that failed. */
-  readonly failures: { refused: number; writes: number }
+  readonly failures: { readonly refused: number; readonly writes: number }
+  readonly control: Control
+  /** For the exchange. */
+  readonly models: Models
   save(): Promise<void>
   close(): Promise<void>
+  /** Does one command; the answer is for the person who gave it. Rejects with a sentence for them. */
+  obey(command: ModelCommand): Promise<string>
+  /** Takes over what other nodes were told. */
+  adopt(told: Control, baseOf: BaseOf): Promise<void>
+  /** The present model, for nodes that join its epoch. */
+  base(mode: Mode): Promise<Buffer>
 }
 
-const hour = 3_600_000
-/** A snapshot is never larger, decompressed. */
-const largest = 64 * 1024 * 1024
-const keptHours = 48
-const keptDays = 14
-const name = /^(revenue|margin)-(\d{8})-(\d{13})\.bin\.gz$/
-
-interface Kept {
-  learner: Learner
-  version: number
-  at: number | null
-}
-
-interface Listed {
-  file: string
-  version: number
-  at: number
-}
-
-/** Snapshots of a mode, newest first. */
-export function snapshots(files: readonly string[], mode: Mode): Listed[] {
-  return files
-    .flatMap((file) => {
-      const match = name.exec(file)
-      return match?.[1] === mode ? [{ file, version: Number(match[2]), at: Number(match[3]) }] : []
-    })
-    .sort((one, other) => other.version - one.version)
-}
-
-/** Which snapshots may go: the newest of each of 48 hours and 14 days stays, and the newest of all. */
-export function outdated(list: readonly Listed[], now: number): Listed[] {
-  const kept = new Set<string>()
-  return list.filter(({ at }, place) => {
-    const age = now - at
-    const hours = age < keptHours * hour ? `h${Math.floor(at / hour)}` : null
-    const days = age < keptDays * 24 * hour ? `d${Math.floor(at / (24 * hour))}` : null
-    const stays = [hours, days].some((slot) => slot !== null && !kept.has(slot)) || place === 0
-    for (const slot of [hours, days]) if (slot !== null) kept.add(slot)
-    return !stays
-  })
-}
-
-async function writeDurably(dir: string, file: string, bytes: Uint8Array): Promise<void> {
-  const temporary = join(dir, `.${file}.tmp`)
-  const handle = await open(temporary, 'w', 0o600)
-  try {
-    await handle.writeFile(bytes)
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
-  await rename(temporary, join(dir, file))
-}
+const supplierId = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
 export function createKeeper(options: KeeperOptions): Keeper {
   const { dir, attributionWindow, now, log, create = createLearner } = options
-  const failures = { refused: 0, writes: 0 }
-  const learners = new Map<Mode, Kept>()
-
-  function restored(mode: Mode): Kept {
-    const files = dir === null ? [] : readdirSync(dir)
-    for (const { file, version, at } of snapshots(files, mode)) {
-      try {
-        const learner = create(
-          { attributionWindow },
-          gunzipSync(readFileSync(join(dir!, file)), { maxOutputLength: largest }),
-        )
-        log.info({ mode, file }, 'model restored')
-        return { learner, version, at }
-      } catch (error) {
-        failures.refused++
-        log.error(
-          { mode, file, err: (error as Error).message },
-          'model snapshot refused, the one before it is tried',
-        )
-      }
-    }
-    return { learner: create({ attributionWindow }), version: 0, at: null }
-  }
-
   if (dir !== null) mkdirSync(dir, { recursive: true })
-  for (const mode of modes) learners.set(mode, restored(mode))
+  let control = restoredControl(dir, log)
+  const models = new Models({
+    dir,
+    now,
+    log,
+    create: (learned) => create({ attributionWindow }, learned),
+    epoch: (mode) => control.epochs[mode],
+  })
+  // A model whose rollback did not reach the disk is of the epoch before; other nodes tell it again.
+  for (const mode of modes) control.epochs[mode] = models.of(mode).epoch
+  apply(control)
 
-  async function saveMode(mode: Mode): Promise<void> {
-    const kept = learners.get(mode)!
-    const at = now()
-    const version = kept.version + 1
-    // Compressed off the event loop: most weights are still 0.
-    const bytes = await promisify<Uint8Array, { level: number }, Buffer>(gzip)(
-      kept.learner.snapshot(),
-      { level: 1 },
-    )
-    const file = `${mode}-${String(version).padStart(8, '0')}-${String(at).padStart(13, '0')}.bin.gz`
-    await writeDurably(dir!, file, bytes)
-    kept.version = version
-    kept.at = at
-    for (const { file: old } of outdated(snapshots(await readdir(dir!), mode), at))
-      await unlink(join(dir!, old))
+  /** Freezes and renames as control says; epochs are changed with their models. */
+  function apply(next: Control): void {
+    control = next
+    for (const mode of modes) {
+      const { learner } = models.of(mode)
+      learner.rename(next.resets)
+      if (learner.isFrozen !== next.frozen.is) learner.freeze(next.frozen.is)
+    }
   }
 
-  let saving: Promise<void> | null = null
-  async function saveAll(): Promise<void> {
-    if (dir === null) return
-    for (const mode of modes)
-      try {
-        await saveMode(mode)
-      } catch (error) {
-        failures.writes++
-        log.error(
-          { mode, err: (error as Error).message },
-          'model snapshot not written, learning goes on',
-        )
-      }
+  async function say(said: Partial<Control>): Promise<void> {
+    apply(joinControl(control, { ...startControl(), ...said }))
+    if (dir !== null) await writeDurably(dir, controlFile, Buffer.from(spellControl(control)))
   }
-  const save = () => {
-    saving ??= saveAll().finally(() => {
-      saving = null
+
+  let last: Promise<unknown> = Promise.resolve()
+  /** One thing after the other: saving, rolling back, taking over. */
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = last.then(work)
+    last = turn.catch(() => undefined)
+    return turn
+  }
+  const save = () => inTurn(() => models.saveAll())
+
+  async function rollBack(mode: Mode, file: string): Promise<void> {
+    const epoch = Math.max(control.epochs[mode] + 1, now())
+    models.begin(mode, epoch, await readFile(join(dir!, file)))
+    control = { ...control, epochs: { ...control.epochs, [mode]: epoch } }
+    // On disk the model goes first: without it the word of a new epoch means nothing.
+    await models.save(mode)
+    await say({})
+  }
+
+  async function rollback({ id }: ModelCommand): Promise<string> {
+    const files = dir === null ? [] : await readdir(dir)
+    const wanted = modes.flatMap((mode) => {
+      const list = snapshots(files, mode)
+      const found =
+        id === undefined ? list[1] : list.find(({ version }) => `${mode}-${version}` === id)
+      return found === undefined ? [] : [{ mode, ...found }]
     })
-    return saving
+    if (wanted.length === 0)
+      throw new Error(id === undefined ? 'there is no earlier snapshot' : `no snapshot ${id}`)
+    for (const { mode, file } of wanted) await rollBack(mode, file)
+    return `rolled back to ${wanted.map(({ mode, version }) => `${mode}-${version}`).join(' and ')}`
+  }
+
+  async function frozen(is: boolean): Promise<string> {
+    await say({ frozen: { at: Math.max(now(), control.frozen.at + 1), is } })
+    return is ? 'frozen: decides, does not learn' : 'learning'
+  }
+
+  async function reset({ supplier = '' }: ModelCommand): Promise<string> {
+    if (!supplierId.test(supplier)) throw new Error('no id of a supplier')
+    await say({ resets: { [supplier]: Math.max(now(), (control.resets[supplier] ?? 0) + 1) } })
+    return `${supplier} is forgotten`
+  }
+
+  type Does = (command: ModelCommand) => Promise<string>
+  const verbs: Readonly<Record<ModelCommand['verb'], Does>> = {
+    freeze: () => frozen(true),
+    unfreeze: () => frozen(false),
+    rollback,
+    reset,
+  }
+
+  function obey(command: ModelCommand): Promise<string> {
+    return inTurn(async () => {
+      const answer = await verbs[command.verb](command)
+      log.warn({ ...command }, `model command done: ${answer}`)
+      return answer
+    })
+  }
+
+  /** Begins the epoch of others; without their model, or with a damaged one, from this node's own. */
+  async function follow(mode: Mode, epoch: number, base: Buffer | null): Promise<void> {
+    log.warn({ mode, epoch, base: base !== null }, 'model rolled back with the other nodes')
+    try {
+      if (base !== null) return models.begin(mode, epoch, base)
+    } catch (error) {
+      models.counts.refused++
+      log.error({ mode, epoch, err: (error as Error).message }, 'model of another node refused')
+    }
+    models.begin(mode, epoch, await models.packed(mode))
+  }
+
+  async function adopt(told: Control, baseOf: BaseOf): Promise<void> {
+    if (sameControl(joinControl(control, told), control)) return
+    for (const mode of modes) {
+      const epoch = told.epochs[mode]
+      if (epoch <= models.of(mode).epoch) continue
+      await follow(mode, epoch, await baseOf(mode, epoch))
+      await models.save(mode)
+    }
+    await say(told)
   }
 
   const timers = [
     setInterval(() => {
-      for (const { learner } of learners.values()) learner.advance(now())
+      for (const mode of modes) models.of(mode).learner.advance(now())
     }, options.advanceEvery ?? 250),
     setInterval(() => void save(), options.snapshotEvery ?? 300_000),
   ]
   for (const timer of timers) timer.unref()
+  const watching = dir === null ? null : watchCommands(dir, obey, log, options.commandsEvery)
 
   return {
-    of: (mode) => learners.get(mode)!.learner,
-    version: (mode) => learners.get(mode)!.version,
+    of: (mode) => models.of(mode).learner,
+    version: (mode) => models.of(mode).version,
     age(mode) {
-      const { at } = learners.get(mode)!
+      const { at } = models.of(mode)
       return at === null ? null : (now() - at) / 1000
     },
-    failures,
+    failures: models.counts,
+    get control() {
+      return control
+    },
+    models,
     save,
     async close() {
       for (const timer of timers) clearInterval(timer)
+      await watching?.close()
       await save()
     },
+    obey,
+    adopt: (told, baseOf) => inTurn(() => adopt(told, baseOf)),
+    base: (mode) => inTurn(() => models.packed(mode)),
   }
+}
+
+function restoredControl(dir: string | null, log: KeeperLog): Control {
+  const read = dir === null ? null : readControl(dir)
+  if (read === undefined)
+    log.error({ file: controlFile }, 'what was said of the models cannot be read, it is forgotten')
+  return read ?? startControl()
 }

@@ -7,6 +7,8 @@ import { createClient } from 'redis'
 import type { DecisionRecord } from '../engine.ts'
 import type { SeenDecisions, SharedBidLog } from '../ports.ts'
 import { readRecord, recordRoom, writeRecord } from '../record.ts'
+import type { ModelBus } from './exchange.ts'
+import { modelBus } from './redis-models.ts'
 
 export interface RedisLog {
   info(fields: object, message: string): void
@@ -23,13 +25,9 @@ export interface RedisOptions {
   onNodes: (nodes: number) => void
 }
 
-export interface RedisState {
+export interface RedisState extends ModelBus {
   shared: SharedBidLog
   seen: SeenDecisions
-  /** Appends one delta of this node's model. */
-  publish(mode: string, delta: Uint8Array): Promise<void>
-  /** Deltas of other nodes after `from` (`0` all that is kept), and where to go on. */
-  fetch(mode: string, from: string): Promise<{ deltas: Uint8Array[]; last: string }>
   readonly counts: { dropped: number; failed: number; written: number }
   readonly connected: boolean
   close(): Promise<void>
@@ -44,8 +42,6 @@ const claimLife = 10_000
 const claimWait = 2000
 const heartbeatEvery = 1000
 const nodeLife = 3500
-/** Deltas kept for nodes that come back; older ones are in every snapshot. */
-const keptDeltas = 600
 
 /** Live nodes by the clock of Redis: clocks of nodes may differ. */
 const heartbeat = `
@@ -206,26 +202,7 @@ export function openRedis(options: RedisOptions): RedisState {
         void attempt<unknown>(() => client.del(seenKey(decision, event)), null)
       },
     },
-    async publish(mode, delta) {
-      const fields = { node, data: Buffer.from(delta).toString('base64') }
-      await client.xAdd(`${prefix}model:${mode}`, '*', fields, {
-        TRIM: { strategy: 'MAXLEN', strategyModifier: '~', threshold: keptDeltas },
-      })
-    },
-    async fetch(mode, from) {
-      const rows = (await client.xRange(
-        `${prefix}model:${mode}`,
-        from === '0' ? '-' : `(${from}`,
-        '+',
-        {
-          COUNT: 100,
-        },
-      )) as { id: string; message: Record<string, string> }[]
-      const deltas = rows
-        .filter(({ message }) => message['node'] !== node)
-        .map(({ message }) => Buffer.from(message['data'] ?? '', 'base64'))
-      return { deltas, last: rows.at(-1)?.id ?? from }
-    },
+    ...modelBus(client, prefix),
     async close() {
       clearInterval(flusher)
       clearInterval(beater)

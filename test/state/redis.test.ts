@@ -86,7 +86,7 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
       }),
     )
     const exchanges = [one, two].map((redis: RedisState, n) =>
-      createExchange({ keeper: keepers[n]!, redis, dir: null, log }),
+      createExchange({ keeper: keepers[n]!, redis, log }),
     )
     t.teardown(async () => {
       for (const part of [...exchanges, ...keepers]) await part.close()

@@ -1,0 +1,174 @@
+/** The models of one node: the learner of each mode with what of other nodes is in it, on disk and back. */
+import { randomUUID } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { readdir, unlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Mode, modes } from '../arms.ts'
+import type { Learner } from '../learner.ts'
+import { type Envelope, Seen } from './envelope.ts'
+import { HeldLearner } from './held-learner.ts'
+import {
+  type Meta,
+  outdated,
+  pack,
+  snapshotName,
+  snapshots,
+  unpack,
+  writeDurably,
+} from './snapshots.ts'
+
+export interface ModelsLog {
+  info(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+export interface ModelsOptions {
+  /** Where snapshots live; null: nowhere. */
+  dir: string | null
+  create: (learned?: Uint8Array) => Learner
+  now: () => number
+  log: ModelsLog
+  /** The epoch of a mode whose snapshots cannot be read. */
+  epoch: (mode: Mode) => number
+}
+
+/** One mode. */
+export interface Kept {
+  learner: HeldLearner
+  version: number
+  /** When its last snapshot was made or restored; null: never. */
+  at: number | null
+  epoch: number
+  seen: Seen
+  /** Where to read on in the stream of deltas. */
+  place: string
+  /** Of the last delta that was drawn. */
+  sequence: number
+  outbox: Envelope[]
+}
+
+/** Deltas that wait to be sent; beyond, the oldest is dropped (counted): it was taught here. */
+const maxOutbox = 100
+/** A delta without a row: head and checksum. */
+const emptyDelta = 16
+
+export class Models {
+  /** One life of one process. */
+  readonly node = randomUUID()
+  readonly counts = { refused: 0, writes: 0, dropped: 0 }
+  /** Whether deltas are drawn: somebody sends them. */
+  shares = false
+  private readonly options: ModelsOptions
+  private readonly kept: Readonly<Record<Mode, Kept>>
+
+  constructor(options: ModelsOptions) {
+    this.options = options
+    this.kept = { revenue: this.restored('revenue'), margin: this.restored('margin') }
+  }
+
+  of(mode: Mode): Kept {
+    return this.kept[mode]
+  }
+
+  private restored(mode: Mode): Kept {
+    const { dir, log, create, epoch } = this.options
+    for (const { file, version, at } of snapshots(dir === null ? [] : readdirSync(dir), mode)) {
+      try {
+        const { meta, learned } = unpack(readFileSync(join(dir!, file)))
+        const learner = new HeldLearner(create(learned), meta.epoch)
+        log.info({ mode, file }, 'model restored')
+        return { ...fresh(learner, meta), version, at }
+      } catch (error) {
+        this.counts.refused++
+        log.error(
+          { mode, file, err: (error as Error).message },
+          'model snapshot refused, the one before it is tried',
+        )
+      }
+    }
+    const meta = { epoch: epoch(mode), seen: [], place: '0' }
+    return fresh(new HeldLearner(create(), meta.epoch), meta)
+  }
+
+  /** What is learned and not sent yet goes into the outbox: a snapshot and the deltas after it never overlap. */
+  draw(mode: Mode): Envelope[] {
+    const kept = this.kept[mode]
+    if (!this.shares || kept.learner.isFrozen) return kept.outbox
+    const delta = kept.learner.delta()
+    if (delta.length <= emptyDelta) return kept.outbox
+    kept.sequence++
+    kept.seen.add(this.node, kept.sequence)
+    kept.outbox.push({ node: this.node, epoch: kept.epoch, sequence: kept.sequence, delta })
+    if (kept.outbox.length > maxOutbox) {
+      kept.outbox.shift()
+      this.counts.dropped++
+    }
+    return kept.outbox
+  }
+
+  /** `ahead`: of an epoch that this node has yet to hear of. */
+  accept(mode: Mode, envelope: Envelope): 'merged' | 'seen' | 'old' | 'ahead' {
+    const kept = this.kept[mode]
+    if (envelope.epoch > kept.epoch) return 'ahead'
+    if (envelope.epoch < kept.epoch) return 'old'
+    if (kept.seen.has(envelope.node, envelope.sequence)) return 'seen'
+    kept.learner.merge(envelope.delta)
+    kept.seen.add(envelope.node, envelope.sequence)
+    return 'merged'
+  }
+
+  /** The model as it stands, with the deltas that are in it. */
+  packed(mode: Mode): Promise<Buffer> {
+    this.draw(mode)
+    const { epoch, seen, place, learner } = this.kept[mode]
+    return pack({ epoch, seen: seen.rows(), place }, learner.snapshot())
+  }
+
+  /** The model becomes the one of `base`; throws, and nothing is changed, where that is damaged. */
+  begin(mode: Mode, epoch: number, base: Buffer): void {
+    const kept = this.kept[mode]
+    const { meta, learned } = unpack(base)
+    const seen = new Seen(meta.seen)
+    kept.learner.replace(this.options.create(learned), epoch)
+    Object.assign(kept, { epoch, seen, outbox: [] })
+  }
+
+  async save(mode: Mode): Promise<void> {
+    const { dir, now } = this.options
+    if (dir === null) return
+    const kept = this.kept[mode]
+    const at = now()
+    const version = kept.version + 1
+    await writeDurably(dir, snapshotName(mode, version, at), await this.packed(mode))
+    kept.version = version
+    kept.at = at
+    for (const { file } of outdated(snapshots(await readdir(dir), mode), at))
+      await unlink(join(dir, file))
+  }
+
+  /** What stands still is not written again. */
+  async saveAll(): Promise<void> {
+    for (const mode of modes)
+      try {
+        const { learner, at } = this.kept[mode]
+        if (!learner.isFrozen || at === null) await this.save(mode)
+      } catch (error) {
+        this.counts.writes++
+        this.options.log.error(
+          { mode, err: (error as Error).message },
+          'model snapshot not written, learning goes on',
+        )
+      }
+  }
+}
+
+const fresh = (learner: HeldLearner, { epoch, seen, place }: Meta): Kept => ({
+  learner,
+  version: 0,
+  at: null,
+  epoch,
+  seen: new Seen(seen),
+  place,
+  sequence: 0,
+  outbox: [],
+})

@@ -1,0 +1,228 @@
+/** The models of one node: restored, damaged, frozen, rolled back, a supplier forgotten. */
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { type BidFacts, createLearner, type Policy } from '../../opd/learner.ts'
+import { createKeeper, type Keeper, type KeeperOptions } from '../../opd/state/keeper.ts'
+import { outdated, snapshots } from '../../opd/state/snapshots.ts'
+import { newFolder } from '../support/process.ts'
+
+const errors: string[] = []
+const log = {
+  info() {},
+  warn() {},
+  error: (_fields: object, text: string) => void errors.push(text),
+}
+const facts: BidFacts = { supplier: 'acme', mode: 'revenue', inBa: 2, floor: 0.5, publisher: 'p' }
+const policy: Policy = { minWinRate: 0, explore: 0, holdout: 0 }
+const hour = 3_600_000
+
+function keeperIn(dir: string, more: Partial<KeeperOptions> = {}): Keeper {
+  const never = { advanceEvery: 1e8, snapshotEvery: 1e8, commandsEvery: 1e8 }
+  return createKeeper({ dir, attributionWindow: hour, now: () => 1e12, log, ...never, ...more })
+}
+
+/** Bids that are all won, or all lost. */
+function teach(keeper: Keeper, bids: number, won: boolean, supplier = 'acme'): Uint8Array[] {
+  const learner = keeper.of('revenue')
+  return Array.from({ length: bids }, (_each, n) => {
+    const decision = learner.decide({ ...facts, supplier }, policy, `k${n}`, n, () => 0.5)
+    const features = learner.expose(decision, decision.outBa, n)
+    if (won) learner.win(features, 1, n + 1)
+    return features
+  })
+}
+const expects = (keeper: Keeper, supplier = 'acme') =>
+  keeper.of('revenue').decide({ ...facts, supplier }, policy, 'k', 1, () => 0.5).winIn
+const cold = createLearner({}).decide(facts, policy, 'k', 1, () => 0.5).winIn
+
+t.test('what was learned is there after a restart, its version rises', async (t) => {
+  const dir = newFolder()
+  const first = keeperIn(dir)
+  t.equal(first.age('revenue'), null)
+  teach(first, 300, true)
+  const learned = expects(first)
+  t.ok(learned > cold)
+  await first.close()
+  const second = keeperIn(dir)
+  t.equal(expects(second), learned)
+  t.equal(second.version('revenue'), 1)
+  t.equal(second.age('revenue'), 0)
+  await second.close()
+})
+
+t.test('a damaged snapshot is refused loudly, the one before it serves', async (t) => {
+  const dir = newFolder()
+  const first = keeperIn(dir)
+  teach(first, 300, true)
+  await first.save()
+  const learned = expects(first)
+  teach(first, 300, true)
+  await first.close()
+  const newest = snapshots(readdirSync(dir), 'revenue')[0]!.file
+  const bytes = readFileSync(join(dir, newest))
+  for (const damage of [
+    (whole: Buffer) => whole.subarray(0, whole.length / 2),
+    (whole: Buffer) => Buffer.from(whole).fill(7, 200, 300),
+    () => Buffer.alloc(0),
+    () => Buffer.from('not gzip at all'),
+  ]) {
+    writeFileSync(join(dir, newest), damage(bytes))
+    errors.length = 0
+    const again = keeperIn(dir)
+    t.equal(again.failures.refused, 1)
+    t.match(errors, [/snapshot refused/])
+    t.equal(expects(again), learned)
+    t.equal(again.version('revenue'), 1)
+  }
+  for (const { file } of snapshots(readdirSync(dir), 'revenue')) writeFileSync(join(dir, file), 'x')
+  t.equal(expects(keeperIn(dir)), cold, 'or learning starts afresh')
+})
+
+t.test('48 hourly and 14 daily snapshots are kept', (t) => {
+  const now = 1e12
+  const files = Array.from({ length: 12 * 24 * 20 }, (_each, n) => ({
+    file: `${n}`,
+    version: 1e6 - n,
+    at: now - n * 300_000,
+  }))
+  const gone = new Set(outdated(files, now).map(({ file }) => file))
+  const stay = files.filter(({ file }) => !gone.has(file))
+  const young = stay.filter(({ at }) => at > now - 48 * hour)
+  t.ok(young.length >= 48 && young.length <= 51, `${young.length} of 48 hours`)
+  t.ok(stay.length - young.length >= 12 && stay.length <= 64, `${stay.length}`)
+  t.same(outdated(stay, now), [], 'and they stay')
+  t.end()
+})
+
+t.test('frozen: it decides and does not learn; what was won meanwhile counts after', async (t) => {
+  const dir = newFolder()
+  const keeper = keeperIn(dir)
+  teach(keeper, 100, true)
+  const before = teach(keeper, 50, false)
+  t.equal(await keeper.obey({ verb: 'freeze' }), 'frozen: decides, does not learn')
+  const frozen = Buffer.from(keeper.of('revenue').snapshot())
+  const during = teach(keeper, 50, true)
+  t.ok(
+    during.every(({ length }) => length === 0),
+    'contexts carry nothing to learn from',
+  )
+  for (const features of before) keeper.of('revenue').win(features, 1, 500)
+  keeper.of('revenue').advance(1e13)
+  const { curve, rest } = parts(keeper)
+  t.ok(curve.equals(parts({ of: () => ({ snapshot: () => frozen }) } as never).curve))
+  t.ok(rest.length > 0)
+  t.ok(expects(keeper) > 0, 'it decides')
+  const restarted = keeperIn(dir)
+  t.equal(restarted.control.frozen.is, true, 'over a restart')
+  t.equal(restarted.of('revenue').isFrozen, true)
+  const low = expects(keeper)
+  t.equal(await keeper.obey({ verb: 'unfreeze' }), 'learning')
+  t.ok(expects(keeper) > low, 'the wins that came meanwhile')
+  t.equal(keeper.of('revenue').counts.stale, 0)
+})
+
+/** Weights of a snapshot, and what stands behind them. */
+function parts(keeper: Keeper) {
+  const bytes = Buffer.from(keeper.of('revenue').snapshot())
+  const tail = bytes.indexOf('{"patience"')
+  return { curve: bytes.subarray(0, tail), rest: bytes.subarray(tail) }
+}
+
+t.test(
+  'a rollback brings back a snapshot; what was exposed before it teaches nothing',
+  async (t) => {
+    const dir = newFolder()
+    let now = 1e12
+    const keeper = keeperIn(dir, { now: () => now })
+    t.test('nothing to roll back to', async (t) => {
+      await t.rejects(keeper.obey({ verb: 'rollback' }), /no earlier snapshot/)
+      await t.rejects(keeper.obey({ verb: 'rollback', id: 'revenue-7' }), /no snapshot revenue-7/)
+    })
+    teach(keeper, 300, true)
+    await keeper.save()
+    const good = expects(keeper)
+    now += hour
+    const pending = teach(keeper, 300, false)
+    keeper.of('revenue').advance(1e13)
+    await keeper.save()
+    t.ok(expects(keeper) < good)
+    const answer = await keeper.obey({ verb: 'rollback', id: 'revenue-1' })
+    t.equal(answer, 'rolled back to revenue-1')
+    t.equal(expects(keeper), good)
+    t.equal(keeper.version('revenue'), 3, 'the version rises')
+    t.equal(keeper.version('margin'), 2, 'the other mode is left alone')
+    t.equal(keeper.control.epochs.revenue, now)
+    for (const features of pending) keeper.of('revenue').win(features, 1, 5)
+    t.equal(expects(keeper), good)
+    t.equal(keeper.of('revenue').counts.stale, 300)
+    const marked = teach(keeper, 200, true)
+    t.ok(expects(keeper) > good, 'and it goes on learning')
+    t.ok(marked[0]!.length > 0)
+    await keeper.close()
+    const again = keeperIn(dir, { now: () => now })
+    t.equal(again.control.epochs.revenue, now)
+    again.of('revenue').win(marked[0]!, 1, 9)
+    t.equal(again.of('revenue').counts.stale, 0, 'the epoch lives over a restart')
+    again.of('revenue').win(pending[0]!, 1, 9)
+    t.equal(again.of('revenue').counts.stale, 1)
+    await again.obey({ verb: 'rollback' })
+    t.equal(again.version('margin'), 4, 'without an ID both modes go back')
+  },
+)
+
+t.test('a damaged snapshot is no place to go back to', async (t) => {
+  const dir = newFolder()
+  const keeper = keeperIn(dir)
+  teach(keeper, 100, true)
+  await keeper.save()
+  await keeper.save()
+  const before = expects(keeper)
+  writeFileSync(join(dir, snapshots(readdirSync(dir), 'revenue')[1]!.file), 'x')
+  await t.rejects(keeper.obey({ verb: 'rollback', id: 'revenue-1' }))
+  t.equal(expects(keeper), before)
+  t.equal(keeper.control.epochs.revenue, 0)
+})
+
+t.test('a supplier is forgotten, the others are not', async (t) => {
+  const dir = newFolder()
+  const keeper = keeperIn(dir)
+  teach(keeper, 300, false, 'other')
+  const features = teach(keeper, 300, true)
+  const [acme, other] = [expects(keeper), expects(keeper, 'other')]
+  t.equal(await keeper.obey({ verb: 'reset', supplier: 'acme' }), 'acme is forgotten')
+  const afresh = expects(keeper)
+  t.ok(Math.abs(afresh - cold) < Math.abs(acme - cold), `${afresh} after ${acme}, cold ${cold}`)
+  t.equal(expects(keeper, 'other'), other)
+  keeper.of('revenue').win(features[0]!, 1, 5)
+  const shared = Math.abs(expects(keeper) - afresh)
+  t.ok(shared < 0.01, `an old win moves what all suppliers share alone: ${shared}`)
+  await keeper.close()
+  const again = keeperIn(dir)
+  t.ok(Math.abs(expects(again) - afresh) < 0.01, 'forgotten over a restart')
+  for (const supplier of ['', 'UPPER', '../x', '__proto__'])
+    await t.rejects(again.obey({ verb: 'reset', supplier }), /no id/)
+})
+
+t.test('what was said that cannot be read is forgotten loudly', async (t) => {
+  const dir = newFolder()
+  await keeperIn(dir).obey({ verb: 'freeze' })
+  writeFileSync(join(dir, 'control.json'), '{"epochs":{"revenue":"x"}}')
+  errors.length = 0
+  const keeper = keeperIn(dir)
+  t.equal(keeper.control.frozen.is, false)
+  t.match(errors, [/cannot be read/])
+})
+
+t.test('a disk that fails costs snapshots, not learning', async (t) => {
+  const dir = newFolder()
+  const keeper = keeperIn(dir)
+  keeper.of('revenue').snapshot = () => {
+    throw new Error('no room')
+  }
+  errors.length = 0
+  await keeper.save()
+  t.equal(keeper.failures.writes, 1)
+  t.match(errors, [/not written/])
+  t.ok(existsSync(dir))
+})
