@@ -94,15 +94,17 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
       reply.header('cache-control', 'no-store')
     })
     // the queries hold bid ids and prices: they are not logged
-    app.get('/opd/imp', { exposeHeadRoute: false, logLevel: 'silent' }, handle)
-    app.route({
-      method: otherMethods,
-      url: '/opd/imp',
-      logLevel: 'silent',
-      // before a body is looked at
-      onRequest: async (_request, reply) =>
-        refuse(reply.header('allow', 'GET'), 'method_not_allowed'),
-      handler: async (_request, reply) => reply,
-    })
+    for (const url of ['/opd/imp', '/opd/imp/']) {
+      app.get(url, { exposeHeadRoute: false, logLevel: 'silent' }, handle)
+      app.route({
+        method: otherMethods,
+        url,
+        logLevel: 'silent',
+        // before a body is looked at
+        onRequest: async (_request, reply) =>
+          refuse(reply.header('allow', 'GET'), 'method_not_allowed'),
+        handler: async (_request, reply) => reply,
+      })
+    }
   }
 }

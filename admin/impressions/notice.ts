@@ -3,8 +3,8 @@ import type { ProblemFault } from '../problem.ts'
 
 export interface Notice {
   bidId: string
-  /** The bid id where `+` stands for itself: platforms put ids into URLs as they are. */
-  literalBidId?: string
+  /** Other readings of the bid id: platforms put ids into URLs as they are, `+` and `%` among them. */
+  otherBidIds?: readonly string[]
   /** Plain decimal text, CPM; `AUDIT` is the test rendering of OpenRTB 4.4. */
   price: string
   svcOpd: string | undefined
@@ -31,6 +31,8 @@ const plainDecimal: Rule = (value) => {
   return value.length > longestNumber ? `is longer than ${longestNumber} digits` : null
 }
 
+const price: Rule = (value) => (value === auditPrice ? null : plainDecimal(value))
+
 const oneOf =
   (...allowed: string[]): Rule =>
   (value) =>
@@ -44,24 +46,29 @@ const parameters: Readonly<Record<string, { required: boolean; macro: Rule; valu
   price: {
     required: true,
     macro: unexpanded,
-    value: (value) => (value === auditPrice ? null : plainDecimal(value)),
+    value: price,
   },
   svc_opd: { required: false, macro: anything, value: anything },
   ssp: { required: false, macro: unexpanded, value: anything },
   event: { required: false, macro: unexpanded, value: oneOf('win', 'billing') },
-  price_dsp: { required: false, macro: unexpanded, value: plainDecimal },
+  price_dsp: { required: false, macro: unexpanded, value: price },
 }
 
-/** In a query `+` is a space to a form and itself to RFC 3986: the second reading, where there is one. */
-function literal(url: string): { literalBidId?: string } {
-  const raw = /[?&]bid_id=([^&#]*\+[^&#]*)/.exec(url)?.[1]
+/**
+ * In a query `+` is a space to a form and itself to RFC 3986; and an id that was put there unescaped stands as it is
+ * (`a%3D` may be the id). What differs from the first reading, in this order.
+ */
+function otherReadings(url: string, bidId: string): { otherBidIds?: string[] } {
+  const raw = /[?&]bid_id=([^&#]*[+%][^&#]*)/.exec(url)?.[1]
   if (raw === undefined) return {}
+  const readings = [raw]
   try {
-    return { literalBidId: decodeURIComponent(raw) }
+    readings.unshift(decodeURIComponent(raw))
   } catch {
-    // a broken escape has one reading only
-    return {}
+    // a broken escape has no such reading
   }
+  const otherBidIds = [...new Set(readings)].filter((each) => each !== bidId)
+  return otherBidIds.length > 0 ? { otherBidIds } : {}
 }
 
 /** `url` is the request's own, for what the parsed query no longer tells. */
@@ -79,11 +86,14 @@ export function parseNotice(query: Query, url: string): ParsedNotice {
       else values[name] = given
     }
   }
+  // a rendering for tests is one in all its prices
+  if (values['price_dsp'] === auditPrice && values['price'] !== auditPrice)
+    faults.push({ pointer: 'price_dsp', detail: `price_dsp ${plainDecimal(auditPrice)}` })
   if (faults.length > 0) return { faults }
   return {
     notice: {
       bidId: values['bid_id']!,
-      ...literal(url),
+      ...otherReadings(url, values['bid_id']!),
       price: values['price']!,
       svcOpd: values['svc_opd'],
       ssp: values['ssp'],

@@ -76,14 +76,14 @@ export class Notices {
 
   /** The notice under the reading of its bid id that finds something. */
   private async spelled(notice: Notice): Promise<Notice> {
-    const { literalBidId, ...plain } = notice
-    if (literalBidId === undefined || literalBidId === notice.bidId) return plain
+    const { otherBidIds, ...plain } = notice
+    if (otherBidIds === undefined) return plain
     const { engine } = this.deps
-    const other = { ...plain, bidId: literalBidId }
-    if (isCredential(engine.explain(plain.svcOpd ?? '', plain.bidId).context)) return plain
-    if (isCredential(engine.explain(plain.svcOpd ?? '', literalBidId).context)) return other
-    const found = async (each: Notice) => (await engine.trace(each)).record !== null
-    return !(await found(plain)) && (await found(other)) ? other : plain
+    const readings = [plain, ...otherBidIds.map((bidId) => ({ ...plain, bidId }))]
+    for (const each of readings)
+      if (isCredential(engine.explain(each.svcOpd ?? '', each.bidId).context)) return each
+    for (const each of readings) if ((await engine.trace(each)).record !== null) return each
+    return plain
   }
 
   private ignored(notice: Notice): Outcome {
@@ -121,8 +121,10 @@ export class Notices {
     const supplier = this.effects.known(notice.ssp)
     const only = { supplier: notice.ssp }
     const earliest = at - contextTtl()
-    if (await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, earliest, only))
-      return this.duplicate(notice, supplier, '', null)
+    const seen =
+      (await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, earliest, only)) ||
+      (traced.context === 'expired' && (await this.wonLongAgo(notice)))
+    if (seen) return this.duplicate(notice, supplier, '', null)
     const reason = traced.ambiguous
       ? 'ambiguous'
       : sentButUnread.has(traced.context)
@@ -143,6 +145,14 @@ export class Notices {
       by: null,
       ...(traced.ambiguous ? { reason: 'ambiguous' } : {}),
     }
+  }
+
+  /** An expired context is no evidence of a win, but tells one that was counted when it was not. */
+  private async wonLongAgo({ svcOpd, bidId, event }: Notice): Promise<boolean> {
+    const { record } = this.deps.engine.explain(svcOpd ?? '', bidId)
+    if (record === null) return false
+    const only = { status: 'attributed' as const, supplier: record.supplier }
+    return this.deps.ledger.seenBid(ledgerBidId(bidId), event, record.at - clockSlack, only)
   }
 
   private async attribute(

@@ -75,6 +75,18 @@ t.test('an unattributed notice of before the bid is another win', async (t) => {
   t.match((await notify(notice)).body, { status: 'attributed', by: 'context' })
 })
 
+t.test('a win that was counted stays one when its context has expired', async (t) => {
+  const { engine, notify, clock } = await door(t)
+  const won = auction(engine, { id: 'b1' })
+  const lost = auction(engine, { id: 'b2' })
+  const notice = { bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd }
+  t.match((await notify(notice)).body, { status: 'attributed' })
+  clock.now += 49 * hour
+  t.same((await notify(notice)).body, { status: 'duplicate', by: null })
+  const late = await notify({ bid_id: 'b2', price: '0.9', svc_opd: lost.svcOpd })
+  t.same(late.body, { status: 'unattributed', by: null })
+})
+
 t.test('the same bid id twice makes two decisions; the bare id is the latest', async (t) => {
   const { engine, notify } = await door(t)
   const first = auction(engine, { id: 'b1' })

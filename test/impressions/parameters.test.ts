@@ -42,8 +42,12 @@ t.test('each bad parameter is named', async (t) => {
 t.test('AUDIT is a test rendering', async (t) => {
   const { notify, ledger, tally } = await door(t)
   t.same((await notify({ bid_id: 'a', price: 'AUDIT' })).body, { status: 'ignored', by: null })
+  const both = { bid_id: 'a', price: 'AUDIT', price_dsp: 'AUDIT' }
+  t.match((await notify(both)).body, { status: 'ignored' })
+  const half = await notify({ ...both, price: '1' })
+  t.match(half.body, { code: 'invalid_parameters', errors: [{ pointer: 'price_dsp' }] })
   t.same(ledger.rows, [])
-  t.same(tally(), { ignored: 1 })
+  t.same(tally(), { ignored: 2, rejected: 1 })
 })
 
 t.test('only GET counts', async (t) => {
@@ -81,6 +85,25 @@ t.test('a plus sign in a bid id that was not escaped', async (t) => {
   ] as const)
     t.match(await (await send(query)).json(), { status: 'attributed', by }, query)
 })
+
+t.test(
+  'an id with percent signs that was not escaped, and the other spelling of the path',
+  async (t) => {
+    const { engine, send, url } = await door(t)
+    const won = auction(engine, { id: 'YQ%3D%3D' })
+    auction(engine, { id: '50%off+' })
+    auction(engine, { id: 'c' })
+    for (const [query, by] of [
+      [`bid_id=YQ%3D%3D&price=0.9&svc_opd=${won.svcOpd}`, 'context'],
+      ['price=0.9&bid_id=50%off+', 'bid_log'],
+    ] as const)
+      t.match(await (await send(query)).json(), { status: 'attributed', by }, query)
+    const headers = { authorization: 'Bearer good' }
+    const slashed = await fetch(`${url}/opd/imp/?bid_id=c&price=0.9`, { headers })
+    t.match(await slashed.json(), { status: 'attributed' })
+    t.equal((await fetch(`${url}/opd/imp/`, { method: 'POST' })).headers.get('allow'), 'GET')
+  },
+)
 
 t.test('a query that is no text breaks nothing', async (t) => {
   const { app } = await door(t)
