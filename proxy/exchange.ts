@@ -2,22 +2,22 @@
  * The life of one bid request: admit ▸ choose ▸ send ▸ (answer arrives) ▸ look ▸ rewrite ▸ answer ▸ account.
  * One object per request, no closures; it is the sink of the answer itself.
  */
-import type { Engine, RewrittenAnswer } from '../opd/engine.ts'
 import { quickTmax } from '../opd/request.ts'
 import type { Budget, LoopLag } from './admission.ts'
-import { type Answer, finishAnswer, mayBeRead, unreadableReason } from './answer.ts'
-import { decode, decodeSync, type Encoding, encodingOf } from './encoding.ts'
-import { header, towardsCaller, towardsSupplier } from './headers.ts'
+import { type Answer, mayBeRead } from './answer.ts'
+import { decode, decodeSync, encodingOf } from './encoding.ts'
+import { header, towardsCaller, towardsSupplier, without } from './headers.ts'
 import type { AnswerSink, Inbound, SendFailure, Sent } from './lane/lane.ts'
 import type { Outcome } from './metrics.ts'
+import { type NoBid, statusOf } from './no-bid.ts'
+import { type Reader, Reading, type ReadingContext, type Verdict } from './reading.ts'
 import type { Supplier } from './supplier.ts'
 import type { Endpoint } from './upstream/endpoints.ts'
 
 /** A streamed answer whose length is known to be at most this is kept whole, so that a failure stays a clean no-bid. */
 const keptWhole = 64 * 1024
 
-export interface ExchangeContext {
-  engine: Engine
+export interface ExchangeContext extends ReadingContext {
   budget: Budget
   lag: LoopLag
   limits: {
@@ -26,30 +26,21 @@ export interface ExchangeContext {
     maxRequestBytes: number
     maxRewriteBytes: number
   }
-  recompress: 'same' | 'identity'
   via: string | null
   trusted: (remote: string) => boolean
 }
-
-export const statusOf: Readonly<Record<string, number>> = {
-  overload: 503,
-  timeout: 504,
-  upstream_error: 502,
-}
-
-export type NoBid = 'inactive' | 'qps' | 'unreadable' | 'overload' | 'timeout' | 'upstream_error'
 
 const empty = Buffer.alloc(0)
 
 type Stage = 'waiting' | 'keeping' | 'streaming' | 'done'
 
-export class Exchange implements AnswerSink {
+export class Exchange implements AnswerSink, Reader {
   private readonly inbound: Inbound
-  private readonly supplier: Supplier
+  readonly supplier: Supplier
   private readonly context: ExchangeContext
   private body: Buffer = empty
   /** The request decoded, once; null: it does not decode. */
-  private decoded: Buffer | null = null
+  decoded: Buffer | null = null
   private endpoint: Endpoint | null = null
   private sent: Sent | null = null
   private timer: NodeJS.Timeout | null = null
@@ -257,58 +248,17 @@ export class Exchange implements AnswerSink {
 
   private look(): void {
     const body = this.collected()
-    if (!this.read) return this.answer({ kind: 'as_is', body })
-    const encoding = encodingOf(header(this.headers, 'content-encoding'))
-    if (encoding === null) return this.undecoded(body, 'encoding')
-    const limit = this.context.limits.maxRewriteBytes
-    const decoded = decodeSync(encoding, body, limit)
-    if (decoded === null)
-      void decode(encoding, body, limit).then((late) => {
-        if (this.stage === 'done') return
-        if (late.ok) this.rewrite(body, late.body, late.encoding)
-        else this.undecoded(body, late.reason)
-      })
-    else if (decoded.ok) this.rewrite(body, decoded.body, decoded.encoding)
-    else this.undecoded(body, decoded.reason)
+    if (this.read) new Reading(this, this.context, this.headers, body).look()
+    else this.answer({ kind: 'as_is', body })
   }
 
-  private undecoded(body: Buffer, reason: 'encoding' | 'too_large'): void {
-    if (this.supplier.inactiveSeats.size > 0) return this.noBid(unreadableReason)
-    this.context.engine.untouched(this.supplier.id, reason)
-    this.answer({ kind: 'as_is', body })
+  get waiting(): boolean {
+    return this.stage !== 'done'
   }
 
-  private rewrite(wire: Buffer, body: Buffer, encoding: Encoding): void {
-    const turns = this.context.engine.rewriteInTurns({
-      supplier: this.supplier.id,
-      body,
-      request: () => this.decoded,
-      inactiveSeats: this.supplier.inactiveSeats,
-      cutOnly: !mayBeRead(this.headers),
-    })
-    const goOn = () => {
-      if (this.stage === 'done') return
-      const turn = turns.next()
-      if (turn.done) this.rewritten(wire, body, encoding, turn.value)
-      else setImmediate(goOn)
-    }
-    goOn()
-  }
-
-  private rewritten(
-    wire: Buffer,
-    body: Buffer,
-    encoding: Encoding,
-    rewritten: RewrittenAnswer,
-  ): void {
-    if (rewritten.unreadable) return this.noBid(unreadableReason)
-    if (rewritten.removed > 0 && rewritten.left === 0) return this.noBid('inactive')
-    if (rewritten.body === body) return this.answer({ kind: 'as_is', body: wire })
-    const finished = finishAnswer(rewritten.body, encoding, this.context.recompress)
-    if (!(finished instanceof Promise)) return this.answer(finished)
-    void finished.then((answer) => {
-      if (this.stage !== 'done') this.answer(answer)
-    })
+  concluded(verdict: Verdict): void {
+    if (verdict.kind === 'no_bid') this.noBid(verdict.reason)
+    else this.answer(verdict)
   }
 
   private answer(answer: Answer): void {
@@ -382,11 +332,4 @@ export class Exchange implements AnswerSink {
 
 function expire(exchange: Exchange): void {
   exchange.expire()
-}
-
-function without(headers: string[], wanted: string): string[] {
-  const out: string[] = []
-  for (let at = 0; at < headers.length; at += 2)
-    if (headers[at]!.toLowerCase() !== wanted) out.push(headers[at]!, headers[at + 1]!)
-  return out
 }

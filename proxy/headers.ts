@@ -138,3 +138,11 @@ export function occurrences(raw: readonly string[], wanted: string): number {
     if (raw[at]!.length === wanted.length && lower(raw[at]!) === wanted) count++
   return count
 }
+
+/** The list less one header, its name in lower case. */
+export function without(headers: string[], wanted: string): string[] {
+  const out: string[] = []
+  for (let at = 0; at < headers.length; at += 2)
+    if (lower(headers[at]!) !== wanted) out.push(headers[at]!, headers[at + 1]!)
+  return out
+}

@@ -1,0 +1,97 @@
+/** A 200 answer that was kept whole: look ▸ decode ▸ rewrite ▸ encode again (CONTRACT 4). */
+import type { Engine, RewrittenAnswer } from '../opd/engine.ts'
+import { type Answer, finishAnswer, mayBeRead, unreadableReason } from './answer.ts'
+import { type Decoded, decode, decodeSync, type Encoding, encodingOf } from './encoding.ts'
+import { header } from './headers.ts'
+import type { Supplier } from './supplier.ts'
+
+export type Verdict = Answer | { kind: 'no_bid'; reason: 'unreadable' | 'inactive' }
+
+/** Whose answer it is and who waits for it. */
+export interface Reader {
+  readonly supplier: Supplier
+  /** The request decoded; null: it does not decode. */
+  readonly decoded: Buffer | null
+  /** Somebody still wants the verdict. */
+  readonly waiting: boolean
+  concluded(verdict: Verdict): void
+}
+
+export interface ReadingContext {
+  engine: Engine
+  limits: { maxRewriteBytes: number }
+  recompress: 'same' | 'identity'
+}
+
+export class Reading {
+  private readonly reader: Reader
+  private readonly context: ReadingContext
+  private readonly headers: readonly string[]
+  private readonly wire: Buffer
+
+  /** `wire`: the body as it came. */
+  constructor(reader: Reader, context: ReadingContext, headers: readonly string[], wire: Buffer) {
+    this.reader = reader
+    this.context = context
+    this.headers = headers
+    this.wire = wire
+  }
+
+  look(): void {
+    const { wire } = this
+    const encoding = encodingOf(header(this.headers, 'content-encoding'))
+    if (encoding === null) return this.undecoded('encoding')
+    const limit = this.context.limits.maxRewriteBytes
+    const decoded = decodeSync(encoding, wire, limit)
+    if (decoded !== null) this.decodedTo(decoded)
+    else
+      void decode(encoding, wire, limit).then((late) => {
+        if (this.reader.waiting) this.decodedTo(late)
+      })
+  }
+
+  private decodedTo(decoded: Decoded): void {
+    if (decoded.ok) this.rewrite(decoded.body, decoded.encoding)
+    else this.undecoded(decoded.reason)
+  }
+
+  private undecoded(reason: 'encoding' | 'too_large'): void {
+    const { supplier } = this.reader
+    if (supplier.inactiveSeats.size > 0) return this.noBid(unreadableReason)
+    this.context.engine.untouched(supplier.id, reason)
+    this.reader.concluded({ kind: 'as_is', body: this.wire })
+  }
+
+  private noBid(reason: 'unreadable' | 'inactive'): void {
+    this.reader.concluded({ kind: 'no_bid', reason })
+  }
+
+  private rewrite(body: Buffer, encoding: Encoding): void {
+    const { supplier } = this.reader
+    const turns = this.context.engine.rewriteInTurns({
+      supplier: supplier.id,
+      body,
+      request: () => this.reader.decoded,
+      inactiveSeats: supplier.inactiveSeats,
+      cutOnly: !mayBeRead(this.headers),
+    })
+    const goOn = () => {
+      if (!this.reader.waiting) return
+      const turn = turns.next()
+      if (turn.done) this.rewritten(body, encoding, turn.value)
+      else setImmediate(goOn)
+    }
+    goOn()
+  }
+
+  private rewritten(body: Buffer, encoding: Encoding, rewritten: RewrittenAnswer): void {
+    if (rewritten.unreadable) return this.noBid(unreadableReason)
+    if (rewritten.removed > 0 && rewritten.left === 0) return this.noBid('inactive')
+    if (rewritten.body === body) return this.reader.concluded({ kind: 'as_is', body: this.wire })
+    const finished = finishAnswer(rewritten.body, encoding, this.context.recompress)
+    if (!(finished instanceof Promise)) return this.reader.concluded(finished)
+    void finished.then((answer) => {
+      if (this.reader.waiting) this.reader.concluded(answer)
+    })
+  }
+}
