@@ -40,6 +40,9 @@ const flushEvery = 20
 /** A claim that is not confirmed lapses: the node that made it has died. */
 const claimLife = 10_000
 const claimWait = 2000
+/** Milliseconds that an answer is waited for, and that none is asked for after one that did not come. */
+const patience = 500
+const deafness = 2000
 const heartbeatEvery = 1000
 const nodeLife = 3500
 
@@ -91,23 +94,36 @@ export function openRedis(options: RedisOptions): RedisState {
   // Its failure arrives as 'error' too, and it is tried again.
   void client.connect().catch(() => undefined)
 
+  /** A Redis that hangs, or whose network swallows, is gone for a while: nobody waits for it twice. */
+  let deafUntil = 0
+  const there = () => client.isReady && performance.now() >= deafUntil
+
   async function attempt<T>(work: () => Promise<T>, otherwise: T): Promise<T> {
-    if (!client.isReady) {
+    if (!there()) {
       counts.failed++
       return otherwise
     }
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => {
+        deafUntil = performance.now() + deafness
+        reject(new Error('Redis does not answer'))
+      }, patience)
+    })
     try {
-      return await work()
+      return await Promise.race([work(), late])
     } catch {
       counts.failed++
       return otherwise
+    } finally {
+      clearTimeout(timer)
     }
   }
 
   let buffer: DecisionRecord[] = []
   const bidKey = (bidId: string) => `${prefix}bid:${bidId}`
   const flush = async () => {
-    if (buffer.length === 0 || !client.isReady) return
+    if (buffer.length === 0 || !there()) return
     const batch = buffer
     buffer = []
     const ttl = Math.ceil(contextTtl())

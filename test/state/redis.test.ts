@@ -114,6 +114,18 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     t.equal(exchanges[1]!.counts.merged, 1, 'merged once')
   })
 
+  t.test('a Redis that hangs holds nobody for long', async (t) => {
+    server.hang()
+    const began = performance.now()
+    t.equal(await one.seen.claim('d20', 'win'), 'new', 'the ledger still tells duplicates')
+    const first = performance.now() - began
+    t.same(await one.shared.find('b1'), [])
+    for (let n = 0; n < 100; n++) one.seen.confirm(`d${n}`, 'win')
+    t.ok(performance.now() - began < first + 400, 'once it was found out nobody waits')
+    server.resume()
+    await until(async () => (await one.shared.find('b1')).length === 2)
+  })
+
   t.test('without Redis everything goes on', async (t) => {
     await server.stop()
     await until(() => !one.connected)

@@ -19,6 +19,9 @@ export interface Redis {
   url: string
   start(): Promise<void>
   stop(): Promise<void>
+  /** It lives and says nothing, as behind a network that swallows. */
+  hang(): void
+  resume(): void
 }
 
 const accepts = (port: number) =>
@@ -52,6 +55,8 @@ export async function startRedis(): Promise<Redis> {
   return {
     url: `redis://127.0.0.1:${port}`,
     start,
+    hang: () => void child.kill('SIGSTOP'),
+    resume: () => void child.kill('SIGCONT'),
     stop: () =>
       new Promise((resolve) => {
         child.once('exit', () => resolve())
