@@ -5,7 +5,7 @@ import { readdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Mode, modes } from '../arms.ts'
 import type { Learner } from '../learner.ts'
-import { type Envelope, Seen } from './envelope.ts'
+import { decodeEnvelope, type Envelope, encodeEnvelope, Seen } from './envelope.ts'
 import { HeldLearner } from './held-learner.ts'
 import {
   type Meta,
@@ -74,10 +74,11 @@ export class Models {
     const { dir, log, create, epoch } = this.options
     for (const { file, version, at } of snapshots(dir === null ? [] : readdirSync(dir), mode)) {
       try {
-        const { meta, learned } = unpack(readFileSync(join(dir!, file)))
+        const { meta, unsent, learned } = unpack(readFileSync(join(dir!, file)))
         const learner = new HeldLearner(create(learned), meta.epoch)
+        const outbox = unsent.flatMap((bytes) => decodeEnvelope(Buffer.from(bytes)) ?? [])
         log.info({ mode, file }, 'model restored')
-        return { ...fresh(learner, meta), version, at }
+        return { ...fresh(learner, meta), outbox, version, at }
       } catch (error) {
         this.counts.refused++
         log.error(
@@ -120,8 +121,9 @@ export class Models {
   /** The model as it stands, with the deltas that are in it. */
   packed(mode: Mode): Promise<Buffer> {
     this.draw(mode)
-    const { epoch, seen, place, learner } = this.kept[mode]
-    return pack({ epoch, seen: seen.rows(), place }, learner.snapshot())
+    const { epoch, seen, place, learner, outbox } = this.kept[mode]
+    const meta = { epoch, seen: seen.rows(), place }
+    return pack({ meta, unsent: outbox.map(encodeEnvelope), learned: learner.snapshot() })
   }
 
   /** The model becomes the one of `base`; throws, and nothing is changed, where that is damaged. */

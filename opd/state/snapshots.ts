@@ -16,6 +16,13 @@ export interface Meta {
   place: string
 }
 
+/** What a snapshot holds: the model, and the envelopes that were not sent yet though they are in it. */
+export interface Snapshot {
+  meta: Meta
+  unsent: Uint8Array[]
+  learned: Uint8Array
+}
+
 export interface Listed {
   file: string
   version: number
@@ -60,26 +67,32 @@ export function outdated(list: readonly Listed[], now: number): Listed[] {
 }
 
 /** Compressed off the event loop: most weights are still 0. */
-export async function pack(meta: Meta, learned: Uint8Array): Promise<Buffer> {
-  const text = Buffer.from(JSON.stringify(meta))
+export async function pack({ meta, unsent, learned }: Snapshot): Promise<Buffer> {
+  const text = Buffer.from(JSON.stringify({ ...meta, unsent: unsent.map(({ length }) => length) }))
   const head = Buffer.alloc(headBytes)
   head.writeUInt32BE(magic, 0)
   head.writeUInt32BE(text.length, 4)
-  const whole = Buffer.concat([head, text, learned])
+  const whole = Buffer.concat([head, text, ...unsent, learned])
   return promisify<Uint8Array, { level: number }, Buffer>(gzip)(whole, { level: 1 })
 }
 
 /** Throws where the bytes are damaged; the learner checks its own part. */
-export function unpack(packed: Uint8Array): { meta: Meta; learned: Uint8Array } {
+export function unpack(packed: Uint8Array): Snapshot {
   const whole = gunzipSync(packed, { maxOutputLength: largest })
   if (whole.length < headBytes || whole.readUInt32BE(0) !== magic)
     throw new Error('no snapshot of this version')
-  const end = headBytes + whole.readUInt32BE(4)
-  const meta = JSON.parse(whole.toString('utf8', headBytes, end)) as Meta
-  if (!Number.isSafeInteger(meta.epoch) || !Array.isArray(meta.seen))
+  let at = headBytes + whole.readUInt32BE(4)
+  const { unsent: lengths, ...meta } = JSON.parse(whole.toString('utf8', headBytes, at)) as Meta & {
+    unsent: number[]
+  }
+  if (!Number.isSafeInteger(meta.epoch) || !Array.isArray(meta.seen) || !Array.isArray(lengths))
     throw new Error('a snapshot without its place')
+  const unsent = lengths.map((length) => {
+    at += length
+    return whole.subarray(at - length, at)
+  })
   // Bytes of its own, from 0 on: `slice` of a Buffer is a view, and arrays of floats want alignment.
-  return { meta, learned: new Uint8Array(whole.subarray(end)) }
+  return { meta, unsent, learned: new Uint8Array(whole.subarray(at)) }
 }
 
 /** On disk, or not there at all: never half. */
