@@ -69,7 +69,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   const { now, log, observe = () => {}, every = 500 } = options
   const { db, postgres } = dialectOf(url, log)
   await migrate(db, postgres, now())
-  const ledger = createLedger(db, observe)
+  const ledger = createLedger(db, postgres, observe)
   const listeners: (() => void)[] = []
   let known = -1
   let lost = false

@@ -5,9 +5,11 @@
 import type { Kysely } from 'kysely'
 import type { Ledger, LedgerEntry } from '../ports.ts'
 import { StoreError } from './errors.ts'
+import { gather } from './gather.ts'
+import { ledgerSql } from './ledger-sql.ts'
 import type { LedgerRow, Tables } from './tables.ts'
 
-/** Rows of one commit; 21 columns each stay below SQLite's 32,766 parameters. */
+/** Rows of one commit. */
 const batchRows = 500
 /** Notices waiting for a commit; past it they are refused and the platform sends them again. */
 const maxWaiting = 20_000
@@ -57,7 +59,13 @@ export interface GroupLedger extends Ledger {
   readonly waiting: number
 }
 
-export function createLedger(db: Kysely<Tables>, observe: (seconds: number) => void): GroupLedger {
+export function createLedger(
+  db: Kysely<Tables>,
+  postgres: boolean,
+  observe: (seconds: number) => void,
+): GroupLedger {
+  const statements = ledgerSql(db, postgres)
+  const holds = gather(statements.holds)
   let queue: Waiting[] = []
   let running: Promise<void> | null = null
 
@@ -67,12 +75,7 @@ export function createLedger(db: Kysely<Tables>, observe: (seconds: number) => v
     for (const each of batch) if (!first.has(keyOf(each.row))) first.set(keyOf(each.row), each)
     const began = performance.now()
     try {
-      const inserted = await db
-        .insertInto('ledger')
-        .values([...first.values()].map(({ row }) => row))
-        .onConflict((conflict) => conflict.columns(['decision', 'event']).doNothing())
-        .returning(['decision', 'event'])
-        .execute()
+      const inserted = await statements.insert([...first.values()].map(({ row }) => row))
       const fresh = new Set(inserted.map(keyOf))
       for (const each of batch) {
         const key = keyOf(each.row)
@@ -110,24 +113,11 @@ export function createLedger(db: Kysely<Tables>, observe: (seconds: number) => v
         running ??= run()
       })
     },
-    async seenBid(bidId, event, since, only = {}) {
-      let query = db
-        .selectFrom('ledger')
-        .select('decision')
-        .where('bid_id', '=', bidId)
-        .where('event', '=', event)
-        .where('at', '>=', Math.floor(since))
-        .where('status', '!=', 'rejected')
-        .limit(1)
-      if (only.status !== undefined) query = query.where('status', '=', only.status)
-      const { supplier } = only
-      if (supplier !== undefined)
-        query = query.where(({ eb, or }) =>
-          or([eb('supplier', '=', supplier), eb('supplier', 'is', null)]),
-        )
-      return (await query.execute()).length > 0
-    },
+    seenBid: (bidId, event, since, { status = null, supplier = null } = {}) =>
+      holds({ bidId, event, since, status, supplier }),
     async standsFor(decision, { bidId, event, since, supplier }) {
+      // nearly always none does, which is asked for many notices at once
+      if (!(await holds({ bidId, event, since, status: 'unattributed', supplier }))) return false
       const rows = await db
         .selectFrom('ledger')
         .select(['decision', 'reason'])

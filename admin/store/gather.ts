@@ -1,0 +1,35 @@
+/** Questions that come together are asked together: one round trip of the store for all of a turn. */
+
+/** Questions of one round trip. */
+const most = 500
+
+/** `ask` answers each key at its place; where it rejects, all that were asked with it reject. */
+export function gather<K, V>(ask: (keys: K[]) => Promise<V[]>): (key: K) => Promise<V> {
+  interface Waiting {
+    key: K
+    resolve(value: V): void
+    reject(error: unknown): void
+  }
+  let waiting: Waiting[] = []
+
+  async function round(batch: Waiting[]): Promise<void> {
+    try {
+      const answers = await ask(batch.map(({ key }) => key))
+      for (const [at, { resolve }] of batch.entries()) resolve(answers[at] as V)
+    } catch (error) {
+      for (const { reject } of batch) reject(error)
+    }
+  }
+
+  function go(): void {
+    const all = waiting
+    waiting = []
+    for (let at = 0; at < all.length; at += most) void round(all.slice(at, at + most))
+  }
+
+  return (key) =>
+    new Promise((resolve, reject) => {
+      if (waiting.length === 0) setImmediate(go)
+      waiting.push({ key, resolve, reject })
+    })
+}
