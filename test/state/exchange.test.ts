@@ -3,6 +3,7 @@
  * buses that misbehave, and on a real Redis.
  */
 import * as fc from 'fast-check'
+import { createClient } from 'redis'
 import t from 'tap'
 import type { Learner } from '../../opd/learner.ts'
 import { joinControl, parseControl, sameControl, spellControl } from '../../opd/state/control.ts'
@@ -413,12 +414,13 @@ t.test('deltas wait for a bus that is away, bounded', async (t) => {
 t.test('the same on a real Redis', { skip: redisAbsent }, async (t) => {
   const server = await startRedis()
   t.teardown(() => server.stop())
-  let run = 0
+  const cleaner = await createClient({ url: server.url }).connect()
+  t.teardown(() => cleaner.destroy())
+  const { url } = server
+  const open = () => openRedis({ url, location: 'us', contextTtl: () => 60_000, log, onNodes() {} })
   await fc.assert(
     fc.asyncProperty(steps(true), async (all) => {
-      const url = `${server.url}/${run++ % 16}`
-      const open = () =>
-        openRedis({ url, location: `l${run}`, contextTtl: () => 60_000, log, onNodes() {} })
+      await cleaner.flushAll()
       const clients = [open(), open(), open()]
       while (!clients.every(({ connected }) => connected))
         await new Promise((resolve) => setTimeout(resolve, 5))
