@@ -80,11 +80,12 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
           ...[bidId, event, Math.floor(since), status, supplier],
         ]),
       )
-      const { rows } = await sql<{ n: number }>`
-        select n from ${each(text)} where exists (
-          select 1 from ledger where bid_id = ${bidId} and event = ${event} and at >= ${since}
-          and status <> 'rejected' and (${status} is null or status = ${status})
-          and (${supplier} is null or supplier is null or supplier = ${supplier}))`.execute(db)
+      const row = sql`select 1 from ledger where bid_id = ${bidId} and event = ${event}
+        and at >= ${since} and status <> 'rejected' and (${status} is null or status = ${status})
+        and (${supplier} is null or supplier is null or supplier = ${supplier}) limit 1`
+      // PostgreSQL makes a join over the whole table of `exists` while it has no statistics; of `limit` it cannot
+      const rest = postgres ? sql`cross join lateral (${row}) as found` : sql`where exists (${row})`
+      const { rows } = await sql<{ n: number }>`select n from ${each(text)} ${rest}`.execute(db)
       const found = new Set(rows.map(({ n }) => Number(n)))
       return questions.map((_question, at) => found.has(at + 1))
     },
