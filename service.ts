@@ -21,6 +21,7 @@ import type { Config } from './config.ts'
 import { faultLine, type LoadedConfig } from './config-file.ts'
 import { keptKeys } from './embedded.ts'
 import type { Log } from './log.ts'
+import { modelMetrics } from './model-metrics.ts'
 import { createEngine } from './opd/engine/create.ts'
 import { createBidLog } from './opd/state/bidlog.ts'
 import { createDecisionLog } from './opd/state/decision-log.ts'
@@ -103,6 +104,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   const exchange = redis === null ? null : createExchange({ keeper, redis, log })
   const { decisionLog } = config.opd
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
+  modelMetrics(registry, { keeper, exchange })
   const bidLog = createBidLog({ ttl: config.opd.contextTtl, now })
   const rollup = createRollup(store, log)
   const engine = createEngine(engineConfig(config, keys, invalidOpd), {
