@@ -1,5 +1,5 @@
 /** What the admin room shows of the others, and the metrics of the process as a whole. */
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, type Registry } from 'prom-client'
 import type { LiveState } from './admin/dashboard.ts'
 import type { Config } from './config.ts'
 import type { Integration } from './opd/config.ts'
@@ -40,6 +40,10 @@ export function allotmentOf(proxy: BidProxy, id: string) {
 
 export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number | null) {
   const registers = [registry]
+  collectDefaultMetrics({ register: registry, prefix: 'bidweir_' })
+  // gauges that are called like counters; the same figures stand under their types
+  for (const name of ['handles', 'requests', 'resources'])
+    registry.removeSingleMetric(`bidweir_nodejs_active_${name}_total`)
   const reloads = new Counter({
     name: 'bidweir_config_reloads_total',
     help: 'Reloads of the configuration, by result',

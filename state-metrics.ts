@@ -1,0 +1,57 @@
+/** What waits, what was dropped and what failed beside the paths of bids and notices: read at the scrape. */
+import { Counter, Gauge, type Registry } from 'prom-client'
+
+export interface StateParts {
+  redis: { connected: boolean; counts: { written: number; dropped: number; failed: number } } | null
+  ledger: { waiting: number }
+  sink: { counts: { written: number; dropped: number; failed: number } } | null
+  stats: { teachErrors: number }
+  nodes: () => number
+}
+
+type Read = () => number
+
+export function bindStateMetrics(registry: Registry, parts: StateParts): void {
+  const registers = [registry]
+  const gauge = (name: string, help: string, read: Read) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read())
+      },
+    })
+  /** One that only the part counts: what it has counted is what the scrape shows. */
+  const counter = (name: string, help: string, read: Read) =>
+    new Counter({
+      name,
+      help,
+      registers,
+      collect() {
+        this.reset()
+        this.inc(read())
+      },
+    })
+
+  const { redis, ledger, sink, stats, nodes } = parts
+  gauge('bidweir_ledger_waiting', 'Notices that wait for their commit', () => ledger.waiting)
+  gauge('bidweir_live_nodes', 'Nodes that share the allotments of this location', nodes)
+  counter('bidweir_teach_errors_total', 'Wins that the model failed at', () => stats.teachErrors)
+  if (redis !== null) {
+    const { counts } = redis
+    gauge('bidweir_redis_up', '1 while Redis is connected', () => Number(redis.connected))
+    counter('bidweir_redis_written_total', 'Bids written to the shared log', () => counts.written)
+    counter(
+      'bidweir_redis_dropped_total',
+      'Bids that the shared log has no room for',
+      () => counts.dropped,
+    )
+    counter('bidweir_redis_failures_total', 'Commands that Redis did not take', () => counts.failed)
+  }
+  if (sink === null) return
+  const { counts } = sink
+  counter('bidweir_decision_log_lines_total', 'Lines written', () => counts.written)
+  counter('bidweir_decision_log_dropped_total', 'Lines without room', () => counts.dropped)
+  counter('bidweir_decision_log_failures_total', 'Lines the disk did not take', () => counts.failed)
+}

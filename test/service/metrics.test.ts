@@ -1,0 +1,83 @@
+/** `/metrics` of a whole node, as strict readers take it: names, types, units, one line a series. */
+import t from 'tap'
+import { redisAbsent, startRedis } from '../support/redis.ts'
+import { echoSupplier, startNode, sumOf } from '../support/wins.ts'
+
+const sample =
+  /^([a-zA-Z_:][\w:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\n"])*",?)*\})? ([+-]?Inf|[-+\d.e]+)$/
+const parts: Readonly<Record<string, readonly string[]>> = {
+  histogram: ['_bucket', '_sum', '_count'],
+  summary: ['', '_sum', '_count'],
+}
+
+/** What a linter would say; empty: nothing. */
+function faultsOf(text: string): string[] {
+  const faults: string[] = []
+  const types = new Map<string, string>()
+  const series = new Set<string>()
+  let family = ''
+  for (const line of text.split('\n').filter((each) => each !== '')) {
+    const [, help] = /^# HELP (\S+) \S/.exec(line) ?? []
+    const [, name, type = ''] = /^# TYPE (\S+) (counter|gauge|histogram|summary)$/.exec(line) ?? []
+    if (help !== undefined) family = help
+    else if (name !== undefined) {
+      if (types.has(name) || name !== family) faults.push(`${name} is not one family`)
+      types.set(name, type)
+      if ((type === 'counter') !== name.endsWith('_total')) faults.push(`${name} is a ${type}`)
+      if (!name.startsWith('bidweir_')) faults.push(`${name} has no prefix`)
+      if (/_(ms|milliseconds|minutes|kb|kilobytes)(_|$)/.test(name)) faults.push(`${name}: unit`)
+    } else {
+      const [, base = '', labels = ''] = sample.exec(line) ?? []
+      const endings = parts[types.get(family) ?? ''] ?? ['']
+      if (!endings.some((end) => base === family + end)) faults.push(`in ${family}: ${line}`)
+      if (series.has(base + labels)) faults.push(`twice: ${base}${labels}`)
+      series.add(base + labels)
+    }
+  }
+  return faults
+}
+
+const suppliers = [
+  'id: acme, opd: {enabled: true, holdout: 0.3}',
+  'id: marg, opd: {enabled: true, mode: margin, targetMargin: 0.15}',
+  'id: quiet',
+]
+
+for (const [title, skip, more] of [
+  ['alone', false, ''],
+  ['with Redis', redisAbsent, 'redis'],
+] as const)
+  t.test(`every family is sound, ${title}`, { skip }, async (t) => {
+    const supplier = await echoSupplier()
+    const redis = more === '' ? null : await startRedis()
+    const key = Buffer.alloc(32, 1).toString('base64url')
+    const settings =
+      redis === null ? '' : `store: {redis: "${redis.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`
+    const node = await startNode({
+      endpoint: supplier.url,
+      suppliers,
+      auth: 'none',
+      more: settings,
+    })
+    t.teardown(async () => {
+      await node.stop()
+      await supplier.close()
+      await redis?.stop()
+    })
+    const names = ['other', 'unknown', '', 'a"b\\c\nd', 'é💸', 'x'.repeat(500)]
+    for (const [n, name] of names.entries()) {
+      const request = { site: { domain: name, publisher: { id: name } } }
+      const won = await node.bid({ id: `b${n}`, request })
+      await node.notify({ bid_id: won.id, price: '0.5', svc_opd: won.svcOpd })
+    }
+    for (const price of ['x', 'AUDIT', '0.5', '0.5']) await node.notify({ bid_id: 'ghost', price })
+    const answer = await fetch(`${node.admin}/metrics`)
+    t.equal(answer.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8')
+    t.same(faultsOf(await answer.text()), [])
+    const metrics = await node.metrics()
+    t.equal(sumOf(metrics, 'bidweir_impressions_received_total'), names.length + 4)
+    t.equal(sumOf(metrics, 'bidweir_impressions_total'), names.length + 4)
+    t.equal(sumOf(metrics, 'bidweir_publisher_impressions_total', 'ssp="acme"'), names.length)
+    t.equal(sumOf(metrics, 'bidweir_cleared_price_sum_total', 'ssp="acme"'), names.length / 2)
+    if (redis !== null) t.equal(sumOf(metrics, 'bidweir_redis_up'), 1)
+  })
