@@ -1,0 +1,42 @@
+/** The service in a folder of its own, as a process of its own. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const main = fileURLToPath(new URL('../../main.ts', import.meta.url))
+
+export interface Service {
+  child: ChildProcess
+  proxy: number
+  admin: number
+}
+
+/** Supplier ids, their endpoint and timeout. */
+export async function serve(
+  suppliers: Record<string, { endpoint: string; timeout: string }>,
+): Promise<Service> {
+  const folder = mkdtempSync(join(tmpdir(), 'bidweir-loop-'))
+  const file = join(folder, 'bidweir.yaml')
+  const opd = { enabled: true, holdout: 0.1 }
+  const config = {
+    proxy: { listen: '127.0.0.1:0' },
+    admin: { listen: '127.0.0.1:0', impressions: { auth: 'context' } },
+    suppliers: Object.entries(suppliers).map(([id, { endpoint, timeout }]) => ({
+      ...{ id, endpoints: [endpoint], timeout, opd },
+    })),
+  }
+  // YAML is a superset of JSON.
+  writeFileSync(file, JSON.stringify(config))
+  const child = spawn(process.execPath, [main, 'start', '--config', file], {
+    cwd: folder,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let text = ''
+  while (!/^admin .*\n/m.test(text)) text += String((await once(child.stdout!, 'data'))[0])
+  child.stdout!.resume()
+  const port = (name: string) => Number(new RegExp(`^${name} .*?:(\\d+)/`, 'm').exec(text)![1])
+  return { child, proxy: port('bid traffic'), admin: port('admin') }
+}
