@@ -11,7 +11,13 @@ const none = new Uint8Array(0)
 /** Wins that wait for a thaw; beyond, they are lost to the model (counted). */
 const mostHeld = 50_000
 
-type Outcome = (learner: Learner) => void
+/** The learner is settled this often, milliseconds, where what waited is told to it. */
+const settleEvery = 250
+
+interface Outcome {
+  now: number
+  tell: (learner: Learner) => void
+}
 
 export class HeldLearner implements Learner {
   inner: Learner
@@ -39,7 +45,15 @@ export class HeldLearner implements Learner {
     if (is) return
     const held = this.held
     this.held = []
-    for (const outcome of held) outcome(this.inner)
+    // As it would have gone: what falls due settles between the wins, or guards would see silence.
+    let settled = 0
+    for (const { now, tell } of held) {
+      if (now - settled >= settleEvery) {
+        settled = now
+        this.inner.advance(now)
+      }
+      tell(this.inner)
+    }
   }
 
   get isFrozen(): boolean {
@@ -77,14 +91,18 @@ export class HeldLearner implements Learner {
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number): void {
-    this.teach(features, (learner, own) => learner.win(own, clearedPrice, now))
+    this.teach(features, now, (learner, own) => learner.win(own, clearedPrice, now))
   }
 
   withdraw(features: Uint8Array, now: number): void {
-    this.teach(features, (learner, own) => learner.withdraw(own, now))
+    this.teach(features, now, (learner, own) => learner.withdraw(own, now))
   }
 
-  private teach(features: Uint8Array, how: (learner: Learner, own: Uint8Array) => void): void {
+  private teach(
+    features: Uint8Array,
+    now: number,
+    how: (learner: Learner, own: Uint8Array) => void,
+  ): void {
     const isMarked = features[0] === marked && features.length > markBytes
     const mark = isMarked ? new DataView(features.buffer, features.byteOffset).getUint32(1) : 0
     if (mark !== this.mark) {
@@ -93,7 +111,8 @@ export class HeldLearner implements Learner {
     }
     const own = isMarked ? features.subarray(markBytes) : features
     if (!this.frozen) how(this.inner, own)
-    else if (this.held.length < mostHeld) this.held.push((learner) => how(learner, own))
+    else if (this.held.length < mostHeld)
+      this.held.push({ now, tell: (learner) => how(learner, own) })
     else this.counts.unheld++
   }
 
