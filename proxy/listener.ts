@@ -34,9 +34,11 @@ export interface Listener {
   readonly connections: number
 }
 
-interface Connection extends Socket {
+export interface Connection extends Socket {
   /** `performance.now()` from which on an answer closes the connection. */
   bidweirRetire?: number
+  /** It has its answer already: what is wrong with the rest of its body is not worth another. */
+  bidweirTold?: boolean
 }
 
 const statusLines: Readonly<Record<string, string>> = {
@@ -49,10 +51,20 @@ const statusLines: Readonly<Record<string, string>> = {
 export function headFault(request: IncomingMessage): ProblemCode | null {
   const { httpVersionMajor, httpVersionMinor, rawHeaders } = request
   if (httpVersionMajor !== 1) return 'version'
-  if (httpVersionMinor === 0 && request.headers['transfer-encoding'] !== undefined) return 'version'
+  const coding = request.headers['transfer-encoding']
+  if (httpVersionMinor === 0 && coding !== undefined) return 'version'
+  // node:http undoes the last coding alone: a gzip one before it would reach the supplier unnamed.
+  if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') return 'coding'
   const hosts = occurrences(rawHeaders, 'host')
   if (hosts > 1 || (hosts === 0 && httpVersionMinor >= 1)) return 'host'
   return null
+}
+
+const absoluteForm = /^https?:\/\/[^/?#]*/i
+
+/** Path and query of a request target; a proxy's absolute form is as good as the origin form (RFC 9112 3.2.2). */
+export function pathOf(target: string): string {
+  return target.startsWith('/') ? target : target.replace(absoluteForm, '')
 }
 
 export function createListener(options: ListenerOptions): Listener {
@@ -65,12 +77,20 @@ export function createListener(options: ListenerOptions): Listener {
     maxHeaderSize: 64 * 1024,
     connectionsCheckingInterval: Math.max(50, Math.min(1000, config.headTimeout / 5)),
     noDelay: true,
+    // Elsewhere an offer to upgrade is overheard (RFC 9110 7.8): Java's client makes one with its first POST.
+    shouldUpgradeCallback: (request: IncomingMessage) => pathOf(request.url!).startsWith('/pass/'),
   }
   const { tls } = config
   const server: Server | TlsServer =
     tls === undefined
       ? createServer(settings)
-      : createTlsServer({ ...settings, cert: tls.cert, key: tls.key, minVersion: 'TLSv1.2' })
+      : createTlsServer({
+          ...settings,
+          cert: tls.cert,
+          key: tls.key,
+          minVersion: 'TLSv1.2',
+          handshakeTimeout: config.headTimeout,
+        })
 
   const limit = () => {
     server.headersTimeout = config.headTimeout
@@ -79,11 +99,17 @@ export function createListener(options: ListenerOptions): Listener {
     server.maxConnections = config.maxConnections
     server.timeout = config.keepAlive + 5000
     server.maxRequestsPerSocket = 0
+    // 64 KiB of head are the bound; fields past a count would be dropped without a word.
+    server.maxHeadersCount = 0
   }
   limit()
 
   const closes = (socket: Connection) =>
     draining || performance.now() >= (socket.bidweirRetire ?? Number.POSITIVE_INFINITY)
+
+  const age = (socket: Connection) => {
+    socket.bidweirRetire = performance.now() + config.maxConnectionAge * (0.8 + 0.4 * random())
+  }
 
   // Plain connections begin on the fast lane; TLS ones are node:http's.
   const [general] = server.listeners('connection') as ((socket: Socket) => void)[]
@@ -114,26 +140,28 @@ export function createListener(options: ListenerOptions): Listener {
     socket.once('close', () => open.delete(socket))
     // Before 'secureConnection' nothing else listens: a reset in the handshake must not reach the top.
     socket.on('error', () => onClosed('reset'))
-    socket.bidweirRetire = performance.now() + config.maxConnectionAge * (0.8 + 0.4 * random())
+    age(socket)
     fast?.accept(socket)
-    if (tls === undefined) return
-    const handshake = setTimeout(() => {
-      onClosed('handshake')
-      socket.destroy()
-    }, config.headTimeout)
-    socket.once('close', () => clearTimeout(handshake))
-    server.once('secureConnection', () => clearTimeout(handshake))
   })
-  server.on('tlsClientError', () => onClosed('tls'))
+  // Requests of a TLS connection name this socket, not the one that it runs over.
+  server.on('secureConnection', age)
+  server.on('tlsClientError', (_error, socket) => {
+    onClosed('tls')
+    // 'clientError' came first and wrote an answer that waits for a handshake.
+    socket.destroy()
+  })
   server.on('drop', () => onClosed('max_connections'))
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     onClosed(error.code ?? 'unknown')
-    if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy()
+    const told = !socket.writable || (socket as Connection).bidweirTold === true
+    if (told || error.code === 'ECONNRESET') return void socket.destroy()
     const line = statusLines[error.code ?? ''] ?? '400 Bad Request'
     socket.end(`HTTP/1.1 ${line}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
   })
   server.on('request', (request, response) => {
-    if (closes(request.socket)) response.shouldKeepAlive = false
+    const socket: Connection = request.socket
+    socket.bidweirTold = false
+    if (closes(socket)) response.shouldKeepAlive = false
     response.on('error', () => onClosed('reset'))
     options.onRequest(request, response)
   })

@@ -10,7 +10,7 @@ import { Exchange, type ExchangeContext } from './exchange.ts'
 import { bindMetrics } from './exposition.ts'
 import type { FastGate } from './lane/fast.ts'
 import { inboundOf } from './lane/general.ts'
-import { createListener, headFault } from './listener.ts'
+import { type Connection, createListener, headFault, pathOf } from './listener.ts'
 import { SupplierMetrics } from './metrics.ts'
 import { createPassThrough } from './pass.ts'
 import { type ProblemCode, problem } from './problem.ts'
@@ -90,10 +90,17 @@ export function createProxy(
     response.end(body)
   }
 
+  /** The rest of the body is read and dropped: closed on, a caller that still writes would lose the answer to a reset. */
+  const refuseBody = (request: IncomingMessage, response: ServerResponse) => {
+    const connection: Connection = request.socket
+    connection.bidweirTold = true
+    refuse(response, 'body')
+  }
+
   const receive = (request: IncomingMessage, response: ServerResponse) => {
     const fault = headFault(request)
     if (fault !== null) return refuse(response, fault, true)
-    const url = request.url!
+    const url = pathOf(request.url!)
     const bid = bidPath.exec(url)
     if (bid === null) return passOn(request, response, url)
     const supplier = suppliers.get(bid[1]!)
@@ -105,11 +112,11 @@ export function createProxy(
     if (supplier.callers !== null && !supplier.callers(inbound.remote, inbound.headers))
       return refuse(response, 'caller')
     if (Number(request.headers['content-length'] ?? 0) > context.limits.maxRequestBytes)
-      return refuse(response, 'body', true)
+      return refuseBody(request, response)
     const exchange = new Exchange(inbound, supplier, context)
     if (exchange.admit() !== null) return undefined
     request.on('data', (chunk: Buffer) => {
-      if (!exchange.receive(chunk) && !response.headersSent) refuse(response, 'body', true)
+      if (!exchange.receive(chunk) && !response.headersSent) refuseBody(request, response)
     })
     request.on('end', () => exchange.received())
     // A body cut short: 'close' of the answer follows and accounts for it.
@@ -150,7 +157,7 @@ export function createProxy(
     onRequest: receive,
     begin: lane === 'fast' ? begin : null,
     onUpgrade(request, socket, head) {
-      const target = headFault(request) === null ? passTarget(request.url!) : null
+      const target = headFault(request) === null ? passTarget(pathOf(request.url!)) : null
       if (target === null)
         return void socket.end(
           'HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n',

@@ -78,7 +78,7 @@ export class FastConnection implements Reply {
     else if (this.where === 'answering') {
       this.early = this.early === null ? chunk : Buffer.concat([this.early, chunk])
       this.socket.pause()
-    } else this.body(chunk, 0)
+    } else if (this.where !== 'gone') this.body(chunk, 0)
   }
 
   private readonly onEnd = (): void => void this.socket.destroy()
@@ -221,6 +221,7 @@ export class FastConnection implements Reply {
     this.answered = true
     if (this.last) {
       this.where = 'gone'
+      this.since = performance.now()
       return this.socket.destroySoon()
     }
     if (this.where === 'answering') this.next()
@@ -235,13 +236,14 @@ export class FastConnection implements Reply {
 
   /** Closes what has waited too long; what is being answered has its own deadline. */
   check(now: number): void {
-    const waited = now - this.since
-    if (this.where === 'head') {
-      const limit = this.requests === 0 ? this.gate.headTimeout : this.gate.keepAlive
-      if (waited > limit) this.expire(this.requests === 0)
-    } else if (this.where === 'body' || this.where === 'skipping') {
-      if (waited > this.gate.headTimeout) this.expire(true)
-    }
+    const { writableLength } = this.socket
+    const idle = this.where === 'head' && this.requests > 0 && writableLength === 0
+    const limit = idle ? this.gate.keepAlive : this.gate.headTimeout
+    if (this.where === 'answering' || now - this.since <= limit) return
+    if (this.where !== 'gone' && writableLength === 0) return this.expire(!idle)
+    // A caller that does not take its answer would hold it, and its connection, for ever.
+    this.gate.onClosed('unread')
+    this.socket.destroy()
   }
 
   private expire(asked: boolean): void {
@@ -249,7 +251,9 @@ export class FastConnection implements Reply {
       this.gate.onClosed('ERR_HTTP_REQUEST_TIMEOUT')
       if (!this.started) this.socket.write(timedOut, 'latin1')
     }
+    this.where = 'gone'
+    this.since = performance.now()
     this.socket.destroySoon()
-    if (this.where !== 'head') this.socket.resume()
+    this.socket.resume()
   }
 }

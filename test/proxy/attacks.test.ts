@@ -1,7 +1,7 @@
 /** Callers that misbehave on the wire: refused, closed, counted; nobody else notices. */
 import { connect } from 'node:net'
 import t from 'tap'
-import { startProxy } from '../support/proxy.ts'
+import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { httpSupplier } from '../support/supplier.ts'
 
@@ -44,6 +44,11 @@ const attacks: [string, string, number][] = [
   [
     'an unknown transfer coding',
     'POST /bid/acme HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n',
+    400,
+  ],
+  [
+    'a transfer coding before chunked',
+    'POST /bid/acme HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n',
     400,
   ],
   [
@@ -125,4 +130,80 @@ t.test('a connection past its age is closed with its next answer', async (t) => 
   const answer = await raw(proxy.port, post('/bid/acme', '{}'), () => false)
   t.match(answer.head, /Connection: close/i)
   t.ok(answer.closed)
+})
+
+t.test(
+  'a body over the limit is refused and read to its end, so that the answer arrives',
+  async (t) => {
+    const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
+    const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const large = Buffer.alloc(8 * 1024 * 1024, 'x')
+    const head = 'POST /bid/acme HTTP/1.1\r\nHost: a\r\n'
+    const sized = Buffer.from(`${head}Content-Length: ${large.length}\r\n\r\n`)
+    const chunked = Buffer.from(`${head}Transfer-Encoding: chunked\r\n\r\n800000\r\n`)
+    for (const parts of [
+      [sized, large],
+      [chunked, large, '\r\n0\r\n\r\n'],
+    ]) {
+      // It writes to the end before it reads a byte, on a connection that serves on.
+      const socket = connect(proxy.port, '127.0.0.1').pause()
+      for (const part of parts) socket.write(part)
+      await new Promise((resolve) => socket.write(post('/bid/acme', '{}'), resolve))
+      const text = await new Promise<string>((resolve) => {
+        let seen = ''
+        socket.on('data', (chunk) => {
+          seen += chunk.toString()
+          if (seen.includes('HTTP/1.1 204')) resolve(seen)
+        })
+        socket
+          .on('close', () => resolve(seen))
+          .on('error', () => {})
+          .resume()
+      })
+      t.same(text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 413', 'HTTP/1.1 204'])
+      socket.destroy()
+    }
+    t.equal(supplier.requests.length, 2)
+  },
+)
+
+t.test('a caller that does not take its answer is closed', async (t) => {
+  const answer = 'x'.repeat(4 * 1024 * 1024)
+  const supplier = await httpSupplier((_request, response) => response.end(answer))
+  const proxy = await startProxy(
+    { acme: { endpoints: [supplier.url], timeout: '20s' } },
+    {
+      proxy: { headTimeout: '200ms', keepAlive: '200ms', maxRewriteBytes: '8MiB' },
+      // Read whole: what streams has its deadline.
+      engine: idleEngine({ reads: () => true }),
+    },
+  )
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  for (const connection of ['keep-alive', 'close']) {
+    const socket = connect(proxy.port, '127.0.0.1').pause()
+    socket.on('error', () => {})
+    socket.write(post('/bid/acme', '{}', `Connection: ${connection}\r\n`))
+    while ((await sample(proxy.registry, 'bidweir_connections')) === 0)
+      await new Promise((resolve) => setImmediate(resolve))
+    while ((await sample(proxy.registry, 'bidweir_connections')) > 0)
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    socket.destroy()
+  }
+  t.equal(supplier.requests.length, 2)
+})
+
+t.test('an offer to upgrade a bid is overheard, the absolute form is understood', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.end('{}'))
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const absolute = await raw(proxy.port, post('http://bids.example/bid/acme?a=1', '{}'))
+  t.equal(absolute.status, 200)
+  t.equal(supplier.requests[0]?.url, '/openrtb?a=1')
+  const offer = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n'
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+  if (major === 24 && minor < 9) return void t.pass('Node.js before 24.9 cannot overhear it')
+  t.equal((await raw(proxy.port, post('/bid/acme', '{}', offer))).status, 200)
+  const { headers } = supplier.requests[1]!
+  t.notOk(headers.some((name) => /^(upgrade|http2-settings)$/i.test(name)))
 })

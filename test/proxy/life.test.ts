@@ -2,8 +2,10 @@
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync } from 'node:fs'
 import { request } from 'node:https'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { connect as connectTls } from 'node:tls'
 import t from 'tap'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { startProxy } from '../support/proxy.ts'
@@ -111,3 +113,33 @@ t.test('TLS inbound, and a new certificate for new connections', { skip }, async
   t.ok(garbage.closed, 'plain text on a TLS port is closed')
   t.equal(await name(), '200 two')
 })
+
+t.test(
+  'TLS connections age, and a silent handshake is closed beside others',
+  { skip },
+  async (t) => {
+    const supplier = await httpSupplier((_request, response) => response.end('{}'))
+    const proxy = await startProxy(
+      { acme: { endpoints: [supplier.url] } },
+      { proxy: { tls: first!, headTimeout: '300ms', maxConnectionAge: '0s' } },
+    )
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const silent = connect(proxy.port, '127.0.0.1').resume()
+    const over = new Promise((resolve) => silent.once('close', resolve))
+    const { port } = proxy
+    const head = await new Promise<string>((resolve, reject) => {
+      const socket = connectTls({ port, rejectUnauthorized: false }, () =>
+        socket.write(post('/bid/acme', '{}')),
+      )
+      let text = ''
+      socket.on('data', (chunk) => {
+        text += chunk.toString()
+      })
+      socket.on('close', () => resolve(text)).on('error', reject)
+    })
+    t.match(head, /^HTTP\/1\.1 200 /)
+    t.match(head, /^connection: close/im)
+    await over
+    t.pass('the silent one is closed, although another shook hands in the meantime')
+  },
+)

@@ -66,7 +66,7 @@ t.test('an upgrade outside of /pass is 404', async (t) => {
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   const answer = await raw(
     proxy.port,
-    get('/bid/acme', 'Connection: Upgrade\r\nUpgrade: websocket\r\n'),
+    get('/other/acme', 'Connection: Upgrade\r\nUpgrade: websocket\r\n'),
   )
   t.equal(answer.status, 404)
 })
