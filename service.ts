@@ -1,6 +1,6 @@
 /** The composition root: reads what was configured, builds the parts, wires them, starts, reloads and drains. */
 import { dirname, join } from 'node:path'
-import { collectDefaultMetrics, Registry } from 'prom-client'
+import { Registry } from 'prom-client'
 import { bearer } from './admin/auth/bearer.ts'
 import { createAuth } from './admin/auth/index.ts'
 import { firstUser } from './admin/auth/users.ts'
@@ -37,6 +37,7 @@ import {
   ratesAge,
   routesOf,
 } from './settings.ts'
+import { bindStateMetrics } from './state-metrics.ts'
 import { accountsOf, allotmentOf, bindServiceMetrics, endpointsOf, opdState } from './views.ts'
 import { watchFiles } from './watch.ts'
 
@@ -72,7 +73,6 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   const keys = keysOf(config.opd.keys ?? keptKeys(stateDir))
   const now = Date.now
   const registry = new Registry()
-  collectDefaultMetrics({ register: registry, prefix: 'bidweir_' })
   const meters = bindServiceMetrics(registry, () => ratesAge(config, now())?.age ?? null)
 
   const store = await openStore(config.store.database, {
@@ -115,6 +115,8 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
     now,
     random: Math.random,
   })
+  const { ledger } = store
+  bindStateMetrics(registry, { redis, ledger, sink, stats: engine.stats, nodes: () => nodes })
   const proxy = createProxy(config.proxy, routesOf(config), { engine, registry, log })
   const wire = () => applyDirectory(directory, config.location, engine, proxy, 1 / nodes)
   directory.onChange(wire)
