@@ -113,12 +113,14 @@ export interface Engine {
   /** Whether answers of the supplier have to be read at all: OPD on or shadow. */
   reads(supplier: string): boolean
   standalone(supplier: string, body: Buffer): StandaloneAnswer
-  /** Looks a notice up: context first, then the bid log (memory, then the shared one). */
-  trace(notice: {
-    bidId: string
-    svcOpd: string | undefined
-    ssp: string | undefined
-  }): Promise<Traced>
+  /**
+   * Looks a notice up: context first, then the bid log (memory, then the shared one). Where `opens` says false of the
+   * context's state no log is asked: who has no credential may cost nothing more.
+   */
+  trace(
+    notice: { bidId: string; svcOpd: string | undefined; ssp: string | undefined },
+    opens?: (context: ContextState) => boolean,
+  ): Promise<Traced>
   /** Reads one context, however old, for the explain call; the record is null where it cannot be read. */
   explain(
     svcOpd: string,

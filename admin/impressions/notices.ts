@@ -63,15 +63,17 @@ export class Notices {
   }
 
   /** Notices under way: the handler refuses beyond a bound. */
-  get pending(): number {
-    return this.turns.pending
-  }
+  pending = 0
 
   /** Rejects when the store is lost: nothing has been counted then. */
-  take(notice: Notice, caller: Caller | null): Promise<Outcome> {
-    if (notice.price === auditPrice) return Promise.resolve(this.ignored(notice))
-    // one bid id at a time: the same win twice at the same moment must be one
-    return this.turns.next(notice.bidId, async () => this.one(await this.spelled(notice), caller))
+  async take(notice: Notice, caller: Caller | null): Promise<Outcome> {
+    if (notice.price === auditPrice) return this.ignored(notice)
+    this.pending++
+    try {
+      return await this.one(await this.spelled(notice), caller)
+    } finally {
+      this.pending--
+    }
   }
 
   /** The notice under the reading of its bid id that finds something. */
@@ -93,17 +95,16 @@ export class Notices {
 
   private async one(notice: Notice, caller: Caller | null): Promise<Outcome> {
     const { engine, auth, counters } = this.deps
-    if (auth === 'context' && caller === null) {
-      const { context } = engine.explain(notice.svcOpd ?? '', notice.bidId)
-      if (!isCredential(context)) {
-        counters.contexts[context]++
-        return this.reject(notice, null, 'context_required')
-      }
-    }
-    const traced = this.owned(await engine.trace(notice), caller)
-    counters.contexts[traced.context]++
-    if (traced.record === null || traced.by === null) return this.unattributed(notice, traced)
-    return this.attribute(notice, traced, traced.record, traced.by, caller)
+    const wanted = auth === 'context' && caller === null
+    const found = await engine.trace(notice, wanted ? isCredential : undefined)
+    counters.contexts[found.context]++
+    if (wanted && !isCredential(found.context)) return this.reject(notice, null, 'context_required')
+    const traced = this.owned(found, caller)
+    const { record, by } = traced
+    // Two reports of one decision meet at its row; one that nobody can place meets none, so it looks and writes alone.
+    if (record === null || by === null)
+      return this.turns.alone(notice.bidId, () => this.unattributed(notice, traced))
+    return this.turns.beside(notice.bidId, () => this.attribute(notice, traced, record, by, caller))
   }
 
   /** A bare bid id finds the decisions of one's own suppliers only. */

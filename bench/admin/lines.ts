@@ -46,10 +46,17 @@ export async function drive(load: Load): Promise<Seen> {
   let measuring = false
   let stopped = false
   let out = 0
+  let exhausted = false
+  /** When the last request was answered. */
+  let last = 0
 
   function send(line: Line, since: number): void {
-    const request = stopped ? null : next()
-    if (request === null) return
+    if (stopped) return
+    const request = next()
+    if (request === null) {
+      exhausted = true
+      return
+    }
     line.since = since
     out++
     line.socket.write(request)
@@ -76,7 +83,8 @@ export async function drive(load: Load): Promise<Seen> {
     if (measuring) {
       seen.answers++
       if (!fine) seen.bad++
-      latency.add(performance.now() - line.since)
+      last = performance.now()
+      latency.add(last - line.since)
     }
     go(line)
   }
@@ -101,8 +109,8 @@ export async function drive(load: Load): Promise<Seen> {
     let due = 0
     timer = setInterval(() => {
       const now = performance.now()
-      for (let at = began; at <= now; due++) {
-        at = began + (due * 1000) / rate
+      for (; began + (due * 1000) / rate <= now; due++) {
+        const at = began + (due * 1000) / rate
         const line = free.pop()
         if (line !== undefined) send(line, at)
         else backlog.push(at)
@@ -114,7 +122,7 @@ export async function drive(load: Load): Promise<Seen> {
   const began = performance.now()
   await wait(load.measure)
   measuring = false
-  const seconds = (performance.now() - began) / 1000
+  const seconds = ((exhausted ? last : performance.now()) - began) / 1000
   stopped = true
   clearInterval(timer)
   // what is out is answered: its rows are counted afterwards

@@ -73,7 +73,7 @@ async function notices(store: string): Promise<NoticeRow[]> {
   const rows: NoticeRow[] = []
   try {
     for (const each of [0, rate]) {
-      await mint(source, to, ((each || 2 * rate) * (warm + measure)) / 1000 + 1000)
+      await mint(source, to, ((each || 3 * rate) * (warm + measure)) / 1000 + 1000)
       const [before, stored] = [to.cpu(), await to.rows()]
       const outcome = await source.run(jobFor(to, { rate: each }))
       const [perNotice, kept] = [(to.cpu() - before) / outcome.total, (await to.rows()) - stored]

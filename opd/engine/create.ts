@@ -163,7 +163,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     return [...latest.values()]
   }
 
-  async function trace(notice: Parameters<Engine['trace']>[0]): Promise<Traced> {
+  async function trace(...[notice, opens]: Parameters<Engine['trace']>): Promise<Traced> {
     const at = now()
     const { state, record } = codec.decode(notice.svcOpd, notice.bidId, at)
     const late = (decided: DecisionRecord) => decided.at < at - config.attributionWindow
@@ -175,7 +175,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
         ambiguous: false,
         late: late(record),
       }
-    const found = await fromLogs(notice.bidId, notice.ssp)
+    const found = opens?.(state) === false ? [] : await fromLogs(notice.bidId, notice.ssp)
     const [only] = found
     if (only === undefined || found.length > 1)
       return { context: state, by: null, record: null, ambiguous: found.length > 1, late: false }

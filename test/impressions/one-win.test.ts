@@ -200,3 +200,43 @@ t.test(
     )
   },
 )
+
+t.test('wins of bids that all carry one id do not wait for each other', async (t) => {
+  const { engine, notify, ledger, tally } = await door(t)
+  const won = Array.from({ length: 30 }, () => auction(engine, { id: '1' }))
+  const { record } = ledger
+  let arrived = 0
+  let open = () => {}
+  const all = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  ledger.record = async (entry) => {
+    arrived++
+    if (arrived === won.length) open()
+    await all
+    return record(entry)
+  }
+  await Promise.all(won.map(({ svcOpd }) => notify({ bid_id: '1', price: '0.9', svc_opd: svcOpd })))
+  t.same(tally(), { attributed: 30 })
+})
+
+t.test('notices that nobody can place wait for those before them under the same id', async (t) => {
+  const { engine, node, notify, listen, tally, ledger } = await door(t)
+  const won = auction(engine, { id: 'b1' })
+  const other = await listen(node())
+  // on a node that knows no bid the bare notice has no decision to meet at
+  const notices = Array.from({ length: 12 }, (_, at) => ({
+    bid_id: 'b1',
+    price: '0.9',
+    svc_opd: at === 5 ? won.svcOpd : undefined,
+  }))
+  const answers = await Promise.all(notices.map((each) => other.notify(each)))
+  const wins = answers.filter(({ body }) =>
+    ['attributed', 'unattributed'].includes(String((body as { status: string }).status)),
+  )
+  t.equal(wins.length, 1)
+  t.equal(ledger.rows.length, 1)
+  t.same(tally(), {}, 'the first node heard of none')
+  await notify(notices[0]!)
+  t.same(tally(), { duplicate: 1 })
+})
