@@ -18,7 +18,7 @@ export interface ReadLine {
 /** A longer line is none of ours; it is passed over without being kept. */
 const longestLine = 64 * 1024
 const newline = 10
-const readable = /\.(ndjson|jsonl|json|log)(\.\d+)?(\.gz)?$/
+const readable = /\.(ndjson|jsonl|log)(\.\d+)?(\.gz)?$/
 
 /** The files that arguments name, folders opened; throws where one is not there, or a folder has no log. */
 export async function logFiles(paths: readonly string[]): Promise<string[]> {
@@ -30,9 +30,7 @@ export async function logFiles(paths: readonly string[]): Promise<string[]> {
     }
     const names = (await readdir(path)).filter((name) => readable.test(name))
     if (names.length === 0)
-      throw new Error(
-        `${path}: no log in this folder (*.ndjson, *.jsonl, *.json, *.log, rotated or .gz)`,
-      )
+      throw new Error(`${path}: no log in this folder (*.ndjson, *.jsonl, *.log, rotated or .gz)`)
     files.push(...names.sort().map((name) => join(path, name)))
   }
   return [...new Set(files)]
