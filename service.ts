@@ -35,6 +35,7 @@ import {
   listedSuppliers,
   needsRestart,
   ratesAge,
+  readingsOf,
   routesOf,
 } from './settings.ts'
 import { bindStateMetrics } from './state-metrics.ts'
@@ -177,10 +178,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
         bearer: entry,
         now,
         flush: () => rollup.flush(),
-        readings: {
-          notices: (id) => engine.integration(id)?.notices ?? 'win',
-          rate: (currency) => engine.rate(currency),
-        },
+        readings: () => readingsOf(config),
       }),
       standalone(api),
       decisions(api),

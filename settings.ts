@@ -17,6 +17,15 @@ export function ratesOf(config: Config): Rates | null {
   return rates === undefined ? null : { base: rates.base, rates: rates.rates }
 }
 
+/** How reports read the ledger: each supplier's notices, and what currencies are worth. */
+export function readingsOf(config: Config) {
+  const { base, rates } = config.currency
+  return {
+    notices: Object.fromEntries(config.suppliers.map(({ id, notices }) => [id, notices])),
+    rates: { ...rates?.rates, [base]: 1 },
+  }
+}
+
 /** Rates older than this are alerted (CONTRACT 2). */
 const staleAfter = 24 * 3_600_000
 

@@ -6,7 +6,8 @@ import type {
   preHandlerAsyncHookHandler,
 } from 'fastify'
 import { type ProblemFault, problem } from './problem.ts'
-import { type Readings, type ReportRow, rowsBy } from './reports/rows.ts'
+import { createDesk } from './reports/desk.ts'
+import type { Readings, ReportRow } from './reports/rows.ts'
 import type { Store } from './store/index.ts'
 
 export interface ReportsDeps {
@@ -18,10 +19,10 @@ export interface ReportsDeps {
   /** Writes what was counted but not yet stored. */
   flush: () => Promise<void>
   /** Absent: each win is a `win`, and there is one currency. */
-  readings?: Readings
+  readings?: () => Readings
 }
 
-const plainReadings: Readings = { notices: () => 'win', rate: () => 1 }
+const plainReadings = (): Readings => ({ notices: {}, rates: null })
 
 /** The columns of each report, in order. A new row is the whole change. */
 const reports: Readonly<Record<string, readonly (keyof ReportRow)[]>> = {
@@ -57,12 +58,17 @@ export type Group = (typeof groups)[number]
 const day = 86_400_000
 const longestSpan = 400 * day
 
+const types = {
+  json: 'application/json; charset=utf-8',
+  csv: 'text/csv; charset=utf-8',
+} as const
+
 interface Query {
   ssp: string | undefined
   from: number
   to: number
   by: Group
-  format: 'json' | 'csv'
+  format: keyof typeof types
 }
 
 function parsed(query: Record<string, unknown>, now: number): Query | ProblemFault[] {
@@ -106,16 +112,9 @@ function parsed(query: Record<string, unknown>, now: number): Query | ProblemFau
   return faults.length > 0 ? faults : result
 }
 
-/** RFC 4180; a cell that a spreadsheet would take for a formula is told to be text. */
-function cell(value: unknown): string {
-  const text =
-    value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value)
-  const plain = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
-  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
-}
-
 export function reporting(deps: ReportsDeps): FastifyPluginAsync {
   const { store, suppliers, bearer, now, flush, readings = plainReadings } = deps
+  const desk = createDesk(store)
 
   async function report(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { what } = request.params as { what: string }
@@ -137,17 +136,13 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
       suppliers: query.ssp === undefined ? visible : [query.ssp],
       all: account === '*' && query.ssp === undefined,
     }
-    const rows = await rowsBy(store, scope, readings)
-    const shown = rows.map((row) => Object.fromEntries(columns.map((name) => [name, row[name]])))
-    if (query.format === 'json') return reply.send(shown)
-    const lines = [
-      columns.join(','),
-      ...shown.map((row) => columns.map((name) => cell(row[name])).join(',')),
-    ]
-    return reply.type('text/csv; charset=utf-8').send(`${lines.join('\r\n')}\r\n`)
+    const { format } = query
+    const bytes = await desk.ask({ scope, columns, format, readings: readings() })
+    return reply.type(types[format]).send(Buffer.from(bytes.buffer))
   }
 
   return async (app) => {
+    app.addHook('onClose', () => desk.close())
     for (const url of ['/api/svc/reports/:what', '/api/svc/reports/:what/'])
       app.route({ method: 'GET', url, preHandler: bearer, exposeHeadRoute: false, handler: report })
   }

@@ -1,7 +1,13 @@
 /** What the databases add up; what it means is for `rows.ts` to say. */
-import { type RawBuilder, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Group } from '../reports.ts'
-import type { Store } from '../store/index.ts'
+import type { Tables } from '../store/tables.ts'
+
+/** A database to read from. */
+export interface Source {
+  db: Kysely<Tables>
+  postgres: boolean
+}
 
 export interface Scope {
   suppliers: readonly string[]
@@ -24,7 +30,7 @@ function keyOf(by: Group, at: string): RawBuilder<string> {
 }
 
 /** The exact sum of a column over the rows that are money: those with a margin. */
-const money = ({ postgres }: Store, column: string) => {
+const money = ({ postgres }: Source, column: string) => {
   const value = sql`case when margin is not null then ${sql.ref(column)} end`
   return postgres
     ? sql<string>`cast(coalesce(sum(${value}), 0) as text)`
@@ -43,9 +49,9 @@ const withinScope = ({ suppliers, all }: Scope) =>
   )})`
 
 /** Wins and their money by all that decides what they count as; test bids are no money and no wins. */
-export function winRows(store: Store, scope: Scope) {
+export function winRows(source: Source, scope: Scope) {
   const key = keyOf(scope.by, 'at')
-  return store.reader
+  return source.db
     .selectFrom('ledger')
     .select([
       key.as('key'),
@@ -57,9 +63,9 @@ export function winRows(store: Store, scope: Scope) {
       sql<number>`count(margin)`.as('priced'),
       sql<number>`sum(late)`.as('late'),
       sql<number>`sum(${sql.ref('over')})`.as('over_count'),
-      money(store, 'cleared').as('cleared'),
-      money(store, 'out_ba').as('out'),
-      money(store, 'margin').as('margin'),
+      money(source, 'cleared').as('cleared'),
+      money(source, 'out_ba').as('out'),
+      money(source, 'margin').as('margin'),
       sql<number>`coalesce(sum(cast(margin as double precision) * cast(margin as double precision)), 0)`.as(
         'squares',
       ),
@@ -74,9 +80,9 @@ export function winRows(store: Store, scope: Scope) {
 }
 
 /** Bids reported but found nowhere, and notices refused. One bid reported under both events is one. */
-export function otherRows(store: Store, scope: Scope) {
+export function otherRows(source: Source, scope: Scope) {
   const key = keyOf(scope.by, 'at')
-  return store.reader
+  return source.db
     .selectFrom('ledger')
     .select([
       key.as('key'),
@@ -92,10 +98,10 @@ export function otherRows(store: Store, scope: Scope) {
     .execute()
 }
 
-export async function decidedRows(store: Store, scope: Scope) {
+export async function decidedRows(source: Source, scope: Scope) {
   if (scope.suppliers.length === 0) return []
   const key = keyOf(scope.by, 'hour')
-  return store.reader
+  return source.db
     .selectFrom('decided')
     .select([key.as('key'), 'arm', sql<number>`sum(bids)`.as('n')])
     .where('hour', '>=', scope.from - (scope.from % hour))

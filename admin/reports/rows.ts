@@ -1,8 +1,7 @@
 /** One row a group: what was decided, what was won, and what the optimised bids kept of the holdout's wins. */
 import { type ArmTotals, keptWins, uplift } from '../../opd/trust.ts'
-import type { Store } from '../store/index.ts'
 import { type Exact, exact, inBase, minus, number, plus, text, zero } from './exact.ts'
-import { decidedRows, otherRows, type Scope, spans, winRows } from './query.ts'
+import { decidedRows, otherRows, type Scope, type Source, spans, winRows } from './query.ts'
 
 export type { Scope } from './query.ts'
 
@@ -39,9 +38,15 @@ export interface ReportRow extends Money {
 
 /** What rows are read by: what counts as a win of a supplier, and what its money is worth. */
 export interface Readings {
-  notices(supplier: string): 'win' | 'billing' | 'both'
-  /** Units of the currency for one of the base; null where there is no rate. */
-  rate(currency: string): number | null
+  /** By supplier; `win` where it is not named. */
+  notices: Readonly<Record<string, 'win' | 'billing' | 'both'>>
+  /** Units of each currency for one of the base, itself among them; null: all money is the base's. */
+  rates: Readonly<Record<string, number>> | null
+}
+
+function rateOf({ rates }: Readings, currency: string): number | null {
+  if (rates === null) return 1
+  return Object.hasOwn(rates, currency) ? rates[currency]! : null
 }
 
 const optimised = new Set(['treated', 'explored'])
@@ -106,16 +111,16 @@ type WinRow = Awaited<ReturnType<typeof winRows>>[number]
  * How many wins a row stands for: the event that teaches is the win; money that came under the other event is one
  * of the time before `notices` changed, but for `both`, where it is the bill of the same win.
  */
-function winsIn(row: WinRow, notices: ReturnType<Readings['notices']>): number {
+function winsIn(row: WinRow, notices = 'win'): number {
   const event = notices === 'billing' ? 'billing' : 'win'
   if (row.event === event) return Number(row.n)
   return notices === 'both' ? 0 : Number(row.priced)
 }
 
-function addWins(sums: Sums, row: WinRow, { notices, rate }: Readings): void {
-  const n = winsIn(row, notices(row.supplier ?? ''))
+function addWins(sums: Sums, row: WinRow, readings: Readings): void {
+  const n = winsIn(row, readings.notices[row.supplier ?? ''])
   const side = armOf(sums, row.arm)
-  const worth = rate(row.currency ?? '')
+  const worth = rateOf(readings, row.currency ?? '')
   sums.wins += n
   if (side !== null) side.wins += n
   if (n > 0) {
@@ -146,7 +151,11 @@ const moneyOf = ({ cleared, out, margin }: Purse): Money => ({
   difference: text(minus(cleared, out)),
 })
 
-export async function rowsBy(store: Store, scope: Scope, readings: Readings): Promise<ReportRow[]> {
+export async function rowsBy(
+  source: Source,
+  scope: Scope,
+  readings: Readings,
+): Promise<ReportRow[]> {
   const groups = new Map<string, Sums>()
   const of = (key: string) => {
     let sums = groups.get(key)
@@ -156,14 +165,14 @@ export async function rowsBy(store: Store, scope: Scope, readings: Readings): Pr
     }
     return sums
   }
-  for (const { key, arm, n } of await decidedRows(store, scope)) {
+  for (const { key, arm, n } of await decidedRows(source, scope)) {
     const sums = of(key)
     sums.decided += Number(n)
     const side = armOf(sums, arm)
     if (side !== null) side.bids += Number(n)
   }
-  for (const row of await winRows(store, scope)) addWins(of(row.key), row, readings)
-  for (const { key, status, n, bids } of await otherRows(store, scope)) {
+  for (const row of await winRows(source, scope)) addWins(of(row.key), row, readings)
+  for (const { key, status, n, bids } of await otherRows(source, scope)) {
     const sums = of(key)
     if (status === 'rejected') sums.rejected += Number(n)
     else sums.unattributed += Number(bids)

@@ -15,8 +15,8 @@ export interface StoreLog {
 
 export interface Store {
   db: Kysely<Tables>
-  /** For long readings, such as reports: on SQLite a thread of its own, so that no win waits for one. */
-  reader: Kysely<Tables>
+  /** Where it is, for those who read it at length on a thread of their own. */
+  url: string
   ledger: GroupLedger
   postgres: boolean
   /** Calls back when any node, or another process, changed what bid traffic obeys; within about half a second. */
@@ -58,13 +58,6 @@ function dialectOf(url: string, log: StoreLog): { db: Kysely<Tables>; postgres: 
   return { db: new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) }), postgres: true }
 }
 
-/** Its thread starts with its first question. */
-function readerOf(url: string, db: Kysely<Tables>): Kysely<Tables> {
-  const file = url.startsWith('sqlite:') ? url.slice(7) : ''
-  if (file === '' || file === ':memory:') return db
-  return new Kysely<Tables>({ dialect: sqliteDialect(file) })
-}
-
 export async function openStore(url: string, options: StoreOptions): Promise<Store> {
   const { now, log, observe = () => {}, every = 500 } = options
   const { db, postgres } = dialectOf(url, log)
@@ -100,11 +93,9 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   timer.unref()
   const ear = postgres ? listen(url, look, log) : null
 
-  const reader = readerOf(url, db)
-
   return {
     db,
-    reader,
+    url,
     ledger,
     postgres,
     onChange(listener) {
@@ -128,7 +119,6 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
       clearInterval(timer)
       await ear?.close()
       await ledger.flush()
-      if (reader !== db) await reader.destroy()
       await db.destroy()
     },
   }

@@ -46,10 +46,9 @@ const unattributed = (over: Partial<LedgerEntry>): LedgerEntry => ({
 })
 
 const readings = {
-  notices: (supplier: string) =>
-    supplier === 'bill' ? ('billing' as const) : supplier === 'both' ? 'both' : 'win',
-  rate: (currency: string) => ({ USD: 1, EUR: 0.92 })[currency] ?? null,
-}
+  notices: { bill: 'billing', both: 'both' },
+  rates: { USD: 1, EUR: 0.92 },
+} as const
 
 /** The exact sum of decimal texts, by another way than the program's. */
 function sumOf(texts: readonly (string | null)[]): string {

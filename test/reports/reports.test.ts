@@ -68,7 +68,12 @@ const win = (
 function suite(
   title: string,
   skip: string | false,
-  make: () => Promise<{ url: string; close(): Promise<void> }>,
+  make: () => Promise<{
+    url: string
+    close(): Promise<void>
+    stop?: () => Promise<void>
+    start?: () => Promise<void>
+  }>,
 ) {
   t.test(title, { skip }, async (t) => {
     const database = await make()
@@ -160,6 +165,13 @@ function suite(
     const csv = await (await get('margin?by=domain&format=csv')).text()
     t.match(csv, /^key,decided,wins,revenue/)
     t.match(csv, /\r\n'=cmd\(\),40,8,/, 'a formula is told to be text')
+    await store.ledger.record(win(32, 'treated', 'p3', { margin: '-0.5', cleared: '2.5' }))
+    const negative = await (await get('margin?by=publisher&format=csv')).text()
+    t.match(negative, /\r\np3,0,1,2,2.5,-0.5,/, 'an amount is none')
+    const many = await Promise.all(Array.from({ length: 40 }, () => get('wins')))
+    const codes = many.map(({ status }) => status)
+    t.ok(codes.includes(200) && codes.every((code) => code === 200 || code === 503))
+    t.equal((await get('wins')).status, 200)
     t.equal((await get('wins?ssp=zeta')).status, 404)
     t.equal((await get('nothing')).status, 404)
     const bad = await get('wins?by=moon&from=x&what=1')
@@ -170,6 +182,16 @@ function suite(
         .sort(),
       ['by', 'from', 'what'],
     )
+    for (const wrong of ['from=5&to=4', 'to=99999999999999999999'])
+      t.equal((await get(`wins?${wrong}`)).status, 400, wrong)
+    if (database.stop === undefined) return
+    await database.stop()
+    const lost = await get('wins')
+    t.equal(lost.status, 503)
+    t.equal(lost.headers.get('retry-after'), '1')
+    await database.start?.()
+    while ((await get('wins')).status !== 200)
+      await new Promise((resolve) => setTimeout(resolve, 50))
   })
 }
 

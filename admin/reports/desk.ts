@@ -1,0 +1,85 @@
+/** Where reports are asked for: a thread that lives while there are any, its failures those of the store. */
+import { Worker } from 'node:worker_threads'
+import { StoreError } from '../store/errors.ts'
+import type { Store } from '../store/index.ts'
+import { type ReportAsk, report } from './report.ts'
+import type { Answer, Ask } from './worker.ts'
+
+export interface Desk {
+  /** Rejects with a StoreError. */
+  ask(ask: ReportAsk): Promise<Uint8Array<ArrayBuffer>>
+  close(): Promise<void>
+}
+
+/** Reports that wait; beyond, the caller comes again. */
+const mostWaiting = 32
+/** Milliseconds that an idle thread is kept. */
+const idleFor = 60_000
+
+interface Waiting {
+  resolve(bytes: Uint8Array<ArrayBuffer>): void
+  reject(error: Error): void
+}
+
+export function createDesk(store: Pick<Store, 'db' | 'postgres' | 'url'>): Desk {
+  const { url } = store
+  const waiting = new Map<number, Waiting>()
+  let worker: Worker | null = null
+  let idle: NodeJS.Timeout | null = null
+  let next = 0
+
+  function start(): Worker {
+    const name = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js'
+    const thread = new Worker(new URL(name, import.meta.url), { workerData: url })
+    thread.unref()
+    const died = (error: Error) => {
+      if (worker === thread) worker = null
+      const failure = new StoreError('unavailable', `the report thread ended: ${error.message}`)
+      for (const { reject } of waiting.values()) reject(failure)
+      waiting.clear()
+    }
+    thread.on('error', died)
+    thread.on('exit', (code) => {
+      if (worker === thread) died(new Error(`exit ${code}`))
+    })
+    thread.on('message', (answer: Answer) => {
+      const asked = waiting.get(answer.id)
+      waiting.delete(answer.id)
+      if ('error' in answer) asked?.reject(new StoreError('unavailable', answer.error))
+      else asked?.resolve(answer.bytes)
+      if (waiting.size === 0) rest()
+    })
+    return thread
+  }
+
+  function rest(): void {
+    if (idle !== null) clearTimeout(idle)
+    idle = setTimeout(() => void end(), idleFor)
+    idle.unref()
+  }
+
+  async function end(): Promise<void> {
+    if (idle !== null) clearTimeout(idle)
+    const thread = worker
+    worker = null
+    await thread?.terminate()
+  }
+
+  return {
+    async ask(ask) {
+      // a database in memory is of one thread alone
+      if (url === 'sqlite::memory:') return report(store, ask)
+      if (waiting.size >= mostWaiting)
+        throw new StoreError('overloaded', `${mostWaiting} reports wait`)
+      if (idle !== null) clearTimeout(idle)
+      worker ??= start()
+      const id = next++
+      const thread = worker
+      return new Promise((resolve, reject) => {
+        waiting.set(id, { resolve, reject })
+        thread.postMessage({ ...ask, id } satisfies Ask)
+      })
+    },
+    close: end,
+  }
+}

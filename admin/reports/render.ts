@@ -1,0 +1,26 @@
+/** A report as text. */
+import type { ReportRow } from './rows.ts'
+
+const decimalText = /^-?\d+(\.\d+)?$/
+
+/** RFC 4180; a cell that a spreadsheet would take for a formula is told to be text, a negative amount is none. */
+function cell(value: unknown): string {
+  const text =
+    value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value)
+  const formula = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) && !decimalText.test(text)
+  const plain = formula ? `'${text}` : text
+  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
+}
+
+export function render(
+  rows: readonly ReportRow[],
+  columns: readonly (keyof ReportRow)[],
+  format: 'json' | 'csv',
+): string {
+  if (format === 'json')
+    return JSON.stringify(
+      rows.map((row) => Object.fromEntries(columns.map((name) => [name, row[name]]))),
+    )
+  const lines = rows.map((row) => columns.map((name) => cell(row[name])).join(','))
+  return `${[columns.join(','), ...lines].join('\r\n')}\r\n`
+}
