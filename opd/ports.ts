@@ -65,7 +65,10 @@ export interface DecisionEntry {
   winIn: number | null
   winOut: number | null
   theta: number | null
-  /** Hashed publisher and domain, and the other features of the model, none of them personal. */
+  /** Hashed; null: the request names none. */
+  publisher: string | null
+  domain: string | null
+  /** The other features of the model, none of them personal. */
   features: Record<string, string | number>
   model: number
 }

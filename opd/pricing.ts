@@ -127,11 +127,9 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       winIn: record.winIn ?? null,
       winOut: record.winOut ?? null,
       theta: decision?.theta ?? null,
-      features: {
-        ...features,
-        ...(record.publisher === '' ? {} : { publisher: hashed(record.publisher) }),
-        ...(record.domain === '' ? {} : { domain: hashed(record.domain) }),
-      },
+      publisher: record.publisher === '' ? null : hashed(record.publisher),
+      domain: record.domain === '' ? null : hashed(record.domain),
+      features,
       model: record.modelVersion,
     })
   }

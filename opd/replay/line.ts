@@ -61,10 +61,10 @@ const bad = (why: string): BadLine => ({ kind: 'bad', why })
 const number = (value: unknown) =>
   typeof value === 'number' && Number.isFinite(value) ? value : null
 
-/** Texts, and `auction`; what else a line may carry is none of the model's. */
-function featuresOf(value: unknown): BidFeatures {
-  if (typeof value !== 'object' || value === null) return {}
-  const sound = Object.entries(value).filter(([name, each]) =>
+/** Texts, and `auction`; what else a line may carry is none of the model's. Publisher and domain are hashes. */
+function featuresOf({ features, publisher, domain }: Fields): BidFeatures {
+  const all = { publisher, domain, ...(typeof features === 'object' ? features : {}) }
+  const sound = Object.entries(all).filter(([name, each]) =>
     name === 'auction' ? each === 1 || each === 2 : isName(each),
   )
   return Object.fromEntries(sound) as BidFeatures
@@ -100,7 +100,7 @@ function decision(line: Fields): LogLine | BadLine {
     floor,
     out: line['out'] as number,
     low: Math.max(0, Math.min(1, low)),
-    features: featuresOf(line['features']),
+    features: featuresOf(line),
   }
 }
 

@@ -8,8 +8,8 @@ import type { DecisionLogConfig } from './config.ts'
 
 /** Lines that wait for the disk; beyond, they are dropped (counted). */
 const maxWaiting = 50_000
-/** 2,000 lines take about 4 ms to spell; more would hold the event loop. */
-const linesAtOnce = 2000
+/** 1,000 lines take about 3 ms to spell; more would hold the event loop. */
+const linesAtOnce = 1000
 const flushEvery = 200
 const newline = 10
 

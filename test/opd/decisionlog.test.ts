@@ -38,7 +38,9 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     winIn: 0.4,
     winOut: 0.25,
     model: 3,
-    features: { publisher, country: 'DEU' },
+    publisher,
+    domain: null,
+    features: { country: 'DEU' },
   })
   t.notOk(JSON.stringify(entries).includes('pub-1'))
 })

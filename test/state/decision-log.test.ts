@@ -25,7 +25,9 @@ const entry = (id: string): DecisionEntry => ({
   winIn: 0.4,
   winOut: 0.3,
   theta: 1.2,
-  features: { publisher: '0123456789abcdef', country: 'DEU' },
+  publisher: '0123456789abcdef',
+  domain: null,
+  features: { country: 'DEU' },
   model: 3,
 })
 const linesOf = (file: string) => readFileSync(file, 'utf8').trim().split('\n')
