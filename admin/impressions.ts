@@ -59,6 +59,17 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     return refuse(reply, code, errors)
   }
 
+  let refusedSince = 0
+  let toldAt = Number.NEGATIVE_INFINITY
+  /** Thousands a second are refused while the store is away: one line a second says how many. */
+  function lost(error: string): void {
+    refusedSince++
+    if (performance.now() - toldAt < 1000) return
+    toldAt = performance.now()
+    log.error({ error, notices: refusedSince }, 'win notices could not be stored')
+    refusedSince = 0
+  }
+
   function unavailable(reply: FastifyReply) {
     counters.unavailable++
     return refuse(reply.header('retry-after', retryAfter), 'store_unavailable')
@@ -84,7 +95,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     try {
       return answer(reply, await notices.take(notice, caller?.roles.has(role) ? caller : null))
     } catch (error) {
-      log.error({ error: (error as Error).message }, 'a win notice could not be stored')
+      lost((error as Error).message)
       return unavailable(reply)
     }
   }

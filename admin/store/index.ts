@@ -23,7 +23,7 @@ export interface Store {
   onChange(listener: () => void): void
   /** Says so to the other nodes, in the transaction at hand. */
   bump(db: Kysely<Tables>): Promise<void>
-  /** One round trip; rejects when the store is lost. */
+  /** One round trip that writes, since a full disk can still be read; rejects when the store is lost. */
   ping(): Promise<void>
   close(): Promise<void>
 }
@@ -53,8 +53,11 @@ function dialectOf(url: string, log: StoreLog): { db: Kysely<Tables>; postgres: 
     statement_timeout: 10_000,
     query_timeout: 12_000,
   })
-  // An idle connection that dies must not reach the top; the next query opens another.
-  pool.on('error', (error) => log.warn({ err: error.message }, 'a database connection was lost'))
+  // A connection that dies must not reach the top, idle or between two statements of a transaction (there the pool
+  // hears nothing): what it was doing fails, the next query opens another.
+  const lost = (error: Error) => log.warn({ err: error.message }, 'a database connection was lost')
+  pool.on('error', lost)
+  pool.on('connect', (client) => client.on('error', lost))
   return { db: new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) }), postgres: true }
 }
 
@@ -108,12 +111,22 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
         .execute()
       if (postgres) await sql`select pg_notify(${channel}, '')`.execute(within)
     },
-    async ping() {
-      try {
-        await db.selectFrom('revision').select('n').execute()
-      } catch (error) {
-        throw new StoreError('unavailable', (error as Error).message, { cause: error })
-      }
+    ping() {
+      // who asks again meanwhile hears the same: readiness probes cost one write at a time
+      pinging ??= db
+        .updateTable('revision')
+        .set(({ ref }) => ({ n: ref('n') }))
+        .execute()
+        .then(
+          () => undefined,
+          (error: Error) => {
+            throw new StoreError('unavailable', error.message, { cause: error })
+          },
+        )
+        .finally(() => {
+          pinging = null
+        })
+      return pinging
     },
     async close() {
       clearInterval(timer)

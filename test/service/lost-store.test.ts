@@ -1,0 +1,158 @@
+/**
+ * The store is lost while the service runs: a PostgreSQL that is stopped, a disk on which nothing can be written.
+ * Whoever needs it hears 503 and when to come back; bids, and what was acknowledged, are not touched.
+ */
+import { execFileSync, spawnSync } from 'node:child_process'
+import t, { type Test } from 'tap'
+import { postgresAbsent, startPostgres } from '../support/postgres.ts'
+import { type Answered, echoSupplier, type Node, startNode } from '../support/wins.ts'
+
+const key = Buffer.alloc(32, 7).toString('base64url')
+
+interface Loss {
+  /** More lines of the configuration. */
+  more: string
+  lose(node: Node): Promise<void>
+  restore(node: Node): Promise<void>
+  close(): Promise<void>
+  /** Calls that still can be answered, since they only read. */
+  reads: boolean
+}
+
+/** No file may grow beyond its first byte: what a full disk says to a write, without root and without a disk. */
+const limit = (node: Node, bytes: string) =>
+  execFileSync('prlimit', ['--pid', String(node.bidweir.child.pid), `--fsize=${bytes}:unlimited`])
+
+const losses: Record<string, { skip: string | false; open: () => Promise<Loss> }> = {
+  'a full disk under SQLite': {
+    skip: spawnSync('prlimit', ['--version']).status === 0 ? false : 'prlimit not found',
+    open: async () => ({
+      more: '',
+      lose: async (node) => void limit(node, '1'),
+      restore: async (node) => void limit(node, 'unlimited'),
+      close: async () => {},
+      reads: true,
+    }),
+  },
+  'a PostgreSQL that is stopped': {
+    skip: postgresAbsent,
+    async open() {
+      const database = await startPostgres()
+      return {
+        more: `store: {database: "${database.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
+        lose: () => database.stop(),
+        restore: () => database.start(),
+        close: () => database.close(),
+        reads: false,
+      }
+    },
+  },
+}
+
+async function whole(t: Test, loss: Loss): Promise<Node> {
+  const supplier = await echoSupplier()
+  const suppliers = ['id: acme, opd: {enabled: true, holdout: 0}']
+  const node = await startNode({ suppliers, endpoint: supplier.url, more: loss.more })
+  t.teardown(async () => {
+    await node.stop()
+    await supplier.close()
+    await loss.close()
+  })
+  return node
+}
+
+const seat = (name: string) => ({
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify({
+    dsp_seats: [{ name, name_external: name, is_active: true, qps: [] }],
+    datacenters: [],
+  }),
+})
+
+const notice = ({ id, price, svcOpd }: Answered) => ({
+  bid_id: id,
+  price: String(price),
+  svc_opd: svcOpd,
+})
+
+/** Polls what the service notices by itself. */
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 50))
+}
+
+async function refused(t: Test, answer: Response, what: string): Promise<void> {
+  t.equal(answer.status, 503, what)
+  t.match(answer.headers.get('content-type'), /^application\/problem\+json$/, what)
+  t.match(answer.headers.get('retry-after'), /^\d+$/, what)
+  t.match(await answer.json(), { status: 503, code: 'store_unavailable' }, what)
+}
+
+for (const [name, { skip, open }] of Object.entries(losses))
+  t.test(name, { skip }, async (t) => {
+    const loss = await open()
+    const node = await whole(t, loss)
+    const ready = async (path: string) => (await fetch(`${node.admin}${path}`)).status
+    t.equal((await node.api('/api/svc/ssp/acme/', seat('before'))).status, 201)
+    const won = await node.bids(Array.from({ length: 240 }, (_, n) => ({ id: `b${n}` })))
+    const [first, ...others] = won as [Answered, ...Answered[]]
+    t.match((await node.notify(notice(first))).body, { status: 'attributed' })
+    t.equal(await ready('/readyz/admin'), 200)
+
+    // notices are under way when it happens: each is stored or refused, none is both
+    const under = others.slice(0, 200).map(async (each, at) => {
+      await new Promise((resolve) => setTimeout(resolve, at / 4))
+      return { each, answer: await node.notify(notice(each)) }
+    })
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    await loss.lose(node)
+    const answered = await Promise.all(under)
+    t.same(
+      [...new Set(answered.map(({ answer }) => answer.http))].filter((c) => c !== 200 && c !== 503),
+      [],
+    )
+
+    const late = others[200]!
+    const lost = await node.notify(notice(late))
+    t.equal(lost.http, 503)
+    t.match(lost.headers.get('retry-after'), /^\d+$/)
+    t.match(lost.headers.get('content-type'), /^application\/problem\+json$/)
+    t.match(lost.body, { code: 'store_unavailable', status: 503 })
+    t.equal((await node.notify({ bid_id: 'ghost', price: '1' })).http, 503)
+    await refused(t, await node.api('/api/svc/ssp/acme/', seat('lost')), 'create')
+    const put = { ...seat('before'), method: 'PUT' }
+    put.body = JSON.stringify({ dsp_seats: [{ name: 'before', is_active: false }] })
+    await refused(t, await node.api('/api/svc/ssp/acme/', put), 'switch')
+    const hold = { ...put, body: '{"hold":true}' }
+    await refused(t, await node.api('/api/svc/opd/acme/', hold), 'hold')
+    for (const path of ['ssp/', 'ssp/acme/', 'audit/', 'reports/wins?ssp=acme']) {
+      const answer = await node.api(`/api/svc/${path}`)
+      if (loss.reads) t.equal(answer.status, 200, path)
+      else await refused(t, answer, path)
+    }
+    t.equal(await ready('/readyz'), 200)
+    t.equal(await ready('/readyz/admin'), 503)
+    t.equal(await ready('/healthz'), 200)
+    const bid = await node.bid({ id: 'meanwhile' })
+    t.ok(bid.price < 1, 'bid traffic goes on, with prices')
+    t.match(bid.svcOpd, /^[\w-]+$/)
+
+    await loss.restore(node)
+    await until(async () => (await ready('/readyz/admin')) === 200)
+    for (const { each, answer } of answered) {
+      const again = await node.notify(notice(each))
+      const good = answer.http === 200 ? ['duplicate'] : ['attributed', 'duplicate']
+      if (!good.includes(String(again.body['status'])))
+        t.fail(`${answer.http}, then ${JSON.stringify(again.body)}`)
+    }
+    t.match((await node.notify(notice(late))).body, { status: 'attributed' }, 'it comes again')
+    t.match((await node.notify(notice(bid))).body, { status: 'attributed' })
+    const [sum] = await node.report('wins?ssp=acme')
+    t.match(sum, { wins: 203 })
+    const { dsp_seats } = (await (await node.api('/api/svc/ssp/acme/')).json()) as {
+      dsp_seats: { name: string; is_active: boolean }[]
+    }
+    t.match(dsp_seats, [{ name: 'before', is_active: true }], 'what was refused changed nothing')
+    t.equal(dsp_seats.length, 1)
+    t.equal((await node.api('/api/svc/ssp/acme/', put)).status, 200, 'and works now')
+  })
