@@ -94,6 +94,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     })
   }, every)
   timer.unref()
+  let pinging: Promise<void> | null = null
   const ear = postgres ? listen(url, look, log) : null
 
   return {
