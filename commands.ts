@@ -234,7 +234,7 @@ export const commands: Readonly<Record<string, { usage: string; run: Run }>> = {
   user: { usage: 'add NAME [--config FILE] [--role ROLE]… [--account ACCOUNT]', run: user },
   key: { usage: 'new', run: key },
   replay: {
-    usage: 'LOG… [--config FILE] [--format table|json]',
+    usage: 'LOG… [--config FILE] [--format table|json] [--warm-up DURATION] [--pending N]',
     run: (argv) => replayCommand(argv, { stdout, stderr }),
   },
   model: {

@@ -7,6 +7,7 @@ import type { ReplayPolicy } from './opd/replay/replica.ts'
 import { table } from './opd/replay/table.ts'
 import { createReplay } from './opd/replay.ts'
 import { logFiles, type ReadLine, readLogs } from './opd/state/log-reader.ts'
+import { milliseconds } from './opd/units.ts'
 
 /** EX_USAGE, EX_DATAERR, EX_NOINPUT, EX_CONFIG of sysexits.h. */
 const codes = { usage: 64, data: 65, input: 66, config: 78 }
@@ -24,6 +25,7 @@ interface Asked {
   config: string | undefined
   format: 'table' | 'json'
   pending: number | undefined
+  warmUp: number
 }
 
 class Refused extends Error {
@@ -39,15 +41,19 @@ function parse(argv: readonly string[]): Asked {
     config: { type: 'string' },
     format: { type: 'string', default: 'table' },
     pending: { type: 'string' },
+    'warm-up': { type: 'string', default: '0s' },
   } as const
   try {
     const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: true })
     const { config, format, pending } = values
+    const warmUp = milliseconds(values['warm-up'])
+    if (Number.isNaN(warmUp)) throw new Error('--warm-up is a duration such as 30m or 6h')
     if (positionals.length === 0) throw new Error('at least one LOG is wanted')
     if (format !== 'table' && format !== 'json') throw new Error('--format is table or json')
     if (pending !== undefined && !/^[1-9]\d{0,8}$/.test(pending))
       throw new Error('--pending is a number of bids')
-    return { logs: positionals, config, format, pending: (pending && Number(pending)) || undefined }
+    const most = pending === undefined ? undefined : Number(pending)
+    return { logs: positionals, config, format, pending: most, warmUp }
   } catch (error) {
     throw new Refused(codes.usage, (error as Error).message)
   }
@@ -93,6 +99,7 @@ async function run(asked: Asked, streams: Streams): Promise<void> {
   const replay = createReplay({
     attributionWindow: config?.opd.attributionWindow ?? halfAnHour,
     policyOf: policies(config),
+    warmUp: asked.warmUp,
     ...(asked.pending === undefined ? {} : { maxPending: asked.pending }),
   })
   const bad: { file: string; line: number; why: string }[] = []
@@ -119,9 +126,10 @@ async function run(asked: Asked, streams: Streams): Promise<void> {
 
 /** Keys of the JSON are snake_case, times ISO 8601. */
 function spelled(counts: ReturnType<ReturnType<typeof createReplay>['report']>['counts']) {
-  const { unmatchedWins, from, to, ...rest } = counts
+  const { unmatchedWins, warmUp, from, to, ...rest } = counts
   const at = (time: number | null) => (time === null ? null : new Date(time).toISOString())
-  return { ...rest, unmatched_wins: unmatchedWins, from: at(from), to: at(to) }
+  const named = { unmatched_wins: unmatchedWins, warm_up: warmUp }
+  return { ...rest, ...named, from: at(from), to: at(to) }
 }
 
 export async function replayCommand(argv: readonly string[], streams: Streams): Promise<number> {

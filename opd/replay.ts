@@ -17,6 +17,8 @@ export interface ReplayOptions {
   policyOf: (ssp: string, mode: DecisionLine['mode']) => ReplayPolicy
   /** Bids kept until their win comes. */
   maxPending?: number
+  /** Milliseconds from the first line whose bids are learned from and not in the figures. */
+  warmUp?: number
   create?: typeof createLearner
 }
 
@@ -40,6 +42,8 @@ export interface ReplayCounts {
   repeated: number
   /** Integrations beyond the bound, their lines left out. */
   beyond: number
+  /** Decisions that were learned from alone. */
+  warmUp: number
   from: number | null
   to: number | null
 }
@@ -49,18 +53,22 @@ export interface Replay {
   report(): { counts: ReplayCounts; integrations: IntegrationReport[]; total: TotalReport }
 }
 
+const none = new Uint8Array()
 const maxIntegrations = 10_000
 /** A win may stand before its decision where logs of several nodes are merged. */
 const maxEarly = 10_000
 
 interface Awaiting {
   of: Evaluated
+  /** false: learned from, and in no figure. */
+  counted: boolean
   row: Row | null
   features: Uint8Array
   won: boolean
 }
 
 export function createReplay(options: ReplayOptions): Replay {
+  const { warmUp = 0 } = options
   const replica = new Replica(options.attributionWindow, options.create)
   const awaiting = new PendingRows<Awaiting>(options.maxPending ?? 500_000)
   const early = new PendingRows<WinLine>(maxEarly)
@@ -74,6 +82,7 @@ export function createReplay(options: ReplayOptions): Replay {
     unmatchedWins: 0,
     repeated: 0,
     beyond: 0,
+    warmUp: 0,
     from: null,
     to: null,
   }
@@ -92,7 +101,7 @@ export function createReplay(options: ReplayOptions): Replay {
   }
 
   function add(entry: Awaiting, cleared: number | null, sign: 1 | -1): void {
-    if (entry.row === null) return
+    if (entry.row === null || !entry.counted) return
     entry.of.sums.add(entry.row, cleared, sign)
     total.add(entry.row, cleared, sign)
   }
@@ -108,9 +117,11 @@ export function createReplay(options: ReplayOptions): Replay {
       counts.beyond++
       return
     }
-    const entry: Awaiting = { of: own, row: null, features: new Uint8Array(), won: false }
+    const counted = line.time >= counts.from! + warmUp
+    if (!counted) counts.warmUp++
+    const entry: Awaiting = { of: own, counted, row: null, features: none, won: false }
     if (armRules[line.arm].asks) Object.assign(entry, replica.decide(line, own.policy, clock))
-    else own.left[line.arm] = (own.left[line.arm] ?? 0) + 1
+    else if (counted) own.left[line.arm] = (own.left[line.arm] ?? 0) + 1
     add(entry, null, 1)
     awaiting.put(line.id, entry)
     const win = early.take(line.id)

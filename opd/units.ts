@@ -8,6 +8,7 @@ const durationUnits: Readonly<Record<string, number>> = {
   d: 86_400_000,
 }
 const sizeUnits: Readonly<Record<string, number>> = {
+  '': 1,
   B: 1,
   KiB: 1024,
   MiB: 1024 ** 2,
@@ -18,7 +19,7 @@ const sizeUnits: Readonly<Record<string, number>> = {
 }
 
 function scaled(text: string, units: Readonly<Record<string, number>>): number | undefined {
-  const match = /^(\d+(?:\.\d+)?) ?([A-Za-z]+)$/.exec(text)
+  const match = /^(\d+(?:\.\d+)?) ?([A-Za-z]*)$/.exec(text)
   const unit = match === null ? undefined : units[match[2]!]
   return unit === undefined ? undefined : Number(match![1]) * unit
 }
@@ -28,20 +29,24 @@ const maxDuration = 2 ** 31 - 1
 
 /** `120ms`, `5s`, `10m`, `48h`, `2d` in YAML; milliseconds in the program. */
 export function duration(fallback: string) {
+  const wanted = 'a duration such as 120ms, 5s, 10m, 48h, 2d'
   return z
-    .string()
-    .regex(/^\d+(\.\d+)? ?(ms|s|m|h|d)$/, 'a duration such as 120ms, 5s, 10m, 48h, 2d')
+    .string(wanted)
+    .regex(/^\d+(\.\d+)? ?(ms|s|m|h|d)$/, wanted)
     .default(fallback)
     .transform((text) => scaled(text, durationUnits) ?? Number.NaN)
     .refine((ms) => ms <= maxDuration, 'a duration of at most 24 days')
 }
+
+/** Milliseconds of a duration's text; NaN where it is none. */
+export const milliseconds = (text: string): number => scaled(text, durationUnits) ?? Number.NaN
 
 /** `64KiB`, `1MiB`, or a whole number of bytes in YAML; bytes in the program. */
 export function size(fallback: string) {
   return z
     .union([
       z.int().min(0),
-      z.string().regex(/^\d+(\.\d+)? ?(B|KiB|MiB|GiB|KB|MB|GB)$/, 'a size such as 64KiB, 1MiB'),
+      z.string().regex(/^\d+(\.\d+)? ?(B|KiB|MiB|GiB|KB|MB|GB)?$/, 'a size such as 64KiB, 1MiB'),
     ])
     .default(fallback)
     .transform((value) =>

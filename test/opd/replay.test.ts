@@ -125,6 +125,7 @@ t.test('the learner runs over the log and learns from what was really won', (t) 
   const { integrations, total, counts } = replayOf({ bids: 20_000 }, createLearner, {
     minWinRate: 0.9,
     minSpend: 0.9,
+    minFactor: 0.7,
   })
   const [{ model, doubly_robust: robust, logged }] = integrations as [(typeof integrations)[0]]
   t.ok(model.margin_per_bid! > 0)

@@ -38,6 +38,17 @@ t.test('a table for people, JSON for programs', async (t) => {
   })
 })
 
+t.test('what warms up is learned from and in no figure', async (t) => {
+  const file = join(newFolder(), 'd.ndjson')
+  writeFileSync(file, text(marketLines(market)))
+  const { out } = await replay(file, '--format', 'json', '--warm-up', '10s', '--pending', '5000')
+  t.match(JSON.parse(out), {
+    counts: { decisions: 4000, warm_up: 1000, unmatched_wins: 0 },
+    total: { bids: 3000 },
+  })
+  t.match((await replay(file, '--warm-up', '10s')).out, /1,000 decisions to warm up/)
+})
+
 t.test('the configuration names the policy, whatever its `enabled` says', async (t) => {
   const folder = newFolder()
   const file = join(folder, 'd.ndjson')
@@ -143,6 +154,7 @@ t.test('what cannot be read at all has an exit code of its own', async (t) => {
     [[empty, '--format', 'xml'], 64, /--format is table or json/],
     [[empty, '--nonsense'], 64, /nonsense/],
     [[empty, '--pending', '-3'], 64, /pending/],
+    [[empty, '--warm-up', 'soon'], 64, /--warm-up is a duration/],
     [[join(folder, 'missing')], 66, /no such file/],
     [[join(folder, 'none')], 66, /no log in this folder/],
     [[empty], 65, /the log is empty/],
