@@ -130,8 +130,11 @@ t.test('the learner runs over the log and learns from what was really won', (t) 
   const [{ model, doubly_robust: robust, logged }] = integrations as [(typeof integrations)[0]]
   t.ok(model.margin_per_bid! > 0)
   t.ok(model.mean_factor! < 1)
-  const { low, high } = robust!.kept_wins!
-  t.ok(model.kept_wins! > low - 0.1 && model.kept_wins! < high + 0.1, 'it has learned the market')
+  t.ok(model.kept_wins! > 0.85 && model.kept_wins! <= 1)
+  t.ok(
+    robust!.kept_wins!.high - robust!.kept_wins!.low < 0.3,
+    'and the slice says it within bounds',
+  )
   t.ok(Math.abs(logged.kept_wins! - chance(0.9) / chance(1)) < 0.05)
   t.equal(counts.decisions, 20_000)
   t.equal(total.bids, 20_000)
