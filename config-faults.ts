@@ -1,4 +1,4 @@
-/** Faults as a user reads them: where, what was found, what is allowed. */
+/** What is wrong with a configuration, in words: the path, what was found, what is allowed. Secrets are not repeated. */
 import type * as z from 'zod'
 import { jsonSchema } from './config.ts'
 import { type Path, show, valueAt } from './config-path.ts'
@@ -11,6 +11,8 @@ export interface ConfigFault {
   found: string
   allowed: string
 }
+
+type Issue = z.core.$ZodIssue
 
 interface SchemaNode {
   properties?: Record<string, SchemaNode>
@@ -31,10 +33,12 @@ function knownKeys(path: Path): string[] {
   return nodes.flatMap(open).flatMap((node) => Object.keys(node.properties ?? {}))
 }
 
-function allowed(issue: z.core.$ZodIssue): string {
+function allowed(issue: Issue): string {
   switch (issue.code) {
     case 'invalid_type':
-      return issue.expected
+      return issue.message.startsWith('Invalid input') ? issue.expected : issue.message
+    case 'invalid_key':
+      return issue.issues[0]?.message ?? issue.message
     case 'too_small':
       return issue.origin === 'string' || issue.origin === 'array'
         ? `at least ${issue.minimum} ${issue.origin === 'string' ? 'characters' : 'entries'}`
@@ -46,32 +50,56 @@ function allowed(issue: z.core.$ZodIssue): string {
     case 'invalid_value':
       return issue.values.map((value) => JSON.stringify(value)).join(' | ')
     case 'invalid_union':
-      return [
-        ...new Set(issue.errors.flat().map((inner) => allowed(inner as z.core.$ZodIssue))),
-      ].join(' | ')
+      return [...new Set(issue.errors.flat().map((inner) => allowed(inner as Issue)))].join(' | ')
     default:
       return issue.message
   }
 }
 
-const secretPath = /(secret|password|key|token|redis|database)$/i
+const secretName = /(secret|password|keys?|token|redis|database|store|headers)$/i
+const isSecret = (path: Path) => {
+  const names = path.filter((part) => typeof part === 'string')
+  return secretName.test(names.at(-1) ?? '') || names.at(-2) === 'headers'
+}
+/** User and password of an address. */
+const userinfo = /\/\/[^/?#\s"]*@/g
 
-function describe(value: unknown, path: Path, outside: Map<string, string>): string {
+function describe(value: unknown, path: Path, outside: ReadonlyMap<string, string>): string {
   const source = outside.get(show(path))
   if (value === undefined) return 'nothing'
   if (source !== undefined) return `the value of ${source}`
-  if (secretPath.test(String(path.at(-1)))) return `a ${typeof value}`
-  const text = JSON.stringify(value) ?? String(value)
+  if (isSecret(path) && value !== null)
+    return `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`
+  if (typeof value === 'number') return String(value)
+  const hidden = (name: string, inner: unknown) =>
+    name !== '' && secretName.test(name) ? '…' : inner
+  const text = (JSON.stringify(value, hidden) ?? String(value)).replace(userinfo, '//…@')
   return text.length > 120 ? `${text.slice(0, 117)}…` : text
 }
 
+/** Of several shapes the one that is meant: the one with the fewest keys that it does not know. */
+function meant(issue: Issue, value: unknown): Issue[] | null {
+  if (issue.code !== 'invalid_union' || value === null || typeof value !== 'object') return null
+  const strangers = (branch: readonly Issue[]) =>
+    branch.reduce((sum, { code, path, ...rest }) => {
+      const unknown = code === 'unrecognized_keys' && path.length === 0
+      return unknown ? sum + (rest as { keys: string[] }).keys.length : sum
+    }, 0)
+  const branches = issue.errors as unknown as Issue[][]
+  const [best] = [...branches].sort((one, other) => strangers(one) - strangers(other))
+  return best?.map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] })) ?? null
+}
+
 export function faultsOf(
-  issues: readonly z.core.$ZodIssue[],
+  issues: readonly Issue[],
   root: unknown,
-  outside: Map<string, string>,
+  outside: ReadonlyMap<string, string>,
   lineOf: (path: Path) => number | null,
 ): ConfigFault[] {
   return issues.flatMap((issue): ConfigFault[] => {
+    const value = valueAt(root, issue.path)
+    const inner = meant(issue, value)
+    if (inner !== null) return faultsOf(inner, root, outside, lineOf)
     if (issue.code === 'unrecognized_keys') {
       const keys = knownKeys(issue.path)
       return issue.keys.map((key) => ({
@@ -85,7 +113,7 @@ export function faultsOf(
       {
         path: show(issue.path),
         line: lineOf(issue.path),
-        found: describe(valueAt(root, issue.path), issue.path, outside),
+        found: describe(value, issue.path, outside),
         allowed: allowed(issue),
       },
     ]

@@ -5,7 +5,7 @@ import { isMap, isScalar, LineCounter, parseDocument } from 'yaml'
 import { type Config, configSchema, crossFaults } from './config.ts'
 import { type ConfigFault, faultsOf } from './config-faults.ts'
 import { type Path, show } from './config-path.ts'
-import { coerce, type Expansion, expand } from './config-values.ts'
+import { coerce, type Expansion, expand, hide, unhide } from './config-values.ts'
 
 export { type ConfigFault, faultLine } from './config-faults.ts'
 
@@ -18,6 +18,12 @@ export interface LoadedConfig {
   /** Every file that was read, the configuration first: what a watcher has to watch. */
   files: string[]
 }
+
+/**
+ * Uses of aliases, those within aliases counted each time: ten thousand suppliers may share a block, a laugh may not
+ * be repeated a billion times.
+ */
+const mostAliases = 20_000
 
 /** Reads and checks one file. Never throws for what a user can write. */
 export function loadConfig(file: string): LoadedConfig {
@@ -39,14 +45,18 @@ export function loadConfig(file: string): LoadedConfig {
     )
   }
   const lines = new LineCounter()
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false })
+  const document = parseDocument(hide(text), {
+    lineCounter: lines,
+    prettyErrors: false,
+    merge: true,
+  })
   if (document.errors.length > 0)
     return {
       ...whole('', ''),
       faults: document.errors.map((error) => ({
         path: '',
         line: lines.linePos(error.pos[0]).line,
-        found: error.message,
+        found: unhide(error.message),
         allowed: 'YAML in which each key stands once',
       })),
     }
@@ -58,10 +68,12 @@ export function loadConfig(file: string): LoadedConfig {
   }
   let root: unknown
   try {
-    root = document.toJS({ maxAliasCount: 100 }) ?? {}
+    root = document.toJS({ maxAliasCount: mostAliases })
   } catch (error) {
-    return whole((error as Error).message, 'at most 100 uses of an alias')
+    return whole((error as Error).message, `at most ${mostAliases} uses of an alias`)
   }
+  // Also what an editor leaves between emptying a file and filling it again.
+  if (root === null) return whole('nothing', 'a map, such as `suppliers: […]`')
   return check(root, dirname(path), files, lineOf)
 }
 

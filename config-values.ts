@@ -13,8 +13,16 @@ export interface Expansion {
 }
 
 const variable = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
+/**
+ * `{limit: ${N}}` is no YAML, for braces end a plain value there: while the file is parsed a variable stands between
+ * two letters of no language (Unicode's private use) instead.
+ */
+const hidden = /\ue000([A-Za-z0-9_]+)\ue001/g
+export const hide = (text: string) => text.replace(variable, '\ue000$1\ue001')
+export const unhide = (text: string) => text.replace(hidden, '${$1}')
 
-function expandText(text: string, path: Path, into: Expansion): string {
+function expandText(shown: string, path: Path, into: Expansion): string {
+  const text = unhide(shown)
   if (!text.includes('${')) return text
   return text.replace(variable, (_whole, name: string) => {
     const value = process.env[name]
@@ -31,12 +39,13 @@ function expandText(text: string, path: Path, into: Expansion): string {
 
 function readReference(reference: string, path: Path, base: string, into: Expansion): unknown {
   const file = resolve(base, expandText(reference, path, into))
+  const name = `{file: ${unhide(reference)}}`
   into.files.push(file)
-  into.outside.set(show(path), `{file: ${reference}}`)
+  into.outside.set(show(path), name)
   try {
     return readFileSync(file, 'utf8').replace(/\r?\n$/, '')
   } catch (error) {
-    const found = `{file: ${reference}}, which cannot be read (${(error as NodeJS.ErrnoException).code})`
+    const found = `${name}, which cannot be read (${(error as NodeJS.ErrnoException).code})`
     into.faults.push({ path, found, allowed: 'a file that can be read' })
     return undefined
   }
@@ -64,7 +73,10 @@ export function expand(value: unknown, path: Path, base: string, into: Expansion
   if (entries.length === 1 && first![0] === 'file' && typeof first![1] === 'string')
     return readReference(first![1], path, base, into)
   return Object.fromEntries(
-    entries.map(([key, item]) => [key, expand(item, [...path, key], base, into)]),
+    entries.map(([spelled, item]) => {
+      const key = unhide(spelled)
+      return [key, expand(item, [...path, key], base, into)]
+    }),
   )
 }
 

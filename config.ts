@@ -52,9 +52,6 @@ const supplierSchema = z.strictObject({
   notices: z.enum(['win', 'billing', 'both']).default('win'),
 })
 
-const distinct = <T>(rows: readonly T[], key: (row: T) => unknown) =>
-  new Set(rows.map(key)).size === rows.length
-
 export const configSchema = z.strictObject({
   location: z.string().min(1).max(128).default('local'),
   proxy: proxySchema.prefault({}),
@@ -62,22 +59,14 @@ export const configSchema = z.strictObject({
   store: storeSchema.prefault({}),
   opd: z
     .strictObject({
-      keys: z
-        .array(keySchema)
-        .min(1)
-        .refine((keys) => distinct(keys, (key) => key.id), 'key ids that differ')
-        .optional(),
+      keys: z.array(keySchema).min(1).optional(),
       attributionWindow: duration('30m'),
       contextTtl: duration('48h'),
       decisionLog: decisionLogSchema.nullable().default(null),
     })
     .prefault({}),
   drain: z.strictObject({ grace: duration('15s'), timeout: duration('45s') }).prefault({}),
-  suppliers: z
-    .array(supplierSchema)
-    .max(10_000)
-    .refine((rows) => distinct(rows, (row) => row.id), 'supplier ids that differ')
-    .default([]),
+  suppliers: z.array(supplierSchema).max(10_000).default([]),
   currency: z
     .strictObject({ base: currencyCode.default('USD'), rates: ratesSchema.optional() })
     .prefault({}),
@@ -86,12 +75,35 @@ export const configSchema = z.strictObject({
     .prefault({}),
 })
 
+interface CrossFault {
+  path: PropertyKey[]
+  found: string
+  allowed: string
+}
+
+/** Each row but the first of those with one id. */
+function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
+  if (!Array.isArray(rows)) return []
+  const seen = new Set<unknown>()
+  const faults: CrossFault[] = []
+  for (const [at, row] of rows.entries()) {
+    const id = (row as { id?: unknown } | null)?.id
+    const found = `${JSON.stringify(id)}, which stands above already`
+    if (seen.has(id)) faults.push({ path: [...path, at, 'id'], found, allowed: 'an id of its own' })
+    else if (id !== undefined) seen.add(id)
+  }
+  return faults
+}
+
 /** What one part of the file asks of another; works on the raw value, so that it is seen beside every other fault. */
-export function crossFaults(root: unknown): { path: string[]; found: string; allowed: string }[] {
+export function crossFaults(root: unknown): CrossFault[] {
   const at = (...path: string[]) =>
     path.reduce<unknown>((value, key) => (value as Record<string, unknown> | null)?.[key], root)
   const shared = at('store', 'redis') != null || /^postgres/.test(String(at('store', 'database')))
-  const faults = []
+  const faults = [
+    ...repeatedIds(at('suppliers'), ['suppliers']),
+    ...repeatedIds(at('opd', 'keys'), ['opd', 'keys']),
+  ]
   if (shared && at('opd', 'keys') === undefined)
     faults.push({
       path: ['opd', 'keys'],

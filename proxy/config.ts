@@ -1,3 +1,4 @@
+import { createSecureContext } from 'node:tls'
 import ipaddr from 'ipaddr.js'
 import * as z from 'zod'
 import { duration, size } from '../opd/units.ts'
@@ -29,9 +30,22 @@ const origin = url(['http:', 'https:']).refine((text) => {
   return parsed.pathname === '/' && parsed.search === ''
 }, 'an origin, without path or query')
 
+/** Whether a listener would take them: one that would not must not be found out by a reload. */
+function isPair(tls: { cert: string; key: string }): boolean {
+  try {
+    createSecureContext(tls)
+    return true
+  } catch {
+    return false
+  }
+}
+
 export const proxySchema = z.strictObject({
   listen: address.default('0.0.0.0:8080'),
-  tls: z.strictObject({ cert: z.string(), key: z.string() }).optional(),
+  tls: z
+    .strictObject({ cert: z.string(), key: z.string() })
+    .refine(isPair, { error: 'the private key of proxy.tls.cert, both in PEM', path: ['key'] })
+    .optional(),
   maxRequestBytes: size('1MiB'),
   maxRewriteBytes: size('4MiB'),
   trustedProxies: z.array(cidr).default([]),
@@ -40,7 +54,7 @@ export const proxySchema = z.strictObject({
   /** Requests in flight on this node, and of one supplier; past them `overload`. */
   maxInFlight: z.int().min(1).default(16_384),
   maxInFlightPerSupplier: z.int().min(1).default(8192),
-  headTimeout: duration('5s'),
+  headTimeout: duration('5s').refine((ms) => ms >= 1, 'a duration of at least 1ms'),
   /** An idle connection of a caller is closed after this. */
   keepAlive: duration('75s'),
   recompress: z.enum(['same', 'identity']).default('same'),
@@ -60,7 +74,9 @@ export const routeSchema = z.strictObject({
   callers: z
     .strictObject({
       cidrs: z.array(cidr).default([]),
-      headers: z.record(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/), z.string()).default({}),
+      headers: z
+        .record(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header name'), z.string())
+        .default({}),
     })
     .prefault({}),
   passThrough: origin.optional(),

@@ -140,8 +140,88 @@ location: "\${TEST_UNSET}"
   t.end()
 })
 
+t.test('secrets are not repeated wherever the fault beside them stands', (t) => {
+  const secret = 'hunter2'.repeat(7)
+  for (const text of [
+    `opd: {keys: [{id: 1, secret: ${secret}}, {id: 1, secret: ${secret}}]}`,
+    `opd: {keys: {id: 1, secret: ${secret}}}`,
+    `admin: {auth: {issuer: "https://i", embedded: {adminPassword: ${secret}}}}`,
+    `store: postgres://user:${secret}@db/x`,
+    `suppliers: [{id: a, endpoints: ["http://user:${secret}@x/"]}]`,
+    `suppliers: [{id: a, endpoints: ["http://x/"], callers: {headers: {a: [${secret}]}}}]`,
+    `proxy: {tls: {key: ${secret}, cert: none}}`,
+  ]) {
+    const { faults } = loadConfig(file(text))
+    t.ok(faults.length > 0)
+    t.notMatch(faults.map((fault) => faultLine(fault, 'f')).join('\n'), 'hunter2')
+  }
+  t.end()
+})
+
+t.test('faults between rows are told beside those of the rows', (t) => {
+  const { faults } = loadConfig(
+    file(`suppliers:\n${supplier}${supplier}  - {id: x, endpoints: []}\nproxy: {headTimeout: 5}\n`),
+  )
+  t.match(faults, [
+    { path: 'suppliers[1].id', line: 4, found: /acme/ },
+    { path: 'proxy.headTimeout', found: '5', allowed: /duration/ },
+    { path: 'suppliers[2].endpoints' },
+  ])
+  t.end()
+})
+
+t.test('a listener that TLS cannot start with is a fault, not a crash', (t) => {
+  const { faults } = loadConfig(file('proxy: {tls: {cert: none, key: none}}\n'))
+  t.match(faults, [{ path: 'proxy.tls.key', found: 'a string', allowed: /PEM/ }])
+  t.end()
+})
+
+t.test('of two shapes of a value the faults of the one that is meant are told', (t) => {
+  const { faults } = loadConfig(file('admin: {auth: {issuer: nowhere, role: ""}}\n'))
+  t.same(faults.map(({ path }) => path).sort(), ['admin.auth.issuer', 'admin.auth.role'])
+  t.end()
+})
+
+t.test('variables stand in any place, also between braces, also for numbers and sizes', (t) => {
+  process.env['TEST_COUNT'] = '55'
+  process.env['TEST_BYTES'] = '65536'
+  const { config, faults } = loadConfig(
+    file('proxy: {maxConnections: ${TEST_COUNT}, maxRequestBytes: ${TEST_BYTES}}\n'),
+  )
+  t.same(faults, [])
+  t.match(config?.proxy, { maxConnections: 55, maxRequestBytes: 65536 })
+  const unset = loadConfig(file('proxy: {maxConnections: ${TEST_UNSET}}\n${TEST_COUNT}: 1\n'))
+  t.match(unset.faults, [
+    { path: 'proxy.maxConnections', line: 1, found: '${TEST_UNSET}, which is not set' },
+    { path: '${TEST_COUNT}', found: 'a key that is not known' },
+  ])
+  t.end()
+})
+
+t.test('anchors, aliases and merge keys', (t) => {
+  const many = Array.from({ length: 300 }, (_, n) => `  - {<<: *all, id: s${n}}\n`).join('')
+  const { config, faults } = loadConfig(
+    file(`suppliers:\n  - &all {id: a, endpoints: ["http://x/"], timeout: 50ms}\n${many}`),
+  )
+  t.same(faults, [])
+  t.match(config?.suppliers[300], { id: 's299', timeout: 50 })
+  const levels = ['a: &a [x, x, x, x, x, x, x, x, x]']
+  for (const [at, name] of [...'bcdefghij'].entries())
+    levels.push(`${name}: &${name} [${Array(9).fill(`*${'abcdefghi'[at]}`).join(', ')}]`)
+  t.match(loadConfig(file(levels.join('\n'))).faults, [{ found: /alias/ }])
+  t.end()
+})
+
 t.test('files that are no YAML map, or none at all, are a fault', (t) => {
-  for (const text of ['[1, 2]', 'a: 1\na: 2\n', '\t- x', 'a: &a [*a, *a]', 'proxy: 3'])
+  for (const text of [
+    '',
+    '# nothing',
+    '[1, 2]',
+    'a: 1\na: 2\n',
+    '\t- x',
+    'a: &a [*a, *a]',
+    'proxy: 3',
+  ])
     t.ok(loadConfig(file(text)).faults.length > 0, JSON.stringify(text))
   t.match(loadConfig(join(folder, 'none.yaml')).faults[0], { found: /ENOENT/ })
   t.end()
