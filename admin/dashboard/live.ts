@@ -60,6 +60,8 @@ export interface LiveSnapshot {
   /** The caller may hold. */
   operator: boolean
   heldAll: boolean
+  /** Notices by status that belong to no integration, such as refused ones; shown to who sees all. */
+  unplaced: Record<string, number>
   integrations: LiveIntegration[]
 }
 
@@ -123,6 +125,7 @@ export function liveSnapshot(deps: LiveDeps, caller: Caller): LiveSnapshot {
     currency: deps.currency?.() ?? null,
     operator: caller.roles.has('operator'),
     heldAll: held.has('*'),
+    unplaced: caller.account === '*' ? (statuses.get('') ?? {}) : {},
     integrations: suppliers()
       .filter(({ account }) => caller.account === '*' || account === caller.account)
       .map(({ id, name }) => {

@@ -39,6 +39,7 @@ async function service(t: Test) {
       if (at % 3 === 0) counters.counted('acme', 'revenue', 'attributed', 'context', 'win')
     }
     counters.counted('acme', 'revenue', 'duplicate', 'context', 'win')
+    counters.counted('', '', 'rejected', 'none', 'none')
   }
   traffic()
   const live = { suppliers, stats, counters, holds: () => held, location: 'us-east', now }
@@ -106,6 +107,7 @@ t.test('the page is ours alone, the figures want a token and show one account', 
   const live = (await (await fetch(`${base}/api/svc/live/`, { headers })).json()) as object
   const opd = { state: 'shadow', mode: 'revenue' }
   t.match(live, { operator: false, location: 'us-east', currency: 'EUR' })
+  t.same((live as { unplaced: object }).unplaced, {}, 'refused notices are shown to who sees all')
   t.match(live, { integrations: [{ ssp: 'acme', opd, modes: [{ mode: 'revenue' }] }] })
   t.equal((live as { integrations: [] }).integrations.length, 1, "another account's is not there")
 })
@@ -144,6 +146,7 @@ t.test('an operator logs in, sees figures move, and holds', { skip }, async (t) 
   await page.getByRole('heading', { name: 'Acme <b>' }).waitFor()
   await page.getByText('mode revenue, in shadow').first().waitFor()
   traffic()
+  await page.getByRole('heading', { name: 'Notices of no integration' }).waitFor()
   await page.locator('svg path[d*="L"]').first().waitFor({ state: 'attached' })
   const shot = process.env['DASHBOARD_SHOT']
   if (shot !== undefined) await page.screenshot({ path: shot, fullPage: true })

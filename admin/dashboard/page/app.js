@@ -1,5 +1,5 @@
 /** The dashboard: logs in, polls, draws. Tokens live in this tab alone. */
-import { card, holdButton } from './view.js'
+import { card, holdButton, unplacedCard } from './view.js'
 
 const every = 2000
 /** Five minutes of polls. */
@@ -138,7 +138,7 @@ async function draw() {
       acts.hold('*', !live.heldAll),
     ),
   )
-  $('cards').replaceChildren(...cards)
+  $('cards').replaceChildren(...cards, ...unplacedCard(live.unplaced))
   if (at >= 0) buttons()[at]?.focus()
   $('state').textContent = `as of ${new Date(live.at).toLocaleTimeString()}`
 }

@@ -103,6 +103,19 @@ function modeText({ opd, modes: [mode] }) {
   return mode || opd.state !== 'off' ? `mode ${opd.mode}${states[opd.state]}` : 'OPD off'
 }
 
+/** Notices that say of no integration: people look here when their wins are missing. */
+export function unplacedCard(counts) {
+  if (Object.keys(counts).length === 0) return []
+  return [
+    el(
+      'article',
+      { class: 'card' },
+      el('h2', {}, 'Notices of no integration'),
+      el('div', { class: 'tables' }, table('Notices by status', counted(counts))),
+    ),
+  ]
+}
+
 /** One integration: `past` are its rates, `supplier` its seats and data centers, null until read. */
 export function card(live, supplier, past, { operator, currency }, acts) {
   const [mode] = live.modes
