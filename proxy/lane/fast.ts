@@ -4,14 +4,12 @@
  *
  *   head ──▶ body ──▶ answering ──▶ head …          refused before its body has come: ──▶ skipping ──▶ head
  */
-import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { plainAddress } from '../callers.ts'
 import type { Exchange } from '../exchange.ts'
-import { header } from '../headers.ts'
-import { headText } from '../wire/fields.ts'
 import { type RequestHead, readRequestHead } from '../wire/request-head.ts'
-import type { Inbound, Reply } from './lane.ts'
+import { FastReply } from './fast-reply.ts'
+import type { Inbound } from './lane.ts'
 
 export interface FastGate {
   /** The exchange of this request; null: the general lane shall have it. Nothing has been said or counted then. */
@@ -28,27 +26,14 @@ export interface FastGate {
 }
 
 const blankLine = Buffer.from('\r\n\r\n')
-/** Head and body up to here leave as one string: Node copies it onto the stack and allocates nothing. */
-const oneWrite = 16 * 1024
 const timedOut = 'HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
 
-/** The value of `Date` (RFC 9110 6.6.1), made once a second. */
-let dated = ''
-let datedUntil = 0
-function dateNow(): string {
-  const now = Date.now()
-  if (now >= datedUntil) {
-    dated = new Date(now).toUTCString()
-    datedUntil = now - (now % 1000) + 1000
-  }
-  return dated
-}
-
-export class FastConnection implements Reply {
+export class FastConnection {
   private readonly socket: Socket
   private readonly gate: FastGate
   private readonly onGone: (connection: FastConnection) => void
   private readonly remote: string
+  private readonly reply: FastReply
   private where: 'head' | 'body' | 'answering' | 'skipping' | 'gone' = 'head'
   /** Since when it waits for what comes next, `performance.now()`. */
   private since = performance.now()
@@ -57,16 +42,14 @@ export class FastConnection implements Reply {
   private left = 0
   /** What came behind a request that is not answered yet. */
   private early: Buffer | null = null
-  private started = false
   private answered = false
-  private chunked = false
-  private last = false
 
   constructor(socket: Socket, gate: FastGate, onGone: (connection: FastConnection) => void) {
     this.socket = socket
     this.gate = gate
     this.onGone = onGone
     this.remote = plainAddress(socket.remoteAddress ?? '')
+    this.reply = new FastReply(socket, gate, this.answeredNow)
     socket.on('data', this.onData)
     // A caller that ends its side has gone, as for node:http.
     socket.on('end', this.onEnd)
@@ -100,14 +83,14 @@ export class FastConnection implements Reply {
       remote: this.remote,
       secure: false,
       arrived: this.since,
-      reply: this,
+      reply: this.reply,
     }
     const exchange = this.gate.begin(inbound, head)
     if (exchange === null) return this.handOver(chunk)
     this.requests++
     this.exchange = exchange
     this.left = head.length
-    this.started = false
+    this.reply.begin()
     this.answered = false
     this.where = 'body'
     exchange.admit()
@@ -150,81 +133,22 @@ export class FastConnection implements Reply {
     this.handOver(early)
   }
 
-  // --- the answer ---
-
   private get gone(): boolean {
     return this.where === 'gone'
-  }
-
-  get open(): boolean {
-    return !this.started && !this.socket.destroyed
-  }
-
-  whole(status: number, message: string, headers: string[], body: Buffer | null): void {
-    const { socket } = this
-    const head = this.headOf(status, message, headers, '')
-    if (body === null) socket.write(head, 'latin1')
-    else if (head.length + body.length <= oneWrite)
-      socket.write(head + body.toString('latin1'), 'latin1')
-    else {
-      socket.cork()
-      socket.write(head, 'latin1')
-      socket.write(body)
-      socket.uncork()
-    }
-    this.done()
-  }
-
-  private headOf(status: number, message: string, headers: string[], framing: string): string {
-    this.started = true
-    this.last = this.gate.closes(this.socket)
-    const reason = message === '' ? (STATUS_CODES[status] ?? '') : message
-    const date = header(headers, 'date') === undefined ? `Date: ${dateNow()}\r\n` : ''
-    const persistence = this.last
-      ? 'Connection: close\r\n\r\n'
-      : `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(this.gate.keepAlive / 1000)}\r\n\r\n`
-    return headText(`HTTP/1.1 ${status} ${reason}\r\n`, headers) + date + framing + persistence
-  }
-
-  start(status: number, message: string, headers: string[]): void {
-    const bodiless = status === 204 || status === 304
-    this.chunked = !bodiless && header(headers, 'content-length') === undefined
-    const framing = this.chunked ? 'Transfer-Encoding: chunked\r\n' : ''
-    this.socket.write(this.headOf(status, message, headers, framing), 'latin1')
-  }
-
-  write(chunk: Buffer): boolean {
-    if (!this.chunked) return this.socket.write(chunk)
-    this.socket.cork()
-    this.socket.write(`${chunk.length.toString(16)}\r\n`, 'latin1')
-    this.socket.write(chunk)
-    const flowing = this.socket.write('\r\n', 'latin1')
-    this.socket.uncork()
-    return flowing
-  }
-
-  drained(resume: () => void): void {
-    this.socket.once('drain', resume)
-  }
-
-  end(): void {
-    if (this.chunked) this.socket.write('0\r\n\r\n', 'latin1')
-    this.chunked = false
-    this.done()
   }
 
   destroy(): void {
     this.socket.destroy()
   }
 
-  private done(): void {
+  /** `last`: the connection ends with this answer. */
+  private readonly answeredNow = (last: boolean): void => {
     this.answered = true
-    if (this.last) {
+    if (last) {
       this.where = 'gone'
       this.since = performance.now()
-      return this.socket.destroySoon()
-    }
-    if (this.where === 'answering') this.next()
+      this.socket.destroySoon()
+    } else if (this.where === 'answering') this.next()
     else this.where = 'skipping'
   }
 
@@ -249,7 +173,7 @@ export class FastConnection implements Reply {
   private expire(asked: boolean): void {
     if (asked) {
       this.gate.onClosed('ERR_HTTP_REQUEST_TIMEOUT')
-      if (!this.started) this.socket.write(timedOut, 'latin1')
+      if (this.reply.open) this.socket.write(timedOut, 'latin1')
     }
     this.where = 'gone'
     this.since = performance.now()
