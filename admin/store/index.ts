@@ -95,6 +95,11 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   }, every)
   timer.unref()
   let pinging: Promise<void> | null = null
+  // SQLite does not write what is as it was; its user_version is nobody's else
+  const written = () =>
+    postgres
+      ? sql`update revision set n = n`
+      : sql`pragma user_version = ${sql.lit(now() % 2 ** 31)}`
   const ear = postgres ? listen(url, look, log) : null
 
   return {
@@ -114,10 +119,8 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     },
     ping() {
       // who asks again meanwhile hears the same: readiness probes cost one write at a time
-      pinging ??= db
-        .updateTable('revision')
-        .set(({ ref }) => ({ n: ref('n') }))
-        .execute()
+      pinging ??= written()
+        .execute(db)
         .then(
           () => undefined,
           (error: Error) => {
