@@ -1,9 +1,14 @@
 /** Watches files by asking for their state: an editor's rename and a ConfigMap's swapped link look alike. */
 import { statSync } from 'node:fs'
 
+/** Never throws: a folder that may not be entered is one more state. */
 function stateOf(file: string): string {
-  const stat = statSync(file, { throwIfNoEntry: false })
-  return stat === undefined ? 'absent' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`
+  try {
+    const stat = statSync(file, { throwIfNoEntry: false })
+    return stat === undefined ? 'absent' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`
+  } catch (error) {
+    return String((error as NodeJS.ErrnoException).code)
+  }
 }
 
 export interface Watch {
@@ -12,18 +17,24 @@ export interface Watch {
   close(): void
 }
 
-/** Calls `changed` at most once per `every` milliseconds in which a file changed. */
-export function watchFiles(changed: () => void, every = 500): Watch {
+/**
+ * Calls `changed` where a file changed and then stayed as it is for `every` milliseconds: half of a file that is
+ * still being written may be a whole one, with half of the suppliers.
+ */
+export function watchFiles(changed: () => void, every = 250): Watch {
   let states = new Map<string, string>()
+  let waiting = false
   const timer = setInterval(() => {
-    let any = false
+    let moved = false
     for (const [file, before] of states) {
       const now = stateOf(file)
       if (now === before) continue
       states.set(file, now)
-      any = true
+      moved = true
     }
-    if (any) changed()
+    const settled = waiting && !moved
+    waiting = moved
+    if (settled) changed()
   }, every)
   timer.unref()
   return {
