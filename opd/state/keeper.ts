@@ -21,7 +21,7 @@ import {
 import type { HeldLearner } from './held-learner.ts'
 import { type ModelCommand, watchCommands } from './model-commands.ts'
 import { Models } from './models.ts'
-import { snapshots, writeDurably } from './snapshots.ts'
+import { snapshots, sweep, writeDurably } from './snapshots.ts'
 
 export { type Mode, modes } from '../arms.ts'
 
@@ -71,7 +71,10 @@ const supplierId = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
 export function createKeeper(options: KeeperOptions): Keeper {
   const { dir, attributionWindow, now, log, create = createLearner } = options
-  if (dir !== null) mkdirSync(dir, { recursive: true })
+  if (dir !== null) {
+    mkdirSync(dir, { recursive: true })
+    sweep(dir)
+  }
   let control = restoredControl(dir, log)
   const models = new Models({
     dir,

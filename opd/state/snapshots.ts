@@ -2,7 +2,8 @@
  * Snapshots on disk: `revenue-00000012-1700000000000.bin.gz`, mode, version and time. Inside, in front of the learner's
  * own bytes, stands how far the deltas of each node are in it, so that after a restart each counts once.
  */
-import { open, rename } from 'node:fs/promises'
+import { readdirSync, rmSync } from 'node:fs'
+import { open, rename, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gunzipSync, gzip } from 'node:zlib'
@@ -102,8 +103,17 @@ export async function writeDurably(dir: string, file: string, bytes: Uint8Array)
   try {
     await handle.writeFile(bytes)
     await handle.sync()
+    await rename(temporary, join(dir, file))
+  } catch (error) {
+    // A full disk is not made fuller by halves.
+    await unlink(temporary)
+    throw error
   } finally {
     await handle.close()
   }
-  await rename(temporary, join(dir, file))
+}
+
+/** Removes what a crash left half written. */
+export function sweep(dir: string): void {
+  for (const file of readdirSync(dir)) if (/^\..*\.tmp$/.test(file)) rmSync(join(dir, file))
 }
