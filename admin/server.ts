@@ -48,6 +48,26 @@ const codes: Readonly<Record<number, string>> = {
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 
+/** What is answered where the head itself cannot be read, by Node's code of the fault. */
+const heads: Readonly<Record<string, readonly [status: number, title: string, code: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large', 'too_large'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout', 'timeout'],
+}
+
+function unreadable(fault: string): string {
+  const [status, title, code] = heads[fault] ?? [400, 'Bad Request', 'malformed']
+  const body = JSON.stringify({ type: 'about:blank', title, status, code })
+  return [
+    `HTTP/1.1 ${status} ${title}`,
+    'Connection: close',
+    'Content-Type: application/problem+json',
+    'Cache-Control: no-store',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    '',
+    body,
+  ].join('\r\n')
+}
+
 export function createAdmin(deps: AdminDeps): Admin {
   const { log } = deps
   const app = fastify({
@@ -64,11 +84,7 @@ export function createAdmin(deps: AdminDeps): Admin {
     http: { headersTimeout: headTimeout, maxHeaderSize: 32 * 1024 },
     clientErrorHandler(error, socket) {
       if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-      const line =
-        error.code === 'HPE_HEADER_OVERFLOW'
-          ? '431 Request Header Fields Too Large'
-          : '400 Bad Request'
-      socket.end(`HTTP/1.1 ${line}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+      socket.end(unreadable(error.code))
     },
   })
 
