@@ -1,35 +1,13 @@
 /** Answers in every framing and encoding: changed bodies come back as they were encoded, others byte for byte. */
 import * as zlib from 'node:zlib'
 import t from 'tap'
+import { codings, framings, unchunked } from '../support/framings.ts'
 import { idleEngine, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { rawSupplier } from '../support/supplier.ts'
 
 const before = `{"seatbid":[],"pad":"${'a'.repeat(500)}"}`
 const after = `{"seatbid":[1],"pad":"${'b'.repeat(500)}"}`
-
-const codings: Record<string, [(body: Buffer) => Buffer, (body: Buffer) => Buffer]> = {
-  identity: [(body) => body, (body) => body],
-  gzip: [(body) => zlib.gzipSync(body), (body) => zlib.gunzipSync(body)],
-  deflate: [(body) => zlib.deflateSync(body), (body) => zlib.inflateSync(body)],
-  'raw deflate': [(body) => zlib.deflateRawSync(body), (body) => zlib.inflateRawSync(body)],
-  br: [(body) => zlib.brotliCompressSync(body), (body) => zlib.brotliDecompressSync(body)],
-}
-
-const framings: Record<string, (body: Buffer, head: string) => (string | Buffer)[]> = {
-  'Content-Length': (body, head) => [`${head}Content-Length: ${body.length}\r\n\r\n`, body],
-  chunked: (body, head) => [
-    `${head}Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n`,
-    body,
-    '\r\n0\r\n\r\n',
-  ],
-  'a byte a chunk': (body, head) => [
-    `${head}Transfer-Encoding: chunked\r\n\r\n`,
-    ...[...body].flatMap((byte) => ['1\r\n', Buffer.from([byte]), '\r\n']),
-    '0\r\n\r\n',
-  ],
-  'close-delimited': (body, head) => [`${head}Connection: close\r\n\r\n`, body],
-}
 
 let plan: { coding: string; framing: string; extra: string; body?: Buffer }
 const changing = idleEngine({
@@ -125,14 +103,3 @@ t.test('what may not be looked at, or does not decode, comes back byte for byte'
     t.equal(answer.headers['etag'], '"1"', title)
   }
 })
-
-function unchunked(text: string): string {
-  let out = ''
-  for (let at = 0; ; ) {
-    const end = text.indexOf('\r\n', at)
-    const length = Number.parseInt(text.slice(at, end), 16)
-    if (length === 0) return out
-    out += text.slice(end + 2, end + 2 + length)
-    at = end + 4 + length
-  }
-}
