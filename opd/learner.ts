@@ -45,6 +45,8 @@ export interface Policy {
 export interface LearnerOptions {
   /** Milliseconds. */
   attributionWindow?: number
+  /** false: exposures that wait in the snapshot are left out (after a rollback, or of another node). */
+  carries?: boolean
 }
 export interface Learner {
   decide(facts: BidFacts, policy: Policy, key: string, now: number, random: () => number): Decision
@@ -62,6 +64,8 @@ export interface Learner {
   merge(delta: Uint8Array): void
   /** Whole state, for restart. */
   snapshot(): Uint8Array
+  /** W(price | facts) as the model stands; changes nothing. Replay asks it of the prices that were logged. */
+  chance?(facts: BidFacts, price: number): number
 }
 
 /** `snapshot` restores a state; one that is damaged or of another version throws `SnapshotError`. */
