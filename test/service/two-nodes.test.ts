@@ -1,0 +1,133 @@
+/** Two whole nodes on one PostgreSQL and one Redis: what one is told, both obey, within 2 s (CONTRACT 3, 8). */
+import t, { type Test } from 'tap'
+import { postgresAbsent, startPostgres } from '../support/postgres.ts'
+import { redisAbsent, startRedis } from '../support/redis.ts'
+import { echoSupplier, type Node, startNode } from '../support/wins.ts'
+
+const key = Buffer.alloc(32, 9).toString('base64url')
+const json = { 'content-type': 'application/json' }
+
+async function until(condition: () => Promise<boolean>): Promise<number> {
+  const began = performance.now()
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 25))
+  return performance.now() - began
+}
+
+async function world(t: Test) {
+  const supplier = await echoSupplier()
+  const [redis, postgres] = await Promise.all([startRedis(), startPostgres()])
+  const start = () =>
+    startNode({
+      endpoint: supplier.url,
+      more: `location: east\nstore: {database: "${postgres.url}", redis: "${redis.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
+      suppliers: ['id: acme, opd: {enabled: true, holdout: 0}', 'id: other, opd: {enabled: true}'],
+    })
+  // the first of them makes the admin, the second finds it
+  const one = await start()
+  const two = await start()
+  t.teardown(async () => {
+    await Promise.all([one.stop(), two.stop()])
+    await Promise.all([supplier.close(), redis.stop(), postgres.close()])
+  })
+  const nodes = [one, two] as const
+  const authorization = `Bearer ${await one.login()}`
+  const call = (node: Node, method: string, path: string, body: unknown) =>
+    fetch(`${node.admin}${path}`, {
+      method,
+      headers: { ...json, authorization },
+      body: JSON.stringify(body),
+    })
+  const refusal = async (node: Node, ssp = 'acme') => {
+    const answer = await fetch(`http://127.0.0.1:${node.bidweir.proxyPort}/bid/${ssp}`, {
+      method: 'POST',
+      headers: json,
+      body: JSON.stringify({
+        id: 'q',
+        imp: [{ id: '1', banner: { w: 300, h: 250 } }],
+        ext: { bids: [{ id: 'b', impid: '1', price: 1 }] },
+      }),
+    })
+    await answer.body?.cancel()
+    return answer.status === 200 ? null : answer.headers.get('x-bidweir-reason')
+  }
+  return { nodes, one, two, call, refusal }
+}
+
+t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
+  const { nodes, one, two, call, refusal } = await world(t)
+  const path = '/api/svc/ssp/acme/'
+  const on = (is_active: boolean) => ({ dsp_seats: [{ name: 's', is_active }] })
+  const made = await call(one, 'POST', path, {
+    dsp_seats: [
+      { name: 's', name_external: 'S', is_active: true, qps: [{ location: 'east', value: 900 }] },
+    ],
+    datacenters: [{ location: 'east', client_qps: null, is_active: true }],
+  })
+  t.equal(made.status, 201)
+  t.equal((await call(two, 'POST', path, { dsp_seats: [{ name: 's' }] })).status, 409)
+
+  t.test('a seat switched at one is off at both, and on again', async (t) => {
+    for (const [teller, active, said] of [
+      [one, false, 'inactive'],
+      [two, true, null],
+    ] as const) {
+      t.equal((await call(teller, 'PUT', path, on(active))).status, 200)
+      for (const node of nodes)
+        t.ok((await until(async () => (await refusal(node)) === said)) < 2000)
+    }
+  })
+
+  t.test('a hold told to one stops both, one integration or all', async (t) => {
+    const held = async (node: Node, ssp: string) => {
+      const { in: before, out } = await node.bid({ id: `h${Math.random()}`, price: 1.5, ssp })
+      return before === out
+    }
+    const hold = (node: Node, ssp: string, hold: boolean) =>
+      call(node, 'PUT', `/api/svc/opd/${ssp}/`, { hold })
+    const obeyed = async (ssp: string, want: boolean) => {
+      for (const node of nodes)
+        t.ok((await until(async () => (await held(node, ssp)) === want)) < 2000)
+    }
+    t.equal((await hold(one, 'acme', true)).status, 200)
+    await obeyed('acme', true)
+    t.equal((await hold(two, 'acme', false)).status, 200)
+    await obeyed('acme', false)
+    t.equal((await hold(two, '*', true)).status, 200)
+    await obeyed('acme', true)
+    await obeyed('other', true)
+    t.equal((await hold(one, '*', false)).status, 200)
+    await obeyed('acme', false)
+  })
+
+  t.test('an allotment is shared by the nodes that live', async (t) => {
+    const allotted = async (node: Node) =>
+      (await node.metrics()).get('bidweir_qps_allotment{ssp="acme"}')
+    const lower = { datacenters: [{ location: 'east', client_qps: 40 }] }
+    t.equal((await call(two, 'PUT', path, lower)).status, 200)
+    for (const node of nodes) await until(async () => (await allotted(node)) === 20)
+    const began = performance.now()
+    let passed = 0
+    let refused = 0
+    await Promise.all(
+      nodes.map(async (node) => {
+        while (performance.now() - began < 1500) {
+          const reason = await refusal(node)
+          if (reason === null) passed++
+          else if (reason === 'qps') refused++
+          else t.fail(reason)
+        }
+      }),
+    )
+    const seconds = (performance.now() - began) / 1000
+    t.ok(refused > 0)
+    t.ok(passed <= 40 * seconds + 2 * 2 + 1, `${passed} of both in ${seconds} s`)
+    await two.stop('SIGKILL')
+    await until(async () => (await allotted(one)) === 40)
+    t.equal(
+      (await call(one, 'PUT', path, { datacenters: [{ location: 'east', is_active: false }] }))
+        .status,
+      200,
+    )
+    await until(async () => (await refusal(one)) === 'inactive')
+  })
+})
