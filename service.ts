@@ -70,6 +70,7 @@ export const modelsDirOf = (config: Config) => join(stateDirOf(config), 'models'
 
 export async function startService({ loaded, again, log }: ServiceOptions): Promise<Service> {
   let { config, invalidOpd } = loaded
+  const started = config
   const stateDir = stateDirOf(config)
   const keys = keysOf(config.opd.keys ?? keptKeys(stateDir))
   const now = Date.now
@@ -119,7 +120,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   const { ledger } = store
   bindStateMetrics(registry, { redis, ledger, sink, stats: engine.stats, nodes: () => nodes })
   const proxy = createProxy(config.proxy, routesOf(config), { engine, registry, log })
-  const wire = () => applyDirectory(directory, config.location, engine, proxy, 1 / nodes)
+  const wire = () => applyDirectory(directory, started.location, engine, proxy, 1 / nodes)
   directory.onChange(wire)
   wire()
 
@@ -206,6 +207,13 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   const first = 'embedded' in door ? await firstUser(store, door.embedded.adminPassword) : null
   ready = true
 
+  const alertRates = () => {
+    const made = ratesAge(config, now())
+    if (made?.stale) log.warn({ hours: Math.floor(made.age / 3_600_000) }, 'exchange rates are old')
+  }
+  const ratesLook = setInterval(alertRates, 3_600_000).unref()
+  alertRates()
+
   const reload = (next: LoadedConfig) => {
     if (next.config === null) {
       meters.reloads.inc({ result: 'refused' })
@@ -214,7 +222,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
       return log.error({ faults: next.faults.length }, 'reload refused, nothing is changed')
     }
     reportOpdFaults(next, log)
-    const fixed = needsRestart(config, next.config)
+    const fixed = needsRestart(started, next.config)
     if (fixed.length > 0) log.warn({ paths: fixed }, 'restart needed')
     config = next.config
     invalidOpd = next.invalidOpd
@@ -224,6 +232,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
     bidLog.retain(config.opd.contextTtl)
     proxy.configure(config.proxy, routesOf(config))
     wire()
+    alertRates()
     meters.reloads.inc({ result: 'taken' })
     log.info({ suppliers: config.suppliers.length }, 'configuration reloaded')
   }
@@ -239,6 +248,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
     async stop(grace) {
       draining = true
       watching?.close()
+      clearInterval(ratesLook)
       proxy.drain()
       await new Promise((resolve) => setTimeout(resolve, grace))
       await proxy.close()

@@ -1,5 +1,5 @@
+import { isIP } from 'node:net'
 import { createSecureContext } from 'node:tls'
-import ipaddr from 'ipaddr.js'
 import * as z from 'zod'
 import { duration, size } from '../opd/units.ts'
 
@@ -10,8 +10,11 @@ export const address = z
   .refine((text) => Number(text.slice(text.lastIndexOf(':') + 1)) <= 65535, 'a port up to 65535')
 
 const cidr = z.string().refine((text) => {
-  const [ip, bits] = text.split('/')
-  return bits === undefined ? ipaddr.isValid(ip!) : ipaddr.isValidCIDR(text)
+  // As strict as BlockList, which throws: `10/8` and `010.0.0.1` mean different things to different readers.
+  const [ip = '', bits, ...more] = text.split('/')
+  const family = ip.includes('%') ? 0 : isIP(ip)
+  const width = bits === undefined ? 0 : /^\d{1,3}$/.test(bits) ? Number(bits) : 999
+  return family !== 0 && more.length === 0 && width <= (family === 6 ? 128 : 32)
 }, 'an IP address or a CIDR range such as 10.0.0.0/8')
 
 const url = (schemes: string[]) =>

@@ -212,6 +212,18 @@ t.test('anchors, aliases and merge keys', (t) => {
   t.end()
 })
 
+t.test('what one reader of addresses takes and another does not is a fault', (t) => {
+  const wrong = ['10', '10/8', '1.2', '010.0.0.1', '::1%eth0', '1.2.3.4/33', '1.2.3.4/', '::1/129']
+  const right = ['10.0.0.0/8', '1.2.3.4', '::1', 'fe80::/10', '::ffff:1.2.3.4', '::/0']
+  const list = [...wrong, ...right].map((range) => `"${range}"`).join(', ')
+  const { faults } = loadConfig(file(`proxy: {trustedProxies: [${list}]}\n`))
+  t.same(
+    faults.map(({ found }) => JSON.parse(found)),
+    wrong,
+  )
+  t.end()
+})
+
 t.test('files that are no YAML map, or none at all, are a fault', (t) => {
   for (const text of [
     '',

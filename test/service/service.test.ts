@@ -113,6 +113,10 @@ t.test('what was acknowledged survives kill -9, and bid traffic obeys the API', 
     200,
     'tokens outlive the process',
   )
+  writeFileSync(join(folder, 'bidweir.yaml'), `location: elsewhere${yaml(supplier.url)}`)
+  await until(async () => second.stderr().includes('configuration reloaded'))
+  t.match(second.stderr(), /"paths":\["location"\][^\n]*restart needed/)
+  t.equal((await bid(second.proxyPort)).reason, 'inactive', 'a node stays where it started')
 })
 
 t.test('a changed file is reloaded, a wrong one is refused with all its faults', async (t) => {
