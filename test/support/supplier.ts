@@ -63,7 +63,7 @@ export async function rawSupplier(
   handler: (socket: Socket, request: string, nth: number) => void,
 ): Promise<TestSupplier> {
   const sockets = new Set<Socket>()
-  const server = createNet((socket) => {
+  const server = createNet({ noDelay: true }, (socket) => {
     supplier.connections++
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
