@@ -27,8 +27,10 @@ export interface Decision {
   propensity: number
   winIn: number
   winOut: number
-  /** The multiplier at work: out = argmax (theta in - p) W(p). Absent where none was. */
+  /** The multipliers at work: out = argmax (theta in + lambda - p) W(p). Absent where none were. */
   theta?: number
+  /** CPM. */
+  lambda?: number
   /** Explored only: the density of this factor, given that the bid was explored; what replay weighs by. */
   density?: number
 }

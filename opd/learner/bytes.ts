@@ -1,6 +1,6 @@
 /** Deltas and snapshots as bytes: a head, rows of (parameter and slot, a, b), a checksum. */
 import { crc32 } from 'node:zlib'
-import { Curve } from './curve.ts'
+import { slotCount } from './weights.ts'
 
 export class DeltaError extends Error {
   override name = 'DeltaError'
@@ -13,8 +13,8 @@ const rowBytes = 12
 const headBytes = 12
 
 export interface Row {
-  /** From 1. */
-  parameter: number
+  /** Which effect the weight belongs to, from 1: it says the prior. */
+  kind: number
   slot: number
   a: number
   b: number
@@ -27,8 +27,8 @@ export function writeRows(magic: number, rows: readonly Row[], tail: Uint8Array)
   view.setUint32(4, rows.length)
   view.setUint32(8, tail.length)
   let at = headBytes
-  for (const { parameter, slot, a, b } of rows) {
-    view.setUint32(at, parameter * 2 ** 24 + slot)
+  for (const { kind, slot, a, b } of rows) {
+    view.setUint32(at, kind * 2 ** 24 + slot)
     view.setFloat32(at + 4, a)
     view.setFloat32(at + 8, b)
     at += rowBytes
@@ -54,13 +54,13 @@ export function readRows(
   for (let n = 0, at = headBytes; n < count; n++, at += rowBytes) {
     const place = view.getUint32(at)
     const row = {
-      parameter: Math.floor(place / 2 ** 24),
+      kind: Math.floor(place / 2 ** 24),
       slot: place % 2 ** 24,
       a: view.getFloat32(at + 4),
       b: view.getFloat32(at + 8),
     }
-    const sound = row.slot < Curve.slots && Number.isFinite(row.a) && Number.isFinite(row.b)
-    if (!sound || row.parameter < 1 || row.parameter > 5) return null
+    const sound = row.slot < slotCount && Number.isFinite(row.a) && Number.isFinite(row.b)
+    if (!sound || row.kind < 1) return null
     rows.push(row)
   }
   return { rows, tail: bytes.slice(bytes.length - 4 - tailLength, bytes.length - 4) }

@@ -1,28 +1,44 @@
-/** What of a bid the curve knows, as hashes; and the bytes by which any node can teach its win. */
+/**
+ * What of a bid the model knows, as hashes of 24 bits, and the bytes by which any node can teach its win: 51 of them,
+ * so that a context holds them beside the longest names.
+ *
+ *   version, arm, flags  ticket  time  supplier publisher placement country device size dsp deal domain  floor
+ *   1                    4       6     3 each                                                            1
+ *   in  sent  W(in)  W(out)
+ *   4   4     2      2
+ */
 import type { BidFacts, Decision } from '../learner.ts'
-import { hashCount } from './curve.ts'
 
-const version = 1
-/** version, flags, node, sequence, supplier hash, ln f, ln in, sent, W(in), W(out), time, hashes. */
-const headBytes = 1 + 1 + 4 + 4 + 4 + 4 * 5 + 6
-export const featureBytes = headBytes + 4 * hashCount
+const version = 2
+const hashesAt = 11
+const hashed = 9
+const floorAt = hashesAt + 3 * hashed
+const moneyAt = floorAt + 1
+export const featureBytes = moneyAt + 12
 
 export const arms = ['holdout', 'explored', 'treated'] as const
+const secondFlag = 0x08
+const marginFlag = 0x04
 
 /** One exposure: a bid left at a price. Prices are CPM. */
 export interface Exposure {
-  node: number
-  sequence: number
+  ticket: number
+  /** As `supplierKey` makes it. */
   supplier: number
+  publisher: number
+  seat: number
   arm: (typeof arms)[number]
-  lnF: number
-  lnIn: number
+  /** `BidRequest.at` was 2. */
+  second: boolean
+  inBa: number
   sent: number
+  lnIn: number
+  /** ln sent / in. */
+  lnF: number
   winIn: number
   winOut: number
   /** Milliseconds since the epoch. */
   at: number
-  hashes: Uint32Array
 }
 
 export function hashText(text: string, seed = 0x811c9dc5): number {
@@ -34,96 +50,160 @@ export function hashText(text: string, seed = 0x811c9dc5): number {
   return (value ^ (value >>> 12)) >>> 0
 }
 
-/**
- * The hashes, in the order that the parameters take them: what is first takes part in every parameter.
- * Written into `into`, so that a decision allocates none.
- */
-export function hashFacts(facts: BidFacts, into: Uint32Array): void {
-  const supplier = hashText(facts.supplier, 0x1000193)
-  const with_ = (name: number, value: string | undefined, seed = supplier) =>
-    value === undefined ? (seed ^ name) >>> 0 : hashText(value, seed + name)
-  const publisher = with_(1, facts.publisher)
-  const country = with_(2, facts.country)
-  const seat = facts.dsp ?? facts.seat
-  into[0] = 0x5bd1e995
-  into[1] = supplier
-  into[2] = publisher
-  into[3] = with_(3, facts.placement, publisher)
-  into[4] = country
-  into[5] = with_(4, facts.device)
-  into[6] = hashText(`${facts.format ?? ''}${facts.size ?? ''}`, supplier + 5)
-  into[7] = with_(6, seat)
-  into[8] = with_(7, facts.country, publisher)
-  into[9] = with_(8, seat, publisher)
-  into[10] = with_(9, facts.deal)
-  into[11] = with_(10, facts.domain)
+const mix = (a: number, b: number) => {
+  let value = Math.imul(a ^ Math.imul(b, 0x9e3779b1), 0x85ebca6b)
+  value ^= value >>> 13
+  return Math.imul(value, 0xc2b2ae35) >>> 0
 }
 
-const micro = (value: number) => Math.fround(Number.isFinite(value) ? value : 0)
-
-export function writeExposure(exposure: Exposure): Uint8Array {
-  const bytes = new Uint8Array(featureBytes)
-  const view = new DataView(bytes.buffer)
-  bytes[0] = version
-  bytes[1] = arms.indexOf(exposure.arm)
-  view.setUint32(2, exposure.node)
-  view.setUint32(6, exposure.sequence)
-  view.setUint32(10, exposure.supplier)
-  view.setFloat32(14, micro(exposure.lnF))
-  view.setFloat32(18, micro(exposure.lnIn))
-  view.setFloat32(22, micro(exposure.sent))
-  view.setFloat32(26, micro(exposure.winIn))
-  view.setFloat32(30, micro(exposure.winOut))
-  const at = Math.max(0, Math.min(2 ** 48 - 1, Math.floor(exposure.at) || 0))
-  view.setUint16(34, Math.floor(at / 2 ** 32))
-  view.setUint32(36, at % 2 ** 32)
-  for (let n = 0; n < hashCount; n++) view.setUint32(headBytes + 4 * n, exposure.hashes[n]!)
-  return bytes
+/** 0 stands for absent. */
+function put(bytes: Uint8Array, which: number, hash: number): void {
+  const at = hashesAt + 3 * which
+  bytes[at] = hash >>> 16
+  bytes[at + 1] = hash >>> 8
+  bytes[at + 2] = hash
 }
 
-/** null: not bytes of ours, or of another version; nothing is taught then. */
-export function readExposure(bytes: Uint8Array): Exposure | null {
-  if (bytes.length !== featureBytes || bytes[0] !== version) return null
-  const arm = arms[bytes[1]!]
-  if (arm === undefined) return null
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  const numbers = [14, 18, 22, 26, 30].map((at) => view.getFloat32(at))
-  if (!numbers.every(Number.isFinite)) return null
-  const hashes = new Uint32Array(hashCount)
-  for (let n = 0; n < hashCount; n++) hashes[n] = view.getUint32(headBytes + 4 * n)
-  const [lnF, lnIn, sent, winIn, winOut] = numbers as [number, number, number, number, number]
-  return {
-    node: view.getUint32(2),
-    sequence: view.getUint32(6),
-    supplier: view.getUint32(10),
-    arm,
-    lnF: Math.max(-3, Math.min(0, lnF)),
-    lnIn: Math.max(-14, Math.min(14, lnIn)),
-    sent,
-    winIn,
-    winOut,
-    at: view.getUint16(34) * 2 ** 32 + view.getUint32(36),
-    hashes,
-  }
+const text = (value: string | undefined, seed: number) =>
+  value === undefined ? 0 : hashText(value, seed) & 0xffffff || 1
+
+type Mode = BidFacts['mode']
+const supplierHash = (name: string) => text(name, 0x1000193)
+
+/** What a supplier's state of one mode is kept under. */
+export const supplierKey = (name: string, mode: Mode): number =>
+  keyed(supplierHash(name), mode === 'margin')
+const keyed = (hash: number, margin: boolean) => (margin ? hash + 2 ** 24 : hash)
+
+/** The same from the bytes that `describe` wrote; and the publisher's and the seat's hash, 0 where there is none. */
+export const supplierIn = (bytes: Uint8Array, mode: Mode): number =>
+  keyed(hashAt(bytes, 0), mode === 'margin')
+export const publisherIn = (bytes: Uint8Array): number => hashAt(bytes, 1)
+export const seatIn = (bytes: Uint8Array): number => hashAt(bytes, 6)
+
+/** The hashes of a bid, into fresh bytes that `seal` completes. The supplier is part of every other. */
+export function describe(facts: BidFacts, bytes: Uint8Array): void {
+  const supplier = supplierHash(facts.supplier)
+  const publisher = text(facts.publisher, supplier + 1)
+  put(bytes, 0, supplier)
+  put(bytes, 1, publisher)
+  put(bytes, 2, text(facts.placement, mix(supplier, publisher)))
+  put(bytes, 3, text(facts.country, supplier + 2))
+  put(bytes, 4, text(facts.device, supplier + 3))
+  const format = facts.format === undefined ? supplier + 4 : hashText(facts.format, supplier + 4)
+  put(
+    bytes,
+    5,
+    facts.format === undefined && facts.size === undefined ? 0 : text(facts.size ?? '', format),
+  )
+  put(bytes, 6, text(facts.dsp ?? facts.seat, supplier + 5))
+  put(bytes, 7, text(facts.deal, supplier + 6))
+  put(bytes, 8, text(facts.domain, supplier + 7))
+  // Floors alike to 13 % are one; 0: none.
+  const floor = facts.floor > 0 ? Math.round(Math.log(facts.floor) * 8) + 128 : 0
+  bytes[floorAt] = facts.floor > 0 ? (floor < 1 ? 1 : floor > 255 ? 255 : floor) : 0
 }
 
-/** What the caller's decision and price make an exposure of. */
-export function exposureOf(
+const quarter = 4 * 3_600_000
+const absent = (hash: number, made: number) => (hash === 0 ? 0 : made || 1)
+const hashAt = (bytes: Uint8Array, which: number): number => {
+  const at = hashesAt + 3 * which
+  return (bytes[at]! << 16) | (bytes[at + 1]! << 8) | bytes[at + 2]!
+}
+
+/** The keys of a bid, in the order of `keyNames`; 0: it has none. */
+export function keysOf(bytes: Uint8Array, at: number, keys: Uint32Array): void {
+  const supplier = hashAt(bytes, 0)
+  const publisher = hashAt(bytes, 1)
+  const placement = hashAt(bytes, 2)
+  const country = hashAt(bytes, 3)
+  const dsp = hashAt(bytes, 6)
+  const floor = bytes[floorAt]!
+  const hour = Math.floor(at / quarter) % 6
+  keys[0] = 0x5bd1e995
+  keys[1] = mix(supplier, 1)
+  keys[2] = absent(publisher, mix(publisher, 2))
+  keys[3] = absent(placement, mix(placement, 3))
+  keys[4] = absent(country, mix(country, 4))
+  keys[5] = absent(hashAt(bytes, 4), mix(hashAt(bytes, 4), 5))
+  keys[6] = absent(hashAt(bytes, 5), mix(hashAt(bytes, 5), 6))
+  keys[7] = absent(dsp, mix(dsp, 7))
+  keys[8] = absent(hashAt(bytes, 7), mix(hashAt(bytes, 7), 8))
+  keys[9] = absent(hashAt(bytes, 8), mix(hashAt(bytes, 8), 9))
+  keys[10] = publisher === 0 ? 0 : absent(country, mix(mix(publisher, 10), country))
+  keys[11] = publisher === 0 ? 0 : absent(dsp, mix(mix(publisher, 11), dsp))
+  keys[12] = mix(mix(supplier, 12), hour + 1)
+  keys[13] = absent(publisher, mix(mix(publisher, 13), hour + 1))
+  keys[14] = publisher === 0 ? 0 : mix(mix(publisher, 14), floor + 1)
+  keys[15] = placement === 0 ? 0 : absent(floor, mix(mix(placement, 15), floor))
+  keys[16] = absent(floor, mix(mix(supplier, 16), floor))
+}
+export const hasFloor = (bytes: Uint8Array): boolean => bytes[floorAt] !== 0
+
+const share = (value: number) => Math.round((value > 0 ? (value < 1 ? value : 1) : 0) * 0xffff)
+
+/** Completes the bytes of a decision that left at `sent`. */
+export function seal(
+  bytes: Uint8Array,
   decision: Decision,
-  loaded: { hashes: Uint32Array; supplier: number; inBa: number },
+  bid: { inBa: number; second: boolean; mode: Mode },
   sent: number,
   now: number,
-): Omit<Exposure, 'node' | 'sequence'> {
-  const f = sent > 0 && loaded.inBa > 0 ? Math.min(1, sent / loaded.inBa) : 1
-  return {
-    supplier: loaded.supplier,
-    arm: decision.arm,
-    lnF: Math.max(-3, Math.log(f)),
-    lnIn: Math.max(-14, Math.min(14, Math.log(loaded.inBa))),
-    sent,
-    winIn: decision.winIn,
-    winOut: decision.winOut,
-    at: now,
-    hashes: loaded.hashes,
-  }
+): void {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  bytes[0] =
+    (version << 4) |
+    (bid.second ? secondFlag : 0) |
+    (bid.mode === 'margin' ? marginFlag : 0) |
+    arms.indexOf(decision.arm)
+  writeTicket(bytes, 0)
+  writeTime(bytes, now)
+  view.setFloat32(moneyAt, bid.inBa)
+  view.setFloat32(moneyAt + 4, sent)
+  view.setUint16(moneyAt + 8, share(decision.winIn))
+  view.setUint16(moneyAt + 10, share(decision.winOut))
+}
+
+export function writeTicket(bytes: Uint8Array, ticket: number): void {
+  bytes[1] = ticket >>> 24
+  bytes[2] = ticket >>> 16
+  bytes[3] = ticket >>> 8
+  bytes[4] = ticket
+}
+
+function writeTime(bytes: Uint8Array, now: number): void {
+  const at = now > 0 ? (now < 2 ** 48 ? Math.floor(now) : 2 ** 48 - 1) : 0
+  const high = Math.floor(at / 2 ** 32)
+  const low = at - high * 2 ** 32
+  bytes[5] = high >>> 8
+  bytes[6] = high
+  bytes[7] = low >>> 24
+  bytes[8] = low >>> 16
+  bytes[9] = low >>> 8
+  bytes[10] = low
+}
+
+/** Reads into `into`; false: not bytes of ours, or of another version, and nothing is to be taught. */
+export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
+  if (bytes.length !== featureBytes || bytes[0]! >>> 4 !== version) return false
+  const arm = arms[bytes[0]! & 0x03]
+  if (arm === undefined) return false
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const inBa = view.getFloat32(moneyAt)
+  const sent = view.getFloat32(moneyAt + 4)
+  if (!(inBa >= 1e-9 && inBa < 1e9 && sent >= 1e-9 && sent < 1e9)) return false
+  into.ticket = view.getUint32(1)
+  into.supplier = keyed(hashAt(bytes, 0), (bytes[0]! & marginFlag) !== 0)
+  into.publisher = publisherIn(bytes)
+  into.seat = seatIn(bytes)
+  into.arm = arm
+  into.second = (bytes[0]! & secondFlag) !== 0
+  into.inBa = inBa
+  into.sent = sent
+  into.lnIn = Math.log(inBa)
+  into.lnF = Math.min(0, Math.log(sent / inBa))
+  into.winIn = view.getUint16(moneyAt + 8) / 0xffff
+  into.winOut = view.getUint16(moneyAt + 10) / 0xffff
+  into.at = view.getUint16(5) * 2 ** 32 + view.getUint32(7)
+  return true
 }

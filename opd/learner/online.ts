@@ -1,43 +1,41 @@
-/** The learner behind the door: curve, candidates, controller, pending exposures, deltas. */
+/** The learner behind the door: curve, prices, controller, pending exposures, deltas, snapshots. */
 import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from '../learner.ts'
+import { DeltaError, readDense, readRows, SnapshotError, writeDense, writeRows } from './bytes.ts'
+import { type Asked, Chooser } from './choose.ts'
+import { Controls, type Saved } from './controls.ts'
+import { Curve } from './curve.ts'
+import { Delays } from './delays.ts'
 import {
-  DeltaError,
-  type Row,
-  readDense,
-  readRows,
-  SnapshotError,
-  writeDense,
-  writeRows,
-} from './bytes.ts'
-import { Curve, hashCount } from './curve.ts'
-import {
+  describe,
   type Exposure,
-  exposureOf,
-  hashFacts,
+  featureBytes,
+  hasFloor,
   hashText,
+  keysOf,
+  publisherIn,
   readExposure,
-  writeExposure,
+  seal,
+  seatIn,
+  supplierIn,
+  supplierKey,
 } from './features.ts'
 import { Pending } from './pending.ts'
-import { SupplierState } from './supplier.ts'
+import { keyCount } from './shape.ts'
+import type { Explained, SupplierState } from './supplier.ts'
+import { slotCount } from './weights.ts'
 
-const deltaMagic = 0x62774431
-const snapshotMagic = 0x62775331
+const deltaMagic = 0x62774432
+const snapshotMagic = 0x62775332
 const none = new Uint8Array(0)
-/** Pending exposures kept: about 200 bytes each, so 64 MB at the most. */
-const pendingRooms = 250_000
-const suppliersKept = 10_000
-/** Factors tried: fine near 1, where most of the answer lies. */
-const factors = [
-  0.5, 0.55, 0.6, 0.65, 0.7, 0.725, 0.75, 0.775, 0.8, 0.82, 0.84, 0.86, 0.88, 0.9, 0.91, 0.92, 0.93,
-  0.94, 0.95, 0.96, 0.97, 0.98, 0.985, 0.99, 0.995,
-]
-
-interface Remembered {
-  hashes: Uint32Array
-  supplier: number
-  inBa: number
-}
+/** Exposures settled by one call: under 5 ms. */
+const settledAtOnce = 2500
+/** Pending exposures that a snapshot carries; of more, an even sample. */
+const carried = 65_536
+/** Wins that are due since the last one came, before losses are no longer taken for losses; and wins that must have come. */
+const dueBeforeDoubt = 15
+const winsBeforeDoubt = 50
+/** Bids that go out below their own price before the first win; without one by then its own is better. */
+const coldFor = 1000
 
 /** A decision that still knows what it was made from: `expose` follows with the price really sent. */
 class OwnDecision implements Decision {
@@ -48,11 +46,18 @@ class OwnDecision implements Decision {
   winIn = 0
   winOut = 0
   theta?: number
+  lambda?: number
   density?: number
-  readonly from: Remembered
+  readonly inBa: number
+  readonly second: boolean
+  readonly mode: BidFacts['mode']
+  readonly bytes: Uint8Array
 
-  constructor(from: Remembered) {
-    this.from = from
+  constructor({ inBa, auction, mode }: BidFacts, bytes: Uint8Array) {
+    this.inBa = inBa
+    this.second = auction === 2
+    this.mode = mode
+    this.bytes = bytes
   }
 }
 
@@ -61,20 +66,39 @@ const sound = (value: number | undefined, low: number, high: number, otherwise: 
 
 export class OnlineLearner implements Learner {
   private readonly curve = new Curve()
-  private readonly pending = new Pending(pendingRooms, (exposure) => this.settle(exposure))
-  private readonly suppliers = new Map<number, SupplierState>()
+  private readonly chooser = new Chooser()
+  private readonly delays = new Delays()
+  private readonly pending: Pending
+  private readonly controls = new Controls()
   private readonly window: number
-  private readonly node: number
-  private sequence = 0
-  /** Means and precisions as of the last delta. */
-  private readonly sentMean = new Float32Array(Curve.slots)
-  private readonly sentVariance = new Float32Array(Curve.slots)
-  /** How long wins take: a quantile that moves with them, milliseconds. */
-  private patience = 30_000
+  private readonly keys = new Uint32Array(keyCount)
+  private readonly asked: Asked = { inBa: 0, lowest: 0, reward: 0, saving: 0 }
+  private readonly seen: Exposure = {
+    ticket: 0,
+    supplier: 0,
+    publisher: 0,
+    seat: 0,
+    arm: 'treated',
+    second: false,
+    inBa: 0,
+    sent: 0,
+    lnIn: 0,
+    lnF: 0,
+    winIn: 0,
+    winOut: 0,
+    at: 0,
+  }
+  private wins = 0
+  /** Wins that the model expects of what was settled since the last win. */
+  private due = 0
+  private behind = false
+  /** The latest time that was told. */
+  private now = 0
+  private readonly settleDue = (bytes: Uint8Array, weight: number) => this.settle(bytes, weight)
 
   constructor(options: LearnerOptions, snapshot?: Uint8Array) {
     this.window = sound(options.attributionWindow, 1, 1e10, 1_800_000)
-    this.node = hashText(String(performance.timeOrigin))
+    this.pending = new Pending(this.window)
     if (snapshot !== undefined) this.restore(snapshot)
   }
 
@@ -82,207 +106,242 @@ export class OnlineLearner implements Learner {
     facts: BidFacts,
     policy: Policy,
     key: string,
-    _now: number,
+    now: number,
     random: () => number,
   ): Decision {
-    const hashes = new Uint32Array(hashCount)
-    hashFacts(facts, hashes)
-    const from: Remembered = { hashes, supplier: hashText(facts.supplier), inBa: facts.inBa }
-    const decision = new OwnDecision(from)
-    decision.outBa = facts.inBa
-    if (!(facts.inBa > 0 && Number.isFinite(facts.inBa))) return decision
-    const floor = facts.floor > 0 ? facts.floor : 0
-    const lnIn = Math.max(-14, Math.min(14, Math.log(facts.inBa)))
-    this.curve.load(hashes)
-    decision.winIn = this.curve.probability(0, lnIn)
-    decision.winOut = decision.winIn
+    const bytes = new Uint8Array(featureBytes)
+    const { inBa } = facts
+    const decision = new OwnDecision(facts, bytes)
+    decision.outBa = inBa
+    if (!(inBa >= 1e-9 && inBa < 1e9)) return decision
+    describe(facts, bytes)
+    keysOf(bytes, now > 0 ? now : 0, this.keys)
+    this.curve.load(this.keys, Math.log(inBa), hasFloor(bytes))
     const holdout = sound(policy.holdout, 0, 1, 0)
     if (holdout > 0 && hashText(key, 0x27d4eb2f) / 2 ** 32 < holdout) {
       decision.arm = 'holdout'
       decision.propensity = holdout
-      return decision
+      return this.unchanged(decision)
     }
-    if (floor >= facts.inBa) return decision
-    const state = this.stateOf(from.supplier)
+    const floor = facts.floor > 0 ? facts.floor : 0
+    if (floor >= inBa) return this.unchanged(decision)
+    const state = this.controls.of(supplierIn(bytes, facts.mode))
+    state.load(policy, facts.mode, publisherIn(bytes), seatIn(bytes))
     decision.theta = state.theta
-    const minFactor = Math.max(sound(policy.minFactor, 0, 1, 0.7), floor / facts.inBa)
+    decision.lambda = state.lambda
+    const least = Math.max(sound(policy.minFactor, 0, 1, 0), floor / inBa)
+    const guarded = Math.max(least, state.lowest(least))
     const steady = sound(policy.explore, 0, 1, 0)
     const explore =
       steady === 0 || state.exposures === 0 ? 0 : Math.max(steady, Math.min(0.1, state.curiosity))
-    let factor: number
     if (explore > 0 && random() < explore) {
-      decision.arm = 'explored'
+      this.explore(decision, least, guarded, steady / explore, random)
       decision.propensity = (1 - holdout) * explore
-      // What goes beyond the configured share stays where guards allow.
-      const guarded = Math.max(minFactor, state.lowest(minFactor))
-      const low = random() * explore < steady ? minFactor : guarded
-      factor = low + random() * (1 - low)
-      // A mixture of two uniform draws.
-      const wide = Math.min(1, steady / explore)
-      decision.density =
-        wide / (1 - minFactor) + (factor >= guarded ? (1 - wide) / (1 - guarded) : 0)
+      this.curve.span(decision.outBa, inBa)
+      decision.winIn = this.curve.wins(inBa)
+      decision.winOut = Math.min(decision.winIn, this.curve.wins(decision.outBa))
     } else {
       decision.propensity = (1 - holdout) * (1 - explore)
-      factor = this.best(state, Math.max(minFactor, state.lowest(minFactor)), facts, lnIn)
+      this.choose(decision, state, guarded, floor)
     }
-    decision.factor = factor
-    decision.outBa = Math.min(facts.inBa, Math.max(floor, facts.inBa * factor))
-    decision.winOut = Math.min(decision.winIn, this.curve.probability(Math.log(factor), lnIn))
-    state.decided(decision.arm, facts.inBa, decision.outBa, decision.winIn, decision.winOut)
-    state.steer(policy, facts.mode)
+    const { outBa: out, winIn, winOut } = decision
+    state.decided(policy, facts.mode, { inBa, out, winIn, winOut }, now)
     return decision
   }
 
-  /** argmax (theta - f) W(f) over the candidates; `curve` holds the bid's weights. */
-  private best(state: SupplierState, lowest: number, facts: BidFacts, lnIn: number): number {
-    if (state.silent) return 1
-    // Where the second price is paid a lower bid loses wins and saves little.
-    const saved = facts.auction === 2 ? 0.25 : 1
-    const { theta } = state
-    let best = 1
-    let value = (theta - 1) * this.curve.probability(0, lnIn)
-    const cold = state.exposures === 0
-    if (cold) value = Number.NEGATIVE_INFINITY
-    const consider = (f: number) => {
-      const worth = (theta - 1 + (1 - f) * saved) * this.curve.probability(Math.log(f), lnIn)
-      if (worth > value) {
-        value = worth
-        best = f
-      }
+  private unchanged(decision: OwnDecision): Decision {
+    decision.winIn = this.curve.wins(decision.inBa)
+    decision.winOut = decision.winIn
+    return decision
+  }
+
+  /** Uniform over what is permitted (share `wide`) or over what the guards allow: a mixture of two densities. */
+  private explore(
+    decision: OwnDecision,
+    least: number,
+    guarded: number,
+    wide: number,
+    random: () => number,
+  ): void {
+    decision.arm = 'explored'
+    const low = random() < wide ? least : guarded
+    const factor = low + random() * (1 - low)
+    decision.density = wide / (1 - least) + (factor >= guarded ? (1 - wide) / (1 - guarded) : 0)
+    decision.factor = factor
+    decision.outBa = Math.min(decision.inBa, decision.inBa * factor)
+  }
+
+  private choose(decision: OwnDecision, state: SupplierState, lowest: number, floor: number): void {
+    const { curve, chooser, asked } = this
+    const { inBa } = decision
+    curve.caution()
+    asked.inBa = inBa
+    asked.lowest = Math.max(floor, inBa * lowest)
+    asked.reward = state.theta * inBa + state.lambda
+    asked.saving = curve.saving(this.keys, decision.second)
+    if (asked.lowest >= inBa) {
+      this.unchanged(decision)
+      return
     }
-    if (lowest < 1) consider(lowest)
-    for (const f of factors) if (f > lowest) consider(f)
-    return best
+    // What is quite unknown is not left at its own price: it would never be known.
+    const cold = state.guards.winsEver === 0 && state.exposures < coldFor
+    const price = cold ? asked.lowest : chooser.best(curve, asked)
+    decision.outBa = price < asked.lowest ? asked.lowest : price
+    decision.factor = decision.outBa / inBa
+    if (cold) {
+      decision.winIn = curve.wins(inBa)
+      decision.winOut = Math.min(decision.winIn, curve.wins(price))
+      return
+    }
+    decision.winIn = chooser.winIn
+    decision.winOut = chooser.winOut
   }
 
   expose(decision: Decision, sentPrice: number, now: number): Uint8Array {
-    if (!(decision instanceof OwnDecision) || !(sentPrice > 0) || !(decision.from.inBa > 0))
-      return none
-    const exposure: Exposure = {
-      ...exposureOf(decision, decision.from, sentPrice, Number.isFinite(now) ? now : 0),
-      node: this.node,
-      sequence: this.sequence++ >>> 0,
-    }
-    this.stateOf(exposure.supplier).exposed(exposure.arm, exposure.winOut)
-    this.pending.add(exposure)
-    return writeExposure(exposure)
+    if (!(decision instanceof OwnDecision)) return none
+    const { bytes, inBa } = decision
+    if (!(sentPrice >= 1e-9 && sentPrice < 1e9 && inBa >= 1e-9 && inBa < 1e9)) return none
+    const at = now > 0 && now < 2 ** 48 ? now : this.now
+    this.now = at
+    if (this.behind) this.behind = !this.pending.advance(at, 4, this.settleDue)
+    const sent = sentPrice < inBa ? sentPrice : inBa
+    seal(bytes, decision, decision, sent, at)
+    this.pending.add(bytes, at, at + Math.min(this.window, this.delays.draw()))
+    readExposure(bytes, this.seen)
+    const { supplier, publisher, seat } = this.seen
+    this.controls.of(supplier).exposed(this.seen, this.delays.patience, publisher, seat)
+    // A copy: one decision may be exposed twice.
+    return bytes.slice()
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number): void {
-    const exposure = readExposure(features)
-    if (exposure === null || !(clearedPrice >= 0)) return
-    const age = now - exposure.at
-    if (age >= 0) {
-      // A running 95 % quantile: up by 19 steps for what is later, down by one for what is not.
-      const step = Math.max(100, this.patience * 0.01)
-      this.patience += age > this.patience ? step * 19 : -step
-      this.patience = Math.max(1000, Math.min(this.window, this.patience))
-    }
-    if (exposure.node === this.node) {
-      const own = this.pending.take(exposure.sequence)
-      if (own !== null) this.settle(own)
-    }
-    this.curve.update(exposure.hashes, exposure.lnF, exposure.lnIn, 'win', 1)
-    this.stateOf(exposure.supplier).won(exposure.arm)
+    const { seen } = this
+    if (!(clearedPrice >= 0) || !readExposure(features, seen)) return
+    const age = now - seen.at
+    if (age >= 0 && age < 1e12) this.delays.came(age)
+    const weight = this.pending.take(seen.ticket, features)
+    this.wins++
+    this.due = 0
+    keysOf(features, seen.at, this.keys)
+    this.curve.load(this.keys, seen.lnIn, hasFloor(features))
+    for (let n = 0; n < weight; n++) this.exposure('exposure')
+    this.exposure('win')
+    if (clearedPrice <= seen.sent * 1.005)
+      this.curve.teachSaving(this.keys, seen.second, clearedPrice < seen.sent * 0.999)
+    this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
+  }
+
+  private exposure(part: 'exposure' | 'win', sign: 1 | -1 = 1): void {
+    this.curve.teach(this.seen.sent, part, sign)
+    this.curve.reload()
   }
 
   withdraw(features: Uint8Array, _now: number): void {
-    const exposure = readExposure(features)
-    if (exposure === null) return
-    if (exposure.node === this.node && this.pending.take(exposure.sequence) !== null) return
-    this.curve.update(exposure.hashes, exposure.lnF, exposure.lnIn, 'exposure', -1)
+    const { seen } = this
+    if (!readExposure(features, seen)) return
+    this.controls.of(seen.supplier).withdrawn(seen)
+    if (this.pending.take(seen.ticket, features) > 0) return
+    keysOf(features, seen.at, this.keys)
+    this.curve.load(this.keys, seen.lnIn, hasFloor(features))
+    this.curve.teach(seen.sent, 'exposure', -1)
   }
 
   advance(now: number): void {
-    if (Number.isFinite(now)) this.pending.advance(now - Math.min(this.window, this.patience * 1.5))
+    if (!(now > 0 && now < 2 ** 48)) return
+    this.now = now
+    this.behind = !this.pending.advance(now, settledAtOnce, this.settleDue)
+    this.controls.advance(now, this.delays.patience)
   }
 
-  private settle(exposure: Exposure): void {
-    this.stateOf(exposure.supplier).settled(exposure.winOut)
-    this.curve.update(exposure.hashes, exposure.lnF, exposure.lnIn, 'exposure', 1)
+  /** What holds now for a supplier, null where it never bid; for explanations and metrics. */
+  explained(supplier: string, mode: BidFacts['mode']): Explained | null {
+    return this.controls.known(supplierKey(supplier, mode))?.explained() ?? null
   }
 
-  private stateOf(supplier: number): SupplierState {
-    let state = this.suppliers.get(supplier)
-    if (state === undefined) {
-      state = new SupplierState()
-      if (this.suppliers.size < suppliersKept) this.suppliers.set(supplier, state)
+  /** Notices have stopped, or take much longer than they did: silence says nothing now. */
+  private get doubts(): boolean {
+    return this.wins >= winsBeforeDoubt && this.due > dueBeforeDoubt
+  }
+
+  /** The time of an exposure has come: taught as if lost, or looked at again later. */
+  private settle(bytes: Uint8Array, weight: number): number {
+    const { seen } = this
+    if (!readExposure(bytes, seen)) return 0
+    const age = this.now - seen.at
+    if (this.doubts) {
+      if (this.delays.known > 0) this.delays.forget()
+      // What is still silent then teaches nothing.
+      return age < this.window ? Math.min(seen.at + this.window, this.now + this.window / 16) : 0
     }
-    return state
+    keysOf(bytes, seen.at, this.keys)
+    this.curve.load(this.keys, seen.lnIn, hasFloor(bytes))
+    this.due += seen.winOut * weight
+    for (let n = 0; n < weight; n++) {
+      if (n > 0) this.curve.reload()
+      this.curve.teach(seen.sent, 'exposure')
+    }
+    return 0
   }
 
   delta(): Uint8Array {
-    const { mean, variance, touched } = this.curve
-    const rows: Row[] = []
-    for (let slot = 0; slot < Curve.slots; slot++) {
-      const parameter = touched[slot]!
-      if (parameter === 0) continue
-      touched[slot] = 0
-      const before = this.sentVariance[slot] || Curve.prior(parameter)
-      const a = 1 / variance[slot]! - 1 / before
-      const b = mean[slot]! / variance[slot]! - this.sentMean[slot]! / before
-      rows.push({ parameter, slot, a, b })
-      this.sentMean[slot] = mean[slot]!
-      this.sentVariance[slot] = variance[slot]!
-    }
-    return writeRows(deltaMagic, rows, none)
+    return writeRows(deltaMagic, this.curve.weights.delta(), this.controls.delta())
   }
 
   merge(delta: Uint8Array): void {
     const read = readRows(deltaMagic, delta)
     if (read === null) throw new DeltaError('a delta that is damaged, or no delta at all')
-    const { mean, variance } = this.curve
-    for (const { parameter, slot, a, b } of read.rows) {
-      const prior = Curve.prior(parameter)
-      add(mean, variance, slot, prior, a, b)
-      // What came from others is not sent on.
-      add(this.sentMean, this.sentVariance, slot, prior, a, b)
-    }
+    this.curve.weights.merge(read.rows)
+    this.controls.merge(read.tail)
   }
 
-  /** Dense, so that it is two copies and a checksum: under 2 ms, whatever was learned. */
+  /** Dense, so that it is a few copies and a checksum. */
   snapshot(): Uint8Array {
-    const { mean, variance } = this.curve
-    const suppliers = [...this.suppliers].map(([id, { theta, exposures, wins }]) => [
-      id,
-      theta,
-      exposures,
-      wins,
-    ])
-    const tail = Buffer.from(JSON.stringify({ patience: this.patience, suppliers }))
-    return writeDense(snapshotMagic, [mean, variance], tail)
+    const { mean, variance } = this.curve.weights
+    const { bytes, weights } = this.pending.sample(carried)
+    const state = Buffer.from(
+      JSON.stringify({
+        now: this.now,
+        wins: this.wins,
+        delays: this.delays,
+        controls: this.controls,
+      }),
+    )
+    const head = Buffer.alloc(8)
+    head.writeUInt32BE(state.length, 0)
+    head.writeUInt32BE(weights.length, 4)
+    return writeDense(snapshotMagic, [mean, variance], Buffer.concat([head, state, bytes, weights]))
   }
 
   private restore(snapshot: Uint8Array): void {
-    const read = readDense(snapshotMagic, snapshot, 2, Curve.slots)
+    const read = readDense(snapshotMagic, snapshot, 2, slotCount)
     if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
     const [mean, variance] = read.arrays as [Float32Array, Float32Array]
-    this.curve.mean.set(mean)
-    this.curve.variance.set(variance)
-    this.sentMean.set(mean)
-    this.sentVariance.set(variance)
-    const { patience, suppliers } = JSON.parse(Buffer.from(read.tail).toString()) as {
-      patience: number
-      suppliers: [number, number, number, number][]
+    this.curve.weights.restore(mean, variance)
+    const tail = Buffer.from(read.tail)
+    const [length, count] = [tail.readUInt32BE(0), tail.readUInt32BE(4)]
+    const state = JSON.parse(tail.toString('utf8', 8, 8 + length)) as {
+      now: number
+      wins: number
+      delays: number[]
+      controls: Saved
     }
-    this.patience = patience
-    for (const [id, theta, exposures, wins] of suppliers)
-      Object.assign(this.stateOf(id), { theta, exposures, wins })
+    this.now = state.now
+    this.wins = state.wins
+    this.delays.restore(state.delays)
+    this.controls.restore(state.controls)
+    const bytes = tail.subarray(8 + length)
+    const weights = bytes.subarray(count * featureBytes)
+    for (let n = 0; n < count; n++)
+      this.wait(
+        Uint8Array.from(bytes.subarray(n * featureBytes, (n + 1) * featureBytes)),
+        weights[n]!,
+      )
   }
-}
 
-/** Adds information (1/v and m/v) to one weight; the result stays between a ten-thousandth of the prior and the prior. */
-function add(
-  mean: Float32Array,
-  variance: Float32Array,
-  slot: number,
-  prior: number,
-  a: number,
-  b: number,
-): void {
-  const before = variance[slot] || prior
-  const precision = Math.max(1 / prior, Math.min(1e4 / prior, 1 / before + a))
-  const information = mean[slot]! / before + b
-  variance[slot] = 1 / precision
-  mean[slot] = Math.max(-12, Math.min(12, information / precision))
+  /** An exposure of before the restart waits on. */
+  private wait(bytes: Uint8Array, weight: number): void {
+    if (!readExposure(bytes, this.seen)) return
+    const { at } = this.seen
+    this.pending.place(bytes, at, at + Math.min(this.window, this.delays.draw()), weight)
+  }
 }

@@ -1,95 +1,101 @@
-/**
- * What is held per supplier and mode: the multipliers that keep its constraints, and the guards. theta weighs
- * what is kept against what is saved: out = argmax (theta in - p) W(p).
- */
+/** What is held per supplier and mode: evidence, the controller's multipliers, the guards. */
 import type { Policy } from '../learner.ts'
+import { type Beta, experience, keptBy, keptError, ownBeta, pooledBeta } from './bias.ts'
+import { Controller, type Standing } from './controller.ts'
+import { Evidence, type Group, heard, type Seen } from './evidence.ts'
+import { type Guard, Guards } from './guards.ts'
+import type { Segment, Segments } from './segments.ts'
 
-/** Sums that forget: after about `horizon` terms the old ones have faded. */
-class Fading {
-  value = 0
-  private readonly keep: number
+type Mode = 'revenue' | 'margin'
 
-  constructor(horizon: number) {
-    this.keep = 1 - 1 / horizon
-  }
-
-  add(term: number): void {
-    this.value = this.value * this.keep + term
-  }
+/** An exposure, as far as it matters here. */
+export interface Outcome {
+  arm: 'holdout' | 'explored' | 'treated'
+  lnF: number
+  lnIn: number
+  sent: number
+  winIn: number
+  winOut: number
+  /** Milliseconds. */
+  at: number
 }
 
-const quick = 400
-const slow = 60_000
-const slowHoldout = 4000
-/** theta - 1 is steered on a logarithmic scale, and never leaves these: pure margin, and the bid's own price. */
-const thetaLow = Math.exp(-4)
-const thetaHigh = Math.exp(4)
-/** Aim this much above the floors: what is measured late is lost already. */
-const headroom = 0.008
-/** How deep the first prices may go, by settled exposures. */
-const depths: readonly [number, number][] = [
-  [0, 0.95],
-  [400, 0.9],
-  [1500, 0.85],
-  [4000, 0.8],
-  [8000, 0],
-]
-/** Wins that were due since the last one came, before notices count as stopped; and wins that must have come ever. */
-const dueBeforeSilence = 40
-const winsBeforeGuards = 50
+/** What explains a decision, and what a metric shows. */
+export interface Explained {
+  theta: number
+  /** CPM. */
+  lambda: number
+  guard: Guard
+  /** Milliseconds; when the guard changed. */
+  since: number
+  /** Shares kept by the last 25,000 bids, as measured; and the realised margin share. */
+  wins: number
+  spend: number
+  margin: number
+  /** How often each guard acted. */
+  alarms: Readonly<Partial<Record<Guard, number>>>
+}
+
+/** Decisions between two looks of the slow guard. */
+const judgeEvery = 64
+/** At this much under the floor the kill switch acts. */
+const killBelow = 0.02
+
+const kinds = ['wins', 'spend'] as const
+const pooled: Beta = { ...experience }
+const own: Beta = { ...experience }
+const standing = (): Standing => ({ kept: 1, error: 0.02, beta: experience.at })
+
+const flat = -1e-3
+/**
+ * What an exposure is evidence of. The holdout's `winOut` is of the price it would have had. One held up by shadow, hold
+ * or share went out at another price than was decided: it is evidence of nothing.
+ */
+function groupOf({ arm, lnF, winIn, winOut }: Outcome): Group | null {
+  const lower = winOut < winIn * 0.9995
+  if (arm === 'holdout') return lower ? 'heldDeep' : 'heldFlat'
+  if (lnF < flat) return arm === 'explored' ? 'explored' : 'deep'
+  return lower ? null : 'flat'
+}
+
+const seenOf = ({ arm, lnIn, sent, winIn, winOut }: Outcome): Seen => ({
+  inBa: Math.exp(lnIn),
+  sent,
+  winIn,
+  winSent: arm === 'holdout' ? winIn : winOut,
+})
 
 export class SupplierState {
+  readonly evidence = new Evidence()
+  readonly controller = new Controller()
+  readonly guards = new Guards()
   theta = 1
+  lambda = 0
   exposures = 0
-  wins = 0
-  /** Expected wins since the last win. */
-  due = 0
-  /** `performance` of the constraint as the model sees it, wins and spend, treated only. */
-  private readonly winsOut = new Fading(quick)
-  private readonly winsIn = new Fading(quick)
-  private readonly spendOut = new Fading(quick)
-  private readonly spendIn = new Fading(quick)
-  private readonly marginOut = new Fading(quick)
-  /** Observed and modelled wins of the treated and of the holdout: their ratio corrects the model. */
-  private readonly treatedWins = new Fading(slow)
-  private readonly treatedModel = new Fading(slow)
-  private readonly holdoutWins = new Fading(slowHoldout)
-  private readonly holdoutModel = new Fading(slowHoldout)
+  private readonly pool: Evidence
+  private readonly segments: Segments
+  private readonly standings = { wins: standing(), spend: standing() }
+  private floor = 0
+  private judgeIn = judgeEvery
 
-  get silent(): boolean {
-    return this.wins >= winsBeforeGuards && this.due > dueBeforeSilence
+  constructor(pool: Evidence, segments: Segments) {
+    this.pool = pool
+    this.segments = segments
   }
 
-  /** The lowest factor that may be asked for now: shallow first, deeper while the guards are quiet. */
+  /** W(p) is taken to be (p / in)^beta of what the model says. */
+  get beta(): number {
+    return this.standings.wins.beta
+  }
+  get guard(): Guard {
+    return this.guards.guard
+  }
+  get since(): number {
+    return this.guards.since
+  }
+
   lowest(minFactor: number): number {
-    let depth = 1
-    for (const [settled, factor] of depths) if (this.exposures >= settled) depth = factor
-    return Math.max(minFactor, depth)
-  }
-
-  decided(arm: string, inBa: number, out: number, winIn: number, winOut: number): void {
-    if (arm !== 'treated') return
-    this.winsOut.add(winOut)
-    this.winsIn.add(winIn)
-    this.spendOut.add(winOut * inBa)
-    this.spendIn.add(winIn * inBa)
-    this.marginOut.add(winOut * (inBa - out))
-  }
-
-  exposed(arm: string, winOut: number): void {
-    this.exposures++
-    // Wins and what the model expected of them fade together, or their ratio would drift.
-    const [model, wins] =
-      arm === 'holdout'
-        ? [this.holdoutModel, this.holdoutWins]
-        : [this.treatedModel, this.treatedWins]
-    model.add(winOut)
-    wins.add(0)
-  }
-
-  /** An exposure's time has passed: its win was due. */
-  settled(winOut: number): void {
-    this.due += winOut
+    return this.guards.lowest(minFactor)
   }
 
   /** What is explored beyond the configured share while little is known; it decays with what is learned. */
@@ -97,57 +103,142 @@ export class SupplierState {
     return 0.15 / Math.sqrt(1 + this.exposures / 100)
   }
 
-  won(arm: string): void {
-    this.wins++
-    this.due = 0
-    if (arm === 'holdout') this.holdoutWins.value += 1
-    else this.treatedWins.value += 1
+  /** Sets theta and lambda for one bid of a publisher and a seat. */
+  load(policy: Policy, mode: Mode, publisher: number, seat: number): void {
+    const { controller, segments } = this
+    this.theta = controller.theta(policy, mode)
+    this.lambda = controller.lambda(policy, mode)
+    if (mode === 'margin') return
+    const boost = Math.max(segments.boost(publisher), segments.boost(seat))
+    if (boost === 1) return
+    this.theta = 1 + (this.theta - 1) * boost
+    this.lambda *= boost
   }
 
-  /** How much the model overstates what is kept, by the holdout; 1 while there is little to say. */
-  get correction(): number {
-    const doubt = 60
-    const treated = (this.treatedWins.value + doubt) / (this.treatedModel.value + doubt)
-    // A holdout that says little is taken to be as the treated are: late and lost notices cancel.
-    const holdout = (this.holdoutWins.value + doubt * treated) / (this.holdoutModel.value + doubt)
-    return Math.max(0.5, Math.min(1.1, treated / holdout))
+  /** A price of the treated or explored was found. */
+  decided(
+    policy: Policy,
+    mode: Mode,
+    bid: { inBa: number; out: number; winIn: number; winOut: number },
+    now: number,
+  ): void {
+    this.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
+    if (--this.judgeIn <= 0) this.judge(now)
+    if (!Number.isFinite(bid.winIn + bid.winOut + bid.out)) {
+      this.guards.broken(now)
+      return
+    }
+    const { controller, evidence, standings, guards } = this
+    const { wins, spend } = standings
+    controller.decided(policy, mode, bid, evidence, wins, spend, guards.shallow)
   }
 
-  get kept(): { wins: number; spend: number; margin: number } {
-    const ratio = (out: Fading, in_: Fading) => (in_.value > 0 ? out.value / in_.value : 1)
+  private judge(now: number): void {
+    this.judgeIn = judgeEvery
+    const { evidence, pool, guards, controller, standings } = this
+    for (const kind of kinds) {
+      const beta = ownBeta(evidence, kind, pooledBeta(pool, kind, pooled), own)
+      const standing = standings[kind]
+      standing.beta = beta.at
+      standing.kept = keptBy(evidence, kind, beta)
+      standing.error = keptError(evidence, kind, beta)
+    }
+    if (!guards.judge(evidence, this.floor - killBelow, now)) return
+    // what was measured was of prices that are gone
+    evidence.reset()
+    controller.spend *= 1.5
+    controller.wins *= 1.5
+  }
+
+  exposed(outcome: Outcome, patience: number, publisher: number, seat: number): void {
+    this.exposures++
+    const expected = outcome.arm === 'holdout' ? outcome.winIn : outcome.winOut
+    this.guards.exposed(expected, outcome.at, patience)
+    const group = groupOf(outcome)
+    if (group === null) return
+    const seen = seenOf(outcome)
+    this.evidence.exposed(group, seen)
+    this.pool.exposed(group, seen)
+    if (outcome.arm === 'holdout') return
+    this.segment(this.segments.exposed(publisher, outcome.winIn))
+    if (seat !== publisher) this.segment(this.segments.exposed(seat, outcome.winIn))
+  }
+
+  private segment(segment: Segment): void {
+    const { evidence } = this
+    const ratio =
+      evidence.total('optimised', 'wins') / Math.max(1, evidence.total('optimised', 'dueIn'))
+    this.segments.judge(segment, ratio, this.standings.wins.kept, this.floor)
+  }
+
+  won(outcome: Outcome, cleared: number, now: number, publisher: number, seat: number): void {
+    this.guards.won(outcome.at, outcome.sent, cleared, now)
+    const group = groupOf(outcome)
+    if (group === null) return
+    const { inBa, sent } = seenOf(outcome)
+    const paid = Math.min(cleared, sent)
+    this.evidence.won(group, inBa, sent, paid)
+    this.pool.won(group, inBa, sent, paid)
+    if (outcome.arm === 'holdout') return
+    this.segments.won(publisher)
+    if (seat !== publisher) this.segments.won(seat)
+  }
+
+  /** The exposure teaches nothing; its notice came, so its supplier is not silent. */
+  withdrawn(outcome: Outcome): void {
+    const group = groupOf(outcome)
+    if (group === null) return
+    this.evidence.exposed(group, seenOf(outcome), -1)
+    this.pool.exposed(group, seenOf(outcome), -1)
+  }
+
+  advance(now: number, patience: number): void {
+    this.guards.advance(now, patience)
+  }
+
+  /** Sums of another node. */
+  merge(sums: Float64Array, now: number, patience: number): void {
+    this.evidence.merge(sums)
+    this.pool.merge(sums)
+    this.guards.exposed(Math.max(0, heard(sums, 'due')), now, patience)
+    this.guards.heard(heard(sums, 'wins'), now - patience / 4, now)
+  }
+
+  explained(): Explained {
+    const { evidence, theta, lambda, guards } = this
+    const spend = evidence.total('optimised', 'spend')
     return {
-      wins: ratio(this.winsOut, this.winsIn) * this.correction,
-      spend: ratio(this.spendOut, this.spendIn) * this.correction,
-      margin: this.spendOut.value > 0 ? this.marginOut.value / this.spendOut.value : 0,
+      theta,
+      lambda,
+      guard: guards.guard,
+      since: guards.since,
+      wins: this.standings.wins.kept,
+      spend: this.standings.spend.kept,
+      margin: spend > 0 ? evidence.total('optimised', 'margin') / spend : 0,
+      alarms: guards.alarms,
     }
   }
 
-  /** One small step of theta towards the constraint; clamped at both ends, so that nothing winds up. */
-  steer(policy: Policy, mode: 'revenue' | 'margin'): void {
-    const { wins, spend, margin } = this.kept
-    const step = 0.02
-    if (mode === 'margin') {
-      const target = policy.targetMargin ?? 0.15
-      this.theta = moved(this.theta, step * (margin - target) * 4)
-      return
+  saved() {
+    const { evidence, controller, guards, exposures } = this
+    const { spend, wins, margin } = controller
+    return {
+      exposures,
+      sums: [...evidence.sums],
+      multipliers: [spend, wins, margin] as [number, number, number],
+      means: controller.saved(),
+      guards: guards.saved(),
     }
-    const minWins = policy.minWinRate ?? 0.97
-    const minSpend = policy.minSpend ?? minWins
-    if (minWins <= 0 && minSpend <= 0) {
-      this.theta = 1
-      return
-    }
-    const room = Math.min(
-      wins - Math.min(1, minWins + headroom),
-      spend - Math.min(1, minSpend + headroom),
-    )
-    // Faster back than forth: a lost win is dearer than a late saving.
-    this.theta = moved(this.theta, -step * room * (room < 0 ? 6 : 3))
   }
-}
 
-/** theta after a step of its logarithm; a number that is none is the safe end. */
-function moved(theta: number, step: number): number {
-  const next = Math.max(thetaLow, theta - 1) * Math.exp(step)
-  return 1 + (Number.isFinite(next) ? Math.max(thetaLow, Math.min(thetaHigh, next)) : thetaHigh)
+  restore(from: ReturnType<SupplierState['saved']>): void {
+    this.exposures = from.exposures
+    this.evidence.sums.set(from.sums)
+    this.pool.merge(this.evidence.sums)
+    const [spend, wins, margin] = from.multipliers
+    this.controller.startFrom({ spend, wins, margin })
+    this.controller.restore(from.means)
+    this.guards.restore(from.guards)
+    this.judgeIn = 1
+  }
 }

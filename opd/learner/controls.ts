@@ -1,0 +1,92 @@
+/** The states of all suppliers and modes, and what they tell other nodes and a restart. */
+import { Evidence, evidenceWidth } from './evidence.ts'
+import { Segments } from './segments.ts'
+import { SupplierState } from './supplier.ts'
+
+const suppliersKept = 10_000
+/** So that a supplier's modes have states of their own. */
+export const modeSeed = { revenue: 0x811c9dc5, margin: 0x3c6ef372 } as const
+/** Bids by which another supplier's multipliers are worth copying. */
+const settledIn = 2000
+const recordBytes = 4 + 8 * evidenceWidth
+
+export interface Saved {
+  suppliers: [number, Parameters<SupplierState['restore']>[0]][]
+  segments: Parameters<Segments['restore']>[0]
+}
+
+export class Controls {
+  /** All suppliers together: what the model is wrong by, it is mostly wrong by everywhere. */
+  private readonly pool = new Evidence(4)
+  private readonly segments = new Segments()
+  private readonly suppliers = new Map<number, SupplierState>()
+  private now = 0
+  private patience = 30_000
+
+  known(supplier: number): SupplierState | undefined {
+    return this.suppliers.get(supplier)
+  }
+
+  of(supplier: number): SupplierState {
+    return this.suppliers.get(supplier) ?? this.admit(supplier)
+  }
+
+  private admit(supplier: number): SupplierState {
+    const state = new SupplierState(this.pool, this.segments)
+    for (const other of this.suppliers.values())
+      if (other.exposures >= settledIn) {
+        state.controller.startFrom(other.controller)
+        break
+      }
+    if (this.suppliers.size < suppliersKept) this.suppliers.set(supplier, state)
+    return state
+  }
+
+  advance(now: number, patience: number): void {
+    this.now = now
+    this.patience = patience
+    for (const state of this.suppliers.values()) state.advance(now, patience)
+  }
+
+  /** Records of supplier and sums, of those with news. */
+  delta(): Uint8Array {
+    const news = [...this.suppliers].filter(([, { evidence }]) =>
+      evidence.fresh.some((sum) => sum !== 0),
+    )
+    const bytes = new Uint8Array(news.length * recordBytes)
+    const view = new DataView(bytes.buffer)
+    let offset = 0
+    for (const [supplier, { evidence }] of news) {
+      view.setUint32(offset, supplier)
+      for (let n = 0; n < evidenceWidth; n++)
+        view.setFloat64(offset + 4 + 8 * n, evidence.fresh[n]!)
+      evidence.fresh.fill(0)
+      offset += recordBytes
+    }
+    return bytes
+  }
+
+  /** What is no record, or holds a number that is none, is left out. */
+  merge(tail: Uint8Array): void {
+    const view = new DataView(tail.buffer, tail.byteOffset, tail.length)
+    const sums = new Float64Array(evidenceWidth)
+    for (let offset = 0; offset + recordBytes <= tail.length; offset += recordBytes) {
+      for (let n = 0; n < evidenceWidth; n++) sums[n] = view.getFloat64(offset + 4 + 8 * n)
+      if (!sums.every(Number.isFinite)) continue
+      const state = this.of(view.getUint32(offset))
+      state.merge(sums, this.now, this.patience)
+    }
+  }
+
+  toJSON(): Saved {
+    return {
+      suppliers: [...this.suppliers].map(([id, state]) => [id, state.saved()]),
+      segments: this.segments.saved(),
+    }
+  }
+
+  restore({ suppliers, segments }: Saved): void {
+    for (const [id, saved] of suppliers) this.of(id).restore(saved)
+    this.segments.restore(segments)
+  }
+}

@@ -1,0 +1,155 @@
+/**
+ * What is known of kept wins, kept spend and margin: wins as they came beside what the model expected of the same bids.
+ * Sums alone, so nodes add what others saw: a win may be told to any node.
+ */
+
+/**
+ * How a bid went out: at its own price, below it, at a drawn price; and holdout bids by how they would have gone out.
+ */
+export const groups = ['flat', 'deep', 'explored', 'heldFlat', 'heldDeep'] as const
+export type Group = (typeof groups)[number]
+const groupAt = { flat: 0, deep: 1, explored: 2, heldFlat: 3, heldDeep: 4 } as const
+
+/** The sums of one group. Money is CPM, depth is -ln(out / in). */
+const columns = [
+  'bids',
+  'wins',
+  'spend',
+  /** Expected wins and spend at the price sent, and their variance. */
+  'due',
+  'spendDue',
+  'dueVariance',
+  'spendVariance',
+  /** Expected at the bid's own price. */
+  'dueIn',
+  'spendIn',
+  'margin',
+  'marginDue',
+  /** Moments of depth: of what came, and of what was expected. */
+  'winsDepth',
+  'spendDepth',
+  'dueDepth',
+  'spendDueDepth',
+  'dueDepths',
+  'spendDueDepths',
+] as const
+export type Column = (typeof columns)[number]
+const at = Object.fromEntries(columns.map((name, index) => [name, index])) as Record<Column, number>
+const width = columns.length
+export const evidenceWidth = groups.length * width
+/** Optimised groups come first. */
+const heldFrom = groupAt.heldFlat * width
+
+/**
+ * Bids that the sums remember: at first the later half, since what a cold model was wrong by says nothing of a warm one,
+ * and at most these. The holdout's are few, and remembered for long.
+ */
+const horizons = [25_000, 40_000] as const
+const [youngest, ofAge] = [400, 0.5]
+const deepest = 0.7
+
+/** One bid: what the model expected of it, at its own price and at the one sent. */
+export interface Seen {
+  inBa: number
+  sent: number
+  winIn: number
+  winSent: number
+}
+
+export class Evidence {
+  readonly sums = new Float64Array(evidenceWidth)
+  /** Since the last delta. */
+  readonly fresh = new Float64Array(evidenceWidth)
+  /** Bids ever: optimised, holdout. */
+  readonly ages = new Float64Array(2)
+  private readonly scale: number
+
+  /** `scale`: how much longer than one supplier it remembers. */
+  constructor(scale = 1) {
+    this.scale = scale
+  }
+
+  private add(base: number, name: Column, value: number): void {
+    this.sums[base + at[name]]! += value
+    this.fresh[base + at[name]]! += value
+  }
+
+  /** `weight` -1 takes one back. */
+  exposed(group: Group, { inBa, sent, winIn, winSent }: Seen, weight: 1 | -1 = 1): void {
+    const base = groupAt[group] * width
+    const depth = depthOf(inBa, sent)
+    const due = winSent * weight
+    const variance = due * (1 - winSent)
+    this.add(base, 'bids', weight)
+    this.add(base, 'due', due)
+    this.add(base, 'spendDue', due * inBa)
+    this.add(base, 'dueVariance', variance)
+    this.add(base, 'spendVariance', variance * inBa * inBa)
+    this.add(base, 'dueIn', winIn * weight)
+    this.add(base, 'spendIn', winIn * inBa * weight)
+    this.add(base, 'marginDue', due * (inBa - sent))
+    this.add(base, 'dueDepth', due * depth)
+    this.add(base, 'dueDepths', due * depth * depth)
+    this.add(base, 'spendDueDepth', due * inBa * depth)
+    this.add(base, 'spendDueDepths', due * inBa * depth * depth)
+    const side = base < heldFrom ? 0 : 1
+    this.ages[side]! += weight
+    this.fade(side)
+  }
+
+  won(group: Group, inBa: number, sent: number, paid: number): void {
+    const base = groupAt[group] * width
+    const depth = depthOf(inBa, sent)
+    this.add(base, 'wins', 1)
+    this.add(base, 'spend', inBa)
+    this.add(base, 'margin', inBa - paid)
+    this.add(base, 'winsDepth', depth)
+    this.add(base, 'spendDepth', inBa * depth)
+  }
+
+  private fade(side: 0 | 1): void {
+    const [from, to] = side === 0 ? [0, heldFrom] : [heldFrom, evidenceWidth]
+    const horizon = Math.min(horizons[side] * this.scale, youngest + ofAge * this.ages[side]!)
+    let bids = 0
+    for (let n = from; n < to; n += width) bids += this.sums[n]!
+    const excess = bids / horizon
+    // in steps, not at every bid
+    if (excess > 1.01) for (let n = from; n < to; n++) this.sums[n]! /= excess
+  }
+
+  /** What another node saw; it is not sent on. */
+  merge(sums: Float64Array): void {
+    for (let n = 0; n < evidenceWidth; n++) this.sums[n]! += sums[n]!
+    for (let n = 0; n < evidenceWidth; n += width) this.ages[n < heldFrom ? 0 : 1]! += sums[n]!
+    this.fade(0)
+    this.fade(1)
+  }
+
+  get(group: Group, name: Column): number {
+    return this.sums[groupAt[group] * width + at[name]]!
+  }
+
+  /** Over the optimised, or over the holdout. */
+  total(side: 'optimised' | 'holdout', name: Column): number {
+    const [from, to] = side === 'optimised' ? [0, heldFrom] : [heldFrom, evidenceWidth]
+    let sum = 0
+    for (let n = from; n < to; n += width) sum += this.sums[n + at[name]]!
+    return sum
+  }
+
+  reset(): void {
+    this.sums.fill(0)
+  }
+}
+
+const depthOf = (inBa: number, sent: number) => {
+  const depth = Math.log(inBa / sent)
+  return depth > 0 ? (depth < deepest ? depth : deepest) : 0
+}
+
+/** Sums of other nodes, of both sides. */
+export function heard(sums: Float64Array, name: 'due' | 'wins'): number {
+  let sum = 0
+  for (let n = 0; n < evidenceWidth; n += width) sum += sums[n + at[name]]!
+  return sum
+}

@@ -1,0 +1,96 @@
+/**
+ * Seats and publishers of their own: a pooled floor hides victims. One that has settled 20,000 bids and keeps less than
+ * the floor minus 4 points gets a larger multiplier until it keeps more. Bounded: the least busy gives way.
+ */
+const rooms = 4096
+const settledBefore = 20_000
+const horizon = 40_000
+/** Below the floor by this it is a victim; by the second it is none any more. */
+const [victim, healed] = [0.04, 0.02]
+const every = 500
+const [raise, ease, mostBoost] = [1.15, 0.97, 8]
+
+export interface Segment {
+  key: number
+  bids: number
+  wins: number
+  /** Expected wins at the bids' own prices. */
+  dueIn: number
+  boost: number
+  next: number
+}
+
+export class Segments {
+  private readonly known = new Map<number, Segment>()
+  private readonly ring: Segment[] = []
+  private hand = 0
+
+  get size(): number {
+    return this.known.size
+  }
+
+  boost(key: number): number {
+    return this.known.get(key)?.boost ?? 1
+  }
+
+  exposed(key: number, winIn: number): Segment {
+    const segment = this.known.get(key) ?? this.admit(key)
+    segment.bids++
+    segment.dueIn += winIn
+    if (segment.bids > horizon) {
+      const keep = horizon / segment.bids
+      segment.bids *= keep
+      segment.dueIn *= keep
+      segment.wins *= keep
+    }
+    return segment
+  }
+
+  won(key: number): void {
+    const segment = this.known.get(key)
+    if (segment !== undefined) segment.wins++
+  }
+
+  /**
+   * `ratio`: wins over expected wins at the bids' own prices, of all bids of the supplier whose wins come to this node;
+   * `kept` what those keep. Notices lost, late or told elsewhere cancel between the two.
+   */
+  judge(segment: Segment, ratio: number, kept: number, floor: number): void {
+    if (segment.bids < settledBefore || --segment.next > 0) return
+    segment.next = every
+    if (!(ratio > 0.1)) return
+    const own = (kept * segment.wins) / segment.dueIn / ratio
+    if (own < floor - victim) segment.boost = Math.min(mostBoost, segment.boost * raise)
+    else if (own > floor - healed) segment.boost = Math.max(1, segment.boost * ease)
+  }
+
+  /** The clock's hand halves what it passes, and takes the first that has become small. */
+  private admit(key: number): Segment {
+    const segment: Segment = { key, bids: 0, wins: 0, dueIn: 0, boost: 1, next: 0 }
+    this.known.set(key, segment)
+    if (this.ring.length < rooms) {
+      this.ring.push(segment)
+      return segment
+    }
+    for (let looks = 0; looks < 32; looks++) {
+      const passed = this.ring[this.hand]!
+      if (passed.boost === 1 && passed.bids < 64) break
+      passed.bids /= 2
+      passed.dueIn /= 2
+      passed.wins /= 2
+      this.hand = (this.hand + 1) % rooms
+    }
+    this.known.delete(this.ring[this.hand]!.key)
+    this.ring[this.hand] = segment
+    this.hand = (this.hand + 1) % rooms
+    return segment
+  }
+
+  saved(): Segment[] {
+    return this.ring.filter(({ bids }) => bids >= 1000)
+  }
+
+  restore(segments: readonly Segment[]): void {
+    for (const segment of segments) Object.assign(this.admit(segment.key), segment)
+  }
+}
