@@ -44,6 +44,9 @@ export interface LedgerEntry {
   at: number
 }
 
+/** The reason of an unattributed win that a caller reported of another account's bid: it stands for nothing. */
+export const foreignBid = 'foreign_bid'
+
 export interface Ledger {
   /** Resolves when the row is on disk, or 'duplicate' when (decision, event) stood already. Rejects when the store is lost. */
   record(entry: LedgerEntry): Promise<'recorded' | 'duplicate'>

@@ -1,6 +1,6 @@
 /** One notice on its way: trace ▸ seen before? ▸ record ▸ teach. Answers only what is on disk. */
 import type { Integration } from '../../opd/config.ts'
-import type { ContextState, DecisionRecord, Engine, Traced } from '../../opd/engine.ts'
+import type { DecisionRecord, Engine, Traced } from '../../opd/engine.ts'
 import type { SeenDecisions } from '../../opd/ports.ts'
 import type { Caller, Ledger, LedgerEntry } from '../ports.ts'
 import { Budget } from './budget.ts'
@@ -15,6 +15,7 @@ import {
   unattributedEntry,
 } from './entry.ts'
 import { auditPrice, type Notice } from './notice.ts'
+import { mayName, type Owned, owned, reasonOf, sentButUnread } from './owned.ts'
 import { Turns } from './turns.ts'
 
 export interface NoticeDeps {
@@ -48,7 +49,6 @@ const keptRefusalsPerSecond = 10
 
 /** Clocks of nodes differ: a bare notice this much older than a decision cannot be its win. */
 const clockSlack = 5000
-const sentButUnread: ReadonlySet<ContextState> = new Set(['invalid', 'expired'])
 
 export class Notices {
   private readonly deps: NoticeDeps
@@ -99,39 +99,31 @@ export class Notices {
     const found = await engine.trace(notice, wanted ? isCredential : undefined)
     counters.contexts[found.context]++
     if (wanted && !isCredential(found.context)) return this.reject(notice, null, 'context_required')
-    const traced = this.owned(found, caller)
+    const traced = owned(found, caller, this.deps.account)
     const { record, by } = traced
     // Two reports of one decision meet at its row; one that nobody can place meets none, so it looks and writes alone.
     if (record === null || by === null)
-      return this.turns.alone(notice.bidId, () => this.unattributed(notice, traced))
+      return this.turns.alone(notice.bidId, () => this.unattributed(notice, traced, caller))
     return this.turns.beside(notice.bidId, () => this.attribute(notice, traced, record, by, caller))
   }
 
-  /** A bare bid id finds the decisions of one's own suppliers only. */
-  private owned(traced: Traced, caller: Caller | null): Traced {
-    const { account } = this.deps
-    if (account === undefined || caller === null || caller.account === '*') return traced
-    if (traced.by !== 'bid_log' || traced.record === null) return traced
-    const mine = account(traced.record.supplier) === caller.account
-    return mine ? traced : { ...traced, by: null, record: null, late: false }
-  }
-
-  private async unattributed(notice: Notice, traced: Traced): Promise<Outcome> {
+  private async unattributed(
+    notice: Notice,
+    traced: Owned,
+    caller: Caller | null,
+  ): Promise<Outcome> {
     const { ledger, now, contextTtl } = this.deps
     const at = now()
-    const supplier = this.effects.known(notice.ssp)
+    const named = this.effects.known(notice.ssp)
+    const supplier = mayName(named, caller, this.deps.account) ? named : ''
     const only = { supplier: notice.ssp }
     const earliest = at - contextTtl()
     const seen =
       (await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, earliest, only)) ||
       (traced.context === 'expired' && (await this.wonLongAgo(notice)))
     if (seen) return this.duplicate(notice, supplier, '', null)
-    const reason = traced.ambiguous
-      ? 'ambiguous'
-      : sentButUnread.has(traced.context)
-        ? `context_${traced.context}`
-        : 'unknown_bid'
-    const entry = unattributedEntry(notice, supplier === '' ? null : supplier, reason, at)
+    const owner = supplier === '' ? null : supplier
+    const entry = unattributedEntry(notice, owner, reasonOf(traced), at)
     let result = await this.keep(entry)
     // the row stands but is older than `contextTtl`: another win under a bid id that came again
     if (

@@ -3,7 +3,7 @@
  * together are committed together; a repeated one is told by the primary key, in the same statement.
  */
 import type { Kysely } from 'kysely'
-import type { Ledger, LedgerEntry } from '../ports.ts'
+import { foreignBid, type Ledger, type LedgerEntry } from '../ports.ts'
 import { StoreError } from './errors.ts'
 import { gather } from './gather.ts'
 import { ledgerSql } from './ledger-sql.ts'
@@ -131,7 +131,7 @@ export function createLedger(
       const owner = `${taken}${decision}`
       if (rows.some(({ reason }) => reason?.endsWith(owner))) return true
       for (const { decision: row, reason } of rows) {
-        if (reason === null || reason.includes(taken)) continue
+        if (reason === null || reason === foreignBid || reason.includes(taken)) continue
         // who comes second, on whichever node, changes nothing and looks at the next
         const { numUpdatedRows } = await db
           .updateTable('ledger')

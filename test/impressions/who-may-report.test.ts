@@ -81,14 +81,23 @@ t.test('a win by bid log without a token never teaches', async (t) => {
 
 t.test("a bare bid id finds one's own suppliers only", async (t) => {
   const owners: Record<string, string> = { acme: 'acme-media', other: 'someone' }
-  const { engine, notify } = await door(t, {
+  const { engine, notify, ledger } = await door(t, {
     integrations: [integration('acme'), integration('other')],
     account: (supplier) => owners[supplier],
   })
-  auction(engine, { id: 'b1', supplier: 'other' })
+  const theirs = auction(engine, { id: 'b1', supplier: 'other' })
   auction(engine, { id: 'b2', supplier: 'acme' })
   t.match((await notify({ bid_id: 'b1', price: '1' }, 'media')).body, { status: 'unattributed' })
   t.match((await notify({ bid_id: 'b2', price: '1' }, 'media')).body, { status: 'attributed' })
+  const named = { bid_id: 'b9', price: '1', ssp: 'other' }
+  t.match((await notify(named, 'media')).body, { status: 'unattributed' })
+  t.match(
+    ledger.rows.slice(-1),
+    [{ bidId: 'b9', supplier: null }],
+    "nothing stands in another's reports",
+  )
+  const win = { bid_id: 'b1', price: '1', svc_opd: theirs.svcOpd }
+  t.match((await notify(win)).body, { status: 'attributed' }, 'nor does it swallow their win')
 })
 
 t.test('strangers cannot fill the ledger', async (t) => {

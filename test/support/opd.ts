@@ -1,5 +1,5 @@
 /** A learner of fixed answers and a ledger in memory, for tests of what drives them. */
-import type { Ledger, LedgerEntry } from '../../admin/ports.ts'
+import { foreignBid, type Ledger, type LedgerEntry } from '../../admin/ports.ts'
 import { type Integration, type OpdConfig, opdSchema } from '../../opd/config.ts'
 import type { Decision, Learner } from '../../opd/learner.ts'
 import type { EligibleBid } from '../../opd/priced.ts'
@@ -83,7 +83,7 @@ export function memoryLedger(): MemoryLedger {
           (row.supplier === null || row.supplier === supplier),
       )
       if (alike.some(({ reason }) => reason?.endsWith(` of ${decision}`))) return true
-      const free = alike.find(({ reason }) => !reason?.includes(' of '))
+      const free = alike.find(({ reason }) => reason !== foreignBid && !reason?.includes(' of '))
       if (free !== undefined) free.reason += ` of ${decision}`
       return free !== undefined
     },
