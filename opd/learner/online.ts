@@ -99,7 +99,7 @@ export class OnlineLearner implements Learner {
   constructor(options: LearnerOptions, snapshot?: Uint8Array) {
     this.window = sound(options.attributionWindow, 1, 1e10, 1_800_000)
     this.pending = new Pending(this.window)
-    if (snapshot !== undefined) this.restore(snapshot)
+    if (snapshot !== undefined) this.restore(snapshot, options.carries !== false)
   }
 
   decide(
@@ -283,6 +283,17 @@ export class OnlineLearner implements Learner {
     return 0
   }
 
+  /** W(price | facts) as the model stands. */
+  chance(facts: BidFacts, price: number): number {
+    const { inBa } = facts
+    if (!(inBa >= 1e-9 && inBa < 1e9 && price >= 1e-9)) return 0
+    const bytes = new Uint8Array(featureBytes)
+    describe(facts, bytes)
+    keysOf(bytes, this.now, this.keys)
+    this.curve.load(this.keys, Math.log(inBa), hasFloor(bytes))
+    return this.curve.wins(Math.min(price, inBa))
+  }
+
   delta(): Uint8Array {
     return writeRows(deltaMagic, this.curve.weights.delta(), this.controls.delta())
   }
@@ -312,7 +323,7 @@ export class OnlineLearner implements Learner {
     return writeDense(snapshotMagic, [mean, variance], Buffer.concat([head, state, bytes, weights]))
   }
 
-  private restore(snapshot: Uint8Array): void {
+  private restore(snapshot: Uint8Array, carries: boolean): void {
     const read = readDense(snapshotMagic, snapshot, 2, slotCount)
     if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
     const [mean, variance] = read.arrays as [Float32Array, Float32Array]
@@ -331,7 +342,7 @@ export class OnlineLearner implements Learner {
     this.controls.restore(state.controls)
     const bytes = tail.subarray(8 + length)
     const weights = bytes.subarray(count * featureBytes)
-    for (let n = 0; n < count; n++)
+    for (let n = 0; carries && n < count; n++)
       this.wait(
         Uint8Array.from(bytes.subarray(n * featureBytes, (n + 1) * featureBytes)),
         weights[n]!,
