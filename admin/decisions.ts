@@ -55,6 +55,7 @@ function explained(record: DecisionRecord, late: boolean) {
     win_in: orNull(record.winIn, 4),
     win_out: orNull(record.winOut, 4),
     theta: record.theta ?? null,
+    lambda: record.lambda ?? null,
     model_version: record.modelVersion,
     publisher: record.publisher === '' ? null : record.publisher,
     domain: record.domain === '' ? null : record.domain,

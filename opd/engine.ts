@@ -77,8 +77,9 @@ export interface DecisionRecord {
   /** The model's win probability at in_ba and at out_ba; absent where it was not asked. */
   winIn?: number
   winOut?: number
-  /** The multiplier at work, and the floor in the bid's currency; seven digits of each. */
+  /** The multipliers at work (lambda in CPM of the base), and the floor in the bid's currency; seven digits of each. */
   theta?: number
+  lambda?: number
   floor?: number
 }
 

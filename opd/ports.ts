@@ -65,6 +65,8 @@ export interface DecisionEntry {
   winIn: number | null
   winOut: number | null
   theta: number | null
+  /** CPM. */
+  lambda: number | null
   /** Hashed; null: the request names none. */
   publisher: string | null
   domain: string | null

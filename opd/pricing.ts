@@ -127,6 +127,7 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       winIn: record.winIn ?? null,
       winOut: record.winOut ?? null,
       theta: decision?.theta ?? null,
+      lambda: decision?.lambda ?? null,
       publisher: record.publisher === '' ? null : hashed(record.publisher),
       domain: record.domain === '' ? null : hashed(record.domain),
       features,
@@ -172,6 +173,7 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       floor: bid.floor,
       ...(decision === null ? {} : { winIn: decision.winIn, winOut: decision.winOut }),
       ...(decision?.theta === undefined ? {} : { theta: decision.theta }),
+      ...(decision?.lambda === undefined ? {} : { lambda: decision.lambda }),
     }
     const context = codec.encode(record)
     if (!context.withFeatures) stats.contextsCut++

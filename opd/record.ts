@@ -2,10 +2,10 @@
  * A decision as bytes: what a context encrypts and what the bid log keeps. The id and the bid id
  * stand outside (the nonce, and associated data).
  *
- *   flags  at  model  propensity  winIn winOut  theta floor  in  out  currency  supplier  publisher  domain  features
- *   1      6   4      8           2     2       4     4      1+n 1+n  1+n       1+n       1+n        1+n     the rest
+ *   flags  at  model  propensity  winIn winOut  theta floor lambda  in  out  currency  supplier  publisher  domain  features
+ *   1      6   4      8           2     2       4     4     4       1+n 1+n  1+n       1+n       1+n        1+n     the rest
  *
- * theta and floor only where a flag says that they stand there.
+ * theta, floor and lambda only where a flag says that they stand there.
  */
 import { type Arm, armAt, arms, type Mode } from './arms.ts'
 import type { DecisionRecord } from './engine.ts'
@@ -19,8 +19,8 @@ const longestCurrency = 16
 const unknownChance = 0xffff
 const explains = 0x10
 const fixedBytes = 23
-/** theta and floor. */
-const explainBytes = 8
+const explaining = ['theta', 'floor', 'lambda'] as const
+const explainBytes = 4 * explaining.length
 
 function writeText(into: Buffer, at: number, text: string, most: number): number {
   const { length } = text
@@ -61,7 +61,7 @@ const chance = (value: number | undefined) =>
 
 /**
  * Writes a record without its features; returns the end. `into` has `recordRoom` bytes after `at`. `explained`: with
- * theta and floor, which nothing but the explain call reads.
+ * what nothing but the explain call reads.
  */
 export function writeRecord(
   into: Buffer,
@@ -84,9 +84,7 @@ export function writeRecord(
   into.writeUInt16BE(chance(record.winOut), at + 20)
   at += fixedBytes - 1
   if (explained) {
-    into.writeFloatBE(record.theta ?? Number.NaN, at)
-    into.writeFloatBE(record.floor ?? Number.NaN, at + 4)
-    at += explainBytes
+    for (const name of explaining) at = into.writeFloatBE(record[name] ?? Number.NaN, at)
   }
   at = writeText(into, at, shortMoney(record.inBa), longestMoney)
   at = writeText(into, at, shortMoney(record.outBa), longestMoney)
@@ -99,9 +97,11 @@ export function writeRecord(
 /** The fixed fields alone are this long, with seven empty texts. */
 const shortest = fixedBytes + 6
 
-/** A Float32 as the decimal it was written from; absent where it is none. */
-function digits7(name: 'theta' | 'floor', value: number): { theta?: number; floor?: number } {
-  return Number.isFinite(value) ? { [name]: Number(value.toPrecision(7)) } : {}
+/** Float32s as the decimals they were written from; absent where one is none. */
+function explanation(from: Buffer, at: number): Partial<DecisionRecord> {
+  const values = explaining.map((name, n) => [name, from.readFloatBE(at + 4 * n)] as const)
+  const told = values.filter(([, value]) => Number.isFinite(value))
+  return Object.fromEntries(told.map(([name, value]) => [name, Number(value.toPrecision(7))]))
 }
 
 /** Reads what `writeRecord` and the features behind it say; null where the bytes say nothing sound. */
@@ -148,7 +148,6 @@ export function readRecord(
     features: new Uint8Array(from.subarray(at, end)),
     ...(winIn === unknownChance ? {} : { winIn: winIn / (unknownChance - 1) }),
     ...(winOut === unknownChance ? {} : { winOut: winOut / (unknownChance - 1) }),
-    ...(explained ? digits7('theta', from.readFloatBE(textsAt - 8)) : {}),
-    ...(explained ? digits7('floor', from.readFloatBE(textsAt - 4)) : {}),
+    ...(explained ? explanation(from, textsAt - explainBytes) : {}),
   }
 }

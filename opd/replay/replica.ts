@@ -2,7 +2,13 @@
  * The learner as it would have run: asked at each logged bid, taught by what really happened to it at its logged price,
  * in time order. What it expects of a bid never knows of that bid's own outcome.
  */
-import { createLearner, type Decision, type Learner, type Policy } from '../learner.ts'
+import {
+  type BidFacts,
+  createLearner,
+  type Decision,
+  type Learner,
+  type Policy,
+} from '../learner.ts'
 import type { DecisionLine } from './line.ts'
 import { match, reach } from './match.ts'
 import type { Row } from './sums.ts'
@@ -27,16 +33,44 @@ function source(seed: number): () => number {
   }
 }
 
+/** Chances by factor: as the model says, or, where it cannot be asked, along the power through the two it gave. */
+function chances(
+  learner: Learner,
+  facts: BidFacts,
+  decision: Decision,
+  factor: number,
+): (factor: number) => number {
+  if (learner.chance !== undefined) return (f) => learner.chance!(facts, facts.inBa * f)
+  const steep = steepness(decision, factor)
+  return (f) => Math.min(1, decision.winIn * f ** steep)
+}
+
 /** How steeply chances fall with the factor, by the two that the model says of a bid. */
 function steepness({ winIn, winOut }: Decision, factor: number): number {
   if (!(factor < 0.999 && winIn > 0 && winOut > 0)) return 1
   return Math.max(0, Math.min(20, Math.log(winOut / winIn) / Math.log(factor)))
 }
 
-/** What was logged far from the evaluated price is no outcome of the evaluated policy: it teaches the curve alone. */
-function exposedAs(arm: DecisionLine['arm'], logged: number, factor: number): Decision['arm'] {
-  if (arm === 'holdout') return arm
-  return Math.abs(logged - factor) <= reach ? 'treated' : 'explored'
+/** Sent at its own price, whatever was decided. */
+const unmoved = 0.999
+
+/**
+ * What was logged, as the learner may count it: the holdout as such; what went out at about the evaluated price as
+ * treated; at its own price as a bid that shadow held up; at another as explored, which teaches the curve alone.
+ */
+function expose(
+  learner: Learner,
+  decision: Decision,
+  line: DecisionLine,
+  row: Row,
+  now: number,
+): Uint8Array {
+  const logged = Math.min(1, line.out / line.in)
+  const near = Math.abs(logged - row.priced / row.in) <= reach
+  const held = logged > unmoved && !near
+  decision.arm = line.arm === 'holdout' ? 'holdout' : near || held ? 'treated' : 'explored'
+  if (line.arm !== 'holdout' && !held) decision.winOut = row.winLogged
+  return learner.expose(decision, Math.min(line.in, line.out), now)
 }
 
 export class Replica {
@@ -73,8 +107,7 @@ export class Replica {
     const decision = learner.decide(facts, asked, line.id, now, this.random)
     const lowest = Math.max(policy.minFactor ?? 0, line.floor / line.in)
     const factor = Math.min(1, Math.max(decision.factor, lowest))
-    const steep = steepness(decision, factor)
-    const winAt = (f: number) => Math.min(1, decision.winIn * f ** steep)
+    const winAt = chances(learner, facts, decision, factor)
     const logged = Math.min(1, line.out / line.in)
     const second = line.features.auction === 2
     const row: Row = {
@@ -82,17 +115,14 @@ export class Replica {
       in: line.in,
       out: line.out,
       priced: line.in * factor,
-      winIn: decision.winIn,
+      winIn: winAt(1),
       winPriced: winAt(factor),
       winLogged: winAt(logged),
       match: match(line, factor),
       clears: line.in * factor * (second ? this.clears(line.ssp) : 1),
       second,
     }
-    // What was exposed is the logged price.
-    decision.arm = exposedAs(line.arm, logged, factor)
-    decision.winOut = row.winLogged
-    return { row, features: learner.expose(decision, Math.min(line.in, line.out), now) }
+    return { row, features: expose(learner, decision, line, row, now) }
   }
 
   won(

@@ -80,7 +80,7 @@ export function createKeeper(options: KeeperOptions): Keeper {
     dir,
     now,
     log,
-    create: (learned) => create({ attributionWindow }, learned),
+    create: (learned, carries = true) => create({ attributionWindow, carries }, learned),
     epoch: (mode) => control.epochs[mode],
   })
   // A model whose rollback did not reach the disk is of the epoch before; other nodes tell it again.

@@ -25,7 +25,8 @@ export interface ModelsLog {
 export interface ModelsOptions {
   /** Where snapshots live; null: nowhere. */
   dir: string | null
-  create: (learned?: Uint8Array) => Learner
+  /** `carries` false: without the exposures that wait in it. */
+  create: (learned?: Uint8Array, carries?: boolean) => Learner
   now: () => number
   log: ModelsLog
   /** The epoch of a mode whose snapshots cannot be read. */
@@ -131,7 +132,8 @@ export class Models {
     const kept = this.kept[mode]
     const { meta, learned } = unpack(base)
     const seen = new Seen(meta.seen)
-    kept.learner.replace(this.options.create(learned), epoch)
+    // Its exposures wait for wins that are of another epoch, or another node's to teach.
+    kept.learner.replace(this.options.create(learned, false), epoch)
     Object.assign(kept, { epoch, seen, outbox: [] })
   }
 

@@ -10,7 +10,7 @@ import { integration } from '../support/opd.ts'
 async function api(t: Test) {
   const world = testEngine({ integrations: [integration('acme')] })
   const decide = world.learner.decide
-  world.learner.decide = (...asked) => ({ ...decide(...asked), theta: 1.234567 })
+  world.learner.decide = (...asked) => ({ ...decide(...asked), theta: 1.234567, lambda: 0.05 })
   const app = Fastify({ routerOptions: { maxParamLength: 600 } })
   await app.register(decisions({ engine: world.engine, bearer: async () => {} }))
   const url = await app.listen({ port: 0 })
@@ -46,6 +46,7 @@ t.test('a decision says its theta, floor, chances, version and reason', async (t
     win_in: 0.4,
     win_out: 0.25,
     theta: 1.234567,
+    lambda: 0.05,
     model_version: 7,
     publisher: 'pub-1',
     domain: 'news.example',
@@ -97,6 +98,7 @@ t.test('the longest names leave 512 characters whole, without what only explains
     features: new Uint8Array(86),
     theta: 2.5,
     floor: 0.1,
+    lambda: 0.2,
   }
   const { text, withFeatures } = codec.encode(record)
   t.ok(text.length <= 512, `${text.length}`)
@@ -105,5 +107,9 @@ t.test('the longest names leave 512 characters whole, without what only explains
   t.match(read, { domain: record.domain, inBa: record.inBa, supplier: record.supplier })
   t.equal(read?.theta, undefined)
   const short = { ...record, id: codec.nextId(), publisher: 'p', inBa: '1', outBa: '0.9' }
-  t.match(codec.decode(codec.encode(short).text, 'b', 1).record, { theta: 2.5, floor: 0.1 })
+  t.match(codec.decode(codec.encode(short).text, 'b', 1).record, {
+    theta: 2.5,
+    floor: 0.1,
+    lambda: 0.2,
+  })
 })

@@ -25,6 +25,7 @@ const entry = (id: string): DecisionEntry => ({
   winIn: 0.4,
   winOut: 0.3,
   theta: 1.2,
+  lambda: 0.1,
   publisher: '0123456789abcdef',
   domain: null,
   features: { country: 'DEU' },
