@@ -16,6 +16,7 @@ import { reporting } from './admin/reports.ts'
 import { createAdmin } from './admin/server.ts'
 import { standalone } from './admin/standalone.ts'
 import { openStore } from './admin/store/index.ts'
+import { createRetention } from './admin/store/retention.ts'
 import { createRollup } from './admin/store/rollup.ts'
 import type { Config } from './config.ts'
 import { faultLine, type LoadedConfig } from './config-file.ts'
@@ -31,6 +32,7 @@ import { openRedis } from './opd/state/redis.ts'
 import { createProxy } from './proxy/proxy.ts'
 import {
   engineConfig,
+  keptFor,
   keysOf,
   listedSuppliers,
   needsRestart,
@@ -109,6 +111,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   modelMetrics(registry, keeper)
   const bidLog = createBidLog({ ttl: config.opd.contextTtl, now })
   const rollup = createRollup(store, log)
+  const retention = createRetention(store, { keep: () => keptFor(config), now, log })
   const engine = createEngine(engineConfig(config, keys, invalidOpd), {
     learners: keeper,
     bidLog: rollup.counting(bidLog),
@@ -257,6 +260,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
       await redis?.close()
       await keeper.close()
       await sink?.close()
+      retention.close()
       await rollup.close()
       auth.close()
       await store.close()

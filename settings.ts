@@ -17,6 +17,12 @@ export function ratesOf(config: Config): Rates | null {
   return rates === undefined ? null : { base: rates.base, rates: rates.rates }
 }
 
+const day = 86_400_000
+
+/** Milliseconds that rows are kept: a win that may still be reported again has its row. */
+export const keptFor = ({ store, opd }: Config) =>
+  Math.max(store.retentionDays * day, opd.contextTtl + day)
+
 /** How reports read the ledger: each supplier's notices, and what currencies are worth. */
 export function readingsOf(config: Config) {
   const { base, rates } = config.currency
