@@ -131,7 +131,13 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   let draining = false
   const counters = new ImpressionCounters()
   const { auth: door, listen } = config.admin
-  const auth = await createAuth(door, { store, baseUrl: `http://${listen}`, log, now })
+  const auth = await createAuth(door, {
+    store,
+    baseUrl: `http://${listen}`,
+    log,
+    now,
+    trustedProxies: () => config.proxy.trustedProxies,
+  })
   const role = 'issuer' in door ? door.role : 'api'
   const entry = bearer(auth.verifier, { role })
   let accounts = accountsOf(config)

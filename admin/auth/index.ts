@@ -3,6 +3,7 @@ import type { FastifyPluginAsync } from 'fastify'
 import type { AuthConfig } from '../config.ts'
 import type { TokenVerifier } from '../ports.ts'
 import type { Store } from '../store/index.ts'
+import { clientAddress, type Trusted, trustedRanges } from './address.ts'
 import { cachedVerifier } from './cache.ts'
 import { tokenEndpoint } from './embedded/endpoint.ts'
 import { createIssuer } from './embedded/issuer.ts'
@@ -18,6 +19,8 @@ export interface AuthDeps {
   baseUrl: string
   log: KeysLog
   now?: () => number
+  /** Whose X-Forwarded-For tells who logs in; read at each log-in, a reload may change it. None by default. */
+  trustedProxies?: () => readonly string[]
 }
 
 export interface Auth {
@@ -48,6 +51,9 @@ export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Au
   const keys = await openKeys(store)
   const issuer = createIssuer(keys, url, now)
   const verifier = cachedVerifier(issuer.check, now)
+  const { trustedProxies = () => [] } = deps
+  let ranges: readonly string[] = []
+  let trusted: Trusted = () => false
   const plugin = tokenEndpoint({
     store,
     realm,
@@ -56,6 +62,14 @@ export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Au
     keys,
     refresh: refreshTokens(store, now),
     throttle: createThrottle(now),
+    address({ socket, headers }) {
+      if (ranges !== trustedProxies()) {
+        ranges = trustedProxies()
+        trusted = trustedRanges(ranges)
+      }
+      const forwarded = headers['x-forwarded-for']
+      return clientAddress(socket.remoteAddress ?? '', [forwarded].flat().join(','), trusted)
+    },
   })
   return { verifier, plugin, realm, close: verifier.close }
 }

@@ -1,6 +1,10 @@
-/** Failed log-ins are slowed, by user and by address (CONTRACT 9): some are free, then the wait doubles. */
-import { isIPv6 } from 'node:net'
+/**
+ * Failed log-ins are slowed, by user and by address (CONTRACT 9): some are free, then the wait doubles. Who has logged in
+ * from an address before is counted by the two together: strangers who try the same name elsewhere, or other names
+ * beside, do not lock the user out.
+ */
 import { LRUCache } from 'lru-cache'
+import { networkOf } from './address.ts'
 
 interface Tries {
   count: number
@@ -10,18 +14,12 @@ interface Tries {
 }
 
 /** Many users stand behind one address, so it is given more. */
-const free = { user: 5, address: 50 }
+const free = { user: 5, address: 50, both: 5 }
+type Kind = keyof typeof free
 const longest = 60_000
 /** Milliseconds without a try after which the past is forgotten. */
 const forget = 15 * 60_000
 const maxEntries = 20_000
-
-/** A household has a whole /64: its addresses count as one. */
-function network(address: string): string {
-  return isIPv6(address) && !address.startsWith('::ffff:')
-    ? address.split(':').slice(0, 4).join(':')
-    : address
-}
 
 export interface Throttle {
   /** Seconds to wait, or 0: then the try counts as failed until `succeeded`. */
@@ -32,12 +30,29 @@ export interface Throttle {
 }
 
 export function createThrottle(now: () => number): Throttle {
-  const tables = {
-    user: new LRUCache<string, Tries>({ max: maxEntries }),
-    address: new LRUCache<string, Tries>({ max: maxEntries }),
+  const table = () => new LRUCache<string, Tries>({ max: maxEntries })
+  const tables: Record<Kind, LRUCache<string, Tries>> = {
+    user: table(),
+    address: table(),
+    both: table(),
   }
-  type Kind = keyof typeof tables
-  const get = (kind: Kind, key: string): Tries => {
+  /** Users and networks that have logged in together. */
+  const known = new LRUCache<string, true>({ max: maxEntries })
+
+  /** What a try of this user at this address is counted by. */
+  function keysOf(user: string, address: string): { pair: string; keys: [Kind, string][] } {
+    const network = networkOf(address)
+    const pair = `${network} ${user}`
+    if (known.get(pair) === true) return { pair, keys: [['both', pair]] }
+    return {
+      pair,
+      keys: [
+        ['user', user],
+        ['address', network],
+      ],
+    }
+  }
+  function get([kind, key]: [Kind, string]): Tries {
     let tries = tables[kind].get(key)
     if (tries === undefined || now() - tries.last > forget) {
       tries = { count: 0, until: 0, last: now() }
@@ -45,20 +60,18 @@ export function createThrottle(now: () => number): Throttle {
     }
     return tries
   }
-  const back = (kind: Kind, key: string) => {
-    const tries = get(kind, key)
+  function back(of: [Kind, string]): void {
+    const tries = get(of)
     tries.count = Math.max(0, tries.count - 1)
-    if (tries.count < free[kind]) tries.until = 0
+    if (tries.count < free[of[0]]) tries.until = 0
   }
+
   return {
     begin(user, address) {
-      const both = [
-        ['user', get('user', user)],
-        ['address', get('address', network(address))],
-      ] as const
-      const wait = Math.max(...both.map(([, { until }]) => until - now()))
+      const all = keysOf(user, address).keys.map((key) => ({ kind: key[0], tries: get(key) }))
+      const wait = Math.max(...all.map(({ tries }) => tries.until - now()))
       if (wait > 0) return Math.ceil(wait / 1000)
-      for (const [kind, tries] of both) {
+      for (const { kind, tries } of all) {
         tries.count++
         tries.last = now()
         const over = tries.count - free[kind]
@@ -67,12 +80,15 @@ export function createThrottle(now: () => number): Throttle {
       return 0
     },
     succeeded(user, address) {
-      tables.user.delete(user)
-      back('address', network(address))
+      const { pair, keys } = keysOf(user, address)
+      for (const key of keys) {
+        if (key[0] === 'address') back(key)
+        else tables[key[0]].delete(key[1])
+      }
+      known.set(pair, true)
     },
     undone(user, address) {
-      back('user', user)
-      back('address', network(address))
+      for (const key of keysOf(user, address).keys) back(key)
     },
   }
 }

@@ -1,4 +1,5 @@
 /** The token endpoint, discovery and keys of the embedded realm (SERVICE 4.1, 5; CONTRACT 9). */
+import type { IncomingMessage } from 'node:http'
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { problem } from '../../problem.ts'
 import type { Store } from '../../store/index.ts'
@@ -19,6 +20,8 @@ export interface EndpointDeps {
   keys: SigningKeys
   refresh: RefreshTokens
   throttle: Throttle
+  /** Who asks, as far as the throttle is concerned. */
+  address: (request: IncomingMessage) => string
 }
 
 interface Granted {
@@ -33,25 +36,25 @@ type Form = Map<string, string>
 const maxForm = 16 * 1024
 
 export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
-  const { store, realm, url, issuer, keys, refresh, throttle } = deps
+  const { store, realm, url, issuer, keys, refresh, throttle, address } = deps
 
-  async function byPassword(form: Form, address: string): Promise<Granted> {
+  async function byPassword(form: Form, from: string): Promise<Granted> {
     const name = need(form, 'username')
     const password = need(form, 'password')
     const scope = grantScope(form.get('scope'))
     // The right password waits as well: else the wait would tell which it is.
     const key = name.slice(0, 128)
-    const wait = throttle.begin(key, address)
+    const wait = throttle.begin(key, from)
     if (wait > 0) throw new OAuthError('slow_down', 'too many failed log-ins', wait)
     let user: User | null
     try {
       user = await logIn(store, name, password)
     } catch (error) {
-      throttle.undone(key, address)
+      throttle.undone(key, from)
       throw error
     }
     if (user === null) throw new OAuthError('invalid_grant', 'user or password is wrong')
-    throttle.succeeded(key, address)
+    throttle.succeeded(key, from)
     return { user, scope, token: await refresh.start({ user: user.name, scope }) }
   }
 
@@ -68,7 +71,7 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     return { user, scope, token: next.token }
   }
 
-  const grants: Record<string, (form: Form, address: string) => Promise<Granted>> = {
+  const grants: Record<string, (form: Form, from: string) => Promise<Granted>> = {
     password: byPassword,
     refresh_token: byRefresh,
   }
@@ -83,7 +86,7 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     const grant = Object.hasOwn(grants, type) ? grants[type] : undefined
     if (grant === undefined)
       throw new OAuthError('unsupported_grant_type', 'password and refresh_token are taken')
-    const { user, scope, token } = await grant(form, request.ip)
+    const { user, scope, token } = await grant(form, address(request.raw))
     return {
       access_token: await issuer.sign(user, scope),
       expires_in: accessLife,
