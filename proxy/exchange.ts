@@ -85,6 +85,12 @@ export class Exchange implements AnswerSink, Reader {
     return null
   }
 
+  /** The body may take longer than the supplier has: the deadline is counted from the head. */
+  awaitBody(): void {
+    if (this.stage === 'done' || this.timer !== null) return
+    this.timer = setTimeout(expire, this.supplier.route.timeout, this)
+  }
+
   /** A piece of the request's body. False: it is over the limit, and the lane says so. */
   receive(chunk: Buffer): boolean {
     if (this.stage === 'done') return true
@@ -133,6 +139,7 @@ export class Exchange implements AnswerSink, Reader {
       tmax === undefined ? timeout : Math.max(1, Math.min(timeout, tmax - tmaxMargin))
     this.fullTimeout = deadline === timeout
     const left = deadline - (performance.now() - this.inbound.arrived)
+    if (this.timer !== null) clearTimeout(this.timer)
     this.timer = setTimeout(expire, Math.max(1, left), this)
     this.send(false)
   }

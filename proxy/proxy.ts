@@ -115,6 +115,7 @@ export function createProxy(
       return refuseBody(request, response)
     const exchange = new Exchange(inbound, supplier, context)
     if (exchange.admit() !== null) return undefined
+    exchange.awaitBody()
     request.on('data', (chunk: Buffer) => {
       if (!exchange.receive(chunk) && !response.headersSent) refuseBody(request, response)
     })

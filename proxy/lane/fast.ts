@@ -111,7 +111,7 @@ export class FastConnection {
     const to = Math.min(chunk.length, from + this.left)
     this.left -= to - from
     if (to > from && !this.answered) this.exchange!.receive(chunk.subarray(from, to))
-    if (this.left > 0) return
+    if (this.left > 0) return void this.exchange!.awaitBody()
     if (to < chunk.length) {
       this.early = chunk.subarray(to)
       this.socket.pause()

@@ -152,6 +152,23 @@ t.test('tmax less its margin is the deadline where it is smaller', async (t) => 
   t.equal(answer.headers['x-bidweir-reason'], 'timeout')
 })
 
+t.test('the deadline holds for a body that is still on its way', async (t) => {
+  const { proxy, supplier } = await scripted(t, () => {})
+  const whole = post('/bid/acme', '{"a":1}')
+  for (const cut of [whole.length - 7, whole.length - 1]) {
+    const socket = connect(proxy.port, '127.0.0.1')
+    socket.write(whole.subarray(0, cut))
+    const head = await new Promise<string>((resolve) => socket.once('data', (d) => resolve(`${d}`)))
+    t.match(head, /^HTTP\/1\.1 204 .*\r\nx-bidweir-reason: timeout\r\n/)
+    // The rest is skipped, and the connection serves on.
+    socket.write(whole.subarray(cut))
+    socket.write(whole)
+    t.match(await new Promise((resolve) => socket.once('data', (d) => resolve(`${d}`))), /timeout/)
+    socket.destroy()
+  }
+  t.equal(supplier.requests.length, 2)
+})
+
 t.test('a caller that goes away cancels the upstream request', async (t) => {
   let arrived = () => {}
   const there = new Promise<void>((resolve) => {
