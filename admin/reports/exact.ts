@@ -47,5 +47,3 @@ export function text({ digits, scale }: Exact): string {
   const fraction = padded.slice(padded.length - scale).replace(/0+$/, '')
   return sign + whole + (fraction === '' ? '' : `.${fraction}`)
 }
-
-export const number = (money: Exact) => Number(text(money))

@@ -1,7 +1,7 @@
 /** What the databases add up; what it means is for `rows.ts` to say. */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { Group } from '../reports.ts'
 import type { Tables } from '../store/tables.ts'
+import type { Group } from './ask.ts'
 
 /** A database to read from. */
 export interface Source {
@@ -37,6 +37,9 @@ const money = ({ postgres }: Source, column: string) => {
     : sql<string>`exact_sum(${value})`
 }
 
+/** What an auction may pay, as the metrics take it: a price of 1e300 is JSON too, and its square is no number. */
+const plausible = sql<number>`case when abs(cast(margin as double precision)) < 1e9 then cast(margin as double precision) else 0 end`
+
 const withinScope = ({ suppliers, all }: Scope) =>
   sql<boolean>`(${sql.join(
     [
@@ -66,9 +69,8 @@ export function winRows(source: Source, scope: Scope) {
       money(source, 'cleared').as('cleared'),
       money(source, 'out_ba').as('out'),
       money(source, 'margin').as('margin'),
-      sql<number>`coalesce(sum(cast(margin as double precision) * cast(margin as double precision)), 0)`.as(
-        'squares',
-      ),
+      sql<number>`coalesce(sum(${plausible}), 0)`.as('margins'),
+      sql<number>`coalesce(sum(${plausible} * ${plausible}), 0)`.as('squares'),
     ])
     .where('at', '>=', scope.from)
     .where('at', '<', scope.to)

@@ -1,6 +1,6 @@
 /** One row a group: what was decided, what was won, and what the optimised bids kept of the holdout's wins. */
 import { type ArmTotals, keptWins, uplift } from '../../opd/trust.ts'
-import { type Exact, exact, inBase, minus, number, plus, text, zero } from './exact.ts'
+import { type Exact, exact, inBase, minus, plus, text, zero } from './exact.ts'
 import { decidedRows, otherRows, type Scope, type Source, spans, winRows } from './query.ts'
 
 export type { Scope } from './query.ts'
@@ -136,10 +136,9 @@ function addWins(sums: Sums, row: WinRow, readings: Readings): void {
   purse.wins += n
   purse.cleared = plus(purse.cleared, inBase(exact(row.cleared), worth ?? 1))
   purse.out = plus(purse.out, inBase(exact(row.out), worth ?? 1))
-  const margin = inBase(exact(row.margin), worth ?? 1)
-  purse.margin = plus(purse.margin, margin)
+  purse.margin = plus(purse.margin, inBase(exact(row.margin), worth ?? 1))
   if (side === null || worth === null) return
-  side.margin += number(margin)
+  side.margin += Number(row.margins) / worth
   side.marginSquares += Number(row.squares) / worth ** 2
 }
 

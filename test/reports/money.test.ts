@@ -106,6 +106,14 @@ function suite(
       t.match(row, { wins: 3, revenue: '6', cleared: `1${'9'.repeat(58)}99.8`, out_ba: '5.7' })
     })
 
+    t.test('a price near the end of all numbers breaks none either', async (t) => {
+      const edge = `1${'0'.repeat(300)}`
+      await keep(win('edge', { inBa: edge, cleared: '1' }), win('edge'))
+      const [row] = await report('edge')
+      t.match(row, { wins: 2, cleared: '2.8' })
+      t.equal(row!.revenue.length, 301)
+    })
+
     t.test('where billing is money its rows are the wins, or the bills of wins', async (t) => {
       await keep(
         win('bill', { event: 'billing', decision: 'x1' }),
