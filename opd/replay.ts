@@ -5,6 +5,7 @@
 import { armRules } from './arms.ts'
 import type { createLearner } from './learner.ts'
 import type { BadLine, DecisionLine, LogLine, WinLine, WithdrawnLine } from './replay/line.ts'
+import { drawn } from './replay/match.ts'
 import { PendingRows } from './replay/pending.ts'
 import { type ReplayPolicy, Replica } from './replay/replica.ts'
 import { type IntegrationReport, report, type TotalReport } from './replay/report.ts'
@@ -27,6 +28,8 @@ export interface Evaluated {
   ssp: string
   policy: ReplayPolicy
   sums: Sums
+  /** Bids in a row that were drawn, and none held out: known before the next one is. */
+  sinceHoldout: number
   /** Bids that no model was asked for, by arm. */
   left: Record<string, number>
 }
@@ -54,6 +57,8 @@ export interface Replay {
 }
 
 const none = new Uint8Array()
+/** A holdout of 1 % is silent this long once in 10^9 bids. */
+const holdoutWithin = 2000
 const maxIntegrations = 10_000
 /** A win may stand before its decision where logs of several nodes are merged. */
 const maxEarly = 10_000
@@ -94,7 +99,13 @@ export function createReplay(options: ReplayOptions): Replay {
     let found = evaluated.get(key)
     if (found === undefined) {
       if (evaluated.size >= maxIntegrations) return null
-      found = { ssp: line.ssp, policy, sums: new Sums(), left: {} }
+      found = {
+        ssp: line.ssp,
+        policy,
+        sums: new Sums(),
+        sinceHoldout: Number.POSITIVE_INFINITY,
+        left: {},
+      }
       evaluated.set(key, found)
     }
     return found
@@ -120,8 +131,12 @@ export function createReplay(options: ReplayOptions): Replay {
     const counted = line.time >= counts.from! + warmUp
     if (!counted) counts.warmUp++
     const entry: Awaiting = { of: own, counted, row: null, features: none, won: false }
-    if (armRules[line.arm].asks) Object.assign(entry, replica.decide(line, own.policy, clock))
-    else if (counted) own.left[line.arm] = (own.left[line.arm] ?? 0) + 1
+    if (armRules[line.arm].asks) {
+      const holds = own.sinceHoldout < holdoutWithin
+      Object.assign(entry, replica.decide(line, own.policy, clock, holds))
+      if (line.arm === 'holdout') own.sinceHoldout = 0
+      else if (drawn(line.arm)) own.sinceHoldout++
+    } else if (counted) own.left[line.arm] = (own.left[line.arm] ?? 0) + 1
     add(entry, null, 1)
     awaiting.put(line.id, entry)
     const win = early.take(line.id)

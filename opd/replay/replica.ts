@@ -99,6 +99,7 @@ export class Replica {
     line: DecisionLine,
     { mode, policy }: ReplayPolicy,
     now: number,
+    holds: boolean,
   ): { row: Row; features: Uint8Array } {
     const learner = this.learners[mode]
     const facts = { ...line.features, supplier: line.ssp, mode, inBa: line.in, floor: line.floor }
@@ -118,7 +119,7 @@ export class Replica {
       winIn: winAt(1),
       winPriced: winAt(factor),
       winLogged: winAt(logged),
-      match: match(line, factor),
+      match: match(line, factor, holds),
       clears: line.in * factor * (second ? this.clears(line.ssp) : 1),
       second,
     }

@@ -32,7 +32,7 @@ export interface Slice {
   /** Bids that a policy which draws has priced: what ips and doubly_robust speak of. */
   bids: number
   explored: number
-  /** Effective samples of the explored bids that match the evaluated prices. */
+  /** Effective samples of what matches the evaluated prices: explored bids, at their own price the holdout. */
   effective: number
   holdout: number
   holdout_effective: number

@@ -45,7 +45,7 @@ export class Sums {
     keptWins: new Ratio(),
     keptSpend: new Ratio(),
   }
-  /** Weighted wins, spend and margin of explored bids that match; wins and spend of the holdout. */
+  /** Weighted wins, spend and margin of bids that match; wins and spend of the holdout. */
   ips = {
     wins: new Ratio(),
     spend: new Ratio(),
@@ -100,7 +100,7 @@ export class Sums {
 
   private addIps(row: Row, won: number, gain: number, sign: 1 | -1): void {
     const { wins, spend, margin, share, baseWins, baseSpend } = this.ips
-    const { explored: w, holdout: h } = row.match
+    const { evaluated: w, holdout: h } = row.match
     const { in: inBa } = row
     if (w > 0) {
       wins.add(w * won, w, sign)
@@ -117,7 +117,7 @@ export class Sums {
   private addRobust(row: Row, won: number, gain: number, sign: 1 | -1): void {
     const { rate, margin, share, keptWins, keptSpend } = this.robust
     const { in: inBa, winIn, winPriced, winLogged } = row
-    const { explored: w, holdout: h } = row.match
+    const { evaluated: w, holdout: h } = row.match
     const expected = inBa - row.clears
     const wins = winPriced + w * (won - winLogged)
     const gained = winPriced * expected + w * (gain - winLogged * expected)
