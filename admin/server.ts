@@ -7,6 +7,7 @@ import fastify, {
   type FastifyPluginAsync,
   type FastifyReply,
 } from 'fastify'
+import { documented } from './openapi.ts'
 import { problem } from './problem.ts'
 import { StoreError } from './store/errors.ts'
 
@@ -20,6 +21,8 @@ export interface AdminDeps {
   /** host:port */
   listen: string
   plugins: readonly FastifyPluginAsync[]
+  /** Of the program, for the API document. */
+  version?: string
   log: AdminLog
 }
 
@@ -124,6 +127,7 @@ export function createAdmin(deps: AdminDeps): Admin {
 
   app.setNotFoundHandler((request, reply) => missing(app, request.method, request.url, reply))
 
+  documented(app, deps.version ?? '0')
   for (const plugin of deps.plugins) void app.register(plugin)
 
   return {

@@ -6,6 +6,7 @@ import type {
   preHandlerAsyncHookHandler,
 } from 'fastify'
 import type { Engine, StandaloneEntry } from '../opd/engine.ts'
+import { plainOnly } from './plain-only.ts'
 import { problem } from './problem.ts'
 
 export interface StandaloneDeps {
@@ -24,17 +25,6 @@ const defaultBodyBytes = 1024 * 1024
 const slice = 2
 
 const supplierOf = (name: string) => (name.endsWith(suffix) ? name.slice(0, -suffix.length) : '')
-
-/** A coded body is read by nobody here (RFC 9110 15.5.16). */
-const plainOnly: preHandlerAsyncHookHandler = async (request, reply) => {
-  if (/^(identity)?$/i.test(request.headers['content-encoding'] ?? '')) return
-  problem(
-    reply.header('accept-encoding', 'identity'),
-    415,
-    'unsupported_encoding',
-    'The body must not be encoded',
-  )
-}
 
 const titles = {
   400: ['malformed', 'The body is not a bid response that can be priced'],

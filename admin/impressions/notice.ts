@@ -41,7 +41,9 @@ const oneOf =
 const anything: Rule = () => null
 
 /** Each parameter: whether it must come, whether a macro may stand in it, and what it must be. */
-const parameters: Readonly<Record<string, { required: boolean; macro: Rule; value: Rule }>> = {
+export const noticeParameters: Readonly<
+  Record<string, { required: boolean; macro: Rule; value: Rule }>
+> = {
   bid_id: { required: true, macro: unexpanded, value: anything },
   price: {
     required: true,
@@ -75,7 +77,7 @@ function otherReadings(url: string, bidId: string): { otherBidIds?: string[] } {
 export function parseNotice(query: Query, url: string): ParsedNotice {
   const faults: ProblemFault[] = []
   const values: Record<string, string | undefined> = {}
-  for (const [name, { required, macro, value: rule }] of Object.entries(parameters)) {
+  for (const [name, { required, macro, value: rule }] of Object.entries(noticeParameters)) {
     const given = query[name]
     if (Array.isArray(given)) faults.push({ pointer: name, detail: `${name} is repeated` })
     else if (given === undefined || given === '') {

@@ -1,6 +1,6 @@
 /** What may be created and changed (SERVICE 4.3-4.5, 8; CONTRACT 8). Pure: what stands and what is asked in, a verdict out. */
 import { isDeepStrictEqual } from 'node:util'
-import type { DataCenter, Seat } from '../ports.ts'
+import type { DataCenter, QpsEntry, Seat } from '../ports.ts'
 import type { ProblemFault } from '../problem.ts'
 import type { SupplierRows } from '../store/suppliers.ts'
 import type { CreateBody, UpdateBody } from './schema.ts'
@@ -64,13 +64,18 @@ export function creation(rows: SupplierRows, body: CreateBody, names: Names): Ve
     if (rows.seats.some((seat) => seat.name === name))
       conflicts.push({ pointer: `/dsp_seats/${at}/name`, detail: `a seat ${name} exists already` })
   const added: DataCenter[] = []
-  for (const [at, center] of body.datacenters.entries()) {
-    const standing = rows.datacenters.find(({ location }) => location === center.location)
-    if (standing === undefined) added.push(center)
-    else if (!isDeepStrictEqual({ ...standing }, { ...center }))
+  for (const [at, { location, ...sent }] of body.datacenters.entries()) {
+    const standing = rows.datacenters.find((each) => each.location === location)
+    if (standing === undefined)
+      added.push({
+        location,
+        client_qps: sent.client_qps ?? null,
+        is_active: sent.is_active ?? true,
+      })
+    else if (Object.entries(sent).some(([field, value]) => differs(standing, field, value)))
       conflicts.push({
         pointer: `/datacenters/${at}`,
-        detail: `${center.location} exists already, and differs: use PUT`,
+        detail: `${location} exists already, and differs: use PUT`,
       })
   }
   if (conflicts.length > 0)
@@ -86,6 +91,17 @@ export function creation(rows: SupplierRows, body: CreateBody, names: Names): Ve
   if (faults.length > 0) return refused(422, 'allotment', 'An allotment exceeds its seats', faults)
   const changed = body.dsp_seats.length > 0 || added.length > 0
   return { ok: true, after: { seats, datacenters }, changed }
+}
+
+const byLocation = (one: QpsEntry, other: QpsEntry) => (one.location < other.location ? -1 : 1)
+
+/** Whether a field that was sent is not what stands; the order of locations says nothing. */
+function differs(row: object, field: string, value: unknown): boolean {
+  if (value === undefined) return false
+  const standing: unknown = row[field as keyof typeof row]
+  if (field !== 'qps') return !isDeepStrictEqual(value, standing)
+  const [one, other] = [value, standing].map((list) => (list as QpsEntry[]).toSorted(byLocation))
+  return !isDeepStrictEqual(one, other)
 }
 
 /** Merges what was sent over what stands; a field that may not be edited and differs is a fault. */
@@ -108,7 +124,7 @@ function merged<T extends object>(
       continue
     }
     for (const [field, value] of Object.entries(sent)) {
-      if (value === undefined || isDeepStrictEqual(value, row[field as keyof T])) continue
+      if (!differs(row, field, value)) continue
       if (editable.includes(field)) Object.assign(row, { [field]: value })
       else faults.push({ pointer: `/${list}/${at}/${field}`, detail: `${field} cannot be edited` })
     }

@@ -7,7 +7,13 @@ const name = z
   .min(1)
   .max(255)
   .refine((text) => !/\p{Cc}|\p{Cs}/u.test(text), 'no control characters')
-const qps = z.int().min(0).max(1_000_000_000).nullable()
+/** -0 is 0: what differs from what stands is a change. */
+const qps = z
+  .int()
+  .min(0)
+  .max(1_000_000_000)
+  .overwrite((value) => value + 0)
+  .nullable()
 
 export const qpsEntry = z.strictObject({ location: name, value: qps })
 const unique = (values: readonly string[]) => new Set(values).size === values.length
@@ -47,7 +53,7 @@ export const supplierSchema = z.strictObject({
 })
 export type SupplierResource = z.infer<typeof supplierSchema>
 
-/** POST: whole seats and data centers. */
+/** POST: whole seats; data centers of which what is not sent is as it stands, or open and unlimited. */
 export const createSchema = z.strictObject({
   id: z.string().optional(),
   name: z.string().optional(),
@@ -60,13 +66,7 @@ export const createSchema = z.strictObject({
       qps: seatSchema.shape.qps.default([]),
     }),
   ).default([]),
-  datacenters: centers(
-    z.strictObject({
-      ...dataCenterSchema.shape,
-      client_qps: qps.default(null),
-      is_active: z.boolean().default(true),
-    }),
-  ).default([]),
+  datacenters: centers(dataCenterSchema.partial().required({ location: true })).default([]),
 })
 export type CreateBody = z.infer<typeof createSchema>
 
@@ -81,3 +81,19 @@ export const updateSchema = z.strictObject({
 export type UpdateBody = z.infer<typeof updateSchema>
 
 export const holdSchema = z.strictObject({ hold: z.boolean() })
+
+/** What one hold is now; `*` is all integrations. */
+export const holdStateSchema = z.strictObject({ supplier: z.string(), hold: z.boolean() })
+
+export const auditEntrySchema = z.strictObject({
+  id: z.int(),
+  at: z.iso.datetime(),
+  who: z.string(),
+  account: z.string(),
+  supplier: z.string(),
+  action: z.enum(['create', 'update', 'hold']),
+  request_id: z.string(),
+  before: z.unknown(),
+  after: z.unknown(),
+})
+export type AuditResource = z.infer<typeof auditEntrySchema>

@@ -150,25 +150,48 @@ export async function changeSupplier(
   })
 }
 
+/** What stands of several suppliers, all of one moment: an ETag is never that of other rows. */
+export function readSuppliers(store: Store, ids: readonly string[]): Promise<SupplierRows[]> {
+  return store.db
+    .transaction()
+    .setIsolationLevel('repeatable read')
+    .execute(async (trx) => {
+      const all: SupplierRows[] = []
+      for (const id of ids) all.push(await readSupplier(trx, id))
+      return all
+    })
+}
+
 export async function readHolds(db: Kysely<Tables>): Promise<Set<string>> {
   const rows = await db.selectFrom('holds').select('supplier').where('hold', '=', 1).execute()
   return new Set(rows.map(({ supplier }) => supplier))
 }
 
+/** What stands already is no change, and leaves no trace. */
 export async function setHold(
   store: Store,
   now: number,
   hold: boolean,
-  entry: AuditEntry,
+  entry: Omit<AuditEntry, 'before' | 'after'>,
 ): Promise<void> {
+  const { supplier } = entry
   await store.db.transaction().execute(async (trx) => {
-    const value = hold ? 1 : 0
+    // the row's lock: who comes second sees what the first has made of it
     await trx
       .insertInto('holds')
-      .values({ supplier: entry.supplier, hold: value })
-      .onConflict((conflict) => conflict.column('supplier').doUpdateSet({ hold: value }))
+      .values({ supplier, hold: 0 })
+      .onConflict((conflict) =>
+        conflict.column('supplier').doUpdateSet(({ ref }) => ({ hold: ref('holds.hold') })),
+      )
       .execute()
-    await audit(trx, now, entry)
+    const before = (await readHolds(trx)).has(supplier)
+    if (before === hold) return
+    await trx
+      .updateTable('holds')
+      .set({ hold: hold ? 1 : 0 })
+      .where('supplier', '=', supplier)
+      .execute()
+    await audit(trx, now, { ...entry, before, after: hold })
     await store.bump(trx)
   })
 }

@@ -1,0 +1,56 @@
+/** Bodies of the management API, from their bytes: strict JSON, the aliases of `datacenters`, then the schema. */
+import type * as z from 'zod'
+import { escapePart, parseJson } from '../json.ts'
+import type { ProblemFault } from '../problem.ts'
+
+/** Faults that one answer names. */
+const most = 100
+
+/** The list of data centers may be sent as `datacenters`, `svc` or `the service`; they are the same list. */
+const aliases = ['datacenters', 'svc', 'the service']
+
+function aliased(value: unknown): { value: unknown; name: string } | { faults: ProblemFault[] } {
+  if (value === null || typeof value !== 'object' || Array.isArray(value))
+    return { faults: [{ pointer: '', detail: 'a JSON object is wanted' }] }
+  const names = aliases.filter((name) => Object.hasOwn(value, name))
+  if (names.length > 1)
+    return {
+      faults: names.map((name) => ({
+        pointer: `/${name}`,
+        detail: 'the list of data centers is sent once',
+      })),
+    }
+  const [name = 'datacenters'] = names
+  if (name === 'datacenters') return { value, name }
+  const { [name]: list, ...rest } = value as Record<string, unknown>
+  return { value: { ...rest, datacenters: list }, name }
+}
+
+export type Parsed<T> =
+  | { value: T; named: (faults: readonly ProblemFault[]) => ProblemFault[] }
+  | { faults: ProblemFault[] }
+
+/** `named` gives the pointers of later faults the name that the list was sent under. */
+export function parsed<T>(body: unknown, schema: z.ZodType<T>): Parsed<T> {
+  const json = parseJson(Buffer.isBuffer(body) ? body : Buffer.alloc(0))
+  if ('faults' in json) return { faults: json.faults.slice(0, most) }
+  const plain = aliased(json.value)
+  if ('faults' in plain) return plain
+  const named = (faults: readonly ProblemFault[]) =>
+    faults.slice(0, most).map(({ pointer, detail }) => ({
+      pointer: pointer.replace(/^\/datacenters(?=\/|$)/, `/${plain.name}`),
+      detail,
+    }))
+  const result = schema.safeParse(plain.value)
+  if (result.success) return { value: result.data, named }
+  const faults = result.error.issues.flatMap((issue): ProblemFault[] => {
+    const at = issue.path.map((part) => `/${escapePart(String(part))}`).join('')
+    return issue.code === 'unrecognized_keys'
+      ? issue.keys.map((key) => ({
+          pointer: `${at}/${escapePart(key)}`,
+          detail: 'this field is not known',
+        }))
+      : [{ pointer: at, detail: issue.message }]
+  })
+  return { faults: named(faults) }
+}

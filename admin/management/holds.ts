@@ -1,0 +1,34 @@
+/** `/api/svc/opd/`: OPD held at factor 1, for one integration or all of them. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { problem } from '../problem.ts'
+import { readHolds, setHold } from '../store/suppliers.ts'
+import { type Access, entryOf, find, malformed, notFound, visible } from './access.ts'
+import { parsed } from './body.ts'
+import { holdSchema } from './schema.ts'
+
+const everyone = '*'
+
+export function holdCalls(access: Access) {
+  const { store, changed, now } = access
+  return {
+    async list(request: FastifyRequest): Promise<{ supplier: string; hold: boolean }[]> {
+      const held = await readHolds(store.db)
+      const ids = [everyone, ...visible(access, request).map(({ id }) => id)]
+      return ids.map((supplier) => ({ supplier, hold: held.has(supplier) }))
+    },
+    async put(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+      const { id } = request.params as { id: string }
+      const all = id === everyone
+      // All integrations are more than one account's.
+      if (all && request.caller!.account !== everyone)
+        return problem(reply, 403, 'forbidden', 'Only an account that sees all suppliers holds all')
+      if (!all && find(access, request) === undefined) return notFound(reply)
+      const body = parsed(request.body, holdSchema)
+      if ('faults' in body) return malformed(reply, body.faults)
+      const { hold } = body.value
+      await setHold(store, now(), hold, entryOf(request, id, 'hold'))
+      changed()
+      return reply.send({ supplier: id, hold })
+    },
+  }
+}

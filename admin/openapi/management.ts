@@ -1,0 +1,168 @@
+/** The document of `/api/svc/ssp/`, `/api/svc/opd/` and `/api/svc/audit/`. */
+import { body, etag, guarded, inPath, inQuery, type Json, problems, ref } from './parts.ts'
+
+const supplier = {
+  id: 'acme',
+  name: 'Acme',
+  name_external: 'Acme Exchange',
+  dsp_seats: [
+    {
+      name: 'seat-1',
+      name_external: 'Buyer One',
+      is_active: true,
+      qps: [{ location: 'us-east', value: 500 }],
+    },
+  ],
+  datacenters: [{ location: 'us-east', client_qps: 400, is_active: true }],
+}
+
+const id = inPath('id', 'The supplier: the id of its integration', 'acme')
+const ifMatch = {
+  name: 'If-Match',
+  in: 'header',
+  description: 'The `ETag` that the change is based on; 412 where the supplier has changed since.',
+  schema: { type: 'string' },
+  example: '"3"',
+}
+const whole = (description: string): Json => ({
+  description,
+  headers: etag,
+  content: body(ref('Supplier'), supplier),
+})
+
+const tags = ['management']
+const security = guarded
+
+export const managementPaths: Readonly<Record<string, Json>> = {
+  'GET /api/svc/ssp/': {
+    operationId: 'listSuppliers',
+    summary: "The suppliers of the caller's account",
+    tags,
+    security,
+    responses: {
+      200: {
+        description: 'Every supplier that the account may see',
+        content: body({ type: 'array', items: ref('Supplier') }, [supplier]),
+      },
+      ...problems(401, 403, 503),
+    },
+  },
+  'GET /api/svc/ssp/{id}/': {
+    operationId: 'readSupplier',
+    summary: 'One supplier',
+    tags,
+    security,
+    parameters: [id],
+    responses: { 200: whole('The supplier'), ...problems(401, 403, 404, 503) },
+  },
+  'POST /api/svc/ssp/{id}/': {
+    operationId: 'createBuyer',
+    summary: 'Adds buyers (seats), and data centers that are not there yet',
+    description:
+      'All or nothing. A data center sent as it stands is ignored, one sent differently is 409. `client_qps` of a location may not exceed the sum of its seats’ `qps`.',
+    tags,
+    security,
+    parameters: [id, ifMatch],
+    requestBody: {
+      required: true,
+      content: body(ref('SupplierCreate'), {
+        dsp_seats: supplier.dsp_seats,
+        datacenters: supplier.datacenters,
+      }),
+    },
+    responses: {
+      201: whole('The whole supplier as it stands now'),
+      ...problems(400, 401, 403, 404, 409, 412, 413, 415, 422, 503),
+    },
+  },
+  'PUT /api/svc/ssp/{id}/': {
+    operationId: 'updateSupplier',
+    summary: 'Switches buyers and data centers, sets allotments',
+    description:
+      'Seats are matched by `name`, data centers by `location`. Only `dsp_seats[].is_active`, `datacenters[].is_active` and `datacenters[].client_qps` may differ from what stands; what is not sent stays.',
+    tags,
+    security,
+    parameters: [id, ifMatch],
+    requestBody: {
+      required: true,
+      content: body(ref('SupplierUpdate'), {
+        dsp_seats: [{ name: 'seat-1', is_active: false }],
+        datacenters: [{ location: 'us-east', client_qps: null }],
+      }),
+    },
+    responses: {
+      200: whole('The whole supplier as it stands now'),
+      ...problems(400, 401, 403, 404, 412, 413, 415, 422, 503),
+    },
+  },
+  'GET /api/svc/opd/': {
+    operationId: 'listHolds',
+    summary: 'Which integrations are held at factor 1',
+    tags,
+    security,
+    responses: {
+      200: {
+        description: 'All integrations (`*`) first',
+        content: body({ type: 'array', items: ref('HoldState') }, [
+          { supplier: '*', hold: false },
+          { supplier: 'acme', hold: true },
+        ]),
+      },
+      ...problems(401, 403, 503),
+    },
+  },
+  'PUT /api/svc/opd/{id}/': {
+    operationId: 'holdIntegration',
+    summary: 'Holds an integration, or all (`*`), at factor 1',
+    description: 'Every node obeys within two seconds, and after restarts. Role `operator`.',
+    tags,
+    security,
+    parameters: [inPath('id', 'The supplier, or `*` for all', '*')],
+    requestBody: { required: true, content: body(ref('Hold'), { hold: true }) },
+    responses: {
+      200: {
+        description: 'What stands now',
+        content: body(ref('HoldState'), { supplier: '*', hold: true }),
+      },
+      ...problems(400, 401, 403, 404, 413, 415, 503),
+    },
+  },
+  'GET /api/svc/audit/': {
+    operationId: 'listAudit',
+    summary: 'Who changed what, newest first',
+    tags,
+    security,
+    parameters: [
+      inQuery('limit', 'Entries of one page', {
+        type: 'integer',
+        minimum: 1,
+        maximum: 1000,
+        default: 100,
+      }),
+      inQuery('before', 'Only entries with a smaller `id`: the last one of the page before', {
+        type: 'integer',
+        minimum: 0,
+      }),
+      inQuery('ssp', 'Only entries of this supplier', { type: 'string' }),
+    ],
+    responses: {
+      200: {
+        description: 'Entries of the suppliers that the account may see',
+        content: body({ type: 'array', items: ref('AuditEntry') }, [
+          {
+            id: 7,
+            at: '2026-01-31T12:00:00.000Z',
+            who: 'admin',
+            account: '*',
+            supplier: 'acme',
+            action: 'hold',
+            request_id: 'req-9',
+            before: false,
+            after: true,
+          },
+        ]),
+      },
+      ...problems(400, 401, 403, 404, 503),
+    },
+  },
+}

@@ -1,0 +1,173 @@
+/** The document of tokens, health, metrics, and of the document itself. */
+import { body, guarded, type Json, open, problems } from './parts.ts'
+
+const state = (status: string): Json =>
+  body(
+    { type: 'object', properties: { status: { const: status } }, required: ['status'] },
+    { status },
+  )
+
+const form: Json = {
+  type: 'object',
+  properties: {
+    client_id: { type: 'string', const: 'public-client' },
+    grant_type: { type: 'string', enum: ['password', 'refresh_token'] },
+    username: { type: 'string' },
+    password: { type: 'string', format: 'password' },
+    scope: { type: 'string', examples: ['openid email profile'] },
+    refresh_token: { type: 'string' },
+  },
+  required: ['client_id', 'grant_type'],
+}
+const granted: Json = {
+  type: 'object',
+  properties: {
+    access_token: { type: 'string' },
+    expires_in: { type: 'integer', description: 'Seconds' },
+    refresh_token: { type: 'string' },
+    refresh_expires_in: { type: 'integer', description: 'Seconds' },
+    token_type: { const: 'Bearer' },
+    scope: { type: 'string' },
+  },
+  required: [
+    'access_token',
+    'expires_in',
+    'refresh_token',
+    'refresh_expires_in',
+    'token_type',
+    'scope',
+  ],
+}
+const oauthError: Json = {
+  type: 'object',
+  properties: { error: { type: 'string' }, error_description: { type: 'string' } },
+  required: ['error'],
+}
+const oauth = (description: string, error: string): Json => ({
+  description,
+  content: body(oauthError, { error }),
+})
+
+/** Where the realm is embedded; an outside issuer documents its own. */
+export const tokenPaths: Readonly<Record<string, Json>> = {
+  'POST {realm}/protocol/openid-connect/token': {
+    operationId: 'token',
+    summary: 'An access token, by password or refresh token (RFC 6749)',
+    description: 'Refresh tokens rotate: one used twice ends its whole family.',
+    tags: ['tokens'],
+    security: open,
+    requestBody: {
+      required: true,
+      content: body(
+        form,
+        { client_id: 'public-client', grant_type: 'password', username: 'admin', password: '…' },
+        'application/x-www-form-urlencoded',
+      ),
+    },
+    responses: {
+      200: {
+        description: 'Tokens',
+        content: body(granted, {
+          access_token: 'ey…',
+          expires_in: 300,
+          refresh_token: 'k3…',
+          refresh_expires_in: 2592000,
+          token_type: 'Bearer',
+          scope: 'openid email profile',
+        }),
+      },
+      400: oauth('RFC 6749 5.2', 'invalid_grant'),
+      401: oauth('No such client', 'invalid_client'),
+      429: oauth('Too many failed log-ins: wait `Retry-After` seconds', 'slow_down'),
+      503: oauth('Busy: try again', 'temporarily_unavailable'),
+    },
+  },
+  'GET {realm}/.well-known/openid-configuration': {
+    operationId: 'discovery',
+    summary: 'OpenID Connect discovery',
+    tags: ['tokens'],
+    security: open,
+    responses: {
+      200: { description: 'The issuer and its endpoints', content: body({ type: 'object' }, {}) },
+    },
+  },
+  'GET {realm}/protocol/openid-connect/certs': {
+    operationId: 'keys',
+    summary: 'The public keys that tokens are signed with (RFC 7517)',
+    tags: ['tokens'],
+    security: open,
+    responses: {
+      200: { description: 'A key set', content: body({ type: 'object' }, { keys: [] }) },
+    },
+  },
+}
+
+const tags = ['service']
+const plain = (type: string, description: string): Json => ({
+  description,
+  content: { [type]: { schema: { type: 'string' } } },
+})
+
+export const servicePaths: Readonly<Record<string, Json>> = {
+  'GET /healthz': {
+    operationId: 'alive',
+    summary: 'The process lives',
+    tags,
+    security: open,
+    responses: { 200: { description: 'It does', content: state('ok') } },
+  },
+  'GET /readyz': {
+    operationId: 'ready',
+    summary: 'Bid traffic can be served',
+    tags,
+    security: open,
+    responses: { 200: { description: 'It can', content: state('ready') }, ...problems(503) },
+  },
+  'GET /readyz/admin': {
+    operationId: 'readyAdmin',
+    summary: 'The store can be written: calls of the API and win notices are taken',
+    tags,
+    security: open,
+    responses: { 200: { description: 'It can', content: state('ready') }, ...problems(503) },
+  },
+  'GET /metrics': {
+    operationId: 'metrics',
+    summary: 'Metrics for Prometheus',
+    tags,
+    security: open,
+    responses: { 200: plain('text/plain', 'The text exposition format') },
+  },
+  'GET /api/svc/live/': {
+    operationId: 'live',
+    summary: 'What the dashboard shows now',
+    tags,
+    security: guarded,
+    responses: {
+      200: { description: 'Figures of this node', content: body({ type: 'object' }, {}) },
+      ...problems(401, 403),
+    },
+  },
+  'GET /api/openapi.json': {
+    operationId: 'document',
+    summary: 'This document',
+    tags,
+    security: open,
+    responses: {
+      200: { description: 'OpenAPI 3.1', content: body({ type: 'object' }, { openapi: '3.1.0' }) },
+    },
+  },
+  'GET /api/docs': {
+    operationId: 'documentPage',
+    summary: 'This document as a page, with nothing from other hosts',
+    tags,
+    security: open,
+    responses: { 200: plain('text/html', 'The page') },
+  },
+  'GET /': {
+    operationId: 'dashboard',
+    summary: 'The dashboard',
+    tags,
+    security: open,
+    responses: { 200: plain('text/html', 'The page') },
+  },
+}

@@ -1,0 +1,91 @@
+/** What may be asked of the reports: their names, columns and parameters (CONTRACT 11). */
+import type { ProblemFault } from '../problem.ts'
+import type { ReportRow } from './rows.ts'
+
+/** The columns of each report, in order. A new row is the whole change. */
+export const reports: Readonly<Record<string, readonly (keyof ReportRow)[]>> = {
+  margin: [
+    'key',
+    'decided',
+    'wins',
+    'revenue',
+    'cleared',
+    'margin',
+    'no_rate',
+    'uplift',
+    'uplift_low',
+    'uplift_high',
+  ],
+  wins: ['key', 'decided', 'wins', 'win_rate', 'kept', 'kept_low', 'kept_high'],
+  discrepancy: [
+    'key',
+    'decided',
+    'wins',
+    'unattributed',
+    'rejected',
+    'late',
+    'over',
+    'out_ba',
+    'cleared',
+    'difference',
+    'no_rate',
+  ],
+}
+export const groups = ['ssp', 'publisher', 'domain', 'hour', 'day'] as const
+export type Group = (typeof groups)[number]
+const day = 86_400_000
+const longestSpan = 400 * day
+
+export const formats = ['json', 'csv'] as const
+
+export interface ReportQuery {
+  ssp: string | undefined
+  from: number
+  to: number
+  by: Group
+  format: (typeof formats)[number]
+}
+
+export function parsedQuery(
+  query: Readonly<Record<string, unknown>>,
+  now: number,
+): ReportQuery | ProblemFault[] {
+  const faults: ProblemFault[] = []
+  const one = (name: string) => {
+    const value = query[name]
+    if (Array.isArray(value)) faults.push({ pointer: name, detail: `${name} is sent twice` })
+    return typeof value === 'string' ? value : undefined
+  }
+  const time = (name: string, otherwise: number) => {
+    const text = one(name)
+    if (text === undefined) return otherwise
+    const at = /^\d+$/.test(text) ? Number(text) : Date.parse(text)
+    if (!Number.isSafeInteger(at))
+      faults.push({ pointer: name, detail: `${name} is a date or milliseconds since 1970` })
+    return at
+  }
+  const choice = <T extends string>(name: string, allowed: readonly T[]): T => {
+    const value = one(name) ?? allowed[0]!
+    if (!allowed.includes(value as T))
+      faults.push({ pointer: name, detail: `${name} is one of ${allowed.join(', ')}` })
+    return value as T
+  }
+  const to = time('to', now + 1)
+  const from = time('from', to - day)
+  if (to - from > longestSpan)
+    faults.push({ pointer: 'from', detail: 'a report spans at most 400 days' })
+  if (from > to) faults.push({ pointer: 'from', detail: 'from is later than to' })
+  const known = ['ssp', 'from', 'to', 'by', 'format']
+  for (const name of Object.keys(query))
+    if (!known.includes(name))
+      faults.push({ pointer: name, detail: `known are ${known.join(', ')}` })
+  const ssp = one('ssp')
+  const result = {
+    ssp,
+    from,
+    to,
+    by: choice('by', groups),
+    format: choice('format', formats),
+  }
+  return faults.length > 0 ? faults : result
+}
