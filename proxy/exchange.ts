@@ -52,7 +52,7 @@ export class Exchange implements AnswerSink, Reader {
   private held = 0
   private fullTimeout = true
   // The answer as it comes.
-  private status = 0
+  status = 0
   private message = ''
   private headers: string[] = []
   private chunks: Buffer[] = []
@@ -169,7 +169,7 @@ export class Exchange implements AnswerSink, Reader {
     this.status = status
     this.message = message
     this.headers = headers
-    this.read = status === 200 && this.wantsReading()
+    this.read = status >= 200 && status < 300 && status !== 204 && this.wantsReading()
     const length = header(headers, 'content-length')
     const bodiless = status === 204 || status === 304
     const known = bodiless ? 0 : length === undefined ? Number.POSITIVE_INFINITY : Number(length)
@@ -179,8 +179,9 @@ export class Exchange implements AnswerSink, Reader {
 
   private wantsReading(): boolean {
     const { supplier, context, headers } = this
+    // Whatever success a supplier calls it: bids of a seat that is switched off stay here.
     if (supplier.inactiveSeats.size > 0) return true
-    return context.engine.reads(supplier.id) && mayBeRead(headers)
+    return this.status === 200 && context.engine.reads(supplier.id) && mayBeRead(headers)
   }
 
   data(chunk: Buffer, resume: () => void): boolean {

@@ -1,4 +1,4 @@
-/** A 200 answer that was kept whole: look ▸ decode ▸ rewrite ▸ encode again (CONTRACT 4). */
+/** An answer that was kept whole: look ▸ decode ▸ rewrite ▸ encode again (CONTRACT 4). */
 import type { Engine, RewrittenAnswer } from '../opd/engine.ts'
 import { type Answer, finishAnswer, mayBeRead, unreadableReason } from './answer.ts'
 import { type Decoded, decode, decodeSync, type Encoding, encodingOf } from './encoding.ts'
@@ -10,6 +10,7 @@ export type Verdict = Answer | { kind: 'no_bid'; reason: 'unreadable' | 'inactiv
 /** Whose answer it is and who waits for it. */
 export interface Reader {
   readonly supplier: Supplier
+  readonly status: number
   /** The request decoded; null: it does not decode. */
   readonly decoded: Buffer | null
   /** Somebody still wants the verdict. */
@@ -73,7 +74,7 @@ export class Reading {
       body,
       request: () => this.reader.decoded,
       inactiveSeats: supplier.inactiveSeats,
-      cutOnly: !mayBeRead(this.headers),
+      cutOnly: this.reader.status !== 200 || !mayBeRead(this.headers),
     })
     const goOn = () => {
       if (!this.reader.waiting) return

@@ -1,5 +1,6 @@
 /** Data centers, allotments, seats, overload: refused at once, counted, the rest unharmed. */
 import t from 'tap'
+import type { AnswerToRewrite, RewrittenAnswer } from '../../opd/engine.ts'
 import { Bucket, LoopLag } from '../../proxy/admission.ts'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
@@ -134,4 +135,27 @@ t.test('the loop is overloaded when it never catches up, not when it pauses once
   t.notOk(lag.overloaded, 'nor twice')
   await pass(60, 20)
   t.ok(lag.overloaded)
+})
+
+t.test('bids of an inactive seat are cut whatever success the supplier calls them', async (t) => {
+  let status = ''
+  const supplier = await rawSupplier((socket) =>
+    socket.write(answerText(status, '{"seatbid":[{"seat":"s","bid":[{"id":"1"}]}]}')),
+  )
+  const cutOnly: (boolean | undefined)[] = []
+  const rewriting = (answer: AnswerToRewrite): RewrittenAnswer => {
+    cutOnly.push(answer.cutOnly)
+    return { body: answer.body, reason: null, removed: 1, left: 0, unreadable: false }
+  }
+  const engine = idleEngine({ rewrite: rewriting, reads: () => true })
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } }, { engine })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  proxy.proxy.admit(() => ({ inactiveSeats: new Set(['s']), allotment: undefined }), 1)
+  for (status of ['200 OK', '201 Created', '203 Non-Authoritative']) {
+    const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+    t.equal(answer.headers['x-bidweir-reason'], 'inactive', status)
+  }
+  t.same(cutOnly, [false, true, true], 'prices are those of a 200 alone')
+  status = '500 No'
+  t.equal((await raw(proxy.port, post('/bid/acme', '{}'))).status, 500)
 })
