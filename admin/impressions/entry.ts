@@ -6,6 +6,7 @@ import type { DecisionRecord } from '../../opd/engine.ts'
 import { compare, decimal, difference, times } from '../../opd/money.ts'
 import { cut } from '../../opd/names.ts'
 import type { LedgerEntry } from '../ports.ts'
+import { storable } from '../store/text.ts'
 import type { Notice } from './notice.ts'
 
 /** Which event teaches and which is money, by the supplier's `notices`. */
@@ -18,8 +19,6 @@ const eventRules = {
 export const eventsOf = (integration: Integration | null) =>
   eventRules[integration?.notices ?? 'win']
 
-/** Databases refuse a NUL in a text. */
-const storable = (text: string) => text.replaceAll('\0', '\uFFFD')
 const longestBidId = 512
 /** A bid id as the ledger keeps and asks for it: an index row has room for some 2,700 bytes. */
 export const ledgerBidId = (bidId: string) => cut(storable(bidId), longestBidId)

@@ -1,8 +1,10 @@
 /** Bids decided, added up by hour, supplier, arm, publisher and domain: a look-up a bid, a write every few seconds. */
+import { summable } from '../../opd/engine/stats.ts'
 import type { DecisionRecord } from '../../opd/engine.ts'
 import type { BidLog } from '../../opd/ports.ts'
 import type { Store, StoreLog } from './index.ts'
 import type { DecidedRow } from './tables.ts'
+import { storable } from './text.ts'
 
 const hour = 3_600_000
 const every = 5000
@@ -10,6 +12,9 @@ const every = 5000
 const maxRows = 20_000
 /** Rows of one statement: 9 columns each. */
 const batchRows = 500
+
+/** No text holds a NUL, so none runs into the next. */
+const keyOf = (...parts: (string | number)[]) => parts.join('\0')
 
 export interface Rollup {
   /** The bid log, with every decision counted on its way in. */
@@ -24,13 +29,13 @@ export function createRollup(store: Store, log: StoreLog): Rollup {
   function count(record: DecisionRecord): void {
     const { supplier, mode, arm, at } = record
     if (arm === 'test') return
-    let { publisher, domain } = record
+    let [publisher, domain] = [storable(record.publisher), storable(record.domain)]
     const begin = at - (at % hour)
-    let key = `${begin} ${supplier} ${mode} ${arm} ${publisher} ${domain}`
+    let key = keyOf(begin, supplier, mode, arm, publisher, domain)
     if (rows.size >= maxRows && !rows.has(key)) {
       publisher = ''
       domain = ''
-      key = `${begin} ${supplier} ${mode} ${arm}`
+      key = keyOf(begin, supplier, mode, arm, '', '')
     }
     let row = rows.get(key)
     if (row === undefined) {
@@ -38,8 +43,8 @@ export function createRollup(store: Store, log: StoreLog): Rollup {
       rows.set(key, row)
     }
     row.bids++
-    row.in_sum += Number(record.inBa)
-    row.out_sum += Number(record.outBa)
+    row.in_sum += summable(Number(record.inBa))
+    row.out_sum += summable(Number(record.outBa))
   }
 
   async function write(batch: DecidedRow[]): Promise<void> {
@@ -74,7 +79,7 @@ export function createRollup(store: Store, log: StoreLog): Rollup {
   }
 
   function keep(row: DecidedRow): void {
-    const key = `${row.hour} ${row.supplier} ${row.mode} ${row.arm} ${row.publisher} ${row.domain}`
+    const key = keyOf(row.hour, row.supplier, row.mode, row.arm, row.publisher, row.domain)
     const known = rows.get(key)
     if (known === undefined) return void rows.set(key, row)
     known.bids += row.bids
