@@ -149,8 +149,6 @@ t.test(
   async (t) => {
     const ranges = { list: [] as readonly string[] }
     const login = await endpoint(t, ranges)
-    const guesses = (from: (n: number) => string, name: (n: number) => string, count: number) =>
-      Promise.all(Array.from({ length: count }, (_, n) => login(name(n), 'wrong', from(n))))
     const spoofed = await Promise.all(
       Array.from({ length: 53 }, (_, n) => login(`nobody-${n}`, 'wrong', `203.0.113.${n}`)),
     )

@@ -1,0 +1,31 @@
+/** The README's walk through the API, as pasted, against the embedded default. */
+import t from 'tap'
+import { createDemoSupplier } from '../../bench/demo/supplier.ts'
+import { embeddedConfig } from '../../embedded.ts'
+import { startBidweir } from '../support/process.ts'
+import { walkThrough } from '../support/readme.ts'
+
+t.test(
+  'token, list, create a buyer, switch it, lower an allotment, see traffic obey',
+  async (t) => {
+    const supplier = await createDemoSupplier()
+    const embedded = embeddedConfig(supplier.url)
+    // the embedded default, at ports of its own
+    const bidweir = await startBidweir(
+      JSON.stringify({
+        ...embedded,
+        proxy: { listen: '127.0.0.1:0' },
+        admin: { ...embedded.admin, listen: '127.0.0.1:0' },
+      }),
+    )
+    t.teardown(async () => {
+      await bidweir.stop()
+      await supplier.close()
+    })
+    const api = `http://127.0.0.1:${bidweir.adminPort}`
+    await walkThrough(t, {
+      ...{ api, bids: `http://127.0.0.1:${bidweir.proxyPort}`, auth: api },
+      ...{ login: 'admin', password: bidweir.password! },
+    })
+  },
+)
