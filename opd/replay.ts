@@ -4,6 +4,7 @@
  */
 import { armRules } from './arms.ts'
 import type { createLearner } from './learner.ts'
+import { Delays } from './replay/delays.ts'
 import type { BadLine, DecisionLine, LogLine, WinLine, WithdrawnLine } from './replay/line.ts'
 import { drawn } from './replay/match.ts'
 import { PendingRows } from './replay/pending.ts'
@@ -47,6 +48,8 @@ export interface ReplayCounts {
   beyond: number
   /** Decisions that were learned from alone. */
   warmUp: number
+  /** Decisions at the end of the log whose wins may still come: in no figure. */
+  open: number
   from: number | null
   to: number | null
 }
@@ -63,19 +66,25 @@ const maxIntegrations = 10_000
 /** A win may stand before its decision where logs of several nodes are merged. */
 const maxEarly = 10_000
 
+/** Bids younger at the end than most wins took are not called lost; of a log that is shorter all are counted. */
+const mostWins = 0.99
+
 interface Awaiting {
+  time: number
   of: Evaluated
   /** false: learned from, and in no figure. */
   counted: boolean
   row: Row | null
   features: Uint8Array
-  won: boolean
+  /** null: not won so far. */
+  cleared: number | null
 }
 
 export function createReplay(options: ReplayOptions): Replay {
   const { warmUp = 0 } = options
   const replica = new Replica(options.attributionWindow, options.create)
   const awaiting = new PendingRows<Awaiting>(options.maxPending ?? 500_000)
+  const delays = new Delays()
   const early = new PendingRows<WinLine>(maxEarly)
   const evaluated = new Map<string, Evaluated>()
   const total = new Sums()
@@ -88,6 +97,7 @@ export function createReplay(options: ReplayOptions): Replay {
     repeated: 0,
     beyond: 0,
     warmUp: 0,
+    open: 0,
     from: null,
     to: null,
   }
@@ -130,7 +140,14 @@ export function createReplay(options: ReplayOptions): Replay {
     }
     const counted = line.time >= counts.from! + warmUp
     if (!counted) counts.warmUp++
-    const entry: Awaiting = { of: own, counted, row: null, features: none, won: false }
+    const entry: Awaiting = {
+      time: line.time,
+      of: own,
+      counted,
+      row: null,
+      features: none,
+      cleared: null,
+    }
     if (armRules[line.arm].asks) {
       const holds = own.sinceHoldout < holdoutWithin
       Object.assign(entry, replica.decide(line, own.policy, clock, holds))
@@ -150,13 +167,14 @@ export function createReplay(options: ReplayOptions): Replay {
       else early.put(line.id, line)
       return
     }
-    if (entry.won) {
+    if (entry.cleared !== null) {
       counts.repeated++
       return
     }
     counts.wins++
-    entry.won = true
+    entry.cleared = line.cleared
     if (entry.row === null) return
+    delays.add(line.time - entry.time)
     add(entry, null, -1)
     add(entry, line.cleared, 1)
     const { of: own, row, features } = entry
@@ -166,7 +184,7 @@ export function createReplay(options: ReplayOptions): Replay {
   /** What became of the bid is not known: it counts for nothing. */
   function withdrawn(line: WithdrawnLine): void {
     const entry = awaiting.get(line.id)
-    if (entry === undefined || entry.won) return
+    if (entry === undefined || entry.cleared !== null) return
     counts.withdrawn++
     awaiting.take(line.id)
     add(entry, null, -1)
@@ -187,9 +205,23 @@ export function createReplay(options: ReplayOptions): Replay {
     else withdrawn(line)
   }
 
+  /** Takes back the bids that are too young. */
+  function close(): void {
+    const { from, to } = counts
+    const youngest = to! - Math.min(options.attributionWindow, delays.quantile(mostWins))
+    if (from === null || youngest <= from + warmUp) return
+    for (const entry of awaiting.values()) {
+      if (entry.time <= youngest || !entry.counted) continue
+      add(entry, entry.cleared, -1)
+      entry.counted = false
+      counts.open++
+    }
+  }
+
   return {
     feed,
     report() {
+      close()
       counts.unmatchedWins = early.givenUp + early.size
       return { counts: { ...counts }, ...report([...evaluated.values()], total) }
     },

@@ -24,6 +24,10 @@ export class PendingRows<T> {
     return this.rows.size
   }
 
+  values(): Iterable<T> {
+    return this.rows.values()
+  }
+
   get(id: string): T | undefined {
     return this.rows.get(id)
   }

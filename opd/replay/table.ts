@@ -73,6 +73,7 @@ function headOf(counts: ReplayCounts): string {
     [counts.withdrawn, 'wins that may not teach'],
     [counts.beyond, 'lines of too many integrations'],
     [counts.warmUp, 'decisions to warm up'],
+    [counts.open, 'too young at the end'],
   ] as const
   const odd = rest.filter(([n]) => n > 0).map(([n, name]) => `, ${count(n)} ${name}`)
   return `${count(decisions)} decisions, ${count(wins)} wins${odd.join('')}\n${at(from)} to ${at(to)}`

@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { createDemoSupplier } from '../../bench/demo/supplier.ts'
+import { modelCommand, parseModelArgs } from '../../model-command.ts'
+import { replayCommand, type Streams } from '../../replay-command.ts'
 import { type Bidweir, command, newFolder, startBidweir } from '../support/process.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
 
@@ -24,8 +26,23 @@ const metric = async ({ adminPort }: Bidweir, name: string) => {
   const text = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text()
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])
 }
+/** What a command writes, in this process: a process of its own takes a second to start. */
+async function caught(run: (streams: Streams) => Promise<number>) {
+  let [stdout, stderr] = ['', '']
+  const code = await run({
+    stdout: { write: (text) => (stdout += text) },
+    stderr: { write: (text) => (stderr += text) },
+  })
+  return { code, stdout, stderr }
+}
 const model = ({ folder }: Bidweir, ...argv: string[]) =>
-  command(['model', ...argv, '--config', 'bidweir.yaml'], { cwd: folder })
+  caught((streams) =>
+    modelCommand(parseModelArgs(argv), {
+      dir: join(folder, 'data', 'models'),
+      suppliers: new Set(['demo']),
+      ...streams,
+    }),
+  )
 
 t.test('freeze, roll back and forget, on all nodes', { skip: redisAbsent }, async (t) => {
   const redis = await startRedis()
@@ -37,7 +54,9 @@ t.test('freeze, roll back and forget, on all nodes', { skip: redisAbsent }, asyn
     await supplier.close()
     await redis.stop()
   })
-  t.match(await model(one, 'freeze'), { code: 0, stdout: /^frozen/ })
+  const argv = ['model', 'freeze', '--config', 'bidweir.yaml']
+  const frozen = await command(argv, { cwd: one.folder })
+  t.match(frozen, { code: 0, stdout: /^frozen/ })
   for (const node of [one, two])
     await until(async () => (await metric(node, 'bidweir_model_frozen')) === 1)
   t.match(await model(two, 'unfreeze'), { code: 0, stdout: 'learning\n' })
@@ -84,8 +103,8 @@ t.test('what a service logs replay reads; a stopped service leaves its models', 
   t.ok(bids > 20, `${bids} bids`)
   await bidweir.stop()
   const file = join(bidweir.folder, 'data', 'decisions.ndjson')
-  const argv = ['replay', file, '--config', join(bidweir.folder, 'bidweir.yaml')]
-  const { code, stdout, stderr } = await command([...argv, '--format', 'json'])
+  const argv = [file, '--config', join(bidweir.folder, 'bidweir.yaml'), '--format', 'json']
+  const { code, stdout, stderr } = await caught((streams) => replayCommand(argv, streams))
   t.equal(code, 0, stderr)
   t.match(JSON.parse(stdout), {
     counts: { decisions: bids, wins: won, bad: 0, unmatched_wins: 0 },

@@ -25,8 +25,8 @@ t.test('a table for people, JSON for programs', async (t) => {
   writeFileSync(file, text(marketLines(market)))
   const human = await replay(file)
   t.equal(human.code, 0, human.err)
-  t.match(human.out, /^4,000 decisions, [\d,]+ wins\n/)
-  t.match(human.out, /acme \(revenue, defaults\): 4,000 bids/)
+  t.match(human.out, /^4,000 decisions, [\d,]+ wins, \d too young at the end\n/)
+  t.match(human.out, /acme \(revenue, defaults\): 3,99\d bids/)
   t.match(human.out, /win rate +\d+\.\d\d %/)
   const program = await replay(file, '--format', 'json')
   const report = JSON.parse(program.out)
@@ -43,8 +43,8 @@ t.test('what warms up is learned from and in no figure', async (t) => {
   writeFileSync(file, text(marketLines(market)))
   const { out } = await replay(file, '--format', 'json', '--warm-up', '10s', '--pending', '5000')
   t.match(JSON.parse(out), {
-    counts: { decisions: 4000, warm_up: 1000, unmatched_wins: 0 },
-    total: { bids: 3000 },
+    counts: { decisions: 4000, warm_up: 1000, open: 6, unmatched_wins: 0 },
+    total: { bids: 2994 },
   })
   t.match((await replay(file, '--warm-up', '10s')).out, /1,000 decisions to warm up/)
 })
@@ -114,7 +114,7 @@ t.test('logs of two nodes are merged by time', async (t) => {
   }
   t.equal(disorder, 0)
   const { out } = await replay(one, two)
-  t.match(out, /total: 6,000 bids/)
+  t.match(out, /total: 5,98\d bids/)
 })
 
 t.test('bad lines are named and counted, and the rest is read', async (t) => {
