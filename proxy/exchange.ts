@@ -50,7 +50,8 @@ export class Exchange implements AnswerSink, Reader {
   private sentAt = 0
   private upstreamMs = 0
   private held = 0
-  private fullTimeout = true
+  /** Whether the endpoint had long enough for its silence to count against it. */
+  private fair = true
   // The answer as it comes.
   status = 0
   private message = ''
@@ -137,7 +138,7 @@ export class Exchange implements AnswerSink, Reader {
     const tmax = this.decoded === null ? undefined : quickTmax(this.decoded)
     const deadline =
       tmax === undefined ? timeout : Math.max(1, Math.min(timeout, tmax - tmaxMargin))
-    this.fullTimeout = deadline === timeout
+    this.fair = deadline * 2 >= timeout
     const left = deadline - (performance.now() - this.inbound.arrived)
     if (this.timer !== null) clearTimeout(this.timer)
     this.timer = setTimeout(expire, Math.max(1, left), this)
@@ -302,8 +303,8 @@ export class Exchange implements AnswerSink, Reader {
     if (this.sent !== null) {
       this.sent.abort()
       this.upstreamMs = performance.now() - this.sentAt
-      // A caller's own short tmax says nothing about the endpoint.
-      this.settle(this.fullTimeout ? false : null)
+      // A very short tmax says nothing about the endpoint; one a little shorter than `timeout` is what most send.
+      this.settle(this.fair ? false : null)
     }
     if (this.stage === 'streaming') this.broken('timeout')
     else this.noBid('timeout')

@@ -146,6 +146,23 @@ t.test('the last endpoint is never ejected', async (t) => {
   t.equal(supplier.requests.length, 12)
 })
 
+t.test('an endpoint that is silent for callers with a tmax of their own is ejected', async (t) => {
+  const silent = await rawSupplier(() => {})
+  const good = await rawSupplier((socket) => socket.write(answerText('200 OK', '{}')))
+  const route = { endpoints: [silent.url, good.url], timeout: '60ms', tmaxMargin: '10ms' }
+  const proxy = await startProxy({ acme: route })
+  t.teardown(() => Promise.all([proxy.close(), silent.close(), good.close()]))
+  const timeouts = () => outcome(proxy, 'timeout')
+  while ((await timeouts()) < 5)
+    await Promise.all(
+      Array.from({ length: 4 }, () => raw(proxy.port, post('/bid/acme', '{"tmax":50}'))),
+    )
+  const before = await timeouts()
+  for (let n = 0; n < 8; n++)
+    t.equal((await raw(proxy.port, post('/bid/acme', '{"tmax":50}'))).status, 200)
+  t.equal(await timeouts(), before)
+})
+
 t.test('tmax less its margin is the deadline where it is smaller', async (t) => {
   const { proxy } = await scripted(t, () => {}, { timeout: '20s', tmaxMargin: '10ms' })
   const answer = await raw(proxy.port, post('/bid/acme', '{"ext":{"tmax":9999},"tmax":30}'))
