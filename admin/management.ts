@@ -48,11 +48,11 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
         app.route({ method, url, onRequest, bodyLimit, exposeHeadRoute, handler })
     }
     route('GET', '/api/svc/ssp/', suppliers.list)
-    route('GET', '/api/svc/ssp/:id/', suppliers.one)
-    route('POST', '/api/svc/ssp/:id/', suppliers.create)
-    route('PUT', '/api/svc/ssp/:id/', suppliers.put)
+    route('GET', '/api/svc/ssp/:id([^/]+)/', suppliers.one)
+    route('POST', '/api/svc/ssp/:id([^/]+)/', suppliers.create)
+    route('PUT', '/api/svc/ssp/:id([^/]+)/', suppliers.put)
     route('GET', '/api/svc/opd/', holds.list)
-    route('PUT', '/api/svc/opd/:id/', holds.put, operator)
+    route('PUT', '/api/svc/opd/:id([^/]+)/', holds.put, operator)
     route('GET', '/api/svc/audit/', auditCall(deps))
   }
 }

@@ -6,6 +6,7 @@ import { managementPaths } from './openapi/management.ts'
 import { type Json, schemas } from './openapi/parts.ts'
 import { pricePaths } from './openapi/prices.ts'
 import { servicePaths, tokenPaths } from './openapi/service.ts'
+import { programVersion } from './openapi/version.ts'
 
 const operations: Readonly<Record<string, Json>> = {
   ...managementPaths,
@@ -25,7 +26,7 @@ export function operationOf(method: string, url: string): { name: string; operat
   const path = url
     .replace(realm, '{realm}')
     .replace('/opd/:name', '/opd/{ssp}_yesbid')
-    .replaceAll(/:(\w+)/g, '{$1}')
+    .replaceAll(/:(\w+)(\([^)]*\))?/g, '{$1}')
   for (const form of [path, `${path}/`, path.replace(/\/$/, '')]) {
     const name = `${method} ${form}`
     if (Object.hasOwn(operations, name)) return { name, operation: operations[name]! }
@@ -80,7 +81,8 @@ function documentOf(routes: ReadonlySet<string>, version: string): Json {
 }
 
 /** Before any other plugin: it sees the routes that are registered after it. */
-export function documented(app: FastifyInstance, version: string): void {
+export function documented(app: FastifyInstance): void {
+  const version = programVersion()
   const routes = new Set<string>()
   app.addHook('onRoute', ({ method, url }) => {
     for (const each of [method].flat()) routes.add(`${each} ${url}`)

@@ -7,6 +7,7 @@ import fastify, {
   type FastifyPluginAsync,
   type FastifyReply,
 } from 'fastify'
+import { missing } from './missing.ts'
 import { documented } from './openapi.ts'
 import { problem } from './problem.ts'
 import { StoreError } from './store/errors.ts'
@@ -21,8 +22,6 @@ export interface AdminDeps {
   /** host:port */
   listen: string
   plugins: readonly FastifyPluginAsync[]
-  /** Of the program, for the API document. */
-  version?: string
   log: AdminLog
 }
 
@@ -48,8 +47,6 @@ const codes: Readonly<Record<number, string>> = {
   415: 'unsupported_media_type',
   431: 'too_large',
 }
-
-const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 
 /** What is answered where the head itself cannot be read, by Node's code of the fault. */
 const heads: Readonly<Record<string, readonly [status: number, title: string, code: string]>> = {
@@ -84,6 +81,10 @@ export function createAdmin(deps: AdminDeps): Admin {
     keepAliveTimeout: idleTimeout,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
+    // a path that cannot be decoded, before any route is asked
+    frameworkErrors(_error, _request, reply) {
+      problem(reply as FastifyReply, 400, 'malformed', 'The path cannot be read')
+    },
     http: { headersTimeout: headTimeout, maxHeaderSize: 32 * 1024 },
     clientErrorHandler(error, socket) {
       if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
@@ -125,9 +126,9 @@ export function createAdmin(deps: AdminDeps): Admin {
     return problem(reply, status, codes[status] ?? 'refused', error.message)
   })
 
-  app.setNotFoundHandler((request, reply) => missing(app, request.method, request.url, reply))
+  app.setNotFoundHandler(missing(app))
 
-  documented(app, deps.version ?? '0')
+  documented(app)
   for (const plugin of deps.plugins) void app.register(plugin)
 
   return {
@@ -155,33 +156,3 @@ function isDatabase(error: FastifyError): boolean {
     /connection (terminated|timeout)|timeout exceeded|query read timeout/i.test(error.message)
   )
 }
-
-/** 405 with `Allow` where another method is known, else 404. */
-function missing(app: FastifyInstance, method: string, url: string, reply: FastifyReply) {
-  const path = url.split('?', 1)[0]!
-  const known = methods.filter(
-    (each) => each !== method && app.findRoute({ method: each, url: path }) !== null,
-  )
-  const allowed = known.length > 0 ? known : methods.filter((each) => matches(app, each, path))
-  if (allowed.length === 0) return problem(reply, 404, 'not_found', `no such path: ${path}`)
-  return problem(
-    reply.header('allow', allowed.join(', ')),
-    405,
-    'method_not_allowed',
-    `${method} is not for this path`,
-  )
-}
-
-/** Routes with parameters, by the shape of the few that the API has. */
-function matches(app: FastifyInstance, method: (typeof methods)[number], path: string): boolean {
-  for (const [shape, pattern] of parametric)
-    if (pattern.test(path) && app.findRoute({ method, url: shape }) !== null) return true
-  return false
-}
-
-const parametric: readonly [string, RegExp][] = [
-  ['/api/svc/ssp/:id/', /^\/api\/svc\/ssp\/[^/]+\/?$/],
-  ['/api/svc/opd/:id/', /^\/api\/svc\/opd\/[^/]+\/?$/],
-  ['/api/svc/decisions/:svc_opd', /^\/api\/svc\/decisions\/[^/]+$/],
-  ['/api/svc/reports/:what', /^\/api\/svc\/reports\/[^/]+\/?$/],
-]
