@@ -5,8 +5,9 @@
 import { readdirSync, rmSync } from 'node:fs'
 import { open, rename, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { gunzipSync, gzip } from 'node:zlib'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { createGzip, gunzipSync } from 'node:zlib'
 import type { Mode } from '../arms.ts'
 import type { SeenRows } from './envelope.ts'
 
@@ -73,8 +74,9 @@ export async function pack({ meta, unsent, learned }: Snapshot): Promise<Buffer>
   const head = Buffer.alloc(headBytes)
   head.writeUInt32BE(magic, 0)
   head.writeUInt32BE(text.length, 4)
-  const whole = Buffer.concat([head, text, ...unsent, learned])
-  return promisify<Uint8Array, { level: number }, Buffer>(gzip)(whole, { level: 1 })
+  // Piece by piece: one copy of 4 MB less on the event loop.
+  const pieces = Readable.from([head, text, ...unsent, learned], { objectMode: false })
+  return buffer(pieces.pipe(createGzip({ level: 1 })))
 }
 
 /** Throws where the bytes are damaged; the learner checks its own part. */

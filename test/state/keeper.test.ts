@@ -162,6 +162,20 @@ t.test(
   },
 )
 
+t.test('what waited in a snapshot is not taught after a rollback to it', async (t) => {
+  const dir = newFolder()
+  const keeper = keeperIn(dir)
+  teach(keeper, 200, true)
+  teach(keeper, 200, false)
+  await keeper.save()
+  const before = expects(keeper)
+  teach(keeper, 50, true)
+  await keeper.save()
+  await keeper.obey({ verb: 'rollback', id: 'revenue-1' })
+  for (let now = 1000; now < 1e9; now += 1e7) keeper.of('revenue').advance(now)
+  t.equal(expects(keeper), before)
+})
+
 t.test('a damaged snapshot is no place to go back to', async (t) => {
   const dir = newFolder()
   const keeper = keeperIn(dir)
