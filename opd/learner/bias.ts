@@ -1,7 +1,7 @@
 /**
  * What the model is wrong by between prices. Most of what it is taught is taught at the prices it chose, so it thinks too
  * little of the bids' own, and too much of those it likes. Wins over expected wins fall with depth: true W(p) is
- * W(p) (p / in)^beta of the model's, and beta is found three ways, each with its error:
+ * (1 - beta depth) of the model's, and beta is found three ways, each with its error:
  *   - from the treated: a line through wins over expected wins by depth (precise, a little biased: prices were chosen);
  *   - from the holdout bids that would have gone out lower (unbiased, slow: the anchor);
  *   - from what is known before: all suppliers' beta for one supplier, experience for all.
@@ -14,12 +14,11 @@ export interface Beta {
 }
 
 /** Before anything is measured: models are too fond of their prices. */
-export const experience: Beta = { at: 0.2, error: 0.2 }
+export const experience: Beta = { at: 0.5, error: 0.25 }
 /** How much one supplier differs from all. */
-const ownSpread = 0.12
-/** What a line through chosen prices may be wrong by, however many bids it goes through; it finds about two thirds. */
-const lineError = 0.06
-const lineFinds = 0.7
+const ownSpread = 0.2
+/** What a line through chosen prices may be wrong by, however many bids it goes through, and what it misses. */
+const [lineError, lineMisses] = [0.25, 0.25]
 /** Expected wins before anything is measured of them. */
 const few = 20
 const [lowest, highest] = [-0.5, 3]
@@ -41,8 +40,8 @@ function fromTreated(evidence: Evidence, kind: Kind, into: Beta): void {
   if (!(a > 0)) return
   // noise of wins, per expected, is the same at all depths, or nearly
   const noise = (variance / s0) * (s0 / determinant)
-  into.at = b / a / lineFinds
-  into.error = Math.sqrt(noise) / a / lineFinds + lineError
+  into.at = b / a + lineMisses
+  into.error = Math.sqrt(noise) / a + lineError
 }
 
 function moments(evidence: Evidence, kind: Kind) {

@@ -62,6 +62,8 @@ export interface Asked {
   reward: number
   /** Share of wins that pay the second price. */
   saving: number
+  /** W(p) is taken to be (p / in)^bias of the curve's. */
+  bias: number
 }
 
 export class Chooser {
@@ -71,12 +73,16 @@ export class Chooser {
   private readonly prices = new Float64Array(room)
   private readonly chances = new Float64Array(room)
   private readonly saved = new Float64Array(room)
+  private bias = 0
+  private inBa = 0
   private count = 0
   private price = 0
   private worth = 0
 
   /** `curve` has the bid loaded. */
-  best(curve: Curve, { inBa, lowest, reward, saving }: Asked): number {
+  best(curve: Curve, { inBa, lowest, reward, saving, bias }: Asked): number {
+    this.bias = bias
+    this.inBa = inBa
     const from = Math.max(lowest, inBa * 0.05)
     curve.span(from, inBa)
     this.count = 0
@@ -139,7 +145,11 @@ export class Chooser {
 
   /** Values a price that lies at or above coarse step `n`, and keeps the best. */
   private valued(reward: number, saving: number, n: number, price: number, chance: number): number {
-    let worth = (reward - price) * chance
+    // (p / in)^bias, its Padé approximant about p = in: 1 % off at a factor of .5
+    const { bias, inBa } = this
+    const [less, more] = [1 - bias, 1 + bias]
+    const biased = (more * price + less * inBa) / (less * price + more * inBa)
+    let worth = (reward - price) * chance * biased
     if (saving > 0)
       worth +=
         saving * (this.saved[n]! + (price - this.prices[n]!) * 0.5 * (chance + this.chances[n]!))

@@ -4,7 +4,7 @@
  * expectation, corrected by the holdout, lies from the goal; the goal moves a little with what was missed before.
  */
 import type { Policy } from '../learner.ts'
-import type { Evidence } from './evidence.ts'
+import { depthOf, type Evidence } from './evidence.ts'
 
 /** e-folds of a multiplier for a gap of 1, a decision. With the usual slope a move takes 700 decisions. */
 const gain = 0.05
@@ -13,7 +13,7 @@ const least = 0.02
 const most = 54
 const mostMargin = 200
 /** Aimed at above the floors: a little, and more while it is not known what is kept. */
-const slack = 0.0005
+const slack = 0.001
 const slackErrors = 0.1
 /** What was kept too little over the horizon is made up for, and what was kept too much spent, within these. */
 const [makeUp, spendDown] = [0.006, 0.0015]
@@ -99,15 +99,15 @@ export class Controller {
     if (free(policy)) return
     const minWins = policy.minWinRate ?? 0.97
     const minSpend = policy.minSpend ?? minWins
-    const f = out < inBa ? out / inBa : 1
-    const roomWins = winOut * f ** wins.beta - goal(minWins, wins) * winIn
-    const roomSpend = (winOut * f ** spend.beta - goal(minSpend, spend) * winIn) * inBa
+    const depth = depthOf(inBa, out)
+    const roomWins = winOut * (1 - wins.beta * depth) - goal(minWins, wins) * winIn
+    const roomSpend = (winOut * (1 - spend.beta * depth) - goal(minSpend, spend) * winIn) * inBa
     this.wins = minWins > 0 ? moved(this.wins, roomWins / means[1]!, shallow, least) : 0
     this.spend = minSpend > 0 ? moved(this.spend, roomSpend / means[2]!, shallow, least) : 0
   }
 }
 
-const free = ({ minWinRate, minSpend }: Policy) =>
+export const free = ({ minWinRate, minSpend }: Policy) =>
   minWinRate !== undefined && minWinRate <= 0 && (minSpend ?? minWinRate) <= 0
 
 function goal(floor: number, { kept, error }: Standing): number {

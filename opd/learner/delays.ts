@@ -15,14 +15,31 @@ export class Delays {
   private filled = first.length
   private draws = 0
   private late = 30_000
+  /** When an age was last remembered, and when the last notice came; milliseconds. */
+  private last = 0
+  private seen = 0
 
-  came(age: number): void {
+  /**
+   * At first only the quickest have come, at any rate of bids: what is remembered spans some times the patience, and that
+   * shrinks no faster than the clock runs.
+   */
+  came(age: number, now: number): void {
+    const since = Math.max(0, now - this.last)
+    if (since >= this.late / 32 || this.filled === 0) {
+      this.last = now
+      this.remember(age)
+    }
+    // A running 95 % quantile: up by 19 steps for what is later, down by one for what is not.
+    const step = Math.max(100, this.late * 0.01)
+    const less = Math.min(step, Math.max(0, now - this.seen) / 2)
+    this.seen = Math.max(this.seen, now)
+    this.late = Math.max(1000, this.late + (age > this.late ? step * 19 : -less))
+  }
+
+  private remember(age: number): void {
     this.ages[this.next] = age
     this.next = (this.next + 1) % kept
     this.filled = Math.min(kept, this.filled + 1)
-    // A running 95 % quantile: up by 19 steps for what is later, down by one for what is not.
-    const step = Math.max(100, this.late * 0.01)
-    this.late = Math.max(1000, this.late + (age > this.late ? step * 19 : -step))
   }
 
   /** An age that few notices exceed. */
@@ -53,7 +70,7 @@ export class Delays {
 
   restore(ages: readonly number[]): void {
     this.forget()
-    for (const age of ages.slice(0, kept)) if (age >= 0 && age < 1e12) this.came(age)
-    if (this.filled === 0) for (const age of first) this.came(age)
+    for (const age of ages.slice(0, kept)) if (age >= 0 && age < 1e12) this.remember(age)
+    if (this.filled === 0) for (const age of first) this.remember(age)
   }
 }

@@ -146,7 +146,7 @@ const share = (value: number) => Math.round((value > 0 ? (value < 1 ? value : 1)
 export function seal(
   bytes: Uint8Array,
   decision: Decision,
-  bid: { inBa: number; second: boolean; mode: Mode },
+  bid: { inBa: number; second: boolean; mode: Mode; would?: number },
   sent: number,
   now: number,
 ): void {
@@ -161,7 +161,8 @@ export function seal(
   view.setFloat32(moneyAt, bid.inBa)
   view.setFloat32(moneyAt + 4, sent)
   view.setUint16(moneyAt + 8, share(decision.winIn))
-  view.setUint16(moneyAt + 10, share(decision.winOut))
+  // of the holdout: at the price that it would have had
+  view.setUint16(moneyAt + 10, share(bid.would ?? decision.winOut))
 }
 
 export function writeTicket(bytes: Uint8Array, ticket: number): void {

@@ -21,7 +21,7 @@ import {
 } from './features.ts'
 import { Pending } from './pending.ts'
 import { keyCount } from './shape.ts'
-import type { Explained, SupplierState } from './supplier.ts'
+import { type Explained, type SupplierState, shareStep } from './supplier.ts'
 import { slotCount } from './weights.ts'
 
 const deltaMagic = 0x62774432
@@ -34,6 +34,8 @@ const carried = 65_536
 /** Wins that are due since the last one came, before losses are no longer taken for losses; and wins that must have come. */
 const dueBeforeDoubt = 15
 const winsBeforeDoubt = 50
+/** Milliseconds without a win that are no burst. */
+const quiet = 5000
 /** Bids that go out below their own price before the first win; without one by then its own is better. */
 const coldFor = 1000
 
@@ -48,6 +50,8 @@ class OwnDecision implements Decision {
   theta?: number
   lambda?: number
   density?: number
+  /** Holdout: the chance at the price that it would have had. */
+  would?: number
   readonly inBa: number
   readonly second: boolean
   readonly mode: BidFacts['mode']
@@ -72,7 +76,7 @@ export class OnlineLearner implements Learner {
   private readonly controls = new Controls()
   private readonly window: number
   private readonly keys = new Uint32Array(keyCount)
-  private readonly asked: Asked = { inBa: 0, lowest: 0, reward: 0, saving: 0 }
+  private readonly asked: Asked = { inBa: 0, lowest: 0, reward: 0, saving: 0, bias: 0 }
   private readonly seen: Exposure = {
     ticket: 0,
     supplier: 0,
@@ -91,6 +95,7 @@ export class OnlineLearner implements Learner {
   private wins = 0
   /** Wins that the model expects of what was settled since the last win. */
   private due = 0
+  private wonAt = 0
   private behind = false
   /** The latest time that was told. */
   private now = 0
@@ -118,10 +123,10 @@ export class OnlineLearner implements Learner {
     keysOf(bytes, now > 0 ? now : 0, this.keys)
     this.curve.load(this.keys, Math.log(inBa), hasFloor(bytes))
     const holdout = sound(policy.holdout, 0, 1, 0)
-    if (holdout > 0 && hashText(key, 0x27d4eb2f) / 2 ** 32 < holdout) {
+    const held = holdout > 0 && hashText(key, 0x27d4eb2f) / 2 ** 32 < holdout
+    if (held) {
       decision.arm = 'holdout'
       decision.propensity = holdout
-      return this.unchanged(decision)
     }
     const floor = facts.floor > 0 ? facts.floor : 0
     if (floor >= inBa) return this.unchanged(decision)
@@ -131,6 +136,7 @@ export class OnlineLearner implements Learner {
     decision.lambda = state.lambda
     const least = Math.max(sound(policy.minFactor, 0, 1, 0), floor / inBa)
     const guarded = Math.max(least, state.lowest(least))
+    if (held) return this.hold(decision, state, guarded, floor)
     const steady = sound(policy.explore, 0, 1, 0)
     const explore =
       steady === 0 || state.exposures === 0 ? 0 : Math.max(steady, Math.min(0.1, state.curiosity))
@@ -151,6 +157,24 @@ export class OnlineLearner implements Learner {
 
   private unchanged(decision: OwnDecision): Decision {
     decision.winIn = this.curve.wins(decision.inBa)
+    decision.winOut = decision.winIn
+    return decision
+  }
+
+  /** Its own price, and in the features what it would have had: that tells what lower prices lose. */
+  private hold(
+    decision: OwnDecision,
+    state: SupplierState,
+    lowest: number,
+    floor: number,
+  ): Decision {
+    this.choose(decision, state, lowest, floor)
+    decision.would =
+      decision.factor < 0.999
+        ? Math.max(0, Math.min(decision.winOut, decision.winIn - 4 * shareStep))
+        : decision.winIn
+    decision.outBa = decision.inBa
+    decision.factor = 1
     decision.winOut = decision.winIn
     return decision
   }
@@ -178,6 +202,7 @@ export class OnlineLearner implements Learner {
     asked.inBa = inBa
     asked.lowest = Math.max(floor, inBa * lowest)
     asked.reward = state.theta * inBa + state.lambda
+    asked.bias = state.bias
     asked.saving = curve.saving(this.keys, decision.second)
     if (asked.lowest >= inBa) {
       this.unchanged(decision)
@@ -218,10 +243,11 @@ export class OnlineLearner implements Learner {
     const { seen } = this
     if (!(clearedPrice >= 0) || !readExposure(features, seen)) return
     const age = now - seen.at
-    if (age >= 0 && age < 1e12) this.delays.came(age)
+    if (age >= 0 && age < 1e12) this.delays.came(age, now)
     const weight = this.pending.take(seen.ticket, features)
     this.wins++
     this.due = 0
+    if (now > this.wonAt) this.wonAt = now
     keysOf(features, seen.at, this.keys)
     this.curve.load(this.keys, seen.lnIn, hasFloor(features))
     for (let n = 0; n < weight; n++) this.exposure('exposure')
@@ -260,7 +286,9 @@ export class OnlineLearner implements Learner {
 
   /** Notices have stopped, or take much longer than they did: silence says nothing now. */
   private get doubts(): boolean {
-    return this.wins >= winsBeforeDoubt && this.due > dueBeforeDoubt
+    if (this.wins < winsBeforeDoubt || this.due < dueBeforeDoubt) return false
+    // Exposures are settled in bursts: what fell due at once is no silence.
+    return this.now - this.wonAt > quiet
   }
 
   /** The time of an exposure has come: taught as if lost, or looked at again later. */

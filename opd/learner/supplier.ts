@@ -1,7 +1,7 @@
 /** What is held per supplier and mode: evidence, the controller's multipliers, the guards. */
 import type { Policy } from '../learner.ts'
 import { type Beta, experience, keptBy, keptError, ownBeta, pooledBeta } from './bias.ts'
-import { Controller, type Standing } from './controller.ts'
+import { Controller, free, type Standing } from './controller.ts'
 import { Evidence, type Group, heard, type Seen } from './evidence.ts'
 import { type Guard, Guards } from './guards.ts'
 import type { Segment, Segments } from './segments.ts'
@@ -36,6 +36,8 @@ export interface Explained {
   alarms: Readonly<Partial<Record<Guard, number>>>
 }
 
+/** A third of beta, by trial: with all of it only the deepest prices, the least certain, would be left. */
+const chosenBias = 0.35
 /** Decisions between two looks of the slow guard. */
 const judgeEvery = 64
 /** At this much under the floor the kill switch acts. */
@@ -47,12 +49,14 @@ const own: Beta = { ...experience }
 const standing = (): Standing => ({ kept: 1, error: 0.02, beta: experience.at })
 
 const flat = -1e-3
+/** Chances travel in 16 bits. */
+export const shareStep = 1 / 65_535
 /**
  * What an exposure is evidence of. The holdout's `winOut` is of the price it would have had. One held up by shadow, hold
  * or share went out at another price than was decided: it is evidence of nothing.
  */
 function groupOf({ arm, lnF, winIn, winOut }: Outcome): Group | null {
-  const lower = winOut < winIn * 0.9995
+  const lower = winOut < winIn - 2 * shareStep
   if (arm === 'holdout') return lower ? 'heldDeep' : 'heldFlat'
   if (lnF < flat) return arm === 'explored' ? 'explored' : 'deep'
   return lower ? null : 'flat'
@@ -71,6 +75,8 @@ export class SupplierState {
   readonly guards = new Guards()
   theta = 1
   lambda = 0
+  /** A price is chosen as if W(p) were (p / in)^bias of what the model says. */
+  bias = 0
   exposures = 0
   private readonly pool: Evidence
   private readonly segments: Segments
@@ -83,10 +89,6 @@ export class SupplierState {
     this.segments = segments
   }
 
-  /** W(p) is taken to be (p / in)^beta of what the model says. */
-  get beta(): number {
-    return this.standings.wins.beta
-  }
   get guard(): Guard {
     return this.guards.guard
   }
@@ -108,6 +110,10 @@ export class SupplierState {
     const { controller, segments } = this
     this.theta = controller.theta(policy, mode)
     this.lambda = controller.lambda(policy, mode)
+    const { wins, spend } = this.standings
+    // pure margin asks what is won, not what is lost against the bid's own price
+    const bias = mode === 'revenue' && free(policy) ? 0 : (wins.beta + spend.beta) / 2
+    this.bias = chosenBias * (bias > 0 ? (bias < 1 ? bias : 1) : 0)
     if (mode === 'margin') return
     const boost = Math.max(segments.boost(publisher), segments.boost(seat))
     if (boost === 1) return
