@@ -8,6 +8,8 @@ interface Entry {
   /** Address -> until when it is passed over, after a connection to it failed. */
   avoid: Map<string, number>
   pending: Promise<void> | null
+  /** Until when a name without any address is not asked for again by a request. */
+  unknownUntil: number
 }
 
 export interface Resolver {
@@ -20,6 +22,8 @@ export interface Resolver {
 }
 
 const avoidFor = 10_000
+/** Requests to a name that nobody knows must not keep the four threads of the resolver busy. */
+const unknownFor = 1000
 
 export function createResolver(options: {
   /** Milliseconds between two looks at each name. */
@@ -36,10 +40,13 @@ export function createResolver(options: {
     entry.pending ??= resolve(hostname)
       .then((addresses) => {
         if (addresses.length > 0) entry.addresses = addresses
+        for (const address of entry.avoid.keys())
+          if (!addresses.some((each) => each.address === address)) entry.avoid.delete(address)
       })
       .catch((error: Error) => onError(hostname, error))
       .finally(() => {
         entry.pending = null
+        entry.unknownUntil = now() + unknownFor
       })
     return entry.pending
   }
@@ -47,7 +54,7 @@ export function createResolver(options: {
   const entryOf = (hostname: string): Entry => {
     let entry = entries.get(hostname)
     if (entry === undefined) {
-      entry = { addresses: [], next: 0, avoid: new Map(), pending: null }
+      entry = { addresses: [], next: 0, avoid: new Map(), pending: null, unknownUntil: 0 }
       entries.set(hostname, entry)
     }
     return entry
@@ -81,11 +88,12 @@ export function createResolver(options: {
         const error = Object.assign(new Error(`no address for ${hostname}`), { code: 'ENOTFOUND' })
         return callback(error, '', 4)
       }
-      if (entry.addresses.length > 0) answer()
+      if (entry.addresses.length > 0 || now() < entry.unknownUntil) answer()
       else void refresh(hostname, entry).then(answer)
     },
     watch(hostnames) {
-      const wanted = new Set(hostnames.filter((hostname) => isIP(hostname) === 0))
+      const isName = (hostname: string) => !hostname.startsWith('[') && isIP(hostname) === 0
+      const wanted = new Set(hostnames.filter(isName))
       for (const hostname of entries.keys()) if (!wanted.has(hostname)) entries.delete(hostname)
       for (const hostname of wanted) void refresh(hostname, entryOf(hostname))
     },

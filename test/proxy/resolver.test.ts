@@ -80,3 +80,20 @@ t.test('a name that was never resolved is an error of that connection alone', as
   t.teardown(() => resolver.close())
   await t.rejects(lookup(), { code: 'ENOTFOUND' })
 })
+
+t.test(
+  'a name that nobody knows is asked for once a second, literal addresses never',
+  async (t) => {
+    const { resolver, state, lookup } = resolving(new Error('ENOTFOUND'))
+    t.teardown(() => resolver.close())
+    // Its own interval aside.
+    resolver.close()
+    for (let n = 0; n < 3; n++) await t.rejects(lookup())
+    t.equal(state.asked, 1)
+    state.clock = 1000
+    await t.rejects(lookup())
+    t.equal(state.asked, 2)
+    resolver.watch(['127.0.0.1', '[::1]', '::1'])
+    t.equal(state.asked, 2)
+  },
+)
