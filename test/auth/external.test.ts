@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { createServer } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { exportJWK, exportSPKI, generateKeyPair, type JWK, SignJWT } from 'jose'
 import t, { type Test } from 'tap'
@@ -18,9 +18,19 @@ const jwkOf = async (key: typeof pair.publicKey, kid: string): Promise<JWK> => (
 
 /** An issuer over real sockets; `keys` and `up` change while it runs. */
 async function issuer(t: Test) {
-  const state = { keys: [await jwkOf(pair.publicKey, 'k1')], up: true, fetches: 0 }
+  const state = {
+    keys: [await jwkOf(pair.publicKey, 'k1')] as JWK[],
+    up: true,
+    fetches: 0,
+    /** Answers that are never finished. */
+    slow: null as ServerResponse[] | null,
+  }
   const server = createServer((request, response) => {
     if (!state.up) return void response.writeHead(503).end()
+    if (state.slow !== null) {
+      response.writeHead(200).write('{')
+      return void state.slow.push(response)
+    }
     if (request.url?.endsWith('/certs')) {
       state.fetches++
       return void response.end(JSON.stringify({ keys: state.keys }))
@@ -102,6 +112,15 @@ t.test('forged, foreign and spoiled tokens', async (t) => {
     expired: [await sign({ exp: at - 10 }), 'expired'],
     'no expiry': [await sign({ exp: undefined }), 'claims'],
     'from the future': [await sign({ nbf: at + 60 }), 'not_yet'],
+    'made in the future': [await sign({ iat: at + 120 }), 'not_yet'],
+    'an x5c in the header': [await sign({}, { x5c: ['AAAA'] }, other.privateKey), 'signature'],
+    'no subject': [await sign({ sub: undefined }), 'claims'],
+    'expiry as a text': [await sign({ exp: '9999999999' as unknown as number }), 'expired'],
+    'an unencoded payload': [
+      `${part({ alg: 'RS256', kid: 'k1', crit: ['b64'], b64: false })}.${part(claims())}.${'A'.repeat(342)}`,
+      'signature',
+    ],
+    'five parts': [`${part({ alg: 'RSA-OAEP', enc: 'A128GCM', kid: 'k1' })}.a.b.c.d`, 'malformed'],
     'another issuer': [await sign({ iss: 'https://x.example' }), 'issuer'],
     'another audience': [await sign({ aud: 'other', azp: 'other' }), 'audience'],
     'an ID token': [await sign({ typ: 'ID' }), 'type'],
@@ -157,4 +176,35 @@ t.test('a token seen before ends at its expiry all the same', async (t) => {
   await verify(token)
   clock.now += 306_000
   await t.rejects(verify(token), { code: 'expired' })
+})
+
+t.test('keys that do not come hold up nobody whose key is known', async (t) => {
+  const { open, sign, state, clock } = await issuer(t)
+  const { verify } = await open()
+  state.slow = []
+  clock.now += 6000
+  const unknown = Array.from({ length: 200 }, async (_, n) =>
+    t.rejects(verify(await sign({}, { kid: `x${n}` })), { code: 'unknown_key' }),
+  )
+  while (state.slow.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  t.match(await verify(await sign({ jti: 'one' })), { account: 'acme' }, 'while it drips')
+  t.equal(state.slow.length, 1, 'two hundred unknown keys, one question')
+  for (const response of state.slow) response.destroy()
+  await Promise.all(unknown)
+  t.match(await verify(await sign({ jti: 'two' })), { account: 'acme' })
+})
+
+t.test('key sets that are not what they should be leave the last keys', async (t) => {
+  const { open, sign, state, clock } = await issuer(t)
+  const { verify } = await open()
+  const secret = { kty: 'oct', kid: 'k1', k: 'AAAA', alg: 'HS256', use: 'sig' }
+  const forEncryption = { ...(await jwkOf(other.publicKey, 'k9')), use: 'enc' }
+  for (const keys of [[], [secret], [forEncryption], [null], 'none', [{ kid: 'k1' }]]) {
+    state.keys = keys as JWK[]
+    clock.now += 6000
+    await t.rejects(verify(await sign({}, { kid: 'k9' }, other.privateKey)), {
+      code: 'unknown_key',
+    })
+    t.match(await verify(await sign({ jti: String(clock.now) })), { account: 'acme' })
+  }
 })

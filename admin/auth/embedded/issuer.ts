@@ -10,6 +10,8 @@ import { algorithm, type SigningKeys } from './keys.ts'
 export const accessLife = 300
 export const clientId = 'public-client'
 const audience = 'bidweir'
+/** Seconds by which the clock of the node that reads a token may be behind that of the node which made it. */
+const slack = 5
 
 export interface Issuer {
   sign(user: User, scope: string): Promise<string>
@@ -34,7 +36,7 @@ export function createIssuer(keys: SigningKeys, issuer: string, now: () => numbe
         .setAudience(audience)
         .setSubject(name)
         .setIssuedAt(at)
-        .setNotBefore(at)
+        .setNotBefore(at - slack)
         .setExpirationTime(at + accessLife)
         .setJti(crypto.randomUUID())
         .sign(keys.privateKey)

@@ -15,6 +15,8 @@ export interface ExternalSettings {
 
 /** Seconds that clocks may differ. */
 const leeway = 5
+/** Seconds that a token may have been made in the future: past it somebody's clock is not to be trusted. */
+const ahead = 60
 const maxText = 512
 const maxRoles = 1000
 
@@ -88,7 +90,8 @@ export function externalCheck(
           requiredClaims: ['exp', 'sub'],
         },
       )
-      const { aud, azp, sub, exp = 0 } = payload
+      const { aud, azp, sub, exp = 0, iat = 0 } = payload
+      if (iat > now() / 1000 + ahead) throw new TokenError('not_yet')
       if (![aud].flat().includes(audience) && azp !== audience) throw new TokenError('audience')
       checkType(payload, protectedHeader.typ)
       const subject = textOf(sub)
