@@ -21,6 +21,8 @@ const startSpend = 1.5
 const startWins = 0.1
 const startMargin = 1
 const meanHorizon = 2000
+/** A gap of one dear bid, in mean bids; clipped lower, the dear ones would be given up. */
+const largest = 12
 
 /** Where a constraint stands: what was kept, its standard error, and what the model is wrong by. */
 export interface Standing {
@@ -139,6 +141,6 @@ function moved(
   high = most,
 ): number {
   if (shallow && room > 0) return multiplier
-  const next = Math.max(low, multiplier) * Math.exp(-gain * within(room, -1, 1))
+  const next = Math.max(low, multiplier) * Math.exp(-gain * within(room, -largest, largest))
   return Number.isFinite(next) ? within(next, low, high) : high
 }
