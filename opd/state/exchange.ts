@@ -3,12 +3,14 @@
  * cannot be sent is not lost: it is kept and sent again. Each counts once, by its envelope. What operators say of the
  * models reaches every node the same way.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Mode, modes } from '../arms.ts'
-import { joinControl, parseControl, sameControl, spellControl } from './control.ts'
+import { type Control, joinControl, parseControl, sameControl, spellControl } from './control.ts'
 import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
-import type { Keeper, KeeperLog } from './keeper.ts'
+import type { Bases, Keeper, KeeperLog } from './keeper.ts'
 
 const every = 2000
+const patience = 2000
 
 /** What nodes share; Redis implements it. Everything may fail, and is tried again in the next round. */
 export interface ModelBus {
@@ -46,6 +48,8 @@ export function createExchange(options: {
   keeper: Keeper
   redis: ModelBus
   log: KeeperLog
+  /** Milliseconds that the end waits for its last round. */
+  patience?: number
 }): Exchange {
   const { keeper, redis, log } = options
   const { models } = keeper
@@ -66,7 +70,7 @@ export function createExchange(options: {
   async function agree(): Promise<void> {
     const text = await redis.control()
     const told = text === null ? null : parseControl(text)
-    if (told !== null) await keeper.adopt(told, (mode, epoch) => redis.base(mode, epoch))
+    if (told !== null) await keeper.adopt(told, await basesOf(told))
     const { control } = keeper
     const joined = told === null ? control : joinControl(told, control)
     if (told !== null && sameControl(joined, told)) return
@@ -75,6 +79,17 @@ export function createExchange(options: {
       if (control.epochs[mode] > (told?.epochs[mode] ?? 0))
         await redis.putBase(mode, control.epochs[mode], await keeper.base(mode))
     await redis.swapControl(text, spellControl(joined))
+  }
+
+  /** Fetched before anything is changed: a bus that hangs holds up the exchange alone. */
+  async function basesOf({ epochs }: Control): Promise<Bases> {
+    const bases: Bases = {}
+    for (const mode of modes) {
+      if (epochs[mode] <= keeper.control.epochs[mode]) continue
+      const base = await redis.base(mode, epochs[mode])
+      if (base !== null) bases[mode] = base
+    }
+    return bases
   }
 
   async function send(mode: Mode): Promise<void> {
@@ -150,7 +165,12 @@ export function createExchange(options: {
     round,
     async close() {
       clearInterval(timer)
-      await round()
+      // Of a bus that hangs nothing more is expected: models are saved after this.
+      const over = new AbortController()
+      const late = sleep(options.patience ?? patience, undefined, { signal: over.signal })
+      await Promise.race([round(), late])
+      over.abort()
+      await late.catch(() => undefined)
     },
   }
 }

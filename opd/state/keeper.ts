@@ -45,8 +45,8 @@ export interface KeeperOptions {
   commandsEvery?: number
 }
 
-/** Finds the model that an epoch begins with; null: nobody has it. */
-export type BaseOf = (mode: Mode, epoch: number) => Promise<Buffer | null>
+/** The models that epochs begin with; absent: nobody has it. */
+export type Bases = Partial<Record<Mode, Buffer>>
 
 export interface Keeper extends Learners {
   of(mode: Mode): HeldLearner
@@ -62,7 +62,7 @@ export interface Keeper extends Learners {
   /** Does one command; the answer is for the person who gave it. Rejects with a sentence for them. */
   obey(command: ModelCommand): Promise<string>
   /** Takes over what other nodes were told. */
-  adopt(told: Control, baseOf: BaseOf): Promise<void>
+  adopt(told: Control, bases: Bases): Promise<void>
   /** The present model, for nodes that join its epoch. */
   base(mode: Mode): Promise<Buffer>
 }
@@ -162,10 +162,10 @@ export function createKeeper(options: KeeperOptions): Keeper {
   }
 
   /** Begins the epoch of others; without their model, or with a damaged one, from this node's own. */
-  async function follow(mode: Mode, epoch: number, base: Buffer | null): Promise<void> {
-    log.warn({ mode, epoch, base: base !== null }, 'model rolled back with the other nodes')
+  async function follow(mode: Mode, epoch: number, base: Buffer | undefined): Promise<void> {
+    log.warn({ mode, epoch, base: base !== undefined }, 'model rolled back with the other nodes')
     try {
-      if (base !== null) return models.begin(mode, epoch, base)
+      if (base !== undefined) return models.begin(mode, epoch, base)
     } catch (error) {
       models.counts.refused++
       log.error({ mode, epoch, err: (error as Error).message }, 'model of another node refused')
@@ -173,12 +173,12 @@ export function createKeeper(options: KeeperOptions): Keeper {
     models.begin(mode, epoch, await models.packed(mode))
   }
 
-  async function adopt(told: Control, baseOf: BaseOf): Promise<void> {
+  async function adopt(told: Control, bases: Bases): Promise<void> {
     if (sameControl(joinControl(control, told), control)) return
     for (const mode of modes) {
       const epoch = told.epochs[mode]
       if (epoch <= models.of(mode).epoch) continue
-      await follow(mode, epoch, await baseOf(mode, epoch))
+      await follow(mode, epoch, bases[mode])
       await models.save(mode)
     }
     await say(told)
@@ -212,7 +212,7 @@ export function createKeeper(options: KeeperOptions): Keeper {
       await save()
     },
     obey,
-    adopt: (told, baseOf) => inTurn(() => adopt(told, baseOf)),
+    adopt: (told, bases) => inTurn(() => adopt(told, bases)),
     base: (mode) => inTurn(() => models.packed(mode)),
   }
 }

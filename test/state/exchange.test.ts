@@ -387,6 +387,27 @@ t.test('a bus that lost everything is told again; a damaged base is refused', as
   t.equal(third.control.epochs.revenue, again.control.epochs.revenue)
 })
 
+t.test('a bus that hangs holds up the exchange alone', async (t) => {
+  const hangs = () => new Promise<never>(() => {})
+  const told = spellControl({
+    epochs: { revenue: 5, margin: 5 },
+    frozen: { at: 1, is: true },
+    resets: {},
+  })
+  for (const hanging of ['control', 'base', 'publish', 'fetch'] as const) {
+    const bus = { ...memoryBus(), control: async () => told, [hanging]: hangs }
+    const dir = newFolder()
+    const keeper = keeperOf(dir)
+    const exchange = createExchange({ keeper, redis: bus, log, patience: 30 })
+    learn(keeper, 1)
+    void exchange.round()
+    await keeper.obey({ verb: 'reset', supplier: 'acme' })
+    await exchange.close()
+    await keeper.close()
+    t.equal(sumOf(keeperOf(dir)), 1, `${hanging}: the model is saved`)
+  }
+})
+
 t.test('deltas wait for a bus that is away, bounded', async (t) => {
   const bus = memoryBus()
   let away = true
