@@ -49,9 +49,9 @@ function dialectOf(url: string, log: StoreLog): { db: Kysely<Tables>; postgres: 
     connectionString: url,
     max: 8,
     connectionTimeoutMillis: 3000,
-    // A statement that hangs would hold its caller for ever.
-    statement_timeout: 10_000,
-    query_timeout: 12_000,
+    // A statement that hangs would hold its caller for ever, a server that hangs does not end it.
+    statement_timeout: 5000,
+    query_timeout: 6000,
   })
   // A connection that dies must not reach the top, idle or between two statements of a transaction (there the pool
   // hears nothing): what it was doing fails, the next query opens another.

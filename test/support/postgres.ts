@@ -4,9 +4,12 @@ import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { tree } from '../../bench/proxy/process.ts'
 
 export interface Postgres {
   url: string
+  /** It and its connections stop where they are, and answer nobody; or go on. */
+  freeze(frozen: boolean): void
   stop(): Promise<void>
   start(): Promise<void>
   close(): Promise<void>
@@ -70,7 +73,11 @@ export async function startPostgres(): Promise<Postgres> {
     await gone
   }
   await start()
+  const freeze = (frozen: boolean) => {
+    for (const pid of tree(child.pid!)) process.kill(pid, frozen ? 'SIGSTOP' : 'SIGCONT')
+  }
   return {
+    freeze,
     url: `postgres://bidweir@127.0.0.1:${port}/postgres`,
     start,
     stop,
