@@ -1,124 +1,47 @@
-/** What is measured: one entry a goal (or a part of one), each a function of a seed. */
-import { createLearner, type Policy } from '../../opd/learner.ts'
-import { between, type Driven, type DriveOptions, drive, type Row } from './drive.ts'
-import type { MarketOf } from './market.ts'
+/** The table of what is measured: a goal's number, or none where there is no goal and the figure is shown all the same. */
+import { Logistic, Thompson } from './baselines.ts'
+import type { Bidder } from './drive.ts'
+import { reacting } from './markets/reacting.ts'
 import { replay } from './markets/replay.ts'
 import { synthetic } from './markets/synthetic.ts'
-import { balanced, constrained, type Multipliers } from './oracle.ts'
+import {
+  fallen,
+  lost,
+  type Measured,
+  marginMode,
+  movingDelay,
+  pure,
+  pureMargin,
+  shifted,
+  underConstraints,
+} from './measure.ts'
+import { bestConstant } from './oracle.ts'
 
-export interface Measured {
-  /** What is compared with the goal. */
-  value: number
-  /** Other figures worth a look. */
-  notes: Record<string, number>
-  rows: Row[]
-}
+export * from './measure.ts'
 
 export interface Goal {
   name: string
-  /** The number of the goal. */
+  /** The number of the goal; 0: none. */
   of: number
   market: string
   bids: number
   seeds: number
-  /** Met when the mean is at least (at most) this. */
+  /** Met when the mean is at least (at most) this; neither: shown only. */
   atLeast?: number
   atMost?: number
+  /** Other figures of `notes` that must hold on the mean. */
+  also?: Record<string, { atLeast?: number; atMost?: number }>
   measure: (seed: number, bids: number) => Measured
 }
 
-export const pure: Policy = { minWinRate: 0, minSpend: 0, holdout: 0, explore: 0.005, minFactor: 0 }
-export const kept: Policy = {
-  minWinRate: 0.97,
-  minSpend: 0.97,
-  holdout: 0.02,
-  explore: 0.005,
-  minFactor: 0,
-}
-export const margin15: Policy = { targetMargin: 0.15, holdout: 0.02, explore: 0.005, minFactor: 0 }
+const keeps = { wins: { atLeast: 0.97 }, spend: { atLeast: 0.97 }, worst: { atLeast: 0.965 } }
+const balances = { share: { atLeast: 0.147, atMost: 0.153 } }
+const fast = { every: () => 10 }
+const baseline = (create: () => Bidder) => ({ create, policy: pure })
 
-export const engine = () => createLearner({ attributionWindow: 1_800_000 })
-
-export function run(of: MarketOf, seed: number, options: Partial<DriveOptions> & { bids: number }) {
-  return drive(of(seed), { seed, policy: pure, create: engine, ...options })
-}
-
-const ratio = (row: Row) => row.margin / row.best
-
-export function pureMargin(of: MarketOf, seed: number, bids: number, from: number): Measured {
-  const { rows } = run(of, seed, { bids })
-  const half = between(rows, from)
-  return {
-    value: ratio(half),
-    notes: { first: ratio(between(rows, 0, from)), wins: half.wins / half.winsBest },
-    rows,
-  }
-}
-
-/** The lowest kept win rate over windows of `size` bids after `skip`. */
-export function worstWindow(rows: readonly Row[], size: number, skip: number): number {
-  const rowBids = rows[0]!.bids
-  const long = Math.max(1, Math.round(size / rowBids))
-  let worst = Number.POSITIVE_INFINITY
-  for (let at = Math.ceil(skip / rowBids); at + long <= rows.length; at++) {
-    let [wins, base] = [0, 0]
-    for (const row of rows.slice(at, at + long)) {
-      wins += row.wins
-      base += row.winsBase
-    }
-    worst = Math.min(worst, wins / base)
-  }
-  return worst
-}
-
-const multipliers = new Map<string, Multipliers>()
-function once(name: string, make: () => Multipliers): Multipliers {
-  const known = multipliers.get(name) ?? make()
-  multipliers.set(name, known)
-  return known
-}
-
-export function underConstraints(of: MarketOf, seed: number, bids: number): Measured {
-  const keep = { wins: kept.minWinRate!, spend: kept.minSpend! }
-  const reward = once(`kept ${of(seed).name} ${seed} ${bids}`, () =>
-    constrained(of, seed, bids, keep),
-  )
-  const driven = run(of, seed, { bids, policy: kept, reward, rowBids: 1000 })
-  const all = between(driven.rows, 0)
-  const half = between(driven.rows, 0.5)
-  return {
-    value: ratio(all),
-    notes: {
-      half: ratio(half),
-      wins: all.wins / all.winsBase,
-      spend: all.spend / all.spendBase,
-      worst: worstWindow(driven.rows, 50_000, 20_000),
-      theta: reward.theta,
-      lambda: reward.lambda,
-    },
-    rows: driven.rows,
-  }
-}
-
-export function marginMode(of: MarketOf, seed: number, bids: number): Measured {
-  const reward = once(`margin ${of(seed).name} ${seed} ${bids}`, () =>
-    balanced(of, seed, bids, margin15.targetMargin!),
-  )
-  const { rows } = run(of, seed, { bids, policy: margin15, reward })
-  const half = between(rows, 0.5)
-  const all = between(rows, 0)
-  return {
-    value: half.wins / half.winsBest,
-    notes: { share: half.margin / half.spend, shareAll: all.margin / all.spend },
-    rows,
-  }
-}
-
-export type { Driven }
-
-export const goals: readonly Goal[] = [
+const pureGoals: Goal[] = [
   {
-    name: 'pure margin, last half',
+    name: 'pure margin, last half of 150k',
     of: 1,
     market: 'synthetic',
     bids: 150_000,
@@ -127,30 +50,44 @@ export const goals: readonly Goal[] = [
     measure: (seed, bids) => pureMargin(synthetic, seed, bids, 0.5),
   },
   {
-    name: 'pure margin, last half',
+    name: 'pure margin, last tenth of 1M',
+    of: 1,
+    market: 'synthetic',
+    bids: 1_000_000,
+    seeds: 2,
+    atLeast: 0.98,
+    measure: (seed, bids) => pureMargin(synthetic, seed, bids, 0.9),
+  },
+  {
+    name: 'pure margin, last half of 100k',
     of: 2,
     market: 'replay',
     bids: 100_000,
-    seeds: 3,
+    seeds: 4,
     atLeast: 0.9,
     measure: (seed, bids) => pureMargin(replay, seed, bids, 0.5),
   },
+]
+
+const constrainedGoals: Goal[] = [
   {
-    name: 'margin with 97 % of wins and spend',
+    name: 'margin with 97 % of wins and spend kept',
     of: 3,
     market: 'synthetic',
     bids: 150_000,
     seeds: 3,
     atLeast: 0.9,
+    also: keeps,
     measure: (seed, bids) => underConstraints(synthetic, seed, bids),
   },
   {
-    name: 'margin with 97 % of wins and spend',
+    name: 'margin with 97 % of wins and spend kept',
     of: 3,
     market: 'replay',
     bids: 100_000,
     seeds: 3,
     atLeast: 0.6,
+    also: keeps,
     measure: (seed, bids) => underConstraints(replay, seed, bids),
   },
   {
@@ -160,6 +97,7 @@ export const goals: readonly Goal[] = [
     bids: 150_000,
     seeds: 3,
     atLeast: 0.995,
+    also: balances,
     measure: (seed, bids) => marginMode(synthetic, seed, bids),
   },
   {
@@ -169,6 +107,166 @@ export const goals: readonly Goal[] = [
     bids: 100_000,
     seeds: 3,
     atLeast: 0.995,
+    also: balances,
     measure: (seed, bids) => marginMode(replay, seed, bids),
   },
+]
+
+const changing: Goal[] = [
+  {
+    name: 'half of the publishers shift by .7: 4k bids after, of what it was',
+    of: 5,
+    market: 'synthetic',
+    bids: 100_000,
+    seeds: 4,
+    atLeast: 0.98,
+    measure: (seed, bids) => shifted(seed, bids, 0.7),
+  },
+  {
+    name: 'half of the publishers shift by -.7: 4k bids after, of what it was',
+    of: 5,
+    market: 'synthetic',
+    bids: 100_000,
+    seeds: 4,
+    atLeast: 0.98,
+    measure: (seed, bids) => shifted(seed, bids, -0.7),
+  },
+  {
+    name: '8 nodes, 5 s exchange, one killed: points lost',
+    of: 6,
+    market: 'synthetic',
+    bids: 100_000,
+    seeds: 3,
+    atMost: 0.5,
+    measure: (seed, bids) => lost(seed, bids, { nodes: 8, killAt: bids * 0.6 }, synthetic, fast),
+  },
+  {
+    name: '30 % of notices lost: points lost',
+    of: 7,
+    market: 'synthetic',
+    bids: 120_000,
+    seeds: 3,
+    atMost: 1,
+    measure: (seed, bids) => lost(seed, bids, { lost: 0.3 }),
+  },
+  {
+    name: '2,000 bids/s, window of 30 min: points lost',
+    of: 8,
+    market: 'synthetic',
+    bids: 300_000,
+    seeds: 1,
+    atMost: 1,
+    measure: (seed, bids) => lost(seed, bids, { every: () => 0.5 }),
+  },
+  {
+    name: 'delays that move from 8 s to 20 min: points lost',
+    of: 8,
+    market: 'synthetic',
+    bids: 150_000,
+    seeds: 3,
+    atMost: 1,
+    measure: (seed, bids) => lost(seed, bids, { delay: movingDelay(bids, 576) }),
+  },
+  {
+    name: 'a ramp of 3x: points lost',
+    of: 8,
+    market: 'synthetic',
+    bids: 150_000,
+    seeds: 2,
+    atMost: 1,
+    measure: (seed, bids) => lost(seed, bids, { every: (n) => (n < bids / 2 ? 300 : 100) }),
+  },
+  {
+    name: "a 20 % fall of the win rate: % of a day's wins lost before the guards act",
+    of: 9,
+    market: 'synthetic',
+    bids: 150_000,
+    seeds: 3,
+    atMost: 2,
+    measure: fallen,
+  },
+]
+
+const shown: Goal[] = [
+  {
+    name: 'second price in half of the auctions, pure margin',
+    of: 0,
+    market: 'second price',
+    bids: 100_000,
+    seeds: 2,
+    measure: (seed, bids) => pureMargin((of) => synthetic(of, { second: 0.5 }), seed, bids, 0.5),
+  },
+  {
+    name: 'floors that follow, rivals that hold their win rate, pure margin',
+    of: 0,
+    market: 'reacting',
+    bids: 100_000,
+    seeds: 2,
+    measure: (seed, bids) => pureMargin(reacting, seed, bids, 0.5),
+  },
+  {
+    name: 'new publishers every hour, pure margin',
+    of: 0,
+    market: 'cold start',
+    bids: 100_000,
+    seeds: 2,
+    measure: (seed, bids) =>
+      pureMargin((of) => synthetic(of, { freshEvery: 3_600_000 }), seed, bids, 0.5),
+  },
+]
+
+const markets = [
+  { name: 'synthetic', of: synthetic, bids: 150_000 },
+  { name: 'replay', of: replay, bids: 100_000 },
+] as const
+const baselines: Goal[] = markets.flatMap(({ name: market, of, bids }) => [
+  {
+    name: 'baseline: best constant factor',
+    of: 0,
+    market,
+    bids,
+    seeds: 2,
+    measure: (seed: number, n: number): Measured => {
+      const { share, factor } = bestConstant(of, seed, n)
+      return { value: share, notes: { factor }, rows: [] }
+    },
+  },
+  {
+    name: 'baseline: Thompson sampling by publisher',
+    of: 0,
+    market,
+    bids,
+    seeds: 2,
+    measure: (seed: number, n: number) =>
+      pureMargin(
+        of,
+        seed,
+        n,
+        0.5,
+        baseline(() => new Thompson()),
+      ),
+  },
+  {
+    name: 'baseline: online logistic + argmax',
+    of: 0,
+    market,
+    bids,
+    seeds: 2,
+    measure: (seed: number, n: number) =>
+      pureMargin(
+        of,
+        seed,
+        n,
+        0.5,
+        baseline(() => new Logistic()),
+      ),
+  },
+])
+
+export const goals: readonly Goal[] = [
+  ...pureGoals,
+  ...constrainedGoals,
+  ...changing,
+  ...shown,
+  ...baselines,
 ]

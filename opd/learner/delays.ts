@@ -30,10 +30,9 @@ export class Delays {
       this.remember(age)
     }
     // A running 95 % quantile: up by 19 steps for what is later, down by one for what is not.
-    const step = Math.max(100, this.late * 0.01)
-    const less = Math.min(step, Math.max(0, now - this.seen) / 2)
+    const step = Math.min(Math.max(100, this.late * 0.01), Math.max(0, now - this.seen) / 2)
     this.seen = Math.max(this.seen, now)
-    this.late = Math.max(1000, this.late + (age > this.late ? step * 19 : -less))
+    this.late = Math.max(1000, this.late + (age > this.late ? step * 19 : -step))
   }
 
   private remember(age: number): void {

@@ -1,0 +1,190 @@
+/** What one run on one seed says of a goal. */
+import { createLearner, type Policy } from '../../opd/learner.ts'
+import { between, type Driven, type DriveOptions, drive, type Row, usualDelay } from './drive.ts'
+import type { MarketOf } from './market.ts'
+import { synthetic } from './markets/synthetic.ts'
+import { balanced, constrained, type Multipliers } from './oracle.ts'
+import type { Source } from './random.ts'
+
+export interface Measured {
+  /** What is compared with the goal. */
+  value: number
+  /** Other figures worth a look. */
+  notes: Record<string, number>
+  rows: Row[]
+}
+
+const common = { holdout: 0.02, explore: 0.005, minFactor: 0 }
+export const pure: Policy = { ...common, minWinRate: 0, minSpend: 0, holdout: 0 }
+export const kept: Policy = { ...common, minWinRate: 0.97, minSpend: 0.97 }
+export const margin15: Policy = { ...common, targetMargin: 0.15 }
+
+export const engine = () => createLearner({ attributionWindow: 1_800_000 })
+
+export function run(
+  of: MarketOf,
+  seed: number,
+  options: Partial<DriveOptions> & { bids: number },
+): Driven {
+  return drive(of(seed), { seed, policy: pure, create: engine, ...options })
+}
+
+const ratio = (row: Row) => row.margin / row.best
+
+/** Share of the oracle's margin from share `from` of the run on. */
+export function pureMargin(
+  of: MarketOf,
+  seed: number,
+  bids: number,
+  from: number,
+  options: Partial<DriveOptions> = {},
+): Measured {
+  const { rows } = run(of, seed, { bids, ...options })
+  const late = between(rows, from)
+  const notes = { before: ratio(between(rows, 0, from)), wins: late.wins / late.winsBest }
+  return { value: ratio(late), notes, rows }
+}
+
+/** Points of the oracle's margin, over the second half, that `options` (or another market) cost. */
+export function lost(
+  seed: number,
+  bids: number,
+  options: Partial<DriveOptions>,
+  of: MarketOf = synthetic,
+  usual: Partial<DriveOptions> = {},
+): Measured {
+  const without = ratio(between(run(synthetic, seed, { bids, ...usual }).rows, 0.5))
+  const { rows } = run(of, seed, { bids, ...usual, ...options })
+  const share = ratio(between(rows, 0.5))
+  return { value: 100 * (without - share), notes: { without, with: share }, rows }
+}
+
+/** The lowest kept win rate over windows of `size` bids after `skip`. */
+export function worstWindow(rows: readonly Row[], size: number, skip: number): number {
+  const rowBids = rows[0]!.bids
+  const long = Math.max(1, Math.round(size / rowBids))
+  let worst = Number.POSITIVE_INFINITY
+  for (let at = Math.ceil(skip / rowBids); at + long <= rows.length; at++) {
+    let [wins, base] = [0, 0]
+    for (const row of rows.slice(at, at + long)) {
+      wins += row.wins
+      base += row.winsBase
+    }
+    worst = Math.min(worst, wins / base)
+  }
+  return worst
+}
+
+const multipliers = new Map<string, Multipliers>()
+function once(name: string, make: () => Multipliers): Multipliers {
+  const known = multipliers.get(name) ?? make()
+  multipliers.set(name, known)
+  return known
+}
+
+export function underConstraints(
+  of: MarketOf,
+  seed: number,
+  bids: number,
+  options: Partial<DriveOptions> = {},
+): Measured {
+  const keep = { wins: kept.minWinRate!, spend: kept.minSpend! }
+  const reward = once(`kept ${of(seed).name} ${seed} ${bids}`, () =>
+    constrained(of, seed, bids, keep),
+  )
+  const { rows } = run(of, seed, { bids, policy: kept, reward, rowBids: 1000, ...options })
+  const all = between(rows, 0)
+  const half = between(rows, 0.5)
+  const notes = {
+    half: ratio(half),
+    wins: all.wins / all.winsBase,
+    spend: all.spend / all.spendBase,
+    worst: worstWindow(rows, 50_000, 20_000),
+    theta: reward.theta,
+    lambda: reward.lambda,
+  }
+  return { value: ratio(all), notes, rows }
+}
+
+export function marginMode(of: MarketOf, seed: number, bids: number): Measured {
+  const reward = once(`margin ${of(seed).name} ${seed} ${bids}`, () =>
+    balanced(of, seed, bids, margin15.targetMargin!),
+  )
+  const { rows } = run(of, seed, { bids, policy: margin15, reward })
+  const half = between(rows, 0.5)
+  const all = between(rows, 0)
+  const notes = { share: half.margin / half.spend, shareAll: all.margin / all.spend }
+  return { value: half.wins / half.winsBest, notes, rows }
+}
+
+/** Half of the publishers shift: what is earned from 4,000 bids after on, against the same bids without the shift. */
+export function shifted(seed: number, bids: number, shift: number): Measured {
+  const shiftAt = Math.round(bids * 0.7)
+  const rowBids = 1000
+  const { rows } = run((of) => synthetic(of, { shiftAt, shift }), seed, { bids, rowBids })
+  const still = run(synthetic, seed, { bids, rowBids }).rows
+  const from = (shiftAt + 4000) / bids
+  const to = (shiftAt + 14_000) / bids
+  const share = (of: readonly Row[], low: number, high: number) => ratio(between(of, low, high))
+  const at = shiftAt / bids
+  return {
+    value: share(rows, from, to) / share(still, from, to),
+    notes: {
+      before: share(rows, at - 0.1, at),
+      'first 4k': share(rows, at, from) / share(still, at, from),
+    },
+    rows,
+  }
+}
+
+/** From 8 s to 20 min over the middle third of the run. */
+export function movingDelay(bids: number, every: number) {
+  const start = 1_760_000_000_000
+  return (now: number, draw: Source) => {
+    const through = ((now - start) / (bids * every) - 1 / 3) * 3
+    const grown = Math.log(1_200_000 / 8000) * Math.min(1, Math.max(0, through))
+    return usualDelay(now, draw) * Math.exp(grown)
+  }
+}
+
+/** A fall of the true win rate: the share of a day's wins that is lost before a guard acts. */
+export function fallen(seed: number, bids: number): Measured {
+  const dropAt = Math.round(bids * 0.6)
+  const acted = new Set<string>()
+  let [lostWins, dayWins, actedAt] = [0, 0, 0]
+  const market = synthetic(seed, { dropAt, drop: 0.2 })
+  let offer = market.offer.bind(market)
+  let [supplier, wins] = ['', 0]
+  const seen = offer
+  offer = (n, now) => {
+    const found = seen(n, now)
+    supplier = found.facts.supplier
+    wins = found.wins(found.facts.inBa)
+    return found
+  }
+  const { rows } = drive(
+    { ...market, offer },
+    {
+      seed,
+      bids,
+      policy: kept,
+      create: engine,
+      watch(n, bidder) {
+        dayWins += n < dropAt ? (wins * 150_000) / dropAt : 0
+        if (n < dropAt || acted.has(supplier)) return
+        const now = (bidder as unknown as Explains).explained(supplier, 'revenue')
+        if (now !== null && now.guard !== 'none' && now.guard !== 'start') {
+          acted.add(supplier)
+          actedAt = n - dropAt
+        }
+        lostWins += wins * 0.25
+      },
+    },
+  )
+  const notes = { suppliers: acted.size, 'bids until the last': actedAt }
+  return { value: (100 * lostWins) / dayWins, notes, rows }
+}
+
+interface Explains {
+  explained(supplier: string, mode: string): { guard: string } | null
+}
