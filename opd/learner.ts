@@ -31,6 +31,8 @@ export interface Decision {
   theta?: number
   /** CPM. */
   lambda?: number
+  /** What holds prices up: `none`, `start` (shallow first), or the guard that acts. Absent where no guard was asked. */
+  guard?: string
   /** Explored only: the density of this factor, given that the bid was explored; what replay weighs by. */
   density?: number
 }

@@ -49,6 +49,7 @@ class OwnDecision implements Decision {
   winOut = 0
   theta?: number
   lambda?: number
+  guard?: string
   density?: number
   /** Holdout: the chance at the price that it would have had. */
   would?: number
@@ -134,6 +135,7 @@ export class OnlineLearner implements Learner {
     state.load(policy, facts.mode, publisherIn(bytes), seatIn(bytes))
     decision.theta = state.theta
     decision.lambda = state.lambda
+    decision.guard = state.guard
     const least = Math.max(sound(policy.minFactor, 0, 1, 0), floor / inBa)
     const guarded = Math.max(least, state.lowest(least))
     if (held) return this.hold(decision, state, guarded, floor)
