@@ -143,6 +143,7 @@ export function openRedis(options: RedisOptions): RedisState {
   flusher.unref()
 
   let nodes = 1
+  let connectedAt = 0
   const beat = async () => {
     const alive = await attempt(
       () =>
@@ -154,12 +155,17 @@ export function openRedis(options: RedisOptions): RedisState {
     )
     const now = Math.max(1, Number(alive))
     if (now === nodes) return
+    // A Redis that has just come back has heard of few: they are missed only when they had time to say so.
+    if (now < nodes && performance.now() - connectedAt < nodeLife) return
     nodes = now
     onNodes(nodes)
   }
   const beater = setInterval(() => void beat(), heartbeatEvery)
   beater.unref()
-  client.on('ready', () => void beat())
+  client.on('ready', () => {
+    connectedAt = performance.now()
+    void beat()
+  })
 
   const seenKey = (decision: string, event: string) => `${prefix}seen:${event}:${decision}`
 

@@ -50,11 +50,11 @@ async function world(t: Test) {
     await answer.body?.cancel()
     return answer.status === 200 ? null : answer.headers.get('x-bidweir-reason')
   }
-  return { nodes, one, two, call, refusal }
+  return { nodes, one, two, redis, call, refusal }
 }
 
 t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
-  const { nodes, one, two, call, refusal } = await world(t)
+  const { nodes, one, two, redis, call, refusal } = await world(t)
   const path = '/api/svc/ssp/acme/'
   const on = (is_active: boolean) => ({ dsp_seats: [{ name: 's', is_active }] })
   const made = await call(one, 'POST', path, {
@@ -97,6 +97,36 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     await obeyed('other', true)
     t.equal((await hold(one, '*', false)).status, 200)
     await obeyed('acme', false)
+  })
+
+  t.test('a win is one win on whichever node, with and without Redis', async (t) => {
+    const bearer = { authorization: `Bearer ${await one.login()}` }
+    const outcome = async (node: Node, bid_id: string, svc_opd?: string) =>
+      (await node.notify({ bid_id, price: '0.5', svc_opd }, bearer)).body
+    const [a, b, c, d] = await Promise.all(
+      ['a', 'b', 'c', 'd'].map((name) => one.bid({ id: `win-${name}` })),
+    )
+    t.match(await outcome(two, 'win-a', a!.svcOpd), { status: 'attributed', by: 'context' })
+    t.match(await outcome(one, 'win-a'), { status: 'duplicate' }, 'told with context, then without')
+    // bids reach Redis within some 20 ms
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    t.match(
+      await outcome(two, 'win-b'),
+      { status: 'attributed', by: 'bid_log' },
+      'by the shared log',
+    )
+    t.match(await outcome(one, 'win-b', b!.svcOpd), { status: 'duplicate' })
+
+    await redis.stop()
+    t.match(await outcome(two, 'win-c', c!.svcOpd), { status: 'attributed', by: 'context' })
+    t.match(await outcome(one, 'win-c'), { status: 'duplicate' }, 'the ledger tells')
+    t.match(await outcome(one, 'win-d'), { status: 'attributed' }, 'by the memory of its node')
+    t.match(await outcome(two, 'win-d', d!.svcOpd), { status: 'duplicate' })
+    const alone = await one.bid({ id: 'win-e' })
+    t.equal(Number(alone.out), alone.price, 'bid traffic goes on')
+    await redis.start()
+    t.match(await outcome(two, 'win-e', alone.svcOpd), { status: 'attributed' })
+    t.match(await outcome(one, 'win-e'), { status: 'duplicate' })
   })
 
   t.test('an allotment is shared by the nodes that live', async (t) => {
