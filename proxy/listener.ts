@@ -77,8 +77,11 @@ export function createListener(options: ListenerOptions): Listener {
     maxHeaderSize: 64 * 1024,
     connectionsCheckingInterval: Math.max(50, Math.min(1000, config.headTimeout / 5)),
     noDelay: true,
-    // Elsewhere an offer to upgrade is overheard (RFC 9110 7.8): Java's client makes one with its first POST.
-    shouldUpgradeCallback: (request: IncomingMessage) => pathOf(request.url!).startsWith('/pass/'),
+    // Any other offer to upgrade is overheard (RFC 9110 7.8): Java's client makes one with its first POST.
+    shouldUpgradeCallback: ({ method, headers, url = '' }: IncomingMessage) =>
+      method === 'GET' &&
+      headers.upgrade?.toLowerCase() === 'websocket' &&
+      pathOf(url).startsWith('/pass/'),
   }
   const { tls } = config
   const server: Server | TlsServer =

@@ -1,7 +1,7 @@
 /**
- * `/pass/<ssp>/…`: what else lives on a supplier's host (cookie syncs, pixels, WebSocket upgrades), by
- * http-proxy, never rewritten. The package is unmaintained since 2020: on a caller's abort it leaves the upstream
- * request open, and it lets errors of the upstream socket reach the top, so both are handled here.
+ * `/pass/<ssp>/…`: what else lives on a supplier's host (cookie syncs, pixels, WebSocket upgrades), never rewritten.
+ * Upgrades go by http-proxy, which is unmaintained since 2020 and lets errors of the upstream socket reach the top:
+ * they are handled here. All else is carried (`carry.ts`).
  */
 import {
   type ClientRequest,
@@ -11,8 +11,11 @@ import {
 } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import type { Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
 import httpProxy from 'http-proxy'
 import { plainAddress } from './callers.ts'
+import { carry } from './carry.ts'
+import { header, towardsSupplier } from './headers.ts'
 
 export interface PassThrough {
   web(request: IncomingMessage, response: ServerResponse, origin: string, path: string): void
@@ -33,11 +36,12 @@ const silence = 30_000
 
 export function createPassThrough(options: {
   trusted: (remote: string) => boolean
+  via: () => string | null
   onError: (error: Error) => void
 }): PassThrough {
   const agents = {
-    'http:': new HttpAgent({ keepAlive: true, maxSockets: 256 }),
-    'https:': new HttpsAgent({ keepAlive: true, maxSockets: 256 }),
+    http: new HttpAgent({ keepAlive: true, maxSockets: 256 }),
+    https: new HttpsAgent({ keepAlive: true, maxSockets: 256 }),
   }
   const proxy = httpProxy.createProxyServer({
     changeOrigin: true,
@@ -49,16 +53,6 @@ export function createPassThrough(options: {
   })
   const upgraded = new Set<Socket>()
 
-  proxy.on('proxyReq', (upstream: ClientRequest, _request, response) => {
-    // Without this a caller that leaves keeps the upstream request running until its own end.
-    response.once('close', () => upstream.destroy())
-    upstream.on('error', () => {})
-    upstream.once('response', (answer: IncomingMessage) => {
-      // A body cut short of its Content-Length: the caller must see a closed connection, not a whole answer.
-      answer.once('aborted', () => response.destroy())
-      answer.on('error', (error) => options.onError(error))
-    })
-  })
   proxy.on('proxyReqWs', (upstream: ClientRequest, _request, socket: Socket) => {
     upstream.on('error', () => {})
     socket.once('close', () => upstream.destroy())
@@ -68,12 +62,9 @@ export function createPassThrough(options: {
     upstream.on('error', (error) => options.onError(error))
     upstream.once('close', () => upgraded.delete(upstream))
   })
-  proxy.on('error', (error, _request, response) => {
+  proxy.on('error', (error, _request, socket) => {
     options.onError(error)
-    if (!('writeHead' in response)) return void response.destroy()
-    if (response.headersSent) return void response.destroy()
-    response.writeHead(502, { 'x-bidweir-reason': 'upstream_error', 'Content-Length': '0' })
-    response.end()
+    socket.destroy()
   })
 
   /** `Forwarded`-like headers as for bids: appended for trusted proxies, replaced otherwise. */
@@ -90,16 +81,27 @@ export function createPassThrough(options: {
       headers['x-forwarded-host'] = headers.host ?? ''
   }
 
-  const target = (origin: string) => ({
-    target: origin,
-    agent: origin.startsWith('https:') ? agents['https:'] : agents['http:'],
-  })
+  /** The caller's fields as the origin gets them. */
+  const fieldsOf = (request: IncomingMessage, host: string) => {
+    const { rawHeaders } = request
+    const remote = plainAddress(request.socket.remoteAddress ?? '')
+    const fields = towardsSupplier(rawHeaders, host, 0, {
+      remote,
+      trusted: options.trusted(remote),
+      proto: (request.socket as TLSSocket).encrypted === true ? 'https' : 'http',
+      host: header(rawHeaders, 'host') ?? '',
+      via: options.via(),
+    })
+    // Its length comes last, and is the body's own here.
+    return fields.slice(0, -2)
+  }
 
   return {
     web(request, response, origin, path) {
-      forward(request)
-      request.url = path
-      proxy.web(request, response, target(origin))
+      const url = new URL(origin)
+      const fields = fieldsOf(request, url.host)
+      const { onError } = options
+      carry(request, response, { origin: url, path, fields, agents, silence, onError })
     },
     upgrade(request, socket, head, origin, path) {
       forward(request)

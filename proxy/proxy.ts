@@ -71,6 +71,7 @@ export function createProxy(
   const upstream = { resolver, lane }
   const pass = createPassThrough({
     trusted: (remote) => trusted(remote),
+    via: () => context.via,
     onError: () => onClosed('pass_upstream'),
   })
   const context: ExchangeContext = {

@@ -26,6 +26,36 @@ t.test('any method and path go to the configured origin, and nowhere without one
   t.equal((await raw(proxy.port, get('/pass/nobody/x'))).status, 404)
 })
 
+t.test('paths, fields and bodies go through byte for byte, those of the hop do not', async (t) => {
+  const supplier = await rawSupplier((socket) =>
+    socket.write(
+      'HTTP/1.1 299 Odd\r\nX-UPPER: 1\r\nSet-Cookie: a\r\nset-cookie: b\r\nConnection: X-Hop\r\nX-Hop: 1\r\nProxy-Authenticate: x\r\nContent-Length: 2\r\n\r\nok',
+    ),
+  )
+  const seen: string[] = []
+  const recording = await rawSupplier((socket, request) => {
+    seen.push(request)
+    socket.write('HTTP/1.1 204 No Content\r\n\r\n')
+  })
+  const proxy = await startProxy({
+    acme: { endpoints: [supplier.url], passThrough: origin(supplier) },
+    rec: { endpoints: [supplier.url], passThrough: origin(recording) },
+  })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close(), recording.close()]))
+  const back = await raw(proxy.port, get('/pass/acme/x'))
+  t.match(
+    back.head,
+    /^HTTP\/1.1 299 Odd\r\nX-UPPER: 1\r\nSet-Cookie: a\r\nset-cookie: b\r\nContent-L/,
+  )
+  t.notMatch(back.head, /x-hop|proxy-auth/i)
+  const fields =
+    'X-CASE: y\r\nx-two: 1\r\nX-Two: 2\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\nProxy-Authorization: z\r\n'
+  await raw(proxy.port, get('/pass/rec//a/../b%2e?c=\\&d', fields))
+  t.match(seen[0], /^GET \/\/a\/\.\.\/b%2e\?c=\\&d HTTP\/1\.1\r\n/)
+  t.match(seen[0], '\r\nX-CASE: y\r\nx-two: 1\r\nX-Two: 2\r\nX-Forwarded-For: 127.0.0.1\r\n')
+  t.notMatch(seen[0], /x-hop|proxy-auth|trailers/i)
+})
+
 t.test('a WebSocket upgrade is carried both ways', async (t) => {
   const supplier = await rawSupplier((socket, request) => {
     const key = /sec-websocket-key: (\S+)/i.exec(request)![1]!
@@ -81,6 +111,15 @@ const faults: [string, Parameters<typeof rawSupplier>[0]][] = [
   [
     'a body shorter than its length',
     (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}'),
+  ],
+  [
+    'a control character in the reason phrase',
+    (socket) => socket.write('HTTP/1.1 200 O\u0001K\r\nContent-Length: 2\r\n\r\n{}'),
+  ],
+  ['a status that is none', (socket) => socket.write('HTTP/1.1 099 OK\r\n\r\n')],
+  [
+    'an upgrade that nobody asked for',
+    (socket) => socket.write('HTTP/1.1 101 OK\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n'),
   ],
 ]
 for (const [title, script] of faults)

@@ -1,0 +1,98 @@
+/**
+ * One exchange of `/pass/<ssp>/…`, carried as it comes: path, fields and bodies byte for byte, hop-by-hop fields apart.
+ * By node:http on both sides; http-proxy spells fields and paths anew, and a reason phrase with a control character
+ * ends its process.
+ */
+import {
+  type ClientRequest,
+  type Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http'
+import { type Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { header, towardsCaller } from './headers.ts'
+
+export interface Carriage {
+  origin: URL
+  /** The supplier's part of the path, with the query. */
+  path: string
+  /** Flat, as the origin gets them, without a length. */
+  fields: string[]
+  agents: { http: HttpAgent; https: HttpsAgent }
+  /** Milliseconds that the exchange may be silent. */
+  silence: number
+  onError: (error: Error) => void
+}
+
+/** What node:http throws on where it stands in a status line (RFC 9112 4). */
+const phrase = /^[\t\x20-\x7e]*$/
+
+const repeatable = new Set(['GET', 'HEAD', 'OPTIONS'])
+
+export function carry(request: IncomingMessage, response: ServerResponse, way: Carriage): void {
+  const { rawHeaders } = request
+  const length = header(rawHeaders, 'content-length')
+  const chunked = header(rawHeaders, 'transfer-encoding') !== undefined
+  const bodiless = length === undefined && !chunked
+  const framing = chunked ? ['Transfer-Encoding', 'chunked'] : ['Content-Length', length ?? '0']
+  const secure = way.origin.protocol === 'https:'
+  const options = {
+    hostname: way.origin.hostname.replace(/^\[|\]$/g, ''),
+    port: way.origin.port,
+    method: request.method,
+    path: way.path,
+    headers: bodiless ? way.fields : [...way.fields, ...framing],
+    agent: secure ? way.agents.https : way.agents.http,
+  }
+  let upstream: ClientRequest | null = null
+  let got: IncomingMessage | null = null
+
+  const give = (error: Error) => {
+    way.onError(error)
+    if (response.headersSent || response.destroyed) return void response.destroy()
+    response.writeHead(502, ['x-bidweir-reason', 'upstream_error', 'Content-Length', '0'])
+    response.end()
+  }
+  const answered = (answer: IncomingMessage) => {
+    got = answer
+    const { statusCode = 0, statusMessage = '' } = answer
+    if (statusCode < 200 || statusCode > 999) return give(new Error(`a status of ${statusCode}`))
+    const message = phrase.test(statusMessage) ? statusMessage : ''
+    answer.on('error', give)
+    // A body cut short of its length: the caller sees a closed connection, not a whole answer.
+    answer.on('aborted', () => response.destroy())
+    response.writeHead(statusCode, message, towardsCaller(answer.rawHeaders, null, false))
+    answer.pipe(response)
+  }
+  /** `again`: on a connection of its own, after a reused one was closed on us (RFC 9110 9.2.2). */
+  const send = (again: boolean) => {
+    const sent = (secure ? httpsRequest : httpRequest)(
+      again ? { ...options, agent: false } : options,
+    )
+    upstream = sent
+    sent.once('response', answered)
+    sent.setTimeout(way.silence, () => sent.destroy(new Error('silence')))
+    sent.on('upgrade', (_answer, socket) => {
+      socket.destroy()
+      give(new Error('an upgrade that nobody asked for'))
+    })
+    sent.on('error', (error) => {
+      // What comes behind a whole answer is not worth losing it for.
+      if (got?.complete) return way.onError(error)
+      const retry = !again && bodiless && sent.reusedSocket && repeatable.has(request.method ?? '')
+      if (retry && !response.headersSent && !response.destroyed) send(true)
+      else give(error)
+    })
+    if (bodiless) sent.end()
+    else request.pipe(sent)
+  }
+
+  response.once('close', () => upstream?.destroy())
+  request.on('error', way.onError)
+  try {
+    send(false)
+  } catch (error) {
+    give(error as Error)
+  }
+}
