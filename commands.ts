@@ -100,7 +100,7 @@ function stopOnSignals({ service, demo }: Running, before: () => void): void {
 function greet({ service, demo }: Running, config: Config): void {
   const at = (listen: string, port: number) => `${listen.slice(0, listen.lastIndexOf(':'))}:${port}`
   const lines = [
-    `bid traffic   http://${at(config.proxy.listen, service.proxyPort)}/bid/<supplier>`,
+    `bid traffic   ${config.proxy.tls === undefined ? 'http' : 'https'}://${at(config.proxy.listen, service.proxyPort)}/bid/<supplier>`,
     `admin         http://${at(config.admin.listen, service.adminPort)}/`,
   ]
   const { firstUser } = service
