@@ -1,6 +1,6 @@
 /** `GET /api/svc/decisions/<svc_opd>?bid_id=`: why one bid had the price that it had (CONTRACT 11). */
 import type { FastifyPluginAsync, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
-import { armRules } from '../opd/arms.ts'
+import { armRules, type Guard } from '../opd/arms.ts'
 import type { DecisionRecord, Engine } from '../opd/engine.ts'
 import { problem } from './problem.ts'
 
@@ -24,9 +24,22 @@ const reasons: Readonly<Record<DecisionRecord['arm'], string>> = {
   fixed: 'a bid that OPD may not change',
 }
 
-/** A hold that nobody asked for: the model was asked and gave nothing. */
-const reasonOf = ({ arm, winIn }: DecisionRecord) =>
-  arm === 'hold' && winIn === undefined ? 'the model had no answer' : reasons[arm]
+/** What a guard makes of a bid that the model would price. */
+const guarded: Readonly<Record<Guard, string | null>> = {
+  none: null,
+  start: 'priced by the model, not deep yet: prices start shallow',
+  silence: 'held at in_ba by a guard: notices have stopped',
+  drop: 'held at in_ba by a guard: fewer wins than at this hour before',
+  kept: 'held at in_ba by a guard: too few wins are kept',
+  cleared: 'held at in_ba by a guard: wins clear above what was bid',
+  number: 'held at in_ba by a guard: the model gave no number',
+}
+
+function reasonOf({ arm, winIn, guard }: DecisionRecord): string {
+  // a hold that nobody asked for: the model was asked and gave nothing
+  if (arm === 'hold' && winIn === undefined) return 'the model had no answer'
+  return (arm === 'treated' && guard !== undefined ? guarded[guard] : null) ?? reasons[arm]
+}
 
 const roundTo = (digits: number, value: number) => Number(value.toFixed(digits))
 const orNull = (value: number | undefined, digits: number) =>
@@ -56,6 +69,7 @@ function explained(record: DecisionRecord, late: boolean) {
     win_out: orNull(record.winOut, 4),
     theta: record.theta ?? null,
     lambda: record.lambda ?? null,
+    guard: record.guard ?? null,
     model_version: record.modelVersion,
     publisher: record.publisher === '' ? null : record.publisher,
     domain: record.domain === '' ? null : record.domain,

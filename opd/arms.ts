@@ -19,6 +19,10 @@ export const arms = [
 
 export const armAt = Object.fromEntries(arms.map((name, at) => [name, at])) as Record<Arm, number>
 
+/** What may hold prices up, as the learner says it; the order is the number that contexts carry: append only. */
+export const guards = ['none', 'start', 'silence', 'drop', 'kept', 'cleared', 'number'] as const
+export type Guard = (typeof guards)[number]
+
 export const modes = ['revenue', 'margin'] as const
 export type Mode = (typeof modes)[number]
 

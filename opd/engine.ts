@@ -1,3 +1,4 @@
+import type { Guard } from './arms.ts'
 import type { ContextKey, Integration, Rates } from './config.ts'
 import type { AnswerReason } from './priced.ts'
 
@@ -80,6 +81,7 @@ export interface DecisionRecord {
   /** The multipliers at work (lambda in CPM of the base), and the floor in the bid's currency; seven digits of each. */
   theta?: number
   lambda?: number
+  guard?: Guard
   floor?: number
 }
 

@@ -67,6 +67,8 @@ export interface DecisionEntry {
   theta: number | null
   /** CPM. */
   lambda: number | null
+  /** What holds prices up; null: no guard was asked. */
+  guard: string | null
   /** Hashed; null: the request names none. */
   publisher: string | null
   domain: string | null

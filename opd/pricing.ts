@@ -1,6 +1,6 @@
 /** Prices one eligible bid: arm ▸ learner ▸ out_ba ▸ context ▸ bid log (CONTRACT 4.3-4.5, 5). */
 import { type Amounts, amounts, keepOf, lowered } from './amounts.ts'
-import { type Arm, armRules, shareOf } from './arms.ts'
+import { type Arm, armRules, type Guard, guards, shareOf } from './arms.ts'
 import type { Integration, OpdConfig } from './config.ts'
 import type { ContextCodec } from './context.ts'
 import type { ModeStats } from './engine/stats.ts'
@@ -27,6 +27,7 @@ export interface PricingDeps {
 }
 
 const none = new Uint8Array(0)
+const isGuard = (name: string | undefined): name is Guard => guards.includes(name as Guard)
 
 /** Fields of `Decision` where no learner was asked, or it failed. */
 interface Chosen {
@@ -128,6 +129,7 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       winOut: record.winOut ?? null,
       theta: decision?.theta ?? null,
       lambda: decision?.lambda ?? null,
+      guard: decision?.guard ?? null,
       publisher: record.publisher === '' ? null : hashed(record.publisher),
       domain: record.domain === '' ? null : hashed(record.domain),
       features,
@@ -174,6 +176,7 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       ...(decision === null ? {} : { winIn: decision.winIn, winOut: decision.winOut }),
       ...(decision?.theta === undefined ? {} : { theta: decision.theta }),
       ...(decision?.lambda === undefined ? {} : { lambda: decision.lambda }),
+      ...(isGuard(decision?.guard) ? { guard: decision.guard } : {}),
     }
     const context = codec.encode(record)
     if (!context.withFeatures) stats.contextsCut++

@@ -2,12 +2,12 @@
  * A decision as bytes: what a context encrypts and what the bid log keeps. The id and the bid id
  * stand outside (the nonce, and associated data).
  *
- *   flags  at  model  propensity  winIn winOut  theta floor lambda  in  out  currency  supplier  publisher  domain  features
- *   1      6   4      8           2     2       4     4     4       1+n 1+n  1+n       1+n       1+n        1+n     the rest
+ *   flags  at  model  propensity  winIn winOut  theta floor lambda guard  in  out  currency  supplier  publisher  domain  features
+ *   1      6   4      8           2     2       4     4     4      1      1+n 1+n  1+n       1+n       1+n        1+n     the rest
  *
- * theta, floor and lambda only where a flag says that they stand there.
+ * theta, floor, lambda and guard only where a flag says that they stand there.
  */
-import { type Arm, armAt, arms, type Mode } from './arms.ts'
+import { type Arm, armAt, arms, guards, type Mode } from './arms.ts'
 import type { DecisionRecord } from './engine.ts'
 import { plain } from './money.ts'
 
@@ -20,7 +20,8 @@ const unknownChance = 0xffff
 const explains = 0x10
 const fixedBytes = 23
 const explaining = ['theta', 'floor', 'lambda'] as const
-const explainBytes = 4 * explaining.length
+/** The guard is its place in the list and 1; 0: none was asked. */
+const explainBytes = 4 * explaining.length + 1
 
 function writeText(into: Buffer, at: number, text: string, most: number): number {
   const { length } = text
@@ -85,6 +86,7 @@ export function writeRecord(
   at += fixedBytes - 1
   if (explained) {
     for (const name of explaining) at = into.writeFloatBE(record[name] ?? Number.NaN, at)
+    into[at++] = record.guard === undefined ? 0 : guards.indexOf(record.guard) + 1
   }
   at = writeText(into, at, shortMoney(record.inBa), longestMoney)
   at = writeText(into, at, shortMoney(record.outBa), longestMoney)
@@ -101,7 +103,11 @@ const shortest = fixedBytes + 6
 function explanation(from: Buffer, at: number): Partial<DecisionRecord> {
   const values = explaining.map((name, n) => [name, from.readFloatBE(at + 4 * n)] as const)
   const told = values.filter(([, value]) => Number.isFinite(value))
-  return Object.fromEntries(told.map(([name, value]) => [name, Number(value.toPrecision(7))]))
+  const guard = guards[from[at + explainBytes - 1]! - 1]
+  return {
+    ...Object.fromEntries(told.map(([name, value]) => [name, Number(value.toPrecision(7))])),
+    ...(guard === undefined ? {} : { guard }),
+  }
 }
 
 /** Reads what `writeRecord` and the features behind it say; null where the bytes say nothing sound. */
