@@ -21,6 +21,8 @@ const deep = depths.at(-1)![0]
 /** Wins that were due since the last one came, before notices count as stopped; and wins that must have come ever. */
 const dueBeforeSilence = 40
 const winsBeforeGuards = 50
+/** A model of fewer wins expects too many: its error is no fall. */
+const winsBeforeDrop = 300
 /**
  * CUSUM (Page 1954) of notices per bid against what the model and the same hour before expect: the log likelihood
  * ratio of a fall to `fallen`, neutral at a fall of 10 %. Alone it would be wrong once in a million expected wins.
@@ -94,6 +96,11 @@ export class Guards {
     this.arrived.add(0, now, patience)
   }
 
+  /** What others sent: in the slice that their wins are counted in, or a burst of one would look like a fall. */
+  told(due: number, at: number, now: number, patience: number): void {
+    if (!this.maturing.addBack(due, at)) this.exposed(due, now, patience)
+  }
+
   /** What has waited long enough was due. */
   advance(now: number, patience: number): void {
     const due = this.maturing.take(now - patience, this.newest)
@@ -110,7 +117,8 @@ export class Guards {
     if (this.guard !== 'silence') this.held -= expected
     if (this.winsEver < winsBeforeGuards) return
     if (this.due > dueBeforeSilence) this.turn('silence', now)
-    else if (this.cusum > alarm && !this.acts) this.turn('drop', now)
+    else if (this.cusum > alarm && !this.acts && this.winsEver >= winsBeforeDrop)
+      this.turn('drop', now)
     else if (this.acts && this.guard !== 'silence' && this.held <= 0) this.turn('start', now)
   }
 

@@ -206,8 +206,9 @@ export class SupplierState {
   merge(sums: Float64Array, now: number, patience: number): void {
     this.evidence.merge(sums)
     this.pool.merge(sums)
-    this.guards.exposed(Math.max(0, heard(sums, 'due')), now, patience)
-    this.guards.heard(heard(sums, 'wins'), now - patience / 4, now)
+    const at = now - patience / 4
+    this.guards.told(Math.max(0, heard(sums, 'due')), at, now, patience)
+    this.guards.heard(heard(sums, 'wins'), at, now)
   }
 
   explained(): Explained {
