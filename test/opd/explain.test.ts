@@ -8,9 +8,14 @@ import { auction, hour, keys, testEngine } from '../support/engine.ts'
 import { integration } from '../support/opd.ts'
 
 async function api(t: Test) {
-  const world = testEngine({ integrations: [integration('acme')] })
+  const world = { ...testEngine({ integrations: [integration('acme')] }), guard: 'none' }
   const decide = world.learner.decide
-  world.learner.decide = (...asked) => ({ ...decide(...asked), theta: 1.234567, lambda: 0.05 })
+  world.learner.decide = (...asked) => ({
+    ...decide(...asked),
+    theta: 1.234567,
+    lambda: 0.05,
+    guard: world.guard,
+  })
   const app = Fastify({ routerOptions: { maxParamLength: 600 } })
   await app.register(decisions({ engine: world.engine, bearer: async () => {} }))
   const url = await app.listen({ port: 0 })
@@ -23,7 +28,7 @@ async function api(t: Test) {
     const body = (await answer.json()) as Record<string, unknown>
     return { status: answer.status, type, body }
   }
-  return { ...world, ask }
+  return Object.assign(world, { ask })
 }
 
 t.test('a decision says its theta, floor, chances, version and reason', async (t) => {
@@ -47,6 +52,7 @@ t.test('a decision says its theta, floor, chances, version and reason', async (t
     win_out: 0.25,
     theta: 1.234567,
     lambda: 0.05,
+    guard: 'none',
     model_version: 7,
     publisher: 'pub-1',
     domain: 'news.example',
@@ -64,6 +70,22 @@ t.test('what was not asked is null; a hold and a model without an answer differ'
   learner.fails = true
   const failed = auction(engine, { id: 'b3' })
   t.match((await ask(failed.svcOpd, 'b3')).body, { arm: 'hold', reason: /no answer/, theta: null })
+})
+
+t.test('a guard that holds prices up is the reason', async (t) => {
+  const world = await api(t)
+  for (const [guard, reason] of [
+    ['start', /start shallow/],
+    ['silence', /notices have stopped/],
+    ['kept', /too few wins are kept/],
+  ] as const) {
+    world.guard = guard
+    const { svcOpd } = auction(world.engine, { id: guard })
+    t.match((await world.ask(svcOpd, guard)).body, { guard, reason })
+  }
+  world.guard = 'one that this node does not know'
+  const { svcOpd } = auction(world.engine, { id: 'b' })
+  t.match((await world.ask(svcOpd, 'b')).body, { guard: null, reason: 'priced by the model' })
 })
 
 t.test('late is said, expired and forged are problem documents', async (t) => {
@@ -99,6 +121,7 @@ t.test('the longest names leave 512 characters whole, without what only explains
     theta: 2.5,
     floor: 0.1,
     lambda: 0.2,
+    guard: 'drop',
   }
   const { text, withFeatures } = codec.encode(record)
   t.ok(text.length <= 512, `${text.length}`)
@@ -111,5 +134,6 @@ t.test('the longest names leave 512 characters whole, without what only explains
     theta: 2.5,
     floor: 0.1,
     lambda: 0.2,
+    guard: 'drop',
   })
 })

@@ -26,6 +26,7 @@ const entry = (id: string): DecisionEntry => ({
   winOut: 0.3,
   theta: 1.2,
   lambda: 0.1,
+  guard: 'none',
   publisher: '0123456789abcdef',
   domain: null,
   features: { country: 'DEU' },
