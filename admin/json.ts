@@ -2,31 +2,80 @@
 import { isUtf8 } from 'node:buffer'
 import type { ProblemFault } from './problem.ts'
 
-const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g
+/** Levels, names of an object and entries of a list: what the API takes stays far below. */
+const most = { levels: 32, names: 100, entries: 1000 } as const
+/** Faults that are told: a body may hold a hundred thousand. */
+const mostFaults = 100
 
-/** JSON pointers of keys that stand twice; `text` must be JSON. */
-function repeatedKeys(text: string): string[] {
-  const repeated: string[] = []
-  const stack: { keys: Set<string> | null; part: string; index: number }[] = []
-  let pending: string | null = null
-  for (const [found] of text.matchAll(token)) {
-    const top = stack.at(-1)
-    if (found === '{' || found === '[')
-      stack.push({ keys: found === '{' ? new Set() : null, part: '', index: 0 })
-    else if (found === '}' || found === ']') stack.pop()
-    else if (found === ',') {
-      if (top !== undefined && top.keys === null) top.index++
-    } else if (found === ':') {
-      if (top?.keys == null || pending === null) continue
-      top.part = JSON.parse(pending) as string
-      if (top.keys.has(top.part)) repeated.push(pointer(stack))
-      top.keys.add(top.part)
-    } else pending = found
-  }
-  return repeated
+interface Level {
+  /** null: an array. */
+  keys: Set<string> | null
+  part: string
+  index: number
 }
 
-const pointer = (stack: readonly { keys: Set<string> | null; part: string; index: number }[]) =>
+const backslash = 92
+
+/** Behind the string that begins at `at`. */
+function afterString(text: string, at: number): number {
+  for (let end = text.indexOf('"', at + 1); end !== -1; end = text.indexOf('"', end + 1)) {
+    let slashes = 0
+    while (text.charCodeAt(end - 1 - slashes) === backslash) slashes++
+    if (slashes % 2 === 0) return end + 1
+  }
+  return text.length
+}
+
+/** A key as it is meant; what is no JSON is told by the parser, later. */
+function meant(key: string): string {
+  if (!key.includes('\\')) return key.slice(1, -1)
+  try {
+    return JSON.parse(key) as string
+  } catch {
+    return key
+  }
+}
+
+interface Look {
+  /** Keys that stand twice. */
+  repeated: ProblemFault[]
+  /** More than anything here has: a parser would hold the loop for a second. */
+  excess: ProblemFault | null
+}
+
+/** Before anything is built of the text, which may not be JSON at all. */
+function look(text: string): Look {
+  const repeated: ProblemFault[] = []
+  const stack: Level[] = []
+  let last = ''
+  const excess = (detail: string): Look => ({
+    repeated,
+    excess: { pointer: pointer(stack), detail },
+  })
+  for (let at = 0; at < text.length && repeated.length < mostFaults; at++) {
+    const top = stack.at(-1)
+    const char = text[at]
+    if (char === '"') {
+      const end = afterString(text, at)
+      if (top?.keys != null) last = text.slice(at, end)
+      at = end - 1
+    } else if (char === '{' || char === '[') {
+      if (stack.length === most.levels) return excess(`nested deeper than ${most.levels} levels`)
+      stack.push({ keys: char === '{' ? new Set() : null, part: '', index: 0 })
+    } else if (char === '}' || char === ']') stack.pop()
+    else if (char === ',' && top?.keys === null) {
+      if (++top.index === most.entries) return excess(`more than ${most.entries} entries`)
+    } else if (char === ':' && top?.keys != null) {
+      top.part = meant(last)
+      if (top.keys.has(top.part))
+        repeated.push({ pointer: pointer(stack), detail: 'this key stands twice' })
+      if (top.keys.add(top.part).size > most.names) return excess(`more than ${most.names} names`)
+    }
+  }
+  return { repeated, excess: null }
+}
+
+const pointer = (stack: readonly Level[]) =>
   stack
     .map(({ keys, part, index }) => `/${escapePart(keys === null ? String(index) : part)}`)
     .join('')
@@ -37,6 +86,8 @@ export const escapePart = (part: string) => part.replaceAll('~', '~0').replaceAl
 export function parseJson(body: Buffer): { value: unknown } | { faults: ProblemFault[] } {
   if (!isUtf8(body)) return { faults: [{ pointer: '', detail: 'the body is not UTF-8' }] }
   const text = body.toString()
+  const { repeated, excess } = look(text)
+  if (excess !== null) return { faults: [excess] }
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -45,8 +96,5 @@ export function parseJson(body: Buffer): { value: unknown } | { faults: ProblemF
       faults: [{ pointer: '', detail: `the body is not JSON: ${(error as Error).message}` }],
     }
   }
-  const repeated = repeatedKeys(text)
-  return repeated.length === 0
-    ? { value }
-    : { faults: repeated.map((at) => ({ pointer: at, detail: 'this key stands twice' })) }
+  return repeated.length === 0 ? { value } : { faults: repeated }
 }

@@ -10,6 +10,7 @@ import fastify, {
 import { missing } from './missing.ts'
 import { documented } from './openapi.ts'
 import { problem } from './problem.ts'
+import { refusalsArrive } from './read-out.ts'
 import { StoreError } from './store/errors.ts'
 
 export interface AdminLog {
@@ -81,9 +82,11 @@ export function createAdmin(deps: AdminDeps): Admin {
     keepAliveTimeout: idleTimeout,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
-    // a path that cannot be decoded, before any route is asked
-    frameworkErrors(_error, _request, reply) {
-      problem(reply as FastifyReply, 400, 'malformed', 'The path cannot be read')
+    frameworkErrors(error, _request, reply) {
+      // a path that cannot be decoded; one with a name that nothing here can have
+      if (error.code === 'FST_ERR_BAD_URL')
+        problem(reply as FastifyReply, 400, 'malformed', 'The path cannot be decoded')
+      else problem(reply as FastifyReply, 404, 'not_found', 'No such path')
     },
     http: { headersTimeout: headTimeout, maxHeaderSize: 32 * 1024 },
     clientErrorHandler(error, socket) {
@@ -95,6 +98,8 @@ export function createAdmin(deps: AdminDeps): Admin {
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('x-content-type-options', 'nosniff')
   })
+
+  app.addHook('onSend', refusalsArrive)
 
   app.setErrorHandler((error: FastifyError, request, reply) => {
     if (error instanceof StoreError) {

@@ -33,7 +33,7 @@ export type Parsed<T> =
 /** `named` gives the pointers of later faults the name that the list was sent under. */
 export function parsed<T>(body: unknown, schema: z.ZodType<T>): Parsed<T> {
   const json = parseJson(Buffer.isBuffer(body) ? body : Buffer.alloc(0))
-  if ('faults' in json) return { faults: json.faults.slice(0, most) }
+  if ('faults' in json) return json
   const plain = aliased(json.value)
   if ('faults' in plain) return plain
   const named = (faults: readonly ProblemFault[]) =>
@@ -46,7 +46,7 @@ export function parsed<T>(body: unknown, schema: z.ZodType<T>): Parsed<T> {
   const faults = result.error.issues.flatMap((issue): ProblemFault[] => {
     const at = issue.path.map((part) => `/${escapePart(String(part))}`).join('')
     return issue.code === 'unrecognized_keys'
-      ? issue.keys.map((key) => ({
+      ? issue.keys.slice(0, most).map((key) => ({
           pointer: `${at}/${escapePart(key)}`,
           detail: 'this field is not known',
         }))

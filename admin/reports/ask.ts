@@ -46,6 +46,19 @@ export interface ReportQuery {
   format: (typeof formats)[number]
 }
 
+const written = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$/
+
+/** Milliseconds since 1970; a time that names no zone is UTC. A day that its month does not have is none. */
+function instant(text: string): number | null {
+  if (/^\d{1,16}$/.test(text)) return Number.isSafeInteger(Number(text)) ? Number(text) : null
+  const [whole, date, time, , , zone] = written.exec(text) ?? []
+  if (whole === undefined) return null
+  const midnight = new Date(`${date}T00:00:00Z`)
+  if (Number.isNaN(midnight.getTime()) || !midnight.toISOString().startsWith(date!)) return null
+  const at = Date.parse(time !== undefined && zone === undefined ? `${whole}Z` : whole)
+  return Number.isNaN(at) ? null : at
+}
+
 export function parsedQuery(
   query: Readonly<Record<string, unknown>>,
   now: number,
@@ -59,10 +72,13 @@ export function parsedQuery(
   const time = (name: string, otherwise: number) => {
     const text = one(name)
     if (text === undefined) return otherwise
-    const at = /^\d+$/.test(text) ? Number(text) : Date.parse(text)
-    if (!Number.isSafeInteger(at))
-      faults.push({ pointer: name, detail: `${name} is a date or milliseconds since 1970` })
-    return at
+    const at = instant(text)
+    if (at === null)
+      faults.push({
+        pointer: name,
+        detail: `${name} is a date, a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970`,
+      })
+    return at ?? otherwise
   }
   const choice = <T extends string>(name: string, allowed: readonly T[]): T => {
     const value = one(name) ?? allowed[0]!
