@@ -1,6 +1,6 @@
 /** `GET /api/svc/decisions/<svc_opd>?bid_id=`: why one bid had the price that it had (CONTRACT 11). */
 import type { FastifyPluginAsync, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
-import { armRules, type Guard } from '../opd/arms.ts'
+import { armRules, type Guard, guards } from '../opd/arms.ts'
 import type { DecisionRecord, Engine } from '../opd/engine.ts'
 import { problem } from './problem.ts'
 
@@ -77,6 +77,41 @@ function explained(record: DecisionRecord, late: boolean) {
     feature_bytes: record.features.length,
   }
 }
+
+const text = { type: 'string' }
+const chance = { type: ['number', 'null'], minimum: 0, maximum: 1 }
+const number = { type: ['number', 'null'] }
+const money = { type: 'string', description: 'CPM in `currency`, exact' }
+
+/** What the call answers, for the API document: every key, always. */
+export const decisionProperties = {
+  id: text,
+  bid_id: text,
+  ssp: text,
+  mode: { enum: ['revenue', 'margin'] },
+  context: { const: 'valid' },
+  decided_at: { type: 'string', format: 'date-time' },
+  late: { type: 'boolean', description: 'A win now would come after attributionWindow' },
+  arm: { enum: Object.keys(reasons) },
+  reason: text,
+  priced: { type: 'boolean' },
+  in_ba: money,
+  out_ba: money,
+  currency: text,
+  floor: number,
+  factor: { type: 'number' },
+  propensity: { type: 'number', description: 'Of the arm, among the bids that are priced' },
+  win_in: chance,
+  win_out: chance,
+  theta: number,
+  lambda: { ...number, description: 'CPM in the base currency' },
+  guard: { enum: [...guards, null] },
+  model_version: { type: 'integer' },
+  publisher: { type: ['string', 'null'] },
+  domain: { type: ['string', 'null'] },
+  teaches: { type: 'boolean' },
+  feature_bytes: { type: 'integer' },
+} satisfies Record<keyof ReturnType<typeof explained>, object>
 
 export function decisions(deps: DecisionsDeps): FastifyPluginAsync {
   const { engine, bearer, account } = deps

@@ -1,4 +1,5 @@
 /** The document of `/opd/imp`, `/opd/<ssp>_yesbid`, reports and decisions. */
+import { decisionProperties } from '../decisions.ts'
 import { noticeParameters } from '../impressions/notice.ts'
 import { formats, groups, reports } from '../reports/ask.ts'
 import { body, guarded, inPath, inQuery, type Json, problems } from './parts.ts'
@@ -175,14 +176,38 @@ export const pricePaths: Readonly<Record<string, Json>> = {
       200: {
         description: 'The decision, as its context tells it',
         content: body(
-          { type: 'object' },
           {
+            type: 'object',
+            properties: decisionProperties,
+            required: Object.keys(decisionProperties),
+          },
+          {
+            id: 'bf_SYc-nqWIAAAAB',
             bid_id: 'b1',
             ssp: 'acme',
+            mode: 'revenue',
+            context: 'valid',
+            decided_at: '2026-11-21T07:24:19.328Z',
+            late: false,
             arm: 'treated',
+            reason: 'priced by the model',
+            priced: true,
             in_ba: '2.1',
             out_ba: '1.9',
-            propensity: 0.97,
+            currency: 'USD',
+            floor: 0.5,
+            factor: 0.904762,
+            propensity: 0.9751,
+            win_in: 0.41,
+            win_out: 0.39,
+            theta: 2.68,
+            lambda: 0.05,
+            guard: 'none',
+            model_version: 7,
+            publisher: 'pub-1',
+            domain: 'news.example',
+            teaches: true,
+            feature_bytes: 51,
           },
         ),
       },
