@@ -45,30 +45,31 @@ export interface Expert {
 export const parameterNames = ['A', 'B', 'C', 'Q', 'T', 'F'] as const
 export const parameterCount = parameterNames.length
 /** Prior means, in that order. */
-export const means = [0.4, 1.4, 0.4, 1.8, -2.5, -3]
+export const means = [0.4, 1.6, 0.4, 1.8, -2.5, -3]
 
+/** Tight: learns slowly and surely where the curve is smooth. Priors of both by search over the markets of bench/opd. */
 const smooth: Expert = {
   A: {
     all: 0.05,
     supplier: 0.02,
-    publisher: 0.01,
-    placement: 0.004,
+    publisher: 0.0046,
+    placement: 0.0035,
     country: 0.003,
     device: 0.001,
     size: 0.001,
     dsp: 0.002,
     deal: 0.005,
     domain: 0.001,
-    publisherCountry: 0.0005,
-    publisherDsp: 0.0005,
-    hour: 0.0005,
-    publisherHour: 0.0005,
+    publisherCountry: 0.00065,
+    publisherDsp: 0.00065,
+    hour: 0.00065,
+    publisherHour: 0.00065,
     publisherFloor: 0.0005,
   },
-  B: { all: 0.05, supplier: 0.02, publisher: 0.03, placement: 0.01 },
+  B: { all: 0.05, supplier: 0.02, publisher: 0.006, placement: 0.002 },
   C: { all: 0.03, supplier: 0.003, publisher: 0.002 },
-  Q: { all: 0.0001 },
-  T: { all: 0.1, supplier: 0.03, publisher: 0.02, placement: 0.01 },
+  Q: { all: 0.0002 },
+  T: { all: 0.1, supplier: 0.03, publisher: 0.026, placement: 0.013 },
   F: {
     all: 0.5,
     supplier: 0.2,
@@ -78,7 +79,40 @@ const smooth: Expert = {
     placementFloor: 0.1,
   },
 }
-export const experts: readonly Expert[] = [smooth, structuredClone(smooth)]
+
+/** Looser about placements, and with effects of single prices. */
+const spiky: Expert = {
+  A: {
+    all: 0.05,
+    supplier: 0.02,
+    publisher: 0.01,
+    placement: 0.014,
+    country: 0.0075,
+    device: 0.0025,
+    size: 0.0025,
+    dsp: 0.005,
+    deal: 0.0125,
+    domain: 0.0025,
+    publisherCountry: 0.0005,
+    publisherDsp: 0.0005,
+    hour: 0.0005,
+    publisherHour: 0.0005,
+    publisherFloor: 0.0005,
+  },
+  B: { all: 0.0023, supplier: 0.0009, publisher: 0.03, placement: 0.01 },
+  C: { all: 0.03, supplier: 0.003, publisher: 0.002 },
+  Q: { all: 0.0001 },
+  T: { all: 0.011, supplier: 0.0033, publisher: 0.02, placement: 0.01 },
+  F: {
+    all: 0.22,
+    supplier: 0.09,
+    supplierFloor: 0.022,
+    publisher: 0.1,
+    placement: 0.1,
+    placementFloor: 0.1,
+  },
+}
+export const experts: readonly Expert[] = [smooth, spiky]
 
 /** Effects of single prices in the second expert: bands of `width` fine ticks, absolute, or relative to in. */
 export interface Band {
@@ -100,11 +134,19 @@ export const bands: Band[] = [
 ]
 
 /** Others, prior variances by key: how much of the competition rounds to a unit; the usual ln in; share of second price. */
-export const rounding: Priors = { all: 0.003, supplier: 0.006, publisher: 0.006 }
+export const rounding: Priors = { all: 0.0011, supplier: 0.0022, publisher: 0.0022 }
 export const usual: Priors = { all: 1, supplier: 0.3, publisher: 0.3 }
 export const saving: Priors = { all: 0.05, supplier: 0.05 }
 /** Weight of the second expert, logistic. */
 export const mixing: Priors = { all: 0.02, supplier: 0.02 }
 
-/** A variance grows by this share of its prior a touch: what was learned is slowly doubted. */
-export const tuned = { forgetting: 5e-6, pessimistB: 0.5, pessimistT: 0, pessimistF: 0, mixMean: 0 }
+export const tuned = {
+  /** A variance grows by this share of its prior a touch: what was learned is slowly doubted. */
+  forgetting: 5e-6,
+  /** Deviations of B by which prices are chosen as if the curve were steeper; of T and F, as if less were won low. */
+  pessimistB: 1.6,
+  pessimistT: 0,
+  pessimistF: 0,
+  /** Prior mean of the second expert's weight, logistic. */
+  mixMean: 1.06,
+}

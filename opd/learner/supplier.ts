@@ -3,7 +3,7 @@ import type { Policy } from '../learner.ts'
 import { type Beta, experience, keptBy, keptError, ownBeta, pooledBeta } from './bias.ts'
 import { Controller, free, type Standing } from './controller.ts'
 import { Evidence, type Group, heard, type Seen } from './evidence.ts'
-import { type Guard, Guards } from './guards.ts'
+import { type Guard, Guards, type Matured } from './guards.ts'
 import type { Segment, Segments } from './segments.ts'
 
 type Mode = 'revenue' | 'margin'
@@ -82,6 +82,7 @@ export class SupplierState {
   private readonly segments: Segments
   private readonly standings = { wins: standing(), spend: standing() }
   private floor = 0
+  private bound = true
   private judgeIn = judgeEvery
 
   constructor(pool: Evidence, segments: Segments) {
@@ -102,7 +103,7 @@ export class SupplierState {
 
   /** What is explored beyond the configured share while little is known; it decays with what is learned. */
   get curiosity(): number {
-    return 0.15 / Math.sqrt(1 + this.exposures / 100)
+    return 0.15 / Math.sqrt(1 + this.exposures / 13)
   }
 
   /** Sets theta and lambda for one bid of a publisher and a seat. */
@@ -129,6 +130,7 @@ export class SupplierState {
     now: number,
   ): void {
     this.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
+    this.bound = mode === 'margin' || !free(policy)
     if (--this.judgeIn <= 0) this.judge(now)
     if (!Number.isFinite(bid.winIn + bid.winOut + bid.out)) {
       this.guards.broken(now)
@@ -159,7 +161,8 @@ export class SupplierState {
   exposed(outcome: Outcome, patience: number, publisher: number, seat: number): void {
     this.exposures++
     const expected = outcome.arm === 'holdout' ? outcome.winIn : outcome.winOut
-    this.guards.exposed(expected, outcome.at, patience)
+    const keeps = outcome.winIn > 0 ? expected / outcome.winIn : 1
+    this.guards.exposed(expected, keeps, outcome.at, patience)
     const group = groupOf(outcome)
     if (group === null) return
     const seen = seenOf(outcome)
@@ -198,8 +201,13 @@ export class SupplierState {
     this.pool.exposed(group, seenOf(outcome), -1)
   }
 
-  advance(now: number, patience: number): void {
-    this.guards.advance(now, patience)
+  mature(now: number, patience: number, into: Matured): void {
+    this.guards.mature(now, patience, into)
+  }
+
+  /** Without a floor or a target there is nothing that a lower win rate could break. */
+  get guarded(): boolean {
+    return this.bound
   }
 
   /** Sums of another node. */
