@@ -17,6 +17,7 @@ import type { BidReason, PriceBid } from '../priced.ts'
 import { pricing } from '../pricing.ts'
 import { rewriteInTurns } from '../rewrite.ts'
 import { standalone } from '../standalone.ts'
+import { createLogs } from './logs.ts'
 import { EngineStats, type SupplierStats } from './stats.ts'
 
 export interface EngineDeps {
@@ -53,7 +54,8 @@ const neverPrices: PriceBid = ({ priceText }) => ({
 })
 
 export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
-  const { now, bidLog, shared, learners } = deps
+  const { now, learners } = deps
+  const logs = createLogs(deps.bidLog, deps.shared)
   const stats = new EngineStats()
   const nonces = new Nonces()
   let config = initial
@@ -136,33 +138,6 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     }
   }
 
-  /** Features that had no room in a context are in the bid log, this node's or the shared one. */
-  async function withFeatures(record: DecisionRecord): Promise<DecisionRecord> {
-    if (!record.teaches || record.features.length > 0) return record
-    const same = ({ id }: DecisionRecord) => id === record.id
-    const own = bidLog.find(record.bidId).find(same)
-    const logged = own ?? (await fromShared(record.bidId)).find(same)
-    return logged ?? { ...record, teaches: false }
-  }
-
-  const fromShared = (bidId: string): Promise<DecisionRecord[]> =>
-    shared === null ? Promise.resolve([]) : shared.find(bidId).catch(() => [])
-
-  async function fromLogs(bidId: string, ssp: string | undefined): Promise<DecisionRecord[]> {
-    const earliest = now() - config.contextTtl
-    const fits = (record: DecisionRecord) =>
-      record.at >= earliest && (ssp === undefined || record.supplier === ssp)
-    const own = bidLog.find(bidId).filter(fits)
-    if (shared === null) return own
-    // another node may have decided it later, or for another supplier
-    const latest = new Map(own.map((record) => [record.supplier, record]))
-    for (const record of (await fromShared(bidId)).filter(fits)) {
-      const known = latest.get(record.supplier)
-      if (known === undefined || known.at < record.at) latest.set(record.supplier, record)
-    }
-    return [...latest.values()]
-  }
-
   async function trace(...[notice, opens]: Parameters<Engine['trace']>): Promise<Traced> {
     const at = now()
     const { state, record } = codec.decode(notice.svcOpd, notice.bidId, at)
@@ -171,11 +146,13 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       return {
         context: state,
         by: 'context',
-        record: await withFeatures(record),
+        record: await logs.withFeatures(record),
         ambiguous: false,
         late: late(record),
       }
-    const found = opens?.(state) === false ? [] : await fromLogs(notice.bidId, notice.ssp)
+    const earliest = at - config.contextTtl
+    const found =
+      opens?.(state) === false ? [] : await logs.latest(notice.bidId, notice.ssp, earliest)
     const [only] = found
     if (only === undefined || found.length > 1)
       return { context: state, by: null, record: null, ambiguous: found.length > 1, late: false }
