@@ -11,6 +11,7 @@ import { loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import { tokenCost } from '../auth/cost.ts'
 import type { Job as BidJob, Outcome as BidOutcome } from '../proxy/source.ts'
+import { watchMachine } from './machine.ts'
 import { type BidRow, type NoticeRow, type PriceRow, report } from './report.ts'
 import { type Stand, stand, stores } from './service.ts'
 import type { Job, Outcome } from './source.ts'
@@ -143,6 +144,7 @@ async function bids(): Promise<BidRow[]> {
 }
 
 const load = loadavg()[0]!.toFixed(2)
+const machine = watchMachine()
 const began = performance.now()
 const missing = stores.flatMap(({ name, absent }) =>
   absent === false ? [] : [`${name}: ${absent}`],
@@ -155,7 +157,8 @@ const results = {
 }
 for (const { name, absent } of stores)
   if (absent === false && wanted(name)) results.notices.push(...(await notices(name)))
-const text = report(results, { load, seconds: (performance.now() - began) / 1000, missing })
+const seconds = (performance.now() - began) / 1000
+const text = report(results, { load, seconds, missing, others: machine() })
 process.stdout.write(text)
 if (values.write || values.only === undefined)
   writeFileSync(new URL('RESULTS.md', import.meta.url), text)
