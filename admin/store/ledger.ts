@@ -29,7 +29,8 @@ const keyOf = ({ decision, event }: { decision: string; event: string }) => `${e
 
 export function rowOf(entry: LedgerEntry): LedgerRow {
   return {
-    decision: entry.decision,
+    // what the database keeps of it: the answer is known again by it
+    decision: entry.decision.toWellFormed(),
     event: entry.event,
     bid_id: entry.bidId,
     status: entry.status,
@@ -59,6 +60,10 @@ export interface GroupLedger extends Ledger {
   readonly waiting: number
 }
 
+/** PostgreSQL's classes of faults of the data: wrong, against a constraint, beyond a limit such as an index row's. */
+const isOfTheRow = (error: unknown) =>
+  /^(22|23|54)...$/.test(String((error as { code?: unknown }).code))
+
 export function createLedger(
   db: Kysely<Tables>,
   postgres: boolean,
@@ -82,6 +87,11 @@ export function createLedger(
         each.resolve(first.get(key) === each && fresh.has(key) ? 'recorded' : 'duplicate')
       }
     } catch (error) {
+      // the others of its batch have nothing to do with a row that the database will not have
+      if (batch.length > 1 && isOfTheRow(error)) {
+        for (const each of batch) await commit([each])
+        return
+      }
       const failure =
         error instanceof StoreError
           ? error
