@@ -10,7 +10,7 @@ import { curlLine, demoConfig, embeddedConfig, newKey } from './embedded.ts'
 import { createLog } from './log.ts'
 import { modelCommand, parseModelArgs } from './model-command.ts'
 import { replayCommand } from './replay-command.ts'
-import { modelsDirOf, type Service, startService } from './service.ts'
+import { flushTime, modelsDirOf, type Service, startService } from './service.ts'
 import { warningsOf } from './settings.ts'
 
 /** EX_CONFIG of sysexits.h. */
@@ -70,12 +70,20 @@ async function begin(
   }
 }
 
+/** A terminal's Ctrl-C reaches all of `npm start`, and npm passes its own on as well: one signal, twice. */
+const underNpm = process.env['npm_lifecycle_event'] !== undefined && process.stdin.isTTY === true
+const npmForwards = 500
+
 /** SIGTERM drains with grace, SIGINT without; a second signal ends at once; the process has `drain.timeout`. */
 function stopOnSignals({ service, demo }: Running, before: () => void): void {
-  let stopping = false
+  let stopping = Number.POSITIVE_INFINITY
   const stop = (signal: 'SIGTERM' | 'SIGINT') => {
-    if (stopping) process.exit(1)
-    stopping = true
+    const since = performance.now() - stopping
+    if (since >= 0) {
+      if (underNpm && signal === 'SIGINT' && since < npmForwards) return
+      process.exit(1)
+    }
+    stopping = performance.now()
     before()
     const { grace, timeout } = service.config().drain
     const late = setTimeout(() => {
@@ -84,7 +92,7 @@ function stopOnSignals({ service, demo }: Running, before: () => void): void {
     }, timeout)
     late.unref()
     void service
-      .stop(signal === 'SIGINT' ? 0 : Math.min(grace, timeout))
+      .stop(signal === 'SIGINT' ? 0 : Math.min(grace, timeout - flushTime(timeout)), timeout)
       .then(() => demo?.close())
       .then(
         () => process.exit(0),

@@ -1,5 +1,6 @@
 /** The composition root: reads what was configured, builds the parts, wires them, starts, reloads and drains. */
 import { dirname, join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { Registry } from 'prom-client'
 import { bearer } from './admin/auth/bearer.ts'
 import { createAuth } from './admin/auth/index.ts'
@@ -51,8 +52,11 @@ export interface Service {
   firstUser: { name: string; password: string } | null
   config(): Config
   reload(loaded: LoadedConfig): void
-  /** Answers what is in flight, flushes, and resolves; `grace` in milliseconds. */
-  stop(grace: number): Promise<void>
+  /**
+   * Answers what is in flight, flushes, and resolves. Milliseconds: `grace` before the listener closes, `limit` for it
+   * all; what is in flight by then (a download under /pass has no end of its own) is cut, the stores are not.
+   */
+  stop(grace: number, limit?: number): Promise<void>
 }
 
 export interface ServiceOptions {
@@ -61,6 +65,9 @@ export interface ServiceOptions {
   again: (() => LoadedConfig) | null
   log: Log
 }
+
+/** What of a drain is kept for the stores: milliseconds. */
+export const flushTime = (limit: number) => Math.min(5000, limit / 4)
 
 /** Where keys and models live: beside the database, or in `data`. */
 export function stateDirOf(config: Config): string {
@@ -254,14 +261,19 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
     firstUser: first,
     config: () => config,
     reload,
-    async stop(grace) {
+    async stop(grace, limit = Number.POSITIVE_INFINITY) {
+      const began = performance.now()
       draining = true
       watching?.close()
       clearInterval(ratesLook)
       proxy.drain()
-      await new Promise((resolve) => setTimeout(resolve, grace))
+      await pause(grace)
+      const left = limit - flushTime(limit) - (performance.now() - began)
+      const cut = setTimeout(() => proxy.destroy(), Math.min(left, 2 ** 31 - 1))
       await proxy.close()
-      await admin.close()
+      clearTimeout(cut)
+      // Half a request there holds nothing up that others have said.
+      await Promise.race([admin.close(), pause(Math.min(flushTime(limit) / 2, 2000))])
       await exchange?.close()
       await redis?.close()
       await keeper.close()

@@ -1,0 +1,54 @@
+/** The end of the process: what has no end of its own is cut, the stores never are; one Ctrl-C is one signal. */
+import { spawn, spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { newFolder, startBidweir } from '../support/process.ts'
+import { httpSupplier } from '../support/supplier.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const hasScript = spawnSync('script', ['--version']).status === 0
+const noTerminal = hasScript ? false : 'script (util-linux) not found'
+
+const yaml = (url: string) => `
+proxy: {listen: "127.0.0.1:0"}
+admin: {listen: "127.0.0.1:0"}
+drain: {grace: 50ms, timeout: 2s}
+suppliers: [{id: demo, endpoints: ["${url}"], passThrough: "${new URL(url).origin}"}]
+`
+
+t.test('a drain cuts what has no end, and flushes within its time', async (t) => {
+  const endless = await httpSupplier((_request, response) => response.write('x'))
+  const bidweir = await startBidweir(yaml(endless.url))
+  t.teardown(() => endless.close())
+  const [passed, half] = [connect(bidweir.proxyPort), connect(bidweir.adminPort)]
+  for (const socket of [passed, half]) socket.on('error', () => {})
+  passed.write('GET /pass/demo/x HTTP/1.1\r\nHost: a\r\n\r\n')
+  half.write('GET /heal')
+  await new Promise((resolve) => passed.once('data', resolve))
+  t.equal(await bidweir.stop('SIGTERM'), 0)
+  t.notMatch(bidweir.stderr(), 'the rest is cut')
+})
+
+t.test('Ctrl-C on npm start, which npm repeats, drains', { skip: noTerminal }, async (t) => {
+  const folder = newFolder()
+  const file = join(folder, 'bidweir.yaml')
+  writeFileSync(
+    file,
+    `${yaml('http://127.0.0.1:9/')}store: {database: "sqlite:${folder}/data/b.db"}\n`,
+  )
+  // A terminal of its own, so that the signal reaches the whole group as a user's does.
+  const run = `npm start -- --config ${file}; echo "ended with $?"`
+  const child = spawn('script', ['-qfc', run, '/dev/null'], { cwd: root })
+  let seen = ''
+  const ended = new Promise((resolve) => child.on('close', resolve))
+  child.stdout.on('data', (chunk) => {
+    const greeted = /^admin /m.test(seen)
+    seen += chunk
+    if (!greeted && /^admin /m.test(seen)) child.stdin.write('\x03')
+  })
+  await ended
+  t.match(seen, /ended with 0/)
+})
