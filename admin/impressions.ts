@@ -87,12 +87,12 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     if (guard !== null) await guard.call(request.server, request, reply)
     // not by what it returns: a reply is a thenable, and awaited it is nothing
     if (reply.sent) return refused(reply)
-    const caller = request.caller ?? (await callerOf(request.headers.authorization, verifier))
     const parsed = parseNotice(request.query as Record<string, string | string[]>, request.url)
     if ('faults' in parsed) return rejected(reply, 'invalid_parameters', parsed.faults)
     const { notice } = parsed
     if (notice.price !== auditPrice && notices.pending >= maxPending) return unavailable(reply)
     try {
+      const caller = request.caller ?? (await callerOf(request.headers.authorization, verifier))
       return answer(reply, await notices.take(notice, caller?.roles.has(role) ? caller : null))
     } catch (error) {
       lost((error as Error).message)

@@ -1,12 +1,16 @@
 /** Who may report wins: a token, the context itself, or anyone (CONTRACT 2 `admin.impressions.auth`). */
 import type { ContextState } from '../../opd/engine.ts'
+import { TokenError } from '../auth/errors.ts'
 import type { Caller, TokenVerifier } from '../ports.ts'
 
 export type ImpressionAuth = 'bearer' | 'context' | 'none'
 
 const bearerHeader = /^Bearer +([A-Za-z0-9._~+/-]+=*) *$/i
 
-/** The caller of a valid access token where none is asked for; null where there is none, or it does not verify. */
+/**
+ * The caller of a valid access token where none is asked for; null where there is none, or it does not verify. Throws
+ * where that cannot be told now: a notice that its token would have let in must come again.
+ */
 export async function callerOf(
   authorization: string | undefined,
   verifier: TokenVerifier | null,
@@ -15,7 +19,8 @@ export async function callerOf(
   if (token === undefined || verifier === null) return null
   try {
     return await verifier.verify(token)
-  } catch {
+  } catch (error) {
+    if (error instanceof TokenError && error.code === 'unavailable') throw error
     // not a token of ours: as good as none where none is asked for
     return null
   }

@@ -67,6 +67,20 @@ t.test('auth context: no or a forged context is 401 and kept; a valid one is eno
   t.match(expired.body, { status: 'unattributed' })
 })
 
+t.test('a token that cannot be checked now is no verdict: the notice comes again', async (t) => {
+  for (const auth of ['context', 'none'] as const) {
+    const { engine, notify, ledger, tally } = await door(t, { auth })
+    auction(engine, { id: 'b1' })
+    const answer = await notify({ bid_id: 'b1', price: '0.9' }, 'outage')
+    t.equal(answer.http, 503)
+    t.match(answer.headers.get('retry-after'), /^\d+$/)
+    t.equal((await notify({ bid_id: 'b1', price: 'x' }, 'outage')).http, 400)
+    t.same(ledger.rows, [])
+    t.same(tally(), { rejected: 1 })
+    t.match((await notify({ bid_id: 'b1', price: '0.9' })).body, { status: 'attributed' })
+  }
+})
+
 t.test('a win by bid log without a token never teaches', async (t) => {
   const { engine, notify, learner } = await door(t, { auth: 'none' })
   auction(engine, { id: 'b1' })
