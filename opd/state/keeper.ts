@@ -3,7 +3,7 @@
  * written to disk on a timer and at exit. A snapshot that is damaged is refused loudly and the one before it serves.
  * Does what operators say: freeze, roll back, forget a supplier.
  */
-import { mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Mode, modes } from '../arms.ts'
@@ -67,6 +67,8 @@ export interface Keeper extends Learners {
   base(mode: Mode): Promise<Buffer>
 }
 
+/** Stands from the end of a life that ended in order to the start of the next. */
+const orderMark = 'ended-in-order'
 const supplierId = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
 export function createKeeper(options: KeeperOptions): Keeper {
@@ -82,6 +84,7 @@ export function createKeeper(options: KeeperOptions): Keeper {
     log,
     create: (learned, carries = true) => create({ attributionWindow, carries }, learned),
     epoch: (mode) => control.epochs[mode],
+    clean: dir !== null && takeMark(dir),
   })
   // A model whose rollback did not reach the disk is of the epoch before; other nodes tell it again.
   for (const mode of modes) control.epochs[mode] = models.of(mode).epoch
@@ -110,6 +113,10 @@ export function createKeeper(options: KeeperOptions): Keeper {
     return turn
   }
   const save = () => inTurn(() => models.saveAll())
+  /** The last one: says that this life ended in order. */
+  async function saveLast(): Promise<void> {
+    if ((await save()) && dir !== null) await writeDurably(dir, orderMark, Buffer.alloc(0))
+  }
 
   async function rollBack(mode: Mode, file: string): Promise<void> {
     const epoch = Math.max(control.epochs[mode] + 1, now())
@@ -205,16 +212,23 @@ export function createKeeper(options: KeeperOptions): Keeper {
       return control
     },
     models,
-    save,
+    save: async () => void (await save()),
     async close() {
       for (const timer of timers) clearInterval(timer)
       await watching?.close()
-      await save()
+      await saveLast()
     },
     obey,
     adopt: (told, bases) => inTurn(() => adopt(told, bases)),
     base: (mode) => inTurn(() => models.packed(mode)),
   }
+}
+
+function takeMark(dir: string): boolean {
+  const mark = join(dir, orderMark)
+  const clean = existsSync(mark)
+  rmSync(mark, { force: true })
+  return clean
 }
 
 function restoredControl(dir: string | null, log: KeeperLog): Control {

@@ -31,6 +31,8 @@ export interface ModelsOptions {
   log: ModelsLog
   /** The epoch of a mode whose snapshots cannot be read. */
   epoch: (mode: Mode) => number
+  /** The last life ended in order: its newest snapshot is all that there was. */
+  clean: boolean
 }
 
 /** One mode. */
@@ -72,11 +74,13 @@ export class Models {
   }
 
   private restored(mode: Mode): Kept {
-    const { dir, log, create, epoch } = this.options
-    for (const { file, version, at } of snapshots(dir === null ? [] : readdirSync(dir), mode)) {
+    const { dir, log, create, epoch, clean } = this.options
+    const list = snapshots(dir === null ? [] : readdirSync(dir), mode)
+    for (const [place, { file, version, at }] of list.entries()) {
       try {
         const { meta, unsent, learned } = unpack(readFileSync(join(dir!, file)))
-        const learner = new HeldLearner(create(learned), meta.epoch)
+        // After a crash wins of what waits in it came to a life that is lost: it would all be taught as losses.
+        const learner = new HeldLearner(create(learned, clean && place === 0), meta.epoch)
         const outbox = unsent.flatMap((bytes) => decodeEnvelope(Buffer.from(bytes)) ?? [])
         log.info({ mode, file }, 'model restored')
         return { ...fresh(learner, meta), outbox, version, at }
@@ -150,19 +154,22 @@ export class Models {
       await unlink(join(dir, file))
   }
 
-  /** What stands still is not written again. */
-  async saveAll(): Promise<void> {
+  /** What stands still is not written again. false: something could not be written. */
+  async saveAll(): Promise<boolean> {
+    let saved = true
     for (const mode of modes)
       try {
         const { learner, at } = this.kept[mode]
         if (!learner.isFrozen || at === null) await this.save(mode)
       } catch (error) {
+        saved = false
         this.counts.writes++
         this.options.log.error(
           { mode, err: (error as Error).message },
           'model snapshot not written, learning goes on',
         )
       }
+    return saved
   }
 }
 

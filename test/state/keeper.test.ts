@@ -176,6 +176,24 @@ t.test('what waited in a snapshot is not taught after a rollback to it', async (
   t.equal(expects(keeper), before)
 })
 
+t.test(
+  'what waited at an end in order waits again, after a crash it teaches nothing',
+  async (t) => {
+    const dir = newFolder()
+    const later = (keeper: Keeper) => {
+      const before = expects(keeper)
+      for (let now = 1000; now < 1e9; now += 1e7) keeper.of('revenue').advance(now)
+      return expects(keeper) - before
+    }
+    const first = keeperIn(dir)
+    teach(first, 300, true)
+    teach(first, 8, false)
+    await first.close()
+    t.ok(later(keeperIn(dir)) < 0, 'taught as losses')
+    t.equal(later(keeperIn(dir)), 0, 'nobody has said that the life before ended in order')
+  },
+)
+
 t.test('a damaged snapshot is no place to go back to', async (t) => {
   const dir = newFolder()
   const keeper = keeperIn(dir)
