@@ -34,9 +34,13 @@ function identity(kind: string, text: string): string {
   return `${kind}:sha256:${createHash('sha256').update(text).digest('base64url')}`
 }
 
-/** One bare bid id is one win, of a supplier where the notice names it. */
-export const bidIdentity = ({ bidId, ssp }: Notice) =>
-  identity(ssp === undefined ? 'bid' : `bid@${storable(ssp)}`, bidId)
+const supplierId = /^[a-z0-9_-]{1,63}$/
+
+/** One bare bid id is one win, of a supplier where the notice names it; what is no supplier's id may be of any length. */
+export function bidIdentity({ bidId, ssp }: Notice): string {
+  if (ssp === undefined) return identity('bid', bidId)
+  return supplierId.test(ssp) ? identity(`bid@${ssp}`, bidId) : identity('bid@', `${ssp}\0${bidId}`)
+}
 
 const rejectedIdentity = ({ bidId, svcOpd }: Notice, reason: string) =>
   identity('rejected', `${reason}\n${bidId}\n${svcOpd ?? ''}`)

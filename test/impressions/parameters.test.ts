@@ -70,6 +70,10 @@ t.test('any bid id that a supplier may send', async (t) => {
     const answer = await notify({ bid_id: id, price: '0.9', svc_opd: won.svcOpd })
     t.match(answer.body, { status: 'attributed', by: 'context' }, id.slice(0, 20))
   }
+  for (const ssp of ['x'.repeat(8_000), '\0', 'no supplier', '']) {
+    const answer = await notify({ bid_id: `ghost ${ssp.length}`, price: '1', ssp })
+    t.match(answer.body, { status: 'unattributed' }, ssp.slice(0, 20))
+  }
   t.ok(ledger.rows.every(({ bidId, decision }) => !bidId.includes('\0') && decision.length < 300))
 })
 
