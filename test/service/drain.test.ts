@@ -15,7 +15,7 @@ const noTerminal = hasScript ? false : 'script (util-linux) not found'
 const yaml = (url: string) => `
 proxy: {listen: "127.0.0.1:0"}
 admin: {listen: "127.0.0.1:0"}
-drain: {grace: 50ms, timeout: 2s}
+drain: {grace: 50ms, timeout: 4s}
 suppliers: [{id: demo, endpoints: ["${url}"], passThrough: "${new URL(url).origin}"}]
 `
 
