@@ -69,8 +69,8 @@ function loggedFigures(sums: Sums): Figures {
     mean_factor: finite(logged.factor.value),
     margin_per_bid: finite(logged.margin.value),
     margin_share: finite(logged.share.value),
-    kept_wins: compared ? finite(treated.value / heldOut.value) : null,
-    kept_spend: null,
+    kept_wins: compared ? finite(treated.wins.value / heldOut.wins.value) : null,
+    kept_spend: compared ? finite(treated.spend.value / heldOut.spend.value) : null,
   }
 }
 

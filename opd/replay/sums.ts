@@ -35,8 +35,9 @@ export class Sums {
   holdouts = 0
   inSum = 0
   logged = { rate: new Ratio(), factor: new Ratio(), margin: new Ratio(), share: new Ratio() }
-  treated = new Ratio()
-  heldOut = new Ratio()
+  /** As logged: wins, and wins weighted by in, of those priced and of the holdout. */
+  treated = { wins: new Ratio(), spend: new Ratio() }
+  heldOut = { wins: new Ratio(), spend: new Ratio() }
   model = {
     rate: new Ratio(),
     factor: new Ratio(),
@@ -80,7 +81,9 @@ export class Sums {
     this.slice += sign
     if (row.arm === 'explored') this.explored += sign
     if (row.arm === 'holdout') this.holdouts += sign
-    ;(row.arm === 'holdout' ? this.heldOut : this.treated).add(won, 1, sign)
+    const side = row.arm === 'holdout' ? this.heldOut : this.treated
+    side.wins.add(won, 1, sign)
+    side.spend.add(won * row.in, row.in, sign)
     const gain = cleared === null ? 0 : row.in - clearedAt(row, cleared)
     this.addIps(row, won, gain, sign)
     this.addRobust(row, won, gain, sign)
