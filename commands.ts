@@ -187,11 +187,23 @@ const key: Run = async (argv) => {
   return 0
 }
 
+/** `--config FILE` or `--config=FILE` taken out of arguments that somebody else reads; null: it names no file. */
+function withoutConfig(argv: string[]): { file: string | undefined; rest: string[] } | null {
+  const at = argv.findIndex((arg) => arg === '--config' || arg.startsWith('--config='))
+  if (at < 0) return { file: undefined, rest: argv }
+  const joined = argv[at] !== '--config'
+  const file = joined ? argv[at]!.slice('--config='.length) : argv[at + 1]
+  if (file === undefined || file === '') return null
+  return { file, rest: argv.toSpliced(at, joined ? 1 : 2) }
+}
+
 const user: Run = async (argv) => {
-  let file: string | undefined
-  const rest = [...argv]
-  const at = rest.indexOf('--config')
-  if (at >= 0) file = rest.splice(at, 2)[1]
+  const options = withoutConfig(argv)
+  if (options === null) {
+    stderr.write('bidweir: --config FILE is wanted\n')
+    return badUsage
+  }
+  const { file, rest } = options
   const loaded =
     file === undefined ? check(embeddedConfig('http://127.0.0.1:1/'), '.') : loadConfig(file)
   if (loaded.config === null) {
