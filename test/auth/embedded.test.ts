@@ -103,6 +103,17 @@ t.test('a refresh token used twice ends its family, also when the two race', asy
   t.equal((await login('ann', 'pw')).status, 200, 'a new log-in starts a new family')
 })
 
+t.test('tokens that have ended are cleared away by later log-ins', async (t) => {
+  const { store, login, refresh, clock } = await service(t)
+  await addUser(store, { name: 'ann', password: 'pw' })
+  let { refresh_token } = (await login('ann', 'pw')).body
+  for (let n = 0; n < 5; n++) refresh_token = (await refresh(refresh_token)).body.refresh_token
+  clock.now += 31 * 24 * 3_600_000
+  t.equal((await refresh(refresh_token)).status, 400)
+  await login('ann', 'pw')
+  t.equal((await store.db.selectFrom('refresh_tokens').select('hash').execute()).length, 1)
+})
+
 t.test('without token 401, without role 403, expired 401', async (t) => {
   const { store, login, who, clock } = await service(t)
   await addUser(store, { name: 'ann', password: 'pw', roles: ['api'] })

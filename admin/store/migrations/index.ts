@@ -4,13 +4,14 @@ import { sql } from 'kysely'
 import type { Tables } from '../tables.ts'
 import { core } from './001-core.ts'
 import { auth } from './002-auth.ts'
+import { refreshExpiry } from './003-refresh-expiry.ts'
 
 export interface Migration {
   id: string
   up(db: Transaction<Tables>, postgres: boolean): Promise<void>
 }
 
-export const migrations: readonly Migration[] = [core, auth]
+export const migrations: readonly Migration[] = [core, auth, refreshExpiry]
 
 export async function migrate(db: Kysely<Tables>, postgres: boolean, now: number): Promise<void> {
   await db.transaction().execute(async (trx) => {

@@ -1,0 +1,13 @@
+import type { Migration } from './index.ts'
+
+/** A client that refreshes every five minutes leaves 8,600 tokens in a month: those that ended are found by index. */
+export const refreshExpiry: Migration = {
+  id: '003-refresh-expiry',
+  async up(db) {
+    await db.schema
+      .createIndex('refresh_expiry')
+      .on('refresh_tokens')
+      .columns(['expires_at'])
+      .execute()
+  },
+}
