@@ -1,5 +1,6 @@
 /** The parameters of a win notice, checked: every bad one is named (CONTRACT 6). */
 import type { ProblemFault } from '../problem.ts'
+import { storable } from '../store/text.ts'
 
 export interface Notice {
   bidId: string
@@ -98,7 +99,7 @@ export function parseNotice(query: Query, url: string): ParsedNotice {
       ...otherReadings(url, values['bid_id']!),
       price: values['price']!,
       svcOpd: values['svc_opd'],
-      ssp: values['ssp'],
+      ssp: values['ssp'] === undefined ? undefined : storable(values['ssp']),
       event: (values['event'] ?? 'win') as Notice['event'],
       priceDsp: values['price_dsp'],
     },

@@ -8,3 +8,7 @@ export class StoreError extends Error {
     this.code = code
   }
 }
+
+/** PostgreSQL's classes of faults of the data: wrong, against a constraint, beyond a limit such as an index row's. */
+export const isOfTheRow = (error: unknown): boolean =>
+  /^(22|23|54)...$/.test(String((error as { code?: unknown }).code))

@@ -1,4 +1,5 @@
 /** Questions that come together are asked together: one round trip of the store for all of a turn. */
+import { isOfTheRow } from './errors.ts'
 
 /** Questions of one round trip. */
 const most = 500
@@ -17,7 +18,9 @@ export function gather<K, V>(ask: (keys: K[]) => Promise<V[]>): (key: K) => Prom
       const answers = await ask(batch.map(({ key }) => key))
       for (const [at, { resolve }] of batch.entries()) resolve(answers[at] as V)
     } catch (error) {
-      for (const { reject } of batch) reject(error)
+      // one that cannot be asked spoils no other's answer
+      if (batch.length > 1 && isOfTheRow(error)) for (const each of batch) await round([each])
+      else for (const { reject } of batch) reject(error)
     }
   }
 

@@ -4,7 +4,7 @@
  */
 import type { Kysely } from 'kysely'
 import { foreignBid, type Ledger, type LedgerEntry } from '../ports.ts'
-import { StoreError } from './errors.ts'
+import { isOfTheRow, StoreError } from './errors.ts'
 import { gather } from './gather.ts'
 import { ledgerSql } from './ledger-sql.ts'
 import type { LedgerRow, Tables } from './tables.ts'
@@ -59,10 +59,6 @@ export interface GroupLedger extends Ledger {
   flush(): Promise<void>
   readonly waiting: number
 }
-
-/** PostgreSQL's classes of faults of the data: wrong, against a constraint, beyond a limit such as an index row's. */
-const isOfTheRow = (error: unknown) =>
-  /^(22|23|54)...$/.test(String((error as { code?: unknown }).code))
 
 export function createLedger(
   db: Kysely<Tables>,

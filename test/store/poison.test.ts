@@ -48,4 +48,8 @@ t.test('on PostgreSQL', { skip: postgresAbsent }, async (t) => {
   t.same(outcomes.slice(10, 12), ['refused', 'refused'])
   t.equal(outcomes.filter((each) => each === 'recorded').length, 15)
   t.equal(outcomes.filter((each) => each === 'duplicate').length, 5)
+  const seen = await Promise.allSettled(
+    ['acme', 'a\0b', 'zeta'].map((supplier) => store.ledger.seenBid('b', 'win', 0, { supplier })),
+  )
+  t.match(seen, [{ value: true }, { status: 'rejected' }, { value: false }])
 })
