@@ -1,5 +1,7 @@
 /** The states of all suppliers and modes, and what they tell other nodes and a restart. */
 import { Evidence, evidenceWidth } from './evidence.ts'
+import { Fall } from './fall.ts'
+import type { Matured } from './guards.ts'
 import { Segments } from './segments.ts'
 import { SupplierState } from './supplier.ts'
 
@@ -13,6 +15,7 @@ const recordBytes = 4 + 8 * evidenceWidth
 export interface Saved {
   suppliers: [number, Parameters<SupplierState['restore']>[0]][]
   segments: Parameters<Segments['restore']>[0]
+  fall: number[]
 }
 
 export class Controls {
@@ -20,6 +23,10 @@ export class Controls {
   private readonly pool = new Evidence(4)
   private readonly segments = new Segments()
   private readonly suppliers = new Map<number, SupplierState>()
+  /** The win rate of all suppliers together: it falls sooner than one can be sure of, and later, for each. */
+  private readonly fall = new Fall(3_600_000, 10)
+  private readonly all: Matured = { bids: 0, wins: 0 }
+  private readonly own: Matured = { bids: 0, wins: 0 }
   private now = 0
   private patience = 30_000
 
@@ -45,7 +52,18 @@ export class Controls {
   advance(now: number, patience: number): void {
     this.now = now
     this.patience = patience
-    for (const state of this.suppliers.values()) state.advance(now, patience)
+    const { all, own } = this
+    all.bids = all.wins = 0
+    const usual = Math.max(0.5, Math.min(1.2, this.fall.ratio))
+    for (const state of this.suppliers.values()) {
+      state.mature(now, patience, own)
+      all.bids += own.bids
+      all.wins += own.wins
+      if (own.bids > 0 && state.guards.compare(own, usual, now) && state.guarded)
+        state.guards.fell(now)
+    }
+    if (all.bids > 0 && this.fall.seen(all.bids, all.wins, 1, now))
+      for (const state of this.suppliers.values()) if (state.guarded) state.guards.fell(now)
   }
 
   /** Records of supplier and sums, of those with news. */
@@ -82,11 +100,13 @@ export class Controls {
     return {
       suppliers: [...this.suppliers].map(([id, state]) => [id, state.saved()]),
       segments: this.segments.saved(),
+      fall: this.fall.saved(),
     }
   }
 
-  restore({ suppliers, segments }: Saved): void {
+  restore({ suppliers, segments, fall }: Saved): void {
     for (const [id, saved] of suppliers) this.of(id).restore(saved)
     this.segments.restore(segments)
+    this.fall.restore(fall)
   }
 }

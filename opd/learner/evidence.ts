@@ -149,7 +149,7 @@ export const depthOf = (inBa: number, sent: number) =>
   sent < inBa ? (2 * (inBa - sent)) / (7.6 * inBa - 5.6 * sent) : 0
 
 /** Sums of other nodes, of both sides. */
-export function heard(sums: Float64Array, name: 'due' | 'wins'): number {
+export function heard(sums: Float64Array, name: 'bids' | 'due' | 'dueIn' | 'wins'): number {
   let sum = 0
   for (let n = 0; n < evidenceWidth; n += width) sum += sums[n + at[name]]!
   return sum

@@ -4,10 +4,12 @@
  */
 import { radius } from '../trust.ts'
 import type { Evidence } from './evidence.ts'
+import { Fall } from './fall.ts'
 import { Maturing } from './maturing.ts'
 
 /** Why prices are held up: `start` is no alarm. */
-export type Guard = 'none' | 'start' | 'silence' | 'drop' | 'kept' | 'cleared' | 'number'
+export const guardNames = ['none', 'start', 'silence', 'drop', 'kept', 'cleared', 'number'] as const
+export type Guard = (typeof guardNames)[number]
 
 /** The lowest factor, by wins received since the start or the last alarm. */
 const depths: readonly [wins: number, factor: number][] = [
@@ -21,20 +23,21 @@ const deep = depths.at(-1)![0]
 /** Wins that were due since the last one came, before notices count as stopped; and wins that must have come ever. */
 const dueBeforeSilence = 40
 const winsBeforeGuards = 50
-/** A model of fewer wins expects too many: its error is no fall. */
-const winsBeforeDrop = 300
-/**
- * CUSUM (Page 1954) of notices per bid against what the model and the same hour before expect: the log likelihood
- * ratio of a fall to `fallen`, neutral at a fall of 10 %. Alone it would be wrong once in a million expected wins.
- */
-const fallen = 0.8
-const alarm = 10
-/** Expected wins that an alarm holds prices up for; doubled by each that follows soon, at most this often. */
+/** Expected wins that an alarm holds prices up for; doubled by each that follows before prices are deep again. */
 const holdDue = 150
-const holdDoublings = 5
+const mostDoublings = 5
 /** Share of wins that cleared above the price sent, and wins before it says something. */
 const overShare = 0.2
 const overWins = 100
+/** Of the win rate's reference, milliseconds. */
+const memory = 3 * 3_600_000
+const alarm = 16
+
+/** What has matured since the last look: bids weighted by the share they keep, and wins. */
+export interface Matured {
+  bids: number
+  wins: number
+}
 
 export class Guards {
   guard: Guard = 'start'
@@ -48,17 +51,15 @@ export class Guards {
   /** Expected wins since the last, and when the newest bid was sent that won. */
   private due = 0
   private newest = 0
-  private cusum = 0
   private held = 0
   private doublings = 0
   private over = 0
-  /** Expected wins, and wins, by when their bids were sent: a fall of traffic is no fall of wins. */
-  private readonly maturing = new Maturing()
+  /** By when the bids were sent, so that neither a ramp of traffic nor a long delay is a fall. */
+  private readonly dues = new Maturing()
+  private readonly bids = new Maturing()
   private readonly arrived = new Maturing()
-  /** Wins and expected wins by hour of the day: what the model does not know of the hour. */
-  readonly hourWins = new Float64Array(24)
-  readonly hourDue = new Float64Array(24)
-  private hour = -1
+  private late = 0
+  private readonly fall = new Fall(memory, alarm)
 
   get acts(): boolean {
     return this.guard !== 'none' && this.guard !== 'start'
@@ -77,65 +78,56 @@ export class Guards {
     return depth > minFactor ? depth : minFactor
   }
 
+  /** An alarm that follows another before prices are deep again holds for twice as long. */
   private turn(guard: Guard, now: number): void {
     if (guard === this.guard) return
-    if (guard !== 'none' && guard !== 'start') {
+    if (guard === 'none') this.doublings = 0
+    else if (guard !== 'start') {
       this.alarms[guard] = (this.alarms[guard] ?? 0) + 1
-      if (this.guard === 'none') this.doublings = 0
-      else if (!this.acts) this.doublings = Math.min(holdDoublings, this.doublings + 1)
       this.held = holdDue * 2 ** this.doublings
+      this.doublings = Math.min(mostDoublings, this.doublings + 1)
     }
     this.guard = guard
     this.since = now
     this.wins = 0
-    this.cusum = 0
   }
 
-  exposed(winOut: number, now: number, patience: number): void {
-    this.maturing.add(winOut, now, patience)
+  /** `due`: expected wins at the price sent; `bids`: the share of wins that it is expected to keep, or a sum of those. */
+  exposed(due: number, bids: number, now: number, patience: number): void {
+    this.dues.add(due, now, patience)
+    this.bids.add(bids, now, patience)
     this.arrived.add(0, now, patience)
   }
 
   /** What others sent: in the slice that their wins are counted in, or a burst of one would look like a fall. */
-  told(due: number, at: number, now: number, patience: number): void {
-    if (!this.maturing.addBack(due, at)) this.exposed(due, now, patience)
+  told(due: number, bids: number, at: number, now: number, patience: number): void {
+    if (this.dues.addBack(due, at)) this.bids.addBack(bids, at)
+    else this.exposed(due, bids, now, patience)
   }
 
-  /** What has waited long enough was due. */
-  advance(now: number, patience: number): void {
-    const due = this.maturing.take(now - patience, this.newest)
-    const wins = this.arrived.take(now - patience)
-    if (due <= 0) return
-    const hour = Math.floor(now / 3_600_000) % 24
-    if (hour !== this.hour) this.turnHour(hour)
-    const expected = due * this.usual(hour)
-    this.hourDue[hour]! += due
+  /** What has waited long enough: written into `into`. */
+  mature(now: number, patience: number, into: Matured): void {
+    const due = this.dues.take(now - patience, this.newest)
+    into.bids = this.bids.take(now - patience)
+    into.wins = this.arrived.take(now - patience) + this.late
+    this.late = 0
     // of bids sent after the newest that won: whatever notices take, those before are not missing
-    this.due += this.maturing.newer * this.usual(hour)
-    this.cusum += expected * (1 - fallen)
-    this.credit(wins)
-    if (this.guard !== 'silence') this.held -= expected
+    this.due += this.dues.newer
+    if (this.guard !== 'silence') this.held -= due
     if (this.winsEver < winsBeforeGuards) return
     if (this.due > dueBeforeSilence) this.turn('silence', now)
-    else if (this.cusum > alarm && !this.acts && this.winsEver >= winsBeforeDrop)
-      this.turn('drop', now)
     else if (this.acts && this.guard !== 'silence' && this.held <= 0) this.turn('start', now)
   }
 
-  private credit(wins: number): void {
-    this.cusum = Math.max(0, this.cusum + wins * Math.log(fallen))
+  /** `usual`: what the rate of all suppliers does; a fall of all is judged by `fallen`. */
+  compare({ bids, wins }: Matured, usual: number, now: number): boolean {
+    return this.fall.seen(bids, wins, usual, now)
   }
 
-  /** Wins per expected win at this hour on the days before, held near 1 by how few they are. */
-  private usual(hour: number): number {
-    const ratio = (this.hourWins[hour]! + 200) / (this.hourDue[hour]! + 200)
-    return ratio > 0.7 ? (ratio < 1.2 ? ratio : 1.2) : 0.7
-  }
-
-  private turnHour(hour: number): void {
-    this.hour = hour
-    this.hourWins[hour]! /= 2
-    this.hourDue[hour]! /= 2
+  /** The win rate has fallen, here or everywhere; what it is now is the new reference. */
+  fell(now: number): void {
+    this.fall.begin()
+    if (!this.acts) this.turn('drop', now)
   }
 
   /** `at`: when its bid was sent. */
@@ -148,13 +140,12 @@ export class Guards {
 
   /** Wins, by way of other nodes as well. */
   heard(wins: number, at: number, now: number): void {
-    if (wins <= 0) return
+    if (!(wins > 0)) return
     this.wins += wins
     this.due = 0
     if (at > this.newest && at <= now) this.newest = at
-    if (this.hour >= 0) this.hourWins[this.hour]! += wins
     // later than it was waited for
-    if (!this.arrived.addBack(wins, at)) this.credit(wins)
+    if (!this.arrived.addBack(wins, at)) this.late += wins
     if (this.guard === 'silence') this.turn('start', now)
     if (this.guard === 'start' && this.wins >= deep) this.turn('none', now)
   }
@@ -170,15 +161,13 @@ export class Guards {
 
   saved() {
     const { guard, since, wins, winsEver, alarms, held, doublings, over } = this
-    const hours = [...this.hourWins, ...this.hourDue]
-    return { guard, since, wins, winsEver, alarms, held, doublings, over, hours }
+    return { guard, since, wins, winsEver, alarms, held, doublings, over, fall: this.fall.saved() }
   }
 
-  restore({ hours, alarms, ...rest }: ReturnType<Guards['saved']>): void {
+  restore({ fall, alarms, ...rest }: ReturnType<Guards['saved']>): void {
     Object.assign(this, rest)
     Object.assign(this.alarms, alarms)
-    this.hourWins.set(hours.slice(0, 24))
-    this.hourDue.set(hours.slice(24))
+    this.fall.restore(fall)
   }
 
   /** A number that is none came out of the model. */

@@ -215,7 +215,10 @@ export class SupplierState {
     this.evidence.merge(sums)
     this.pool.merge(sums)
     const at = now - patience / 4
-    this.guards.told(Math.max(0, heard(sums, 'due')), at, now, patience)
+    const due = Math.max(0, heard(sums, 'due'))
+    const dueIn = heard(sums, 'dueIn')
+    const bids = dueIn > 0 ? (heard(sums, 'bids') * due) / dueIn : 0
+    this.guards.told(due, bids, at, now, patience)
     this.guards.heard(heard(sums, 'wins'), at, now)
   }
 
