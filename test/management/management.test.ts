@@ -270,6 +270,42 @@ function suite(
       t.ok(body.datacenters[0].client_qps <= sum)
     })
 
+    t.test('three nodes race: no update is lost, the rule never breaks', async (t) => {
+      const nodes = [api, await serve(database.url), await serve(database.url)]
+      t.teardown(() => Promise.all(nodes.slice(1).map((node) => node.close())))
+      const center = (client_qps: number) => ({ datacenters: [{ location: 'race', client_qps }] })
+      const small = (name: string) => ({ ...seat(name), qps: [{ location: 'race', value: 1 }] })
+      await call('POST', path, { dsp_seats: [small('race')], ...center(0) })
+      // each adds one to what it has read, and tries again where another was first
+      const climb = async (node: (typeof nodes)[number], n: number): Promise<void> => {
+        const made = await node.call('POST', path, { dsp_seats: [small(`race-${n}`)] })
+        t.equal(made.status, 201)
+        for (;;) {
+          const read = await node.call('GET', path)
+          const at = read.body.datacenters.find(
+            ({ location }: { location: string }) => location === 'race',
+          )
+          const head = { 'if-match': read.headers.get('etag')! }
+          const { status } = await node.call('PUT', path, center(at.client_qps + 1), 'acme', head)
+          if (status === 200) return
+          t.equal(status, 412)
+        }
+      }
+      const greedy = (node: (typeof nodes)[number], n: number) =>
+        node.call('PUT', path, center(1000 + n))
+      const steps = Array.from({ length: 15 }, (_each, n) => nodes[n % nodes.length]!)
+      const [, refused] = await Promise.all([
+        Promise.all(steps.map(climb)),
+        Promise.all(steps.map(greedy)),
+      ])
+      t.ok(refused.every(({ status }) => status === 422))
+      const { body } = await nodes[2]!.call('GET', path)
+      t.match(
+        body.datacenters.find(({ location }: { location: string }) => location === 'race'),
+        { client_qps: steps.length },
+      )
+    })
+
     t.test('the hold switch, and the audit trail of it all', async (t) => {
       t.equal(
         (await call('PUT', '/api/svc/opd/*/', { hold: true })).status,

@@ -1,40 +1,12 @@
 /** The ledger: once per decision and event, on disk before it says so, the same on both stores. */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import type { LedgerEntry } from '../../admin/ports.ts'
 import { openStore } from '../../admin/store/index.ts'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { newFolder } from '../support/process.ts'
+import { entry } from './entry.ts'
 
 const log = { info() {}, warn() {}, error() {} }
 const open = (url: string) => openStore(url, { now: Date.now, log, every: 50 })
-
-export const entry = (decision: string, over: Partial<LedgerEntry> = {}): LedgerEntry => ({
-  decision,
-  event: 'win',
-  bidId: `bid-${decision}`,
-  status: 'attributed',
-  by: 'context',
-  supplier: 'acme',
-  mode: 'revenue',
-  arm: 'treated',
-  publisher: 'p',
-  domain: 'd',
-  inBa: '2.10',
-  outBa: '1.9',
-  cleared: '1.85',
-  priceDsp: null,
-  currency: 'USD',
-  margin: '0.25',
-  late: false,
-  over: false,
-  reason: null,
-  decidedAt: 1,
-  at: Date.now(),
-  ...over,
-})
 
 function suite(
   title: string,
@@ -92,37 +64,3 @@ function suite(
 
 suite('SQLite', false, async () => ({ url: `sqlite:${newFolder()}/b.db`, close: async () => {} }))
 suite('PostgreSQL', postgresAbsent, startPostgres)
-
-t.test(
-  'kill -9 at random moments under 8 writers: nothing acknowledged is lost, nothing doubled',
-  async (t) => {
-    const url = `sqlite:${newFolder()}/b.db`
-    const acknowledged = new Set<string>()
-    const script = fileURLToPath(new URL('writer.ts', import.meta.url))
-    const rounds = 50
-    for (let round = 0; round < rounds; round++) {
-      const child = spawn(process.execPath, [script, url, String(round)], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      })
-      let text = ''
-      child.stdout.on('data', (chunk) => {
-        text += chunk
-      })
-      await once(child.stdout, 'data')
-      await new Promise((resolve) => setTimeout(resolve, (round * 7) % 40))
-      child.kill('SIGKILL')
-      await once(child, 'close')
-      for (const id of text.split('\n').slice(0, -1)) acknowledged.add(id)
-    }
-    const store = await open(url)
-    t.teardown(() => store.close())
-    const rows = await store.db.selectFrom('ledger').select('decision').execute()
-    const stored = new Set(rows.map(({ decision }) => decision))
-    t.equal(stored.size, rows.length)
-    t.same(
-      [...acknowledged].filter((id) => !stored.has(id)),
-      [],
-    )
-    t.ok(acknowledged.size > rounds, `${acknowledged.size} acknowledged`)
-  },
-)
