@@ -2,6 +2,7 @@
 import { summable } from '../../opd/engine/stats.ts'
 import type { DecisionRecord } from '../../opd/engine.ts'
 import type { BidLog } from '../../opd/ports.ts'
+import { isOfTheRow } from './errors.ts'
 import type { Store, StoreLog } from './index.ts'
 import type { DecidedRow } from './tables.ts'
 import { storable } from './text.ts'
@@ -63,13 +64,25 @@ export function createRollup(store: Store, log: StoreLog): Rollup {
       .execute()
   }
 
+  /** Each alone: one that the database will not have goes, and holds up no other. */
+  async function sift(batch: DecidedRow[]): Promise<void> {
+    for (const row of batch)
+      await write([row]).catch((error: unknown) => {
+        if (!isOfTheRow(error)) return keep(row)
+        log.warn({ err: (error as Error).message, bids: row.bids }, 'decided bids have no place')
+      })
+  }
+
   async function flush(): Promise<void> {
     const waiting = [...rows.values()]
     rows = new Map()
     for (let at = 0; at < waiting.length; at += batchRows) {
       const batch = waiting.slice(at, at + batchRows)
       try {
-        await write(batch)
+        await write(batch).catch((error: unknown) => {
+          if (!isOfTheRow(error)) throw error
+          return sift(batch)
+        })
       } catch (error) {
         log.warn({ err: (error as Error).message }, 'decided bids were not written, they wait')
         for (const row of waiting.slice(at)) keep(row)

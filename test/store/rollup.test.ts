@@ -61,9 +61,22 @@ function suite(
       await rollup.flush()
     }
     t.same(warnings, [])
+    if (store.postgres) {
+      bidLog.put(record({ supplier: 'no\0supplier' }))
+      bidLog.put(record({ supplier: 'zeta' }))
+      await rollup.flush()
+      t.same(warnings, ['decided bids have no place'], 'what cannot be kept holds up no other')
+      const { bids } = await store.db
+        .selectFrom('decided')
+        .select('bids')
+        .where('supplier', '=', 'zeta')
+        .executeTakeFirstOrThrow()
+      t.equal(Number(bids), 1)
+    }
     const rows = await store.db
       .selectFrom('decided')
       .select(['publisher', 'domain', 'bids', 'in_sum'])
+      .where('supplier', '=', 'acme')
       .orderBy('publisher')
       .orderBy('domain')
       .execute()
