@@ -60,6 +60,10 @@ export function headFault(request: IncomingMessage): ProblemCode | null {
   return null
 }
 
+/** An upgrade with a body comes as a stream that is no socket, which http-proxy ends the process over. */
+const hasBody = (headers: IncomingMessage['headers']) =>
+  headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
+
 const absoluteForm = /^https?:\/\/[^/?#]*/i
 
 /** Path and query of a request target; a proxy's absolute form is as good as the origin form (RFC 9112 3.2.2). */
@@ -81,6 +85,7 @@ export function createListener(options: ListenerOptions): Listener {
     shouldUpgradeCallback: ({ method, headers, url = '' }: IncomingMessage) =>
       method === 'GET' &&
       headers.upgrade?.toLowerCase() === 'websocket' &&
+      !hasBody(headers) &&
       pathOf(url).startsWith('/pass/'),
   }
   const { tls } = config
@@ -170,6 +175,7 @@ export function createListener(options: ListenerOptions): Listener {
   })
   server.on('upgrade', (request, socket: Socket, head) => {
     socket.on('error', () => onClosed('reset'))
+    if (hasBody(request.headers)) return void socket.destroy()
     options.onUpgrade(request, socket, head)
   })
 

@@ -90,6 +90,26 @@ t.test('a WebSocket upgrade is carried both ways', async (t) => {
   t.match(text, /^HTTP\/1.1 101/)
 })
 
+t.test('an upgrade with a body is none, and ends nothing', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.end('plain'))
+  const proxy = await startProxy({
+    acme: { endpoints: [supplier.url], passThrough: origin(supplier) },
+  })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\n'
+  for (const framing of [
+    'Content-Length: 0\r\n',
+    'Content-Length: 9\r\n',
+    'Transfer-Encoding: chunked\r\n',
+  ]) {
+    const request = get('/pass/acme/ws', `${upgrade}${framing}`)
+    const answer = await raw(proxy.port, [request, '4\r\nabcd\r\n0\r\n\r\n'])
+    // Node.js before 24.9 cannot be asked to overhear it.
+    t.ok(answer.body === 'plain' || answer.closed, framing)
+  }
+  t.equal((await raw(proxy.port, get('/pass/nobody/x'))).status, 404, 'the process lives')
+})
+
 t.test('an upgrade outside of /pass is 404', async (t) => {
   const supplier = await httpSupplier((_request, response) => response.end())
   const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
