@@ -1,6 +1,7 @@
 /** `GET /api/svc/audit/`: who changed what, newest first; an account sees what became of its own suppliers. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ProblemFault } from '../problem.ts'
+import { storable } from '../store/text.ts'
 import { type Access, malformed, notFound, visible } from './access.ts'
 import type { AuditResource } from './schema.ts'
 
@@ -54,7 +55,7 @@ export function auditCall(access: Access) {
       .where('id', '<', before)
       .orderBy('id', 'desc')
       .limit(limit)
-    if (ssp !== undefined) select = select.where('supplier', '=', ssp)
+    if (ssp !== undefined) select = select.where('supplier', '=', storable(ssp))
     else if (!all) {
       if (ids.length === 0) return reply.send([])
       select = select.where('supplier', 'in', ids)

@@ -329,6 +329,8 @@ function suite(
         body.every(({ supplier }: { supplier: string }) => supplier === 'acme'),
         'only its own',
       )
+      const odd = await call('GET', '/api/svc/audit/?ssp=a%00b', undefined, 'root')
+      t.match(odd, { status: 200, body: [] })
       const first = (await call('GET', '/api/svc/audit/?limit=1000', undefined, 'root')).body.at(-1)
       t.match(first, { action: 'create', after: { dsp_seats: [{ name: 's1' }] } })
     })
