@@ -1,0 +1,55 @@
+/** `bidweir user add` beside a running service: what it says holds at once (CONTRACT 1, 8, 9). */
+import t from 'tap'
+import { command, newFolder, token } from '../support/process.ts'
+import { httpSupplier } from '../support/supplier.ts'
+import { startNode } from '../support/wins.ts'
+
+t.test('users added meanwhile see what is theirs', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
+  const folder = newFolder()
+  const suppliers = ['id: acme, account: acme-media', 'id: zeta, account: zeta-media', 'id: none']
+  const node = await startNode({ suppliers, endpoint: supplier.url, folder })
+  t.teardown(async () => {
+    await node.stop()
+    await supplier.close()
+  })
+  const add = (name: string, ...options: string[]) =>
+    command(['user', 'add', name, '--config', 'bidweir.yaml', ...options], {
+      cwd: folder,
+      stdin: `${name} likes long passwords\n`,
+    })
+  const as = async (name: string, path: string, init: RequestInit = {}) => {
+    const access = await token(node.bidweir, name, `${name} likes long passwords`)
+    const headers = { authorization: `Bearer ${access}`, 'content-type': 'application/json' }
+    return fetch(`${node.admin}/api/svc/${path}`, { ...init, headers })
+  }
+  const added = [
+    await add('ann', '--role', 'api', '--account', 'acme-media'),
+    await add('all', '--role', 'api', '--role', 'operator', '--account', '*'),
+    await add('bob'),
+  ]
+  t.same(
+    added.map(({ code, stderr }) => [code, stderr]),
+    [
+      [0, ''],
+      [0, ''],
+      [0, ''],
+    ],
+  )
+  t.notOk(
+    added.some(({ stdout }) => stdout.includes('passwords')),
+    'nothing is echoed',
+  )
+  t.equal((await add('ann', '--role', 'api')).code, 1, 'a name stands once')
+
+  const seen = async (name: string) =>
+    ((await (await as(name, 'ssp/')).json()) as { id: string }[]).map(({ id }) => id)
+  t.same(await seen('ann'), ['acme'])
+  t.same(await seen('all'), ['acme', 'zeta', 'none'])
+  t.equal((await as('bob', 'ssp/')).status, 403, 'without the role')
+  t.equal((await as('ann', 'ssp/zeta/')).status, 404, 'another account is not there')
+  t.equal((await as('ann', 'ssp/none/')).status, 404)
+  const hold = { method: 'PUT', body: '{"hold":true}' }
+  t.equal((await as('ann', 'opd/acme/', hold)).status, 403, 'a hold is an operator’s')
+  t.equal((await as('all', 'opd/acme/', hold)).status, 200)
+})
