@@ -78,6 +78,7 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       const decision = learner.decide(facts, policy, deps.auctionSalt + bid.auction, at, random)
       const { factor } = decision
       if (!(factor > 0 && factor <= 1)) throw new RangeError('a factor outside of (0, 1]')
+      stats.controlled(decision.guard, decision.theta, decision.lambda)
       chosen.decision = decision
       chosen.learner = learner
       if (armRules[chosen.arm].priced) {

@@ -1,6 +1,6 @@
 /** What the engine decided, and how the optimised bids compare with the holdout. */
 import { type Mode, modes } from '../../opd/arms.ts'
-import type { EngineStats, ModeStats } from '../../opd/engine/stats.ts'
+import { type EngineStats, guards, type ModeStats } from '../../opd/engine/stats.ts'
 import { type Comparison, compared } from './kept.ts'
 import { answerSamples, bidSamples, factorSamples, live, type Row, type Sample } from './samples.ts'
 
@@ -47,6 +47,43 @@ export function engineRows(stats: EngineStats): Row[] {
       'counter',
       'out_ba of priced bids, CPM in the base currency',
       () => perMode((of) => of.outSum),
+    ],
+    [
+      'bidweir_opd_guard',
+      'gauge',
+      '1 for what held up the prices of the latest decision; start is the shallow beginning, none is nothing',
+      () =>
+        each(({ guard }, labels) =>
+          guard === null
+            ? []
+            : guards.map((name) => ({
+                value: name === guard ? 1 : 0,
+                labels: { ...labels, guard: name },
+              })),
+        ),
+    ],
+    [
+      'bidweir_opd_guard_alarms_total',
+      'counter',
+      'How often a guard began to act',
+      () =>
+        each(({ alarms }, labels) =>
+          guards
+            .map((guard, at) => ({ value: alarms[at]!, labels: { ...labels, guard } }))
+            .slice(2),
+        ),
+    ],
+    [
+      'bidweir_opd_theta',
+      'gauge',
+      'Multiplier of spend at the latest decision: out = argmax (theta in + lambda - p) W(p)',
+      () => perMode(({ theta }) => theta),
+    ],
+    [
+      'bidweir_opd_lambda',
+      'gauge',
+      'Multiplier of wins, CPM in the base currency',
+      () => perMode(({ lambda }) => lambda),
     ],
     [
       'bidweir_learner_errors_total',

@@ -186,9 +186,8 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       late,
     })
     if (!record.teaches || record.features.length === 0) return
-    // above out_ba it is a win and no saving
-    const paid = Math.min(cleared, Number(record.outBa)) / rate
-    guarded(() => learners.of(record.mode).win(record.features, paid, now()))
+    // above out_ba it is a win and no saving: the learner sees to that, and its guards to those that do it often
+    guarded(() => learners.of(record.mode).win(record.features, cleared / rate, now()))
   }
 
   function withdrawn(record: DecisionRecord): void {

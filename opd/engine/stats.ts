@@ -41,6 +41,9 @@ export const factorBounds = [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.975, 0
 /** A price of 1e308 is JSON too: what no auction pays stays out of sums, which it would spoil for ever. */
 export const summable = (price: number) => (Math.abs(price) < 1e9 ? price : 0)
 
+/** What may hold prices up; `none` and `start`, the shallow beginning, are no alarms. */
+export const guards = ['none', 'start', 'silence', 'drop', 'kept', 'cleared', 'number'] as const
+
 /** Bids and wins of one arm; sums are CPM in the base currency. */
 export interface ArmSums {
   bids: number
@@ -78,6 +81,25 @@ export class ModeStats {
   learnerErrors = 0
   /** Contexts that had no room for the features of the model. */
   contextsCut = 0
+
+  /** Of the latest decision: the guard that held it up, and its multipliers (lambda: CPM in the base currency). */
+  guard: string | null = null
+  theta = 1
+  lambda = 0
+  /** How often each guard began to act. */
+  readonly alarms = new Float64Array(guards.length)
+
+  /** What a decision was made by. */
+  controlled(guard: string | undefined, theta: number | undefined, lambda = 0): void {
+    if (theta !== undefined) {
+      this.theta = theta
+      this.lambda = lambda
+    }
+    if (guard === undefined || guard === this.guard) return
+    this.guard = guard
+    const at = guards.indexOf(guard as (typeof guards)[number])
+    if (at > 1) this.alarms[at]!++
+  }
 
   leftAlone(reason: BidReason): void {
     this.left[bidReasonAt[reason]]!++
