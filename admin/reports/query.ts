@@ -11,7 +11,7 @@ export interface Source {
 
 export interface Scope {
   suppliers: readonly string[]
-  /** Notices of no supplier count as well. */
+  /** Whatever stands there: notices of no supplier, and of those that the file names no longer. */
   all: boolean
   from: number
   to: number
@@ -40,16 +40,11 @@ const money = ({ postgres }: Source, column: string) => {
 /** What an auction may pay, as the metrics take it: a price of 1e300 is JSON too, and its square is no number. */
 const plausible = sql<number>`case when abs(cast(margin as double precision)) < 1e9 then cast(margin as double precision) else 0 end`
 
-const withinScope = ({ suppliers, all }: Scope) =>
-  sql<boolean>`(${sql.join(
-    [
-      suppliers.length === 0
-        ? sql`1 = 0`
-        : sql`supplier in (${sql.join(suppliers.map((id) => sql.lit(id)))})`,
-      ...(all ? [sql`supplier is null`] : []),
-    ],
-    sql` or `,
-  )})`
+function withinScope({ suppliers, all }: Scope) {
+  if (all) return sql<boolean>`1 = 1`
+  if (suppliers.length === 0) return sql<boolean>`1 = 0`
+  return sql<boolean>`supplier in (${sql.join(suppliers.map((id) => sql.lit(id)))})`
+}
 
 /** Wins and their money by all that decides what they count as; test bids are no money and no wins. */
 export function winRows(source: Source, scope: Scope) {
@@ -101,14 +96,13 @@ export function otherRows(source: Source, scope: Scope) {
 }
 
 export async function decidedRows(source: Source, scope: Scope) {
-  if (scope.suppliers.length === 0) return []
   const key = keyOf(scope.by, 'hour')
   return source.db
     .selectFrom('decided')
     .select([key.as('key'), 'arm', sql<number>`sum(bids)`.as('n')])
     .where('hour', '>=', scope.from - (scope.from % hour))
     .where('hour', '<', scope.to)
-    .where(withinScope({ ...scope, all: false }))
+    .where(withinScope(scope))
     .groupBy([key, 'arm'])
     .execute()
 }

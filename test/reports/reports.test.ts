@@ -158,6 +158,11 @@ function suite(
     ])
     const all = (await (await get('discrepancy', 'root')).json()) as Record<string, unknown>[]
     t.match(all, [{ key: '', unattributed: 1 }, { key: 'acme' }, { key: 'zeta', decided: 1 }])
+    await store.ledger.record(win(60, 'treated', 'p', { supplier: 'gone' }))
+    const still = (await (await get('margin', 'root')).json()) as Record<string, unknown>[]
+    t.match(still[2], { key: 'gone', wins: 1, margin: '0.2' }, 'the file names it no longer')
+    t.equal((await get('margin?ssp=gone', 'root')).status, 404)
+    t.equal(((await (await get('margin')).json()) as []).length, 1, 'who sees one sees one')
     const hours = (await (await get('wins?by=hour')).json()) as Record<string, unknown>[]
     t.equal(hours.length, 1)
     t.match(hours[0]!['key'], /^2026-\d\d-\d\dT\d\d:00:00.000Z$/)
