@@ -1,6 +1,11 @@
-/** Bids whose win may still come: found by id, bounded; beyond, the oldest is given up (its win is then unmatched). */
+/**
+ * What waits under an id, bounded: beyond, the oldest is given up. A ring says who is oldest: the first key of a Map from
+ * which others were deleted is found by walking over the deleted.
+ */
 export class PendingRows<T> {
   private readonly rows = new Map<string, T>()
+  private readonly ring: string[] = []
+  private next = 0
   private readonly most: number
   givenUp = 0
 
@@ -13,11 +18,11 @@ export class PendingRows<T> {
   }
 
   put(id: string, row: T): void {
+    const oldest = this.ring[this.next]
+    if (oldest !== undefined && this.rows.delete(oldest)) this.givenUp++
+    this.ring[this.next] = id
+    this.next = (this.next + 1) % this.most
     this.rows.set(id, row)
-    if (this.rows.size <= this.most) return
-    const [oldest] = this.rows.keys()
-    this.rows.delete(oldest!)
-    this.givenUp++
   }
 
   get size(): number {
