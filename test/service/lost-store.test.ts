@@ -163,6 +163,17 @@ for (const [name, { skip, open }] of Object.entries(losses))
     for (const [at, answer] of read.entries())
       if (loss.reads) t.equal(answer.status, 200, reading[at]!)
       else await refused(t, answer, reading[at]!)
+    const form = { client_id: 'public-client', grant_type: 'password', username: 'admin' }
+    const password = node.bidweir.password!
+    const logIn = () =>
+      fetch(`${node.admin}/auth/realms/main/protocol/openid-connect/token`, {
+        method: 'POST',
+        body: new URLSearchParams({ ...form, password }),
+      })
+    const token = await logIn()
+    t.equal(token.status, 503)
+    t.match(token.headers.get('retry-after'), /^\d+$/)
+    t.match(await token.json(), { error: 'temporarily_unavailable' })
     t.equal(await ready('/readyz'), 200)
     t.equal(await ready('/readyz/admin'), 503)
     t.equal(await ready('/healthz'), 200)
@@ -180,6 +191,7 @@ for (const [name, { skip, open }] of Object.entries(losses))
     }
     t.match((await node.notify(notice(late))).body, { status: 'attributed' }, 'it comes again')
     t.match((await node.notify(notice(bid))).body, { status: 'attributed' })
+    t.equal((await logIn()).status, 200)
     const [sum] = await node.report('wins?ssp=acme')
     t.match(sum, { wins: 203 })
     const { dsp_seats } = (await (await node.api('/api/svc/ssp/acme/')).json()) as {
