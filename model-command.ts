@@ -1,6 +1,7 @@
 /** `bidweir model list|freeze|unfreeze|rollback [ID]|reset --supplier SSP`: the models of a node, while it runs or not. */
+import { existsSync } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { modes } from './opd/arms.ts'
 import { type Control, readControl, startControl } from './opd/state/control.ts'
@@ -110,6 +111,8 @@ async function fault(
   args: ModelArgs,
 ): Promise<string | null> {
   const { id, supplier } = args
+  // A relative path from another folder would ask nobody, and leave its question there.
+  if (!existsSync(dir)) return `no models in ${resolve(dir)}: run it where the service runs`
   if (supplier !== undefined && !suppliers.has(supplier)) return `no supplier ${supplier}`
   if (args.verb !== 'rollback') return null
   const rows = await rowsOf(dir)
@@ -119,12 +122,12 @@ async function fault(
 
 export async function modelCommand(args: ModelArgs, deps: ModelCommandDeps): Promise<number> {
   const { stdout, stderr, dir, wait = patience } = deps
-  if (args.verb === 'list') return list(deps, args.json)
   const wrong = await fault(deps, args)
   if (wrong !== null) {
     stderr.write(`bidweir: ${wrong}\n`)
     return 1
   }
+  if (args.verb === 'list') return list(deps, args.json)
   const { verb, id, supplier } = args
   const command: ModelCommand = {
     verb,

@@ -92,7 +92,9 @@ t.test(
 
 t.test('the command line', async (t) => {
   const folder = newFolder()
-  t.match(await command(['model', 'list'], { cwd: folder }), { code: 0, stdout: 'learning\n' })
+  const nowhere = await command(['model', 'list'], { cwd: folder })
+  t.match(nowhere, { code: 1, stderr: /no models in .*data.models: run it where the service runs/ })
+  t.same(readdirSync(folder), [], 'and nothing is made there')
   t.match(await command(['model', 'nonsense'], { cwd: folder }), { code: 64 })
   t.match(await command(['model', 'list', '--config', 'missing.yaml'], { cwd: folder }), {
     code: 78,
