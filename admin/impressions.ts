@@ -33,7 +33,6 @@ const refuse = (
   errors: Parameters<typeof problem>[4] = [],
 ): FastifyReply => problem(reply, refusals[code][0], code, refusals[code][1], errors)
 
-const otherMethods = ['HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 const retryAfter = 1
 const svcOpdFault = { pointer: 'svc_opd', detail: 'svc_opd is missing' }
 
@@ -108,7 +107,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     for (const url of ['/opd/imp', '/opd/imp/']) {
       app.get(url, { exposeHeadRoute: false, logLevel: 'silent' }, handle)
       app.route({
-        method: otherMethods,
+        method: app.supportedMethods.filter((method) => method !== 'GET'),
         url,
         logLevel: 'silent',
         // before a body is looked at

@@ -113,7 +113,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
         handle,
       )
       app.route<{ Params: { name: string } }>({
-        method: ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'],
+        method: app.supportedMethods.filter((method) => method !== 'POST'),
         url,
         onRequest: async ({ params }, reply) =>
           supplierOf(params.name) === ''
