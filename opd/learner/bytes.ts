@@ -1,4 +1,4 @@
-/** Deltas and snapshots as bytes: a head, rows of (parameter and slot, a, b), a checksum. */
+/** Deltas and snapshots as bytes: a head, rows of (kind and slot, a, b) by columns, a checksum. */
 import { crc32 } from 'node:zlib'
 import { slotCount } from './weights.ts'
 
@@ -12,28 +12,26 @@ export class SnapshotError extends Error {
 const rowBytes = 12
 const headBytes = 12
 
-export interface Row {
-  /** Which effect the weight belongs to, from 1: it says the prior. */
-  kind: number
-  slot: number
-  a: number
-  b: number
+/** Information on weights, row by row in three columns: no object a row, deltas have tens of thousands. */
+export interface Rows {
+  /** Kind (which effect the weight belongs to, from 1: it says the prior) times 2^24, and slot. */
+  places: Uint32Array
+  /** What 1/v and m/v grew by. */
+  a: Float32Array
+  b: Float32Array
 }
 
-export function writeRows(magic: number, rows: readonly Row[], tail: Uint8Array): Uint8Array {
-  const bytes = new Uint8Array(headBytes + rows.length * rowBytes + tail.length + 4)
+export function writeRows(magic: number, { places, a, b }: Rows, tail: Uint8Array): Uint8Array {
+  const count = places.length
+  const bytes = new Uint8Array(headBytes + count * rowBytes + tail.length + 4)
   const view = new DataView(bytes.buffer)
   view.setUint32(0, magic)
-  view.setUint32(4, rows.length)
+  view.setUint32(4, count)
   view.setUint32(8, tail.length)
-  let at = headBytes
-  for (const { kind, slot, a, b } of rows) {
-    view.setUint32(at, kind * 2 ** 24 + slot)
-    view.setFloat32(at + 4, a)
-    view.setFloat32(at + 8, b)
-    at += rowBytes
-  }
-  bytes.set(tail, at)
+  new Uint32Array(bytes.buffer, headBytes, count).set(places)
+  new Float32Array(bytes.buffer, headBytes + 4 * count, count).set(a)
+  new Float32Array(bytes.buffer, headBytes + 8 * count, count).set(b)
+  bytes.set(tail, headBytes + count * rowBytes)
   view.setUint32(bytes.length - 4, crc32(bytes.subarray(0, bytes.length - 4)))
   return bytes
 }
@@ -42,7 +40,7 @@ export function writeRows(magic: number, rows: readonly Row[], tail: Uint8Array)
 export function readRows(
   magic: number,
   bytes: Uint8Array,
-): { rows: Row[]; tail: Uint8Array } | null {
+): { rows: Rows; tail: Uint8Array } | null {
   if (bytes.length < headBytes + 4) return null
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   const count = view.getUint32(4)
@@ -50,18 +48,17 @@ export function readRows(
   if (view.getUint32(0) !== magic) return null
   if (headBytes + count * rowBytes + tailLength + 4 !== bytes.length) return null
   if (view.getUint32(bytes.length - 4) !== crc32(bytes.subarray(0, bytes.length - 4))) return null
-  const rows: Row[] = []
-  for (let n = 0, at = headBytes; n < count; n++, at += rowBytes) {
-    const place = view.getUint32(at)
-    const row = {
-      kind: Math.floor(place / 2 ** 24),
-      slot: place % 2 ** 24,
-      a: view.getFloat32(at + 4),
-      b: view.getFloat32(at + 8),
-    }
-    const sound = row.slot < slotCount && Number.isFinite(row.a) && Number.isFinite(row.b)
-    if (!sound || row.kind < 1) return null
-    rows.push(row)
+  // A copy, so that the columns are aligned.
+  const { buffer } = bytes.slice(headBytes, headBytes + count * rowBytes)
+  const rows = {
+    places: new Uint32Array(buffer, 0, count),
+    a: new Float32Array(buffer, 4 * count, count),
+    b: new Float32Array(buffer, 8 * count, count),
+  }
+  for (let n = 0; n < count; n++) {
+    const place = rows.places[n]!
+    if (place < 2 ** 24 || place % 2 ** 24 >= slotCount) return null
+    if (!Number.isFinite(rows.a[n]!) || !Number.isFinite(rows.b[n]!)) return null
   }
   return { rows, tail: bytes.slice(bytes.length - 4 - tailLength, bytes.length - 4) }
 }

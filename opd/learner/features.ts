@@ -140,7 +140,30 @@ export function keysOf(bytes: Uint8Array, at: number, keys: Uint32Array): void {
 }
 export const hasFloor = (bytes: Uint8Array): boolean => bytes[floorAt] !== 0
 
-const share = (value: number) => Math.round((value > 0 ? (value < 1 ? value : 1) : 0) * 0xffff)
+// A DataView a bid would cost as much as the rest.
+const float = new Float32Array(1)
+const word = new Uint32Array(float.buffer)
+function writeFloat(bytes: Uint8Array, at: number, value: number): void {
+  float[0] = value
+  const bits = word[0]!
+  bytes[at] = bits >>> 24
+  bytes[at + 1] = bits >>> 16
+  bytes[at + 2] = bits >>> 8
+  bytes[at + 3] = bits
+}
+const wordAt = (bytes: Uint8Array, at: number): number =>
+  ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0
+function floatAt(bytes: Uint8Array, at: number): number {
+  word[0] = wordAt(bytes, at)
+  return float[0]!
+}
+function writeShare(bytes: Uint8Array, at: number, value: number): void {
+  const share = Math.round((value > 0 ? (value < 1 ? value : 1) : 0) * 0xffff)
+  bytes[at] = share >>> 8
+  bytes[at + 1] = share
+}
+const shareAt = (bytes: Uint8Array, at: number): number =>
+  ((bytes[at]! << 8) | bytes[at + 1]!) / 0xffff
 
 /** Completes the bytes of a decision that left at `sent`. */
 export function seal(
@@ -150,7 +173,6 @@ export function seal(
   sent: number,
   now: number,
 ): void {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   bytes[0] =
     (version << 4) |
     (bid.second ? secondFlag : 0) |
@@ -158,11 +180,11 @@ export function seal(
     arms.indexOf(decision.arm)
   writeTicket(bytes, 0)
   writeTime(bytes, now)
-  view.setFloat32(moneyAt, bid.inBa)
-  view.setFloat32(moneyAt + 4, sent)
-  view.setUint16(moneyAt + 8, share(decision.winIn))
+  writeFloat(bytes, moneyAt, bid.inBa)
+  writeFloat(bytes, moneyAt + 4, sent)
+  writeShare(bytes, moneyAt + 8, decision.winIn)
   // of the holdout: at the price that it would have had
-  view.setUint16(moneyAt + 10, share(bid.would ?? decision.winOut))
+  writeShare(bytes, moneyAt + 10, bid.would ?? decision.winOut)
 }
 
 export function writeTicket(bytes: Uint8Array, ticket: number): void {
@@ -189,11 +211,10 @@ export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   if (bytes.length !== featureBytes || bytes[0]! >>> 4 !== version) return false
   const arm = arms[bytes[0]! & 0x03]
   if (arm === undefined) return false
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  const inBa = view.getFloat32(moneyAt)
-  const sent = view.getFloat32(moneyAt + 4)
+  const inBa = floatAt(bytes, moneyAt)
+  const sent = floatAt(bytes, moneyAt + 4)
   if (!(inBa >= 1e-9 && inBa < 1e9 && sent >= 1e-9 && sent < 1e9)) return false
-  into.ticket = view.getUint32(1)
+  into.ticket = wordAt(bytes, 1)
   into.supplier = keyed(hashAt(bytes, 0), (bytes[0]! & marginFlag) !== 0)
   into.publisher = publisherIn(bytes)
   into.seat = seatIn(bytes)
@@ -203,8 +224,8 @@ export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   into.sent = sent
   into.lnIn = Math.log(inBa)
   into.lnF = Math.min(0, Math.log(sent / inBa))
-  into.winIn = view.getUint16(moneyAt + 8) / 0xffff
-  into.winOut = view.getUint16(moneyAt + 10) / 0xffff
-  into.at = view.getUint16(5) * 2 ** 32 + view.getUint32(7)
+  into.winIn = shareAt(bytes, moneyAt + 8)
+  into.winOut = shareAt(bytes, moneyAt + 10)
+  into.at = ((bytes[5]! << 8) | bytes[6]!) * 2 ** 32 + wordAt(bytes, 7)
   return true
 }

@@ -28,7 +28,7 @@ const deltaMagic = 0x62774432
 const snapshotMagic = 0x62775332
 const none = new Uint8Array(0)
 /** Exposures settled by one call: under 5 ms. */
-const settledAtOnce = 2500
+const settledAtOnce = 1500
 /** Pending exposures that a snapshot carries; of more, an even sample. */
 const carried = 65_536
 /** Wins that are due since the last one came, before losses are no longer taken for losses; and wins that must have come. */

@@ -2,7 +2,7 @@
  * The table of hashed weights, a mean and a variance each, and what of it was touched since the last delta. Deltas are in
  * information form (1/v and m/v), which adds: nodes sum what others learned, in any order.
  */
-import type { Row } from './bytes.ts'
+import type { Rows } from './bytes.ts'
 
 /** 2^19 slots of two Float32 are 4 MiB, and as much again for what was sent. */
 export const slotCount = 2 ** 19
@@ -47,30 +47,35 @@ export class Weights {
   }
 
   /** What was learned since the last call. */
-  delta(): Row[] {
-    const { mean, variance, sentMean, sentVariance, touched, list } = this
-    const rows: Row[] = []
-    for (let n = 0; n < this.listed; n++) {
+  delta(): Rows {
+    const { mean, variance, sentMean, sentVariance, touched, list, listed } = this
+    const places = new Uint32Array(listed)
+    const a = new Float32Array(listed)
+    const b = new Float32Array(listed)
+    for (let n = 0; n < listed; n++) {
       const slot = list[n]!
       const kind = touched[slot]!
       touched[slot] = 0
       const before = sentVariance[slot]! || this.priors[kind]!
       const [m, v] = [mean[slot]!, variance[slot]!]
-      rows.push({ kind, slot, a: 1 / v - 1 / before, b: m / v - sentMean[slot]! / before })
+      places[n] = kind * 2 ** 24 + slot
+      a[n] = 1 / v - 1 / before
+      b[n] = m / v - sentMean[slot]! / before
       sentMean[slot] = m
       sentVariance[slot] = v
     }
     this.listed = 0
-    return rows
+    return { places, a, b }
   }
 
   /** What others learned; it is not sent on. */
-  merge(rows: readonly Row[]): void {
-    for (const { kind, slot, a, b } of rows) {
-      const prior = this.priors[kind]
-      if (prior === undefined || prior === 0) continue
-      add(this.mean, this.variance, slot, prior, a, b)
-      add(this.sentMean, this.sentVariance, slot, prior, a, b)
+  merge({ places, a, b }: Rows): void {
+    for (let n = 0; n < places.length; n++) {
+      const prior = this.priors[places[n]! >>> 24] ?? 0
+      if (prior === 0) continue
+      const slot = places[n]! & slotMask
+      add(this.mean, this.variance, slot, prior, a[n]!, b[n]!)
+      add(this.sentMean, this.sentVariance, slot, prior, a[n]!, b[n]!)
     }
   }
 
