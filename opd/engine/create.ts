@@ -176,23 +176,25 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
 
   function taught(record: DecisionRecord, cleared: number, late: boolean): void {
     const rate = rateOf(record.currency)
-    if (rate === null) return
     if (!armRules[record.arm].money) return
     deps.sink?.won({
       time: now(),
       id: record.id,
       ssp: record.supplier,
-      cleared: cleared / rate,
+      // without a rate in its own currency, as its decision stands there
+      cleared: cleared / (rate ?? 1),
       late,
     })
+    if (rate === null) return
     if (!record.teaches || record.features.length === 0) return
     // above out_ba it is a win and no saving: the learner sees to that, and its guards to those that do it often
     guarded(() => learners.of(record.mode).win(record.features, cleared / rate, now()))
   }
 
   function withdrawn(record: DecisionRecord): void {
+    if (armRules[record.arm].money)
+      deps.sink?.withdrawn?.({ time: now(), id: record.id, ssp: record.supplier })
     if (!record.teaches || record.features.length === 0) return
-    deps.sink?.withdrawn?.({ time: now(), id: record.id, ssp: record.supplier })
     guarded(() => learners.of(record.mode).withdraw(record.features, now()))
   }
 

@@ -140,7 +140,7 @@ export class Replica {
       sums.bid += row.out
       this.clearing.set(ssp, sums)
     }
-    this.learners[mode].win(features, Math.min(cleared, row.out), now)
+    this.learners[mode].win(features, cleared, now)
   }
 
   withdraw(mode: ReplayPolicy['mode'], features: Uint8Array, now: number): void {

@@ -5,8 +5,34 @@ import { ModeStats } from '../../opd/engine/stats.ts'
 import type { DecisionEntry } from '../../opd/ports.ts'
 import { pricing } from '../../opd/pricing.ts'
 import { createBidLog } from '../../opd/state/bidlog.ts'
-import { keys } from '../support/engine.ts'
+import { type AskedBid, auction, keys, testEngine } from '../support/engine.ts'
 import { bid, fixedLearner, integration } from '../support/opd.ts'
+
+t.test(
+  'one line a win: also without a rate, also where it may not teach; never of a test',
+  async (t) => {
+    const lines: object[] = []
+    const sink = {
+      decided: () => {},
+      won: (line: object) => void lines.push(line),
+      withdrawn: (line: object) => void lines.push({ ...line, withdrawn: true }),
+    }
+    const { engine } = testEngine({ integrations: [integration('acme')], sink })
+    const won = async (asked: AskedBid, teaches = true) => {
+      const { svcOpd } = auction(engine, asked)
+      const { record } = await engine.trace({ bidId: asked.id, svcOpd, ssp: undefined })
+      if (teaches) engine.taught(record!, 0.8, false)
+      else engine.withdrawn(record!)
+      return lines.splice(0)
+    }
+    t.match(await won({ id: 'a' }), [{ ssp: 'acme', cleared: 0.8, late: false }])
+    t.match(await won({ id: 'b', cur: 'EUR' }), [{ cleared: 1 }], 'in the base currency')
+    t.match(await won({ id: 'c', cur: 'XXX' }), [{ cleared: 0.8 }], 'in its own')
+    t.match(await won({ id: 'd', price: '1', floor: 2 }), [{ cleared: 0.8 }], 'at the floor')
+    t.match(await won({ id: 'e' }, false), [{ withdrawn: true }])
+    t.same(await won({ id: 'f', test: true }), [])
+  },
+)
 
 t.test('the decision log knows no name, and a test is not in it', async (t) => {
   const entries: DecisionEntry[] = []

@@ -1,7 +1,7 @@
 /** An engine on a clock of the test's own, fed with bid requests and answers as the proxy feeds it. */
 import type { Integration } from '../../opd/config.ts'
 import { createEngine } from '../../opd/engine/create.ts'
-import type { SharedBidLog } from '../../opd/ports.ts'
+import type { DecisionSink, SharedBidLog } from '../../opd/ports.ts'
 import { createBidLog } from '../../opd/state/bidlog.ts'
 import { fixedLearner } from './opd.ts'
 
@@ -12,9 +12,10 @@ export interface TestEngineOptions {
   integrations: Integration[]
   factor?: number
   shared?: SharedBidLog
+  sink?: DecisionSink
 }
 
-export function testEngine({ integrations, factor = 0.9, shared }: TestEngineOptions) {
+export function testEngine({ integrations, factor = 0.9, shared, sink }: TestEngineOptions) {
   const clock = { now: 1_800_000_000_000 }
   const now = () => clock.now
   const learner = fixedLearner(factor)
@@ -32,7 +33,7 @@ export function testEngine({ integrations, factor = 0.9, shared }: TestEngineOpt
       learners: { of: () => learner, version: () => 7 },
       bidLog: createBidLog({ ttl: 48 * hour, now, maxEntries: 10_000 }),
       shared: shared ?? null,
-      sink: null,
+      sink: sink ?? null,
       now,
       random: () => 0.5,
     })
