@@ -33,8 +33,12 @@ t.test('cleared above out_ba by more than half a percent is over, and no saving'
     ],
   )
   t.same(
-    learner.taught.map(({ cleared }) => cleared),
-    [0.9, 0.9],
+    learner.taught.map(({ kind, cleared }) => [kind, cleared]),
+    [
+      ['win', 0.9045],
+      ['win', 0.90451],
+    ],
+    'the learner is told what was paid: a win, no saving, and news for the guard that watches it',
   )
 })
 
