@@ -22,6 +22,7 @@ export const reports: Readonly<Record<string, readonly (keyof ReportRow)[]>> = {
     'decided',
     'wins',
     'unattributed',
+    'duplicate',
     'rejected',
     'late',
     'over',

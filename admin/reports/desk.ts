@@ -33,15 +33,12 @@ export function createDesk(store: Pick<Store, 'db' | 'postgres' | 'url'>): Desk 
     const thread = new Worker(new URL(name, import.meta.url), { workerData: url })
     thread.unref()
     const died = (error: Error) => {
-      if (worker === thread) worker = null
-      const failure = new StoreError('unavailable', `the report thread ended: ${error.message}`)
-      for (const { reject } of waiting.values()) reject(failure)
-      waiting.clear()
+      if (worker !== thread) return
+      worker = null
+      refuse(new StoreError('unavailable', `the report thread ended: ${error.message}`))
     }
     thread.on('error', died)
-    thread.on('exit', (code) => {
-      if (worker === thread) died(new Error(`exit ${code}`))
-    })
+    thread.on('exit', (code) => died(new Error(`exit ${code}`)))
     thread.on('message', (answer: Answer) => {
       const asked = waiting.get(answer.id)
       waiting.delete(answer.id)
@@ -50,6 +47,11 @@ export function createDesk(store: Pick<Store, 'db' | 'postgres' | 'url'>): Desk 
       if (waiting.size === 0) rest()
     })
     return thread
+  }
+
+  function refuse(failure: StoreError): void {
+    for (const { reject } of waiting.values()) reject(failure)
+    waiting.clear()
   }
 
   function rest(): void {
@@ -80,6 +82,10 @@ export function createDesk(store: Pick<Store, 'db' | 'postgres' | 'url'>): Desk 
         thread.postMessage({ ...ask, id } satisfies Ask)
       })
     },
-    close: end,
+    async close() {
+      // who waits is told, or the listener would wait for its answer
+      refuse(new StoreError('closed', 'the store is closed'))
+      await end()
+    },
   }
 }

@@ -1,7 +1,8 @@
 /** One report, from the question to its bytes. */
-import type { Source } from './query.ts'
+
 import { render } from './render.ts'
 import { type Readings, type ReportRow, rowsBy, type Scope } from './rows.ts'
+import type { Source } from './scope.ts'
 
 export interface ReportAsk {
   scope: Scope

@@ -1,25 +1,19 @@
 /** One row a group: what was decided, what was won, and what the optimised bids kept of the holdout's wins. */
 import { type ArmTotals, keptWins, uplift } from '../../opd/trust.ts'
-import { type Exact, exact, inBase, minus, plus, text, zero } from './exact.ts'
-import { decidedRows, otherRows, type Scope, type Source, spans, winRows } from './query.ts'
+import { addMoney, counted, type Money, type Purses } from './purse.ts'
+import { decidedRows, otherRows, winRows } from './query.ts'
+import { type Scope, type Source, spans } from './scope.ts'
+import { rolledOf, split } from './stretch.ts'
 
-export type { Scope } from './query.ts'
-
-export interface Money {
-  /** Exact decimal text, CPM. */
-  revenue: string
-  cleared: string
-  out_ba: string
-  margin: string
-  /** Cleared less out_ba. */
-  difference: string
-}
+export type { Scope } from './scope.ts'
 
 export interface ReportRow extends Money {
   key: string
   decided: number
   wins: number
   unattributed: number
+  /** Notices that came again, counted by whole hours. */
+  duplicate: number
   rejected: number
   late: number
   over: number
@@ -53,37 +47,29 @@ const optimised = new Set(['treated', 'explored'])
 
 type Arm = ArmTotals
 
-interface Purse {
-  wins: number
-  cleared: Exact
-  out: Exact
-  margin: Exact
-}
-
 interface Sums {
   decided: number
   wins: number
   unattributed: number
+  duplicate: number
   rejected: number
   late: number
   over: number
-  base: Purse
-  others: Map<string, Purse>
+  purses: Purses
   treated: Arm
   holdout: Arm
 }
 
 const noArm = (): Arm => ({ bids: 0, wins: 0, margin: 0, marginSquares: 0 })
-const noMoney = (): Purse => ({ wins: 0, cleared: zero, out: zero, margin: zero })
 const empty = (): Sums => ({
   decided: 0,
   wins: 0,
   unattributed: 0,
+  duplicate: 0,
   rejected: 0,
   late: 0,
   over: 0,
-  base: noMoney(),
-  others: new Map(),
+  purses: new Map(),
   treated: noArm(),
   holdout: noArm(),
 })
@@ -127,28 +113,11 @@ function addWins(sums: Sums, row: WinRow, readings: Readings): void {
     sums.late += Number(row.late)
     sums.over += Number(row.over_count)
   }
-  let purse = sums.base
-  if (worth === null) {
-    const name = row.currency ?? ''
-    purse = sums.others.get(name) ?? noMoney()
-    sums.others.set(name, purse)
-  }
-  purse.wins += n
-  purse.cleared = plus(purse.cleared, inBase(exact(row.cleared), worth ?? 1))
-  purse.out = plus(purse.out, inBase(exact(row.out), worth ?? 1))
-  purse.margin = plus(purse.margin, inBase(exact(row.margin), worth ?? 1))
+  addMoney(sums.purses, row.currency ?? '', n, row)
   if (side === null || worth === null) return
   side.margin += Number(row.margins) / worth
   side.marginSquares += Number(row.squares) / worth ** 2
 }
-
-const moneyOf = ({ cleared, out, margin }: Purse): Money => ({
-  revenue: text(plus(cleared, margin)),
-  cleared: text(cleared),
-  out_ba: text(out),
-  margin: text(margin),
-  difference: text(minus(cleared, out)),
-})
 
 export async function rowsBy(
   source: Source,
@@ -170,10 +139,12 @@ export async function rowsBy(
     const side = armOf(sums, arm)
     if (side !== null) side.bids += Number(n)
   }
-  for (const row of await winRows(source, scope)) addWins(of(row.key), row, readings)
-  for (const { key, status, n, bids } of await otherRows(source, scope)) {
+  const stretches = split(scope, await rolledOf(source))
+  for (const row of await winRows(source, scope, stretches)) addWins(of(row.key), row, readings)
+  for (const { key, status, n, bids } of await otherRows(source, scope, stretches)) {
     const sums = of(key)
     if (status === 'rejected') sums.rejected += Number(n)
+    else if (status === 'duplicate') sums.duplicate += Number(n)
     else sums.unattributed += Number(bids)
   }
   const timed = spans[scope.by] !== undefined
@@ -184,13 +155,11 @@ export async function rowsBy(
       decided: sums.decided,
       wins: sums.wins,
       unattributed: sums.unattributed,
+      duplicate: sums.duplicate,
       rejected: sums.rejected,
       late: sums.late,
       over: sums.over,
-      ...moneyOf(sums.base),
-      no_rate: Object.fromEntries(
-        [...sums.others].map(([name, purse]) => [name, { wins: purse.wins, ...moneyOf(purse) }]),
-      ),
+      ...counted(sums.purses, (currency) => rateOf(readings, currency)),
       win_rate: sums.decided === 0 ? null : sums.wins / sums.decided,
       ...keptOf(sums),
       ...upliftOf(sums),

@@ -1,6 +1,12 @@
-/** The ledger keeps what the configuration says, no longer: old rows go a few at a time, so that no win waits for them. */
+/**
+ * The ledger keeps what the configuration says, no longer. Its hours are added up when they have passed, once more
+ * before their rows go, and the sums stay; rows go a few at a time, so that no win waits for them. Of several nodes
+ * one is at it.
+ */
 import { sql } from 'kysely'
+import { addUpHour, hour } from './hours.ts'
 import type { Store, StoreLog } from './index.ts'
+import { openReader } from './reader.ts'
 
 export interface RetentionOptions {
   /** Milliseconds that a row is kept; read at each look, a reload may change it. */
@@ -20,36 +26,99 @@ export interface Retention {
 
 /** Rows of one statement: SQLite deletes 500 in some 5 ms. */
 const sliceRows = 500
-
-const tables = [
-  ['ledger', 'at'],
-  ['decided', 'hour'],
-  ['audit', 'at'],
-] as const
+/** Milliseconds after an hour's end until every notice of it is on disk. */
+const settle = 600_000
+/** Milliseconds that a node has the work for; it asks for more with each hour. */
+const lease = 300_000
 
 export function createRetention(store: Store, options: RetentionOptions): Retention {
-  const { keep, now, log, every = 3_600_000, breath = 50 } = options
+  const { keep, now, log, every = settle, breath = 50 } = options
   const row = sql.ref(store.postgres ? 'ctid' : 'rowid')
   let closed = false
+  const breathe = () => new Promise<void>((resolve) => setTimeout(resolve, breath))
 
-  async function slice(table: string, column: string, before: number): Promise<number> {
+  /** False: another node has it. */
+  async function take(mine: boolean): Promise<boolean> {
+    const at = now()
+    let query = store.db.updateTable('rolled').set({ lease: at + lease })
+    if (!mine) query = query.where('lease', '<=', at)
+    const { numUpdatedRows } = await query.executeTakeFirst()
+    return numUpdatedRows > 0n
+  }
+
+  async function read() {
+    const { until, sealed } = await store.db
+      .selectFrom('rolled')
+      .select(['until', 'sealed'])
+      .executeTakeFirstOrThrow()
+    return { until: Number(until), sealed: Number(sealed) }
+  }
+
+  /** Where adding up begins: at the oldest row. */
+  async function begin(end: number): Promise<number> {
+    const { at } = await store.db
+      .selectFrom('ledger')
+      .select(({ fn }) => fn.min('at').as('at'))
+      .executeTakeFirstOrThrow()
+    const first = at === null ? end : Math.min(end, Number(at))
+    const from = first - (first % hour)
+    await store.db.updateTable('rolled').set({ until: from, sealed: from }).execute()
+    return from
+  }
+
+  /** Adds up the hours of `[from, to)` and says so of each in `mark`. */
+  async function addUp(from: number, to: number, mark: 'until' | 'sealed'): Promise<number> {
+    if (from >= to) return from
+    // a database in memory is of one thread alone
+    const alone = store.url === 'sqlite::memory:'
+    const reader = alone ? store : openReader(store.url)
+    let at = from
+    try {
+      for (; at < to && !closed; at += hour) {
+        await addUpHour(store, reader, at, breathe)
+        await store.db
+          .updateTable('rolled')
+          .set({ [mark]: at + hour })
+          .where(mark, '=', at)
+          .execute()
+        await take(true)
+      }
+    } finally {
+      if (!alone) await reader.db.destroy()
+    }
+    return at
+  }
+
+  async function slice(before: number): Promise<number> {
     const { numAffectedRows = 0n } = await sql`
-      delete from ${sql.table(table)} where ${row} in (
-        select ${row} from ${sql.table(table)} where ${sql.ref(column)} < ${before} limit ${sql.lit(sliceRows)}
+      delete from ledger where ${row} in (
+        select ${row} from ledger where at < ${before} limit ${sql.lit(sliceRows)}
       )`.execute(store.db)
     return Number(numAffectedRows)
   }
 
   async function look(): Promise<number> {
-    const before = Math.floor(now() - keep())
-    let gone = 0
-    for (const [table, column] of tables)
-      for (let last = sliceRows; last === sliceRows && !closed; gone += last) {
-        last = await slice(table, column, before)
-        if (last > 0) await new Promise((resolve) => setTimeout(resolve, breath))
+    if (!(await take(false))) return 0
+    try {
+      const end = now() - settle
+      let { until, sealed } = await read()
+      if (until === 0) {
+        until = await begin(end)
+        sealed = until
       }
-    if (gone > 0) log.info({ rows: gone }, 'rows older than store.retentionDays are gone')
-    return gone
+      until = await addUp(until, end - (end % hour), 'until')
+      const old = now() - keep()
+      sealed = await addUp(sealed, Math.min(until, old - (old % hour)), 'sealed')
+      let gone = 0
+      for (let last = sliceRows; last === sliceRows && !closed; gone += last) {
+        last = await slice(sealed)
+        if (last > 0) await breathe()
+      }
+      if (gone > 0) log.info({ rows: gone }, 'rows older than store.retentionDays are gone')
+      return gone
+    } finally {
+      if (!closed) await store.db.updateTable('rolled').set({ lease: 0 }).execute()
+    }
   }
 
   let looking = false

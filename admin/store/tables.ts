@@ -39,6 +39,12 @@ export interface Tables {
   }
   ledger: LedgerRow
   decided: DecidedRow
+  ledger_hours: HourRow
+  /**
+   * One row: hours before `until` are in `ledger_hours`; those before `sealed` have been added up for the last time,
+   * their rows may be gone. 0: nothing was added up yet. `lease`: until when one node is at it.
+   */
+  rolled: { one: number; until: number; sealed: number; lease: number }
   users: {
     name: string
     hash: string
@@ -92,4 +98,29 @@ export interface DecidedRow {
   bids: number
   in_sum: number
   out_sum: number
+}
+
+/** The ledger added up by hour; '' stands for null. Money is that of rows that have a margin. */
+export interface HourRow {
+  hour: number
+  supplier: string
+  /** '' where a bid that came under both events counts once. */
+  event: string
+  status: string
+  mode: string
+  arm: string
+  publisher: string
+  domain: string
+  currency: string
+  n: number
+  bids: number
+  priced: number
+  late: number
+  over_count: number
+  cleared: string
+  out_ba: string
+  margin: string
+  /** Sum of margins and of their squares, as far as they are plausible. */
+  margins: number
+  squares: number
 }

@@ -70,10 +70,14 @@ function suite(
         })),
       )
       .execute()
-    t.equal(await retention.look(), 1201)
+    t.equal(await retention.look(), 1200)
     const left = await store.db.selectFrom('ledger').select('at').execute()
     t.equal(left.length, 30)
-    t.equal((await store.db.selectFrom('decided').select('hour').execute()).length, 1)
+    t.equal(
+      (await store.db.selectFrom('decided').select('hour').execute()).length,
+      2,
+      'roll-ups stay',
+    )
     t.equal(await retention.look(), 0)
   })
 }

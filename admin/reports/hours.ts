@@ -1,0 +1,53 @@
+/** What the hours that were added up say, in the columns of the ledger's own sums. */
+import { sql } from 'kysely'
+import { exactSum } from '../store/sums.ts'
+import { keyOf, type Scope, type Source, withinScope } from './scope.ts'
+
+export function hourWins(source: Source, scope: Scope) {
+  const key = keyOf(scope.by, 'hour')
+  const total = (column: string) => sql<number>`sum(${sql.ref(column)})`
+  const exact = (column: string) => exactSum(source.postgres, sql`${sql.ref(column)}`)
+  return source.db
+    .selectFrom('ledger_hours')
+    .select([
+      key.as('key'),
+      'supplier',
+      'event',
+      'arm',
+      'currency',
+      total('n').as('n'),
+      total('priced').as('priced'),
+      total('late').as('late'),
+      total('over_count').as('over_count'),
+      exact('cleared').as('cleared'),
+      exact('out_ba').as('out'),
+      exact('margin').as('margin'),
+      total('margins').as('margins'),
+      total('squares').as('squares'),
+    ])
+    .where('hour', '>=', scope.from)
+    .where('hour', '<', scope.to)
+    .where('status', '=', 'attributed')
+    .where('arm', '!=', 'test')
+    .where(withinScope(scope))
+    .groupBy([key, 'supplier', 'event', 'arm', 'currency'])
+    .execute()
+}
+
+export function hourOthers(source: Source, scope: Scope, statuses: string[]) {
+  const key = keyOf(scope.by, 'hour')
+  return source.db
+    .selectFrom('ledger_hours')
+    .select([
+      key.as('key'),
+      'status',
+      sql<number>`sum(n)`.as('n'),
+      sql<number>`sum(bids)`.as('bids'),
+    ])
+    .where('hour', '>=', scope.from)
+    .where('hour', '<', scope.to)
+    .where('status', 'in', statuses)
+    .where(withinScope(scope))
+    .groupBy([key, 'status'])
+    .execute()
+}

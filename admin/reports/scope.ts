@@ -1,0 +1,36 @@
+/** What a report is asked of, and how that is said to a database. */
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { Tables } from '../store/tables.ts'
+import type { Group } from './ask.ts'
+
+/** A database to read from. */
+export interface Source {
+  db: Kysely<Tables>
+  postgres: boolean
+}
+
+export interface Scope {
+  suppliers: readonly string[]
+  /** Whatever stands there: notices of no supplier, and of those that the file names no longer. */
+  all: boolean
+  from: number
+  to: number
+  by: Group
+}
+
+export const hour = 3_600_000
+export const spans: Readonly<Record<string, number>> = { hour, day: 24 * hour }
+
+/** What rows are grouped by; `at` is the column of the time. */
+export function keyOf(by: Group, at: string): RawBuilder<string> {
+  const span = spans[by]
+  if (span === undefined)
+    return sql<string>`coalesce(${sql.ref(by === 'ssp' ? 'supplier' : by)}, '')`
+  return sql<string>`cast((${sql.ref(at)} / ${sql.lit(span)}) * ${sql.lit(span)} as text)`
+}
+
+export function withinScope({ suppliers, all }: Scope) {
+  if (all) return sql<boolean>`1 = 1`
+  if (suppliers.length === 0) return sql<boolean>`1 = 0`
+  return sql<boolean>`supplier in (${sql.join(suppliers.map((id) => sql.lit(id)))})`
+}

@@ -1,0 +1,94 @@
+/**
+ * An hour of the ledger, added up: grouped by a connection that only reads, on which no win waits, and written by the
+ * store's own, a few rows at a time.
+ */
+import { type Kysely, sql } from 'kysely'
+import type { Store } from './index.ts'
+import { margins, money, squares } from './sums.ts'
+import type { HourRow, Tables } from './tables.ts'
+
+export const hour = 3_600_000
+/** Rows of one statement: 18 columns each. */
+const sliceRows = 100
+
+const keys = [
+  'hour',
+  'supplier',
+  'event',
+  'status',
+  'mode',
+  'arm',
+  'publisher',
+  'domain',
+  'currency',
+] as const
+const sums = [
+  'n',
+  'bids',
+  'priced',
+  'late',
+  'over_count',
+  'cleared',
+  'out_ba',
+  'margin',
+  'margins',
+  'squares',
+] as const
+
+const groups = ['supplier', 'status', 'mode', 'arm', 'publisher', 'domain', 'currency'] as const
+
+/** A bid that nobody can place counts once, whichever events came for it: its event is not asked. */
+const event = sql`case when status = 'attributed' then event else '' end`
+
+async function gather(db: Kysely<Tables>, postgres: boolean, begin: number): Promise<void> {
+  const named = groups.map((name) => sql`coalesce(${sql.ref(name)}, '') as ${sql.ref(name)}`)
+  const order = [event, ...groups.map((name) => sql`coalesce(${sql.ref(name)}, '')`)]
+  await sql`drop table if exists gathered`.execute(db)
+  await sql`create temp table gathered as
+    select row_number() over () as row, sums.* from (
+      select ${event} as event, ${sql.join(named)}, count(*) as n, count(distinct decision) as bids,
+        count(margin) as priced, sum(late) as late, sum(${sql.ref('over')}) as over_count,
+        ${money(postgres, 'cleared')} as cleared, ${money(postgres, 'out_ba')} as out_ba,
+        ${money(postgres, 'margin')} as margin, ${margins} as margins, ${squares} as squares
+      from ledger where at >= ${sql.lit(begin)} and at < ${sql.lit(begin + hour)}
+      group by ${sql.join(order)}) as sums`.execute(db)
+}
+
+/** Writes what the hour comes to; again where it stands already, since rows are only ever added. */
+export async function addUpHour(
+  store: Store,
+  reader: { db: Kysely<Tables>; postgres: boolean },
+  begin: number,
+  breathe: () => Promise<void>,
+): Promise<void> {
+  // the table is the connection's own: all of it goes over one
+  await reader.db.connection().execute(async (db) => {
+    await gather(db, reader.postgres, begin)
+    for (let last = 0; ; last += sliceRows) {
+      const { rows } = await sql<Omit<HourRow, 'hour'>>`
+        select ${sql.join([...keys.slice(1), ...sums].map((name) => sql.ref(name)))} from gathered
+        where row > ${sql.lit(last)} and row <= ${sql.lit(last + sliceRows)}`.execute(db)
+      if (rows.length === 0) break
+      await write(
+        store.db,
+        rows.map((row) => ({ ...row, hour: begin })),
+      )
+      await breathe()
+    }
+    await sql`drop table gathered`.execute(db)
+  })
+}
+
+async function write(db: Kysely<Tables>, rows: HourRow[]): Promise<void> {
+  await db
+    .insertInto('ledger_hours')
+    .values(rows)
+    .onConflict((conflict) =>
+      conflict
+        .columns([...keys])
+        .doUpdateSet(({ ref }) =>
+          Object.fromEntries(sums.map((name) => [name, ref(`excluded.${name}`)])),
+        ),
+    )
+    .execute()
+}
