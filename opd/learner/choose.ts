@@ -50,6 +50,7 @@ const unitOfOne = largestUnit(1)
 const zeroDecade = Math.floor(tickOf(0) / decade)
 /** More coarse steps than this below in are not tried: that is a factor of .05. */
 const most = 60
+const far = 0.4
 /** A price nearer to in than this saves nothing. */
 const nearIn = 1 - 1e-4
 const room = most + 2
@@ -91,6 +92,8 @@ export class Chooser {
     const lastTick = Math.floor(tickOf(Math.log(inBa)) / coarse)
     for (let tick = Math.floor(tickOf(Math.log(from)) / coarse); tick <= lastTick; tick++) {
       const price = coarsePrice(tick)
+      // Far below in every other step is enough: little is won there, and the best is refined anyway.
+      if (price < inBa * far && (tick & 1) === 1) continue
       if (price > from && price < inBa * nearIn && this.count < room - 1)
         this.put(price, this.at(curve, tick, width, coarseLooks))
     }

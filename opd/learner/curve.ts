@@ -8,16 +8,7 @@
  * G, in the second expert only, are effects of single bands of prices. W = W1 + M (W2 - W1). Every letter is a sum of
  * hashed weights, taught by a diagonal extended Kalman step.
  */
-import {
-  coarse,
-  largestUnit,
-  roundedBy,
-  stepsBelow,
-  tickOf,
-  unitIds,
-  unitSize,
-  unitsSeen,
-} from './grid.ts'
+import { largestUnit, roundedBy, stepsBelow, tickOf, unitIds, unitSize, unitsSeen } from './grid.ts'
 import {
   bands,
   type Expert,
@@ -35,6 +26,10 @@ import {
 } from './shape.ts'
 import { sigmoid } from './sigmoid.ts'
 import { slotMask, Weights } from './weights.ts'
+
+/** A band of 4 steps is two bits wide. */
+const bandShift = Int32Array.from(bands, ({ width }) => Math.log2(width))
+const bandRelative = Uint8Array.from(bands, ({ relative }) => (relative ? 1 : 0))
 
 /** Weights of one sum: kinds and the keys they belong to. */
 interface Group {
@@ -140,7 +135,8 @@ export class Curve {
 
   private again({ slots }: Group, mean: number): number {
     let sum = mean
-    for (let n = 0; n < slots.length; n++) if (slots[n]! >= 0) sum += this.weights.mean[slots[n]!]!
+    for (let n = 0; n < slots.length; n++)
+      if (slots[n]! >= 0) sum += this.weights.pairs[2 * slots[n]!]!
     return sum
   }
 
@@ -150,7 +146,7 @@ export class Curve {
     for (let n = 0; n < kinds.length; n++) {
       const slot = slotOf(kinds[n]!, keys[group.keys[n]!]!)
       slots[n] = slot
-      if (slot >= 0) sum += this.weights.mean[slot]!
+      if (slot >= 0) sum += this.weights.pairs[2 * slot]!
     }
     return sum
   }
@@ -195,11 +191,11 @@ export class Curve {
 
   private shares(from: number, to: number): void {
     const { slots } = this.rounds
-    const { mean } = this.weights
+    const { pairs } = this.weights
     for (let id = from; id >= to; id--) {
       let sum = 0
       for (let n = 0; n < slots.length; n++)
-        if (slots[n]! >= 0) sum += mean[(slots[n]! + id) & slotMask]!
+        if (slots[n]! >= 0) sum += pairs[2 * ((slots[n]! + id) & slotMask)]!
       this.roundShares[id] = sum
     }
   }
@@ -225,17 +221,16 @@ export class Curve {
   /** The sum of the bands' effects at a price. */
   private banded(tick: number, steps: number): number {
     const { bandSlots } = this
-    const { mean } = this.weights
+    const { pairs } = this.weights
     let sum = 0
     for (let n = 0; n < bandSlots.length; n++)
-      if (bandSlots[n]! >= 0) sum += mean[this.bandAt(n, tick, steps)]!
+      if (bandSlots[n]! >= 0) sum += pairs[2 * this.bandAt(n, tick, steps)]!
     return sum
   }
 
   private bandAt(n: number, tick: number, steps: number): number {
-    const { width, relative } = bands[n]!
-    const from = relative ? steps : tick
-    return (this.bandSlots[n]! + (width === coarse ? (from / coarse) | 0 : from)) & slotMask
+    const from = bandRelative[n] === 1 ? steps : tick
+    return (this.bandSlots[n]! + (from >> bandShift[n]!)) & slotMask
   }
 
   private aim(price: number): void {

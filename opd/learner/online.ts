@@ -337,7 +337,7 @@ export class OnlineLearner implements Learner {
 
   /** Dense, so that it is a few copies and a checksum. */
   snapshot(): Uint8Array {
-    const { mean, variance } = this.curve.weights
+    const { pairs } = this.curve.weights
     const { bytes, weights } = this.pending.sample(carried)
     const state = Buffer.from(
       JSON.stringify({
@@ -350,14 +350,13 @@ export class OnlineLearner implements Learner {
     const head = Buffer.alloc(8)
     head.writeUInt32BE(state.length, 0)
     head.writeUInt32BE(weights.length, 4)
-    return writeDense(snapshotMagic, [mean, variance], Buffer.concat([head, state, bytes, weights]))
+    return writeDense(snapshotMagic, [pairs], Buffer.concat([head, state, bytes, weights]))
   }
 
   private restore(snapshot: Uint8Array, carries: boolean): void {
-    const read = readDense(snapshotMagic, snapshot, 2, slotCount)
+    const read = readDense(snapshotMagic, snapshot, 1, 2 * slotCount)
     if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
-    const [mean, variance] = read.arrays as [Float32Array, Float32Array]
-    this.curve.weights.restore(mean, variance)
+    this.curve.weights.restore(read.arrays[0]!)
     const tail = Buffer.from(read.tail)
     const [length, count] = [tail.readUInt32BE(0), tail.readUInt32BE(4)]
     const state = JSON.parse(tail.toString('utf8', 8, 8 + length)) as {

@@ -12,13 +12,11 @@ const bound = 12
 const surest = 1e-4
 
 export class Weights {
-  readonly mean = new Float32Array(slotCount)
-  /** 0: never touched, the prior's. */
-  readonly variance = new Float32Array(slotCount)
+  /** Mean and variance of a slot side by side: one line of the cache. A variance of 0: never touched, the prior's. */
+  readonly pairs = new Float32Array(2 * slotCount)
   /** Prior variance by kind, from 1. */
   readonly priors: Float64Array
-  private readonly sentMean = new Float32Array(slotCount)
-  private readonly sentVariance = new Float32Array(slotCount)
+  private readonly sent = new Float32Array(2 * slotCount)
   /** The kind of what touched a slot since the last delta; 0: nothing did. */
   private readonly touched = new Uint8Array(slotCount)
   private readonly list = new Int32Array(slotCount)
@@ -29,18 +27,20 @@ export class Weights {
   }
 
   of(slot: number, kind: number): number {
-    const known = this.variance[slot]!
+    const known = this.pairs[2 * slot + 1]!
     return known === 0 ? this.priors[kind]! : known
   }
 
   /** Moves a mean, and takes `less` off its variance. A step that is no number is none. */
   move(slot: number, kind: number, step: number, less: number): void {
-    const mean = this.mean[slot]! + step
+    const { pairs } = this
+    const at = 2 * slot
+    const mean = pairs[at]! + step
     if (!(mean > -bound && mean < bound)) return
     const prior = this.priors[kind]!
-    const after = (this.variance[slot]! || prior) - less
-    this.mean[slot] = mean
-    this.variance[slot] = after > prior ? prior : after > prior * surest ? after : prior * surest
+    const after = (pairs[at + 1]! || prior) - less
+    pairs[at] = mean
+    pairs[at + 1] = after > prior ? prior : after > prior * surest ? after : prior * surest
     if (this.touched[slot] !== 0) return
     this.touched[slot] = kind
     this.list[this.listed++] = slot
@@ -48,7 +48,7 @@ export class Weights {
 
   /** What was learned since the last call. */
   delta(): Rows {
-    const { mean, variance, sentMean, sentVariance, touched, list, listed } = this
+    const { pairs, sent, touched, list, listed } = this
     const places = new Uint32Array(listed)
     const a = new Float32Array(listed)
     const b = new Float32Array(listed)
@@ -56,13 +56,15 @@ export class Weights {
       const slot = list[n]!
       const kind = touched[slot]!
       touched[slot] = 0
-      const before = sentVariance[slot]! || this.priors[kind]!
-      const [m, v] = [mean[slot]!, variance[slot]!]
+      const at = 2 * slot
+      const before = sent[at + 1]! || this.priors[kind]!
+      const m = pairs[at]!
+      const v = pairs[at + 1]!
       places[n] = kind * 2 ** 24 + slot
       a[n] = 1 / v - 1 / before
-      b[n] = m / v - sentMean[slot]! / before
-      sentMean[slot] = m
-      sentVariance[slot] = v
+      b[n] = m / v - sent[at]! / before
+      sent[at] = m
+      sent[at + 1] = v
     }
     this.listed = 0
     return { places, a, b }
@@ -74,31 +76,22 @@ export class Weights {
       const prior = this.priors[places[n]! >>> 24] ?? 0
       if (prior === 0) continue
       const slot = places[n]! & slotMask
-      add(this.mean, this.variance, slot, prior, a[n]!, b[n]!)
-      add(this.sentMean, this.sentVariance, slot, prior, a[n]!, b[n]!)
+      add(this.pairs, 2 * slot, prior, a[n]!, b[n]!)
+      add(this.sent, 2 * slot, prior, a[n]!, b[n]!)
     }
   }
 
-  restore(mean: Float32Array, variance: Float32Array): void {
-    this.mean.set(mean)
-    this.variance.set(variance)
-    this.sentMean.set(mean)
-    this.sentVariance.set(variance)
+  restore(pairs: Float32Array): void {
+    this.pairs.set(pairs)
+    this.sent.set(pairs)
   }
 }
 
 /** Adds information to one weight; what is known stays between the prior and ten thousand times as much. */
-function add(
-  mean: Float32Array,
-  variance: Float32Array,
-  slot: number,
-  prior: number,
-  a: number,
-  b: number,
-): void {
-  const before = variance[slot]! || prior
+function add(pairs: Float32Array, at: number, prior: number, a: number, b: number): void {
+  const before = pairs[at + 1]! || prior
   const precision = Math.max(1 / prior, Math.min(1 / (surest * prior), 1 / before + a))
-  const to = (mean[slot]! / before + b) / precision
-  variance[slot] = 1 / precision
-  mean[slot] = to > bound ? bound : to < -bound ? -bound : to
+  const to = (pairs[at]! / before + b) / precision
+  pairs[at + 1] = 1 / precision
+  pairs[at] = to > bound ? bound : to < -bound ? -bound : to
 }
