@@ -14,11 +14,11 @@ export interface Beta {
 }
 
 /** Before anything is measured: models are too fond of their prices. */
-export const experience: Beta = { at: 0.5, error: 0.25 }
+export const experience: Beta = { at: 0.5, error: 0.2 }
 /** How much one supplier differs from all. */
 const ownSpread = 0.2
 /** What a line through chosen prices may be wrong by, however many bids it goes through, and what it misses. */
-const [lineError, lineMisses] = [0.25, 0.25]
+const [lineError, lineMisses] = [0.4, 0.3]
 /** Expected wins before anything is measured of them. */
 const few = 20
 const [lowest, highest] = [-0.5, 3]
