@@ -13,6 +13,8 @@ const base64url32 = z
     '32 bytes in base64url, as `bidweir key new` prints them',
   )
 
+const contextTtl = duration('48h')
+
 const keySchema = z.strictObject({ id: z.int().min(0).max(255), secret: base64url32 })
 
 const currencyCode = z.string().regex(/^[A-Z]{3}$/, 'an ISO 4217 code such as USD')
@@ -61,7 +63,7 @@ export const configSchema = z.strictObject({
     .strictObject({
       keys: z.array(keySchema).min(1).optional(),
       attributionWindow: duration('30m'),
-      contextTtl: duration('48h'),
+      contextTtl,
       decisionLog: decisionLogSchema.nullable().default(null),
     })
     .prefault({}),
@@ -109,6 +111,16 @@ export function crossFaults(root: unknown): CrossFault[] {
       path: ['opd', 'keys'],
       found: 'nothing',
       allowed: 'at least one key where Redis or PostgreSQL is configured: the nodes share it',
+    })
+  const days = Number(
+    at('store', 'retentionDays') ?? storeSchema.shape.retentionDays.parse(undefined),
+  )
+  const ttl = contextTtl.safeParse(at('opd', 'contextTtl'))
+  if (ttl.success && days * 86_400_000 < ttl.data)
+    faults.push({
+      path: ['store', 'retentionDays'],
+      found: `${days} days, less than opd.contextTtl`,
+      allowed: 'at least opd.contextTtl: a win that may be reported again has its row',
     })
   const base = at('currency', 'base') ?? 'USD'
   let rates = at('currency', 'rates')

@@ -17,6 +17,7 @@ import { reporting } from './admin/reports.ts'
 import { createAdmin } from './admin/server.ts'
 import { standalone } from './admin/standalone.ts'
 import { openStore } from './admin/store/index.ts'
+import { createRepeats } from './admin/store/repeats.ts'
 import { createRetention } from './admin/store/retention.ts'
 import { createRollup } from './admin/store/rollup.ts'
 import type { Config } from './config.ts'
@@ -118,6 +119,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   modelMetrics(registry, keeper)
   const bidLog = createBidLog({ ttl: config.opd.contextTtl, now })
   const rollup = createRollup(store, log)
+  const repeats = createRepeats(store, log)
   const retention = createRetention(store, { keep: () => keptFor(config), now, log })
   const engine = createEngine(engineConfig(config, keys, invalidOpd), {
     learners: keeper,
@@ -194,7 +196,9 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
         suppliers: () => listedSuppliers(config),
         bearer: entry,
         now,
-        flush: () => rollup.flush(),
+        flush: async () => {
+          await Promise.all([rollup.flush(), repeats.flush()])
+        },
         readings: () => readingsOf(config),
       }),
       standalone(api),
@@ -210,6 +214,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
         now,
         alert: (what, supplier) => log.warn({ what, supplier }, 'impressions want a look'),
         counters,
+        repeated: repeats.count,
         verifier: auth.verifier,
         role,
         log,
@@ -279,6 +284,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
       await keeper.close()
       await sink?.close()
       retention.close()
+      await repeats.close()
       await rollup.close()
       auth.close()
       await store.close()

@@ -51,7 +51,7 @@ export const storeSchema = z.strictObject({
     .regex(/^rediss?:\/\/.+$/, 'redis://… or rediss://…')
     .nullable()
     .default(null),
-  /** Days that ledger rows, roll-ups and the audit trail are kept. */
+  /** Days that ledger rows are kept; their sums by hour and the audit trail stay. */
   retentionDays: z.int().min(3).max(3650).default(400),
 })
 

@@ -32,6 +32,15 @@ export interface NoticeDeps {
   now: () => number
   alert: (what: string, supplier: string) => void
   counters: ImpressionCounters
+  /** Hears of each duplicate: the ledger keeps none of them. Absent: nobody does. */
+  repeated?: (repeat: {
+    supplier: string
+    event: string
+    mode: string
+    publisher: string
+    domain: string
+    at: number
+  }) => void
 }
 
 export type Outcome =
@@ -164,7 +173,7 @@ export class Notices {
     if (balancing && !unread) {
       const only = { status: 'attributed' as const, supplier }
       if (await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, earliest, only))
-        return this.duplicate(notice, supplier, mode, by)
+        return this.duplicate(notice, supplier, mode, by, record)
       return this.reject(notice, record, 'svc_opd_required')
     }
     // reported before, when no node could tell whose it was
@@ -174,12 +183,14 @@ export class Notices {
       since: Math.max(earliest, Math.min(record.at, at) - clockSlack),
       supplier,
     }
-    if (await ledger.standsFor(record.id, bare)) return this.duplicate(notice, supplier, mode, by)
+    if (await ledger.standsFor(record.id, bare))
+      return this.duplicate(notice, supplier, mode, by, record)
     const integration = this.deps.integration(supplier)
     const reason = unread ? `context_${traced.context}` : null
     const of = { record, by, late: traced.late, integration, reason }
     const entry = attributedEntry(notice, of, at)
-    if ((await this.keep(entry)) !== 'recorded') return this.duplicate(notice, supplier, mode, by)
+    if ((await this.keep(entry)) !== 'recorded')
+      return this.duplicate(notice, supplier, mode, by, record)
     if (balancing) {
       counters.unreadableMargin++
       alert('a margin-balancing win came with a context that cannot be read', supplier)
@@ -226,8 +237,12 @@ export class Notices {
     supplier: string,
     mode: string,
     by: 'context' | 'bid_log' | null,
+    record: DecisionRecord | null = null,
   ): Outcome {
     this.effects.count(supplier, mode, 'duplicate', by, notice)
+    const { publisher = '', domain = '' } = record ?? {}
+    const { event } = notice
+    this.deps.repeated?.({ supplier, event, mode, publisher, domain, at: this.deps.now() })
     return { status: 'duplicate', by }
   }
 }

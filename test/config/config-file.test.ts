@@ -224,6 +224,16 @@ t.test('what one reader of addresses takes and another does not is a fault', (t)
   t.end()
 })
 
+t.test('the ledger is kept for as long as a win may be reported again', (t) => {
+  const faultsOf = (text: string) => loadConfig(file(text)).faults
+  t.match(faultsOf('store: {retentionDays: 3}\nopd: {contextTtl: 73h}\n'), [
+    { path: 'store.retentionDays', found: '3 days, less than opd.contextTtl' },
+  ])
+  t.same(faultsOf('store: {retentionDays: 3}\nopd: {contextTtl: 72h}\n'), [])
+  t.same(faultsOf('store: {retentionDays: 3}\n'), [])
+  t.end()
+})
+
 t.test('files that are no YAML map, or none at all, are a fault', (t) => {
   for (const text of [
     '',
