@@ -12,6 +12,7 @@ import {
 } from 'node:http'
 import { type Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { header, towardsCaller } from './headers.ts'
+import { cut } from './lane/general.ts'
 
 export interface Carriage {
   origin: URL
@@ -50,7 +51,7 @@ export function carry(request: IncomingMessage, response: ServerResponse, way: C
 
   const give = (error: Error) => {
     way.onError(error)
-    if (response.headersSent || response.destroyed) return void response.destroy()
+    if (response.headersSent || response.destroyed) return cut(response)
     response.writeHead(502, ['x-bidweir-reason', 'upstream_error', 'Content-Length', '0'])
     response.end()
   }
@@ -61,7 +62,7 @@ export function carry(request: IncomingMessage, response: ServerResponse, way: C
     const message = phrase.test(statusMessage) ? statusMessage : ''
     answer.on('error', give)
     // A body cut short of its length: the caller sees a closed connection, not a whole answer.
-    answer.on('aborted', () => response.destroy())
+    answer.on('aborted', () => cut(response))
     response.writeHead(statusCode, message, towardsCaller(answer.rawHeaders, null, false))
     answer.pipe(response)
   }

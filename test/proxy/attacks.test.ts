@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import t from 'tap'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
-import { httpSupplier } from '../support/supplier.ts'
+import { httpSupplier, rawSupplier } from '../support/supplier.ts'
 
 const body = (length: number) => `Content-Length: ${length}\r\n\r\n${'x'.repeat(length)}`
 
@@ -104,6 +104,33 @@ t.test('pipelined requests are answered in order', async (t) => {
   )
   t.same(answer.bytes.match(/"n":\d/g), ['"n":1', '"n":2', '"n":3'])
 })
+
+t.test(
+  'a pipelined answer that breaks before its turn closes the connection at its turn',
+  async (t) => {
+    let answerFirst = () => {}
+    const supplier = await rawSupplier((socket, request) => {
+      const head = 'HTTP/1.1 200 OK\r\nContent-Length: '
+      if (request.includes('first')) answerFirst = () => socket.write(`${head}2\r\n\r\n{}`)
+      // More than is kept: it streams, and never ends.
+      else socket.write(`${head}100000\r\n\r\nhalf`)
+    })
+    const short = { endpoints: [supplier.url], timeout: '50ms' }
+    const proxy = await startProxy({ acme: { ...short, timeout: '20s' }, late: short })
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    // The general lane's from the first on: only there may two be under way.
+    const first = post('/bid/acme', '"first"', 'Connection: keep-alive, X\r\n')
+    const answer = raw(proxy.port, [first, post('/bid/late', '{}')], () => false)
+    while (
+      (await sample(proxy.registry, 'bidweir_requests_total{ssp="late",outcome="timeout"}')) === 0
+    )
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    answerFirst()
+    const { bytes, closed } = await answer
+    t.ok(closed)
+    t.match(bytes, /\{\}$/, 'the first one has come whole, and nothing of the second')
+  },
+)
 
 t.test('connections past maxConnections are refused, the ones before are served', async (t) => {
   const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
