@@ -20,36 +20,58 @@ export interface AuditEntry {
   requestId: string
 }
 
-export async function readSupplier(db: Kysely<Tables>, supplier: string): Promise<SupplierRows> {
-  const [row, seats, datacenters] = await Promise.all([
-    db.selectFrom('suppliers').select('revision').where('id', '=', supplier).executeTakeFirst(),
-    db
-      .selectFrom('seats')
-      .selectAll()
-      .where('supplier', '=', supplier)
-      .orderBy('position')
-      .execute(),
-    db
-      .selectFrom('datacenters')
-      .selectAll()
-      .where('supplier', '=', supplier)
-      .orderBy('position')
-      .execute(),
-  ])
-  return {
-    revision: Number(row?.revision ?? 0),
-    seats: seats.map(({ name, name_external, is_active, qps }) => ({
+/** Ids that are asked for by name; of more all rows are read. */
+const mostNamed = 500
+
+/** What stands of several suppliers, in the order of `ids`: three questions, however many there are. */
+async function readRows(db: Kysely<Tables>, ids: readonly string[]): Promise<SupplierRows[]> {
+  const few = ids.length <= mostNamed
+  const revisions = await db
+    .selectFrom('suppliers')
+    .selectAll()
+    .$if(few, (query) => query.where('id', 'in', ids))
+    .execute()
+  const seats = await db
+    .selectFrom('seats')
+    .selectAll()
+    .$if(few, (query) => query.where('supplier', 'in', ids))
+    .orderBy('position')
+    .execute()
+  const datacenters = await db
+    .selectFrom('datacenters')
+    .selectAll()
+    .$if(few, (query) => query.where('supplier', 'in', ids))
+    .orderBy('position')
+    .execute()
+  const found = new Map<string, SupplierRows>()
+  for (const id of ids) found.set(id, { revision: 0, seats: [], datacenters: [] })
+  for (const { id, revision } of revisions) {
+    const rows = found.get(id)
+    if (rows !== undefined) rows.revision = Number(revision)
+  }
+  for (const { supplier, name, name_external, is_active, qps } of seats)
+    found.get(supplier)?.seats.push({
       name,
       name_external,
       is_active: is_active === 1,
       qps: JSON.parse(qps) as Seat['qps'],
-    })),
-    datacenters: datacenters.map(({ location, client_qps, is_active }) => ({
+    })
+  for (const { supplier, location, client_qps, is_active } of datacenters)
+    found.get(supplier)?.datacenters.push({
       location,
       client_qps: client_qps === null ? null : Number(client_qps),
       is_active: is_active === 1,
-    })),
-  }
+    })
+  return ids.map((id) => found.get(id)!)
+}
+
+/** All of one moment: an ETag is never that of other rows. */
+export async function readSuppliers(store: Store, ids: readonly string[]): Promise<SupplierRows[]> {
+  if (ids.length === 0) return []
+  return store.db
+    .transaction()
+    .setIsolationLevel('repeatable read')
+    .execute((trx) => readRows(trx, ids))
 }
 
 /** Writes back what differs from `before`; rows are never deleted. */
@@ -134,7 +156,7 @@ export async function changeSupplier(
         conflict.column('id').doUpdateSet(({ ref }) => ({ revision: ref('suppliers.revision') })),
       )
       .execute()
-    const before = await readSupplier(trx, supplier)
+    const [before] = (await readRows(trx, [supplier])) as [SupplierRows]
     const wanted = change(before)
     if (wanted === null) return before
     const after = { ...wanted.after, revision: before.revision + 1 }
@@ -148,18 +170,6 @@ export async function changeSupplier(
     await store.bump(trx)
     return after
   })
-}
-
-/** What stands of several suppliers, all of one moment: an ETag is never that of other rows. */
-export function readSuppliers(store: Store, ids: readonly string[]): Promise<SupplierRows[]> {
-  return store.db
-    .transaction()
-    .setIsolationLevel('repeatable read')
-    .execute(async (trx) => {
-      const all: SupplierRows[] = []
-      for (const id of ids) all.push(await readSupplier(trx, id))
-      return all
-    })
 }
 
 export async function readHolds(db: Kysely<Tables>): Promise<Set<string>> {
