@@ -3,8 +3,8 @@
  * any moment as large a share of losses has been taught as of wins: neither a cold start nor a ramp sees mostly wins.
  */
 const kept = 128
-/** Before notices came: seconds to a minute. */
-const first = [1, 2, 3, 5, 8, 12, 20, 40].map((seconds) => seconds * 1000)
+/** Before notices came: seconds to two minutes. Too long delays the first losses, too short takes wins for them. */
+const first = [1, 2, 4, 8, 15, 30, 60, 120].map((seconds) => seconds * 1000)
 
 export class Delays {
   private readonly ages = Float64Array.from(

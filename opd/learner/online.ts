@@ -36,6 +36,9 @@ const dueBeforeDoubt = 15
 const winsBeforeDoubt = 50
 /** Milliseconds without a win that are no burst. */
 const quiet = 5000
+/** Milliseconds between looks at an exposure before any notice came, and most that it waits for one. */
+const unknownFor = 5000
+const unknownMost = 120_000
 /** Bids that go out below their own price before the first win; without one by then its own is better. */
 const coldFor = 1000
 
@@ -298,14 +301,17 @@ export class OnlineLearner implements Learner {
     const { seen } = this
     if (!readExposure(bytes, seen)) return 0
     const age = this.now - seen.at
-    if (this.doubts) {
+    // Before the first notice nobody knows how long they take; where all go to other nodes, none comes here.
+    if (this.wins === 0 && age < unknownMost) return this.now + unknownFor
+    if (this.doubts && age < this.window) {
       if (this.delays.known > 0) this.delays.forget()
-      // What is still silent then teaches nothing.
-      return age < this.window ? Math.min(seen.at + this.window, this.now + this.window / 16) : 0
+      // A loss at the end of the window at the latest.
+      return Math.min(seen.at + this.window, this.now + this.window / 16)
     }
     keysOf(bytes, seen.at, this.keys)
     this.curve.load(this.keys, seen.lnIn, hasFloor(bytes))
-    this.due += seen.winOut * weight
+    // Long settled traffic, told late, is no silence now.
+    if (this.pending.dueAt > this.wonAt) this.due += seen.winOut * weight
     for (let n = 0; n < weight; n++) {
       if (n > 0) this.curve.reload()
       this.curve.teach(seen.sent, 'exposure')

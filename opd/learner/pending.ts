@@ -47,6 +47,11 @@ export class Pending {
     this.most = Math.min(most, roomsMost)
   }
 
+  /** When what is handed out now was due, to a bucket. */
+  get dueAt(): number {
+    return this.at * this.width
+  }
+
   /** How many one that is kept now stands for. */
   private weightNow(): number {
     const full = this.size / this.most
