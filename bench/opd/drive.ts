@@ -16,6 +16,8 @@ export interface DriveOptions {
   bids: number
   seed: number
   policy: Policy
+  /** Of the bids, where it is not the market's. */
+  mode?: 'revenue' | 'margin'
   /** One learner a node. */
   create: () => Bidder
   nodes?: number
@@ -126,6 +128,7 @@ export function drive(market: Market, options: DriveOptions): Driven {
     tick()
     if (n === options.killAt) alive[0] = false
     const offer = market.offer(n, now)
+    if (options.mode !== undefined) offer.facts.mode = options.mode
     const { inBa } = offer.facts
     // Drawn whether they are needed or not: the next bid's numbers must not depend on this one's fate.
     const [u, losing, takes, here, there] = [

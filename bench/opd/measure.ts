@@ -110,7 +110,7 @@ export function marginMode(of: MarketOf, seed: number, bids: number): Measured {
   const reward = once(`margin ${of(seed).name} ${seed} ${bids}`, () =>
     balanced(of, seed, bids, margin15.targetMargin!),
   )
-  const { rows } = run(of, seed, { bids, policy: margin15, reward })
+  const { rows } = run(of, seed, { bids, policy: margin15, mode: 'margin', reward })
   const half = between(rows, 0.5)
   const all = between(rows, 0)
   const notes = { share: half.margin / half.spend, shareAll: all.margin / all.spend }
