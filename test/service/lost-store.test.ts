@@ -7,6 +7,9 @@ import t, { type Test } from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { type Answered, echoSupplier, type Node, startNode } from '../support/wins.ts'
 
+// the runner's loader would end the service at SIGXFSZ, which Node passes over
+delete process.env['NODE_OPTIONS']
+
 const key = Buffer.alloc(32, 7).toString('base64url')
 
 interface Loss {
@@ -69,6 +72,10 @@ async function whole(t: Test, loss: Loss): Promise<Node> {
   const supplier = await echoSupplier()
   const suppliers = ['id: acme, opd: {enabled: true, holdout: 0}']
   const node = await startNode({ suppliers, endpoint: supplier.url, more: loss.more })
+  void node.bidweir.exited.then((code) => {
+    const { signalCode } = node.bidweir.child
+    if (code !== 0) t.comment(`the service ended: ${code} ${signalCode} ${node.bidweir.stderr()}`)
+  })
   t.teardown(async () => {
     await node.stop()
     await supplier.close()
