@@ -38,7 +38,7 @@ const winsBeforeDoubt = 50
 const quiet = 5000
 /** Milliseconds between looks at an exposure before any notice came, and most that it waits for one. */
 const unknownFor = 5000
-const unknownMost = 120_000
+const unknownMost = 15_000
 /** Bids that go out below their own price before the first win; without one by then its own is better. */
 const coldFor = 1000
 

@@ -154,7 +154,7 @@ t.test('notices that take a hundred times as long are no losses', (t) => {
 t.test('exposures and wins taught on different nodes make one model', (t) => {
   const [bidder, told] = [createLearner({}), createLearner({})]
   const random = source(3)
-  for (let n = 0; n < 4000; n++) {
+  for (let n = 0; n <= 4000; n++) {
     const at = start + n * 200
     const facts = bid(1 + random())
     const decision = bidder.decide(facts, pure, `k${n}`, at, () => 0.9)
