@@ -153,7 +153,7 @@ const changing: Goal[] = [
     name: '2,000 bids/s, window of 30 min: points lost',
     of: 8,
     market: 'synthetic',
-    bids: 300_000,
+    bids: 250_000,
     seeds: 1,
     atMost: 1,
     measure: (seed, bids) => lost(seed, bids, { every: () => 0.5 }),
