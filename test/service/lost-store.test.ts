@@ -7,9 +7,6 @@ import t, { type Test } from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { type Answered, echoSupplier, type Node, startNode } from '../support/wins.ts'
 
-// the runner's loader would end the service at SIGXFSZ, which Node passes over
-delete process.env['NODE_OPTIONS']
-
 const key = Buffer.alloc(32, 7).toString('base64url')
 
 interface Loss {
