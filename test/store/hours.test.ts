@@ -1,4 +1,5 @@
 /** Reports say the same before and after hours are added up, and after the rows behind them are gone; on both databases. */
+import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import type { LedgerEntry } from '../../admin/ports.ts'
 import { rowsBy } from '../../admin/reports/rows.ts'
@@ -139,6 +140,9 @@ function suite(
       await store.ledger.record(
         entry('slow', { at: start + 100, currency: 'USD', publisher: 'p1', domain: null }),
       )
+      // names that no index has room for
+      const long = { publisher: randomBytes(4000).toString('hex'), currency: 'X'.repeat(5000) }
+      await store.ledger.record(entry('long', { ...long, supplier: 'strange', at: start + 100 }))
       keep = day
       now = start + 3 * day
       const expected = await store.db
