@@ -166,11 +166,23 @@ export function createListener(options: ListenerOptions): Listener {
     const line = statusLines[error.code ?? ''] ?? '400 Bad Request'
     socket.end(`HTTP/1.1 ${line}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
   })
+  /** An answer that its caller does not take would hold it, and its connection. */
+  const taken = (response: ServerResponse) => {
+    const { socket } = response
+    if (socket === null || socket.writableLength === 0) return
+    const unread = setTimeout(() => {
+      onClosed('unread')
+      socket.destroy()
+    }, config.headTimeout)
+    response.once('close', () => clearTimeout(unread))
+  }
+
   server.on('request', (request, response) => {
     const socket: Connection = request.socket
     socket.bidweirTold = false
     if (closes(socket)) response.shouldKeepAlive = false
     response.on('error', () => onClosed('reset'))
+    response.once('prefinish', () => taken(response))
     options.onRequest(request, response)
   })
   server.on('upgrade', (request, socket: Socket, head) => {
