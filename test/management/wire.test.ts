@@ -4,15 +4,13 @@ import t from 'tap'
 import { newFolder, startBidweir, token } from '../support/process.ts'
 
 const folder = newFolder()
-const bidweir = await startBidweir(
-  `
+const yaml = `
 proxy: {listen: 127.0.0.1:0}
 admin: {listen: 127.0.0.1:0}
 store: {database: 'sqlite:${folder}/b.db'}
-suppliers: [{id: acme, endpoints: ['http://127.0.0.1:9/'], account: a, opd: {enabled: true}}]
-`,
-  folder,
-)
+suppliers: [{id: acme, endpoints: ['http://127.0.0.1:9/'], account: a, opd: {enabled: true, holdout: 0}}]
+`
+let bidweir = await startBidweir(yaml, folder)
 t.teardown(() => bidweir.stop())
 const bearer = await token(bidweir)
 const json = 'application/json'
@@ -270,4 +268,19 @@ t.test('reports name every bad parameter', async (t) => {
       200,
     )
   t.equal((await ask('GET', '/api/svc/reports/wins?from=2026-02-02&to=2026-02-01')).status, 400)
+})
+
+t.test('a hold and a change stand after kill -9, and win over the file', async (t) => {
+  t.equal((await ask('PUT', '/api/svc/opd/acme/', { body: '{"hold":true}' })).status, 200)
+  const { headers } = await ask('GET', path)
+  bidweir.child.kill('SIGKILL')
+  await bidweir.exited
+  bidweir = await startBidweir(yaml, folder)
+  const { text, headers: after } = await ask('GET', path)
+  t.equal(after.get('etag'), headers.get('etag'))
+  t.match(text, /"s1"/)
+  t.match((await ask('GET', '/api/svc/opd/')).text, '{"supplier":"acme","hold":true}')
+  const body = '{"seatbid":[{"bid":[{"id":"b","impid":"1","price":2,"dsp_id":"d","price_dsp":2}]}]}'
+  const priced = await ask('POST', '/opd/acme_yesbid', { body })
+  t.match(priced.text, '"modified_price":2,', 'factor 1 from the first bid on')
 })
