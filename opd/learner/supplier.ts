@@ -101,9 +101,9 @@ export class SupplierState {
     return this.guards.lowest(minFactor)
   }
 
-  /** What is explored beyond the configured share while little is known; it decays with what is learned. */
+  /** What is explored beyond the configured share while little is known: it decays with the wins that came, not with bids that nobody has answered yet. */
   get curiosity(): number {
-    return 0.15 / Math.sqrt(1 + this.exposures / 13)
+    return 0.15 / Math.sqrt(1 + this.guards.winsEver / 4)
   }
 
   /** Sets theta and lambda for one bid of a publisher and a seat. */
