@@ -19,9 +19,10 @@ import {
   supplierIn,
   supplierKey,
 } from './features.ts'
+import { shareStep } from './outcome.ts'
 import { Pending } from './pending.ts'
 import { keyCount } from './shape.ts'
-import { type Explained, type SupplierState, shareStep } from './supplier.ts'
+import type { Explained, SupplierState } from './supplier.ts'
 import { slotCount } from './weights.ts'
 
 const deltaMagic = 0x62774432
@@ -41,6 +42,8 @@ const unknownFor = 5000
 const unknownMost = 15_000
 /** Bids that go out below their own price before the first win; without one by then its own is better. */
 const coldFor = 1000
+/** Where the policy does not say: as the configuration. */
+const usualExplore = 0.005
 
 /** A decision that still knows what it was made from: `expose` follows with the price really sent. */
 class OwnDecision implements Decision {
@@ -142,7 +145,7 @@ export class OnlineLearner implements Learner {
     const least = Math.max(sound(policy.minFactor, 0, 1, 0), floor / inBa)
     const guarded = Math.max(least, state.lowest(least))
     if (held) return this.hold(decision, state, guarded, floor)
-    const steady = sound(policy.explore, 0, 1, 0)
+    const steady = sound(policy.explore, 0, 1, usualExplore)
     const explore =
       steady === 0 || state.exposures === 0 ? 0 : Math.max(steady, Math.min(0.1, state.curiosity))
     if (explore > 0 && random() < explore) {
