@@ -211,7 +211,7 @@ export class OnlineLearner implements Learner {
     asked.lowest = Math.max(floor, inBa * lowest)
     asked.reward = state.theta * inBa + state.lambda
     asked.bias = state.bias
-    asked.saving = curve.saving(this.keys, decision.second)
+    asked.saving = curve.saving.share(this.keys, decision.second)
     if (asked.lowest >= inBa) {
       this.unchanged(decision)
       return
@@ -261,7 +261,7 @@ export class OnlineLearner implements Learner {
     for (let n = 0; n < weight; n++) this.exposure('exposure')
     this.exposure('win')
     if (clearedPrice <= seen.sent * 1.005)
-      this.curve.teachSaving(this.keys, seen.second, clearedPrice < seen.sent * 0.999)
+      this.curve.saving.teach(this.keys, seen.second, clearedPrice < seen.sent * 0.999)
     this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
   }
 

@@ -2,23 +2,12 @@
 import type { Policy } from '../learner.ts'
 import { type Beta, experience, keptBy, keptError, ownBeta, pooledBeta } from './bias.ts'
 import { Controller, free, type Standing } from './controller.ts'
-import { Evidence, type Group, heard, type Seen } from './evidence.ts'
+import { Evidence, heard } from './evidence.ts'
 import { type Guard, Guards, type Matured } from './guards.ts'
+import { groupOf, type Outcome, seenOf } from './outcome.ts'
 import type { Segment, Segments } from './segments.ts'
 
 type Mode = 'revenue' | 'margin'
-
-/** An exposure, as far as it matters here. */
-export interface Outcome {
-  arm: 'holdout' | 'explored' | 'treated'
-  lnF: number
-  lnIn: number
-  sent: number
-  winIn: number
-  winOut: number
-  /** Milliseconds. */
-  at: number
-}
 
 /** What explains a decision, and what a metric shows. */
 export interface Explained {
@@ -47,27 +36,6 @@ const kinds = ['wins', 'spend'] as const
 const pooled: Beta = { ...experience }
 const own: Beta = { ...experience }
 const standing = (): Standing => ({ kept: 1, error: 0.02, beta: experience.at })
-
-const flat = -1e-3
-/** Chances travel in 16 bits. */
-export const shareStep = 1 / 65_535
-/**
- * What an exposure is evidence of. The holdout's `winOut` is of the price it would have had. One held up by shadow, hold
- * or share went out at another price than was decided: it is evidence of nothing.
- */
-function groupOf({ arm, lnF, winIn, winOut }: Outcome): Group | null {
-  const lower = winOut < winIn - 2 * shareStep
-  if (arm === 'holdout') return lower ? 'heldDeep' : 'heldFlat'
-  if (lnF < flat) return arm === 'explored' ? 'explored' : 'deep'
-  return lower ? null : 'flat'
-}
-
-const seenOf = ({ arm, lnIn, sent, winIn, winOut }: Outcome): Seen => ({
-  inBa: Math.exp(lnIn),
-  sent,
-  winIn,
-  winSent: arm === 'holdout' ? winIn : winOut,
-})
 
 export class SupplierState {
   readonly evidence = new Evidence()

@@ -4,8 +4,8 @@ import { type Beta, experience, keptBy, ownBeta, pooledBeta } from '../../opd/le
 import { Controller, type Standing } from '../../opd/learner/controller.ts'
 import { Controls } from '../../opd/learner/controls.ts'
 import { depthOf, Evidence } from '../../opd/learner/evidence.ts'
+import type { Outcome } from '../../opd/learner/outcome.ts'
 import { Segments } from '../../opd/learner/segments.ts'
-import type { Outcome } from '../../opd/learner/supplier.ts'
 import { type BidFacts, createLearner, type Policy } from '../../opd/learner.ts'
 
 function source(seed: number): () => number {
