@@ -6,18 +6,19 @@ import { quickTmax } from '../opd/request.ts'
 import type { Budget, LoopLag } from './admission.ts'
 import { type Answer, mayBeRead } from './answer.ts'
 import { decode, decodeSync, encodingOf } from './encoding.ts'
-import { header, towardsCaller, towardsSupplier, without } from './headers.ts'
-import type { AnswerSink, Inbound, SendFailure, Sent } from './lane/lane.ts'
+import { header, towardsCaller, without } from './headers.ts'
+import { Held } from './held.ts'
+import type { AnswerSink, Inbound, SendFailure } from './lane/lane.ts'
+import { Leg, type LegContext } from './leg.ts'
 import type { Outcome } from './metrics.ts'
 import { type NoBid, statusOf } from './no-bid.ts'
 import { type Reader, Reading, type ReadingContext, type Verdict } from './reading.ts'
 import type { Supplier } from './supplier.ts'
-import type { Endpoint } from './upstream/endpoints.ts'
 
 /** A streamed answer whose length is known to be at most this is kept whole, so that a failure stays a clean no-bid. */
 const keptWhole = 64 * 1024
 
-export interface ExchangeContext extends ReadingContext {
+export interface ExchangeContext extends ReadingContext, LegContext {
   budget: Budget
   lag: LoopLag
   limits: {
@@ -26,8 +27,6 @@ export interface ExchangeContext extends ReadingContext {
     maxRequestBytes: number
     maxRewriteBytes: number
   }
-  via: string | null
-  trusted: (remote: string) => boolean
 }
 
 const empty = Buffer.alloc(0)
@@ -41,29 +40,26 @@ export class Exchange implements AnswerSink, Reader {
   private body: Buffer = empty
   /** The request decoded, once; null: it does not decode. */
   decoded: Buffer | null = null
-  private endpoint: Endpoint | null = null
-  private sent: Sent | null = null
+  private readonly leg: Leg
+  private readonly held: Held
   private timer: NodeJS.Timeout | null = null
   private admitted = false
   private stage: Stage = 'waiting'
   private replayed = false
-  private sentAt = 0
-  private upstreamMs = 0
-  private held = 0
   /** Whether the endpoint had long enough for its silence to count against it. */
   private fair = true
   // The answer as it comes.
   status = 0
   private message = ''
   private headers: string[] = []
-  private chunks: Buffer[] = []
-  private length = 0
   private read = false
 
   constructor(inbound: Inbound, supplier: Supplier, context: ExchangeContext) {
     this.inbound = inbound
     this.supplier = supplier
     this.context = context
+    this.leg = new Leg(supplier)
+    this.held = new Held(context.budget)
   }
 
   /** Null: go on and read the body; else the caller has its answer. */
@@ -95,10 +91,8 @@ export class Exchange implements AnswerSink, Reader {
   /** A piece of the request's body. False: it is over the limit, and the lane says so. */
   receive(chunk: Buffer): boolean {
     if (this.stage === 'done') return true
-    this.chunks.push(chunk)
-    this.length += chunk.length
-    this.hold(chunk.length)
-    if (this.length > this.context.limits.maxRequestBytes) {
+    this.held.add(chunk)
+    if (this.held.length > this.context.limits.maxRequestBytes) {
       this.account('refused')
       return false
     }
@@ -108,7 +102,7 @@ export class Exchange implements AnswerSink, Reader {
   /** The whole request has arrived. A gzip one is decoded on the side: for tmax now, for OPD later. */
   received(): void {
     if (this.stage === 'done') return
-    this.body = this.collected()
+    this.body = this.held.whole()
     const encoding = encodingOf(header(this.inbound.headers, 'content-encoding'))
     if (encoding === null) return this.start()
     const limit = this.context.limits.maxRewriteBytes
@@ -125,14 +119,6 @@ export class Exchange implements AnswerSink, Reader {
     }
   }
 
-  private collected(): Buffer {
-    const { chunks } = this
-    const whole = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, this.length)
-    this.chunks = []
-    this.length = 0
-    return whole
-  }
-
   private start(): void {
     const { timeout, tmaxMargin } = this.supplier.route
     const tmax = this.decoded === null ? undefined : quickTmax(this.decoded)
@@ -146,22 +132,7 @@ export class Exchange implements AnswerSink, Reader {
   }
 
   private send(fresh: boolean): void {
-    const { supplier, inbound, context } = this
-    const previous = this.endpoint
-    const endpoint = supplier.endpoints.choose(previous ?? undefined)
-    this.endpoint = endpoint
-    endpoint.inFlight++
-    const headers = towardsSupplier(inbound.headers, endpoint.host, this.body.length, {
-      remote: inbound.remote,
-      trusted: context.trusted(inbound.remote),
-      proto: inbound.secure ? 'https' : 'http',
-      host: header(inbound.headers, 'host') ?? '',
-      via: context.via,
-    })
-    this.sentAt = performance.now()
-    const connection = endpoint.connections.take(fresh)
-    this.sent = connection
-    connection.dispatch(endpoint.target(inbound.query), headers, this.body, this)
+    this.leg.send(this.inbound, this.body, this.context, fresh, this)
   }
 
   // --- what comes back ---
@@ -191,26 +162,22 @@ export class Exchange implements AnswerSink, Reader {
       this.inbound.reply.drained(resume)
       return false
     }
-    this.chunks.push(chunk)
-    this.length += chunk.length
-    this.hold(chunk.length)
-    if (this.length > this.context.limits.maxRewriteBytes) return this.tooLarge(resume)
+    this.held.add(chunk)
+    if (this.held.length > this.context.limits.maxRewriteBytes) return this.tooLarge(resume)
     return true
   }
 
   private tooLarge(resume: () => void): boolean {
     const { engine } = this.context
     if (this.supplier.inactiveSeats.size > 0) {
-      this.sent?.abort()
+      this.leg.abort(null)
       this.noBid('unreadable')
       return true
     }
     if (this.read) engine.untouched(this.supplier.id, 'too_large')
-    const [first, ...rest] = this.chunks
     this.stream()
-    let flowing = this.inbound.reply.write(first!)
-    for (const chunk of rest) flowing = this.inbound.reply.write(chunk)
-    this.chunks = []
+    let flowing = true
+    for (const chunk of this.held.each()) flowing = this.inbound.reply.write(chunk)
     if (!flowing) this.inbound.reply.drained(resume)
     return flowing
   }
@@ -221,8 +188,7 @@ export class Exchange implements AnswerSink, Reader {
   }
 
   end(): void {
-    this.upstreamMs = performance.now() - this.sentAt
-    this.settle(this.status < 500)
+    this.leg.over(this.status < 500)
     if (this.stage === 'streaming') {
       this.inbound.reply.end()
       this.account(this.status === 204 ? 'no_bid' : 'answer')
@@ -230,8 +196,7 @@ export class Exchange implements AnswerSink, Reader {
   }
 
   fail(failure: SendFailure): void {
-    this.upstreamMs = performance.now() - this.sentAt
-    this.settle(false)
+    this.leg.over(false)
     if (this.stage === 'done') return
     if (this.stage === 'waiting' && failure.kind !== 'broken' && !this.replayed) {
       this.replayed = true
@@ -243,20 +208,10 @@ export class Exchange implements AnswerSink, Reader {
     else this.noBid('upstream_error')
   }
 
-  private settle(good: boolean | null): void {
-    const { endpoint } = this
-    if (endpoint === null) return
-    endpoint.inFlight--
-    this.sent = null
-    if (good === null) this.supplier.endpoints.abandoned(endpoint)
-    else if (good) this.supplier.endpoints.succeeded(endpoint)
-    else this.supplier.endpoints.failed(endpoint)
-  }
-
   // --- look ▸ rewrite ▸ answer ---
 
   private look(): void {
-    const body = this.collected()
+    const body = this.held.whole()
     if (this.read) new Reading(this, this.context, this.headers, body).look()
     else this.answer({ kind: 'as_is', body })
   }
@@ -300,12 +255,8 @@ export class Exchange implements AnswerSink, Reader {
   /** The deadline: the caller has its answer now, the upstream request is aborted. */
   expire(): void {
     if (this.stage === 'done') return
-    if (this.sent !== null) {
-      this.sent.abort()
-      this.upstreamMs = performance.now() - this.sentAt
-      // A very short tmax says nothing about the endpoint; one a little shorter than `timeout` is what most send.
-      this.settle(this.fair ? false : null)
-    }
+    // A very short tmax says nothing about the endpoint; one a little shorter than `timeout` is what most send.
+    this.leg.abort(this.fair ? false : null)
     if (this.stage === 'streaming') this.broken('timeout')
     else this.noBid('timeout')
   }
@@ -313,29 +264,21 @@ export class Exchange implements AnswerSink, Reader {
   /** The caller went away. */
   callerGone(): void {
     if (this.stage === 'done') return
-    if (this.sent !== null) {
-      this.sent.abort()
-      this.settle(null)
-    }
+    this.leg.abort(null)
     this.account('client_abort')
-  }
-
-  private hold(bytes: number): void {
-    this.held += bytes
-    this.context.budget.bytes += bytes
   }
 
   private account(outcome: Outcome): void {
     this.stage = 'done'
     if (this.timer !== null) clearTimeout(this.timer)
     const { budget } = this.context
-    budget.bytes -= this.held
+    this.held.release()
     if (this.admitted) {
       budget.inFlight--
       this.supplier.inFlight--
     }
     const total = performance.now() - this.inbound.arrived
-    this.supplier.metrics.finished(outcome, total, this.upstreamMs)
+    this.supplier.metrics.finished(outcome, total, this.leg.tookMs)
   }
 }
 
