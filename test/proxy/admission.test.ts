@@ -51,12 +51,16 @@ t.test('an answer with bids of an inactive seat that cannot be read is unreadabl
   const bodies: Record<string, [string, string]> = {
     unknown: ['{}', 'Content-Encoding: zstd\r\n'],
     broken: ['not gzip', 'Content-Encoding: gzip\r\n'],
+    long: [`"${'x'.repeat(70_000)}"`, ''],
   }
   const supplier = await rawSupplier((socket, request) => {
     const [body, headers] = bodies[/\?(\w+)/.exec(request)![1]!]!
     socket.write(answerText('200 OK', body, headers))
   })
-  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+  const proxy = await startProxy(
+    { acme: { endpoints: [supplier.url] } },
+    { proxy: { maxRewriteBytes: '64KiB' } },
+  )
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   for (const which of Object.keys(bodies))
     t.equal((await raw(proxy.port, post(`/bid/acme?${which}`, '{}'))).status, 200)
@@ -66,6 +70,8 @@ t.test('an answer with bids of an inactive seat that cannot be read is unreadabl
     t.equal(answer.status, 204)
     t.equal(answer.headers['x-bidweir-reason'], 'unreadable')
   }
+  const inFlight = `bidweir_endpoint_in_flight{ssp="acme",endpoint="${supplier.url}"}`
+  t.match(await proxy.registry.metrics(), `${inFlight} 0`, 'nothing is left in flight')
 })
 
 t.test('an answer left without a bid is 204 inactive', async (t) => {
