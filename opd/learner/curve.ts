@@ -8,35 +8,13 @@
  * G, in the second expert only, are effects of single bands of prices. W = W1 + M (W2 - W1). Every letter is a sum of
  * hashed weights, taught by a diagonal extended Kalman step.
  */
-import { largestUnit, roundedBy, stepsBelow, tickOf, unitIds, unitSize, unitsSeen } from './grid.ts'
-import {
-  bands,
-  type Expert,
-  experts,
-  keyAt,
-  means,
-  mixing,
-  type Priors,
-  parameterCount,
-  parameterNames,
-  rounding,
-  saving,
-  tuned,
-  usual,
-} from './shape.ts'
+import { Bands, Point, Rounds } from './effects.ts'
+import { largestUnit, stepsBelow, unitsSeen } from './grid.ts'
+import { type Group, Groups } from './groups.ts'
+import { Saving } from './saving.ts'
+import { experts, means, mixing, parameterCount, parameterNames, tuned, usual } from './shape.ts'
 import { sigmoid } from './sigmoid.ts'
-import { slotMask, Weights } from './weights.ts'
-
-/** A band of 4 steps is two bits wide. */
-const bandShift = Int32Array.from(bands, ({ width }) => Math.log2(width))
-const bandRelative = Uint8Array.from(bands, ({ relative }) => (relative ? 1 : 0))
-
-/** Weights of one sum: kinds and the keys they belong to. */
-interface Group {
-  kinds: Int32Array
-  keys: Int32Array
-  slots: Int32Array
-}
+import type { Weights } from './weights.ts'
 
 const [pA, pB, pC, pQ, pT, pF] = [0, 1, 2, 3, 4, 5] as const
 const edge = 1e-4
@@ -45,15 +23,7 @@ const slopeOf = (b: number) => Math.exp(b < -1 ? -1 : b > 4 ? 4 : b)
 /** Variance of ln in about its usual value. */
 const usualNoise = 0.5
 
-/** A price as the curve sees it. */
-class Point {
-  lnF = 0
-  /** Fine tick, and fine steps below in. */
-  tick = 0
-  steps = 0
-  unit = 0
-  readonly moves = new Float64Array(unitsSeen)
-}
+type Part = 'exposure' | 'win'
 
 /** What an expert says at a point, and how that leans on its parameters. */
 class Answer {
@@ -62,24 +32,20 @@ class Answer {
 }
 
 export class Curve {
-  readonly weights: Weights
-  private readonly priors: number[] = []
+  private readonly groups = new Groups()
   /** By expert, then parameter. */
-  private readonly groups: Group[] = []
-  private readonly rounds: Group
-  private readonly usual: Group
-  private readonly mixes: Group
-  private readonly savings: Group
-  private readonly bandKinds: Int32Array
-  private readonly bandKeys: Int32Array
-  private readonly bandSlots: Int32Array
+  private readonly parameters: Group[]
+  private readonly rounds = new Rounds(this.groups)
+  private readonly bands = new Bands(this.groups)
+  private readonly usual = this.groups.make(usual)
+  private readonly mixes = this.groups.make(mixing)
+  readonly saving = new Saving(this.groups)
   private readonly sums = new Float64Array(experts.length * parameterCount)
-  /** Q, L and S of the loaded bid, by expert. */
+  /** Q, L, S and A + C x of the loaded bid, by expert. */
   private readonly plateau = new Float64Array(experts.length)
   private readonly foot = new Float64Array(experts.length)
   private readonly slope = new Float64Array(experts.length)
   private readonly offset = new Float64Array(experts.length)
-  private readonly roundShares = new Float64Array(unitIds + 8)
   private mix = 0.5
   private lnIn = 0
   private x = 0
@@ -88,67 +54,36 @@ export class Curve {
   private readonly answers = [new Answer(), new Answer()] as const
 
   constructor() {
-    for (const expert of experts)
-      for (const name of parameterNames) this.groups.push(this.group(expert[name as keyof Expert]))
-    this.rounds = this.group(rounding)
-    this.usual = this.group(usual)
-    this.mixes = this.group(mixing)
-    this.savings = this.group(saving)
-    this.bandKinds = Int32Array.from(bands, ({ prior }) => this.priors.push(prior))
-    this.bandKeys = Int32Array.from(bands, ({ key }) => keyAt[key])
-    this.bandSlots = new Int32Array(bands.length)
-    this.weights = new Weights(this.priors)
+    this.parameters = experts.flatMap((expert) =>
+      parameterNames.map((name) => this.groups.make(expert[name])),
+    )
   }
 
-  private group(priors: Priors): Group {
-    const entries = Object.entries(priors) as [keyof typeof keyAt, number][]
-    return {
-      kinds: Int32Array.from(entries, ([, prior]) => this.priors.push(prior)),
-      keys: Int32Array.from(entries, ([key]) => keyAt[key]),
-      slots: new Int32Array(entries.length),
-    }
+  get weights(): Weights {
+    return this.groups.weights
   }
 
   /** Finds the weights of a bid; everything else asks about the bid loaded last. */
   load(keys: Uint32Array, lnIn: number, floored: boolean): void {
+    const { groups } = this
     this.lnIn = lnIn
     this.floored = floored
-    this.x = lnIn - this.sum(this.usual, keys, 0)
-    for (let n = 0; n < this.groups.length; n++)
-      this.sums[n] = this.sum(this.groups[n]!, keys, means[n % parameterCount]!)
-    this.mix = sigmoid(this.sum(this.mixes, keys, tuned.mixMean))
-    for (let n = 0; n < this.rounds.kinds.length; n++)
-      this.rounds.slots[n] = slotOf(this.rounds.kinds[n]!, keys[this.rounds.keys[n]!]!)
-    for (let n = 0; n < this.bandKinds.length; n++)
-      this.bandSlots[n] = slotOf(this.bandKinds[n]!, keys[this.bandKeys[n]!]!)
-    this.settle()
+    groups.place(this.usual, keys)
+    groups.place(this.mixes, keys)
+    for (const group of this.parameters) groups.place(group, keys)
+    this.rounds.load(keys)
+    this.bands.load(keys)
+    this.reload()
   }
 
   /** The same bid again, after weights have moved: its sums. */
   reload(): void {
-    this.x = this.lnIn - this.again(this.usual, 0)
-    for (let n = 0; n < this.groups.length; n++)
-      this.sums[n] = this.again(this.groups[n]!, means[n % parameterCount]!)
-    this.mix = sigmoid(this.again(this.mixes, tuned.mixMean))
+    const { groups } = this
+    this.x = this.lnIn - groups.sum(this.usual, 0)
+    for (let n = 0; n < this.parameters.length; n++)
+      this.sums[n] = groups.sum(this.parameters[n]!, means[n % parameterCount]!)
+    this.mix = sigmoid(groups.sum(this.mixes, tuned.mixMean))
     this.settle()
-  }
-
-  private again({ slots }: Group, mean: number): number {
-    let sum = mean
-    for (let n = 0; n < slots.length; n++)
-      if (slots[n]! >= 0) sum += this.weights.pairs[2 * slots[n]!]!
-    return sum
-  }
-
-  private sum(group: Group, keys: Uint32Array, mean: number): number {
-    const { kinds, slots } = group
-    let sum = mean
-    for (let n = 0; n < kinds.length; n++) {
-      const slot = slotOf(kinds[n]!, keys[group.keys[n]!]!)
-      slots[n] = slot
-      if (slot >= 0) sum += this.weights.pairs[2 * slot]!
-    }
-    return sum
   }
 
   /** Q, L, S and A + C x from the sums. */
@@ -176,40 +111,23 @@ export class Curve {
     this.settle()
   }
 
-  private deviation(group: number): number {
-    const { kinds, slots } = this.groups[group]!
-    let variance = 0
-    for (let n = 0; n < kinds.length; n++)
-      if (slots[n]! >= 0) variance += this.weights.of(slots[n]!, kinds[n]!)
-    return Math.sqrt(variance)
+  private deviation(parameter: number): number {
+    return Math.sqrt(this.groups.spread(this.parameters[parameter]!))
   }
 
-  /** Makes ready for prices in [low, high]: shares of rounding competitors, by unit. */
+  /** Makes ready for prices in [low, high]. */
   span(low: number, high: number): void {
-    this.shares(largestUnit(high), Math.max(0, largestUnit(low) - unitsSeen + 1))
-  }
-
-  private shares(from: number, to: number): void {
-    const { slots } = this.rounds
-    const { pairs } = this.weights
-    for (let id = from; id >= to; id--) {
-      let sum = 0
-      for (let n = 0; n < slots.length; n++)
-        if (slots[n]! >= 0) sum += pairs[2 * ((slots[n]! + id) & slotMask)]!
-      this.roundShares[id] = sum
-    }
+    this.rounds.span(largestUnit(high), largestUnit(low) - unitsSeen + 1)
   }
 
   /** The probability to win at a price, by its place in the grid; `moves` from `at`, of `unit` and the ones below. */
   chance(lnPrice: number, tick: number, unit: number, moves: Float64Array, at: number): number {
     const lnF = lnPrice - this.lnIn
-    let moved = lnF
-    const units = unit < unitsSeen - 1 ? unit + 1 : unitsSeen
-    for (let n = 0; n < units; n++) moved += this.roundShares[unit - n]! * moves[at + n]!
+    const moved = lnF + this.rounds.moved(unit, moves, at)
     const w1 =
       this.plateau[0]! *
       (this.foot[0]! + (1 - this.foot[0]!) * sigmoid(this.slope[0]! * (moved + this.offset[0]!)))
-    const extra = this.banded(tick, stepsBelow(lnF))
+    const extra = this.bands.sum(tick, stepsBelow(lnF))
     const w2 =
       this.plateau[1]! *
       (this.foot[1]! +
@@ -218,31 +136,9 @@ export class Curve {
     return w < edge ? edge : w > 1 - edge ? 1 - edge : w
   }
 
-  /** The sum of the bands' effects at a price. */
-  private banded(tick: number, steps: number): number {
-    const { bandSlots } = this
-    const { pairs } = this.weights
-    let sum = 0
-    for (let n = 0; n < bandSlots.length; n++)
-      if (bandSlots[n]! >= 0) sum += pairs[2 * this.bandAt(n, tick, steps)]!
-    return sum
-  }
-
-  private bandAt(n: number, tick: number, steps: number): number {
-    const from = bandRelative[n] === 1 ? steps : tick
-    return (this.bandSlots[n]! + (from >> bandShift[n]!)) & slotMask
-  }
-
   private aim(price: number): void {
-    const { point } = this
-    const lnPrice = Math.log(price)
-    point.lnF = lnPrice - this.lnIn
-    point.tick = tickOf(lnPrice)
-    point.steps = stepsBelow(point.lnF)
-    point.unit = largestUnit(price)
-    for (let n = 0; n < unitsSeen; n++)
-      point.moves[n] = n <= point.unit ? roundedBy(price, unitSize(point.unit - n)) : 0
-    this.shares(point.unit, Math.max(0, point.unit - unitsSeen + 1))
+    this.point.aim(price, this.lnIn)
+    this.rounds.span(this.point.unit, this.point.unit - unitsSeen + 1)
   }
 
   /** The same at any price. */
@@ -256,11 +152,9 @@ export class Curve {
     const { point } = this
     const answer = this.answers[e]
     const at = e * parameterCount
-    let m = point.lnF + this.offset[e]!
-    for (let n = 0; n < unitsSeen && n <= point.unit; n++)
-      m += this.roundShares[point.unit - n]! * point.moves[n]!
+    const m = point.lnF + this.offset[e]! + this.rounds.moved(point.unit, point.moves, 0)
     const slope = this.slope[e]!
-    const s = sigmoid(slope * m + (e === 1 ? this.banded(point.tick, point.steps) : 0))
+    const s = sigmoid(slope * m + (e === 1 ? this.bands.sum(point.tick, point.steps) : 0))
     const q = this.plateau[e]!
     const foot = this.foot[e]!
     const t = sigmoid(this.sums[at + pT]!)
@@ -283,7 +177,7 @@ export class Curve {
    * One observation of the loaded bid at `price`: an exposure (as if lost), or its win (the difference). Linear in the
    * outcome, so the two may be taught apart, on different nodes. `sign` -1 undoes an exposure.
    */
-  teach(price: number, part: 'exposure' | 'win', sign: 1 | -1 = 1): void {
+  teach(price: number, part: Part, sign: 1 | -1 = 1): void {
     this.aim(price)
     const [one, other] = [this.ask(0), this.ask(1)]
     this.learnMix(one.w, other.w, part, sign)
@@ -292,112 +186,36 @@ export class Curve {
     if (part === 'exposure') this.learnUsual(sign)
   }
 
-  private learnMix(w1: number, w2: number, part: 'exposure' | 'win', sign: number): void {
+  private learnMix(w1: number, w2: number, part: Part, sign: number): void {
     const w = w1 + this.mix * (w2 - w1)
     const v = w * (1 - w)
     const g = this.mix * (1 - this.mix) * (w2 - w1)
-    const spread = this.spread(this.mixes) * g * g
-    const scaled = (sign * (part === 'win' ? 1 : -w)) / (v + spread)
-    this.step(this.mixes, g, scaled, part === 'win' ? 0 : sign / (v + spread))
+    const all = v + this.groups.spread(this.mixes) * g * g
+    const error = part === 'win' ? 1 : -w
+    this.groups.step(this.mixes, g, (sign * error) / all, part === 'win' ? 0 : sign / all)
   }
 
   private learnUsual(sign: number): void {
-    const noise = usualNoise + this.spread(this.usual)
-    this.step(this.usual, 1, (sign * this.x) / noise, sign / noise)
+    const all = usualNoise + this.groups.spread(this.usual)
+    this.groups.step(this.usual, 1, (sign * this.x) / all, sign / all)
   }
 
-  private spread({ kinds, slots }: Group): number {
-    let sum = 0
-    for (let n = 0; n < kinds.length; n++)
-      if (slots[n]! >= 0) sum += this.weights.of(slots[n]!, kinds[n]!)
-    return sum
-  }
-
-  /** `scaled`: error over (V + spread); `known`: 1 over the same, 0 where a win tells nothing of how sure we are. */
-  private step({ kinds, slots }: Group, g: number, scaled: number, known: number): void {
-    if (g === 0) return
-    for (let n = 0; n < kinds.length; n++)
-      if (slots[n]! >= 0) this.touch(slots[n]!, kinds[n]!, g, scaled, known)
-  }
-
-  private touch(slot: number, kind: number, g: number, scaled: number, known: number): void {
-    const { weights } = this
-    const v = weights.of(slot, kind)
-    const less = known === 0 ? 0 : v * v * g * g * known - tuned.forgetting * weights.priors[kind]!
-    weights.move(slot, kind, v * g * scaled, less)
-  }
-
-  private learn(e: 0 | 1, answer: Answer, part: 'exposure' | 'win', sign: number): void {
-    const { gradient, w } = answer
+  private learn(e: 0 | 1, { gradient, w }: Answer, part: Part, sign: number): void {
+    const { groups, parameters, point, rounds, bands } = this
     const at = e * parameterCount
-    const { point, rounds, bandSlots, bandKinds, weights } = this
     const ds = gradient[pA]! / this.slope[e]!
-    let spread = 0
+    let spread = e === 0 ? rounds.spread(point, gradient[pA]!) : ds * ds * bands.spread(point)
     for (let p = 0; p < parameterCount; p++) {
       const g = gradient[p]!
-      if (g !== 0) spread += g * g * this.spread(this.groups[at + p]!)
+      if (g !== 0) spread += g * g * groups.spread(parameters[at + p]!)
     }
-    // Rounding is shared by the experts, and taught by the first.
-    if (e === 0)
-      for (let n = 0; n < unitsSeen && n <= point.unit; n++) {
-        const g = gradient[pA]! * point.moves[n]!
-        for (let r = 0; r < rounds.kinds.length; r++)
-          if (rounds.slots[r]! >= 0)
-            spread +=
-              g * g * weights.of((rounds.slots[r]! + point.unit - n) & slotMask, rounds.kinds[r]!)
-      }
-    else
-      for (let n = 0; n < bandSlots.length; n++)
-        if (bandSlots[n]! >= 0)
-          spread += ds * ds * weights.of(this.bandAt(n, point.tick, point.steps), bandKinds[n]!)
-    const v = w * (1 - w)
-    const scaled = (sign * (part === 'win' ? 1 : -w)) / (v + spread)
-    const known = part === 'win' ? 0 : sign / (v + spread)
+    const all = w * (1 - w) + spread
+    const scaled = (sign * (part === 'win' ? 1 : -w)) / all
+    const known = part === 'win' ? 0 : sign / all
     for (let p = 0; p < parameterCount; p++)
-      this.step(this.groups[at + p]!, gradient[p]!, scaled, known)
-    if (e === 0)
-      for (let n = 0; n < unitsSeen && n <= point.unit; n++) {
-        const g = gradient[pA]! * point.moves[n]!
-        for (let r = 0; r < rounds.kinds.length; r++)
-          if (rounds.slots[r]! >= 0)
-            this.touch(
-              (rounds.slots[r]! + point.unit - n) & slotMask,
-              rounds.kinds[r]!,
-              g,
-              scaled,
-              known,
-            )
-      }
-    else
-      for (let n = 0; n < bandSlots.length; n++)
-        if (bandSlots[n]! >= 0)
-          this.touch(this.bandAt(n, point.tick, point.steps), bandKinds[n]!, ds, scaled, known)
+      groups.step(parameters[at + p]!, gradient[p]!, scaled, known)
+    // Rounding is shared by the experts, and taught by the first.
+    if (e === 0) rounds.step(point, gradient[pA]!, scaled, known)
+    else bands.step(point, ds, scaled, known)
   }
-
-  /** The share of wins that paid less than they bid, for the bid's supplier and kind of auction; keys loaded by `load`. */
-  saving(keys: Uint32Array, second: boolean): number {
-    const share = this.sum(this.savings, second ? shifted(keys) : keys, second ? 0.75 : 0)
-    return share < 0.02 ? 0 : share > 1 ? 1 : share
-  }
-
-  teachSaving(keys: Uint32Array, second: boolean, saved: boolean): void {
-    const expected = this.sum(this.savings, second ? shifted(keys) : keys, second ? 0.75 : 0)
-    const noise = 0.1 + this.spread(this.savings)
-    this.step(this.savings, 1, ((saved ? 1 : 0) - expected) / noise, 1 / noise)
-  }
-}
-
-const other = new Uint32Array(64)
-/** Keys of a second-price auction: its own weights. */
-function shifted(keys: Uint32Array): Uint32Array {
-  for (let n = 0; n < keys.length; n++) other[n] = keys[n] === 0 ? 0 : keys[n]! ^ 0x5bd1e995 || 1
-  return other
-}
-
-/** Where the weight of a kind and key lies; -1: the bid has no such key. */
-function slotOf(kind: number, key: number): number {
-  if (key === 0) return -1
-  let value = Math.imul(key ^ Math.imul(kind, 0x9e3779b1), 0x85ebca6b)
-  value ^= value >>> 15
-  return (Math.imul(value, 0x2c1b3c6d) >>> 11) & slotMask
 }

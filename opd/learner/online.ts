@@ -25,8 +25,8 @@ import { keyCount } from './shape.ts'
 import type { Explained, SupplierState } from './supplier.ts'
 import { slotCount } from './weights.ts'
 
-const deltaMagic = 0x62774432
-const snapshotMagic = 0x62775332
+const deltaMagic = 0x62774433
+const snapshotMagic = 0x62775333
 const none = new Uint8Array(0)
 /** Exposures settled by one call: under 5 ms. */
 const settledAtOnce = 1500
