@@ -2,7 +2,7 @@
 import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from '../learner.ts'
 import { DeltaError, readDense, readRows, SnapshotError, writeDense, writeRows } from './bytes.ts'
 import { type Asked, Chooser } from './choose.ts'
-import { Controls, type Saved } from './controls.ts'
+import { Controls } from './controls.ts'
 import { Curve } from './curve.ts'
 import { Delays } from './delays.ts'
 import {
@@ -20,7 +20,9 @@ import {
   supplierKey,
 } from './features.ts'
 import { shareStep } from './outcome.ts'
+import { OwnDecision } from './own.ts'
 import { Pending } from './pending.ts'
+import { readTail, writeTail } from './saved.ts'
 import { keyCount } from './shape.ts'
 import type { Explained, SupplierState } from './supplier.ts'
 import { slotCount } from './weights.ts'
@@ -44,33 +46,6 @@ const unknownMost = 15_000
 const coldFor = 1000
 /** Where the policy does not say: as the configuration. */
 const usualExplore = 0.005
-
-/** A decision that still knows what it was made from: `expose` follows with the price really sent. */
-class OwnDecision implements Decision {
-  outBa = 0
-  factor = 1
-  arm: Decision['arm'] = 'treated'
-  propensity = 1
-  winIn = 0
-  winOut = 0
-  theta?: number
-  lambda?: number
-  guard?: string
-  density?: number
-  /** Holdout: the chance at the price that it would have had. */
-  would?: number
-  readonly inBa: number
-  readonly second: boolean
-  readonly mode: BidFacts['mode']
-  readonly bytes: Uint8Array
-
-  constructor({ inBa, auction, mode }: BidFacts, bytes: Uint8Array) {
-    this.inBa = inBa
-    this.second = auction === 2
-    this.mode = mode
-    this.bytes = bytes
-  }
-}
 
 const sound = (value: number | undefined, low: number, high: number, otherwise: number) =>
   value !== undefined && value >= low && value <= high ? value : otherwise
@@ -348,43 +323,21 @@ export class OnlineLearner implements Learner {
   snapshot(): Uint8Array {
     const { pairs } = this.curve.weights
     const { bytes, weights } = this.pending.sample(carried)
-    const state = Buffer.from(
-      JSON.stringify({
-        now: this.now,
-        wins: this.wins,
-        delays: this.delays,
-        controls: this.controls,
-      }),
-    )
-    const head = Buffer.alloc(8)
-    head.writeUInt32BE(state.length, 0)
-    head.writeUInt32BE(weights.length, 4)
-    return writeDense(snapshotMagic, [pairs], Buffer.concat([head, state, bytes, weights]))
+    const { now, wins, delays, controls } = this
+    const tail = writeTail({ now, wins, delays, controls }, bytes, weights)
+    return writeDense(snapshotMagic, [pairs], tail)
   }
 
   private restore(snapshot: Uint8Array, carries: boolean): void {
     const read = readDense(snapshotMagic, snapshot, 1, 2 * slotCount)
     if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
     this.curve.weights.restore(read.arrays[0]!)
-    const tail = Buffer.from(read.tail)
-    const [length, count] = [tail.readUInt32BE(0), tail.readUInt32BE(4)]
-    const state = JSON.parse(tail.toString('utf8', 8, 8 + length)) as {
-      now: number
-      wins: number
-      delays: number[]
-      controls: Saved
-    }
+    const { state, exposures } = readTail(read.tail)
     this.now = state.now
     this.wins = state.wins
     this.delays.restore(state.delays)
     this.controls.restore(state.controls)
-    const bytes = tail.subarray(8 + length)
-    const weights = bytes.subarray(count * featureBytes)
-    for (let n = 0; carries && n < count; n++)
-      this.wait(
-        Uint8Array.from(bytes.subarray(n * featureBytes, (n + 1) * featureBytes)),
-        weights[n]!,
-      )
+    if (carries) for (const { bytes, weight } of exposures) this.wait(bytes, weight)
   }
 
   /** An exposure of before the restart waits on. */
