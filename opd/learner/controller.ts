@@ -6,8 +6,8 @@
 import type { Policy } from '../learner.ts'
 import { depthOf, type Evidence } from './evidence.ts'
 
-/** e-folds of a multiplier for a gap of 1, a decision. With the usual slope a move takes 700 decisions. */
-const gain = 0.05
+/** e-folds of a multiplier for a gap of 1, a decision. With the usual slope a move takes 350 decisions. */
+const gain = 0.1
 /** A multiplier never falls below: from there it is up again in time. Nor above: the bid's own price. */
 const least = 0.02
 const most = 54
