@@ -75,6 +75,8 @@ async function runAll(): Promise<Done[]> {
 }
 
 const from = performance.now()
+// What runs is what was there at the start.
+const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()
 const measuresSpeed =
   (values.goal === undefined && values.market === undefined) || values.goal === '10'
 // Alone on the machine, before the threads.
@@ -94,7 +96,6 @@ process.stdout.write(`${table}${ten}\n`)
 
 if (values.write) {
   const here = new URL('./', import.meta.url)
-  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()
   const minutes = ((performance.now() - from) / 60_000).toFixed(1)
   writeFileSync(
     new URL('RESULTS.md', here),
