@@ -107,8 +107,8 @@ them (goal 3: under the same constraints; goal 4: with the same margin share).
 
 ${table}${ten}
 
-![regret, synthetic](regret-synthetic.svg) ![regret, replay](regret-replay.svg)
-![wins kept](kept.svg) ![margin against wins](frontier.svg)
+![regret, synthetic](RESULTS-regret-synthetic.svg) ![regret, replay](RESULTS-regret-replay.svg)
+![wins kept](RESULTS-kept.svg) ![margin against wins](RESULTS-frontier.svg)
 `,
   )
   draw(goals, done, here)

@@ -21,7 +21,7 @@ export function plot(title: string, x: string, y: string, series: readonly Serie
   const py = (value: number) =>
     height - bottom - ((value - y0) / (y1 - y0 || 1)) * (height - bottom - top)
   const parts = [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="11">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="11"><title>${title}</title>`,
     `<rect width="${width}" height="${height}" fill="#fff"/><text x="${left}" y="18" font-size="13">${title}</text>`,
   ]
   for (const tick of ticksOf(y0, y1))

@@ -41,7 +41,7 @@ export function draw(goals: readonly Goal[], done: readonly Done[], dir: URL): v
   }
   for (const market of ['synthetic', 'replay'])
     write(
-      `regret-${market}.svg`,
+      `RESULTS-regret-${market}.svg`,
       `Margin left to the oracle, ${market}`,
       'bids',
       'CPM a bid, so far',
@@ -56,7 +56,7 @@ export function draw(goals: readonly Goal[], done: readonly Done[], dir: URL): v
       })),
     )
   write(
-    'kept.svg',
+    'RESULTS-kept.svg',
     'Wins kept, floor .97',
     'bids',
     'wins kept',
@@ -66,7 +66,7 @@ export function draw(goals: readonly Goal[], done: readonly Done[], dir: URL): v
     })),
   )
   write(
-    'frontier.svg',
+    'RESULTS-frontier.svg',
     'Margin against wins, the steps of a run',
     'wins kept',
     "share of the oracle's margin",
