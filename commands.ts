@@ -9,8 +9,9 @@ import { check, faultLine, type LoadedConfig, loadConfig } from './config-file.t
 import { curlLine, demoConfig, embeddedConfig, newKey } from './embedded.ts'
 import { createLog } from './log.ts'
 import { modelCommand, parseModelArgs } from './model-command.ts'
+import { modelsDirOf } from './parts.ts'
 import { replayCommand } from './replay-command.ts'
-import { flushTime, modelsDirOf, type Service, startService } from './service.ts'
+import { flushTime, type Service, startService } from './service.ts'
 import { warningsOf } from './settings.ts'
 
 /** EX_CONFIG of sysexits.h. */

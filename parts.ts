@@ -1,0 +1,136 @@
+/** What the service is made of, opened in the order of their needs and closed in the other. */
+import { dirname, join } from 'node:path'
+import { Registry } from 'prom-client'
+import { createDirectory } from './admin/directory.ts'
+import { openStore } from './admin/store/index.ts'
+import { createRepeats } from './admin/store/repeats.ts'
+import { createRetention } from './admin/store/retention.ts'
+import { createRollup } from './admin/store/rollup.ts'
+import type { Config } from './config.ts'
+import { keptKeys } from './embedded.ts'
+import type { Log } from './log.ts'
+import { modelMetrics } from './model-metrics.ts'
+import { createEngine } from './opd/engine/create.ts'
+import { createBidLog } from './opd/state/bidlog.ts'
+import { createDecisionLog } from './opd/state/decision-log.ts'
+import { createExchange } from './opd/state/exchange.ts'
+import { createKeeper } from './opd/state/keeper.ts'
+import { openRedis } from './opd/state/redis.ts'
+import { createProxy } from './proxy/proxy.ts'
+import { engineConfig, keptFor, keysOf, ratesAge, routesOf } from './settings.ts'
+import { bindStateMetrics } from './state-metrics.ts'
+import { bindServiceMetrics } from './views.ts'
+
+/** The configuration that holds now; a reload puts another in its place. */
+export interface Live {
+  config: Config
+  invalidOpd: Set<string>
+}
+
+/** Where keys and models live: beside the database, or in `data`. */
+export function stateDirOf(config: Config): string {
+  const { database } = config.store
+  return database.startsWith('sqlite:') ? dirname(database.slice(7)) : 'data'
+}
+
+export const modelsDirOf = (config: Config) => join(stateDirOf(config), 'models')
+
+export type Parts = Awaited<ReturnType<typeof openParts>>
+
+export async function openParts(live: Live, log: Log) {
+  const started = live.config
+  const keys = keysOf(started.opd.keys ?? keptKeys(stateDirOf(started)))
+  const now = Date.now
+  const registry = new Registry()
+  const meters = bindServiceMetrics(registry, () => ratesAge(live.config, now())?.age ?? null)
+  const store = await openStore(started.store.database, {
+    now,
+    log,
+    observe: (s) => meters.store.observe(s),
+  })
+  const directory = await createDirectory(store, log)
+  const { attributionWindow, contextTtl, decisionLog } = started.opd
+  const keeper = createKeeper({ dir: modelsDirOf(started), attributionWindow, now, log })
+  let nodes = 1
+  const redis =
+    started.store.redis === null
+      ? null
+      : openRedis({
+          url: started.store.redis,
+          location: started.location,
+          contextTtl: () => live.config.opd.contextTtl,
+          log,
+          onNodes(alive) {
+            nodes = alive
+            wire()
+          },
+        })
+  const exchange = redis === null ? null : createExchange({ keeper, redis, log })
+  const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
+  modelMetrics(registry, keeper)
+  const bidLog = createBidLog({ ttl: contextTtl, now })
+  const rollup = createRollup(store, log)
+  const repeats = createRepeats(store, log)
+  const retention = createRetention(store, { keep: () => keptFor(live.config), now, log })
+  const engine = createEngine(engineConfig(started, keys, live.invalidOpd), {
+    learners: keeper,
+    bidLog: rollup.counting(bidLog),
+    shared: redis?.shared ?? null,
+    sink,
+    now,
+    random: Math.random,
+  })
+  const { ledger } = store
+  bindStateMetrics(registry, { redis, ledger, sink, stats: engine.stats, nodes: () => nodes })
+  const proxy = createProxy(started.proxy, routesOf(started), { engine, registry, log })
+
+  /** Takes what the directory says now to engine and proxy. */
+  const wire = () => {
+    const { suppliers, holds } = directory.snapshot()
+    engine.setHolds(holds)
+    proxy.admit((id) => {
+      const state = suppliers.get(id)
+      if (state === undefined) return undefined
+      const allotment = state.datacenters.get(started.location)
+      return { inactiveSeats: state.inactiveSeats, allotment }
+    }, 1 / nodes)
+  }
+  directory.onChange(wire)
+  wire()
+
+  return {
+    ...{
+      registry,
+      meters,
+      store,
+      directory,
+      keeper,
+      redis,
+      bidLog,
+      rollup,
+      repeats,
+      engine,
+      proxy,
+    },
+    now,
+    /** Takes the configuration that holds now. */
+    configure() {
+      const { config, invalidOpd } = live
+      const next = config.opd.keys === undefined ? keys : keysOf(config.opd.keys)
+      engine.configure(engineConfig(config, next, invalidOpd))
+      bidLog.retain(config.opd.contextTtl)
+      proxy.configure(config.proxy, routesOf(config))
+      wire()
+    },
+    /** Flushes and closes what outlives the listeners. */
+    async close() {
+      await exchange?.close()
+      await redis?.close()
+      await keeper.close()
+      await sink?.close()
+      retention.close()
+      await repeats.close()
+      await rollup.close()
+    },
+  }
+}
