@@ -83,7 +83,10 @@ t.test('every vector in every framing and coding', async (t) => {
       const [encode, decode] = codings[coding]!
       wire = encode(body)
       const path = vector.opdEnabled ? '/bid/on' : '/bid/off'
-      const answer = await raw(proxy.port, post(path, vector.request))
+      const ask = () => raw(proxy.port, post(path, vector.request))
+      let answer = await ask()
+      // A machine too busy for its own event loop is refused at once: that is another test's subject.
+      while (answer.headers['x-bidweir-reason'] === 'overload') answer = await ask()
       const chunked = answer.headers['transfer-encoding'] === 'chunked'
       const came = Buffer.from(chunked ? unchunked(answer.body) : answer.body, 'latin1')
       const where = `${coding}, ${framing}`
