@@ -40,7 +40,8 @@ t.test('Ctrl-C on npm start, which npm repeats, drains', { skip: noTerminal }, a
     `${yaml('http://127.0.0.1:9/')}store: {database: "sqlite:${folder}/data/b.db"}\n`,
   )
   // A terminal of its own, so that the signal reaches the whole group as a user's does.
-  const run = `npm start -- --config ${file}; echo "ended with $?"`
+  // The trap keeps the shell around it alive, whichever shell it is.
+  const run = `trap : INT; npm start -- --config ${file}; echo "ended with $?"`
   const child = spawn('script', ['-qfc', run, '/dev/null'], { cwd: root })
   let seen = ''
   const ended = new Promise((resolve) => child.on('close', resolve))
