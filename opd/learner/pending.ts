@@ -139,8 +139,8 @@ export class Pending {
   }
 
   /**
-   * Hands what is due to `settle`, `most` at a time; false: there is more. `settle` answers when it wants to see the
-   * exposure again; 0: never.
+   * Hands what is due to `settle`, `most` at a time, counted by weight, as each is taught as often; false: there is more.
+   * `settle` answers when it wants to see the exposure again; 0: never.
    */
   advance(
     now: number,
@@ -155,12 +155,13 @@ export class Pending {
     while (this.at < until) {
       const slot = this.at % buckets
       while (this.wheel[slot] !== none) {
-        if (done++ >= most) return false
+        if (done >= most) return false
         const room = this.wheel[slot]!
         const chunk = this.chunks[room >> chunkBits]!
         const at = room & (perChunk - 1)
         this.wheel[slot] = chunk.next[at]!
         const weight = chunk.weight[at]!
+        done += Math.max(1, weight)
         const bytes = chunk.bytes.subarray(at * featureBytes, (at + 1) * featureBytes)
         const again = weight === 0 ? 0 : settle(bytes, weight)
         if (again > now) {

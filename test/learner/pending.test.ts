@@ -68,6 +68,19 @@ t.test('rooms are bounded: beyond, one counts for several, and the sum stays', (
   t.end()
 })
 
+t.test('a slice is as long where one counts for eight: by weight, not by number', (t) => {
+  const pending = new Pending(60_000, 2 ** 14)
+  for (let n = 0; n < 60_000; n++) pending.add(bytesOf(n), 1000, 30_000)
+  let taught = 0
+  const settle = (_bytes: Uint8Array, weight: number) => {
+    taught += weight
+    return 0
+  }
+  t.equal(pending.advance(100_000, 500, settle), false)
+  t.ok(taught >= 500 && taught < 508, `${taught} taught`)
+  t.end()
+})
+
 t.test('a clock that jumps keeps everything in bounds', (t) => {
   const pending = new Pending(60_000)
   let settled = 0
