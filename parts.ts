@@ -15,7 +15,6 @@ import { createBidLog } from './opd/state/bidlog.ts'
 import { createDecisionLog } from './opd/state/decision-log.ts'
 import { createExchange } from './opd/state/exchange.ts'
 import { createKeeper } from './opd/state/keeper.ts'
-import { openRedis } from './opd/state/redis.ts'
 import { createProxy } from './proxy/proxy.ts'
 import { engineConfig, keptFor, keysOf, ratesAge, routesOf } from './settings.ts'
 import { bindStateMetrics } from './state-metrics.ts'
@@ -52,10 +51,11 @@ export async function openParts(live: Live, log: Log) {
   const { attributionWindow, contextTtl, decisionLog } = started.opd
   const keeper = createKeeper({ dir: modelsDirOf(started), attributionWindow, now, log })
   let nodes = 1
+  // Its client is a sixth of what a start loads.
   const redis =
     started.store.redis === null
       ? null
-      : openRedis({
+      : (await import('./opd/state/redis.ts')).openRedis({
           url: started.store.redis,
           location: started.location,
           contextTtl: () => live.config.opd.contextTtl,

@@ -50,7 +50,7 @@ export function plan(quick: boolean): Stage[] {
         subjects: null,
       },
       cases: (quick ? [3000] : [1000, 3000]).map((rate) => at(`${rate}/s`, { rate })),
-      ...{ rounds: quick ? 1 : 2, measure: short, shows: 'latency' },
+      ...{ rounds: quick ? 1 : 3, measure: short, shows: 'latency' },
     },
     {
       ...{ key: 'connections', title: 'Connections: CPU microseconds per request, the mix' },
