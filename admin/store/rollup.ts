@@ -11,11 +11,13 @@ const hour = 3_600_000
 const every = 5000
 /** Rows that wait for the store; beyond, a bid is added to its supplier's row without publisher and domain. */
 const maxRows = 20_000
-/** Rows of one statement: 9 columns each. */
-const batchRows = 500
+/** Rows of one statement, 9 columns each: 2 ms of the event loop to put it together. */
+const batchRows = 150
 
 /** No text holds a NUL, so none runs into the next. */
-const keyOf = (...parts: (string | number)[]) => parts.join('\0')
+const keyOf = (...[hour, supplier, mode, arm, publisher, domain]: Key) =>
+  `${hour}\0${supplier}\0${mode}\0${arm}\0${publisher}\0${domain}`
+type Key = [number, string, string, string, string, string]
 
 export interface Rollup {
   /** The bid log, with every decision counted on its way in. */
