@@ -51,6 +51,8 @@ export interface LearnerOptions {
   attributionWindow?: number
   /** false: exposures that wait in the snapshot are left out (after a rollback, or of another node). */
   carries?: boolean
+  /** true: what was merged is taught by `advance` and `expose`, some at a time, and not before the next decision. */
+  slices?: boolean
 }
 export interface Learner {
   decide(facts: BidFacts, policy: Policy, key: string, now: number, random: () => number): Decision

@@ -63,6 +63,34 @@ export function readRows(
   return { rows, tail: bytes.slice(bytes.length - 4 - tailLength, bytes.length - 4) }
 }
 
+/** Bytes behind a head: magic, their length, the tail's length; the tail and a checksum at the end. */
+export function writeTold(magic: number, told: Uint8Array, tail: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(headBytes + told.length + tail.length + 4)
+  const view = new DataView(bytes.buffer)
+  view.setUint32(0, magic)
+  view.setUint32(4, told.length)
+  view.setUint32(8, tail.length)
+  bytes.set(told, headBytes)
+  bytes.set(tail, headBytes + told.length)
+  view.setUint32(bytes.length - 4, crc32(bytes.subarray(0, bytes.length - 4)))
+  return bytes
+}
+
+/** null: damaged, cut, or something else. */
+export function readTold(
+  magic: number,
+  bytes: Uint8Array,
+): { told: Uint8Array; tail: Uint8Array } | null {
+  if (bytes.length < headBytes + 4) return null
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const length = view.getUint32(4)
+  if (view.getUint32(0) !== magic) return null
+  if (headBytes + length + view.getUint32(8) + 4 !== bytes.length) return null
+  if (view.getUint32(bytes.length - 4) !== crc32(bytes.subarray(0, bytes.length - 4))) return null
+  const told = bytes.slice(headBytes, headBytes + length)
+  return { told, tail: bytes.slice(headBytes + length, bytes.length - 4) }
+}
+
 /** Whole arrays behind a head: magic, their length, the tail's length; the tail and a checksum at the end. */
 export function writeDense(
   magic: number,
@@ -70,7 +98,10 @@ export function writeDense(
   tail: Uint8Array,
 ): Uint8Array {
   const arrayBytes = arrays.reduce((sum, { byteLength }) => sum + byteLength, 0)
-  const bytes = new Uint8Array(headBytes + arrayBytes + tail.length + 4)
+  // Not cleared first: that alone took 2 ms of 4 MiB.
+  const bytes = new Uint8Array(
+    Buffer.allocUnsafeSlow(headBytes + arrayBytes + tail.length + 4).buffer,
+  )
   const view = new DataView(bytes.buffer)
   view.setUint32(0, magic)
   view.setUint32(4, arrays[0]?.length ?? 0)

@@ -206,6 +206,10 @@ function writeTime(bytes: Uint8Array, now: number): void {
   bytes[10] = low
 }
 
+/** When a bid was sent, by its features, which begin at `from`. */
+export const timeIn = (bytes: Uint8Array, from = 0): number =>
+  ((bytes[from + 5]! << 8) | bytes[from + 6]!) * 2 ** 32 + wordAt(bytes, from + 7)
+
 /** Reads into `into`; false: not bytes of ours, or of another version, and nothing is to be taught. */
 export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   if (bytes.length !== featureBytes || bytes[0]! >>> 4 !== version) return false
@@ -226,6 +230,6 @@ export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   into.lnF = Math.min(0, Math.log(sent / inBa))
   into.winIn = shareAt(bytes, moneyAt + 8)
   into.winOut = shareAt(bytes, moneyAt + 10)
-  into.at = ((bytes[5]! << 8) | bytes[6]!) * 2 ** 32 + wordAt(bytes, 7)
+  into.at = timeIn(bytes)
   return true
 }

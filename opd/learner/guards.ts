@@ -46,6 +46,8 @@ export class Guards {
   /** Wins since the start, or since the last alarm was over. */
   wins = 0
   winsEver = 0
+  /** With those that other nodes heard of. */
+  winsKnown = 0
   /** How often one acted. */
   readonly alarms: Partial<Record<Guard, number>> = {}
   /** Expected wins since the last, and when the newest bid was sent that won. */
@@ -142,6 +144,7 @@ export class Guards {
   heard(wins: number, at: number, now: number): void {
     if (!(wins > 0)) return
     this.wins += wins
+    this.winsKnown += wins
     this.due = 0
     if (at > this.newest && at <= now) this.newest = at
     // later than it was waited for
@@ -160,12 +163,14 @@ export class Guards {
   }
 
   saved() {
-    const { guard, since, wins, winsEver, alarms, held, doublings, over } = this
-    return { guard, since, wins, winsEver, alarms, held, doublings, over, fall: this.fall.saved() }
+    const { guard, since, wins, winsEver, winsKnown, alarms, held, doublings, over } = this
+    const fall = this.fall.saved()
+    return { guard, since, wins, winsEver, winsKnown, alarms, held, doublings, over, fall }
   }
 
   restore({ fall, alarms, ...rest }: ReturnType<Guards['saved']>): void {
     Object.assign(this, rest)
+    this.winsKnown = Math.max(this.winsKnown, this.winsEver)
     Object.assign(this.alarms, alarms)
     this.fall.restore(fall)
   }

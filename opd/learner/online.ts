@@ -1,6 +1,15 @@
 /** The learner behind the door: curve, prices, controller, pending exposures, deltas, snapshots. */
 import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from '../learner.ts'
-import { DeltaError, readDense, readRows, SnapshotError, writeDense, writeRows } from './bytes.ts'
+import {
+  DeltaError,
+  readDense,
+  readRows,
+  readTold,
+  SnapshotError,
+  writeDense,
+  writeRows,
+  writeTold,
+} from './bytes.ts'
 import { type Asked, Chooser } from './choose.ts'
 import { Controls } from './controls.ts'
 import { Curve } from './curve.ts'
@@ -25,13 +34,18 @@ import { Pending } from './pending.ts'
 import { readTail, writeTail } from './saved.ts'
 import { keyCount } from './shape.ts'
 import type { Explained, SupplierState } from './supplier.ts'
+import { Heard, isRows, type Row, type TaughtPart, Telling } from './taught.ts'
 import { slotCount } from './weights.ts'
 
 const deltaMagic = 0x62774433
+const toldMagic = 0x62774434
 const snapshotMagic = 0x62775333
 const none = new Uint8Array(0)
 /** Exposures settled by one call: under 5 ms. */
 const settledAtOnce = 1500
+/** Rows of other nodes that are taught beside one exposure where that is done in slices; and most that wait. */
+const heardBeside = 8
+const heardMost = 65_536
 /** Pending exposures that a snapshot carries; of more, an even sample. */
 const carried = 65_536
 /** Wins that are due since the last one came, before losses are no longer taken for losses; and wins that must have come. */
@@ -57,6 +71,7 @@ export class OnlineLearner implements Learner {
   private readonly pending: Pending
   private readonly controls = new Controls()
   private readonly window: number
+  private readonly slices: boolean
   private readonly keys = new Uint32Array(keyCount)
   private readonly asked: Asked = { inBa: 0, lowest: 0, reward: 0, saving: 0, bias: 0 }
   private readonly seen: Exposure = {
@@ -74,6 +89,8 @@ export class OnlineLearner implements Learner {
     winOut: 0,
     at: 0,
   }
+  private readonly telling = new Telling()
+  private readonly heard = new Heard()
   private wins = 0
   /** Wins that the model expects of what was settled since the last win. */
   private due = 0
@@ -81,11 +98,13 @@ export class OnlineLearner implements Learner {
   private behind = false
   /** The latest time that was told. */
   private now = 0
+  private readonly hearRow = (row: Row) => this.hear(row)
   private readonly settleDue = (bytes: Uint8Array, weight: number) => this.settle(bytes, weight)
 
   constructor(options: LearnerOptions, snapshot?: Uint8Array) {
     this.window = sound(options.attributionWindow, 1, 1e10, 1_800_000)
     this.pending = new Pending(this.window)
+    this.slices = options.slices === true
     if (snapshot !== undefined) this.restore(snapshot, options.carries !== false)
   }
 
@@ -96,6 +115,7 @@ export class OnlineLearner implements Learner {
     now: number,
     random: () => number,
   ): Decision {
+    if (!this.slices) this.hearSome()
     const bytes = new Uint8Array(featureBytes)
     const { inBa } = facts
     const decision = new OwnDecision(facts, bytes)
@@ -192,7 +212,7 @@ export class OnlineLearner implements Learner {
       return
     }
     // What is quite unknown is not left at its own price: it would never be known.
-    const cold = state.guards.winsEver === 0 && state.exposures < coldFor
+    const cold = state.guards.winsKnown === 0 && state.exposures < coldFor
     const price = cold ? asked.lowest : chooser.best(curve, asked)
     decision.outBa = price < asked.lowest ? asked.lowest : price
     decision.factor = decision.outBa / inBa
@@ -211,6 +231,7 @@ export class OnlineLearner implements Learner {
     if (!(sentPrice >= 1e-9 && sentPrice < 1e9 && inBa >= 1e-9 && inBa < 1e9)) return none
     const at = now > 0 && now < 2 ** 48 ? now : this.now
     this.now = at
+    this.hearSome(this.slices ? heardBeside : Number.POSITIVE_INFINITY)
     if (this.behind) this.behind = !this.pending.advance(at, 4, this.settleDue)
     const sent = sentPrice < inBa ? sentPrice : inBa
     seal(bytes, decision, decision, sent, at)
@@ -223,21 +244,54 @@ export class OnlineLearner implements Learner {
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number): void {
+    if (!this.slices) this.hearSome()
     const { seen } = this
     if (!(clearedPrice >= 0) || !readExposure(features, seen)) return
     const age = now - seen.at
-    if (age >= 0 && age < 1e12) this.delays.came(age, now)
     const weight = this.pending.take(seen.ticket, features)
+    this.loadSeen(features)
+    if (weight > 0) this.lost(features, weight, age)
+    const part =
+      clearedPrice > seen.sent * 1.005 ? 'won' : clearedPrice < seen.sent * 0.999 ? 'saved' : 'paid'
+    this.telling.add(part, 0, age, features)
+    this.won(part, age, now)
+    this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
+  }
+
+  private loadSeen(features: Uint8Array): void {
+    keysOf(features, this.seen.at, this.keys)
+    this.curve.load(this.keys, this.seen.lnIn, hasFloor(features))
+  }
+
+  /** An own exposure, read and loaded, is taught as if lost, and told. */
+  private lost(features: Uint8Array, weight: number, age: number): void {
+    this.telling.add('lost', weight, age, features)
+    for (let n = 0; n < weight; n++) this.exposure('exposure')
+  }
+
+  /** A win, read and loaded, is taught. */
+  private won(part: TaughtPart, age: number, now: number): void {
+    const { seen } = this
+    if (age >= 0 && age < 1e12) this.delays.came(age, now)
     this.wins++
     this.due = 0
     if (now > this.wonAt) this.wonAt = now
-    keysOf(features, seen.at, this.keys)
-    this.curve.load(this.keys, seen.lnIn, hasFloor(features))
-    for (let n = 0; n < weight; n++) this.exposure('exposure')
     this.exposure('win')
-    if (clearedPrice <= seen.sent * 1.005)
-      this.curve.saving.teach(this.keys, seen.second, clearedPrice < seen.sent * 0.999)
-    this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
+    if (part !== 'won') this.curve.saving.teach(this.keys, seen.second, part === 'saved')
+  }
+
+  /** What another node taught its model is taught to this one; a win that was told there takes its exposure out here. */
+  private hear({ part, weight, age, features }: Row): void {
+    const { seen, curve } = this
+    if (!readExposure(features, seen)) return
+    this.loadSeen(features)
+    const own = part === 'lost' ? 0 : this.pending.take(seen.ticket, features)
+    if (own > 0 && part !== 'undone') this.lost(features, own, age)
+    curve.weights.foreign = true
+    if (part === 'lost') for (let n = 0; n < weight; n++) this.exposure('exposure')
+    else if (part !== 'undone') this.won(part, age, seen.at + age)
+    else if (own === 0) this.exposure('exposure', -1)
+    curve.weights.foreign = false
   }
 
   private exposure(part: 'exposure' | 'win', sign: 1 | -1 = 1): void {
@@ -245,19 +299,21 @@ export class OnlineLearner implements Learner {
     this.curve.reload()
   }
 
-  withdraw(features: Uint8Array, _now: number): void {
+  withdraw(features: Uint8Array, now: number): void {
+    if (!this.slices) this.hearSome()
     const { seen } = this
     if (!readExposure(features, seen)) return
     this.controls.of(seen.supplier).withdrawn(seen)
     if (this.pending.take(seen.ticket, features) > 0) return
-    keysOf(features, seen.at, this.keys)
-    this.curve.load(this.keys, seen.lnIn, hasFloor(features))
-    this.curve.teach(seen.sent, 'exposure', -1)
+    this.loadSeen(features)
+    this.telling.add('undone', 1, now - seen.at, features)
+    this.exposure('exposure', -1)
   }
 
   advance(now: number): void {
     if (!(now > 0 && now < 2 ** 48)) return
     this.now = now
+    this.hearSome(this.slices ? settledAtOnce : Number.POSITIVE_INFINITY)
     this.behind = !this.pending.advance(now, settledAtOnce, this.settleDue)
     this.controls.advance(now, this.delays.patience)
   }
@@ -286,14 +342,10 @@ export class OnlineLearner implements Learner {
       // A loss at the end of the window at the latest.
       return Math.min(seen.at + this.window, this.now + this.window / 16)
     }
-    keysOf(bytes, seen.at, this.keys)
-    this.curve.load(this.keys, seen.lnIn, hasFloor(bytes))
+    this.loadSeen(bytes)
     // Long settled traffic, told late, is no silence now.
     if (this.pending.dueAt > this.wonAt) this.due += seen.winOut * weight
-    for (let n = 0; n < weight; n++) {
-      if (n > 0) this.curve.reload()
-      this.curve.teach(seen.sent, 'exposure')
-    }
+    this.lost(bytes, weight, age)
     return 0
   }
 
@@ -301,6 +353,7 @@ export class OnlineLearner implements Learner {
   chance(facts: BidFacts, price: number): number {
     const { inBa } = facts
     if (!(inBa >= 1e-9 && inBa < 1e9 && price >= 1e-9)) return 0
+    if (!this.slices) this.hearSome()
     const bytes = new Uint8Array(featureBytes)
     describe(facts, bytes)
     keysOf(bytes, this.now, this.keys)
@@ -309,14 +362,32 @@ export class OnlineLearner implements Learner {
   }
 
   delta(): Uint8Array {
-    return writeRows(deltaMagic, this.curve.weights.delta(), this.controls.delta())
+    const { telling, controls, curve } = this
+    const tail = controls.delta()
+    if (telling.over) {
+      telling.take()
+      return writeRows(deltaMagic, curve.weights.delta(), tail)
+    }
+    curve.weights.forget()
+    return writeTold(toldMagic, telling.take(), tail)
   }
 
   merge(delta: Uint8Array): void {
+    const told = readTold(toldMagic, delta)
+    if (told !== null && isRows(told.told)) {
+      this.heard.add(told.told)
+      if (this.heard.size > heardMost) this.hearSome()
+      this.controls.merge(told.tail)
+      return
+    }
     const read = readRows(deltaMagic, delta)
     if (read === null) throw new DeltaError('a delta that is damaged, or no delta at all')
     this.curve.weights.merge(read.rows)
     this.controls.merge(read.tail)
+  }
+
+  private hearSome(most = Number.POSITIVE_INFINITY): void {
+    if (this.heard.size > 0) this.heard.take(most, this.hearRow)
   }
 
   /** Dense, so that it is a few copies and a checksum. */
@@ -324,7 +395,7 @@ export class OnlineLearner implements Learner {
     const { pairs } = this.curve.weights
     const { bytes, weights } = this.pending.sample(carried)
     const { now, wins, delays, controls } = this
-    const tail = writeTail({ now, wins, delays, controls }, bytes, weights)
+    const tail = writeTail({ now, wins, delays, controls }, bytes, weights, this.heard.saved())
     return writeDense(snapshotMagic, [pairs], tail)
   }
 
@@ -332,11 +403,12 @@ export class OnlineLearner implements Learner {
     const read = readDense(snapshotMagic, snapshot, 1, 2 * slotCount)
     if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
     this.curve.weights.restore(read.arrays[0]!)
-    const { state, exposures } = readTail(read.tail)
+    const { state, exposures, heard } = readTail(read.tail)
     this.now = state.now
     this.wins = state.wins
     this.delays.restore(state.delays)
     this.controls.restore(state.controls)
+    if (isRows(heard)) this.heard.add(heard)
     if (carries) for (const { bytes, weight } of exposures) this.wait(bytes, weight)
   }
 

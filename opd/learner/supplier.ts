@@ -69,9 +69,9 @@ export class SupplierState {
     return this.guards.lowest(minFactor)
   }
 
-  /** What is explored beyond the configured share while little is known: it decays with the wins that came, not with bids that nobody has answered yet. */
+  /** What is explored beyond the configured share while little is known: it decays with the wins that came, to any node, not with bids that nobody has answered yet. */
   get curiosity(): number {
-    return 0.15 / Math.sqrt(1 + this.guards.winsEver / 4)
+    return 0.15 / Math.sqrt(1 + this.guards.winsKnown / 4)
   }
 
   /** Sets theta and lambda for one bid of a publisher and a seat. */

@@ -16,7 +16,10 @@ export class Weights {
   readonly pairs = new Float32Array(2 * slotCount)
   /** Prior variance by kind, from 1. */
   readonly priors: Float64Array
+  /** Touched slots as they were at the last delta, and what others taught them since. */
   private readonly sent = new Float32Array(2 * slotCount)
+  /** What is taught now was learned elsewhere, and is not sent on. */
+  foreign = false
   /** The kind of what touched a slot since the last delta; 0: nothing did. */
   private readonly touched = new Uint8Array(slotCount)
   private readonly list = new Int32Array(slotCount)
@@ -35,15 +38,37 @@ export class Weights {
   move(slot: number, kind: number, step: number, less: number): void {
     const { pairs } = this
     const at = 2 * slot
-    const mean = pairs[at]! + step
+    const [m, v] = [pairs[at]!, pairs[at + 1]!]
+    const mean = m + step
     if (!(mean > -bound && mean < bound)) return
     const prior = this.priors[kind]!
-    const after = (pairs[at + 1]! || prior) - less
+    const after = (v || prior) - less
     pairs[at] = mean
     pairs[at + 1] = after > prior ? prior : after > prior * surest ? after : prior * surest
-    if (this.touched[slot] !== 0) return
-    this.touched[slot] = kind
-    this.list[this.listed++] = slot
+    if (this.foreign || this.touched[slot] === 0) this.mark(slot, kind, m, v)
+  }
+
+  /** A slot moved that was at m and v. */
+  private mark(slot: number, kind: number, m: number, v: number): void {
+    const { sent, touched, pairs } = this
+    const at = 2 * slot
+    if (touched[slot] === 0) {
+      if (this.foreign) return
+      touched[slot] = kind
+      this.list[this.listed++] = slot
+      sent[at] = m
+      sent[at + 1] = v
+      return
+    }
+    const before = v || this.priors[kind]!
+    const [mean, after] = [pairs[at]!, pairs[at + 1]!]
+    add(sent, at, this.priors[kind]!, 1 / after - 1 / before, mean / after - m / before)
+  }
+
+  /** What was learned since the last call was told otherwise. */
+  forget(): void {
+    for (let n = 0; n < this.listed; n++) this.touched[this.list[n]!] = 0
+    this.listed = 0
   }
 
   /** What was learned since the last call. */
@@ -63,8 +88,6 @@ export class Weights {
       places[n] = kind * 2 ** 24 + slot
       a[n] = 1 / v - 1 / before
       b[n] = m / v - sent[at]! / before
-      sent[at] = m
-      sent[at + 1] = v
     }
     this.listed = 0
     return { places, a, b }
@@ -77,13 +100,13 @@ export class Weights {
       if (prior === 0) continue
       const slot = places[n]! & slotMask
       add(this.pairs, 2 * slot, prior, a[n]!, b[n]!)
-      add(this.sent, 2 * slot, prior, a[n]!, b[n]!)
+      if (this.touched[slot] !== 0) add(this.sent, 2 * slot, prior, a[n]!, b[n]!)
     }
   }
 
   restore(pairs: Float32Array): void {
     this.pairs.set(pairs)
-    this.sent.set(pairs)
+    this.forget()
   }
 }
 

@@ -82,7 +82,8 @@ export function createKeeper(options: KeeperOptions): Keeper {
     dir,
     now,
     log,
-    create: (learned, carries = true) => create({ attributionWindow, carries }, learned),
+    create: (learned, carries = true) =>
+      create({ attributionWindow, carries, slices: true }, learned),
     epoch: (mode) => control.epochs[mode],
     clean: dir !== null && takeMark(dir),
   })
