@@ -24,6 +24,8 @@ export interface Carriage {
   /** Milliseconds that the exchange may be silent. */
   silence: number
   onError: (error: Error) => void
+  /** Whether this answer, given now, ends its connection. */
+  ends: (response: ServerResponse) => boolean
 }
 
 /** What node:http throws on where it stands in a status line (RFC 9112 4). */
@@ -52,6 +54,7 @@ export function carry(request: IncomingMessage, response: ServerResponse, way: C
   const give = (error: Error) => {
     way.onError(error)
     if (response.headersSent || response.destroyed) return cut(response)
+    if (way.ends(response)) response.shouldKeepAlive = false
     response.writeHead(502, ['x-bidweir-reason', 'upstream_error', 'Content-Length', '0'])
     response.end()
   }
@@ -63,6 +66,7 @@ export function carry(request: IncomingMessage, response: ServerResponse, way: C
     answer.on('error', give)
     // A body cut short of its length: the caller sees a closed connection, not a whole answer.
     answer.on('aborted', () => cut(response))
+    if (way.ends(response)) response.shouldKeepAlive = false
     response.writeHead(statusCode, message, towardsCaller(answer.rawHeaders, null, false))
     answer.pipe(response)
   }

@@ -1,12 +1,12 @@
 /** The listener of bid traffic: what Node leaves open is closed here, and connections end when they are old. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import type { ProxyConfig } from './config.ts'
-import { occurrences } from './headers.ts'
 import type { FastGate } from './lane/fast.ts'
 import { createFastLane } from './lane/fast-set.ts'
-import type { ProblemCode } from './problem.ts'
+import { hasBody, pathOf } from './lane/general-head.ts'
+import { arrived, type Connection, connectionOf, isLast, refuseBytes } from './lane/turns.ts'
 
 export interface ListenerOptions {
   config: ProxyConfig
@@ -24,8 +24,8 @@ export interface Listener {
   listen(): Promise<AddressInfo>
   /** Limits of a new configuration; the address stays. */
   configure(config: ProxyConfig): void
-  /** Whether an answer on this connection, given now, is its last. */
-  closes(socket: Socket): boolean
+  /** Whether this answer, given now, ends its connection. */
+  ends(response: ServerResponse): boolean
   /** Each answer from now on closes its connection. */
   drain(): void
   /** No new connection; resolves when the last one is gone. */
@@ -34,41 +34,10 @@ export interface Listener {
   readonly connections: number
 }
 
-export interface Connection extends Socket {
-  /** `performance.now()` from which on an answer closes the connection. */
-  bidweirRetire?: number
-  /** It has its answer already: what is wrong with the rest of its body is not worth another. */
-  bidweirTold?: boolean
-}
-
 const statusLines: Readonly<Record<string, string>> = {
   HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
   HPE_CHUNK_EXTENSIONS_OVERFLOW: '413 Content Too Large',
   ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
-}
-
-/** RFC 9112 and DESIGN's rule 3: what is not certainly one request is none. */
-export function headFault(request: IncomingMessage): ProblemCode | null {
-  const { httpVersionMajor, httpVersionMinor, rawHeaders } = request
-  if (httpVersionMajor !== 1) return 'version'
-  const coding = request.headers['transfer-encoding']
-  if (httpVersionMinor === 0 && coding !== undefined) return 'version'
-  // node:http undoes the last coding alone: a gzip one before it would reach the supplier unnamed.
-  if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') return 'coding'
-  const hosts = occurrences(rawHeaders, 'host')
-  if (hosts > 1 || (hosts === 0 && httpVersionMinor >= 1)) return 'host'
-  return null
-}
-
-/** An upgrade with a body comes as a stream that is no socket, which http-proxy ends the process over. */
-const hasBody = (headers: IncomingMessage['headers']) =>
-  headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
-
-const absoluteForm = /^https?:\/\/[^/?#]*/i
-
-/** Path and query of a request target; a proxy's absolute form is as good as the origin form (RFC 9112 3.2.2). */
-export function pathOf(target: string): string {
-  return target.startsWith('/') ? target : target.replace(absoluteForm, '')
 }
 
 export function createListener(options: ListenerOptions): Listener {
@@ -78,6 +47,8 @@ export function createListener(options: ListenerOptions): Listener {
   const open = new Set<Socket>()
   const settings = {
     insecureHTTPParser: false,
+    // headFault looks at it, and says so in a problem document.
+    requireHostHeader: false,
     maxHeaderSize: 64 * 1024,
     connectionsCheckingInterval: Math.max(50, Math.min(1000, config.headTimeout / 5)),
     noDelay: true,
@@ -114,6 +85,7 @@ export function createListener(options: ListenerOptions): Listener {
 
   const closes = (socket: Connection) =>
     draining || performance.now() >= (socket.bidweirRetire ?? Number.POSITIVE_INFINITY)
+  const ends = (response: ServerResponse) => isLast(response, closes(connectionOf(response)))
 
   const age = (socket: Connection) => {
     socket.bidweirRetire = performance.now() + config.maxConnectionAge * (0.8 + 0.4 * random())
@@ -161,26 +133,28 @@ export function createListener(options: ListenerOptions): Listener {
   server.on('drop', () => onClosed('max_connections'))
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     onClosed(error.code ?? 'unknown')
-    const told = !socket.writable || (socket as Connection).bidweirTold === true
-    if (told || error.code === 'ECONNRESET') return void socket.destroy()
-    const line = statusLines[error.code ?? ''] ?? '400 Bad Request'
-    socket.end(`HTTP/1.1 ${line}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+    if (error.code === 'ECONNRESET') return void socket.destroy()
+    refuseBytes(socket, statusLines[error.code ?? ''] ?? '400 Bad Request')
   })
+  /** Answers that are whole, and on their way. */
+  const leaving = new Set<ServerResponse>()
   /** An answer that its caller does not take would hold it, and its connection. */
   const taken = (response: ServerResponse) => {
     const { socket } = response
     if (socket === null || socket.writableLength === 0) return
+    leaving.add(response)
     const unread = setTimeout(() => {
       onClosed('unread')
       socket.destroy()
     }, config.headTimeout)
-    response.once('close', () => clearTimeout(unread))
+    response.once('close', () => {
+      leaving.delete(response)
+      clearTimeout(unread)
+    })
   }
 
   server.on('request', (request, response) => {
-    const socket: Connection = request.socket
-    socket.bidweirTold = false
-    if (closes(socket)) response.shouldKeepAlive = false
+    if (!arrived(response)) return void request.resume()
     response.on('error', () => onClosed('reset'))
     response.once('prefinish', () => taken(response))
     options.onRequest(request, response)
@@ -191,9 +165,17 @@ export function createListener(options: ListenerOptions): Listener {
     options.onUpgrade(request, socket, head)
   })
 
+  // No tunnels here; without this one node:http closes without a word.
+  server.on('connect', (_request, socket) => {
+    socket.on('error', () => onClosed('reset'))
+    socket.end(
+      'HTTP/1.1 405 Method Not Allowed\r\nAllow: POST\r\nConnection: close\r\nContent-Length: 0\r\n\r\n',
+    )
+  })
+
   return {
     server,
-    closes,
+    ends,
     listen() {
       const at = config.listen.lastIndexOf(':')
       const host = config.listen.slice(0, at).replace(/^\[|\]$/g, '')
@@ -223,13 +205,16 @@ export function createListener(options: ListenerOptions): Listener {
       draining = true
       // A connection that becomes idle without an answer of its own (a cut request) is seen at the next look.
       const closeIdle = () => {
-        server.closeIdleConnections()
+        // To node:http a connection is idle whose answer is still on its way: `taken` bounds that.
+        if (leaving.size === 0) server.closeIdleConnections()
         fast?.closeIdle()
       }
       const idle = setInterval(closeIdle, 100)
       return new Promise((resolve) => {
-        server.close(() => {
+        // node:http's own close() stops its time limits first: half a head would hold a drain to its end.
+        NetServer.prototype.close.call(server, () => {
           clearInterval(idle)
+          server.close(() => {})
           fast?.close()
           resolve()
         })

@@ -18,7 +18,14 @@ import { carry } from './carry.ts'
 import { header, towardsSupplier } from './headers.ts'
 
 export interface PassThrough {
-  web(request: IncomingMessage, response: ServerResponse, origin: string, path: string): void
+  /** `ends`: whether the connection ends with this answer. */
+  web(
+    request: IncomingMessage,
+    response: ServerResponse,
+    origin: string,
+    path: string,
+    ends: (response: ServerResponse) => boolean,
+  ): void
   upgrade(
     request: IncomingMessage,
     socket: Socket,
@@ -97,11 +104,11 @@ export function createPassThrough(options: {
   }
 
   return {
-    web(request, response, origin, path) {
+    web(request, response, origin, path, ends) {
       const url = new URL(origin)
       const fields = fieldsOf(request, url.host)
       const { onError } = options
-      carry(request, response, { origin: url, path, fields, agents, silence, onError })
+      carry(request, response, { origin: url, path, fields, agents, silence, onError, ends })
     },
     upgrade(request, socket, head, origin, path) {
       forward(request)

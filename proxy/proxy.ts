@@ -10,7 +10,8 @@ import { Exchange, type ExchangeContext } from './exchange.ts'
 import { bindMetrics } from './exposition.ts'
 import type { FastGate } from './lane/fast.ts'
 import { inboundOf } from './lane/general.ts'
-import { type Connection, createListener, headFault, pathOf } from './listener.ts'
+import { headFault, pathOf } from './lane/general-head.ts'
+import { createListener } from './listener.ts'
 import { SupplierMetrics } from './metrics.ts'
 import { createPassThrough } from './pass.ts'
 import { type ProblemCode, problem } from './problem.ts'
@@ -86,17 +87,13 @@ export function createProxy(
 
   const refuse = (response: ServerResponse, code: ProblemCode, close = false) => {
     const { status, message, headers, body } = problem(code)
-    if (close) response.shouldKeepAlive = false
+    if (close || listener.ends(response)) response.shouldKeepAlive = false
     response.writeHead(status, message, headers)
     response.end(body)
   }
 
   /** The rest of the body is read and dropped: closed on, a caller that still writes would lose the answer to a reset. */
-  const refuseBody = (request: IncomingMessage, response: ServerResponse) => {
-    const connection: Connection = request.socket
-    connection.bidweirTold = true
-    refuse(response, 'body')
-  }
+  const refuseBody = (response: ServerResponse) => refuse(response, 'body')
 
   const receive = (request: IncomingMessage, response: ServerResponse) => {
     const fault = headFault(request)
@@ -107,18 +104,16 @@ export function createProxy(
     const supplier = suppliers.get(bid[1]!)
     if (supplier === undefined) return refuse(response, 'not_found')
     if (request.method !== 'POST') return refuse(response, 'method')
-    const inbound = inboundOf(request, response, bid[2] ?? '', () =>
-      listener.closes(request.socket),
-    )
+    const inbound = inboundOf(request, response, bid[2] ?? '', listener.ends)
     if (supplier.callers !== null && !supplier.callers(inbound.remote, inbound.headers))
       return refuse(response, 'caller')
     if (Number(request.headers['content-length'] ?? 0) > context.limits.maxRequestBytes)
-      return refuseBody(request, response)
+      return refuseBody(response)
     const exchange = new Exchange(inbound, supplier, context)
     if (exchange.admit() !== null) return undefined
     exchange.awaitBody()
     request.on('data', (chunk: Buffer) => {
-      if (!exchange.receive(chunk) && !response.headersSent) refuseBody(request, response)
+      if (!exchange.receive(chunk) && !response.headersSent) refuseBody(response)
     })
     request.on('end', () => exchange.received())
     // A body cut short: 'close' of the answer follows and accounts for it.
@@ -150,7 +145,7 @@ export function createProxy(
   const passOn = (request: IncomingMessage, response: ServerResponse, url: string) => {
     const target = passTarget(url)
     if (target === null) return refuse(response, 'not_found')
-    return pass.web(request, response, target.origin, target.path)
+    return pass.web(request, response, target.origin, target.path, listener.ends)
   }
 
   const listener = createListener({

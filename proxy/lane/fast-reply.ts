@@ -6,8 +6,8 @@ import { headText } from '../wire/fields.ts'
 import type { Reply } from './lane.ts'
 
 export interface ReplyGate {
-  /** Whether an answer on this connection, given now, is its last. */
-  closes(socket: Socket): boolean
+  /** Whether an answer, given now, is the last one of its connection. */
+  readonly ends: boolean
   /** Milliseconds that an idle connection is kept, as callers are told. */
   readonly keepAlive: number
 }
@@ -34,6 +34,7 @@ export class FastReply implements Reply {
   private started = false
   private chunked = false
   private last = false
+  private waits = false
 
   constructor(socket: Socket, gate: ReplyGate, onDone: (last: boolean) => void) {
     this.socket = socket
@@ -67,7 +68,7 @@ export class FastReply implements Reply {
 
   private headOf(status: number, message: string, headers: string[], framing: string): string {
     this.started = true
-    this.last = this.gate.closes(this.socket)
+    this.last = this.gate.ends
     const reason = message === '' ? (STATUS_CODES[status] ?? '') : message
     const date = header(headers, 'date') === undefined ? `Date: ${dateNow()}\r\n` : ''
     const persistence = this.last
@@ -94,7 +95,13 @@ export class FastReply implements Reply {
   }
 
   drained(resume: () => void): void {
-    this.socket.once('drain', resume)
+    // Many pieces of one read may find it full: one listener for all.
+    if (this.waits) return
+    this.waits = true
+    this.socket.once('drain', () => {
+      this.waits = false
+      resume()
+    })
   }
 
   end(): void {

@@ -8,7 +8,7 @@ import type { Socket } from 'node:net'
 import { plainAddress } from '../callers.ts'
 import type { Exchange } from '../exchange.ts'
 import { type RequestHead, readRequestHead } from '../wire/request-head.ts'
-import { FastReply } from './fast-reply.ts'
+import { FastReply, type ReplyGate } from './fast-reply.ts'
 import type { Inbound } from './lane.ts'
 
 export interface FastGate {
@@ -28,7 +28,10 @@ export interface FastGate {
 const blankLine = Buffer.from('\r\n\r\n')
 const timedOut = 'HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
 
-export class FastConnection {
+/** What may come behind a request before it is answered; past it nothing is read, not even that the caller has gone. */
+const mostEarly = 64 * 1024
+
+export class FastConnection implements ReplyGate {
   private readonly socket: Socket
   private readonly gate: FastGate
   private readonly onGone: (connection: FastConnection) => void
@@ -49,7 +52,7 @@ export class FastConnection {
     this.gate = gate
     this.onGone = onGone
     this.remote = plainAddress(socket.remoteAddress ?? '')
-    this.reply = new FastReply(socket, gate, this.answeredNow)
+    this.reply = new FastReply(socket, this, this.answeredNow)
     socket.on('data', this.onData)
     // A caller that ends its side has gone, as for node:http.
     socket.on('end', this.onEnd)
@@ -60,7 +63,7 @@ export class FastConnection {
     if (this.where === 'head') this.head(chunk)
     else if (this.where === 'answering') {
       this.early = this.early === null ? chunk : Buffer.concat([this.early, chunk])
-      this.socket.pause()
+      if (this.early.length > mostEarly) this.socket.pause()
     } else if (this.where !== 'gone') this.body(chunk, 0)
   }
 
@@ -112,10 +115,7 @@ export class FastConnection {
     this.left -= to - from
     if (to > from && !this.answered) this.exchange!.receive(chunk.subarray(from, to))
     if (this.left > 0) return void this.exchange!.awaitBody()
-    if (to < chunk.length) {
-      this.early = chunk.subarray(to)
-      this.socket.pause()
-    }
+    if (to < chunk.length) this.early = chunk.subarray(to)
     if (this.answered) return this.next()
     this.where = 'answering'
     this.exchange!.received()
@@ -137,6 +137,15 @@ export class FastConnection {
     return this.where === 'gone'
   }
 
+  /** What came behind this request is answered, too. */
+  get ends(): boolean {
+    return this.early === null && this.gate.closes(this.socket)
+  }
+
+  get keepAlive(): number {
+    return this.gate.keepAlive
+  }
+
   destroy(): void {
     this.socket.destroy()
   }
@@ -155,7 +164,7 @@ export class FastConnection {
   // --- time ---
 
   get idle(): boolean {
-    return this.where === 'head'
+    return this.where === 'head' && this.socket.writableLength === 0
   }
 
   /** Closes what has waited too long; what is being answered has its own deadline. */

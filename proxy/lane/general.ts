@@ -7,11 +7,12 @@ import type { Inbound, Reply } from './lane.ts'
 
 class HttpReply implements Reply {
   private readonly response: ServerResponse
-  private readonly closes: () => boolean
+  private readonly ends: (response: ServerResponse) => boolean
+  private waits = false
 
-  constructor(response: ServerResponse, closes: () => boolean) {
+  constructor(response: ServerResponse, ends: (response: ServerResponse) => boolean) {
     this.response = response
-    this.closes = closes
+    this.ends = ends
   }
 
   get open(): boolean {
@@ -26,7 +27,7 @@ class HttpReply implements Reply {
 
   start(status: number, message: string, headers: string[]): void {
     // Asked now, not when the request came: a drain may have begun in between.
-    if (this.closes()) this.response.shouldKeepAlive = false
+    if (this.ends(this.response)) this.response.shouldKeepAlive = false
     if (message === '') this.response.writeHead(status, headers)
     else this.response.writeHead(status, message, headers)
   }
@@ -36,7 +37,13 @@ class HttpReply implements Reply {
   }
 
   drained(resume: () => void): void {
-    this.response.once('drain', resume)
+    // Many pieces of one read may find it full: one listener for all.
+    if (this.waits) return
+    this.waits = true
+    this.response.once('drain', () => {
+      this.waits = false
+      resume()
+    })
   }
 
   end(): void {
@@ -57,12 +64,12 @@ export function cut(response: ServerResponse): void {
   else response.destroy()
 }
 
-/** `closes`: whether the connection ends with this answer. */
+/** `ends`: whether the connection ends with this answer. */
 export function inboundOf(
   request: IncomingMessage,
   response: ServerResponse,
   query: string,
-  closes: () => boolean,
+  ends: (response: ServerResponse) => boolean,
 ): Inbound {
   return {
     headers: request.rawHeaders,
@@ -70,6 +77,6 @@ export function inboundOf(
     remote: plainAddress(request.socket.remoteAddress ?? ''),
     secure: (request.socket as TLSSocket).encrypted === true,
     arrived: performance.now(),
-    reply: new HttpReply(response, closes),
+    reply: new HttpReply(response, ends),
   }
 }

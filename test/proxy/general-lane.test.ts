@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url'
 import { spawn } from 'tap'
 
-const subjects = ['admission', 'attacks', 'bid', 'encodings', 'faults', 'life', 'vectors']
+const subjects = ['admission', 'attacks', 'bid', 'encodings', 'faults', 'life', 'turns', 'vectors']
 
 for (const subject of subjects)
   spawn(
