@@ -1,14 +1,14 @@
 /**
- * A chunked body as it comes (RFC 9112 7.1), strict: sizes of at most 8 hex digits, CRLF where it belongs.
+ * A chunked body as it comes (RFC 9112 7.1), strict: sizes below 4 GiB, CRLF where it belongs.
  * Extensions and trailer fields are read and dropped.
  */
 export interface Pieces {
-  /** Bytes `from` up to `to` belong to the body; they are the reader's only during the call. */
+  /** Bytes `from` up to `to` belong to the body; they are the reader's only during the call, one call a read. */
   piece(bytes: Buffer, from: number, to: number): void
 }
 
 const LF = 10
-const sizeLine = /^([0-9a-fA-F]{1,8})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n$/
+const sizeLine = /^0*([0-9a-fA-F]{1,8})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n$/
 const trailerLine = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n$/
 /** Of one size line with its extensions, and of all trailers together. */
 const longestLine = 4096
@@ -21,26 +21,35 @@ export class ChunkedReader {
   private left = 0
   private trailers = 0
 
-  /** Reads on from `at`; where the body ends, `done` is set. Answers the position behind it, or -1: malformed. */
+  /**
+   * Reads on from `at`; where the body ends, `done` is set. Answers the position behind it, or -1: malformed.
+   * Chunks are moved together in `bytes`: one a byte, each a buffer of its own, would take a hundred times its size.
+   */
   read(bytes: Buffer, at: number, pieces: Pieces): number {
     let position = at
-    while (position < bytes.length && !this.done) {
+    let from = at
+    let to = at
+    let good = true
+    while (good && position < bytes.length && !this.done) {
       if (this.where === 'data') {
-        const to = Math.min(bytes.length, position + this.left)
-        this.left -= to - position
+        const end = Math.min(bytes.length, position + this.left)
+        this.left -= end - position
         if (this.left === 0) this.where = 'data-end'
-        pieces.piece(bytes, position, to)
-        position = to
+        if (to > from) bytes.copyWithin(to, position, end)
+        else from = to = position
+        to += end - position
+        position = end
         continue
       }
       const end = bytes.indexOf(LF, position)
-      const to = end < 0 ? bytes.length : end + 1
-      if (this.line.length + to - position > longestLine) return -1
-      this.line += bytes.toString('latin1', position, to)
-      position = to
-      if (end >= 0 && !this.lineRead()) return -1
+      const next = end < 0 ? bytes.length : end + 1
+      good = this.line.length + next - position <= longestLine
+      if (good) this.line += bytes.toString('latin1', position, next)
+      position = next
+      if (good && end >= 0) good = this.lineRead()
     }
-    return position
+    if (to > from) pieces.piece(bytes, from, to)
+    return good ? position : -1
   }
 
   private lineRead(): boolean {
