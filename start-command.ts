@@ -1,0 +1,141 @@
+/** The service as a command: started with or without the demo's traffic, told by signals when to end. */
+import { parseArgs } from 'node:util'
+import { runDemo } from './bench/demo/main.ts'
+import { createDemoSupplier, type DemoSupplier } from './bench/demo/supplier.ts'
+import { badConfig, badUsage, configOption, type Run, tell } from './command-line.ts'
+import type { Config, ConfigInput } from './config.ts'
+import { check, loadConfig } from './config-file.ts'
+import { curlLine, demoConfig, embeddedConfig } from './embedded.ts'
+import { createLog } from './log.ts'
+import { flushTime, type Service, startService } from './service.ts'
+import { warningsOf } from './settings.ts'
+
+const { stdout, stderr } = process
+
+interface Running {
+  service: Service
+  demo: DemoSupplier | null
+}
+
+async function begin(
+  file: string | undefined,
+  configOf = embeddedConfig,
+): Promise<Running | number> {
+  const demo = file === undefined ? await createDemoSupplier() : null
+  const loaded = file === undefined ? check(configOf(demo!.url), '.') : loadConfig(file)
+  const { config } = loaded
+  if (config === null) {
+    tell(loaded, file ?? 'configuration')
+    await demo?.close()
+    return badConfig
+  }
+  const log = createLog(config.log.level)
+  for (const warning of warningsOf(config)) if (file !== undefined) log.warn({}, warning)
+  try {
+    const service = await startService({
+      loaded: { ...loaded, config },
+      again: file === undefined ? null : () => loadConfig(file),
+      log,
+    })
+    return { service, demo }
+  } catch (error) {
+    stderr.write(`bidweir: it does not start: ${(error as Error).message}\n`)
+    await demo?.close()
+    return 1
+  }
+}
+
+/** A terminal's Ctrl-C reaches all of `npm start`, and npm passes its own on as well: one signal, twice. */
+const underNpm = process.env['npm_lifecycle_event'] !== undefined && process.stdin.isTTY === true
+const npmForwards = 500
+
+/** SIGTERM drains with grace, SIGINT without; a second signal ends at once; the process has `drain.timeout`. */
+function stopOnSignals({ service, demo }: Running, before: () => void): void {
+  let stopping = Number.POSITIVE_INFINITY
+  const stop = (signal: 'SIGTERM' | 'SIGINT') => {
+    const since = performance.now() - stopping
+    if (since >= 0) {
+      if (underNpm && signal === 'SIGINT' && since < npmForwards) return
+      process.exit(1)
+    }
+    stopping = performance.now()
+    before()
+    const { grace, timeout } = service.config().drain
+    const late = setTimeout(() => {
+      stderr.write('bidweir: drain.timeout has passed, the rest is cut\n')
+      process.exit(0)
+    }, timeout)
+    late.unref()
+    void service
+      .stop(signal === 'SIGINT' ? 0 : Math.min(grace, timeout - flushTime(timeout)), timeout)
+      .then(() => demo?.close())
+      .then(
+        () => process.exit(0),
+        (error: Error) => {
+          stderr.write(`bidweir: the drain failed: ${error.message}\n`)
+          process.exit(1)
+        },
+      )
+  }
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stop(signal))
+}
+
+function greet({ service, demo }: Running, config: Config): void {
+  const at = (listen: string, port: number) => `${listen.slice(0, listen.lastIndexOf(':'))}:${port}`
+  const lines = [
+    `bid traffic   ${config.proxy.tls === undefined ? 'http' : 'https'}://${at(config.proxy.listen, service.proxyPort)}/bid/<supplier>`,
+    `admin         http://${at(config.admin.listen, service.adminPort)}/`,
+  ]
+  const { firstUser } = service
+  if (firstUser !== null)
+    lines.push(`user          ${firstUser.name}`, `password      ${firstUser.password}`)
+  if (demo !== null) lines.push('', curlLine(service.proxyPort), '')
+  stdout.write(`${lines.join('\n')}\n`)
+}
+
+export const start: Run = async (argv) => {
+  const options = configOption(argv, false)
+  if (options === null) return badUsage
+  const running = await begin(options.file)
+  if (typeof running === 'number') return running
+  stopOnSignals(running, () => {})
+  greet(running, running.service.config())
+  return null
+}
+
+/** Where the demo listens, as the configuration says it; null and a word on stderr for other arguments. */
+function demoAddresses(argv: string[]): Pick<ConfigInput, 'proxy' | 'admin'> | null {
+  try {
+    const options = { listen: { type: 'string' }, admin: { type: 'string' } } as const
+    const { listen, admin } = parseArgs({ args: argv, options }).values
+    return {
+      ...(listen === undefined ? {} : { proxy: { listen } }),
+      admin: {
+        impressions: { auth: 'context' },
+        ...(admin === undefined ? {} : { listen: admin }),
+      },
+    }
+  } catch (error) {
+    stderr.write(`bidweir: ${(error as Error).message}\n`)
+    return null
+  }
+}
+
+export const demo: Run = async (argv) => {
+  const addresses = demoAddresses(argv)
+  if (addresses === null) return badUsage
+  const running = await begin(undefined, (url) => ({ ...demoConfig(url), ...addresses }))
+  if (typeof running === 'number') return running
+  const over = new AbortController()
+  stopOnSignals(running, () => over.abort())
+  greet(running, running.service.config())
+  const { service } = running
+  void runDemo({
+    proxyUrl: `http://127.0.0.1:${service.proxyPort}`,
+    adminUrl: `http://127.0.0.1:${service.adminPort}`,
+    supplier: running.demo!,
+    signal: over.signal,
+    out: stdout,
+  })
+  return null
+}
