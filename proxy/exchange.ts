@@ -5,7 +5,7 @@
 import { quickTmax } from '../opd/request.ts'
 import type { Budget, LoopLag } from './admission.ts'
 import { type Answer, mayBeRead } from './answer.ts'
-import { decode, decodeSync, encodingOf } from './encoding.ts'
+import { type Decoded, decode, decodeSync, encodingOf } from './encoding.ts'
 import { header, towardsCaller, without } from './headers.ts'
 import { Held } from './held.ts'
 import type { AnswerSink, Inbound, SendFailure } from './lane/lane.ts'
@@ -107,16 +107,25 @@ export class Exchange implements AnswerSink, Reader {
     if (encoding === null) return this.start()
     const limit = this.context.limits.maxRewriteBytes
     const decoded = decodeSync(encoding, this.body, limit)
-    if (decoded === null)
-      void decode(encoding, this.body, limit).then((late) => {
-        if (this.stage === 'done') return
-        this.decoded = late.ok ? late.body : null
-        this.start()
-      })
-    else {
-      this.decoded = decoded.ok ? decoded.body : null
-      this.start()
-    }
+    if (decoded !== null) return this.keepDecoded(decoded)
+    // Decoding off the event loop may have to wait for its turn.
+    this.awaitBody()
+    void decode(encoding, this.body, limit).then((late) => {
+      if (this.stage !== 'done') this.keepDecoded(late)
+    })
+  }
+
+  /** Small on the wire, it may be large here: a thousand times, and as long as the request lasts. */
+  private keepDecoded(decoded: Decoded): void {
+    this.decoded = decoded.ok ? decoded.body : null
+    const bytes = decoded.ok && decoded.body !== this.body ? decoded.body.length : 0
+    if (this.hold(bytes)) this.start()
+    else this.noBid('overload')
+  }
+
+  hold(bytes: number): boolean {
+    this.held.count(bytes)
+    return this.context.budget.bytes <= this.context.limits.maxHeldBytes
   }
 
   private start(): void {

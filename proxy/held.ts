@@ -15,8 +15,13 @@ export class Held {
   add(piece: Buffer): void {
     this.pieces.push(piece)
     this.length += piece.length
-    this.counted += piece.length
-    this.budget.bytes += piece.length
+    this.count(piece.length)
+  }
+
+  /** Bytes that are held elsewhere until the request is over. */
+  count(bytes: number): void {
+    this.counted += bytes
+    this.budget.bytes += bytes
   }
 
   /** What has come so far, in one piece. */

@@ -15,6 +15,8 @@ export interface Reader {
   readonly decoded: Buffer | null
   /** Somebody still wants the verdict. */
   readonly waiting: boolean
+  /** So many bytes more are held until it is over. False: more than the node may. */
+  hold(bytes: number): boolean
   concluded(verdict: Verdict): void
 }
 
@@ -52,8 +54,10 @@ export class Reading {
   }
 
   private decodedTo(decoded: Decoded): void {
-    if (decoded.ok) this.rewrite(decoded.body, decoded.encoding)
-    else this.undecoded(decoded.reason)
+    if (!decoded.ok) return this.undecoded(decoded.reason)
+    const bytes = decoded.body === this.wire ? 0 : decoded.body.length
+    if (bytes > 0 && !this.reader.hold(bytes)) return this.undecoded('too_large')
+    this.rewrite(decoded.body, decoded.encoding)
   }
 
   private undecoded(reason: 'encoding' | 'too_large'): void {
