@@ -3,9 +3,10 @@
  * them ourselves, not a Pool, because replay has to know whether a request met a fresh connection or a reused
  * one, and whether a byte of answer came (RFC 9112 9.3.1).
  */
+import type { LookupFunction } from 'node:net'
 import { buildConnector } from 'undici'
 import type { AnswerSink, Sent } from '../lane/lane.ts'
-import { GeneralConnection } from './general.ts'
+import { type Connector, GeneralConnection } from './general.ts'
 import type { Owner } from './owner.ts'
 import type { Resolver } from './resolver.ts'
 import { WireConnection } from './wire.ts'
@@ -50,12 +51,17 @@ function connecting(origin: string, { resolver, lane }: Upstream) {
     const target = { host, port: Number(port === '' ? 80 : port), lookup }
     return (owner: Owner<Connection>): Connection => new WireConnection(target, owner)
   }
-  const connector = buildConnector({
+  const connect = buildConnector({
     timeout: 10_000,
     allowH2: false,
     autoSelectFamily: false,
-    lookup,
+    lookup: ((name, options, callback) =>
+      lookup(name, options, (error, address, family) => {
+        connector.address = String(address)
+        callback(error, address, family)
+      })) satisfies LookupFunction,
   } as buildConnector.BuildOptions)
+  const connector: Connector = { connect, address: '' }
   return (owner: Owner<Connection>): Connection => new GeneralConnection(origin, connector, owner)
 }
 

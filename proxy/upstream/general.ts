@@ -1,10 +1,15 @@
 /** A connection by undici, one Client each: https endpoints, and whatever the strict wire is not for. */
 import type { Socket } from 'node:net'
 import { type buildConnector, Client, type Dispatcher } from 'undici'
+import { header } from '../headers.ts'
 import type { AnswerSink, SendFailure, Sent } from '../lane/lane.ts'
-import { idleTimeout, type Owner } from './owner.ts'
+import { deaf, idleTimeout, type Owner } from './owner.ts'
 
-export type Connector = ReturnType<typeof buildConnector>
+export interface Connector {
+  connect: ReturnType<typeof buildConnector>
+  /** The address that `connect` was given last. */
+  address: string
+}
 
 /**
  * undici reads a reason phrase as UTF-8, and U+010D U+010A written as latin1 are CR and LF: the caller would see
@@ -20,6 +25,7 @@ export class GeneralConnection implements Sent {
   private readonly client: Client
   private readonly owner: Owner<GeneralConnection>
   private socket: Socket | null = null
+  private address = ''
   private sink: AnswerSink | null = null
   private reused = false
   private readBefore = 0
@@ -29,13 +35,16 @@ export class GeneralConnection implements Sent {
   constructor(origin: string, connector: Connector, owner: Owner<GeneralConnection>) {
     this.owner = owner
     this.client = new Client(origin, {
-      connect: (options, callback) =>
-        connector(options, (...result) => {
+      connect: (options, callback) => {
+        connector.address = ''
+        connector.connect(options, (...result) => {
           const [error, socket] = result
           if (error !== null) owner.failed((error as { address?: string }).address ?? '')
           else this.connected(socket as Socket)
           callback(...result)
-        }),
+        })
+        this.address = connector.address
+      },
       headersTimeout: 0,
       bodyTimeout: 0,
       keepAliveTimeout: idleTimeout,
@@ -72,6 +81,8 @@ export class GeneralConnection implements Sent {
 
   abort(): void {
     this.sink = null
+    if (this.socket === null && performance.now() - this.born > deaf)
+      this.owner.failed(this.address)
     this.destroy()
   }
 
@@ -90,6 +101,12 @@ export class GeneralConnection implements Sent {
     if (status < 200 || this.sink === null) return true
     const headers = new Array<string>(raw.length)
     for (let at = 0; at < raw.length; at++) headers[at] = raw[at]!.toString('latin1')
+    // undici undoes `chunked` and drops the field: what another coding left would reach the caller unnamed.
+    const coding = header(headers, 'transfer-encoding')
+    if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
+      this.onError(new Error('a transfer coding that is not known'))
+      return true
+    }
     this.resume = resume
     this.sink.head(status, phrase.test(message) ? message : '', headers)
     // The head is all of it (RFC 9110 15.3.5, 15.4.5), whatever length it names: undici would wait for a body.

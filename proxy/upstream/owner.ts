@@ -8,6 +8,12 @@ export interface Owner<C> {
   failed(address: string): void
 }
 
+/**
+ * A host that is gone says nothing at all. One that nobody heard of for so long, milliseconds, counts as failed when
+ * its request is given up: a round trip takes less, and a very short tmax says nothing.
+ */
+export const deaf = 50
+
 /** Shorter than what servers keep (nginx 75 s, Node 5 s, Apache 5 s); a Keep-Alive hint may shorten it. */
 export const idleTimeout = 4000
 /** A server that says when it closes is left alone this long before: its close and our request may cross. */

@@ -8,7 +8,7 @@ import type { AnswerSink, SendFailure, Sent } from '../lane/lane.ts'
 import { type AnswerHead, readAnswerHead } from '../wire/answer-head.ts'
 import { ChunkedReader, type Pieces } from '../wire/chunked.ts'
 import { headText } from '../wire/fields.ts'
-import { type Owner, spareOf } from './owner.ts'
+import { deaf, type Owner, spareOf } from './owner.ts'
 
 const blankLine = Buffer.from('\r\n\r\n')
 const longestHead = 64 * 1024
@@ -32,6 +32,7 @@ export class WireConnection implements Sent, Pieces {
   private readonly socket: Socket
   private readonly owner: Owner<WireConnection>
   private connected = false
+  private address = ''
   private gone = false
   private uses = 0
   private sink: AnswerSink | null = null
@@ -64,6 +65,9 @@ export class WireConnection implements Sent, Pieces {
           return this.flowing
         },
       },
+    })
+    this.socket.on('lookup', (_error, address) => {
+      this.address = address
     })
     this.socket.on('connect', () => this.open())
     this.socket.on('error', (error: Error & { address?: string }) => {
@@ -108,6 +112,7 @@ export class WireConnection implements Sent, Pieces {
 
   abort(): void {
     this.sink = null
+    if (!this.connected && performance.now() - this.born > deaf) this.owner.failed(this.address)
     this.destroy()
   }
 

@@ -173,6 +173,10 @@ const answers: Record<string, Case> = {
     answer: 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n',
     closes: true,
   },
+  'a coding before the chunks': {
+    answer: 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
+    closes: true,
+  },
   'a length longer than the body': {
     answer: 'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok',
     closes: true,

@@ -1,6 +1,11 @@
 /** Names of endpoints: re-resolved off the hot path, all addresses used, the last good ones kept. */
+import { spawn } from 'node:child_process'
 import type { LookupAddress } from 'node:dns'
-import t from 'tap'
+import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { createConnections } from '../../proxy/upstream/connections.ts'
 import { createResolver } from '../../proxy/upstream/resolver.ts'
 
 const name = 'bids.example'
@@ -97,3 +102,68 @@ t.test(
     t.equal(state.asked, 2)
   },
 )
+
+/** A host that is there and takes no connection: its process sleeps, and its backlog is full. */
+async function deafHost(t: Test): Promise<number> {
+  const script = `
+    const server = require('node:net').createServer()
+    server.listen(0, '127.0.0.2', 1, () => {
+      process.stdout.write(server.address().port + '\\n')
+      setTimeout(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0), 20)
+    })`
+  const child = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  const [line] = (await once(child.stdout, 'data')) as [Buffer]
+  const port = Number(line.toString())
+  await pause(60)
+  // What fits into its backlog is connected all the same.
+  for (let count = 0; count < 4; count++) {
+    const socket = connect(port, '127.0.0.2').on('error', () => {})
+    t.teardown(() => socket.destroy())
+  }
+  await pause(30)
+  return port
+}
+
+for (const lane of ['fast', 'general'] as const)
+  t.test(`${lane}: an address that does not answer at all is passed over`, async (t) => {
+    const port = await deafHost(t)
+    const answering = createServer((socket) =>
+      socket
+        .on('data', () => socket.write('HTTP/1.1 204 No Content\r\n\r\n'))
+        .on('error', () => {}),
+    )
+    await new Promise<void>((resolve) => answering.listen(port, '127.0.0.1', resolve))
+    const resolver = createResolver({
+      onError: () => {},
+      resolve: async () => at('127.0.0.2', '127.0.0.1'),
+    })
+    const connections = createConnections(`http://bids.example:${port}`, { resolver, lane })
+    t.teardown(() => {
+      connections.destroy()
+      resolver.close()
+      answering.close()
+    })
+    resolver.watch(['bids.example'])
+    /** What becomes of a request on a new connection within 100 ms. */
+    const ask = () =>
+      new Promise<string>((resolve) => {
+        const connection = connections.take(true)
+        const late = setTimeout(() => {
+          connection.abort()
+          resolve('silence')
+        }, 100)
+        const settle = (how: string) => {
+          clearTimeout(late)
+          resolve(how)
+        }
+        connection.dispatch('/', ['Host', 'bids.example', 'Content-Length', '0'], Buffer.alloc(0), {
+          head: (status) => settle(String(status)),
+          data: () => true,
+          end() {},
+          fail: ({ error }) => settle(error.message),
+        })
+      })
+    t.equal(await ask(), 'silence')
+    for (let count = 0; count < 4; count++) t.equal(await ask(), '204', 'the other one')
+  })
