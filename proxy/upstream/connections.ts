@@ -55,13 +55,15 @@ function connecting(origin: string, { resolver, lane }: Upstream) {
     timeout: 10_000,
     allowH2: false,
     autoSelectFamily: false,
-    lookup: ((name, options, callback) =>
+    lookup: ((name, options, callback) => {
+      const { looked } = connector
       lookup(name, options, (error, address, family) => {
-        connector.address = String(address)
+        looked(String(address))
         callback(error, address, family)
-      })) satisfies LookupFunction,
+      })
+    }) satisfies LookupFunction,
   } as buildConnector.BuildOptions)
-  const connector: Connector = { connect, address: '' }
+  const connector: Connector = { connect, looked() {} }
   return (owner: Owner<Connection>): Connection => new GeneralConnection(origin, connector, owner)
 }
 

@@ -7,8 +7,8 @@ import { deaf, idleTimeout, type Owner } from './owner.ts'
 
 export interface Connector {
   connect: ReturnType<typeof buildConnector>
-  /** The address that `connect` was given last. */
-  address: string
+  /** Told the address that the connection being made by `connect` is for. */
+  looked: (address: string) => void
 }
 
 /**
@@ -36,14 +36,15 @@ export class GeneralConnection implements Sent {
     this.owner = owner
     this.client = new Client(origin, {
       connect: (options, callback) => {
-        connector.address = ''
+        connector.looked = (address) => {
+          this.address = address
+        }
         connector.connect(options, (...result) => {
           const [error, socket] = result
           if (error !== null) owner.failed((error as { address?: string }).address ?? '')
           else this.connected(socket as Socket)
           callback(...result)
         })
-        this.address = connector.address
       },
       headersTimeout: 0,
       bodyTimeout: 0,
