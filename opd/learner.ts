@@ -70,6 +70,8 @@ export interface Learner {
   merge(delta: Uint8Array): void
   /** Whole state, for restart. */
   snapshot(): Uint8Array
+  /** While frozen, decisions move nothing: no multiplier, no guard. What is told besides is for the caller to hold back. */
+  freeze?(is: boolean): void
   /** W(price | facts) as the model stands; changes nothing. Replay asks it of the prices that were logged. */
   chance?(facts: BidFacts, price: number): number
 }

@@ -98,6 +98,8 @@ export class OnlineLearner implements Learner {
   private behind = false
   /** The latest time that was told. */
   private now = 0
+  /** Frozen: decisions move no multiplier. */
+  private still = false
   private readonly hearRow = (row: Row) => this.hear(row)
   private readonly settleDue = (bytes: Uint8Array, weight: number) => this.settle(bytes, weight)
 
@@ -115,7 +117,7 @@ export class OnlineLearner implements Learner {
     now: number,
     random: () => number,
   ): Decision {
-    if (!this.slices) this.hearSome()
+    if (!this.slices && !this.still) this.hearSome()
     const bytes = new Uint8Array(featureBytes)
     const { inBa } = facts
     const decision = new OwnDecision(facts, bytes)
@@ -154,7 +156,7 @@ export class OnlineLearner implements Learner {
       this.choose(decision, state, guarded, floor)
     }
     const { outBa: out, winIn, winOut } = decision
-    state.decided(policy, facts.mode, { inBa, out, winIn, winOut }, now)
+    if (!this.still) state.decided(policy, facts.mode, { inBa, out, winIn, winOut }, now)
     return decision
   }
 
@@ -316,6 +318,10 @@ export class OnlineLearner implements Learner {
     this.hearSome(this.slices ? settledAtOnce : Number.POSITIVE_INFINITY)
     this.behind = !this.pending.advance(now, settledAtOnce, this.settleDue)
     this.controls.advance(now, this.delays.patience)
+  }
+
+  freeze(is: boolean): void {
+    this.still = is
   }
 
   /** What holds now for a supplier, null where it never bid; for explanations and metrics. */

@@ -36,12 +36,14 @@ export class HeldLearner implements Learner {
   /** After a rollback. */
   replace(inner: Learner, epoch: number): void {
     this.inner = inner
+    inner.freeze?.(this.frozen)
     this.mark = markOf(epoch)
     this.held = []
   }
 
   freeze(is: boolean): void {
     this.frozen = is
+    this.inner.freeze?.(is)
     if (is) return
     const held = this.held
     this.held = []

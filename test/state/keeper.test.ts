@@ -120,6 +120,34 @@ t.test('frozen: it decides and does not learn; what was won meanwhile counts aft
   t.equal(keeper.of('revenue').counts.stale, 0)
 })
 
+t.test('frozen: multipliers stay where they are, over a rollback as well', async (t) => {
+  const keeper = keeperIn(newFolder())
+  const kept: Policy = { minWinRate: 0.97, explore: 0, holdout: 0 }
+  const learner = keeper.of('revenue')
+  const multipliers = (bids: number) => {
+    for (let n = 0; n < bids; n++) {
+      const decision = learner.decide(facts, kept, `m${n}`, n, () => 0.5)
+      const features = learner.expose(decision, decision.outBa, n)
+      if (features.length > 0 && n % 2 === 0) learner.win(features, 1, n + 1)
+    }
+    const { theta, lambda } = learner.decide(facts, kept, 'm', bids, () => 0.5)
+    return { theta, lambda }
+  }
+  const cold = multipliers(0)
+  const learned = multipliers(2000)
+  t.not(learned.theta, cold.theta, 'they move')
+  await keeper.save()
+  await keeper.obey({ verb: 'freeze' })
+  const frozen = multipliers(0)
+  t.same(multipliers(2000), frozen)
+  await keeper.obey({ verb: 'rollback', id: 'revenue-1' })
+  const before = multipliers(0)
+  t.same(multipliers(2000), before)
+  await keeper.obey({ verb: 'unfreeze' })
+  t.notSame(multipliers(2000), before)
+  await keeper.close()
+})
+
 t.test(
   'a rollback brings back a snapshot; what was exposed before it teaches nothing',
   async (t) => {
