@@ -64,6 +64,8 @@ const usualExplore = 0.005
 const sound = (value: number | undefined, low: number, high: number, otherwise: number) =>
   value !== undefined && value >= low && value <= high ? value : otherwise
 
+const shareOf = (ticket: number) => (Math.imul(ticket, 0x9e3779b1) >>> 0) / 2 ** 32
+
 export class OnlineLearner implements Learner {
   private readonly curve = new Curve()
   private readonly chooser = new Chooser()
@@ -100,6 +102,12 @@ export class OnlineLearner implements Learner {
   private now = 0
   /** Frozen: decisions move no multiplier. */
   private still = false
+  /** When the exposure that was read last is looked at; a ticket's own share of notices has come by then. */
+  private readonly dueOf = (ticket: number) => {
+    const { at } = this.seen
+    const age = this.delays.age(shareOf(ticket))
+    return at + Math.min(this.window, this.delays.look(age, Math.max(0, this.now - at)))
+  }
   private readonly hearRow = (row: Row) => this.hear(row)
   private readonly settleDue = (bytes: Uint8Array, weight: number) => this.settle(bytes, weight)
 
@@ -237,8 +245,10 @@ export class OnlineLearner implements Learner {
     if (this.behind) this.behind = !this.pending.advance(at, 4, this.settleDue)
     const sent = sentPrice < inBa ? sentPrice : inBa
     seal(bytes, decision, decision, sent, at)
-    this.pending.add(bytes, at, at + Math.min(this.window, this.delays.draw()))
     readExposure(bytes, this.seen)
+    const { winOut } = this.seen
+    this.delays.exposed(decision.arm === 'holdout' ? this.seen.winIn : winOut, at)
+    this.pending.add(bytes, at, this.dueOf)
     const { supplier, publisher, seat } = this.seen
     this.controls.of(supplier).exposed(this.seen, this.delays.patience, publisher, seat)
     // A copy: one decision may be exposed twice.
@@ -256,7 +266,7 @@ export class OnlineLearner implements Learner {
     const part =
       clearedPrice > seen.sent * 1.005 ? 'won' : clearedPrice < seen.sent * 0.999 ? 'saved' : 'paid'
     this.telling.add(part, 0, age, features)
-    this.won(part, age, now)
+    this.won(part, age, now, true)
     this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
   }
 
@@ -272,9 +282,9 @@ export class OnlineLearner implements Learner {
   }
 
   /** A win, read and loaded, is taught. */
-  private won(part: TaughtPart, age: number, now: number): void {
+  private won(part: TaughtPart, age: number, now: number, here: boolean): void {
     const { seen } = this
-    if (age >= 0 && age < 1e12) this.delays.came(age, now)
+    if (age >= 0 && age < 1e12) this.delays.came(age, now, here)
     this.wins++
     this.due = 0
     if (now > this.wonAt) this.wonAt = now
@@ -291,7 +301,7 @@ export class OnlineLearner implements Learner {
     if (own > 0 && part !== 'undone') this.lost(features, own, age)
     curve.weights.foreign = true
     if (part === 'lost') for (let n = 0; n < weight; n++) this.exposure('exposure')
-    else if (part !== 'undone') this.won(part, age, seen.at + age)
+    else if (part !== 'undone') this.won(part, age, seen.at + age, false)
     else if (own === 0) this.exposure('exposure', -1)
     curve.weights.foreign = false
   }
@@ -344,10 +354,14 @@ export class OnlineLearner implements Learner {
     // Before the first notice nobody knows how long they take; where all go to other nodes, none comes here.
     if (this.wins === 0 && age < unknownMost) return this.now + unknownFor
     if (this.doubts && age < this.window) {
-      if (this.delays.known > 0) this.delays.forget()
+      this.delays.forget()
       // A loss at the end of the window at the latest.
       return Math.min(seen.at + this.window, this.now + this.window / 16)
     }
+    // By what is known of delays now, which may be more than when it was sent.
+    const wait = Math.min(this.window, this.delays.age(shareOf(seen.ticket)))
+    if (age < 0.95 * wait && age < this.window)
+      return seen.at + Math.min(this.window, this.delays.look(wait, age))
     this.loadSeen(bytes)
     // Long settled traffic, told late, is no silence now.
     if (this.pending.dueAt > this.wonAt) this.due += seen.winOut * weight
@@ -422,6 +436,6 @@ export class OnlineLearner implements Learner {
   private wait(bytes: Uint8Array, weight: number): void {
     if (!readExposure(bytes, this.seen)) return
     const { at } = this.seen
-    this.pending.place(bytes, at, at + Math.min(this.window, this.delays.draw()), weight)
+    this.pending.place(bytes, at, this.dueOf, weight)
   }
 }

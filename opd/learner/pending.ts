@@ -60,7 +60,7 @@ export class Pending {
   }
 
   /** Keeps bytes until `due`, with the ticket written into them; 0: this one is not kept, others count for it. */
-  add(bytes: Uint8Array, now: number, due: number): number {
+  add(bytes: Uint8Array, now: number, due: number | ((ticket: number) => number)): number {
     const weight = this.weightNow()
     this.counter = (this.counter + 1) >>> 0
     if (weight > 1 && (Math.imul(this.counter, 0x9e3779b1) >>> 0) % weight !== 0) {
@@ -70,7 +70,12 @@ export class Pending {
     return this.place(bytes, now, due, weight)
   }
 
-  place(bytes: Uint8Array, now: number, due: number, weight: number): number {
+  place(
+    bytes: Uint8Array,
+    now: number,
+    due: number | ((ticket: number) => number),
+    weight: number,
+  ): number {
     const room = this.room()
     if (room === none) {
       this.sampled++
@@ -85,7 +90,7 @@ export class Pending {
     chunk.bytes.set(bytes, at * featureBytes)
     chunk.weight[at] = weight
     this.size++
-    this.chain(room, now, due)
+    this.chain(room, now, typeof due === 'number' ? due : due(ticket))
     return ticket
   }
 

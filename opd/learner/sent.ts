@@ -1,0 +1,53 @@
+/** How much had been sent until a moment, seconds or hours ago: cumulative sums, at moments that lie the wider apart the longer ago. */
+const levels = 18
+const kept = 32
+/** Milliseconds between the moments of the finest level; each level twice as wide. */
+const finest = 10
+const longest = 60_000
+
+export class Sent {
+  sum = 0
+  private readonly at = Float64Array.from({ length: levels * kept })
+  private readonly last = new Float64Array(levels).fill(Number.NaN)
+  private first = Number.NaN
+  private newest = 0
+
+  add(amount: number, time: number): void {
+    // A clock that was set back: a little waits, much begins anew.
+    if (!(this.first <= time) || time < this.newest - longest) this.begin(time)
+    const now = Math.max(time, this.newest)
+    this.newest = now
+    for (let level = 0, width = finest; level < levels; level++, width *= 2) {
+      const moment = Math.floor(now / width)
+      const from = this.last[level]!
+      if (moment === from) break
+      for (let n = Math.max(from + 1, moment - kept + 1); n <= moment; n++)
+        this.at[level * kept + (n % kept)] = this.sum
+      this.last[level] = moment
+    }
+    this.sum += amount
+  }
+
+  private begin(now: number): void {
+    this.first = now
+    this.newest = now
+    this.sum = 0
+    this.at.fill(0)
+    for (let level = 0, width = finest; level < levels; level++, width *= 2)
+      this.last[level] = Math.floor(now / width)
+  }
+
+  until(then: number): number {
+    if (!(then > this.first)) return 0
+    for (let level = 0, width = finest; level < levels; level++, width *= 2) {
+      const moment = Math.floor(then / width)
+      const last = this.last[level]!
+      if (moment >= last + 1 || (moment === last && level === 0)) return this.sum
+      if (moment <= last - kept + 1) continue
+      const from = this.at[level * kept + (moment % kept)]!
+      const to = moment === last ? this.sum : this.at[level * kept + ((moment + 1) % kept)]!
+      return from + (to - from) * (then / width - moment)
+    }
+    return 0
+  }
+}
