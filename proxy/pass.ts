@@ -16,6 +16,7 @@ import httpProxy from 'http-proxy'
 import { plainAddress } from './callers.ts'
 import { carry } from './carry.ts'
 import { header, towardsSupplier } from './headers.ts'
+import { overseeUpgrade } from './upgrade.ts'
 
 export interface PassThrough {
   /** `ends`: whether the connection ends with this answer. */
@@ -60,10 +61,9 @@ export function createPassThrough(options: {
   })
   const upgraded = new Set<Socket>()
 
-  proxy.on('proxyReqWs', (upstream: ClientRequest, _request, socket: Socket) => {
-    upstream.on('error', () => {})
-    socket.once('close', () => upstream.destroy())
-  })
+  proxy.on('proxyReqWs', (upstream: ClientRequest, _request, socket: Socket) =>
+    overseeUpgrade(upstream, socket, silence),
+  )
   proxy.on('open', (upstream: Socket) => {
     upgraded.add(upstream)
     upstream.on('error', (error) => options.onError(error))

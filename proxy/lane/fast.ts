@@ -121,11 +121,20 @@ export class FastConnection implements ReplyGate {
     this.exchange!.received()
   }
 
-  /** The request is read and answered. */
+  /** The request is read and answered. The next one is read once the caller takes what it was answered. */
   private next(): void {
     this.exchange = null
     this.where = 'head'
     this.since = performance.now()
+    const { socket } = this
+    if (!socket.writableNeedDrain) return this.goOn()
+    socket.pause()
+    socket.once('drain', this.goOn)
+  }
+
+  private readonly goOn = (): void => {
+    if (this.where !== 'head') return
+    if (this.socket.isPaused()) this.socket.resume()
     const { early } = this
     if (early === null) return
     this.early = null

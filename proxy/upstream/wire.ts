@@ -198,6 +198,8 @@ export class WireConnection implements Sent, Pieces {
     this.sink = null
     this.head = null
     this.chunks = null
+    // Its last piece may wait for a slow caller; the next request's answer shall not.
+    this.flowing = true
     const spare = alone && head.keeps ? spareOf(head.hint) : 0
     // A request that is still being written met an early answer: the rest of it would be read as the next one.
     if (spare > 0 && this.usable && this.socket.writableLength === 0) {

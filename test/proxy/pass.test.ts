@@ -1,8 +1,9 @@
 /** `/pass/…`: whatever else lives on the supplier's host, never rewritten, and never a way to bring the process down. */
 import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
-import { startProxy } from '../support/proxy.ts'
+import { sample, startProxy } from '../support/proxy.ts'
 import { raw } from '../support/raw.ts'
 import { httpSupplier, rawSupplier, type TestSupplier } from '../support/supplier.ts'
 
@@ -170,4 +171,72 @@ t.test('a caller that leaves cancels the upstream request', async (t) => {
   socket.destroy()
   while (supplier.aborted === 0) await new Promise((resolve) => setImmediate(resolve))
   t.pass('the upstream connection was closed')
+})
+
+const offer = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n'
+
+t.test('a caller that leaves before its upgrade is answered cancels it', async (t) => {
+  const supplier = await rawSupplier(() => {})
+  const proxy = await startProxy({
+    acme: { endpoints: [supplier.url], passThrough: origin(supplier) },
+  })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  for (const leave of ['destroy', 'end', 'resetAndDestroy'] as const) {
+    const socket = connect(proxy.port, '127.0.0.1').on('error', () => {})
+    const before = supplier.requests.length
+    socket.write(get('/pass/acme/x', offer))
+    while (supplier.requests.length === before) await pause(2)
+    const { aborted } = supplier
+    socket[leave]()
+    while (supplier.aborted === aborted) await pause(2)
+    while ((await sample(proxy.registry, 'bidweir_connections')) > 0) await pause(2)
+    t.pass(leave)
+  }
+})
+
+t.test('what is said before an upgrade is answered is not lost', async (t) => {
+  const supplier = await rawSupplier((socket) => {
+    socket.removeAllListeners('data')
+    socket.on('data', (chunk) => socket.write(`echo:${String(chunk)}`))
+    const upgraded = 'HTTP/1.1 101 OK\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n'
+    setTimeout(() => socket.write(upgraded), 50)
+  })
+  const proxy = await startProxy({
+    acme: { endpoints: [supplier.url], passThrough: origin(supplier) },
+  })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const { bytes } = await raw(proxy.port, [`${get('/pass/acme/x', offer)}early`], (text) =>
+    text.includes('echo:'),
+  )
+  t.match(bytes, /echo:early$/)
+})
+
+t.test('an upgrade that is declined brings the whole answer, and its own framing', async (t) => {
+  const supplier = await rawSupplier((socket) =>
+    socket.write(
+      'HTTP/1.1 426 No\r\nTransfer-Encoding: chunked\r\nKeep-Alive: timeout=9\r\nX-UP: 1\r\n\r\n4\r\nbody\r\n0\r\n\r\n',
+    ),
+  )
+  const proxy = await startProxy({
+    acme: { endpoints: [supplier.url], passThrough: origin(supplier) },
+  })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const answer = await raw(proxy.port, get('/pass/acme/x', offer), () => false)
+  t.equal(answer.bytes, 'HTTP/1.1 426 No\r\nX-UP: 1\r\nConnection: close\r\n\r\nbody')
+  t.ok(answer.closed)
+})
+
+t.test('an offer of another protocol than the one asked for is no upgrade', async (t) => {
+  const supplier = await rawSupplier((socket) =>
+    socket.write(
+      'HTTP/1.1 426 Upgrade Required\r\nUpgrade: h2c\r\nConnection: Upgrade\r\nContent-Length: 4\r\n\r\nbody',
+    ),
+  )
+  const proxy = await startProxy({
+    acme: { endpoints: [supplier.url], passThrough: origin(supplier) },
+  })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const answer = await raw(proxy.port, get('/pass/acme/x', offer), () => false)
+  t.equal(answer.status, 426)
+  t.ok(answer.closed)
 })

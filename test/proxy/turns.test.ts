@@ -2,7 +2,7 @@
 import { connect, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { idleEngine, startProxy } from '../support/proxy.ts'
+import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { rawSupplier } from '../support/supplier.ts'
 
@@ -162,4 +162,32 @@ t.test('an answer in many small pieces waits for its caller with one listener', 
     caller.destroy()
   }
   t.same(warnings, [])
+})
+
+t.test('a caller that takes no answers gets no more of them, and is closed', async (t) => {
+  const body = 'x'.repeat(60_000)
+  const { port, supplier, registry } = await world(
+    t,
+    (socket) => socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n${body}`),
+    { headTimeout: '300ms' },
+  )
+  for (const [name, request] of Object.entries(kinds)) {
+    const caller = connect({ port, host: '127.0.0.1', noDelay: true }).pause()
+    caller.on('error', () => {})
+    let answered = true
+    while (answered) {
+      const { length } = supplier.requests
+      caller.write(request)
+      for (let turn = 0; turn < 100 && supplier.requests.length === length; turn++) await pause(2)
+      answered = supplier.requests.length > length
+      // As one that pipelines nothing: by then it has been answered.
+      await pause(3)
+      if (supplier.requests.length > 1000) break
+    }
+    t.ok(supplier.requests.length < 1000, name)
+    supplier.requests.length = 0
+    while ((await sample(registry, 'bidweir_connections')) > 0) await pause(10)
+    t.pass(`${name}: closed`)
+    caller.destroy()
+  }
 })
