@@ -120,7 +120,9 @@ export class GeneralConnection implements Sent {
   }
 
   onComplete(): void {
-    if (this.usable) this.owner.release(this)
+    // A request that is still being written met an early answer: the next one would wait behind the rest of it.
+    if (this.usable && this.socket?.writableLength === 0) this.owner.release(this)
+    else this.destroy()
     this.finish()
   }
 

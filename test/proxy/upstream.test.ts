@@ -1,4 +1,5 @@
 /** One connection to an endpoint, request by request. */
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import t from 'tap'
 import { createConnections } from '../../proxy/upstream/connections.ts'
 import { createResolver } from '../../proxy/upstream/resolver.ts'
@@ -35,3 +36,49 @@ t.test('an answer that its caller takes slowly does not hold up the next request
   t.equal(await ask(true), 'body')
   t.equal(supplier.connections, 1)
 })
+
+for (const lane of ['fast', 'general'] as const)
+  t.test(
+    `${lane}: an answer before the whole request was written ends its connection`,
+    async (t) => {
+      const sockets: Socket[] = []
+      // It answers the first bytes, and reads no more.
+      const supplier = createServer((socket) => {
+        sockets.push(socket)
+        socket.on('error', () => {})
+        socket.once('data', () => {
+          socket.pause()
+          socket.write(answerText('200 OK', 'early'))
+        })
+      })
+      await new Promise<void>((resolve) => supplier.listen(0, '127.0.0.1', resolve))
+      const resolver = createResolver({ onError: () => {} })
+      const { port } = supplier.address() as AddressInfo
+      const connections = createConnections(`http://127.0.0.1:${port}`, { resolver, lane })
+      t.teardown(() => {
+        connections.destroy()
+        resolver.close()
+        for (const socket of sockets) socket.destroy()
+        supplier.close()
+      })
+      const body = Buffer.alloc(20_000_000)
+      const ask = () =>
+        new Promise<string>((resolve) => {
+          let got = ''
+          const fields = ['Host', 'a', 'Content-Length', `${body.length}`]
+          connections.take(false).dispatch('/', fields, body, {
+            head() {},
+            data: (chunk) => {
+              got += String(chunk)
+              return true
+            },
+            end: () => resolve(got),
+            fail: ({ error }) => resolve(error.message),
+          })
+        })
+      t.equal(await ask(), 'early')
+      t.equal(connections.idle, 0)
+      t.equal(await ask(), 'early')
+      t.equal(sockets.length, 2)
+    },
+  )
