@@ -49,7 +49,10 @@ export interface Policy {
 export interface LearnerOptions {
   /** Milliseconds. */
   attributionWindow?: number
-  /** false: exposures that wait in the snapshot are left out (after a rollback, or of another node). */
+  /**
+   * false: exposures that wait in the snapshot are left out (after a crash, a rollback, or of another node), and wins of what
+   * was sent before this life and not settled in the snapshot teach nothing, or a crash would look like wins without bids.
+   */
   carries?: boolean
   /** true: what was merged is taught by `advance` and `expose`, some at a time, and not before the next decision. */
   slices?: boolean
@@ -70,6 +73,11 @@ export interface Learner {
   merge(delta: Uint8Array): void
   /** Whole state, for restart. */
   snapshot(): Uint8Array
+  /**
+   * The same as pieces, made in slices of a millisecond or two between which the learner may go on. `taken` is called in the
+   * slice whose state it is.
+   */
+  snapshotting?(taken?: () => void): Generator<undefined, Uint8Array[]>
   /** While frozen, decisions move nothing: no multiplier, no guard. What is told besides is for the caller to hold back. */
   freeze?(is: boolean): void
   /** W(price | facts) as the model stands; changes nothing. Replay asks it of the prices that were logged. */

@@ -91,28 +91,53 @@ export function readTold(
   return { told, tail: bytes.slice(headBytes + length, bytes.length - 4) }
 }
 
-/** Whole arrays behind a head: magic, their length, the tail's length; the tail and a checksum at the end. */
-export function writeDense(
+/** Bytes that are cleared or summed in one go: a quarter of a millisecond. */
+const slice = 2 ** 19
+
+/**
+ * A whole array behind a head: magic, its length, the tail's length; the tail and a checksum at the end. In pieces, made in
+ * slices of a millisecond or two: the array is copied when `makeTail` is called.
+ */
+export function* writeDense(
   magic: number,
-  arrays: readonly Float32Array[],
-  tail: Uint8Array,
-): Uint8Array {
-  const arrayBytes = arrays.reduce((sum, { byteLength }) => sum + byteLength, 0)
-  // Not cleared first: that alone took 2 ms of 4 MiB.
-  const bytes = new Uint8Array(
-    Buffer.allocUnsafeSlow(headBytes + arrayBytes + tail.length + 4).buffer,
-  )
+  { buffer, byteOffset, byteLength, length }: Float32Array,
+  makeTail: () => Generator<undefined, Uint8Array[]>,
+): Generator<undefined, Uint8Array[]> {
+  const bytes = new Uint8Array(Buffer.allocUnsafeSlow(headBytes + byteLength).buffer)
+  // Pages are handed out as they are touched, which takes ten times as long as the copy.
+  for (let at = 0; at < bytes.length; at += slice) {
+    bytes.fill(0, at, at + slice)
+    yield
+  }
+  bytes.set(new Uint8Array(buffer, byteOffset, byteLength), headBytes)
+  const tail = yield* makeTail()
   const view = new DataView(bytes.buffer)
   view.setUint32(0, magic)
-  view.setUint32(4, arrays[0]?.length ?? 0)
-  view.setUint32(8, tail.length)
-  let at = headBytes
-  for (const { buffer, byteOffset, byteLength } of arrays) {
-    bytes.set(new Uint8Array(buffer, byteOffset, byteLength), at)
-    at += byteLength
+  view.setUint32(4, length)
+  view.setUint32(
+    8,
+    tail.reduce((sum, piece) => sum + piece.length, 0),
+  )
+  let sum = 0
+  for (const piece of [bytes, ...tail])
+    for (let at = 0; at < piece.length; at += slice) {
+      yield
+      sum = crc32(piece.subarray(at, at + slice), sum)
+    }
+  const end = Buffer.alloc(4)
+  end.writeUInt32BE(sum)
+  return [bytes, ...tail, end]
+}
+
+export function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  const bytes = new Uint8Array(
+    Buffer.allocUnsafeSlow(pieces.reduce((sum, { length }) => sum + length, 0)).buffer,
+  )
+  let at = 0
+  for (const piece of pieces) {
+    bytes.set(piece, at)
+    at += piece.length
   }
-  bytes.set(tail, at)
-  view.setUint32(bytes.length - 4, crc32(bytes.subarray(0, bytes.length - 4)))
   return bytes
 }
 

@@ -96,12 +96,14 @@ export class Controls {
     }
   }
 
-  toJSON(): Saved {
-    return {
-      suppliers: [...this.suppliers].map(([id, state]) => [id, state.saved()]),
-      segments: this.segments.saved(),
-      fall: this.fall.saved(),
-    }
+  /** One by one, to be called: a thousand suppliers are 2 MB of text. */
+  saved(): (() => Saved['suppliers'][number])[] {
+    return Array.from(this.suppliers, ([id, state]) => () => [id, state.saved()])
+  }
+
+  /** What is saved besides. */
+  rest(): Omit<Saved, 'suppliers'> {
+    return { segments: this.segments.saved(), fall: this.fall.saved() }
   }
 
   restore({ suppliers, segments, fall }: Saved): void {

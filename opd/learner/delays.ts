@@ -177,6 +177,15 @@ export class Delays {
     return edges[low]! * ratio ** into
   }
 
+  /** The share of notices that has come by an age. */
+  share(age: number): number {
+    if (!(age > 0) || this.unknown) return 0
+    const bin = binOf(age)
+    const [from, to] = [this.sums[bin]!, this.sums[bin + 1]!]
+    if (bin === 0) return (to * age) / first
+    return from + (to - from) * Math.min(1, Math.log(age / edges[bin]!) / Math.log(ratio))
+  }
+
   /** When to look at an exposure that is due at `age` and `old` now: what is not known yet is looked at sooner. */
   look(age: number, old: number): number {
     const could = this.now > this.began ? this.now - this.began : 0

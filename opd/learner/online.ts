@@ -2,6 +2,7 @@
 import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from '../learner.ts'
 import {
   DeltaError,
+  joined,
   readDense,
   readRows,
   readTold,
@@ -46,8 +47,6 @@ const settledAtOnce = 1500
 /** Rows of other nodes that are taught beside one exposure where that is done in slices; and most that wait. */
 const heardBeside = 8
 const heardMost = 65_536
-/** Pending exposures that a snapshot carries; of more, an even sample. */
-const carried = 65_536
 /** Wins that are due since the last one came, before losses are no longer taken for losses; and wins that must have come. */
 const dueBeforeDoubt = 15
 const winsBeforeDoubt = 50
@@ -91,6 +90,9 @@ export class OnlineLearner implements Learner {
     winOut: 0,
     at: 0,
   }
+  /** After a crash: until when the life before is known, and since when this one is; NaN: nothing was lost. */
+  private lostAt = Number.NaN
+  private bornAt = Number.NaN
   private readonly telling = new Telling()
   private readonly heard = new Heard()
   private wins = 0
@@ -241,6 +243,7 @@ export class OnlineLearner implements Learner {
     if (!(sentPrice >= 1e-9 && sentPrice < 1e9 && inBa >= 1e-9 && inBa < 1e9)) return none
     const at = now > 0 && now < 2 ** 48 ? now : this.now
     this.now = at
+    if (!(this.bornAt > 0)) this.bornAt = at
     this.hearSome(this.slices ? heardBeside : Number.POSITIVE_INFINITY)
     if (this.behind) this.behind = !this.pending.advance(at, 4, this.settleDue)
     const sent = sentPrice < inBa ? sentPrice : inBa
@@ -260,6 +263,11 @@ export class OnlineLearner implements Learner {
     const { seen } = this
     if (!(clearedPrice >= 0) || !readExposure(features, seen)) return
     const age = now - seen.at
+    if (this.isLost(now)) {
+      if (seen.at <= this.lostAt)
+        this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
+      return
+    }
     const weight = this.pending.take(seen.ticket, features)
     this.loadSeen(features)
     if (weight > 0) this.lost(features, weight, age)
@@ -268,6 +276,14 @@ export class OnlineLearner implements Learner {
     this.telling.add(part, 0, age, features)
     this.won(part, age, now, true)
     this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
+  }
+
+  /** Its exposure went with the life before, untaught: the win read last teaches nothing either. */
+  private isLost(now: number): boolean {
+    if (!(this.lostAt > 0)) return false
+    if (!(this.bornAt > 0)) this.bornAt = now
+    const { at, ticket } = this.seen
+    return at < this.bornAt && this.delays.age(shareOf(ticket)) > this.lostAt - at
   }
 
   private loadSeen(features: Uint8Array): void {
@@ -325,6 +341,7 @@ export class OnlineLearner implements Learner {
   advance(now: number): void {
     if (!(now > 0 && now < 2 ** 48)) return
     this.now = now
+    if (!(this.bornAt > 0)) this.bornAt = now
     this.hearSome(this.slices ? settledAtOnce : Number.POSITIVE_INFINITY)
     this.behind = !this.pending.advance(now, settledAtOnce, this.settleDue)
     this.controls.advance(now, this.delays.patience)
@@ -393,6 +410,8 @@ export class OnlineLearner implements Learner {
   }
 
   merge(delta: Uint8Array): void {
+    // Others live, and most wins are of their bids.
+    this.lostAt = Number.NaN
     const told = readTold(toldMagic, delta)
     if (told !== null && isRows(told.told)) {
       this.heard.add(told.told)
@@ -410,13 +429,22 @@ export class OnlineLearner implements Learner {
     if (this.heard.size > 0) this.heard.take(most, this.hearRow)
   }
 
-  /** Dense, so that it is a few copies and a checksum. */
   snapshot(): Uint8Array {
-    const { pairs } = this.curve.weights
-    const { bytes, weights } = this.pending.sample(carried)
-    const { now, wins, delays, controls } = this
-    const tail = writeTail({ now, wins, delays, controls }, bytes, weights, this.heard.saved())
-    return writeDense(snapshotMagic, [pairs], tail)
+    const slices = this.snapshotting()
+    for (;;) {
+      const { done, value } = slices.next()
+      if (done) return joined(value)
+    }
+  }
+
+  /** The same in slices of a millisecond or two; `taken` is called when the weights are copied. */
+  *snapshotting(taken: () => void = () => undefined): Generator<undefined, Uint8Array[]> {
+    const { curve, delays, controls, pending, heard } = this
+    return yield* writeDense(snapshotMagic, curve.weights.pairs, () => {
+      taken()
+      const { now, wins } = this
+      return writeTail({ now, wins, delays, controls }, pending, heard.saved())
+    })
   }
 
   private restore(snapshot: Uint8Array, carries: boolean): void {
@@ -429,13 +457,18 @@ export class OnlineLearner implements Learner {
     this.delays.restore(state.delays)
     this.controls.restore(state.controls)
     if (isRows(heard)) this.heard.add(heard)
-    if (carries) for (const { bytes, weight } of exposures) this.wait(bytes, weight)
+    if (!carries) this.lostAt = this.now
+    else for (const { bytes, weight } of exposures) this.wait(bytes, weight)
   }
 
   /** An exposure of before the restart waits on. */
   private wait(bytes: Uint8Array, weight: number): void {
     if (!readExposure(bytes, this.seen)) return
     const { at } = this.seen
-    this.pending.place(bytes, at, this.dueOf, weight)
+    // It was not due when the snapshot was made: its share of notices is one of those that come later.
+    const come = this.delays.share(this.now - at)
+    const dueOf = (ticket: number) =>
+      at + Math.min(this.window, this.delays.age(come + (1 - come) * shareOf(ticket)))
+    this.pending.place(bytes, at, dueOf, weight)
   }
 }

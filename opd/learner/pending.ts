@@ -184,23 +184,27 @@ export class Pending {
     return true
   }
 
-  /** Some of what waits, evenly spread, each with its weight made larger by as much as was left out. */
-  sample(most: number): { bytes: Uint8Array; weights: Uint8Array } {
+  /**
+   * Some of what waits, evenly spread, each with its weight made larger by as much as was left out. In slices: what is settled
+   * between them is left out, what is new may be in it.
+   */
+  *sample(most: number): Generator<undefined, { bytes: Uint8Array; weights: Uint8Array }> {
     const every = Math.max(1, Math.ceil(this.size / most))
     const scale = Math.min(255, every)
-    const found = new Uint8Array(Math.min(most, this.size) * featureBytes)
-    const weights = new Uint8Array(Math.min(most, this.size))
+    const room = Math.min(most, this.size)
+    const found = new Uint8Array(room * featureBytes)
+    const weights = new Uint8Array(room)
     let [seen, count] = [0, 0]
-    for (const chunk of this.chunks)
+    for (const { bytes, weight } of this.chunks) {
       for (let n = 0; n < perChunk; n++) {
-        const weight = chunk.weight[n]!
-        if (weight === 0 || seen++ % every !== 0 || count >= weights.length) continue
-        found.set(
-          chunk.bytes.subarray(n * featureBytes, (n + 1) * featureBytes),
-          count * featureBytes,
-        )
-        weights[count++] = Math.min(255, weight * scale)
+        if (weight[n] === 0 || seen++ % every !== 0 || count >= room) continue
+        // Byte by byte: a view of each would take three times as long.
+        const [from, to] = [n * featureBytes, count * featureBytes]
+        for (let at = 0; at < featureBytes; at++) found[to + at] = bytes[from + at]!
+        weights[count++] = Math.min(255, weight[n]! * scale)
       }
+      yield
+    }
     return { bytes: found.subarray(0, count * featureBytes), weights: weights.subarray(0, count) }
   }
 }

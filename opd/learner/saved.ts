@@ -4,8 +4,12 @@
  *   length of the state  exposures  state, JSON  51 bytes each  weight of each  rows of other nodes
  *   4                    4          length       51 x n         n               rest
  */
-import type { Saved } from './controls.ts'
+import type { Controls, Saved } from './controls.ts'
 import { featureBytes } from './features.ts'
+import type { Pending } from './pending.ts'
+
+/** Pending exposures that a snapshot carries; of more, an even sample. */
+const carried = 65_536
 
 export interface State {
   /** Milliseconds. */
@@ -15,18 +19,33 @@ export interface State {
   controls: Saved
 }
 
-/** `state` holds parts that say themselves what they save. */
-export function writeTail(
-  state: Record<keyof State, unknown>,
-  exposures: Uint8Array,
-  weights: Uint8Array,
+/** Suppliers whose state is spelt in one go. */
+const suppliersAtOnce = 50
+
+/** In slices; `state` holds parts that say themselves what they save. */
+export function* writeTail(
+  state: { now: number; wins: number; delays: object; controls: Controls },
+  pending: Pending,
   heard: Uint8Array,
-): Uint8Array {
-  const text = Buffer.from(JSON.stringify(state))
+): Generator<undefined, Uint8Array[]> {
+  const { now, wins, delays, controls } = state
+  const start = JSON.stringify({ now, wins, delays })
+  const texts = [`${start.slice(0, -1)},"controls":{"suppliers":[`]
+  yield
+  const suppliers = controls.saved()
+  for (let at = 0; at < suppliers.length; at += suppliersAtOnce) {
+    const some = suppliers.slice(at, at + suppliersAtOnce)
+    texts.push((at === 0 ? '' : ',') + some.map((each) => JSON.stringify(each())).join())
+    yield
+  }
+  texts.push(`],${JSON.stringify(controls.rest()).slice(1)}}`)
+  const text = Buffer.from(texts.join(''))
+  yield
+  const { bytes, weights } = yield* pending.sample(carried)
   const head = Buffer.alloc(8)
   head.writeUInt32BE(text.length, 0)
   head.writeUInt32BE(weights.length, 4)
-  return Buffer.concat([head, text, exposures, weights, heard])
+  return [head, text, bytes, weights, heard]
 }
 
 export function readTail(bytes: Uint8Array): {

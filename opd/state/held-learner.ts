@@ -133,6 +133,13 @@ export class HeldLearner implements Learner {
   snapshot(): Uint8Array {
     return this.inner.snapshot()
   }
+
+  *snapshotting(taken?: () => void): Generator<undefined, Uint8Array[]> {
+    const { inner } = this
+    if (inner.snapshotting !== undefined) return yield* inner.snapshotting(taken)
+    taken?.()
+    return [inner.snapshot()]
+  }
 }
 
 /** 0 is the first epoch alone. */

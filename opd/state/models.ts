@@ -124,11 +124,19 @@ export class Models {
   }
 
   /** The model as it stands, with the deltas that are in it. */
-  packed(mode: Mode): Promise<Buffer> {
-    this.draw(mode)
-    const { epoch, seen, place, learner, outbox } = this.kept[mode]
-    const meta = { epoch, seen: seen.rows(), place }
-    return pack({ meta, unsent: outbox.map(encodeEnvelope), learned: learner.snapshot() })
+  async packed(mode: Mode): Promise<Buffer> {
+    const kept = this.kept[mode]
+    let meta: Meta = { epoch: kept.epoch, seen: [], place: kept.place }
+    let unsent: Uint8Array[] = []
+    // What stands beside the model is of the same moment; between slices bids have their turn.
+    const slices = kept.learner.snapshotting(() => {
+      this.draw(mode)
+      meta = { epoch: kept.epoch, seen: kept.seen.rows(), place: kept.place }
+      unsent = kept.outbox.map(encodeEnvelope)
+    })
+    let slice = slices.next()
+    for (; !slice.done; slice = slices.next()) await new Promise(setImmediate)
+    return pack({ meta, unsent, learned: slice.value })
   }
 
   /** The model becomes the one of `base`; throws, and nothing is changed, where that is damaged. */

@@ -226,3 +226,36 @@ t.test('exploration decays with wins told to any node', (t) => {
   t.equal(here.curiosity, there.curiosity)
   t.end()
 })
+
+t.test('a snapshot in slices is of one moment, whatever comes between', (t) => {
+  const learner = taught(1, 3000, 40)[0]!
+  const before = chances(learner)
+  const [other] = taught(1, 1500, 30)
+  let [slices, takings] = [0, 0]
+  let pieces: Uint8Array[] = []
+  for (const made = learner.snapshotting!(() => takings++); ; slices++) {
+    const { done, value } = made.next()
+    if (done) {
+      pieces = value
+      break
+    }
+    if (takings === 1) {
+      learner.merge(other!.delta())
+      learner.win(
+        learner.expose(
+          learner.decide(bid(2, 1), pure, 'k', start, () => 0.9),
+          1,
+          start,
+        ),
+        1,
+        start,
+      )
+    }
+  }
+  t.ok(slices > 10, `${slices} slices`)
+  t.equal(takings, 1)
+  t.notSame(chances(learner), before)
+  t.same(chances(createLearner({}, new Uint8Array(Buffer.concat(pieces)))), before)
+  t.same(chances(createLearner({}, learner.snapshot())), chances(learner))
+  t.end()
+})

@@ -123,3 +123,41 @@ t.test('what waited at a restart is taught after it; left out where that is told
   t.ok(Math.abs(chanceLater(bare) - cold) < 1e-6)
   t.end()
 })
+
+t.test(
+  'wins of what was lost in a crash teach nothing, of what was settled before they do',
+  (t) => {
+    const learner = createLearner({})
+    const now = 1e12
+    const sent = (n: number) => {
+      const decision = learner.decide(
+        facts,
+        { minWinRate: 0, explore: 0 },
+        `k${n}`,
+        now + n,
+        () => 0.9,
+      )
+      return learner.expose(decision, 0.9, now + n)
+    }
+    const old = Array.from({ length: 400 }, (_each, n) => sent(n))
+    learner.win(old[0]!, 0.9, now + 30_000)
+    for (let n = 1; n < 20; n++) learner.advance(now + n * 200_000)
+    const young = Array.from({ length: 400 }, (_each, n) => sent(4_000_000 + n))
+    learner.advance(now + 4_000_500)
+    const snapshot = learner.snapshot()
+    const lost = Array.from({ length: 400 }, (_each, n) => sent(4_001_000 + n))
+    const again = createLearner({ carries: false }, snapshot)
+    const before = again.chance!(facts, 0.9)
+    const back = now + 4_010_000
+    again.advance(back)
+    for (const features of lost) again.win(features, 0.9, back)
+    t.equal(again.chance!(facts, 0.9), before, '400 wins without bids')
+    // A few of these were settled within the half second.
+    for (const features of young) again.win(features, 0.9, back)
+    const after = again.chance!(facts, 0.9)
+    t.ok(after < 0.3, `400 wins, most without bids: ${after}`)
+    for (const features of old.slice(1, 200)) again.win(features, 0.9, back)
+    t.ok(again.chance!(facts, 0.9) > after + 0.05, 'their exposures are in the snapshot')
+    t.end()
+  },
+)

@@ -281,7 +281,7 @@ t.test('what a crash left half written is swept, what fails leaves nothing', asy
 t.test('a disk that fails costs snapshots, not learning', async (t) => {
   const dir = newFolder()
   const keeper = keeperIn(dir)
-  keeper.of('revenue').snapshot = () => {
+  keeper.of('revenue').snapshotting = () => {
     throw new Error('no room')
   }
   errors.length = 0
