@@ -11,7 +11,7 @@ import {
   type ServerResponse,
 } from 'node:http'
 import { type Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import { header, towardsCaller } from './headers.ts'
+import { header, towardsCaller, without } from './headers.ts'
 import { cut } from './lane/general.ts'
 
 export interface Carriage {
@@ -47,6 +47,7 @@ export function carry(request: IncomingMessage, response: ServerResponse, way: C
     path: way.path,
     headers: bodiless ? way.fields : [...way.fields, ...framing],
     agent: secure ? way.agents.https : way.agents.http,
+    maxHeaderSize: 64 * 1024,
   }
   let upstream: ClientRequest | null = null
   let got: IncomingMessage | null = null
@@ -62,12 +63,21 @@ export function carry(request: IncomingMessage, response: ServerResponse, way: C
     got = answer
     const { statusCode = 0, statusMessage = '' } = answer
     if (statusCode < 200 || statusCode > 999) return give(new Error(`a status of ${statusCode}`))
+    // node:http undoes `chunked` alone: what another coding left would reach the caller unnamed.
+    const coding = header(answer.rawHeaders, 'transfer-encoding')
+    if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
+      answer.destroy()
+      return give(new Error(`a transfer coding of ${coding}`))
+    }
     const message = phrase.test(statusMessage) ? statusMessage : ''
     answer.on('error', give)
     // A body cut short of its length: the caller sees a closed connection, not a whole answer.
     answer.on('aborted', () => cut(response))
     if (way.ends(response)) response.shouldKeepAlive = false
-    response.writeHead(statusCode, message, towardsCaller(answer.rawHeaders, null, false))
+    const fields = towardsCaller(answer.rawHeaders, null, false)
+    // RFC 9110 8.6
+    const kept = statusCode === 204 ? without(fields, 'content-length') : fields
+    response.writeHead(statusCode, message, kept)
     answer.pipe(response)
   }
   /** `again`: on a connection of its own, after a reused one was closed on us (RFC 9110 9.2.2). */
@@ -76,6 +86,8 @@ export function carry(request: IncomingMessage, response: ServerResponse, way: C
       again ? { ...options, agent: false } : options,
     )
     upstream = sent
+    // The size of the head is the bound; fields past a count would be dropped without a word.
+    sent.maxHeadersCount = 0
     sent.once('response', answered)
     sent.setTimeout(way.silence, () => sent.destroy(new Error('silence')))
     sent.on('upgrade', (_answer, socket) => {

@@ -240,3 +240,25 @@ t.test('an offer of another protocol than the one asked for is no upgrade', asyn
   t.equal(answer.status, 426)
   t.ok(answer.closed)
 })
+
+t.test(
+  'a head of many fields comes whole, a 204 without a length, a foreign coding not at all',
+  async (t) => {
+    const many = Array.from({ length: 2500 }, (_, at) => `X-${at}: 1\r\n`).join('')
+    let answer = ''
+    const supplier = await rawSupplier((socket) => socket.write(answer))
+    const proxy = await startProxy({
+      acme: { endpoints: [supplier.url], passThrough: origin(supplier) },
+    })
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    answer = `HTTP/1.1 200 OK\r\n${many}Content-Length: 2\r\n\r\nok`
+    const big = await raw(proxy.port, get('/pass/acme/x'))
+    t.match(big, { status: 200, body: 'ok', headers: { 'x-2499': '1', 'content-length': '2' } })
+    answer = 'HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n'
+    const none = await raw(proxy.port, get('/pass/acme/x'))
+    t.equal(none.status, 204)
+    t.equal(none.headers['content-length'], undefined)
+    answer = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n'
+    t.equal((await raw(proxy.port, get('/pass/acme/x'))).status, 502)
+  },
+)
