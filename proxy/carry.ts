@@ -21,6 +21,8 @@ export interface Carriage {
   /** Flat, as the origin gets them, without a length. */
   fields: string[]
   agents: { http: HttpAgent; https: HttpsAgent }
+  /** The value of `Via` to add, or null. */
+  via: string | null
   /** Milliseconds that the exchange may be silent. */
   silence: number
   onError: (error: Error) => void
@@ -74,7 +76,7 @@ export function carry(request: IncomingMessage, response: ServerResponse, way: C
     // A body cut short of its length: the caller sees a closed connection, not a whole answer.
     answer.on('aborted', () => cut(response))
     if (way.ends(response)) response.shouldKeepAlive = false
-    const fields = towardsCaller(answer.rawHeaders, null, false)
+    const fields = towardsCaller(answer.rawHeaders, null, false, way.via)
     // RFC 9110 8.6
     const kept = statusCode === 204 ? without(fields, 'content-length') : fields
     response.writeHead(statusCode, message, kept)

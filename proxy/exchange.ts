@@ -193,7 +193,8 @@ export class Exchange implements AnswerSink, Reader {
 
   private stream(): void {
     this.stage = 'streaming'
-    this.inbound.reply.start(this.status, this.message, towardsCaller(this.headers, null, false))
+    const headers = towardsCaller(this.headers, null, false, this.context.via)
+    this.inbound.reply.start(this.status, this.message, headers)
   }
 
   end(): void {
@@ -238,7 +239,7 @@ export class Exchange implements AnswerSink, Reader {
     const changed = answer.kind === 'changed'
     const bodiless = this.status === 204 || this.status === 304
     const length = bodiless ? null : answer.body.length
-    let headers = towardsCaller(this.headers, length, changed)
+    let headers = towardsCaller(this.headers, length, changed, this.context.via)
     if (changed && answer.decoded) headers = without(headers, 'content-encoding')
     if (this.status === 204) headers = without(headers, 'content-length')
     const { reply } = this.inbound

@@ -100,12 +100,13 @@ export function towardsSupplier(
 
 /**
  * The supplier's headers as the caller gets them. `length` null: the body streams and keeps its own
- * Content-Length; else it is set to `length`, and digests go when `changed`.
+ * Content-Length; else it is set to `length`, and digests go when `changed`. `via`: the value of `Via` to add.
  */
 export function towardsCaller(
   raw: readonly string[],
   length: number | null,
   changed: boolean,
+  via: string | null = null,
 ): string[] {
   const named = namedByConnection(raw)
   const out: string[] = []
@@ -117,6 +118,7 @@ export function towardsCaller(
     out.push(raw[at]!, raw[at + 1]!)
   }
   if (length !== null) out.push('Content-Length', String(length))
+  if (via !== null) out.push('Via', via)
   return out
 }
 

@@ -108,7 +108,8 @@ export function createPassThrough(options: {
       const url = new URL(origin)
       const fields = fieldsOf(request, url.host)
       const { onError } = options
-      carry(request, response, { origin: url, path, fields, agents, silence, onError, ends })
+      const via = options.via()
+      carry(request, response, { origin: url, path, fields, agents, via, silence, onError, ends })
     },
     upgrade(request, socket, head, origin, path) {
       forward(request)

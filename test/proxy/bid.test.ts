@@ -118,3 +118,28 @@ t.test('an answer streams when OPD has nothing to do with it', async (t) => {
   })
   t.match(answer.body, /first[\s\S]*second/)
 })
+
+t.test('`via: true` names the proxy both ways, bids and /pass alike', async (t) => {
+  const seen: string[] = []
+  let answer = ''
+  const supplier = await rawSupplier((socket, request) => {
+    seen.push(request)
+    socket.write(answer)
+  })
+  const passThrough = new URL(supplier.url).origin
+  const proxy = await startProxy(
+    { acme: { endpoints: [supplier.url], passThrough } },
+    { proxy: { via: true } },
+  )
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const pass = Buffer.from('GET /pass/acme/x HTTP/1.1\r\nHost: a\r\n\r\n')
+  for (answer of [
+    'HTTP/1.1 200 OK\r\nVia: 1.0 other\r\nContent-Length: 2\r\n\r\nok',
+    'HTTP/1.1 200 OK\r\nVia: 1.0 other\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
+  ])
+    for (const request of [post('/bid/acme', '{}'), pass]) {
+      const { bytes } = await raw(proxy.port, request)
+      t.match(bytes, /\r\nVia: 1\.0 other\r\n(.*\r\n)*Via: 1\.1 bidweir\r\n/)
+      t.match(seen.at(-1), /\r\nVia: 1\.1 bidweir\r\n/)
+    }
+})
