@@ -60,6 +60,7 @@ export function createPassThrough(options: {
     timeout: silence,
   })
   const upgraded = new Set<Socket>()
+  let ending = false
 
   proxy.on('proxyReqWs', (upstream: ClientRequest, _request, socket: Socket) =>
     overseeUpgrade(upstream, socket, silence),
@@ -112,6 +113,7 @@ export function createPassThrough(options: {
       carry(request, response, { origin: url, path, fields, agents, via, silence, onError, ends })
     },
     upgrade(request, socket, head, origin, path) {
+      if (ending) return void socket.destroy()
       forward(request)
       request.url = path
       upgraded.add(socket)
@@ -120,6 +122,7 @@ export function createPassThrough(options: {
       proxy.ws(request, socket, head, { target: origin })
     },
     closeUpgraded() {
+      ending = true
       for (const socket of upgraded) socket.destroy()
     },
     close() {

@@ -7,6 +7,7 @@
 import type { Socket } from 'node:net'
 import { plainAddress } from '../callers.ts'
 import type { Exchange } from '../exchange.ts'
+import { problem } from '../problem.ts'
 import { type RequestHead, readRequestHead } from '../wire/request-head.ts'
 import { FastReply, type ReplyGate } from './fast-reply.ts'
 import type { Inbound } from './lane.ts'
@@ -113,12 +114,20 @@ export class FastConnection implements ReplyGate {
   private body(chunk: Buffer, from: number): void {
     const to = Math.min(chunk.length, from + this.left)
     this.left -= to - from
-    if (to > from && !this.answered) this.exchange!.receive(chunk.subarray(from, to))
+    if (to > from && !this.answered && !this.exchange!.receive(chunk.subarray(from, to)))
+      this.tooLarge()
+    if (this.gone) return
     if (this.left > 0) return void this.exchange!.awaitBody()
     if (to < chunk.length) this.early = chunk.subarray(to)
     if (this.answered) return this.next()
     this.where = 'answering'
     this.exchange!.received()
+  }
+
+  /** A reload has lowered the limit since the head came. */
+  private tooLarge(): void {
+    const { status, message, headers, body } = problem('body')
+    this.reply.whole(status, message, [...headers], body)
   }
 
   /** The request is read and answered. The next one is read once the caller takes what it was answered. */

@@ -2,6 +2,7 @@
 import { connect, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { rawSupplier } from '../support/supplier.ts'
@@ -190,4 +191,43 @@ t.test('a caller that takes no answers gets no more of them, and is closed', asy
     t.pass(`${name}: closed`)
     caller.destroy()
   }
+})
+
+t.test('a body that a reload makes too large is 413, and its connection goes on', async (t) => {
+  const { port, proxy, supplier } = await world(t, (socket) => socket.write(ok))
+  const routes = [{ ...routeSchema.parse({ endpoints: [supplier.url] }), id: 'acme' }]
+  const caller = connect({ port, host: '127.0.0.1', noDelay: true })
+  let text = ''
+  caller.on('data', (chunk) => {
+    text += chunk
+  })
+  caller.write('POST /bid/acme HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n')
+  caller.write('x'.repeat(40))
+  await until(() => [...proxy.suppliers.values()][0]!.inFlight > 0)
+  proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0', maxRequestBytes: 60 }), routes)
+  caller.write(`${'x'.repeat(60)}${bid.toString()}`)
+  t.ok(await until(() => text.endsWith('ok')))
+  t.match(text, /^HTTP\/1\.1 413 [\s\S]*HTTP\/1\.1 200 OK/)
+  t.equal(supplier.requests.length, 1)
+  caller.destroy()
+})
+
+t.test('an upgrade that comes in a drain does not hold it', async (t) => {
+  const { port, proxy, supplier } = await world(t, (socket) =>
+    setTimeout(() => socket.write(ok), 100),
+  )
+  const passThrough = new URL(supplier.url).origin
+  const routes = [{ ...routeSchema.parse({ endpoints: [supplier.url], passThrough }), id: 'acme' }]
+  proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0' }), routes)
+  const upgrade =
+    'GET /pass/acme/x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
+  const caller = connect({ port, host: '127.0.0.1', noDelay: true })
+  caller.on('error', () => {})
+  caller.write(chunked)
+  await until(() => supplier.requests.length === 1)
+  const drained = proxy.close()
+  caller.write(upgrade)
+  await drained
+  t.equal(supplier.requests.length, 1)
+  caller.destroy()
 })
