@@ -13,12 +13,15 @@ export interface Beta {
   error: number
 }
 
-/** Before anything is measured: models are too fond of their prices. */
-export const experience: Beta = { at: 0.45, error: 0.25 }
+/** Before anything is measured: models are too fond of their prices. Measured: .29 on one market, .53 on another. */
+export const experience: Beta = { at: 0.42, error: 0.2 }
 /** How much one supplier differs from all. */
 const ownSpread = 0.2
-/** What a line through chosen prices may be wrong by, however many bids it goes through, and what it misses. */
-const [lineError, lineMisses] = [0.4, 0.3]
+/**
+ * What a line through chosen prices may be wrong by, however many bids it goes through, and what it misses. Measured on 14
+ * runs of two markets: after 100,000 bids it lies .05 to .09 under the truth, with a deviation of .11.
+ */
+const [lineError, lineMisses] = [0.15, 0.36]
 /** Expected wins before anything is measured of them. */
 const few = 20
 const [lowest, highest] = [-0.5, 3]
@@ -41,12 +44,12 @@ function fromTreated(evidence: Evidence, kind: Kind, into: Beta): void {
   // noise of wins, per expected, is the same at all depths, or nearly
   const noise = (variance / s0) * (s0 / determinant)
   into.at = b / a + lineMisses
-  into.error = Math.sqrt(noise) / a + lineError
+  into.error = Math.hypot(Math.sqrt(noise) / a, lineError)
 }
 
-function moments(evidence: Evidence, kind: Kind) {
+function moments(evidence: Evidence, kind: Kind, group: 'deep' | 'beside' = 'deep') {
   const [come, due, variance, comeDepth, dueDepth, dueDepths] = columnsOf[kind]
-  const get = (name: (typeof columnsOf)[Kind][number]) => evidence.get('deep', name)
+  const get = (name: (typeof columnsOf)[Kind][number]) => evidence.get(group, name)
   return [
     get(come),
     get(due),
@@ -61,9 +64,9 @@ function moments(evidence: Evidence, kind: Kind) {
 function fromHoldout(evidence: Evidence, kind: Kind, into: Beta): void {
   const [come, due, variance] = columnsOf[kind]
   into.error = Number.POSITIVE_INFINITY
-  const [y, s0, s1] = moments(evidence, kind)
+  const [y, s0, s1] = moments(evidence, kind, 'beside')
   const held = evidence.get('heldDeep', due)
-  if (!(evidence.get('heldDeep', 'due') > 3 && evidence.get('deep', 'due') > few && y > 0)) return
+  if (!(evidence.get('heldDeep', 'due') > 3 && evidence.get('beside', 'due') > few && y > 0)) return
   const depth = s1 / s0
   if (!(depth > 1e-3)) return
   const own = evidence.get('heldDeep', come) / held

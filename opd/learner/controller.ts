@@ -12,9 +12,12 @@ const gain = 0.1
 const least = 0.02
 const most = 54
 const mostMargin = 200
-/** Aimed at above the floors: a little, and more while it is not known what is kept. */
+/**
+ * Aimed at above the floors: a little, and most of a standard error of what is kept. A floor is a promise, and before
+ * millions of bids nobody knows what is kept to better than half a point.
+ */
 const slack = 0.001
-const slackErrors = 0.1
+const slackErrors = 0.7
 /** What was kept too little over the horizon is made up for, and what was kept too much spent, within these. */
 const [makeUp, spendDown] = [0.006, 0.0015]
 const startSpend = 1.5

@@ -1,5 +1,5 @@
 /** The states of all suppliers and modes, and what they tell other nodes and a restart. */
-import { Evidence, evidenceWidth } from './evidence.ts'
+import { Evidence, toldWidth } from './evidence.ts'
 import { Fall } from './fall.ts'
 import type { Matured } from './guards.ts'
 import { Segments } from './segments.ts'
@@ -10,7 +10,7 @@ const suppliersKept = 1000
 export const modeSeed = { revenue: 0x811c9dc5, margin: 0x3c6ef372 } as const
 /** Bids by which another supplier's multipliers are worth copying. */
 const settledIn = 2000
-const recordBytes = 4 + 8 * evidenceWidth
+const recordBytes = 4 + 8 * toldWidth
 
 export interface Saved {
   suppliers: [number, Parameters<SupplierState['restore']>[0]][]
@@ -76,8 +76,7 @@ export class Controls {
     let offset = 0
     for (const [supplier, { evidence }] of news) {
       view.setUint32(offset, supplier)
-      for (let n = 0; n < evidenceWidth; n++)
-        view.setFloat64(offset + 4 + 8 * n, evidence.fresh[n]!)
+      for (let n = 0; n < toldWidth; n++) view.setFloat64(offset + 4 + 8 * n, evidence.fresh[n]!)
       evidence.fresh.fill(0)
       offset += recordBytes
     }
@@ -87,9 +86,9 @@ export class Controls {
   /** What is no record, or holds a number that is none, is left out. */
   merge(tail: Uint8Array): void {
     const view = new DataView(tail.buffer, tail.byteOffset, tail.length)
-    const sums = new Float64Array(evidenceWidth)
+    const sums = new Float64Array(toldWidth)
     for (let offset = 0; offset + recordBytes <= tail.length; offset += recordBytes) {
-      for (let n = 0; n < evidenceWidth; n++) sums[n] = view.getFloat64(offset + 4 + 8 * n)
+      for (let n = 0; n < toldWidth; n++) sums[n] = view.getFloat64(offset + 4 + 8 * n)
       if (!sums.every(Number.isFinite)) continue
       const state = this.of(view.getUint32(offset))
       state.merge(sums, this.now, this.patience)

@@ -5,10 +5,12 @@
 
 /**
  * How a bid went out: at its own price, below it, at a drawn price; and holdout bids by how they would have gone out.
+ * `beside` is `deep` once more, remembered for as long as the holdout: what the model is off by at all prices moves by
+ * the hour, and two means over other hours would tell that for a difference between prices.
  */
-export const groups = ['flat', 'deep', 'explored', 'heldFlat', 'heldDeep'] as const
+export const groups = ['flat', 'deep', 'explored', 'heldFlat', 'heldDeep', 'beside'] as const
 export type Group = (typeof groups)[number]
-const groupAt = { flat: 0, deep: 1, explored: 2, heldFlat: 3, heldDeep: 4 } as const
+const groupAt = { flat: 0, deep: 1, explored: 2, heldFlat: 3, heldDeep: 4, beside: 5 } as const
 
 /** The sums of one group. Money is CPM, depth as `depthOf` has it. */
 const columns = [
@@ -39,6 +41,9 @@ const width = columns.length
 export const evidenceWidth = groups.length * width
 /** Optimised groups come first. */
 const heldFrom = groupAt.heldFlat * width
+const heldTo = groupAt.beside * width
+/** What nodes tell each other: `beside` is told by `deep`. */
+export const toldWidth = heldTo
 
 /**
  * Bids that the sums remember: at first the later half, since what a cold model was wrong by says nothing of a warm one,
@@ -74,7 +79,15 @@ export class Evidence {
   }
 
   /** `weight` -1 takes one back. */
-  exposed(group: Group, { inBa, sent, winIn, winSent }: Seen, weight: 1 | -1 = 1): void {
+  exposed(group: Group, seen: Seen, weight: 1 | -1 = 1): void {
+    if (group === 'deep') this.expect('beside', seen, weight)
+    this.expect(group, seen, weight)
+    const side = groupAt[group] * width < heldFrom ? 0 : 1
+    this.ages[side]! += weight
+    this.fade(side)
+  }
+
+  private expect(group: Group, { inBa, sent, winIn, winSent }: Seen, weight: 1 | -1): void {
     const base = groupAt[group] * width
     const depth = depthOf(inBa, sent)
     const due = winSent * weight
@@ -91,12 +104,10 @@ export class Evidence {
     this.add(base, 'dueDepths', due * depth * depth)
     this.add(base, 'spendDueDepth', due * inBa * depth)
     this.add(base, 'spendDueDepths', due * inBa * depth * depth)
-    const side = base < heldFrom ? 0 : 1
-    this.ages[side]! += weight
-    this.fade(side)
   }
 
   won(group: Group, inBa: number, sent: number, paid: number): void {
+    if (group === 'deep') this.won('beside', inBa, sent, paid)
     const base = groupAt[group] * width
     const depth = depthOf(inBa, sent)
     this.add(base, 'wins', 1)
@@ -107,19 +118,23 @@ export class Evidence {
   }
 
   private fade(side: 0 | 1): void {
-    const [from, to] = side === 0 ? [0, heldFrom] : [heldFrom, evidenceWidth]
+    const [from, to] = side === 0 ? [0, heldFrom] : [heldFrom, heldTo]
     const horizon = Math.min(horizons[side] * this.scale, youngest + ofAge * this.ages[side]!)
     let bids = 0
     for (let n = from; n < to; n += width) bids += this.sums[n]!
     const excess = bids / horizon
     // in steps, not at every bid
-    if (excess > 1.01) for (let n = from; n < to; n++) this.sums[n]! /= excess
+    if (excess <= 1.01) return
+    const end = side === 0 ? to : evidenceWidth
+    for (let n = from; n < end; n++) this.sums[n]! /= excess
   }
 
   /** What another node saw; it is not sent on. */
   merge(sums: Float64Array): void {
-    for (let n = 0; n < evidenceWidth; n++) this.sums[n]! += sums[n]!
-    for (let n = 0; n < evidenceWidth; n += width) this.ages[n < heldFrom ? 0 : 1]! += sums[n]!
+    const beside = sums.length > heldTo ? heldTo : groupAt.deep * width
+    for (let n = 0; n < heldTo; n++) this.sums[n]! += sums[n]!
+    for (let n = 0; n < width; n++) this.sums[heldTo + n]! += sums[beside + n]!
+    for (let n = 0; n < heldTo; n += width) this.ages[n < heldFrom ? 0 : 1]! += sums[n]!
     this.fade(0)
     this.fade(1)
   }
@@ -130,7 +145,7 @@ export class Evidence {
 
   /** Over the optimised, or over the holdout. */
   total(side: 'optimised' | 'holdout', name: Column): number {
-    const [from, to] = side === 'optimised' ? [0, heldFrom] : [heldFrom, evidenceWidth]
+    const [from, to] = side === 'optimised' ? [0, heldFrom] : [heldFrom, heldTo]
     let sum = 0
     for (let n = from; n < to; n += width) sum += this.sums[n + at[name]]!
     return sum
@@ -151,6 +166,6 @@ export const depthOf = (inBa: number, sent: number) =>
 /** Sums of other nodes, of both sides. */
 export function heard(sums: Float64Array, name: 'bids' | 'due' | 'dueIn' | 'wins'): number {
   let sum = 0
-  for (let n = 0; n < evidenceWidth; n += width) sum += sums[n + at[name]]!
+  for (let n = 0; n < heldTo; n += width) sum += sums[n + at[name]]!
   return sum
 }

@@ -219,8 +219,10 @@ export class SupplierState {
 
   restore(from: ReturnType<SupplierState['saved']>): void {
     this.exposures = from.exposures
-    this.evidence.sums.set(from.sums)
-    this.pool.merge(this.evidence.sums)
+    // merged, so that it knows its age: what is young forgets
+    const sums = Float64Array.from(from.sums)
+    this.evidence.merge(sums)
+    this.pool.merge(sums)
     const [spend, wins, margin] = from.multipliers
     this.controller.startFrom({ spend, wins, margin })
     this.controller.restore(from.means)

@@ -6,6 +6,7 @@ import { Controls } from '../../opd/learner/controls.ts'
 import { depthOf, Evidence } from '../../opd/learner/evidence.ts'
 import type { Outcome } from '../../opd/learner/outcome.ts'
 import { Segments } from '../../opd/learner/segments.ts'
+import { SupplierState } from '../../opd/learner/supplier.ts'
 import { type BidFacts, createLearner, type Policy } from '../../opd/learner.ts'
 
 function source(seed: number): () => number {
@@ -160,6 +161,74 @@ t.test(
     t.end()
   },
 )
+
+t.test('what was measured is not forgotten by a restart', (t) => {
+  const before = new SupplierState(new Evidence(4), new Segments())
+  const outcome: Outcome = {
+    arm: 'treated',
+    lnIn: 0,
+    lnF: Math.log(0.9),
+    sent: 0.9,
+    winIn: 0.5,
+    winOut: 0.48,
+    at: start,
+  }
+  for (let n = 0; n < 20_000; n++) before.exposed(outcome, 20_000, 2, 3)
+  const bids = before.evidence.total('optimised', 'bids')
+  const pool = new Evidence(4)
+  const after = new SupplierState(pool, new Segments())
+  after.restore(JSON.parse(JSON.stringify(before.saved())))
+  for (let n = 0; n < 100; n++) after.exposed(outcome, 20_000, 2, 3)
+  t.ok(after.evidence.total('optimised', 'bids') > 0.9 * bids)
+  t.ok(pool.total('optimised', 'bids') > 0.9 * bids)
+  t.ok(after.evidence.get('beside', 'bids') > 0.9 * before.evidence.get('beside', 'bids'))
+  t.end()
+})
+
+t.test('a model whose level moves by the hour is no difference between prices', (t) => {
+  const evidence = new Evidence()
+  const random = source(11)
+  for (let n = 0; n < 300_000; n++) {
+    // Off by a tenth for most of the time, right at the end: the holdout remembers both, the treated the end alone.
+    const level = n < 270_000 ? 0.9 : 1
+    const f = 0.7 + 0.3 * random()
+    const held = random() < 0.05
+    const winOut = 0.5 * f ** 0.3
+    const seen = { inBa: 1, sent: held ? 1 : f, winIn: 0.5, winSent: held ? 0.5 : winOut }
+    const group = held ? 'heldDeep' : 'deep'
+    evidence.exposed(group, seen)
+    if (random() < level * (held ? 0.5 : winOut * (1 - 0.5 * depthOf(1, f))))
+      evidence.won(group, 1, seen.sent, seen.sent)
+  }
+  const { at } = pooledBeta(evidence, 'wins', { ...experience })
+  t.ok(Math.abs(at - 0.5) < 0.15, `${at} for .5`)
+  t.end()
+})
+
+t.test('the less is known of what is kept, the more is aimed at', (t) => {
+  const aimed = (error: number) => {
+    const controller = new Controller()
+    const random = source(3)
+    let [kept, own] = [0, 0]
+    for (let n = 0; n < 20_000; n++) {
+      const inBa = Math.exp(random() * 2 - 1)
+      const policy = { minWinRate: 0.97 }
+      const reward =
+        controller.theta(policy, 'revenue') + controller.lambda(policy, 'revenue') / inBa
+      const f = Math.max(0.05, Math.min(1, 0.75 * reward))
+      const bid = { inBa, out: inBa * f, winIn: 0.5, winOut: 0.5 * f ** 3 }
+      const standing: Standing = { kept: 0.975, error, beta: 0 }
+      controller.decided(policy, 'revenue', bid, new Evidence(), standing, standing, false)
+      if (n < 10_000) continue
+      own += bid.winIn * inBa
+      kept += bid.winOut * inBa
+    }
+    return kept / own
+  }
+  const [sure, unsure] = [aimed(0), aimed(0.01)]
+  t.ok(unsure > sure + 0.004 && unsure < 0.985, `${sure}, unsure ${unsure}`)
+  t.end()
+})
 
 t.test('before anything is measured experience speaks, for one supplier all do', (t) => {
   const into: Beta = { at: 0, error: 0 }
