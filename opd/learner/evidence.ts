@@ -129,12 +129,13 @@ export class Evidence {
     for (let n = from; n < end; n++) this.sums[n]! /= excess
   }
 
-  /** What another node saw; it is not sent on. */
-  merge(sums: Float64Array): void {
+  /** What another node saw, or this one before a restart, then with its ages; it is not sent on. */
+  merge(sums: Float64Array, ages?: readonly number[]): void {
     const beside = sums.length > heldTo ? heldTo : groupAt.deep * width
     for (let n = 0; n < heldTo; n++) this.sums[n]! += sums[n]!
     for (let n = 0; n < width; n++) this.sums[heldTo + n]! += sums[beside + n]!
-    for (let n = 0; n < heldTo; n += width) this.ages[n < heldFrom ? 0 : 1]! += sums[n]!
+    if (ages !== undefined) for (const side of [0, 1]) this.ages[side]! += ages[side] ?? 0
+    else for (let n = 0; n < heldTo; n += width) this.ages[n < heldFrom ? 0 : 1]! += sums[n]!
     this.fade(0)
     this.fade(1)
   }

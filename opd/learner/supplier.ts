@@ -211,6 +211,7 @@ export class SupplierState {
     return {
       exposures,
       sums: [...evidence.sums],
+      ages: [...evidence.ages],
       multipliers: [spend, wins, margin] as [number, number, number],
       means: controller.saved(),
       guards: guards.saved(),
@@ -219,10 +220,10 @@ export class SupplierState {
 
   restore(from: ReturnType<SupplierState['saved']>): void {
     this.exposures = from.exposures
-    // merged, so that it knows its age: what is young forgets
+    // With its ages: what is young forgets.
     const sums = Float64Array.from(from.sums)
-    this.evidence.merge(sums)
-    this.pool.merge(sums)
+    this.evidence.merge(sums, from.ages)
+    this.pool.merge(sums, from.ages)
     const [spend, wins, margin] = from.multipliers
     this.controller.startFrom({ spend, wins, margin })
     this.controller.restore(from.means)
