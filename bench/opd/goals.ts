@@ -35,7 +35,10 @@ export interface Goal {
 }
 
 const keeps = { wins: { atLeast: 0.97 }, spend: { atLeast: 0.97 }, worst: { atLeast: 0.965 } }
-const balances = { share: { atLeast: 0.147, atMost: 0.153 } }
+const balances = {
+  share: { atLeast: 0.147, atMost: 0.153 },
+  shareAll: { atLeast: 0.147, atMost: 0.153 },
+}
 const fast = { every: () => 10 }
 const baseline = (create: () => Bidder) => ({ create, policy: pure })
 
