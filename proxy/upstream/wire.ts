@@ -163,6 +163,9 @@ export class WireConnection implements Sent, Pieces {
     const rest = bytes.subarray(at)
     if (rest.length > longestHead) return this.malformed('a head over 64 KiB')
     if (!'HTTP/1.'.startsWith(rest.toString('latin1', 0, 7))) return this.malformed('not HTTP')
+    // It would never come to a blank line, and its caller would wait for the deadline.
+    const end = rest.indexOf(10)
+    if (end >= 0 && rest[end - 1] !== 13) return this.malformed('a head of bare line feeds')
     this.partial = Buffer.from(rest)
     return -1
   }

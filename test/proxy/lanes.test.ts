@@ -173,6 +173,7 @@ const answers: Record<string, Case> = {
     answer: 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n',
     closes: true,
   },
+  'bare line feeds': { answer: 'HTTP/1.1 200 OK\nContent-Length: 2\n\nok' },
   'a coding before the chunks': {
     answer: 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
     closes: true,
