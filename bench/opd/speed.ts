@@ -56,8 +56,11 @@ export function speed(): Speed {
     const decision = learner.decide(offer.facts, pure, `key-${n}`, now, random)
     const b = performance.now()
     const features = learner.expose(decision, decision.outBa, now)
+    const sent = performance.now()
+    // What the market takes to say who won is not the learner's.
+    const won = random() < offer.wins(decision.outBa)
     const c = performance.now()
-    if (random() < offer.wins(decision.outBa)) learner.win(features, decision.outBa, now + 1)
+    if (won) learner.win(features, decision.outBa, now + 1)
     const d = performance.now()
     if (n % 50 === 0)
       advanceMost = Math.max(
@@ -72,7 +75,7 @@ export function speed(): Speed {
       )
     if (n < warm) continue
     decide[n - warm] = (b - a) * 1000
-    exposing += c - b
+    exposing += sent - b
     teaching += d - c + (n % 50 === 0 ? e - d : 0)
     taught++
   }

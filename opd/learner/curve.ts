@@ -8,132 +8,218 @@
  * G, in the second expert only, are effects of single bands of prices. W = W1 + M (W2 - W1). Every letter is a sum of
  * hashed weights, taught by a diagonal extended Kalman step.
  */
-import { Bands, Point, Rounds } from './effects.ts'
-import { largestUnit, stepsBelow, unitsSeen } from './grid.ts'
-import { type Group, Groups } from './groups.ts'
-import { Saving } from './saving.ts'
-import { experts, means, mixing, parameterCount, parameterNames, tuned, usual } from './shape.ts'
+import {
+  blockFrom,
+  blockHalf,
+  blockMask,
+  blocks,
+  blockWidth,
+  mixSum,
+  placesOf,
+  priorOf,
+  savingFirst,
+  savingSecond,
+  sumCount,
+  sumOf,
+  usualSum,
+} from './blocks.ts'
+import { Bands, Point, priceFamilies, Rounds } from './effects.ts'
+import { type Grid, stepsBelow, unitsSeen } from './grid.ts'
+import { keyCount, means, parameterCount, savingMeans, tuned } from './shape.ts'
 import { sigmoid } from './sigmoid.ts'
-import type { Weights } from './weights.ts'
+import { Step, Weights } from './weights.ts'
 
 const [pA, pB, pC, pQ, pT, pF] = [0, 1, 2, 3, 4, 5] as const
+const experts = [0, 1] as const
 const edge = 1e-4
 /** e^B stays between these. */
 const slopeOf = (b: number) => Math.exp(b < -1 ? -1 : b > 4 ? 4 : b)
-/** Variance of ln in about its usual value. */
+/** Variance of ln in about its usual value; of whether a win was cheaper than what was sent. */
 const usualNoise = 0.5
+const savingNoise = 0.1
+/** A share of savings below this is none. */
+const leastSaving = 0.02
 
 type Part = 'exposure' | 'win'
 
-/** What an expert says at a point, and how that leans on its parameters. */
-class Answer {
-  w = 0
-  readonly gradient = new Float64Array(parameterCount)
-}
+const priorMeans = Float64Array.of(...means, ...means, 0, tuned.mixMean, ...savingMeans)
+
+/** What is the same at all prices of the loaded bid, by expert: places in `state`. */
+const [plateau, foot, slope, offset, low, high] = [0, 2, 4, 6, 8, 10] as const
 
 export class Curve {
-  private readonly groups = new Groups()
-  /** By expert, then parameter. */
-  private readonly parameters: Group[]
-  private readonly rounds = new Rounds(this.groups)
-  private readonly bands = new Bands(this.groups)
-  private readonly usual = this.groups.make(usual)
-  private readonly mixes = this.groups.make(mixing)
-  readonly saving = new Saving(this.groups)
-  private readonly sums = new Float64Array(experts.length * parameterCount)
-  /** Q, L, S and A + C x of the loaded bid, by expert. */
-  private readonly plateau = new Float64Array(experts.length)
-  private readonly foot = new Float64Array(experts.length)
-  private readonly slope = new Float64Array(experts.length)
-  private readonly offset = new Float64Array(experts.length)
+  readonly weights = new Weights([...blocks.map(({ priors }) => priors), ...priceFamilies])
+  private readonly rounds = new Rounds(this.weights, blocks.length)
+  private readonly bands = new Bands(this.weights, blocks.length)
+  /** Where the loaded bid's block of a key begins; -1: it has no such key. And the keys that it has. */
+  private readonly slots = new Int32Array(keyCount)
+  private readonly present = new Int32Array(keyCount)
+  private count = 0
+  private readonly sums = new Float64Array(sumCount)
+  private readonly state = new Float64Array(12)
+  private readonly gradient = new Float64Array(2 * parameterCount)
+  /** What each expert says at the point. */
+  private readonly said = new Float64Array(2)
+  /** Weights about to move: of one expert, of one sum. */
+  private readonly many = new Step(this.weights, tuned.forgetting)
+  private readonly few = new Step(this.weights, tuned.forgetting)
+  tick = 0
   private mix = 0.5
   private lnIn = 0
   private x = 0
   private floored = false
+  /** Weights of the loaded bid moved since they were summed. */
+  private stale = false
   private readonly point = new Point()
-  private readonly answers = [new Answer(), new Answer()] as const
-
-  constructor() {
-    this.parameters = experts.flatMap((expert) =>
-      parameterNames.map((name) => this.groups.make(expert[name])),
-    )
-  }
-
-  get weights(): Weights {
-    return this.groups.weights
-  }
 
   /** Finds the weights of a bid; everything else asks about the bid loaded last. */
   load(keys: Uint32Array, lnIn: number, floored: boolean): void {
-    const { groups } = this
+    const { slots, present } = this
     this.lnIn = lnIn
     this.floored = floored
-    groups.place(this.usual, keys)
-    groups.place(this.mixes, keys)
-    for (const group of this.parameters) groups.place(group, keys)
+    let count = 0
+    for (let key = 0; key < keyCount; key++) {
+      const hash = keys[key]!
+      if (hash === 0) {
+        slots[key] = -1
+        continue
+      }
+      slots[key] = (hash >>> 14) & blockMask[key]!
+      present[count++] = key
+    }
+    this.count = count
     this.rounds.load(keys)
     this.bands.load(keys)
-    this.reload()
+    this.sumUp()
   }
 
-  /** The same bid again, after weights have moved: its sums. */
-  reload(): void {
-    const { groups } = this
-    this.x = this.lnIn - groups.sum(this.usual, 0)
-    for (let n = 0; n < this.parameters.length; n++)
-      this.sums[n] = groups.sum(this.parameters[n]!, means[n % parameterCount]!)
-    this.mix = sigmoid(groups.sum(this.mixes, tuned.mixMean))
+  /** Its sums, also after weights have moved. */
+  private sumUp(): void {
+    this.stale = false
+    const { sums, slots, present, count } = this
+    const of = this.weights.means
+    sums.set(priorMeans)
+    for (let n = 0; n < count; n++) {
+      const key = present[n]!
+      const slot = slots[key]!
+      const from = blockFrom[key]!
+      const width = blockWidth[key]!
+      // Most blocks are of two weights.
+      if (width === 2) {
+        sums[sumOf[from]!]! += of[slot]!
+        sums[sumOf[from + 1]!]! += of[slot + 1]!
+        continue
+      }
+      for (let at = 0; at < width; at++) sums[sumOf[from + at]!]! += of[slot + at]!
+    }
+    this.x = this.lnIn - sums[usualSum]!
+    this.mix = sigmoid(sums[mixSum]!)
+    this.bands.forget()
+    this.rounds.forget()
     this.settle()
   }
 
-  /** Q, L, S and A + C x from the sums. */
+  /** Q, L, S and A + C x from the sums; and W as low + high sigmoid. */
   private settle(): void {
-    for (let e = 0; e < experts.length; e++) {
+    const { sums, state, mix } = this
+    for (const e of experts) {
       const at = e * parameterCount
-      const t = sigmoid(this.sums[at + pT]!)
-      const f = this.floored ? sigmoid(this.sums[at + pF]!) : 0
-      this.plateau[e] = sigmoid(this.sums[at + pQ]!)
-      this.foot[e] = t + (1 - t) * f
-      this.slope[e] = slopeOf(this.sums[at + pB]!)
-      this.offset[e] = this.sums[at + pA]! + this.sums[at + pC]! * this.x
+      const t = sigmoid(sums[at + pT]!)
+      const f = this.floored ? sigmoid(sums[at + pF]!) : 0
+      const q = sigmoid(sums[at + pQ]!)
+      const l = t + (1 - t) * f
+      const share = e === 0 ? 1 - mix : mix
+      state[plateau + e] = q
+      state[foot + e] = l
+      state[slope + e] = slopeOf(sums[at + pB]!)
+      state[offset + e] = sums[at + pA]! + sums[at + pC]! * this.x
+      state[low + e] = share * q * l
+      state[high + e] = share * q * (1 - l)
     }
   }
 
-  /** Leans the loaded curve to the cautious side: steeper, and less is won at any price, by shares of a deviation. */
+  /** Leans the loaded curve to the cautious side: steeper, by shares of a deviation. */
   caution(): void {
-    for (let e = 0; e < experts.length; e++) {
-      const at = e * parameterCount
-      this.sums[at + pB]! += tuned.pessimistB * this.deviation(at + pB)
-      if (tuned.pessimistT > 0) this.sums[at + pT]! -= tuned.pessimistT * this.deviation(at + pT)
-      if (tuned.pessimistF > 0 && this.floored)
-        this.sums[at + pF]! -= tuned.pessimistF * this.deviation(at + pF)
+    for (const e of experts) {
+      const at = e * parameterCount + pB
+      this.sums[at]! += tuned.pessimistB * Math.sqrt(this.spread(at))
+      this.state[slope + e] = slopeOf(this.sums[at]!)
     }
-    this.settle()
   }
 
-  private deviation(parameter: number): number {
-    return Math.sqrt(this.groups.spread(this.parameters[parameter]!))
+  /** Variance of a sum. */
+  private spread(sum: number): number {
+    const places = placesOf[sum]!
+    const { variances } = this.weights
+    let all = 0
+    for (let n = 0; n < places.length; n += 2) {
+      const slot = this.slots[places[n]!]!
+      if (slot < 0) continue
+      const at = places[n + 1]!
+      all += variances[slot + at]! || priorOf[blockFrom[places[n]!]! + at]!
+    }
+    return all
   }
 
-  /** Makes ready for prices in [low, high]. */
+  /** Adds the weights of a sum to the shared step; their variance times g^2. */
+  private gather(sum: number, g: number): number {
+    const { slots, weights } = this
+    const places = placesOf[sum]!
+    let spread = 0
+    this.few.clear()
+    for (let n = 0; n < places.length; n += 2) {
+      const key = places[n]!
+      const slot = slots[key]!
+      if (slot < 0) continue
+      weights.touch(slot, key)
+      spread += this.few.add(slot + places[n + 1]!, priorOf[blockFrom[key]! + places[n + 1]!]!, g)
+    }
+    return spread
+  }
+
+  /** Makes ready for prices of which the lowest may be rounded by `low`, the highest by `high`. */
   span(low: number, high: number): void {
-    this.rounds.span(largestUnit(high), largestUnit(low) - unitsSeen + 1)
+    this.rounds.span(high, low - unitsSeen + 1)
   }
 
-  /** The probability to win at a price, by its place in the grid; `moves` from `at`, of `unit` and the ones below. */
-  chance(lnPrice: number, tick: number, unit: number, moves: Float64Array, at: number): number {
-    const lnF = lnPrice - this.lnIn
-    const moved = lnF + this.rounds.moved(unit, moves, at)
-    const w1 =
-      this.plateau[0]! *
-      (this.foot[0]! + (1 - this.foot[0]!) * sigmoid(this.slope[0]! * (moved + this.offset[0]!)))
-    const extra = this.bands.sum(tick, stepsBelow(lnF))
-    const w2 =
-      this.plateau[1]! *
-      (this.foot[1]! +
-        (1 - this.foot[1]!) * sigmoid(this.slope[1]! * (moved + this.offset[1]!) + extra))
-    const w = w1 + this.mix * (w2 - w1)
-    return w < edge ? edge : w > 1 - edge ? 1 - edge : w
+  /**
+   * The probability to win at prices of a grid, into `out`: those of `ticks` from `from` to `to`, every `by`-th, where
+   * nothing is known yet (a chance below 0). One loop with everything at hand: this is most of what a decision costs.
+   */
+  sweep(
+    grid: Grid,
+    ticks: Int32Array,
+    out: Float64Array,
+    from: number,
+    to: number,
+    by: number,
+  ): void {
+    const { state, lnIn, rounds, bands } = this
+    const [low12, high1, high2] = [state[low]! + state[low + 1]!, state[high]!, state[high + 1]!]
+    const [slope1, slope2] = [state[slope]!, state[slope + 1]!]
+    const [offset1, offset2] = [state[offset]!, state[offset + 1]!]
+    const { ln, fine, unit, move, moves } = grid
+    const { shares } = rounds
+    for (let n = from; n <= to; n += by) {
+      if (out[n]! >= 0) continue
+      const tick = ticks[n]!
+      const lnF = ln[tick]! - lnIn
+      const share = unit[tick]!
+      const at = move[tick]!
+      const moved =
+        lnF +
+        shares[share]! * moves[at]! +
+        shares[share - 1]! * moves[at + 1]! +
+        shares[share - 2]! * moves[at + 2]! +
+        shares[share - 3]! * moves[at + 3]! +
+        shares[share - 4]! * moves[at + 4]!
+      const extra = bands.sum(fine[tick]!, stepsBelow(lnF))
+      const w =
+        low12 +
+        high1 * sigmoid(slope1 * (moved + offset1)) +
+        high2 * sigmoid(slope2 * (moved + offset2) + extra)
+      out[n] = w < edge ? edge : w > 1 - edge ? 1 - edge : w
+    }
   }
 
   private aim(price: number): void {
@@ -141,36 +227,42 @@ export class Curve {
     this.rounds.span(this.point.unit, this.point.unit - unitsSeen + 1)
   }
 
-  /** The same at any price. */
+  /** The probability to win at any price, of which `tick` then is the fine tick. */
   wins(price: number): number {
     this.aim(price)
-    const { point } = this
-    return this.chance(point.lnF + this.lnIn, point.tick, point.unit, point.moves, 0)
+    const { point, state } = this
+    this.tick = point.tick
+    const moved = point.lnF + this.rounds.moved(point)
+    const extra = this.bands.sum(point.tick, point.steps)
+    const w =
+      state[low]! +
+      state[low + 1]! +
+      state[high]! * sigmoid(state[slope]! * (moved + state[offset]!)) +
+      state[high + 1]! * sigmoid(state[slope + 1]! * (moved + state[offset + 1]!) + extra)
+    return w < edge ? edge : w > 1 - edge ? 1 - edge : w
   }
 
-  private ask(e: 0 | 1): Answer {
-    const { point } = this
-    const answer = this.answers[e]
+  /** What an expert says at the point, and how that leans on its parameters. */
+  private ask(e: 0 | 1, moved: number, extra: number): void {
+    const { sums, state, gradient } = this
     const at = e * parameterCount
-    const m = point.lnF + this.offset[e]! + this.rounds.moved(point.unit, point.moves, 0)
-    const slope = this.slope[e]!
-    const s = sigmoid(slope * m + (e === 1 ? this.bands.sum(point.tick, point.steps) : 0))
-    const q = this.plateau[e]!
-    const foot = this.foot[e]!
-    const t = sigmoid(this.sums[at + pT]!)
-    const f = this.floored ? sigmoid(this.sums[at + pF]!) : 0
-    const inner = foot + (1 - foot) * s
+    const m = moved + state[offset + e]!
+    const steep = state[slope + e]!
+    const s = sigmoid(steep * m + extra)
+    const q = state[plateau + e]!
+    const l = state[foot + e]!
+    const t = sigmoid(sums[at + pT]!)
+    const f = this.floored ? sigmoid(sums[at + pF]!) : 0
+    const inner = l + (1 - l) * s
     const w = q * inner
-    const ds = q * (1 - foot) * s * (1 - s)
-    const { gradient } = answer
-    answer.w = w < edge ? edge : w > 1 - edge ? 1 - edge : w
-    gradient[pA] = ds * slope
-    gradient[pB] = ds * slope * m
-    gradient[pC] = ds * slope * this.x
-    gradient[pQ] = q * (1 - q) * inner
-    gradient[pT] = q * (1 - s) * (1 - f) * t * (1 - t)
-    gradient[pF] = q * (1 - s) * (1 - t) * f * (1 - f)
-    return answer
+    const ds = q * (1 - l) * s * (1 - s)
+    this.said[e] = w < edge ? edge : w > 1 - edge ? 1 - edge : w
+    gradient[at + pA] = ds * steep
+    gradient[at + pB] = ds * steep * m
+    gradient[at + pC] = ds * steep * this.x
+    gradient[at + pQ] = q * (1 - q) * inner
+    gradient[at + pT] = q * (1 - s) * (1 - f) * t * (1 - t)
+    gradient[at + pF] = q * (1 - s) * (1 - t) * f * (1 - f)
   }
 
   /**
@@ -178,44 +270,70 @@ export class Curve {
    * outcome, so the two may be taught apart, on different nodes. `sign` -1 undoes an exposure.
    */
   teach(price: number, part: Part, sign: 1 | -1 = 1): void {
+    if (this.stale) this.sumUp()
+    this.stale = true
     this.aim(price)
-    const [one, other] = [this.ask(0), this.ask(1)]
-    this.learnMix(one.w, other.w, part, sign)
-    this.learn(0, one, part, sign)
-    this.learn(1, other, part, sign)
-    if (part === 'exposure') this.learnUsual(sign)
+    const { point, said } = this
+    const moved = point.lnF + this.rounds.moved(point)
+    this.ask(0, moved, 0)
+    this.ask(1, moved, this.bands.sum(point.tick, point.steps))
+    this.learnMix(said[0]!, said[1]!, part, sign)
+    this.learn(0, part, sign)
+    this.learn(1, part, sign)
+    if (part !== 'win') this.learnUsual(sign)
   }
 
   private learnMix(w1: number, w2: number, part: Part, sign: number): void {
     const w = w1 + this.mix * (w2 - w1)
-    const v = w * (1 - w)
     const g = this.mix * (1 - this.mix) * (w2 - w1)
-    const all = v + this.groups.spread(this.mixes) * g * g
-    const error = part === 'win' ? 1 : -w
-    this.groups.step(this.mixes, g, (sign * error) / all, part === 'win' ? 0 : sign / all)
+    const all = w * (1 - w) + this.gather(mixSum, g)
+    this.few.move((sign * errorOf(part, w)) / all, part === 'win' ? 0 : sign / all)
   }
 
   private learnUsual(sign: number): void {
-    const all = usualNoise + this.groups.spread(this.usual)
-    this.groups.step(this.usual, 1, (sign * this.x) / all, sign / all)
+    const all = usualNoise + this.gather(usualSum, 1)
+    this.few.move((sign * this.x) / all, sign / all)
   }
 
-  private learn(e: 0 | 1, { gradient, w }: Answer, part: Part, sign: number): void {
-    const { groups, parameters, point, rounds, bands } = this
-    const at = e * parameterCount
-    const ds = gradient[pA]! / this.slope[e]!
-    let spread = e === 0 ? rounds.spread(point, gradient[pA]!) : ds * ds * bands.spread(point)
-    for (let p = 0; p < parameterCount; p++) {
-      const g = gradient[p]!
-      if (g !== 0) spread += g * g * groups.spread(parameters[at + p]!)
-    }
-    const all = w * (1 - w) + spread
-    const scaled = (sign * (part === 'win' ? 1 : -w)) / all
-    const known = part === 'win' ? 0 : sign / all
-    for (let p = 0; p < parameterCount; p++)
-      groups.step(parameters[at + p]!, gradient[p]!, scaled, known)
+  private learn(e: 0 | 1, part: Part, sign: number): void {
+    const { gradient, point, rounds, bands, state, many } = this
+    const w = this.said[e]!
+    const g = gradient[e * parameterCount + pA]!
+    many.clear()
+    let all = w * (1 - w) + this.gatherOf(e)
     // Rounding is shared by the experts, and taught by the first.
-    if (e === 0) rounds.step(point, gradient[pA]!, scaled, known)
-    else bands.step(point, ds, scaled, known)
+    all +=
+      e === 0 ? rounds.gather(point, g, many) : bands.gather(point, g / state[slope + e]!, many)
+    many.move((sign * errorOf(part, w)) / all, part === 'win' ? 0 : sign / all)
+  }
+
+  /** Adds all parameters of an expert to the step; the variance of what it says. */
+  private gatherOf(e: 0 | 1): number {
+    const { gradient, slots, present, count, many, weights } = this
+    let spread = 0
+    for (let n = 0; n < count; n++) {
+      const key = present[n]!
+      const half = blockHalf[key]!
+      const from = blockFrom[key]! + e * half
+      const slot = slots[key]!
+      if (e === 0) weights.touch(slot, key)
+      for (let at = 0; at < half; at++)
+        spread += many.add(slot + e * half + at, priorOf[from + at]!, gradient[sumOf[from + at]!]!)
+    }
+    return spread
+  }
+
+  /** The share of wins that pay less than they bid, by supplier and kind of auction: there a lower bid saves nothing. */
+  saving(second: boolean): number {
+    const share = this.sums[second ? savingSecond : savingFirst]!
+    return share < leastSaving ? 0 : share > 1 ? 1 : share
+  }
+
+  teachSaving(second: boolean, saved: boolean): void {
+    const sum = second ? savingSecond : savingFirst
+    const all = savingNoise + this.gather(sum, 1)
+    this.few.move(((saved ? 1 : 0) - this.sums[sum]!) / all, 1 / all)
   }
 }
+
+const errorOf = (part: Part, w: number) => (part === 'win' ? 1 : -w)

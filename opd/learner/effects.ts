@@ -1,8 +1,18 @@
 /** What single prices add to a curve: competitors who round, and bands of prices. */
-import { largestUnit, roundedBy, stepsBelow, tickOf, unitIds, unitSize, unitsSeen } from './grid.ts'
-import { type Group, type Groups, slotOf } from './groups.ts'
-import { bands, keyAt, rounding } from './shape.ts'
-import { slotMask } from './weights.ts'
+import { largestUnit, roundedBy, stepsBelow, tickOf, unitIds, unitsSeen } from './grid.ts'
+import { type Band, bands, type Key, keyAt, rounding } from './shape.ts'
+import { halfCount, lineSlots, type Step, type Weights } from './weights.ts'
+
+const roundingOf = Object.entries(rounding) as [Key, number][]
+/** Prior variances of lines, in the order in which families are numbered: bands, then units of rounding. */
+export const priceFamilies: readonly number[] = [
+  ...bands.map(({ prior }) => prior),
+  ...roundingOf.map(([, prior]) => prior),
+]
+/** A slot of the second half of the table. */
+const slotAt = (base: number, by: number) => halfCount + ((base + by) & (halfCount - 1))
+const baseOf = (family: number, key: number) =>
+  (Math.imul(key ^ Math.imul(family + 1, 0x9e3779b1), 0x85ebca6b) >>> 14) & -lineSlots
 
 /** A price as the curve sees it. */
 export class Point {
@@ -12,7 +22,6 @@ export class Point {
   steps = 0
   /** The largest unit of rounding, and how far it and the ones below move the border. */
   unit = 0
-  units = 0
   readonly moves = new Float64Array(unitsSeen)
 
   aim(price: number, lnIn: number): void {
@@ -20,119 +29,180 @@ export class Point {
     this.lnF = lnPrice - lnIn
     this.tick = tickOf(lnPrice)
     this.steps = stepsBelow(this.lnF)
-    this.unit = largestUnit(price)
-    this.units = Math.min(unitsSeen, this.unit + 1)
-    for (let n = 0; n < this.units; n++) this.moves[n] = roundedBy(price, unitSize(this.unit - n))
+    this.unit = largestUnit(price, lnPrice)
+    for (let n = 0; n < unitsSeen; n++) this.moves[n] = roundedBy(price, this.unit - n)
+  }
+}
+
+/** Weights of single prices, of some families: where the loaded bid's begin. */
+class Effects {
+  private readonly weights: Weights
+  private readonly means: Float32Array
+  /** The number of the first family in the table. */
+  private readonly first: number
+  private readonly keys: Int32Array
+  private readonly priors: Float64Array
+  private readonly families: Int32Array
+  /** Of the loaded bid: its families, and where each begins. */
+  private readonly present: Int32Array
+  private readonly bases: Int32Array
+  private count = 0
+
+  constructor(weights: Weights, first: number, of: readonly [number, Key, number][]) {
+    this.weights = weights
+    this.means = weights.means
+    this.first = first
+    this.families = Int32Array.from(of, ([family]) => family)
+    this.keys = Int32Array.from(of, ([, key]) => keyAt[key])
+    this.priors = Float64Array.from(of, ([, , prior]) => prior)
+    this.present = new Int32Array(of.length)
+    this.bases = new Int32Array(of.length)
+  }
+
+  load(keys: Uint32Array): void {
+    let count = 0
+    for (let n = 0; n < this.keys.length; n++) {
+      const key = keys[this.keys[n]!]!
+      if (key === 0) continue
+      this.present[count] = n
+      this.bases[count++] = baseOf(this.families[n]!, key)
+    }
+    this.count = count
+  }
+
+  sum(by: number): number {
+    const { bases, count, means } = this
+    // The usual, unrolled: a third of what a price costs.
+    if (count === 3)
+      return (
+        means[slotAt(bases[0]!, by)]! +
+        means[slotAt(bases[1]!, by)]! +
+        means[slotAt(bases[2]!, by)]!
+      )
+    let sum = 0
+    for (let n = 0; n < count; n++) sum += means[slotAt(bases[n]!, by)]!
+    return sum
+  }
+
+  /** Adds the weights to a step that leans on them by `g`; what they add to the variance. */
+  gather(by: number, g: number, step: Step): number {
+    const { weights, bases, count, present, priors, families } = this
+    let spread = 0
+    for (let n = 0; n < count; n++) {
+      const slot = slotAt(bases[n]!, by)
+      const at = present[n]!
+      weights.touchLine(slot, this.first + families[at]!)
+      spread += step.add(slot, priors[at]!, g)
+    }
+    return spread
   }
 }
 
 /** Shares of the competition that round to units; shared by the experts, taught by the first. */
 export class Rounds {
-  private readonly groups: Groups
-  private readonly group: Group
-  private readonly shares = new Float64Array(unitIds + 8)
+  private readonly units: Effects
+  /** Of the loaded bid, by unit; after `span`. */
+  readonly shares = new Float64Array(unitIds)
+  private readonly stamps = new Int32Array(unitIds)
+  private stamp = 0
 
-  constructor(groups: Groups) {
-    this.groups = groups
-    this.group = groups.make(rounding)
+  constructor(weights: Weights, first: number) {
+    this.units = new Effects(
+      weights,
+      first,
+      roundingOf.map(([key, prior], n) => [bands.length + n, key, prior]),
+    )
   }
 
   load(keys: Uint32Array): void {
-    this.groups.place(this.group, keys)
+    this.units.load(keys)
+    this.forget()
+  }
+
+  /** Weights have moved. */
+  forget(): void {
+    this.stamp = (this.stamp + 1) | 0
   }
 
   /** Makes ready for units in [to, from]. */
   span(from: number, to: number): void {
-    const { slots } = this.group
-    const { pairs } = this.groups.weights
-    for (let id = from; id >= Math.max(0, to); id--) {
-      let sum = 0
-      for (let n = 0; n < slots.length; n++)
-        if (slots[n]! >= 0) sum += pairs[2 * ((slots[n]! + id) & slotMask)]!
-      this.shares[id] = sum
+    const { stamps, stamp, shares } = this
+    for (let id = from; id >= to; id--) {
+      if (stamps[id] === stamp) continue
+      stamps[id] = stamp
+      shares[id] = this.units.sum(id)
     }
   }
 
-  /** How far the border moves at a price; `moves` from `at`, of `unit` and the ones below. */
-  moved(unit: number, moves: Float64Array, at: number): number {
-    const units = unit < unitsSeen - 1 ? unit + 1 : unitsSeen
+  /** How far the border moves at a price. */
+  moved({ unit, moves }: Point): number {
+    const { shares } = this
     let sum = 0
-    for (let n = 0; n < units; n++) sum += this.shares[unit - n]! * moves[at + n]!
+    for (let n = 0; n < unitsSeen; n++) sum += shares[unit - n]! * moves[n]!
     return sum
   }
 
-  spread(point: Point, g: number): number {
-    const { kinds, slots } = this.group
-    const { weights } = this.groups
-    let sum = 0
-    for (let n = 0; n < point.units; n++) {
-      const d = g * point.moves[n]!
-      for (let r = 0; r < kinds.length; r++)
-        if (slots[r]! >= 0)
-          sum += d * d * weights.of((slots[r]! + point.unit - n) & slotMask, kinds[r]!)
-    }
-    return sum
-  }
-
-  step(point: Point, g: number, scaled: number, known: number): void {
-    const { kinds, slots } = this.group
-    for (let n = 0; n < point.units; n++) {
-      const d = g * point.moves[n]!
-      for (let r = 0; r < kinds.length; r++)
-        if (slots[r]! >= 0)
-          this.groups.touch((slots[r]! + point.unit - n) & slotMask, kinds[r]!, d, scaled, known)
-    }
+  gather({ unit, moves }: Point, g: number, step: Step): number {
+    let spread = 0
+    for (let n = 0; n < unitsSeen; n++) spread += this.units.gather(unit - n, g * moves[n]!, step)
+    return spread
   }
 }
 
 /** A band of 4 steps is two bits wide. */
-const shift = Int32Array.from(bands, ({ width }) => Math.log2(width))
-const relative = Uint8Array.from(bands, (band) => (band.relative ? 1 : 0))
+const wide = 2
+const some = (wanted: (band: Band) => boolean) =>
+  bands.flatMap((band, n): [number, Key, number][] =>
+    wanted(band) ? [[n, band.key, band.prior]] : [],
+  )
 
 /** Effects of bands of prices, absolute and relative to in; of the second expert. */
 export class Bands {
-  private readonly groups: Groups
-  private readonly kinds: Int32Array
-  private readonly keys: Int32Array
-  private readonly slots = new Int32Array(bands.length)
+  private readonly fine: Effects
+  private readonly coarse: Effects
+  private readonly relative: Effects
+  /** The last coarse bands that were asked for, and their sums: candidates come in order. */
+  private readonly last = new Int32Array(2)
+  private readonly known = new Float64Array(2)
 
-  constructor(groups: Groups) {
-    this.groups = groups
-    this.kinds = Int32Array.from(bands, ({ prior }) => groups.kind(prior))
-    this.keys = Int32Array.from(bands, ({ key }) => keyAt[key])
+  constructor(weights: Weights, first: number) {
+    const make = (wanted: (band: Band) => boolean) => new Effects(weights, first, some(wanted))
+    this.fine = make((band) => !band.relative && band.width === 1)
+    this.coarse = make((band) => !band.relative && band.width === 1 << wide)
+    this.relative = make((band) => band.relative)
   }
 
   load(keys: Uint32Array): void {
-    for (let n = 0; n < this.kinds.length; n++)
-      this.slots[n] = slotOf(this.kinds[n]!, keys[this.keys[n]!]!)
+    this.fine.load(keys)
+    this.coarse.load(keys)
+    this.relative.load(keys)
+    this.forget()
   }
 
-  private at(n: number, tick: number, steps: number): number {
-    const from = relative[n] === 1 ? steps : tick
-    return (this.slots[n]! + (from >> shift[n]!)) & slotMask
+  /** Weights have moved. */
+  forget(): void {
+    this.last[0] = this.last[1] = -1
   }
 
   sum(tick: number, steps: number): number {
-    const { slots } = this
-    const { pairs } = this.groups.weights
-    let sum = 0
-    for (let n = 0; n < slots.length; n++)
-      if (slots[n]! >= 0) sum += pairs[2 * this.at(n, tick, steps)]!
-    return sum
+    const { last, known } = this
+    const [absolute, below] = [tick >> wide, steps >> wide]
+    if (absolute !== last[0]) {
+      last[0] = absolute
+      known[0] = this.coarse.sum(absolute)
+    }
+    if (below !== last[1]) {
+      last[1] = below
+      known[1] = this.relative.sum(below)
+    }
+    return known[0]! + known[1]! + this.fine.sum(tick)
   }
 
-  spread({ tick, steps }: Point): number {
-    const { slots, kinds } = this
-    const { weights } = this.groups
-    let sum = 0
-    for (let n = 0; n < slots.length; n++)
-      if (slots[n]! >= 0) sum += weights.of(this.at(n, tick, steps), kinds[n]!)
-    return sum
-  }
-
-  step({ tick, steps }: Point, g: number, scaled: number, known: number): void {
-    const { slots, kinds } = this
-    for (let n = 0; n < slots.length; n++)
-      if (slots[n]! >= 0) this.groups.touch(this.at(n, tick, steps), kinds[n]!, g, scaled, known)
+  gather({ tick, steps }: Point, g: number, step: Step): number {
+    return (
+      this.coarse.gather(tick >> wide, g, step) +
+      this.relative.gather(steps >> wide, g, step) +
+      this.fine.gather(tick, g, step)
+    )
   }
 }

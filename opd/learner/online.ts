@@ -38,9 +38,9 @@ import type { Explained, SupplierState } from './supplier.ts'
 import { Heard, isRows, type Row, type TaughtPart, Telling } from './taught.ts'
 import { slotCount } from './weights.ts'
 
-const deltaMagic = 0x62774433
-const toldMagic = 0x62774434
-const snapshotMagic = 0x62775333
+const deltaMagic = 0x62774435
+const toldMagic = 0x62774436
+const snapshotMagic = 0x62775334
 const none = new Uint8Array(0)
 /** Exposures settled by one call: under 5 ms. */
 const settledAtOnce = 1500
@@ -158,7 +158,6 @@ export class OnlineLearner implements Learner {
     if (explore > 0 && random() < explore) {
       this.explore(decision, least, guarded, steady / explore, random)
       decision.propensity = (1 - holdout) * explore
-      this.curve.span(decision.outBa, inBa)
       decision.winIn = this.curve.wins(inBa)
       decision.winOut = Math.min(decision.winIn, this.curve.wins(decision.outBa))
     } else {
@@ -218,7 +217,7 @@ export class OnlineLearner implements Learner {
     asked.lowest = Math.max(floor, inBa * lowest)
     asked.reward = state.theta * inBa + state.lambda
     asked.bias = state.bias
-    asked.saving = curve.saving.share(this.keys, decision.second)
+    asked.saving = curve.saving(decision.second)
     if (asked.lowest >= inBa) {
       this.unchanged(decision)
       return
@@ -305,7 +304,7 @@ export class OnlineLearner implements Learner {
     this.due = 0
     if (now > this.wonAt) this.wonAt = now
     this.exposure('win')
-    if (part !== 'won') this.curve.saving.teach(this.keys, seen.second, part === 'saved')
+    if (part !== 'won') this.curve.teachSaving(seen.second, part === 'saved')
   }
 
   /** What another node taught its model is taught to this one; a win that was told there takes its exposure out here. */
@@ -324,7 +323,6 @@ export class OnlineLearner implements Learner {
 
   private exposure(part: 'exposure' | 'win', sign: 1 | -1 = 1): void {
     this.curve.teach(this.seen.sent, part, sign)
-    this.curve.reload()
   }
 
   withdraw(features: Uint8Array, now: number): void {
@@ -440,7 +438,7 @@ export class OnlineLearner implements Learner {
   /** The same in slices of a millisecond or two; `taken` is called when the weights are copied. */
   *snapshotting(taken: () => void = () => undefined): Generator<undefined, Uint8Array[]> {
     const { curve, delays, controls, pending, heard } = this
-    return yield* writeDense(snapshotMagic, curve.weights.pairs, () => {
+    return yield* writeDense(snapshotMagic, curve.weights.both, () => {
       taken()
       const { now, wins } = this
       return writeTail({ now, wins, delays, controls }, pending, heard.saved())

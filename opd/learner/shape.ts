@@ -137,16 +137,16 @@ export const bands: Band[] = [
 export const rounding: Priors = { all: 0.0011, supplier: 0.0022, publisher: 0.0022 }
 export const usual: Priors = { all: 1, supplier: 0.3, publisher: 0.3 }
 export const saving: Priors = { all: 0.05, supplier: 0.05 }
+/** Before anything cleared, of first-price and of second-price auctions. */
+export const savingMeans = [0, 0.75] as const
 /** Weight of the second expert, logistic. */
 export const mixing: Priors = { all: 0.02, supplier: 0.02 }
 
 export const tuned = {
   /** A variance grows by this share of its prior a touch: what was learned is slowly doubted. */
   forgetting: 5e-6,
-  /** Deviations of B by which prices are chosen as if the curve were steeper; of T and F, as if less were won low. */
+  /** Deviations of B by which prices are chosen as if the curve were steeper. */
   pessimistB: 1.6,
-  pessimistT: 0,
-  pessimistF: 0,
   /** Prior mean of the second expert's weight, logistic. */
   mixMean: 1.06,
 }

@@ -1,96 +1,147 @@
 /**
- * The table of hashed weights, a mean and a variance each, and what of it was touched since the last delta. Deltas are in
+ * The table of weights, a mean and a variance each, and what of it was touched since the last delta. Deltas are in
  * information form (1/v and m/v), which adds: nodes sum what others learned, in any order.
  */
 import type { Rows } from './bytes.ts'
 
-/** 2^19 slots of two Float32 are 4 MiB, and as much again for what was sent. */
+/** The first half holds blocks, the second single prices. 2^19 means and variances are 4 MiB, and as much for what was sent. */
 export const slotCount = 2 ** 19
-export const slotMask = slotCount - 1
+export const halfCount = slotCount / 2
+const slotMask = slotCount - 1
+/** Of the second half, as many slots as the cache holds in a line belong to one family. */
+const lineBits = 4
+export const lineSlots = 1 << lineBits
+/** Where marks of lines begin: before them one for every two slots of the first half. */
+const linesFrom = halfCount / 2
+/** A mark of what lies in a block that begins before. */
+const inside = 255
+const marks = linesFrom + halfCount / lineSlots
 /** A mean never leaves this, whatever it is taught; a variance not (1e-4, 1] of its prior. */
 const bound = 12
 const surest = 1e-4
+/** More weights than one expert has for a bid. */
+const stepRoom = 256
+
+const markOf = (slot: number) =>
+  slot < halfCount ? slot >> 1 : linesFrom + ((slot - halfCount) >> lineBits)
 
 export class Weights {
-  /** Mean and variance of a slot side by side: one line of the cache. A variance of 0: never touched, the prior's. */
-  readonly pairs = new Float32Array(2 * slotCount)
-  /** Prior variance by kind, from 1. */
-  readonly priors: Float64Array
-  /** Touched slots as they were at the last delta, and what others taught them since. */
-  private readonly sent = new Float32Array(2 * slotCount)
+  /** Means, then variances. */
+  readonly both = new Float32Array(2 * slotCount)
+  readonly means = this.both.subarray(0, slotCount)
+  /** 0: never touched, the prior's. */
+  readonly variances = this.both.subarray(slotCount)
+  /** What was touched, as it was at the last delta, and what others taught it since. */
+  private readonly sentMeans = new Float32Array(slotCount)
+  private readonly sentVariances = new Float32Array(slotCount)
   /** What is taught now was learned elsewhere, and is not sent on. */
   foreign = false
-  /** The kind of what touched a slot since the last delta; 0: nothing did. */
-  private readonly touched = new Uint8Array(slotCount)
-  private readonly list = new Int32Array(slotCount)
+  /** The family, from 1, of the block or line that was touched since the last delta; 0: it was not. */
+  private readonly touched = new Uint8Array(marks)
+  private readonly list = new Int32Array(marks)
   private listed = 0
+  /** Prior variance by kind, from 1: a kind is one place of a block, or a line. */
+  private readonly priors: Float64Array
+  /** By family: its first kind, how many slots are touched together, and whether each is of a kind of its own. */
+  private readonly kinds: number[] = []
+  private readonly widths: number[] = []
+  private readonly apart: number[] = []
 
-  constructor(priors: readonly number[]) {
-    this.priors = Float64Array.of(0, ...priors)
-  }
-
-  of(slot: number, kind: number): number {
-    const known = this.pairs[2 * slot + 1]!
-    return known === 0 ? this.priors[kind]! : known
-  }
-
-  /** Moves a mean, and takes `less` off its variance. A step that is no number is none. */
-  move(slot: number, kind: number, step: number, less: number): void {
-    const { pairs } = this
-    const at = 2 * slot
-    const [m, v] = [pairs[at]!, pairs[at + 1]!]
-    const mean = m + step
-    if (!(mean > -bound && mean < bound)) return
-    const prior = this.priors[kind]!
-    const after = (v || prior) - less
-    pairs[at] = mean
-    pairs[at + 1] = after > prior ? prior : after > prior * surest ? after : prior * surest
-    if (this.foreign || this.touched[slot] === 0) this.mark(slot, kind, m, v)
-  }
-
-  /** A slot moved that was at m and v. */
-  private mark(slot: number, kind: number, m: number, v: number): void {
-    const { sent, touched, pairs } = this
-    const at = 2 * slot
-    if (touched[slot] === 0) {
-      if (this.foreign) return
-      touched[slot] = kind
-      this.list[this.listed++] = slot
-      sent[at] = m
-      sent[at + 1] = v
-      return
+  /** Families of weights that lie side by side: prior variances of a block, or the one prior variance of lines. */
+  constructor(families: readonly (readonly number[] | number)[]) {
+    const priors = [0]
+    for (const family of families) {
+      const line = typeof family === 'number'
+      this.kinds.push(priors.length)
+      this.widths.push(line ? lineSlots : family.length)
+      this.apart.push(line ? 0 : 1)
+      priors.push(...(line ? [family] : family))
     }
-    const before = v || this.priors[kind]!
-    const [mean, after] = [pairs[at]!, pairs[at + 1]!]
-    add(sent, at, this.priors[kind]!, 1 / after - 1 / before, mean / after - m / before)
+    this.priors = Float64Array.from(priors)
+  }
+
+  /** Says that the block of a family that begins here is about to move. */
+  touch(slot: number, family: number): void {
+    if (this.touched[slot >> 1] !== 0 || this.foreign) return
+    const { touched } = this
+    this.list[this.listed++] = slot
+    for (let at = slot; at < slot + this.widths[family]!; at += 2) {
+      // Weights of another block, touched before, may lie within.
+      if (touched[at >> 1] !== 0) continue
+      this.keep(at, at + 2)
+      touched[at >> 1] = at === slot ? family + 1 : inside
+    }
+  }
+
+  /** The same of a line of the second half. */
+  touchLine(slot: number, family: number): void {
+    const at = markOf(slot)
+    if (this.touched[at] !== 0 || this.foreign) return
+    const from = slot & -lineSlots
+    this.touched[at] = family + 1
+    this.list[this.listed++] = from
+    this.keep(from, from + lineSlots)
+  }
+
+  /** As they were at the last delta. */
+  private keep(from: number, to: number): void {
+    for (let at = from; at < to; at++) {
+      this.sentMeans[at] = this.means[at]!
+      this.sentVariances[at] = this.variances[at]!
+    }
+  }
+
+  /** A slot moved that was at m and v, by what was learned elsewhere. */
+  told(slot: number, prior: number, m: number, v: number): void {
+    if (this.touched[markOf(slot)] === 0) return
+    const after = this.variances[slot]!
+    const by = this.means[slot]! / after - m / v
+    add(this.sentMeans, this.sentVariances, slot, prior, 1 / after - 1 / v, by)
   }
 
   /** What was learned since the last call was told otherwise. */
   forget(): void {
-    for (let n = 0; n < this.listed; n++) this.touched[this.list[n]!] = 0
+    const { touched, list, listed, widths } = this
+    for (let n = 0; n < listed; n++) {
+      const from = list[n]!
+      const mark = markOf(from)
+      // In a block that was cleared already.
+      if (touched[mark] === 0) continue
+      const marked = from < halfCount ? (widths[touched[mark]! - 1]! + 1) >> 1 : 1
+      touched.fill(0, mark, mark + marked)
+    }
     this.listed = 0
   }
 
   /** What was learned since the last call. */
   delta(): Rows {
-    const { pairs, sent, touched, list, listed } = this
-    const places = new Uint32Array(listed)
-    const a = new Float32Array(listed)
-    const b = new Float32Array(listed)
+    const { means, variances, sentMeans, sentVariances, touched, list, listed } = this
+    let most = 0
+    for (let n = 0; n < listed; n++) most += this.widths[touched[markOf(list[n]!)]! - 1]!
+    const places = new Uint32Array(most)
+    const a = new Float32Array(most)
+    const b = new Float32Array(most)
+    let count = 0
     for (let n = 0; n < listed; n++) {
-      const slot = list[n]!
-      const kind = touched[slot]!
-      touched[slot] = 0
-      const at = 2 * slot
-      const before = sent[at + 1]! || this.priors[kind]!
-      const m = pairs[at]!
-      const v = pairs[at + 1]!
-      places[n] = kind * 2 ** 24 + slot
-      a[n] = 1 / v - 1 / before
-      b[n] = m / v - sent[at]! / before
+      const from = list[n]!
+      const family = touched[markOf(from)]! - 1
+      const width = this.widths[family]!
+      for (let at = 0; at < width; at++) {
+        const slot = from + at
+        const m = means[slot]!
+        const v = variances[slot]!
+        if (v === 0 || (m === sentMeans[slot] && v === sentVariances[slot])) continue
+        const kind = this.kinds[family]! + at * this.apart[family]!
+        const before = sentVariances[slot]! || this.priors[kind]!
+        places[count] = kind * 2 ** 24 + slot
+        a[count] = 1 / v - 1 / before
+        b[count++] = m / v - sentMeans[slot]! / before
+        sentMeans[slot] = m
+        sentVariances[slot] = v
+      }
     }
-    this.listed = 0
-    return { places, a, b }
+    this.forget()
+    return { places: places.slice(0, count), a: a.slice(0, count), b: b.slice(0, count) }
   }
 
   /** What others learned; it is not sent on. */
@@ -99,22 +150,86 @@ export class Weights {
       const prior = this.priors[places[n]! >>> 24] ?? 0
       if (prior === 0) continue
       const slot = places[n]! & slotMask
-      add(this.pairs, 2 * slot, prior, a[n]!, b[n]!)
-      if (this.touched[slot] !== 0) add(this.sent, 2 * slot, prior, a[n]!, b[n]!)
+      add(this.means, this.variances, slot, prior, a[n]!, b[n]!)
+      if (this.touched[markOf(slot)] !== 0)
+        add(this.sentMeans, this.sentVariances, slot, prior, a[n]!, b[n]!)
     }
   }
 
-  restore(pairs: Float32Array): void {
-    this.pairs.set(pairs)
+  restore(both: Float32Array): void {
+    this.both.set(both)
     this.forget()
   }
 }
 
+/** One Kalman step of many weights: gathered with how what was seen leans on each, then moved. */
+export class Step {
+  private readonly weights: Weights
+  private readonly forgetting: number
+  private readonly slots = new Int32Array(stepRoom)
+  private readonly priors = new Float64Array(stepRoom)
+  private readonly variances = new Float64Array(stepRoom)
+  /** v g. */
+  private readonly leans = new Float64Array(stepRoom)
+  private count = 0
+
+  /** A variance grows by `forgetting` of its prior a step. */
+  constructor(weights: Weights, forgetting: number) {
+    this.weights = weights
+    this.forgetting = forgetting
+  }
+
+  clear(): void {
+    this.count = 0
+  }
+
+  /** What the weight adds to the variance of what was seen: v g^2. */
+  add(slot: number, prior: number, g: number): number {
+    const at = this.count
+    const v = this.weights.variances[slot]! || prior
+    const lean = v * g
+    this.slots[at] = slot
+    this.priors[at] = prior
+    this.variances[at] = v
+    this.leans[at] = lean
+    this.count = at + 1
+    return lean * g
+  }
+
+  /** `scaled`: error over all variance; `known`: 1 over the same, 0 where a win tells nothing of how sure we are. */
+  move(scaled: number, known: number): void {
+    const { slots, priors, variances, leans, count, forgetting } = this
+    const { means, variances: into, foreign } = this.weights
+    const grows = known === 0 ? 0 : forgetting
+    for (let n = 0; n < count; n++) {
+      const slot = slots[n]!
+      const lean = leans[n]!
+      const prior = priors[n]!
+      const mean = means[slot]! + lean * scaled
+      // A step that is no number is none.
+      if (!(mean > -bound && mean < bound)) continue
+      const after = variances[n]! - lean * lean * known + grows * prior
+      const least = prior * surest
+      const before = means[slot]!
+      means[slot] = mean
+      into[slot] = after > prior ? prior : after > least ? after : least
+      if (foreign) this.weights.told(slot, prior, before, variances[n]!)
+    }
+  }
+}
+
 /** Adds information to one weight; what is known stays between the prior and ten thousand times as much. */
-function add(pairs: Float32Array, at: number, prior: number, a: number, b: number): void {
-  const before = pairs[at + 1]! || prior
+function add(
+  means: Float32Array,
+  variances: Float32Array,
+  at: number,
+  prior: number,
+  a: number,
+  b: number,
+): void {
+  const before = variances[at]! || prior
   const precision = Math.max(1 / prior, Math.min(1 / (surest * prior), 1 / before + a))
-  const to = (pairs[at]! / before + b) / precision
-  pairs[at + 1] = 1 / precision
-  pairs[at] = to > bound ? bound : to < -bound ? -bound : to
+  const to = (means[at]! / before + b) / precision
+  variances[at] = 1 / precision
+  means[at] = to > bound ? bound : to < -bound ? -bound : to
 }

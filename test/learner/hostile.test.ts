@@ -4,7 +4,7 @@ import t from 'tap'
 import { createContextCodec, Nonces } from '../../opd/context.ts'
 import type { DecisionRecord } from '../../opd/engine.ts'
 import { featureBytes } from '../../opd/learner/features.ts'
-import { finePrice, tickOf } from '../../opd/learner/grid.ts'
+import { fineGrid, tickOf } from '../../opd/learner/grid.ts'
 import { sigmoid } from '../../opd/learner/sigmoid.ts'
 import { type BidFacts, createLearner } from '../../opd/learner.ts'
 
@@ -141,8 +141,9 @@ t.test('features fit into a context beside the longest names', (t) => {
 })
 
 t.test('prices of the grid are round, lie in their own tick, and rise', (t) => {
-  const found = Array.from({ length: 6 * 184 }, (_each, n) =>
-    finePrice(tickOf(Math.log(0.001)) + n),
+  const found = Array.from(
+    { length: 6 * 184 },
+    (_each, n) => fineGrid.price[tickOf(Math.log(0.001)) + n]!,
   )
   t.ok(found.every((at, n) => n === 0 || at > found[n - 1]!))
   t.ok(found.every((at, n) => tickOf(Math.log(at)) === tickOf(Math.log(0.001)) + n))
