@@ -30,6 +30,8 @@ const [usualMedian, usualSpread] = [8000, 1.5]
 export interface Shape {
   prior: number
   shares: Float64Array
+  /** The share that has come by the end of a bin. */
+  until: Float64Array
   /** Of what has come by the end of a bin: ln of the share that came in it, and of the rest. */
   late: Float64Array
   early: Float64Array
@@ -44,6 +46,7 @@ function shapeOf(curve: (x: number) => number, median: number): Shape {
   return {
     prior: -0.5 * off * off,
     shares,
+    until: to,
     late: late.map(Math.log),
     early: late.map((share) => Math.log(1 - share)),
   }

@@ -55,7 +55,7 @@ export class Delays {
     if (!(this.began <= now)) this.began = now
     this.sent.add(expected, now)
     // Often while it is new, then as often as a curve of that length can have changed.
-    const pause = Math.min(this.patience, now - this.began) / 64
+    const pause = Math.min(Math.max(1000, this.patience / 8), (now - this.began) / 64)
     if (now - this.now >= (pause > counted ? pause : counted) || now < this.now) this.count(now)
   }
 
@@ -136,12 +136,11 @@ export class Delays {
     for (let n = from; n <= oldest; n++) came += wins[n]!
     const share = came > weighed ? weighed / came : 1
     let best = Number.NEGATIVE_INFINITY
-    for (const [at, { prior, shares, late, early }] of shapes.entries()) {
-      let [fit, until] = [0, 1]
+    for (const [at, { prior, until, late, early }] of shapes.entries()) {
+      let fit = 0
       for (let n = from; n <= oldest; n++)
         fit += wins[n]! * late[n]! + Math.max(0, known[n]! - wins[n]!) * early[n]!
-      for (let n = oldest + 1; n < bins; n++) until -= shares[n]!
-      const all = Math.log((seen + 0.02) / (Math.max(0, until) + 0.02)) / scaleSpread
+      const all = Math.log((seen + 0.02) / (until[oldest]! + 0.02)) / scaleSpread
       fit = prior - 0.5 * all * all + share * fit
       fits[at] = fit
       if (fit > best) best = fit
@@ -150,7 +149,7 @@ export class Delays {
     family.fill(0)
     for (const [at, { shares }] of shapes.entries()) {
       const weight = Math.exp(fits[at]! - best)
-      if (weight < 1e-6) continue
+      if (weight < 1e-4) continue
       all += weight
       for (let n = 0; n < bins; n++) family[n]! += weight * shares[n]!
     }

@@ -1,7 +1,7 @@
 /**
  * Exposures that wait to be taught: rooms of 51 bytes, chained into the buckets of a wheel by the time they are due.
  *
- *   wheel   [ now | +1 | +2 | … 4095 ]        a bucket is 1/4096 of the longest wait
+ *   wheel   [ now | +1 | +2 | … 65535 ]       a bucket is 1/65536 of the longest wait: 27 ms of 30 min
  *              │
  *              └▶ room 7 ─▶ room 2 ─▶ …       next room of the bucket; free rooms are a chain of their own
  *
@@ -13,7 +13,7 @@ import { featureBytes, writeTicket } from './features.ts'
 const roomBits = 21
 const chunkBits = 14
 const perChunk = 2 ** chunkBits
-const buckets = 4096
+const buckets = 65_536
 const none = -1
 /** 58 bytes a room. */
 export const roomsMost = 2 ** 20
