@@ -8,26 +8,14 @@
  * G, in the second expert only, are effects of single bands of prices. W = W1 + M (W2 - W1). Every letter is a sum of
  * hashed weights, taught by a diagonal extended Kalman step.
  */
-import {
-  blockFrom,
-  blockHalf,
-  blockMask,
-  blocks,
-  blockWidth,
-  mixSum,
-  placesOf,
-  priorOf,
-  savingFirst,
-  savingSecond,
-  sumCount,
-  sumOf,
-  usualSum,
-} from './blocks.ts'
+import { blocks, mixSum, savingFirst, savingSecond, usualSum } from './blocks.ts'
 import { Bands, Point, priceFamilies, Rounds } from './effects.ts'
 import { type Grid, stepsBelow, unitsSeen } from './grid.ts'
-import { keyCount, means, parameterCount, savingMeans, tuned } from './shape.ts'
+import { parameterCount, tuned } from './shape.ts'
 import { sigmoid } from './sigmoid.ts'
-import { Step, Weights } from './weights.ts'
+import { Step } from './step.ts'
+import { Sums } from './sums.ts'
+import { Weights } from './weights.ts'
 
 const [pA, pB, pC, pQ, pT, pF] = [0, 1, 2, 3, 4, 5] as const
 const experts = [0, 1] as const
@@ -42,8 +30,6 @@ const leastSaving = 0.02
 
 type Part = 'exposure' | 'win'
 
-const priorMeans = Float64Array.of(...means, ...means, 0, tuned.mixMean, ...savingMeans)
-
 /** What is the same at all prices of the loaded bid, by expert: places in `state`. */
 const [plateau, foot, slope, offset, low, high] = [0, 2, 4, 6, 8, 10] as const
 
@@ -51,11 +37,8 @@ export class Curve {
   readonly weights = new Weights([...blocks.map(({ priors }) => priors), ...priceFamilies])
   private readonly rounds = new Rounds(this.weights, blocks.length)
   private readonly bands = new Bands(this.weights, blocks.length)
-  /** Where the loaded bid's block of a key begins; -1: it has no such key. And the keys that it has. */
-  private readonly slots = new Int32Array(keyCount)
-  private readonly present = new Int32Array(keyCount)
-  private count = 0
-  private readonly sums = new Float64Array(sumCount)
+  private readonly loaded = new Sums(this.weights)
+  private readonly sums = this.loaded.sums
   private readonly state = new Float64Array(12)
   private readonly gradient = new Float64Array(2 * parameterCount)
   /** What each expert says at the point. */
@@ -74,20 +57,9 @@ export class Curve {
 
   /** Finds the weights of a bid; everything else asks about the bid loaded last. */
   load(keys: Uint32Array, lnIn: number, floored: boolean): void {
-    const { slots, present } = this
     this.lnIn = lnIn
     this.floored = floored
-    let count = 0
-    for (let key = 0; key < keyCount; key++) {
-      const hash = keys[key]!
-      if (hash === 0) {
-        slots[key] = -1
-        continue
-      }
-      slots[key] = (hash >>> 14) & blockMask[key]!
-      present[count++] = key
-    }
-    this.count = count
+    this.loaded.load(keys)
     this.rounds.load(keys)
     this.bands.load(keys)
     this.sumUp()
@@ -96,22 +68,8 @@ export class Curve {
   /** Its sums, also after weights have moved. */
   private sumUp(): void {
     this.stale = false
-    const { sums, slots, present, count } = this
-    const of = this.weights.means
-    sums.set(priorMeans)
-    for (let n = 0; n < count; n++) {
-      const key = present[n]!
-      const slot = slots[key]!
-      const from = blockFrom[key]!
-      const width = blockWidth[key]!
-      // Most blocks are of two weights.
-      if (width === 2) {
-        sums[sumOf[from]!]! += of[slot]!
-        sums[sumOf[from + 1]!]! += of[slot + 1]!
-        continue
-      }
-      for (let at = 0; at < width; at++) sums[sumOf[from + at]!]! += of[slot + at]!
-    }
+    const { sums } = this
+    this.loaded.add()
     this.x = this.lnIn - sums[usualSum]!
     this.mix = sigmoid(sums[mixSum]!)
     this.bands.forget()
@@ -142,39 +100,9 @@ export class Curve {
   caution(): void {
     for (const e of experts) {
       const at = e * parameterCount + pB
-      this.sums[at]! += tuned.pessimistB * Math.sqrt(this.spread(at))
+      this.sums[at]! += tuned.pessimistB * Math.sqrt(this.loaded.spread(at))
       this.state[slope + e] = slopeOf(this.sums[at]!)
     }
-  }
-
-  /** Variance of a sum. */
-  private spread(sum: number): number {
-    const places = placesOf[sum]!
-    const { variances } = this.weights
-    let all = 0
-    for (let n = 0; n < places.length; n += 2) {
-      const slot = this.slots[places[n]!]!
-      if (slot < 0) continue
-      const at = places[n + 1]!
-      all += variances[slot + at]! || priorOf[blockFrom[places[n]!]! + at]!
-    }
-    return all
-  }
-
-  /** Adds the weights of a sum to the shared step; their variance times g^2. */
-  private gather(sum: number, g: number): number {
-    const { slots, weights } = this
-    const places = placesOf[sum]!
-    let spread = 0
-    this.few.clear()
-    for (let n = 0; n < places.length; n += 2) {
-      const key = places[n]!
-      const slot = slots[key]!
-      if (slot < 0) continue
-      weights.touch(slot, key)
-      spread += this.few.add(slot + places[n + 1]!, priorOf[blockFrom[key]! + places[n + 1]!]!, g)
-    }
-    return spread
   }
 
   /** Makes ready for prices of which the lowest may be rounded by `low`, the highest by `high`. */
@@ -286,12 +214,12 @@ export class Curve {
   private learnMix(w1: number, w2: number, part: Part, sign: number): void {
     const w = w1 + this.mix * (w2 - w1)
     const g = this.mix * (1 - this.mix) * (w2 - w1)
-    const all = w * (1 - w) + this.gather(mixSum, g)
+    const all = w * (1 - w) + this.loaded.gather(mixSum, g, this.few)
     this.few.move((sign * errorOf(part, w)) / all, part === 'win' ? 0 : sign / all)
   }
 
   private learnUsual(sign: number): void {
-    const all = usualNoise + this.gather(usualSum, 1)
+    const all = usualNoise + this.loaded.gather(usualSum, 1, this.few)
     this.few.move((sign * this.x) / all, sign / all)
   }
 
@@ -300,27 +228,11 @@ export class Curve {
     const w = this.said[e]!
     const g = gradient[e * parameterCount + pA]!
     many.clear()
-    let all = w * (1 - w) + this.gatherOf(e)
+    let all = w * (1 - w) + this.loaded.gatherExpert(e, gradient, many)
     // Rounding is shared by the experts, and taught by the first.
     all +=
       e === 0 ? rounds.gather(point, g, many) : bands.gather(point, g / state[slope + e]!, many)
     many.move((sign * errorOf(part, w)) / all, part === 'win' ? 0 : sign / all)
-  }
-
-  /** Adds all parameters of an expert to the step; the variance of what it says. */
-  private gatherOf(e: 0 | 1): number {
-    const { gradient, slots, present, count, many, weights } = this
-    let spread = 0
-    for (let n = 0; n < count; n++) {
-      const key = present[n]!
-      const half = blockHalf[key]!
-      const from = blockFrom[key]! + e * half
-      const slot = slots[key]!
-      if (e === 0) weights.touch(slot, key)
-      for (let at = 0; at < half; at++)
-        spread += many.add(slot + e * half + at, priorOf[from + at]!, gradient[sumOf[from + at]!]!)
-    }
-    return spread
   }
 
   /** The share of wins that pay less than they bid, by supplier and kind of auction: there a lower bid saves nothing. */
@@ -331,7 +243,7 @@ export class Curve {
 
   teachSaving(second: boolean, saved: boolean): void {
     const sum = second ? savingSecond : savingFirst
-    const all = savingNoise + this.gather(sum, 1)
+    const all = savingNoise + this.loaded.gather(sum, 1, this.few)
     this.few.move(((saved ? 1 : 0) - this.sums[sum]!) / all, 1 / all)
   }
 }

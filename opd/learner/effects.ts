@@ -1,7 +1,8 @@
 /** What single prices add to a curve: competitors who round, and bands of prices. */
 import { largestUnit, roundedBy, stepsBelow, tickOf, unitIds, unitsSeen } from './grid.ts'
 import { type Band, bands, type Key, keyAt, rounding } from './shape.ts'
-import { halfCount, lineSlots, type Step, type Weights } from './weights.ts'
+import type { Step } from './step.ts'
+import { halfCount, lineSlots, type Weights } from './weights.ts'
 
 const roundingOf = Object.entries(rounding) as [Key, number][]
 /** Prior variances of lines, in the order in which families are numbered: bands, then units of rounding. */

@@ -17,10 +17,8 @@ const linesFrom = halfCount / 2
 const inside = 255
 const marks = linesFrom + halfCount / lineSlots
 /** A mean never leaves this, whatever it is taught; a variance not (1e-4, 1] of its prior. */
-const bound = 12
-const surest = 1e-4
-/** More weights than one expert has for a bid. */
-const stepRoom = 256
+export const bound = 12
+export const surest = 1e-4
 
 const markOf = (slot: number) =>
   slot < halfCount ? slot >> 1 : linesFrom + ((slot - halfCount) >> lineBits)
@@ -159,62 +157,6 @@ export class Weights {
   restore(both: Float32Array): void {
     this.both.set(both)
     this.forget()
-  }
-}
-
-/** One Kalman step of many weights: gathered with how what was seen leans on each, then moved. */
-export class Step {
-  private readonly weights: Weights
-  private readonly forgetting: number
-  private readonly slots = new Int32Array(stepRoom)
-  private readonly priors = new Float64Array(stepRoom)
-  private readonly variances = new Float64Array(stepRoom)
-  /** v g. */
-  private readonly leans = new Float64Array(stepRoom)
-  private count = 0
-
-  /** A variance grows by `forgetting` of its prior a step. */
-  constructor(weights: Weights, forgetting: number) {
-    this.weights = weights
-    this.forgetting = forgetting
-  }
-
-  clear(): void {
-    this.count = 0
-  }
-
-  /** What the weight adds to the variance of what was seen: v g^2. */
-  add(slot: number, prior: number, g: number): number {
-    const at = this.count
-    const v = this.weights.variances[slot]! || prior
-    const lean = v * g
-    this.slots[at] = slot
-    this.priors[at] = prior
-    this.variances[at] = v
-    this.leans[at] = lean
-    this.count = at + 1
-    return lean * g
-  }
-
-  /** `scaled`: error over all variance; `known`: 1 over the same, 0 where a win tells nothing of how sure we are. */
-  move(scaled: number, known: number): void {
-    const { slots, priors, variances, leans, count, forgetting } = this
-    const { means, variances: into, foreign } = this.weights
-    const grows = known === 0 ? 0 : forgetting
-    for (let n = 0; n < count; n++) {
-      const slot = slots[n]!
-      const lean = leans[n]!
-      const prior = priors[n]!
-      const mean = means[slot]! + lean * scaled
-      // A step that is no number is none.
-      if (!(mean > -bound && mean < bound)) continue
-      const after = variances[n]! - lean * lean * known + grows * prior
-      const least = prior * surest
-      const before = means[slot]!
-      means[slot] = mean
-      into[slot] = after > prior ? prior : after > least ? after : least
-      if (foreign) this.weights.told(slot, prior, before, variances[n]!)
-    }
   }
 }
 

@@ -14,7 +14,8 @@ import { Chooser } from '../../opd/learner/choose.ts'
 import { Curve } from '../../opd/learner/curve.ts'
 import { roundedBy } from '../../opd/learner/grid.ts'
 import { keyCount } from '../../opd/learner/shape.ts'
-import { halfCount, Step, Weights } from '../../opd/learner/weights.ts'
+import { Step } from '../../opd/learner/step.ts'
+import { halfCount, Weights } from '../../opd/learner/weights.ts'
 import { createLearner } from '../../opd/learner.ts'
 
 function source(seed: number): () => number {
