@@ -1,11 +1,35 @@
 /** What may be read of an answer, and what becomes of a changed body (CONTRACT 4.6, 4.7). */
 import { type Encoding, encode } from './encoding.ts'
-import { header } from './headers.ts'
+import { header, towardsCaller, without } from './headers.ts'
+import type { Reply } from './lane/lane.ts'
+
+/** As it came, fields as name and value in turns. */
+export interface AnswerHead {
+  status: number
+  message: string
+  headers: string[]
+}
 
 export type Answer =
   | { kind: 'as_is'; body: Buffer }
   /** `decoded`: the body goes out without its content encoding. */
   | { kind: 'changed'; body: Buffer; decoded: boolean }
+
+/** A supplier's whole answer on its way to the caller. */
+export function replyWhole(
+  reply: Reply,
+  { status, message, headers }: AnswerHead,
+  answer: Answer,
+  via: string | null,
+): void {
+  if (!reply.open) return
+  const changed = answer.kind === 'changed'
+  const bodiless = status === 204 || status === 304
+  let out = towardsCaller(headers, bodiless ? null : answer.body.length, changed, via)
+  if (changed && answer.decoded) out = without(out, 'content-encoding')
+  if (status === 204) out = without(out, 'content-length')
+  reply.whole(status, message, out, bodiless ? null : answer.body)
+}
 
 export const unreadableReason = 'unreadable'
 

@@ -1,6 +1,7 @@
 /** Content encodings of answers and requests: bounded both ways, and never a body lost to one (CONTRACT 4). */
 import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
+import { header } from './headers.ts'
 
 export type Encoding = 'identity' | 'gzip' | 'deflate' | 'deflate-raw' | 'br'
 
@@ -10,7 +11,7 @@ const syncLimit = 64 * 1024
 const syncOutput = 512 * 1024
 
 /** The encoding that a Content-Encoding header names; null for one that is unknown or stacked. */
-export function encodingOf(value: string | undefined): Encoding | null {
+function encodingOf(value: string | undefined): Encoding | null {
   if (value === undefined) return 'identity'
   switch (value.trim().toLowerCase()) {
     case '':
@@ -88,8 +89,19 @@ function exact(encoding: Encoding, body: Buffer): Encoding {
   return zlibHeader ? 'deflate' : 'deflate-raw'
 }
 
+/** A body as its headers say it is encoded, to at most `limit` bytes; a promise where that takes a while. */
+export function decoding(
+  headers: readonly string[],
+  body: Buffer,
+  limit: number,
+): Decoded | Promise<Decoded> {
+  const encoding = encodingOf(header(headers, 'content-encoding'))
+  if (encoding === null) return undecodable
+  return decodeSync(encoding, body, limit) ?? decode(encoding, body, limit)
+}
+
 /** Decodes on the event loop where that is surely quick; null: use `decode`. */
-export function decodeSync(encoding: Encoding, body: Buffer, limit: number): Decoded | null {
+function decodeSync(encoding: Encoding, body: Buffer, limit: number): Decoded | null {
   if (encoding === 'identity') return { ok: true, body, encoding }
   if (body.length > syncLimit) return null
   const which = exact(encoding, body) as Exclude<Encoding, 'identity'>
@@ -103,7 +115,7 @@ export function decodeSync(encoding: Encoding, body: Buffer, limit: number): Dec
 }
 
 /** Decodes off the event loop, to at most `limit` bytes. */
-export async function decode(encoding: Encoding, body: Buffer, limit: number): Promise<Decoded> {
+async function decode(encoding: Encoding, body: Buffer, limit: number): Promise<Decoded> {
   if (encoding === 'identity') return { ok: true, body, encoding }
   const which = exact(encoding, body) as Exclude<Encoding, 'identity'>
   try {

@@ -4,14 +4,14 @@
  */
 import { quickTmax } from '../opd/request.ts'
 import type { Budget, LoopLag } from './admission.ts'
-import { type Answer, mayBeRead } from './answer.ts'
-import { type Decoded, decode, decodeSync, encodingOf } from './encoding.ts'
-import { header, towardsCaller, without } from './headers.ts'
+import { type Answer, mayBeRead, replyWhole } from './answer.ts'
+import { type Decoded, decoding } from './encoding.ts'
+import { header, towardsCaller } from './headers.ts'
 import { Held } from './held.ts'
 import type { AnswerSink, Inbound, SendFailure } from './lane/lane.ts'
 import { Leg, type LegContext } from './leg.ts'
 import type { Outcome } from './metrics.ts'
-import { type NoBid, statusOf } from './no-bid.ts'
+import { type NoBid, replyNoBid } from './no-bid.ts'
 import { type Reader, Reading, type ReadingContext, type Verdict } from './reading.ts'
 import type { Supplier } from './supplier.ts'
 
@@ -50,8 +50,8 @@ export class Exchange implements AnswerSink, Reader {
   private fair = true
   // The answer as it comes.
   status = 0
-  private message = ''
-  private headers: string[] = []
+  message = ''
+  headers: string[] = []
   private read = false
 
   constructor(inbound: Inbound, supplier: Supplier, context: ExchangeContext) {
@@ -103,14 +103,12 @@ export class Exchange implements AnswerSink, Reader {
   received(): void {
     if (this.stage === 'done') return
     this.body = this.held.whole()
-    const encoding = encodingOf(header(this.inbound.headers, 'content-encoding'))
-    if (encoding === null) return this.start()
-    const limit = this.context.limits.maxRewriteBytes
-    const decoded = decodeSync(encoding, this.body, limit)
-    if (decoded !== null) return this.keepDecoded(decoded)
+    const { headers } = this.inbound
+    const decoded = decoding(headers, this.body, this.context.limits.maxRewriteBytes)
+    if (!(decoded instanceof Promise)) return this.keepDecoded(decoded)
     // Decoding off the event loop may have to wait for its turn.
     this.awaitBody()
-    void decode(encoding, this.body, limit).then((late) => {
+    void decoded.then((late) => {
       if (this.stage !== 'done') this.keepDecoded(late)
     })
   }
@@ -236,24 +234,14 @@ export class Exchange implements AnswerSink, Reader {
   }
 
   private answer(answer: Answer): void {
-    const changed = answer.kind === 'changed'
-    const bodiless = this.status === 204 || this.status === 304
-    const length = bodiless ? null : answer.body.length
-    let headers = towardsCaller(this.headers, length, changed, this.context.via)
-    if (changed && answer.decoded) headers = without(headers, 'content-encoding')
-    if (this.status === 204) headers = without(headers, 'content-length')
-    const { reply } = this.inbound
-    if (reply.open) reply.whole(this.status, this.message, headers, bodiless ? null : answer.body)
+    replyWhole(this.inbound.reply, this, answer, this.context.via)
     this.account(this.status === 204 ? 'no_bid' : 'answer')
   }
 
   // --- when it does not come to an answer ---
 
   private noBid(reason: NoBid): void {
-    const status = this.supplier.route.onFailure === 'status' ? (statusOf[reason] ?? 204) : 204
-    const headers = ['x-bidweir-reason', reason]
-    if (status !== 204) headers.push('Content-Length', '0')
-    if (this.inbound.reply.open) this.inbound.reply.whole(status, '', headers, null)
+    replyNoBid(this.inbound.reply, reason, this.supplier.route.onFailure)
     this.account(reason)
   }
 

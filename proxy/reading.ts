@@ -1,8 +1,7 @@
 /** An answer that was kept whole: look ▸ decode ▸ rewrite ▸ encode again (CONTRACT 4). */
 import type { Engine, RewrittenAnswer } from '../opd/engine.ts'
 import { type Answer, finishAnswer, mayBeRead, unreadableReason } from './answer.ts'
-import { type Decoded, decode, decodeSync, type Encoding, encodingOf } from './encoding.ts'
-import { header } from './headers.ts'
+import { type Decoded, decoding, type Encoding } from './encoding.ts'
 import type { Supplier } from './supplier.ts'
 
 export type Verdict = Answer | { kind: 'no_bid'; reason: 'unreadable' | 'inactive' }
@@ -41,16 +40,11 @@ export class Reading {
   }
 
   look(): void {
-    const { wire } = this
-    const encoding = encodingOf(header(this.headers, 'content-encoding'))
-    if (encoding === null) return this.undecoded('encoding')
-    const limit = this.context.limits.maxRewriteBytes
-    const decoded = decodeSync(encoding, wire, limit)
-    if (decoded !== null) this.decodedTo(decoded)
-    else
-      void decode(encoding, wire, limit).then((late) => {
-        if (this.reader.waiting) this.decodedTo(late)
-      })
+    const decoded = decoding(this.headers, this.wire, this.context.limits.maxRewriteBytes)
+    if (!(decoded instanceof Promise)) return this.decodedTo(decoded)
+    void decoded.then((late) => {
+      if (this.reader.waiting) this.decodedTo(late)
+    })
   }
 
   private decodedTo(decoded: Decoded): void {
