@@ -4,7 +4,7 @@
  *
  * Of what was sent lately only the quick notices can have come: counted alone they make silence look sure too early, and a
  * cold start sees mostly losses (3 points of margin at 2,000 bids a second). So wins are counted by age against the bids that
- * have reached that age; beyond the oldest of these a family of log-normal curves speaks, by how well each explains the rest.
+ * have reached that age; beyond the oldest of these log-normal and Weibull curves speak, by how well each explains the rest.
  */
 import { binOf, bins, edges, first, middles, perLn, ratio, shapes } from './delay-shapes.ts'
 import { Sent } from './sent.ts'

@@ -161,3 +161,19 @@ t.test(
     t.end()
   },
 )
+
+t.test('what is due is handed out at once: a bucket of 30 minutes is no half second', (t) => {
+  const pending = new Pending(1_800_000)
+  const now = 1e12
+  for (let n = 0; n < 100; n++) pending.add(new Uint8Array(featureBytes), now, now + 5000 + 10 * n)
+  let done = 0
+  for (let n = 0; n < 100; n++) {
+    pending.advance(now + 5000 + 10 * n + 60, 1000, () => {
+      done++
+      return 0
+    })
+    if (done < n + 1) t.fail(`${done} of ${n + 1}`)
+  }
+  t.equal(done, 100)
+  t.end()
+})
