@@ -88,7 +88,11 @@ export function createAdmin(deps: AdminDeps): Admin {
         problem(reply as FastifyReply, 400, 'malformed', 'The path cannot be decoded')
       else problem(reply as FastifyReply, 404, 'not_found', 'No such path')
     },
-    http: { headersTimeout: headTimeout, maxHeaderSize: 32 * 1024 },
+    http: {
+      headersTimeout: headTimeout,
+      connectionsCheckingInterval: 1000,
+      maxHeaderSize: 32 * 1024,
+    },
     clientErrorHandler(error, socket) {
       if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
       socket.end(unreadable(error.code))
