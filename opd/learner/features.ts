@@ -41,6 +41,23 @@ export interface Exposure {
   at: number
 }
 
+/** To be read into. */
+export const noExposure = (): Exposure => ({
+  ticket: 0,
+  supplier: 0,
+  publisher: 0,
+  seat: 0,
+  arm: 'treated',
+  second: false,
+  inBa: 0,
+  sent: 0,
+  lnIn: 0,
+  lnF: 0,
+  winIn: 0,
+  winOut: 0,
+  at: 0,
+})
+
 export function hashText(text: string, seed = 0x811c9dc5): number {
   let value = seed
   for (let at = 0; at < text.length; at++)
