@@ -51,7 +51,7 @@ export class LoopLag {
 
   constructor(
     observe: (seconds: number) => void,
-    options = { tick: 10, window: 200, target: 80 },
+    options = { tick: 10, window: 200, target: 100 },
     now: () => number = () => performance.now(),
   ) {
     this.windowEnd = now() + options.window

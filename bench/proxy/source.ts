@@ -72,9 +72,12 @@ async function run(job: Job): Promise<Outcome> {
     socket: Socket
     since: number
     data: Buffer | null
+    /** A request is out: nobody asked for what comes without one, such as the end of a silent connection. */
+    asked: boolean
   }
   const send = (line: Line, since: number) => {
     line.since = since
+    line.asked = true
     line.socket.write(ready[next++ % ready.length]!)
   }
   const answered = (line: Line, code: number) => {
@@ -94,20 +97,23 @@ async function run(job: Job): Promise<Outcome> {
   }
   const open = () =>
     new Promise<Line>((resolve) => {
-      const line: Line = { socket: connect(job.port, '127.0.0.1'), since: 0, data: null }
+      const socket = connect(job.port, '127.0.0.1')
+      const line: Line = { socket, since: 0, data: null, asked: false }
       line.socket.setNoDelay(true)
       line.socket.once('connect', () => resolve(line))
       line.socket.on('data', (chunk: Buffer) => {
+        if (!line.asked) return
         line.data = line.data === null ? chunk : Buffer.concat([line.data, chunk])
         const code = status(line.data)
         if (code === 0) return
         line.data = null
+        line.asked = false
         answered(line, code)
       })
       line.socket.on('error', () => resolve(line))
       line.socket.on('close', () => {
         if (stopped) return
-        if (measuring) seen.bad++
+        if (measuring && line.asked) seen.bad++
         const at = free.indexOf(line)
         if (at >= 0) free.splice(at, 1)
         void open().then(go)

@@ -195,7 +195,7 @@ export function createKeeper(options: KeeperOptions): Keeper {
   const timers = [
     setInterval(() => {
       for (const mode of modes) models.of(mode).learner.advance(now())
-    }, options.advanceEvery ?? 250),
+    }, options.advanceEvery ?? 50),
     setInterval(() => void save(), options.snapshotEvery ?? 300_000),
   ]
   for (const timer of timers) timer.unref()
