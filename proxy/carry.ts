@@ -11,7 +11,7 @@ import {
   type ServerResponse,
 } from 'node:http'
 import { type Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import { header, towardsCaller, without } from './headers.ts'
+import { foreignCoding, header, plainPhrase, towardsCaller, without } from './headers.ts'
 import { cut } from './lane/general.ts'
 
 export interface Carriage {
@@ -29,9 +29,6 @@ export interface Carriage {
   /** Whether this answer, given now, ends its connection. */
   ends: (response: ServerResponse) => boolean
 }
-
-/** What node:http throws on where it stands in a status line (RFC 9112 4). */
-const phrase = /^[\t\x20-\x7e]*$/
 
 const repeatable = new Set(['GET', 'HEAD', 'OPTIONS'])
 
@@ -65,13 +62,11 @@ export function carry(request: IncomingMessage, response: ServerResponse, way: C
     got = answer
     const { statusCode = 0, statusMessage = '' } = answer
     if (statusCode < 200 || statusCode > 999) return give(new Error(`a status of ${statusCode}`))
-    // node:http undoes `chunked` alone: what another coding left would reach the caller unnamed.
-    const coding = header(answer.rawHeaders, 'transfer-encoding')
-    if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
+    const coding = foreignCoding(answer.rawHeaders)
+    if (coding !== undefined) {
       answer.destroy()
       return give(new Error(`a transfer coding of ${coding}`))
     }
-    const message = phrase.test(statusMessage) ? statusMessage : ''
     answer.on('error', give)
     // A body cut short of its length: the caller sees a closed connection, not a whole answer.
     answer.on('aborted', () => cut(response))
@@ -79,7 +74,7 @@ export function carry(request: IncomingMessage, response: ServerResponse, way: C
     const fields = towardsCaller(answer.rawHeaders, null, false, way.via)
     // RFC 9110 8.6
     const kept = statusCode === 204 ? without(fields, 'content-length') : fields
-    response.writeHead(statusCode, message, kept)
+    response.writeHead(statusCode, plainPhrase(statusMessage), kept)
     answer.pipe(response)
   }
   /** `again`: on a connection of its own, after a reused one was closed on us (RFC 9110 9.2.2). */

@@ -67,11 +67,11 @@ export interface Forwarding {
   via: string | null
 }
 
-/** The caller's headers as the supplier's endpoint gets them. `bodyLength` is the whole body's. */
+/** The caller's headers as the supplier's host gets them. `bodyLength` is the whole body's; null: no length is said. */
 export function towardsSupplier(
   raw: readonly string[],
   endpointHost: string,
-  bodyLength: number,
+  bodyLength: number | null,
   forwarding: Forwarding,
 ): string[] {
   const named = namedByConnection(raw)
@@ -94,7 +94,7 @@ export function towardsSupplier(
   out.push('X-Forwarded-For', forwardedFor + forwarding.remote)
   out.push('X-Forwarded-Proto', proto, 'X-Forwarded-Host', host)
   if (forwarding.via !== null) out.push('Via', forwarding.via)
-  out.push('Content-Length', String(bodyLength))
+  if (bodyLength !== null) out.push('Content-Length', String(bodyLength))
   return out
 }
 
@@ -132,6 +132,23 @@ export function header(raw: readonly string[], wanted: string): string | undefin
   }
   return value
 }
+
+/**
+ * A transfer coding other than `chunked`, which alone is undone by those who read for us: what another one left would go
+ * on unnamed. `undefined` where there is none.
+ */
+export function foreignCoding(raw: readonly string[]): string | undefined {
+  const coding = header(raw, 'transfer-encoding')
+  return coding?.trim().toLowerCase() === 'chunked' ? undefined : coding
+}
+
+const plain = /^[\t\x20-\x7e]*$/
+
+/**
+ * A reason phrase that may be written again (RFC 9112 4), '' for any other. On control characters node:http throws; undici
+ * reads UTF-8, and U+010D U+010A written as latin1 are CR and LF: the caller would see fields that were never sent.
+ */
+export const plainPhrase = (message: string): string => (plain.test(message) ? message : '')
 
 /** How often a header stands in the list. */
 export function occurrences(raw: readonly string[], wanted: string): number {

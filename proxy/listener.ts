@@ -7,6 +7,7 @@ import type { FastGate } from './lane/fast.ts'
 import { createFastLane } from './lane/fast-set.ts'
 import { hasBody, pathOf } from './lane/general-head.ts'
 import { arrived, type Connection, connectionOf, isLast, refuseBytes } from './lane/turns.ts'
+import { lastAnswer } from './wire/fields.ts'
 
 export interface ListenerOptions {
   config: ProxyConfig
@@ -161,6 +162,7 @@ export function createListener(options: ListenerOptions): Listener {
   })
   server.on('upgrade', (request, socket: Socket, head) => {
     socket.on('error', () => onClosed('reset'))
+    // Node before 24.9 does not ask `shouldUpgradeCallback`.
     if (hasBody(request.headers)) return void socket.destroy()
     options.onUpgrade(request, socket, head)
   })
@@ -168,9 +170,7 @@ export function createListener(options: ListenerOptions): Listener {
   // No tunnels here; without this one node:http closes without a word.
   server.on('connect', (_request, socket) => {
     socket.on('error', () => onClosed('reset'))
-    socket.end(
-      'HTTP/1.1 405 Method Not Allowed\r\nAllow: POST\r\nConnection: close\r\nContent-Length: 0\r\n\r\n',
-    )
+    socket.end(lastAnswer('405 Method Not Allowed', 'Allow: POST\r\n'))
   })
 
   return {

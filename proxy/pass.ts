@@ -15,7 +15,7 @@ import type { TLSSocket } from 'node:tls'
 import httpProxy from 'http-proxy'
 import { plainAddress } from './callers.ts'
 import { carry } from './carry.ts'
-import { header, towardsSupplier } from './headers.ts'
+import { header, lower, towardsSupplier } from './headers.ts'
 import { overseeUpgrade } from './upgrade.ts'
 
 export interface PassThrough {
@@ -41,6 +41,16 @@ export interface PassThrough {
 
 /** How long a passed-through exchange may be silent. */
 const silence = 30_000
+
+/** Fields of an upgrade as node:http takes them: repeated ones as lists, and what is said hop by hop said again. */
+function upgrading(fields: readonly string[]): IncomingMessage['headers'] {
+  const headers: Record<string, string[]> = {}
+  for (let at = 0; at < fields.length; at += 2) {
+    const name = lower(fields[at]!)
+    headers[name] = [...(headers[name] ?? []), fields[at + 1]!]
+  }
+  return { ...headers, connection: 'Upgrade', upgrade: 'websocket' } as IncomingMessage['headers']
+}
 
 export function createPassThrough(options: {
   trusted: (remote: string) => boolean
@@ -75,33 +85,17 @@ export function createPassThrough(options: {
     socket.destroy()
   })
 
-  /** `Forwarded`-like headers as for bids: appended for trusted proxies, replaced otherwise. */
-  const forward = (request: IncomingMessage) => {
-    const { headers } = request
-    const remote = plainAddress(request.socket.remoteAddress ?? '')
-    const kept = options.trusted(remote)
-    const before = headers['x-forwarded-for']
-    headers['x-forwarded-for'] =
-      kept && before !== undefined ? `${String(before)}, ${remote}` : remote
-    if (!kept || headers['x-forwarded-proto'] === undefined)
-      headers['x-forwarded-proto'] = 'encrypted' in request.socket ? 'https' : 'http'
-    if (!kept || headers['x-forwarded-host'] === undefined)
-      headers['x-forwarded-host'] = headers.host ?? ''
-  }
-
   /** The caller's fields as the origin gets them. */
   const fieldsOf = (request: IncomingMessage, host: string) => {
     const { rawHeaders } = request
     const remote = plainAddress(request.socket.remoteAddress ?? '')
-    const fields = towardsSupplier(rawHeaders, host, 0, {
+    return towardsSupplier(rawHeaders, host, null, {
       remote,
       trusted: options.trusted(remote),
       proto: (request.socket as TLSSocket).encrypted === true ? 'https' : 'http',
       host: header(rawHeaders, 'host') ?? '',
       via: options.via(),
     })
-    // Its length comes last, and is the body's own here.
-    return fields.slice(0, -2)
   }
 
   return {
@@ -114,7 +108,8 @@ export function createPassThrough(options: {
     },
     upgrade(request, socket, head, origin, path) {
       if (ending) return void socket.destroy()
-      forward(request)
+      // http-proxy takes what it sends from here.
+      request.headers = upgrading(fieldsOf(request, new URL(origin).host))
       request.url = path
       upgraded.add(socket)
       socket.once('close', () => upgraded.delete(socket))

@@ -92,9 +92,6 @@ export function createProxy(
     response.end(body)
   }
 
-  /** The rest of the body is read and dropped: closed on, a caller that still writes would lose the answer to a reset. */
-  const refuseBody = (response: ServerResponse) => refuse(response, 'body')
-
   const receive = (request: IncomingMessage, response: ServerResponse) => {
     const fault = headFault(request)
     if (fault !== null) return refuse(response, fault, true)
@@ -108,12 +105,13 @@ export function createProxy(
     if (supplier.callers !== null && !supplier.callers(inbound.remote, inbound.headers))
       return refuse(response, 'caller')
     if (Number(request.headers['content-length'] ?? 0) > context.limits.maxRequestBytes)
-      return refuseBody(response)
+      return refuse(response, 'body')
     const exchange = new Exchange(inbound, supplier, context)
     if (exchange.admit() !== null) return undefined
     exchange.awaitBody()
     request.on('data', (chunk: Buffer) => {
-      if (!exchange.receive(chunk) && !response.headersSent) refuseBody(response)
+      // The rest is read and dropped: closed on, a caller that still writes would lose the answer to a reset.
+      if (!exchange.receive(chunk) && !response.headersSent) refuse(response, 'body')
     })
     request.on('end', () => exchange.received())
     // A body cut short: 'close' of the answer follows and accounts for it.

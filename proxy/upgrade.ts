@@ -4,12 +4,11 @@
  */
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import { towardsCaller, without } from './headers.ts'
+import { plainPhrase, towardsCaller, without } from './headers.ts'
 import { headText } from './wire/fields.ts'
 
 /** What a caller may send before it has its answer. */
 const mostEarly = 64 * 1024
-const phrase = /^[\t\x20-\x7e\x80-\xff]*$/
 
 /** Call it before http-proxy listens to `upstream`. `silence`: milliseconds to wait for an answer, or for a close. */
 export function overseeUpgrade(upstream: ClientRequest, socket: Socket, silence: number): void {
@@ -63,7 +62,7 @@ function declined(answer: IncomingMessage, socket: Socket, other: Socket): void 
 function giveAnswer(answer: IncomingMessage, socket: Socket): void {
   const { statusCode = 0, statusMessage = '', rawHeaders } = answer
   if (statusCode < 200 || statusCode > 999) return void socket.destroy()
-  const line = `HTTP/1.1 ${statusCode} ${phrase.test(statusMessage) ? statusMessage : ''}\r\n`
+  const line = `HTTP/1.1 ${statusCode} ${plainPhrase(statusMessage)}\r\n`
   const fields = [...towardsCaller(rawHeaders, null, false), 'Connection', 'close']
   socket.write(`${headText(line, fields)}\r\n`, 'latin1')
   answer.on('error', () => socket.destroy())

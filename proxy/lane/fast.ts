@@ -8,6 +8,7 @@ import type { Socket } from 'node:net'
 import { plainAddress } from '../callers.ts'
 import type { Exchange } from '../exchange.ts'
 import { problem } from '../problem.ts'
+import { lastAnswer } from '../wire/fields.ts'
 import { type RequestHead, readRequestHead } from '../wire/request-head.ts'
 import { FastReply, type ReplyGate } from './fast-reply.ts'
 import type { Inbound } from './lane.ts'
@@ -27,7 +28,7 @@ export interface FastGate {
 }
 
 const blankLine = Buffer.from('\r\n\r\n')
-const timedOut = 'HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
+const timedOut = lastAnswer('408 Request Timeout')
 
 /** What may come behind a request before it is answered; past it nothing is read, not even that the caller has gone. */
 const mostEarly = 64 * 1024

@@ -1,16 +1,14 @@
 /** The head of a request as node:http read it: what it lets pass, and bidweir does not. */
 import type { IncomingMessage } from 'node:http'
-import { occurrences } from '../headers.ts'
+import { foreignCoding, occurrences } from '../headers.ts'
 import type { ProblemCode } from '../problem.ts'
 
 /** RFC 9112 and DESIGN's rule 3: what is not certainly one request is none. */
 export function headFault(request: IncomingMessage): ProblemCode | null {
   const { httpVersionMajor, httpVersionMinor, rawHeaders } = request
   if (httpVersionMajor !== 1) return 'version'
-  const coding = request.headers['transfer-encoding']
-  if (httpVersionMinor === 0 && coding !== undefined) return 'version'
-  // node:http undoes the last coding alone: a gzip one before it would reach the supplier unnamed.
-  if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') return 'coding'
+  if (httpVersionMinor === 0 && request.headers['transfer-encoding'] !== undefined) return 'version'
+  if (foreignCoding(rawHeaders) !== undefined) return 'coding'
   const hosts = occurrences(rawHeaders, 'host')
   if (hosts > 1 || (hosts === 0 && httpVersionMinor >= 1)) return 'host'
   return null

@@ -4,6 +4,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { lastAnswer } from '../wire/fields.ts'
 
 export interface Connection extends Socket {
   /** `performance.now()` from which on the connection is to end. */
@@ -39,7 +40,7 @@ const linger = 1000
 
 function lastWords(connection: Connection, line: string): void {
   if (!connection.writable) return
-  connection.end(`HTTP/1.1 ${line}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+  connection.end(lastAnswer(line))
   const close = setTimeout(() => connection.destroy(), linger)
   connection.once('close', () => clearTimeout(close))
 }

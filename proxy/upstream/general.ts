@@ -1,7 +1,7 @@
 /** A connection by undici, one Client each: https endpoints, and whatever the strict wire is not for. */
 import type { Socket } from 'node:net'
 import { type buildConnector, Client, type Dispatcher } from 'undici'
-import { header } from '../headers.ts'
+import { foreignCoding, plainPhrase } from '../headers.ts'
 import type { AnswerSink, SendFailure, Sent } from '../lane/lane.ts'
 import { deaf, idleTimeout, type Owner } from './owner.ts'
 
@@ -10,12 +10,6 @@ export interface Connector {
   /** Told the address that the connection being made by `connect` is for. */
   looked: (address: string) => void
 }
-
-/**
- * undici reads a reason phrase as UTF-8, and U+010D U+010A written as latin1 are CR and LF: the caller would see
- * fields that the supplier never sent, and node:http throws. One that is not plain ASCII is dropped (RFC 9112 4).
- */
-const phrase = /^[\t\x20-\x7e]*$/
 
 /** The connection and the request on it; itself undici's handler, so that a request allocates none. */
 export class GeneralConnection implements Sent {
@@ -102,14 +96,12 @@ export class GeneralConnection implements Sent {
     if (status < 200 || this.sink === null) return true
     const headers = new Array<string>(raw.length)
     for (let at = 0; at < raw.length; at++) headers[at] = raw[at]!.toString('latin1')
-    // undici undoes `chunked` and drops the field: what another coding left would reach the caller unnamed.
-    const coding = header(headers, 'transfer-encoding')
-    if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
+    if (foreignCoding(headers) !== undefined) {
       this.onError(new Error('a transfer coding that is not known'))
       return true
     }
     this.resume = resume
-    this.sink.head(status, phrase.test(message) ? message : '', headers)
+    this.sink.head(status, plainPhrase(message), headers)
     // The head is all of it (RFC 9110 15.3.5, 15.4.5), whatever length it names: undici would wait for a body.
     if (status === 204 || status === 304) this.finish()
     return true

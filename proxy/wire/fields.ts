@@ -53,6 +53,10 @@ export function headText(firstLine: string, fields: readonly string[]): string {
   return text
 }
 
+/** An answer without a body that ends its connection; `line` is status and reason, `fields` whole lines. */
+export const lastAnswer = (line: string, fields = '') =>
+  `HTTP/1.1 ${line}\r\n${fields}Connection: close\r\nContent-Length: 0\r\n\r\n`
+
 /** `Content-Length` as RFC 9110 8.6 has it, up to what a number holds exactly; null otherwise. */
 export function lengthOf(value: string): number | null {
   return /^\d{1,15}$/.test(value) ? Number(value) : null
