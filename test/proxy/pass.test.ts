@@ -229,9 +229,11 @@ t.test('an upgrade that is declined brings the whole answer, and its own framing
 t.test(
   "fields of an upgrade go as those of a bid: not the hop's, all of one name, where they are from",
   async (t) => {
-    const supplier = await rawSupplier((socket) =>
-      socket.write('HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n'),
-    )
+    let seen = ''
+    const supplier = await rawSupplier((socket, request) => {
+      seen = request
+      socket.write('HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n')
+    })
     const proxy = await startProxy({
       acme: { endpoints: [supplier.url], passThrough: origin(supplier) },
     })
@@ -239,10 +241,9 @@ t.test(
     const fields =
       'Connection: Upgrade, X-Hop\r\nX-Hop: 1\r\nProxy-Authorization: z\r\nUpgrade: websocket\r\nX-Two: 1\r\nX-Two: 2\r\nX-Forwarded-For: 9.9.9.9\r\n'
     await raw(proxy.port, get('/pass/acme/x', fields))
-    const [seen] = supplier.requests
     t.match(seen, /x-two: 1\r\nx-two: 2\r\n/)
     t.match(seen, /x-forwarded-for: 127\.0\.0\.1\r\n/)
-    t.match(seen, /connection: Upgrade\r\nupgrade: websocket\r\n/)
+    t.match(seen, /\r\nupgrade: websocket\r\nconnection: Upgrade\r\n/)
     t.notMatch(seen, /x-hop|proxy-auth|9\.9\.9\.9/i)
   },
 )
