@@ -1,5 +1,6 @@
 /** What may be asked of the reports: their names, columns and parameters (CONTRACT 11). */
 import type { ProblemFault } from '../problem.ts'
+import { day } from '../store/hour.ts'
 import type { ReportRow } from './rows.ts'
 
 /** The columns of each report, in order. A new row is the whole change. */
@@ -34,7 +35,6 @@ export const reports: Readonly<Record<string, readonly (keyof ReportRow)[]>> = {
 }
 export const groups = ['ssp', 'publisher', 'domain', 'hour', 'day'] as const
 export type Group = (typeof groups)[number]
-const day = 86_400_000
 const longestSpan = 400 * day
 
 export const formats = ['json', 'csv'] as const

@@ -1,8 +1,9 @@
 /** What the databases add up; what it means is for `rows.ts` to say. */
 import { sql } from 'kysely'
+import { hourOf } from '../store/hour.ts'
 import { margins, money, squares } from '../store/sums.ts'
 import { hourOthers, hourWins } from './hours.ts'
-import { hour, keyOf, type Scope, type Source, withinScope } from './scope.ts'
+import { keyOf, type Scope, type Source, withinScope } from './scope.ts'
 import type { Stretches } from './stretch.ts'
 
 /** Wins and their money by all that decides what they count as; test bids are no money and no wins. */
@@ -59,7 +60,7 @@ export async function decidedRows(source: Source, scope: Scope) {
   return source.db
     .selectFrom('decided')
     .select([key.as('key'), 'arm', sql<number>`sum(bids)`.as('n')])
-    .where('hour', '>=', scope.from - (scope.from % hour))
+    .where('hour', '>=', hourOf(scope.from))
     .where('hour', '<', scope.to)
     .where(withinScope(scope))
     .groupBy([key, 'arm'])
@@ -80,7 +81,7 @@ export async function otherRows(source: Source, scope: Scope, { ledger, hours }:
   for (const part of ledger) rows.push(...(await ledgerOthers(source, { ...scope, ...part })))
   if (hours !== null)
     rows.push(...(await hourOthers(source, { ...scope, ...hours }, ['unattributed', 'rejected'])))
-  const whole = { ...scope, from: scope.from - (scope.from % hour) }
+  const whole = { ...scope, from: hourOf(scope.from) }
   rows.push(...(await hourOthers(source, whole, ['duplicate'])))
   return rows
 }

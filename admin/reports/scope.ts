@@ -1,5 +1,6 @@
 /** What a report is asked of, and how that is said to a database. */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { day, hour } from '../store/hour.ts'
 import type { Tables } from '../store/tables.ts'
 import type { Group } from './ask.ts'
 
@@ -18,8 +19,7 @@ export interface Scope {
   by: Group
 }
 
-export const hour = 3_600_000
-export const spans: Readonly<Record<string, number>> = { hour, day: 24 * hour }
+export const spans: Readonly<Record<string, number>> = { hour, day }
 
 /** What rows are grouped by; `at` is the column of the time. */
 export function keyOf(by: Group, at: string): RawBuilder<string> {

@@ -1,7 +1,6 @@
 /** Which part of a report is read from which table: whole hours that were added up from their sums, the rest from the ledger. */
-import { hour, type Source } from './scope.ts'
-
-const floor = (at: number) => at - (((at % hour) + hour) % hour)
+import { hour, hourOf } from '../store/hour.ts'
+import type { Source } from './scope.ts'
 
 export interface Stretch {
   from: number
@@ -20,9 +19,9 @@ export function split(
   { from, to }: Stretch,
   { until, sealed }: { until: number; sealed: number },
 ): Stretches {
-  const whole = (at: number, otherwise: number) => (at < sealed ? floor(at) : otherwise)
-  const begin = whole(from, floor(from + hour - 1))
-  const end = Math.min(until, to <= sealed ? floor(to + hour - 1) : floor(to))
+  const whole = (at: number, otherwise: number) => (at < sealed ? hourOf(at) : otherwise)
+  const begin = whole(from, hourOf(from + hour - 1))
+  const end = Math.min(until, to <= sealed ? hourOf(to + hour - 1) : hourOf(to))
   if (begin >= end) return { ledger: [{ from, to }], hours: null }
   const ledger = [
     { from, to: begin },

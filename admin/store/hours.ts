@@ -3,25 +3,14 @@
  * store's own, a few rows at a time.
  */
 import { type Kysely, sql } from 'kysely'
+import { hour, hourKey } from './hour.ts'
 import type { Store } from './index.ts'
 import { margins, money, squares } from './sums.ts'
 import type { HourRow, Tables } from './tables.ts'
 
-export const hour = 3_600_000
-/** Rows of one statement: 18 columns each. */
+/** Rows of one statement: 19 columns each. */
 const sliceRows = 100
 
-const keys = [
-  'hour',
-  'supplier',
-  'event',
-  'status',
-  'mode',
-  'arm',
-  'publisher',
-  'domain',
-  'currency',
-] as const
 const sums = [
   'n',
   'bids',
@@ -79,7 +68,7 @@ export async function addUpHour(
     await gather(db, reader.postgres, begin)
     for (let last = 0; ; last += sliceRows) {
       const { rows } = await sql<Omit<HourRow, 'hour'>>`
-        select ${sql.join([...keys.slice(1), ...sums].map((name) => sql.ref(name)))} from gathered
+        select ${sql.join([...hourKey.slice(1), ...sums].map((name) => sql.ref(name)))} from gathered
         where row > ${sql.lit(last)} and row <= ${sql.lit(last + sliceRows)}`.execute(db)
       if (rows.length === 0) break
       await write(
@@ -98,7 +87,7 @@ async function write(db: Kysely<Tables>, rows: HourRow[]): Promise<void> {
     .values(rows)
     .onConflict((conflict) =>
       conflict
-        .columns([...keys])
+        .columns([...hourKey])
         .doUpdateSet(({ ref }) =>
           Object.fromEntries(sums.map((name) => [name, ref(`excluded.${name}`)])),
         ),

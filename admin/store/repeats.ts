@@ -1,9 +1,9 @@
 /** Notices that came again: the ledger has a row for the first alone, so the others are counted by hour. */
+import { hourKey, hourOf } from './hour.ts'
 import type { Store, StoreLog } from './index.ts'
 import type { HourRow } from './tables.ts'
 import { storable } from './text.ts'
 
-const hour = 3_600_000
 const every = 5000
 /** Rows that wait for the store; beyond, a notice counts without publisher and domain. */
 const maxRows = 5000
@@ -30,7 +30,7 @@ const keyOf = ({ hour, supplier, event, mode, publisher, domain }: HourRow) =>
   [hour, supplier, event, mode, publisher, domain].join('\0')
 
 const rowOf = ({ supplier, event, mode, publisher, domain, at }: Repeat): HourRow => ({
-  hour: at - (at % hour),
+  hour: hourOf(at),
   supplier,
   event,
   status: 'duplicate',
@@ -71,14 +71,9 @@ export function createRepeats(store: Store, log: StoreLog): Repeats {
       .insertInto('ledger_hours')
       .values(slice)
       .onConflict((conflict) =>
-        conflict
-          .columns([
-            ...(['hour', 'supplier', 'event', 'status', 'mode', 'arm'] as const),
-            ...(['publisher', 'domain', 'currency'] as const),
-          ])
-          .doUpdateSet(({ ref, eb }) => ({
-            n: eb(ref('ledger_hours.n'), '+', ref('excluded.n')),
-          })),
+        conflict.columns([...hourKey]).doUpdateSet(({ ref, eb }) => ({
+          n: eb(ref('ledger_hours.n'), '+', ref('excluded.n')),
+        })),
       )
       .execute()
   }

@@ -4,7 +4,8 @@
  * one is at it.
  */
 import { sql } from 'kysely'
-import { addUpHour, hour } from './hours.ts'
+import { hour, hourOf } from './hour.ts'
+import { addUpHour } from './hours.ts'
 import type { Store, StoreLog } from './index.ts'
 import { openReader } from './reader.ts'
 
@@ -61,7 +62,7 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
       .select(({ fn }) => fn.min('at').as('at'))
       .executeTakeFirstOrThrow()
     const first = at === null ? end : Math.min(end, Number(at))
-    const from = first - (first % hour)
+    const from = hourOf(first)
     await store.db.updateTable('rolled').set({ until: from, sealed: from }).execute()
     return from
   }
@@ -106,9 +107,9 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
         until = await begin(end)
         sealed = until
       }
-      until = await addUp(until, end - (end % hour), 'until')
+      until = await addUp(until, hourOf(end), 'until')
       const old = now() - keep()
-      sealed = await addUp(sealed, Math.min(until, old - (old % hour)), 'sealed')
+      sealed = await addUp(sealed, Math.min(until, hourOf(old)), 'sealed')
       let gone = 0
       for (let last = sliceRows; last === sliceRows && !closed; gone += last) {
         last = await slice(sealed)

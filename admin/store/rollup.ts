@@ -3,11 +3,11 @@ import { summable } from '../../opd/engine/stats.ts'
 import type { DecisionRecord } from '../../opd/engine.ts'
 import type { BidLog } from '../../opd/ports.ts'
 import { isOfTheRow } from './errors.ts'
+import { hourOf } from './hour.ts'
 import type { Store, StoreLog } from './index.ts'
 import type { DecidedRow } from './tables.ts'
 import { storable } from './text.ts'
 
-const hour = 3_600_000
 const every = 5000
 /** Rows that wait for the store; beyond, a bid is added to its supplier's row without publisher and domain. */
 const maxRows = 20_000
@@ -33,7 +33,7 @@ export function createRollup(store: Store, log: StoreLog): Rollup {
     const { supplier, mode, arm, at } = record
     if (arm === 'test') return
     let [publisher, domain] = [storable(record.publisher), storable(record.domain)]
-    const begin = at - (at % hour)
+    const begin = hourOf(at)
     let key = keyOf(begin, supplier, mode, arm, publisher, domain)
     if (rows.size >= maxRows && !rows.has(key)) {
       publisher = ''
