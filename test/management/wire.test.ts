@@ -125,6 +125,26 @@ t.test('media types and encodings', async (t) => {
     t.equal((await ask('PUT', path, asked)).status, status, JSON.stringify(asked).slice(0, 80))
 })
 
+t.test('a call that is refused for its encoding changes nothing, and prices nothing', async (t) => {
+  const head = { 'Content-Encoding': 'gzip' }
+  const before = (await ask('GET', path)).headers.get('etag')
+  const made = await ask('POST', path, { body: '{"dsp_seats":[{"name":"ghost"}]}', head })
+  t.equal(made.status, 415)
+  const held = await ask('PUT', '/api/svc/opd/acme/', { body: '{"hold":true}', head })
+  t.equal(held.status, 415)
+  const priced = await ask('POST', '/opd/acme_yesbid', {
+    body: '{"seatbid":[{"bid":[{"id":"ghost","price":1}]}]}',
+    head,
+  })
+  t.equal(priced.status, 415)
+  t.equal(priced.headers.get('content-type'), 'application/problem+json')
+  // behind whatever was still under way for them
+  t.equal((await ask('PUT', path, { body: '{}' })).headers.get('etag'), before)
+  t.notMatch((await ask('GET', path)).text, 'ghost')
+  t.match((await ask('GET', '/api/svc/opd/')).text, '{"supplier":"acme","hold":false}')
+  t.same(JSON.parse((await ask('GET', '/api/svc/reports/wins?by=ssp')).text), [])
+})
+
 t.test('values, each fault by its pointer', async (t) => {
   const center = { location: 'us', client_qps: 80, is_active: true }
   const made = await ask('POST', path, {
