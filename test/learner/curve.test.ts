@@ -17,14 +17,7 @@ import { keyCount } from '../../opd/learner/shape.ts'
 import { Step } from '../../opd/learner/step.ts'
 import { halfCount, Weights } from '../../opd/learner/weights.ts'
 import { createLearner } from '../../opd/learner.ts'
-
-function source(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
-    return state / 2 ** 32
-  }
-}
+import { source } from '../support/random.ts'
 
 const keysFrom = (seed: number) =>
   Uint32Array.from({ length: keyCount }, (_each, n) => Math.imul(seed + n + 1, 0x9e3779b1) >>> 0)

@@ -3,14 +3,8 @@ import * as fc from 'fast-check'
 import t from 'tap'
 import { Delays } from '../../opd/learner/delays.ts'
 import { Sent } from '../../opd/learner/sent.ts'
+import { source } from '../support/random.ts'
 
-function source(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
-    return (state + 0.5) / 2 ** 32
-  }
-}
 type Draw = (random: () => number) => number
 const normal: Draw = (random) =>
   Math.sqrt(-2 * Math.log(random())) * Math.cos(2 * Math.PI * random())

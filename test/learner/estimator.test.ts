@@ -1,17 +1,10 @@
 /** What the model learns of a market: spikes, floors, the second price, and when it may take silence for a loss. */
 import t from 'tap'
 import { type BidFacts, createLearner, type Learner, type Policy } from '../../opd/learner.ts'
+import { source } from '../support/random.ts'
 
 const pure: Policy = { minWinRate: 0, minSpend: 0, holdout: 0, explore: 0.02, minFactor: 0 }
 const start = 1_760_000_000_000
-
-function source(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
-    return state / 2 ** 32
-  }
-}
 
 interface World {
   bids: number

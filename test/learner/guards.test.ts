@@ -3,16 +3,7 @@ import t from 'tap'
 import { Evidence } from '../../opd/learner/evidence.ts'
 import { Fall } from '../../opd/learner/fall.ts'
 import { Guards } from '../../opd/learner/guards.ts'
-
-function source(seed: number): () => number {
-  let state = Math.imul(seed, 0x9e3779b1) >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let z = Math.imul(state ^ (state >>> 15), state | 1)
-    z ^= z + Math.imul(z ^ (z >>> 7), z | 61)
-    return ((z ^ (z >>> 14)) >>> 0) / 2 ** 32
-  }
-}
+import { source } from '../support/random.ts'
 
 const start = 1_760_000_000_000
 const matured = { bids: 0, wins: 0 }

@@ -2,17 +2,9 @@
 import * as fc from 'fast-check'
 import t from 'tap'
 import { type BidFacts, createLearner, type Policy } from '../../opd/learner.ts'
+import { source } from '../support/random.ts'
 
 const facts: BidFacts = { supplier: 'acme', mode: 'revenue', inBa: 2, floor: 0.5, publisher: 'p' }
-
-/** A reproducible source of randomness. */
-function source(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
-    return state / 2 ** 32
-  }
-}
 
 /** A market with a hidden win curve: teaches the learner and says what it kept. */
 function market(policy: Policy, bids: number, delay = 2000) {

@@ -5,83 +5,10 @@ import { Evidence } from '../../opd/learner/evidence.ts'
 import { Segments } from '../../opd/learner/segments.ts'
 import { SupplierState } from '../../opd/learner/supplier.ts'
 import { rowBytes, toldMost } from '../../opd/learner/taught.ts'
-import { type BidFacts, createLearner, type Learner, type Policy } from '../../opd/learner.ts'
+import { createLearner } from '../../opd/learner.ts'
+import { apart, bid, chances, long, off, pure, start, taught } from '../support/learners.ts'
 
-const pure: Policy = { minWinRate: 0, minSpend: 0, holdout: 0, explore: 0 }
-/** All within one quarter of the day: the hour is a feature. */
-const start = 1e12
-const long = 2e6
 const deltaHead = 16
-
-function source(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
-    return state / 2 ** 32
-  }
-}
-
-const bid = (inBa: number, publisher: number): BidFacts => ({
-  supplier: 'acme',
-  mode: 'revenue',
-  inBa,
-  floor: 0,
-  publisher: `p${publisher}`,
-  placement: `p${publisher}/${publisher % 3}`,
-  country: ['US', 'DE', 'FR'][publisher % 3]!,
-})
-const wins = (price: number, publisher: number) =>
-  0.9 / (1 + Math.exp(-7 * Math.log(price / (0.7 + 0.1 * publisher))))
-const asked = Array.from({ length: 24 }, (_each, n) => [0.6 + 0.05 * n, n % 8] as const)
-const chances = (learner: Learner) =>
-  asked.map(([price, publisher]) => learner.chance!(bid(2, publisher), price))
-const off = (learner: Learner) => {
-  const [sum, of] = [chances(learner), asked.map(([price, publisher]) => wins(price, publisher))]
-  return Math.sqrt(of.reduce((all, chance, n) => all + (chance - sum[n]!) ** 2, 0) / of.length)
-}
-const apart = (one: Learner, other: Learner) => {
-  const of = chances(other)
-  return Math.max(...chances(one).map((chance, n) => Math.abs(chance - of[n]!)))
-}
-
-/** The same bids at the same prices, whoever sends them; wins are told to any node, 2 s later; deltas every 5 s. */
-function taught(nodes: number, bids: number, every: number, settled = true): Learner[] {
-  const learners = Array.from({ length: nodes }, () => createLearner({}))
-  const [random, where] = [source(11), source(12)]
-  const due: [number, Uint8Array, number][] = []
-  const any = () => learners[Math.floor(where() * nodes)]!
-  for (let n = 0; n < bids; n++) {
-    const now = start + n * every
-    const publisher = Math.floor(random() * 8)
-    const facts = bid(1 + random(), publisher)
-    const learner = any()
-    const decision = learner.decide(facts, pure, `k${n}`, now, () => 0.9)
-    const price = facts.inBa * (0.5 + 0.5 * random())
-    const features = learner.expose(decision, price, now)
-    if (random() < wins(price, publisher)) due.push([now + 2000, features, price])
-    while (due.length > 0 && due[0]![0] <= now) any().win(due[0]![1], due.shift()![2], now)
-    if ((n * every) % 500 < every) for (const each of learners) each.advance(now)
-    if (nodes === 1 || (n * every) % 5000 >= every) continue
-    exchange(learners)
-  }
-  // What is on its way comes, what waits is settled, and all is told.
-  for (let round = 1; round <= 3; round++) {
-    for (const [, features, price] of due.splice(0))
-      any().win(features, price, start + bids * every)
-    for (const each of learners) each.advance(start + long * round)
-    if (nodes > 1 && settled) exchange(learners)
-  }
-  return learners
-}
-
-function exchange(learners: readonly Learner[]): void {
-  const deltas = learners.map((each) => each.delta())
-  deltas.forEach((delta, from) => {
-    learners.forEach((each, to) => {
-      if (to !== from) each.merge(delta)
-    })
-  })
-}
 
 t.test('eight nodes know what one would that saw all', (t) => {
   const [one] = taught(1, 24_000, 10)
@@ -185,25 +112,6 @@ t.test('an exposure that is withdrawn elsewhere is undone here', (t) => {
   t.end()
 })
 
-t.test('in slices: merged rows wait for advance, a snapshot carries them', (t) => {
-  const [told] = taught(1, 2500, 40)
-  const delta = told!.delta()
-  const all = createLearner({})
-  all.merge(delta)
-  const learner = createLearner({ slices: true })
-  learner.merge(delta)
-  const cold = chances(createLearner({}))
-  t.same(chances(learner), cold, 'not yet')
-  learner.advance(start)
-  t.notSame(chances(learner), cold)
-  t.ok(apart(learner, all) > 1e-6, 'some of it')
-  const again = createLearner({}, learner.snapshot())
-  t.ok(apart(again, all) < 1e-6, 'the rest was in the snapshot')
-  for (let n = 0; n < 3; n++) learner.advance(start)
-  t.ok(apart(learner, all) < 1e-9)
-  t.end()
-})
-
 t.test('exploration decays with wins told to any node', (t) => {
   const [evidence, segments] = [new Evidence(), new Segments()]
   const [here, there] = [
@@ -224,38 +132,5 @@ t.test('exploration decays with wins told to any node', (t) => {
   here.merge(there.evidence.fresh, start, 1000)
   t.ok(here.curiosity < before / 5)
   t.equal(here.curiosity, there.curiosity)
-  t.end()
-})
-
-t.test('a snapshot in slices is of one moment, whatever comes between', (t) => {
-  const learner = taught(1, 3000, 40)[0]!
-  const before = chances(learner)
-  const [other] = taught(1, 1500, 30)
-  let [slices, takings] = [0, 0]
-  let pieces: Uint8Array[] = []
-  for (const made = learner.snapshotting!(() => takings++); ; slices++) {
-    const { done, value } = made.next()
-    if (done) {
-      pieces = value
-      break
-    }
-    if (takings === 1) {
-      learner.merge(other!.delta())
-      learner.win(
-        learner.expose(
-          learner.decide(bid(2, 1), pure, 'k', start, () => 0.9),
-          1,
-          start,
-        ),
-        1,
-        start,
-      )
-    }
-  }
-  t.ok(slices > 10, `${slices} slices`)
-  t.equal(takings, 1)
-  t.notSame(chances(learner), before)
-  t.same(chances(createLearner({}, new Uint8Array(Buffer.concat(pieces)))), before)
-  t.same(chances(createLearner({}, learner.snapshot())), chances(learner))
   t.end()
 })

@@ -1,16 +1,7 @@
 /** Intervals that hold however often one looks: their coverage under continuous peeking, and how narrow they are. */
 import t from 'tap'
 import { type Interval, keptSpend, keptWins, radius, uplift } from '../../opd/trust.ts'
-
-function source(seed: number): () => number {
-  let state = Math.imul(seed, 0x9e3779b1) >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let z = Math.imul(state ^ (state >>> 15), state | 1)
-    z ^= z + Math.imul(z ^ (z >>> 7), z | 61)
-    return ((z ^ (z >>> 14)) >>> 0) / 2 ** 32
-  }
-}
+import { source } from '../support/random.ts'
 
 const arm = () => ({ bids: 0, wins: 0, margin: 0, marginSquares: 0, spend: 0, spendSquares: 0 })
 type Arm = ReturnType<typeof arm>

@@ -3,79 +3,14 @@ import { isUtf8 } from 'node:buffer'
 import fc from 'fast-check'
 import t from 'tap'
 import { scannerOf } from '../../opd/json/scan.ts'
-import { quickTmax, readRequest } from '../../opd/request.ts'
 import { type AnswerSpans, readAnswer } from '../../opd/rewrite/answer.ts'
+import { documents, mutated, parses, respelled, strings } from '../support/json-bytes.ts'
 import { run } from '../support/rewrite.ts'
 
 const runs = { numRuns: 1500 }
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-function parses(body: Buffer): boolean {
-  try {
-    JSON.parse(decoder.decode(body))
-    return true
-  } catch {
-    return false
-  }
-}
 const scans = (body: Buffer) =>
   scannerOf(body)?.document((scan, at) => scan.skip(at), null) ?? false
-
-/** Spells some characters of JSON text by escapes, and spreads white space between its tokens. */
-function respelled(value: unknown, seed: number): string {
-  let state = seed
-  const next = (below: number) => {
-    state = (Math.imul(state, 1103515245) + 12345) >>> 0
-    return (state >>> 8) % below
-  }
-  const spell = (text: string) =>
-    JSON.stringify(text).replace(/[A-Za-z${}_=]/g, (letter, at: number, all: string) => {
-      if (all[at - 1] === '\\' || /\\u[0-9a-f]{0,3}$/.test(all.slice(0, at)) || next(8) > 0)
-        return letter
-      const hex = letter.charCodeAt(0).toString(16).padStart(4, '0')
-      return `\\u${next(2) ? hex : hex.toUpperCase()}`
-    })
-  const gap = () => ['', '', '', ' ', '\n', '\t', '\r\n '][next(7)]!
-  const write = (inner: unknown): string => {
-    if (typeof inner === 'string') return spell(inner)
-    if (Array.isArray(inner))
-      return `[${gap()}${inner.map(write).join(`${gap()},${gap()}`)}${gap()}]`
-    if (inner === null || typeof inner !== 'object') return JSON.stringify(inner)
-    const members = Object.entries(inner).map(
-      ([key, each]) => `${spell(key)}${gap()}:${gap()}${write(each)}`,
-    )
-    return `{${gap()}${members.join(`${gap()},${gap()}`)}${gap()}}`
-  }
-  return gap() + write(value) + gap()
-}
-
-const strings = fc.oneof(
-  fc.string({ unit: 'binary' }),
-  fc.constantFrom('a', 'svc_opd', '${SVC_OPD_CONTEXT}', '\ud800', '"\\/', '€', '😀', '\u2028'),
-)
-const documents = fc
-  .tuple(fc.jsonValue({ maxDepth: 5 }), fc.integer())
-  .map(([value, seed]) => Buffer.from(respelled(value, seed)))
-const edits = fc.array(
-  fc.record({
-    at: fc.nat(),
-    what: fc.constantFrom('drop', 'insert', 'replace'),
-    byte: fc.oneof(
-      fc.integer({ min: 0, max: 255 }),
-      fc.constantFrom(...[...'"\\{}[]:,0-+.eEu/tfn \n\t'].map((letter) => letter.charCodeAt(0))),
-    ),
-  }),
-  { maxLength: 4 },
-)
-const mutated = fc.tuple(documents, edits).map(([body, changes]) => {
-  const bytes = [...body]
-  for (const { at, what, byte } of changes) {
-    const place = at % (bytes.length + 1)
-    if (what === 'drop') bytes.splice(place, 1)
-    else bytes.splice(place, what === 'insert' ? 0 : 1, byte)
-  }
-  return Buffer.from(bytes)
-})
 
 t.test('what is JSON: documents, mutated documents, and any bytes', async (t) => {
   fc.assert(
@@ -220,55 +155,6 @@ t.test('macros become what they stand for, however their letters are spelled', a
               JSON.stringify(JSON.parse(raw)) !== JSON.stringify({ seatbid: [{ bid: given }] })
       },
     ),
-    runs,
-  )
-  t.pass()
-})
-
-t.test('tmax is the one of the top level', async (t) => {
-  const values = fc.oneof(
-    fc.integer({ min: -5, max: 500 }),
-    fc.constantFrom(1.5, '120', null, true, [9], { tmax: 9 }),
-  )
-  const requests = fc.dictionary(
-    fc.constantFrom('a', 'tmax', 'imp', 'ext', '"tmax":7', 'tmax"', '\\'),
-    fc.oneof(
-      values,
-      fc.array(values),
-      fc.dictionary(fc.constantFrom('tmax', 'b'), values),
-      fc.constantFrom('tmax', '"tmax":3', '{'),
-    ),
-  )
-  fc.assert(
-    fc.property(requests, fc.integer(), (request, seed) => {
-      const tmax = request['tmax']
-      const wanted =
-        typeof tmax === 'number' && Number.isInteger(tmax) && tmax > 0 ? tmax : undefined
-      return quickTmax(Buffer.from(respelled(request, seed))) === wanted
-    }),
-    runs,
-  )
-  t.equal(quickTmax(Buffer.from('{"tmax":1,"tmax":2}')), undefined, 'twice')
-  t.equal(quickTmax(Buffer.from('{"tm\\u0061x":12}')), 12)
-  t.equal(quickTmax(Buffer.from('{"tmax":1e2}')), 100)
-  for (const text of [
-    '',
-    '"tmax"',
-    '"tmax":5',
-    '{"tmax"',
-    '{"tmax":',
-    '{"a":"tmax":5}',
-    '[{"tmax":5}]',
-  ])
-    t.equal(quickTmax(Buffer.from(text)), undefined, text)
-})
-
-t.test('requests of any bytes are read or refused, never thrown at', async (t) => {
-  fc.assert(
-    fc.property(mutated, (body) => {
-      const isObject = parses(body) && /^\s*\{/.test(body.toString())
-      return (readRequest(body) !== null) === isObject
-    }),
     runs,
   )
   t.pass()

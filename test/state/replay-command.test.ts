@@ -43,8 +43,8 @@ t.test('what warms up is learned from and in no figure', async (t) => {
   writeFileSync(file, text(marketLines(market)))
   const { out } = await replay(file, '--format', 'json', '--warm-up', '10s', '--pending', '5000')
   t.match(JSON.parse(out), {
-    counts: { decisions: 4000, warm_up: 1000, open: 6, unmatched_wins: 0 },
-    total: { bids: 2994 },
+    counts: { decisions: 4000, warm_up: 1000, open: 7, unmatched_wins: 0 },
+    total: { bids: 2993 },
   })
   t.match((await replay(file, '--warm-up', '10s')).out, /1,000 decisions to warm up/)
 })

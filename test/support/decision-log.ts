@@ -1,14 +1,6 @@
 /** Decision logs of a market whose win curve is known: what a policy would really have won can be said. */
 import type { BadLine, DecisionLine, LogLine } from '../../opd/replay/line.ts'
-
-/** A reproducible source of randomness. */
-export function source(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
-    return state / 2 ** 32
-  }
-}
+import { source } from './random.ts'
 
 export interface Market {
   bids: number

@@ -1,0 +1,137 @@
+/** What is wrong with a configuration file: all of it at once, each with its place, and no secret among it. */
+import { join } from 'node:path'
+import t from 'tap'
+import { faultLine, loadConfig } from '../../config-file.ts'
+import { file, folder, supplier } from '../support/config.ts'
+
+t.test(
+  'every fault is told at once, with its path, its line, what was found and what is allowed',
+  (t) => {
+    const { config, faults } = loadConfig(
+      file(`proxy:
+  maxConnections: many
+  colour: red
+suppliers:
+  - id: Acme!
+    endpoints: [ftp://x]
+    timeout: fast
+  - endpoints: []
+`),
+    )
+    t.equal(config, null)
+    const lines = faults.map((fault) => faultLine(fault, 'bidweir.yaml'))
+    for (const wanted of [
+      /^bidweir.yaml:2: proxy.maxConnections: found "many", allowed: (number|int)/,
+      /^bidweir.yaml:3: proxy.colour: found a key that is not known, allowed: .*maxConnections/,
+      /^bidweir.yaml:5: suppliers\[0\].id: found "Acme!", allowed: a-z/,
+      /^bidweir.yaml:6: suppliers\[0\].endpoints\[0\]: found "ftp:\/\/x", allowed: a URL/,
+      /^bidweir.yaml:7: suppliers\[0\].timeout: found "fast", allowed: a duration/,
+      /suppliers\[1\].id: found nothing/,
+      /suppliers\[1\].endpoints: found \[\], allowed: at least 1 entries/,
+    ])
+      t.ok(
+        lines.some((line) => wanted.test(line)),
+        String(wanted),
+      )
+    t.end()
+  },
+)
+
+t.test('what cannot be read is a fault with its place, and secrets are not repeated', (t) => {
+  const { faults } = loadConfig(
+    file(`opd: {keys: [{id: 1, secret: hunter2}, {id: 1, secret: {file: nowhere}}]}
+location: "\${TEST_UNSET}"
+`),
+  )
+  const text = faults.map((fault) => faultLine(fault, 'f')).join('\n')
+  t.match(text, /opd.keys\[1\].secret: found \{file: nowhere\}, which cannot be read \(ENOENT\)/)
+  t.match(text, /location: found \$\{TEST_UNSET\}, which is not set/)
+  t.match(text, /opd.keys\[0\].secret: found a string/)
+  t.notMatch(text, /hunter2/)
+  t.end()
+})
+
+t.test('secrets are not repeated wherever the fault beside them stands', (t) => {
+  const secret = 'hunter2'.repeat(7)
+  for (const text of [
+    `opd: {keys: [{id: 1, secret: ${secret}}, {id: 1, secret: ${secret}}]}`,
+    `opd: {keys: {id: 1, secret: ${secret}}}`,
+    `admin: {auth: {issuer: "https://i", embedded: {adminPassword: ${secret}}}}`,
+    `store: postgres://user:${secret}@db/x`,
+    `suppliers: [{id: a, endpoints: ["http://user:${secret}@x/"]}]`,
+    `suppliers: [{id: a, endpoints: ["http://x/"], callers: {headers: {a: [${secret}]}}}]`,
+    `proxy: {tls: {key: ${secret}, cert: none}}`,
+  ]) {
+    const { faults } = loadConfig(file(text))
+    t.ok(faults.length > 0)
+    t.notMatch(faults.map((fault) => faultLine(fault, 'f')).join('\n'), 'hunter2')
+  }
+  t.end()
+})
+
+t.test('faults between rows are told beside those of the rows', (t) => {
+  const { faults } = loadConfig(
+    file(`suppliers:\n${supplier}${supplier}  - {id: x, endpoints: []}\nproxy: {headTimeout: 5}\n`),
+  )
+  t.match(faults, [
+    { path: 'suppliers[1].id', line: 4, found: /acme/ },
+    { path: 'proxy.headTimeout', found: '5', allowed: /duration/ },
+    { path: 'suppliers[2].endpoints' },
+  ])
+  t.end()
+})
+
+t.test('a listener that TLS cannot start with is a fault, not a crash', (t) => {
+  const { faults } = loadConfig(file('proxy: {tls: {cert: none, key: none}}\n'))
+  t.match(faults, [{ path: 'proxy.tls.key', found: 'a string', allowed: /PEM/ }])
+  t.end()
+})
+
+t.test('of two shapes of a value the faults of the one that is meant are told', (t) => {
+  const { faults } = loadConfig(file('admin: {auth: {issuer: nowhere, role: ""}}\n'))
+  t.same(faults.map(({ path }) => path).sort(), ['admin.auth.issuer', 'admin.auth.role'])
+  t.end()
+})
+
+t.test('what one reader of addresses takes and another does not is a fault', (t) => {
+  const wrong = ['10', '10/8', '1.2', '010.0.0.1', '::1%eth0', '1.2.3.4/33', '1.2.3.4/', '::1/129']
+  const right = ['10.0.0.0/8', '1.2.3.4', '::1', 'fe80::/10', '::ffff:1.2.3.4', '::/0']
+  const list = [...wrong, ...right].map((range) => `"${range}"`).join(', ')
+  const { faults } = loadConfig(file(`proxy: {trustedProxies: [${list}]}\n`))
+  t.same(
+    faults.map(({ found }) => JSON.parse(found)),
+    wrong,
+  )
+  t.end()
+})
+
+t.test('the ledger is kept for as long as a win may be reported again', (t) => {
+  const faultsOf = (text: string) => loadConfig(file(text)).faults
+  t.match(faultsOf('store: {retentionDays: 3}\nopd: {contextTtl: 73h}\n'), [
+    { path: 'store.retentionDays', found: '3 days, less than opd.contextTtl' },
+  ])
+  t.same(faultsOf('store: {retentionDays: 3}\nopd: {contextTtl: 72h}\n'), [])
+  t.same(faultsOf('store: {retentionDays: 3}\n'), [])
+  t.end()
+})
+
+t.test('files that are no YAML map, or none at all, are a fault', (t) => {
+  for (const text of [
+    '',
+    '# nothing',
+    '[1, 2]',
+    'a: 1\na: 2\n',
+    '\t- x',
+    'a: &a [*a, *a]',
+    'proxy: 3',
+  ])
+    t.ok(loadConfig(file(text)).faults.length > 0, JSON.stringify(text))
+  t.match(loadConfig(join(folder, 'none.yaml')).faults[0], { found: /ENOENT/ })
+  t.end()
+})
+
+t.test('several nodes need keys of their own choice', (t) => {
+  const { faults } = loadConfig(file(`store: {redis: "redis://r"}\nsuppliers:\n${supplier}`))
+  t.equal(faults[0]?.path, 'opd.keys')
+  t.end()
+})

@@ -1,0 +1,55 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { quickTmax, readRequest } from '../../opd/request.ts'
+import { mutated, parses, respelled } from '../support/json-bytes.ts'
+
+const runs = { numRuns: 1500 }
+
+t.test('tmax is the one of the top level', async (t) => {
+  const values = fc.oneof(
+    fc.integer({ min: -5, max: 500 }),
+    fc.constantFrom(1.5, '120', null, true, [9], { tmax: 9 }),
+  )
+  const requests = fc.dictionary(
+    fc.constantFrom('a', 'tmax', 'imp', 'ext', '"tmax":7', 'tmax"', '\\'),
+    fc.oneof(
+      values,
+      fc.array(values),
+      fc.dictionary(fc.constantFrom('tmax', 'b'), values),
+      fc.constantFrom('tmax', '"tmax":3', '{'),
+    ),
+  )
+  fc.assert(
+    fc.property(requests, fc.integer(), (request, seed) => {
+      const tmax = request['tmax']
+      const wanted =
+        typeof tmax === 'number' && Number.isInteger(tmax) && tmax > 0 ? tmax : undefined
+      return quickTmax(Buffer.from(respelled(request, seed))) === wanted
+    }),
+    runs,
+  )
+  t.equal(quickTmax(Buffer.from('{"tmax":1,"tmax":2}')), undefined, 'twice')
+  t.equal(quickTmax(Buffer.from('{"tm\\u0061x":12}')), 12)
+  t.equal(quickTmax(Buffer.from('{"tmax":1e2}')), 100)
+  for (const text of [
+    '',
+    '"tmax"',
+    '"tmax":5',
+    '{"tmax"',
+    '{"tmax":',
+    '{"a":"tmax":5}',
+    '[{"tmax":5}]',
+  ])
+    t.equal(quickTmax(Buffer.from(text)), undefined, text)
+})
+
+t.test('requests of any bytes are read or refused, never thrown at', async (t) => {
+  fc.assert(
+    fc.property(mutated, (body) => {
+      const isObject = parses(body) && /^\s*\{/.test(body.toString())
+      return (readRequest(body) !== null) === isObject
+    }),
+    runs,
+  )
+  t.pass()
+})

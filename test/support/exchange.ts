@@ -1,0 +1,100 @@
+/** Nodes whose model is a sum, and a bus in memory: what each has learned can be read, and how often. */
+import type { Learner } from '../../opd/learner.ts'
+import type { ModelBus } from '../../opd/state/exchange.ts'
+import { createKeeper, type Keeper } from '../../opd/state/keeper.ts'
+
+export const log = { info() {}, warn() {}, error() {} }
+
+/** A model that is a sum: what is in it, and how often, can be read. Its delta says what was added since the last. */
+class Sum implements Learner {
+  value = 0
+  private sent = 0
+
+  constructor(snapshot?: Uint8Array) {
+    if (snapshot === undefined) return
+    this.value = new DataView(snapshot.buffer, snapshot.byteOffset).getFloat64(0)
+    this.sent = this.value
+  }
+
+  decide() {
+    return {
+      outBa: 1,
+      factor: 1,
+      arm: 'treated' as const,
+      propensity: 1,
+      winIn: 1,
+      winOut: this.value,
+    }
+  }
+  expose = () => new Uint8Array(1)
+  win(_features: Uint8Array, amount: number) {
+    this.value += amount
+  }
+  withdraw() {}
+  advance() {}
+  delta() {
+    const bytes = new Uint8Array(this.value === this.sent ? 16 : 24)
+    new DataView(bytes.buffer).setFloat64(0, this.value - this.sent)
+    this.sent = this.value
+    return bytes
+  }
+  merge(delta: Uint8Array) {
+    const added = new DataView(delta.buffer, delta.byteOffset).getFloat64(0)
+    this.value += added
+    this.sent += added
+  }
+  snapshot() {
+    const bytes = new Uint8Array(8)
+    new DataView(bytes.buffer).setFloat64(0, this.value)
+    return bytes
+  }
+}
+
+export const keeperOf = (dir: string | null, now: () => number = () => 1e12) =>
+  createKeeper({
+    dir,
+    attributionWindow: 1000,
+    now,
+    log,
+    create: (_options, snapshot) => new Sum(snapshot),
+    advanceEvery: 1e8,
+    snapshotEvery: 1e8,
+    commandsEvery: 1e8,
+  })
+export const sumOf = (keeper: Keeper) => (keeper.of('revenue').inner as Sum).value
+/** Powers of two: a sum tells what is in it. */
+export const learn = (keeper: Keeper, amount: number) =>
+  keeper.of('revenue').win(keeper.of('revenue').expose(null as never, 1, 1), amount, 1)
+
+/** What Redis keeps, in memory. `fault` may repeat, reorder or lose what is fetched. */
+export function memoryBus(fault: (rows: string[]) => string[] = (rows) => rows): ModelBus {
+  const streams = new Map<string, Buffer[]>()
+  const bases = new Map<string, Buffer>()
+  let control: string | null = null
+  const stream = (mode: string) => {
+    const rows = streams.get(mode) ?? []
+    streams.set(mode, rows)
+    return rows
+  }
+  return {
+    async publish(mode, delta) {
+      stream(mode).push(Buffer.from(delta))
+    },
+    async fetch(mode, from) {
+      const rows = stream(mode)
+      const places = rows.map((_row, at) => String(at + 1)).slice(Number(from))
+      const deltas = fault(places).map((place) => ({ place, bytes: rows[Number(place) - 1]! }))
+      return { deltas, last: String(rows.length) }
+    },
+    control: async () => control,
+    async swapControl(old, next) {
+      if (control !== old) return false
+      control = next
+      return true
+    },
+    async putBase(mode, epoch, packed) {
+      bases.set(`${mode} ${epoch}`, Buffer.from(packed))
+    },
+    base: async (mode, epoch) => bases.get(`${mode} ${epoch}`) ?? null,
+  }
+}

@@ -1,0 +1,70 @@
+/** One market for any number of learners: how far they are from it, and from each other. */
+import { type BidFacts, createLearner, type Learner, type Policy } from '../../opd/learner.ts'
+import { source } from './random.ts'
+
+export const pure: Policy = { minWinRate: 0, minSpend: 0, holdout: 0, explore: 0 }
+/** All within one quarter of the day: the hour is a feature. */
+export const start = 1e12
+export const long = 2e6
+
+export const bid = (inBa: number, publisher: number): BidFacts => ({
+  supplier: 'acme',
+  mode: 'revenue',
+  inBa,
+  floor: 0,
+  publisher: `p${publisher}`,
+  placement: `p${publisher}/${publisher % 3}`,
+  country: ['US', 'DE', 'FR'][publisher % 3]!,
+})
+export const wins = (price: number, publisher: number) =>
+  0.9 / (1 + Math.exp(-7 * Math.log(price / (0.7 + 0.1 * publisher))))
+const asked = Array.from({ length: 24 }, (_each, n) => [0.6 + 0.05 * n, n % 8] as const)
+export const chances = (learner: Learner) =>
+  asked.map(([price, publisher]) => learner.chance!(bid(2, publisher), price))
+export const off = (learner: Learner) => {
+  const [sum, of] = [chances(learner), asked.map(([price, publisher]) => wins(price, publisher))]
+  return Math.sqrt(of.reduce((all, chance, n) => all + (chance - sum[n]!) ** 2, 0) / of.length)
+}
+export const apart = (one: Learner, other: Learner) => {
+  const of = chances(other)
+  return Math.max(...chances(one).map((chance, n) => Math.abs(chance - of[n]!)))
+}
+
+/** The same bids at the same prices, whoever sends them; wins are told to any node, 2 s later; deltas every 5 s. */
+export function taught(nodes: number, bids: number, every: number, settled = true): Learner[] {
+  const learners = Array.from({ length: nodes }, () => createLearner({}))
+  const [random, where] = [source(11), source(12)]
+  const due: [number, Uint8Array, number][] = []
+  const any = () => learners[Math.floor(where() * nodes)]!
+  for (let n = 0; n < bids; n++) {
+    const now = start + n * every
+    const publisher = Math.floor(random() * 8)
+    const facts = bid(1 + random(), publisher)
+    const learner = any()
+    const decision = learner.decide(facts, pure, `k${n}`, now, () => 0.9)
+    const price = facts.inBa * (0.5 + 0.5 * random())
+    const features = learner.expose(decision, price, now)
+    if (random() < wins(price, publisher)) due.push([now + 2000, features, price])
+    while (due.length > 0 && due[0]![0] <= now) any().win(due[0]![1], due.shift()![2], now)
+    if ((n * every) % 500 < every) for (const each of learners) each.advance(now)
+    if (nodes === 1 || (n * every) % 5000 >= every) continue
+    exchange(learners)
+  }
+  // What is on its way comes, what waits is settled, and all is told.
+  for (let round = 1; round <= 3; round++) {
+    for (const [, features, price] of due.splice(0))
+      any().win(features, price, start + bids * every)
+    for (const each of learners) each.advance(start + long * round)
+    if (nodes > 1 && settled) exchange(learners)
+  }
+  return learners
+}
+
+function exchange(learners: readonly Learner[]): void {
+  const deltas = learners.map((each) => each.delta())
+  deltas.forEach((delta, from) => {
+    learners.forEach((each, to) => {
+      if (to !== from) each.merge(delta)
+    })
+  })
+}
