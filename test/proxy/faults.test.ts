@@ -1,32 +1,8 @@
-/** Suppliers that misbehave: one well-formed answer or a closed connection, a counted reason, no exit. */
-import { connect } from 'node:net'
 import t from 'tap'
-import { sample, startProxy, type TestProxy } from '../support/proxy.ts'
+import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
-import { answerText, rawSupplier, type TestSupplier } from '../support/supplier.ts'
-
-type Script = Parameters<typeof rawSupplier>[0]
-
-const readsAll = { reads: () => true }
-
-async function scripted(
-  t: { teardown(fn: () => unknown): void },
-  script: Script,
-  route: object = {},
-  engine = {},
-) {
-  const { idleEngine } = await import('../support/proxy.ts')
-  const supplier = await rawSupplier(script)
-  const proxy = await startProxy(
-    { acme: { endpoints: [supplier.url], timeout: '100ms', ...route } },
-    { engine: idleEngine(engine) },
-  )
-  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
-  return { supplier, proxy }
-}
-
-const outcome = (proxy: TestProxy, name: string) =>
-  sample(proxy.registry, `bidweir_requests_total{ssp="acme",outcome="${name}"}`)
+import { outcome, readsAll, type Script, scripted } from '../support/scripted.ts'
+import { answerText, rawSupplier } from '../support/supplier.ts'
 
 const faults: [string, Script, string][] = [
   ['a reset before the answer', (socket) => socket.resetAndDestroy(), 'upstream_error'],
@@ -160,55 +136,10 @@ t.test('an endpoint that is silent for callers with a tmax of their own is eject
   t.equal(alive!.ejections, 0)
 })
 
-t.test('tmax less its margin is the deadline where it is smaller', async (t) => {
-  const { proxy } = await scripted(t, () => {}, { timeout: '20s', tmaxMargin: '10ms' })
-  const answer = await raw(proxy.port, post('/bid/acme', '{"ext":{"tmax":9999},"tmax":30}'))
-  t.equal(answer.headers['x-bidweir-reason'], 'timeout')
-})
-
-t.test('the deadline holds for a body that is still on its way', async (t) => {
-  const { proxy, supplier } = await scripted(t, () => {})
-  const whole = post('/bid/acme', '{"a":1}')
-  for (const cut of [whole.length - 7, whole.length - 1]) {
-    const socket = connect(proxy.port, '127.0.0.1')
-    socket.write(whole.subarray(0, cut))
-    const head = await new Promise<string>((resolve) => socket.once('data', (d) => resolve(`${d}`)))
-    t.match(head, /^HTTP\/1\.1 204 .*\r\nx-bidweir-reason: timeout\r\n/)
-    // The rest is skipped, and the connection serves on.
-    socket.write(whole.subarray(cut))
-    socket.write(whole)
-    t.match(await new Promise((resolve) => socket.once('data', (d) => resolve(`${d}`))), /timeout/)
-    socket.destroy()
-  }
-  t.equal(supplier.requests.length, 2)
-})
-
-t.test('a caller that goes away cancels the upstream request', async (t) => {
-  let arrived = () => {}
-  const there = new Promise<void>((resolve) => {
-    arrived = resolve
-  })
-  const { proxy, supplier } = await scripted(t, () => arrived(), { timeout: '20s' })
-  const socket = connect(proxy.port, '127.0.0.1')
-  socket.write(post('/bid/acme', '{}'))
-  await there
-  const cancelled = closedConnection(supplier)
-  socket.destroy()
-  await cancelled
-  t.equal(await outcome(proxy, 'client_abort'), 1)
-  t.equal(await sample(proxy.registry, 'bidweir_requests_in_flight{ssp="acme"}'), 0)
-})
-
-async function closedConnection(supplier: TestSupplier): Promise<void> {
-  const before = supplier.aborted
-  while (supplier.aborted === before) await new Promise((resolve) => setImmediate(resolve))
-}
-
 t.test('an answer larger than maxRewriteBytes streams through untouched', async (t) => {
   const untouched: string[] = []
   const big = 'x'.repeat(300_000)
   const supplier = await rawSupplier((socket) => socket.write(answerText('200 OK', big)))
-  const { idleEngine } = await import('../support/proxy.ts')
   const engine = idleEngine({
     ...readsAll,
     untouched: (_ssp, reason) => void untouched.push(reason),

@@ -2,7 +2,17 @@
 import { fileURLToPath } from 'node:url'
 import { spawn } from 'tap'
 
-const subjects = ['admission', 'attacks', 'bid', 'encodings', 'faults', 'life', 'turns', 'vectors']
+const subjects = [
+  'admission',
+  'attacks',
+  'bid',
+  'deadlines',
+  'encodings',
+  'faults',
+  'life',
+  'turns',
+  'vectors',
+]
 
 for (const subject of subjects)
   spawn(

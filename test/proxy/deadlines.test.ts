@@ -1,0 +1,51 @@
+/** The deadline of a request, and callers that do not wait for it. */
+import { connect } from 'node:net'
+import t from 'tap'
+import { sample } from '../support/proxy.ts'
+import { post, raw } from '../support/raw.ts'
+import { outcome, scripted } from '../support/scripted.ts'
+import type { TestSupplier } from '../support/supplier.ts'
+
+t.test('tmax less its margin is the deadline where it is smaller', async (t) => {
+  const { proxy } = await scripted(t, () => {}, { timeout: '20s', tmaxMargin: '10ms' })
+  const answer = await raw(proxy.port, post('/bid/acme', '{"ext":{"tmax":9999},"tmax":30}'))
+  t.equal(answer.headers['x-bidweir-reason'], 'timeout')
+})
+
+t.test('the deadline holds for a body that is still on its way', async (t) => {
+  const { proxy, supplier } = await scripted(t, () => {})
+  const whole = post('/bid/acme', '{"a":1}')
+  for (const cut of [whole.length - 7, whole.length - 1]) {
+    const socket = connect(proxy.port, '127.0.0.1')
+    socket.write(whole.subarray(0, cut))
+    const head = await new Promise<string>((resolve) => socket.once('data', (d) => resolve(`${d}`)))
+    t.match(head, /^HTTP\/1\.1 204 .*\r\nx-bidweir-reason: timeout\r\n/)
+    // The rest is skipped, and the connection serves on.
+    socket.write(whole.subarray(cut))
+    socket.write(whole)
+    t.match(await new Promise((resolve) => socket.once('data', (d) => resolve(`${d}`))), /timeout/)
+    socket.destroy()
+  }
+  t.equal(supplier.requests.length, 2)
+})
+
+t.test('a caller that goes away cancels the upstream request', async (t) => {
+  let arrived = () => {}
+  const there = new Promise<void>((resolve) => {
+    arrived = resolve
+  })
+  const { proxy, supplier } = await scripted(t, () => arrived(), { timeout: '20s' })
+  const socket = connect(proxy.port, '127.0.0.1')
+  socket.write(post('/bid/acme', '{}'))
+  await there
+  const cancelled = closedConnection(supplier)
+  socket.destroy()
+  await cancelled
+  t.equal(await outcome(proxy, 'client_abort'), 1)
+  t.equal(await sample(proxy.registry, 'bidweir_requests_in_flight{ssp="acme"}'), 0)
+})
+
+async function closedConnection(supplier: TestSupplier): Promise<void> {
+  const before = supplier.aborted
+  while (supplier.aborted === before) await new Promise((resolve) => setImmediate(resolve))
+}
