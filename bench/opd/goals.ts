@@ -40,7 +40,6 @@ const balances = {
   shareAll: { atLeast: 0.147, atMost: 0.153 },
 }
 const fast = { every: () => 10 }
-const baseline = (create: () => Bidder) => ({ create, policy: pure })
 
 const pureGoals: Goal[] = [
   {
@@ -116,24 +115,15 @@ const constrainedGoals: Goal[] = [
 ]
 
 const changing: Goal[] = [
-  {
-    name: 'half of the publishers shift by .7: 4k bids after, of what it was',
+  ...[0.7, -0.7].map((by) => ({
+    name: `half of the publishers shift by ${`${by}`.replace('0.', '.')}: 4k bids after, of what it was`,
     of: 5,
     market: 'synthetic',
     bids: 100_000,
     seeds: 3,
     atLeast: 0.98,
-    measure: (seed, bids) => shifted(seed, bids, 0.7),
-  },
-  {
-    name: 'half of the publishers shift by -.7: 4k bids after, of what it was',
-    of: 5,
-    market: 'synthetic',
-    bids: 100_000,
-    seeds: 3,
-    atLeast: 0.98,
-    measure: (seed, bids) => shifted(seed, bids, -0.7),
-  },
+    measure: (seed: number, bids: number) => shifted(seed, bids, by),
+  })),
   {
     name: '8 nodes, 5 s exchange, one killed: points lost',
     of: 6,
@@ -218,53 +208,32 @@ const shown: Goal[] = [
   },
 ]
 
-const markets = [
-  { name: 'synthetic', of: synthetic, bids: 150_000 },
-  { name: 'replay', of: replay, bids: 100_000 },
-] as const
-const baselines: Goal[] = markets.flatMap(({ name: market, of, bids }) => [
-  {
-    name: 'baseline: best constant factor',
+type MarketOf = Parameters<typeof pureMargin>[0]
+
+const against = (create: () => Bidder) => (of: MarketOf, seed: number, bids: number) =>
+  pureMargin(of, seed, bids, 0.5, { create, policy: pure })
+
+const rivals: Record<string, (of: MarketOf, seed: number, bids: number) => Measured> = {
+  'best constant factor': (of, seed, bids) => {
+    const { share, factor } = bestConstant(of, seed, bids)
+    return { value: share, notes: { factor }, rows: [] }
+  },
+  'Thompson sampling by publisher': against(() => new Thompson()),
+  'online logistic + argmax': against(() => new Logistic()),
+}
+const baselines: Goal[] = [
+  { market: 'synthetic', of: synthetic, bids: 150_000 },
+  { market: 'replay', of: replay, bids: 100_000 },
+].flatMap(({ market, of, bids }) =>
+  Object.entries(rivals).map(([name, measure]) => ({
+    name: `baseline: ${name}`,
     of: 0,
     market,
     bids,
     seeds: 2,
-    measure: (seed: number, n: number): Measured => {
-      const { share, factor } = bestConstant(of, seed, n)
-      return { value: share, notes: { factor }, rows: [] }
-    },
-  },
-  {
-    name: 'baseline: Thompson sampling by publisher',
-    of: 0,
-    market,
-    bids,
-    seeds: 2,
-    measure: (seed: number, n: number) =>
-      pureMargin(
-        of,
-        seed,
-        n,
-        0.5,
-        baseline(() => new Thompson()),
-      ),
-  },
-  {
-    name: 'baseline: online logistic + argmax',
-    of: 0,
-    market,
-    bids,
-    seeds: 2,
-    measure: (seed: number, n: number) =>
-      pureMargin(
-        of,
-        seed,
-        n,
-        0.5,
-        baseline(() => new Logistic()),
-      ),
-  },
-])
+    measure: (seed, n) => measure(of, seed, n),
+  })),
+)
 
 export const goals: readonly Goal[] = [
   ...pureGoals,

@@ -4,14 +4,21 @@ import { readdirSync, readFileSync } from 'node:fs'
 /** Clock ticks a second, fixed at 100 on every Linux that Node runs on. */
 const ticks = 100
 
-/** Fields of /proc/PID/stat after the name, which may hold spaces; null when the process is gone. */
-function stat(pid: number): string[] | null {
+/** null when the process is gone: before its file was opened (ENOENT), or between that and the read (ESRCH). */
+function textOf(file: string): string | null {
   try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    return text.slice(text.lastIndexOf(')') + 2).split(' ')
-  } catch {
-    return null
+    return readFileSync(file, 'latin1')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ESRCH') return null
+    throw error
   }
+}
+
+/** Fields of /proc/PID/stat after the name, which may hold spaces. */
+function stat(pid: number): string[] | null {
+  const text = textOf(`/proc/${pid}/stat`)
+  return text === null ? null : text.slice(text.lastIndexOf(')') + 2).split(' ')
 }
 
 /** The process and its descendants. */
@@ -42,10 +49,8 @@ export function cpu(pids: readonly number[]): number {
 export function rss(pids: readonly number[]): number {
   let sum = 0
   for (const pid of pids) {
-    try {
-      const text = readFileSync(`/proc/${pid}/status`, 'latin1')
-      sum += Number(/^VmRSS:\s+(\d+) kB/m.exec(text)?.[1] ?? 0) * 1024
-    } catch {}
+    const text = textOf(`/proc/${pid}/status`) ?? ''
+    sum += Number(/^VmRSS:\s+(\d+) kB/m.exec(text)?.[1] ?? 0) * 1024
   }
   return sum
 }
