@@ -5,6 +5,7 @@ import { keycloakAbsent, startKeycloak } from '../support/keycloak.ts'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { startBidweir } from '../support/process.ts'
 import { walkThrough } from '../support/readme.ts'
+import { until } from '../support/until.ts'
 
 interface Tokens {
   access_token: string
@@ -106,8 +107,7 @@ t.test('behind a real Keycloak', { skip, timeout: 280_000 }, async (t) => {
     await addKey(t, auth, access_token)
     const newer = await ask(ann)
     // unknown keys are asked for no more than every few seconds
-    while ((await list(newer.access_token)).status !== 200)
-      await new Promise((resolve) => setTimeout(resolve, 200))
+    await until(async () => (await list(newer.access_token)).status === 200)
     t.pass('signed by a key made since')
   })
 })

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { newFolder } from '../support/process.ts'
+import { until } from '../support/until.ts'
 
 const main = fileURLToPath(new URL('../../main.ts', import.meta.url))
 
@@ -44,17 +45,18 @@ t.test('margin, win rate and uplift move, then it ends cleanly', async (t) => {
     const live = await (await fetch(`${admin}/api/svc/live/`, { headers })).json()
     return (live as { integrations: { modes: Figures[] }[] }).integrations[0]?.modes[0]
   }
-  const until = async (good: (figures: Figures) => boolean): Promise<Figures> => {
-    for (;;) {
-      const now = await figures()
-      if (now !== undefined && good(now)) return now
-      await new Promise((resolve) => setTimeout(resolve, 200))
-    }
+  const seen = async (good: (figures: Figures) => boolean): Promise<Figures> => {
+    let now: Figures | undefined
+    await until(async () => {
+      now = await figures()
+      return now !== undefined && good(now)
+    })
+    return now!
   }
-  const first = await until(
+  const first = await seen(
     ({ margin, kept, uplift }) => margin > 0 && kept !== null && uplift !== null,
   )
-  const later = await until(({ wins, margin }) => wins > first.wins + 200 && margin > first.margin)
+  const later = await seen(({ wins, margin }) => wins > first.wins + 200 && margin > first.margin)
   t.not(later.kept!.at, first.kept!.at)
   t.not(later.uplift!.at, first.uplift!.at)
   t.ok(later.uplift!.at > 0, 'what is optimised earns more than the holdout')

@@ -3,6 +3,7 @@ import t from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { newFolder } from '../support/process.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
+import { until } from '../support/until.ts'
 import { echoSupplier, type Node, startNode, sumOf } from '../support/wins.ts'
 
 const key = Buffer.alloc(32, 5).toString('base64url')
@@ -36,14 +37,13 @@ t.test('one win each over three nodes', { skip: postgresAbsent || redisAbsent },
         .notify(params)
         .catch(() => null)
       if (answer !== null && answer.http === 200) return String(answer.body['status'])
-      await pause(100)
+      await pause(20)
     }
   }
 
   t.test('fifty at once, with and without context', async (t) => {
     const won = await at(0).bid({ id: 'fifty' })
-    // bids reach Redis within some 20 ms, on a machine that has nothing else to do
-    await pause(700)
+    await until(() => redis.holds('fifty'))
     const answers = await Promise.all(
       Array.from({ length: 50 }, (_, n) =>
         told(() => at(n), {
@@ -62,7 +62,7 @@ t.test('one win each over three nodes', { skip: postgresAbsent || redisAbsent },
     const one = async (n: number) => {
       const ssp = n % 2 === 0 ? 'acme' : 'both'
       const won = await at(n % 2).bid({ id: `k${n}`, ssp })
-      await pause(60)
+      await until(() => redis.holds(won.id))
       const events = ssp === 'both' ? ['win', 'billing'] : ['win']
       await Promise.all(
         [...events, ...events, ...events].map(async (event, nth) => {
@@ -81,7 +81,7 @@ t.test('one win each over three nodes', { skip: postgresAbsent || redisAbsent },
         await one(n)
       }),
     )
-    await pause(400)
+    await until(() => attributed.size > 10)
     const victim = nodes[2]!
     victim.bidweir.child.kill('SIGKILL')
     await victim.bidweir.exited

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { createDemoSupplier } from '../../bench/demo/supplier.ts'
 import { command, newFolder, startBidweir, token } from '../support/process.ts'
+import { until } from '../support/until.ts'
 
 const request = {
   id: 'curl-7',
@@ -43,11 +44,6 @@ async function bid(
     bid:
       text === '' ? null : (JSON.parse(text) as { seatbid: { bid: Bid[] }[] }).seatbid[0]!.bid[0]!,
   }
-}
-
-/** Polls what another thread or process makes true; fails with the runner's own timeout. */
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20))
 }
 
 t.test(

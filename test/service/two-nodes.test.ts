@@ -2,16 +2,11 @@
 import t, { type Test } from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
+import { until } from '../support/until.ts'
 import { echoSupplier, type Node, startNode } from '../support/wins.ts'
 
 const key = Buffer.alloc(32, 9).toString('base64url')
 const json = { 'content-type': 'application/json' }
-
-async function until(condition: () => Promise<boolean>): Promise<number> {
-  const began = performance.now()
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 25))
-  return performance.now() - began
-}
 
 async function world(t: Test) {
   const supplier = await echoSupplier()
@@ -108,8 +103,7 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     )
     t.match(await outcome(two, 'win-a', a!.svcOpd), { status: 'attributed', by: 'context' })
     t.match(await outcome(one, 'win-a'), { status: 'duplicate' }, 'told with context, then without')
-    // bids reach Redis within some 20 ms, on a machine that has time for it
-    await new Promise((resolve) => setTimeout(resolve, 1500))
+    for (const bid of ['win-b', 'win-c', 'win-d']) await until(() => redis.holds(bid))
     t.match(
       await outcome(two, 'win-b'),
       { status: 'attributed', by: 'bid_log' },

@@ -5,6 +5,7 @@ import t from 'tap'
 import { modelCommand, parseModelArgs } from '../../model-command.ts'
 import { createKeeper } from '../../opd/state/keeper.ts'
 import { command, newFolder } from '../support/process.ts'
+import { until } from '../support/until.ts'
 
 const log = { info() {}, warn() {}, error() {} }
 const keeperIn = (dir: string) =>
@@ -83,7 +84,7 @@ t.test(
     writeFileSync(join(commands, 'stray.txt'), 'x')
     const keeper = keeperIn(dir)
     t.teardown(() => keeper.close())
-    while (!keeper.of('revenue').isFrozen) await new Promise((resolve) => setTimeout(resolve, 5))
+    await until(() => keeper.of('revenue').isFrozen)
     while (readdirSync(commands).filter((file) => file.endsWith('.json')).length > 0)
       await new Promise((resolve) => setTimeout(resolve, 5))
     t.ok(readdirSync(commands).includes(`${wrong}.done`))

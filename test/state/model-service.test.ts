@@ -7,6 +7,7 @@ import { modelCommand, parseModelArgs } from '../../model-command.ts'
 import { replayCommand, type Streams } from '../../replay-command.ts'
 import { type Bidweir, command, newFolder, startBidweir } from '../support/process.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
+import { until } from '../support/until.ts'
 
 const key = 'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'
 
@@ -19,9 +20,6 @@ drain: {grace: 0s, timeout: 5s}
 suppliers: [{id: demo, endpoints: ['${supplier}'], timeout: 250ms, opd: {enabled: shadow}}]
 `
 
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 50))
-}
 const metric = async ({ adminPort }: Bidweir, name: string) => {
   const text = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text()
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])

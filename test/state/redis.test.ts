@@ -6,6 +6,7 @@ import { createKeeper } from '../../opd/state/keeper.ts'
 import { openRedis, type RedisState } from '../../opd/state/redis.ts'
 import { newFolder } from '../support/process.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
+import { until } from '../support/until.ts'
 
 const log = { info() {}, warn() {}, error() {} }
 const record = (bidId: string, supplier = 'acme') => ({
@@ -25,10 +26,6 @@ const record = (bidId: string, supplier = 'acme') => ({
   teaches: true,
   features: new Uint8Array([1, 2, 3]),
 })
-
-async function until(condition: () => Promise<boolean> | boolean): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20))
-}
 
 t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
   const server = await startRedis()

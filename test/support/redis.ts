@@ -2,6 +2,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
+import { createClient } from 'redis'
 import { freePort } from './postgres.ts'
 
 function absent(): string | false {
@@ -22,6 +23,8 @@ export interface Redis {
   /** It lives and says nothing, as behind a network that swallows. */
   hang(): void
   resume(): void
+  /** The shared bid log has come to this bid: nodes write it some milliseconds after they answer. */
+  holds(bidId: string): Promise<boolean>
 }
 
 const accepts = (port: number) =>
@@ -52,8 +55,15 @@ export async function startRedis(): Promise<Redis> {
     while (!(await accepts(port))) await new Promise((resolve) => setTimeout(resolve, 20))
   }
   await start()
+  const url = `redis://127.0.0.1:${port}`
   return {
-    url: `redis://127.0.0.1:${port}`,
+    url,
+    async holds(bidId) {
+      const client = await createClient({ url }).connect()
+      const keys = await client.keys(`*:${bidId}`)
+      client.destroy()
+      return keys.length > 0
+    },
     start,
     hang: () => void child.kill('SIGSTOP'),
     resume: () => void child.kill('SIGCONT'),
