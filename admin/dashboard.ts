@@ -32,13 +32,16 @@ export function dashboard(deps: DashboardDeps): FastifyPluginAsync {
   return async (app) => {
     for (const [path, file, type] of pages) {
       const body = await readFile(new URL(`./dashboard/page/${file}`, import.meta.url))
-      app.get(path, async (_request, reply) => reply.headers(headers).type(type).send(body))
+      app.get(path, { exposeHeadRoute: true }, async (_request, reply) =>
+        reply.headers(headers).type(type).send(body),
+      )
     }
-    app.get('/dashboard/settings.json', async (_request, reply) =>
+    app.get('/dashboard/settings.json', { exposeHeadRoute: true }, async (_request, reply) =>
       reply.header('cache-control', 'no-store').send({ realm }),
     )
+    const live = { onRequest: bearer, logLevel: 'warn', exposeHeadRoute: true } as const
     for (const path of ['/api/svc/live/', '/api/svc/live'])
-      app.get(path, { onRequest: bearer, logLevel: 'warn' }, async (request, reply) => {
+      app.get(path, live, async (request, reply) => {
         const { caller } = request
         if (caller === undefined) throw new Error('the door let someone in without a name')
         return reply.header('cache-control', 'no-store').send(liveSnapshot(deps, caller))

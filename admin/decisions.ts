@@ -1,5 +1,10 @@
 /** `GET /api/svc/decisions/<svc_opd>?bid_id=`: why one bid had the price that it had (CONTRACT 11). */
-import type { FastifyPluginAsync, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
+import type {
+  FastifyPluginAsync,
+  FastifyReply,
+  FastifyRequest,
+  preHandlerAsyncHookHandler,
+} from 'fastify'
 import { armRules, type Guard, guards } from '../opd/arms.ts'
 import type { DecisionRecord, Engine } from '../opd/engine.ts'
 import { problem } from './problem.ts'
@@ -8,6 +13,11 @@ export interface DecisionsDeps {
   engine: Engine
   bearer: preHandlerAsyncHookHandler
   account?: ((supplier: string) => string | undefined) | undefined
+}
+
+interface Asked {
+  Params: { svc_opd: string }
+  Querystring: Record<string, string | string[]>
 }
 
 /** One sentence for each arm. */
@@ -122,24 +132,29 @@ export function decisions(deps: DecisionsDeps): FastifyPluginAsync {
     return caller?.account === '*' || account(supplier) === caller?.account
   }
 
+  async function explain(
+    request: FastifyRequest<Asked>,
+    reply: FastifyReply,
+  ): Promise<FastifyReply> {
+    const bidId = request.query['bid_id']
+    if (typeof bidId !== 'string' || bidId === '')
+      return problem(reply, 400, 'invalid_parameters', 'The bid id is part of a context', [
+        { pointer: 'bid_id', detail: `bid_id is ${bidId === undefined ? 'missing' : 'bad'}` },
+      ])
+    const { context, record, late } = engine.explain(request.params.svc_opd, bidId)
+    // another account's decision and a context that cannot be read look the same
+    if (record === null || !seesIt(request, record.supplier))
+      return problem(reply, 404, 'unknown_decision', 'No decision of yours can be read from it')
+    if (context === 'expired')
+      return problem(reply, 410, 'expired', 'The context is older than contextTtl')
+    return reply.send(explained(record, late))
+  }
+
   return async (app) => {
-    app.get<{ Params: { svc_opd: string }; Querystring: Record<string, string | string[]> }>(
-      '/api/svc/decisions/:svc_opd',
-      { onRequest: bearer, exposeHeadRoute: false },
-      async (request, reply) => {
-        const bidId = request.query['bid_id']
-        if (typeof bidId !== 'string' || bidId === '')
-          return problem(reply, 400, 'invalid_parameters', 'The bid id is part of a context', [
-            { pointer: 'bid_id', detail: `bid_id is ${bidId === undefined ? 'missing' : 'bad'}` },
-          ])
-        const { context, record, late } = engine.explain(request.params.svc_opd, bidId)
-        // another account's decision and a context that cannot be read look the same
-        if (record === null || !seesIt(request, record.supplier))
-          return problem(reply, 404, 'unknown_decision', 'No decision of yours can be read from it')
-        if (context === 'expired')
-          return problem(reply, 410, 'expired', 'The context is older than contextTtl')
-        return reply.header('cache-control', 'no-store').send(explained(record, late))
-      },
-    )
+    app.addHook('onRequest', async (_request, reply) => {
+      reply.header('cache-control', 'no-store')
+    })
+    for (const url of ['/api/svc/decisions/:svc_opd', '/api/svc/decisions/:svc_opd/'])
+      app.get<Asked>(url, { onRequest: bearer, exposeHeadRoute: true }, explain)
   }
 }

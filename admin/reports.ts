@@ -61,6 +61,10 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
 
   return async (app) => {
     app.addHook('onClose', () => desk.close())
+    // one account's money is nobody else's to find in a cache
+    app.addHook('onRequest', async (_request, reply) => {
+      reply.header('cache-control', 'no-store')
+    })
     for (const url of ['/api/svc/reports/:what', '/api/svc/reports/:what/'])
       app.route({ method: 'GET', url, onRequest: bearer, exposeHeadRoute: true, handler: report })
   }

@@ -1,5 +1,6 @@
 /** The small listener: everything but bid traffic. Errors of all kinds leave as problem documents. */
 
+import { METHODS } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import fastify, {
   type FastifyError,
@@ -135,7 +136,14 @@ export function createAdmin(deps: AdminDeps): Admin {
     return problem(reply, status, codes[status] ?? 'refused', error.message)
   })
 
-  app.setNotFoundHandler(missing(app))
+  // paths that say no to all but one method say so to PROPFIND as well
+  for (const method of METHODS)
+    if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method)
+  // before a body is looked at: what is wrong with it is nothing to a path that takes none
+  const absent = missing(app)
+  app.addHook('onRequest', async (request, reply) =>
+    request.is404 ? absent(request, reply) : undefined,
+  )
 
   documented(app)
   for (const plugin of deps.plugins) void app.register(plugin)

@@ -51,13 +51,14 @@ async function ask(method: string, path: string, asked: Asked = {}) {
         line.slice(line.indexOf(':') + 1).trim(),
       ]),
   )
-  const problem = headers.get('content-type') === 'application/problem+json'
+  const problem = headers.get('content-type') === 'application/problem+json' && text !== ''
   // biome-ignore lint/suspicious/noExplicitAny: what any call answers
   const document = (problem ? JSON.parse(text) : null) as any
   return { status: Number(top.split(' ')[1]), headers, text, document }
 }
 
 const path = '/api/svc/ssp/acme/'
+const tokens = '/auth/realms/main/protocol/openid-connect/token'
 const seat = {
   name: 's1',
   qps: [
@@ -81,6 +82,20 @@ t.test('paths: forms, names that are none, methods', async (t) => {
     ['POST', '/api/svc/audit/', 405, 'GET, HEAD'],
     ['POST', '/api/svc/reports/margin', 405, 'GET, HEAD'],
     ['PROPFIND', path, 405, 'GET, HEAD, POST, PUT'],
+    ['QUERY', path, 405, 'GET, HEAD, POST, PUT'],
+    ['PROPFIND', '/opd/imp?bid_id=b&price=1', 405, 'GET'],
+    ['PROPFIND', '/opd/acme_yesbid', 405, 'POST'],
+    ['PROPFIND', '/opd/other', 404, null],
+    ['OPTIONS', tokens, 405, 'POST'],
+    ['PROPFIND', tokens, 405, 'POST'],
+    ['QUERY', '/nowhere', 404, null],
+    ['HEAD', '/', 200, null],
+    ['HEAD', '/dashboard/settings.json', 200, null],
+    ['HEAD', '/api/svc/live/', 200, null],
+    ['HEAD', '/auth/realms/main/.well-known/openid-configuration', 200, null],
+    ['HEAD', '/auth/realms/main/protocol/openid-connect/certs', 200, null],
+    ['HEAD', '/api/svc/decisions/abc?bid_id=b', 404, null],
+    ['GET', '/api/svc/decisions/abc/', 400, null],
     ['GET', `/api/svc/ssp/${'x'.repeat(10_240)}/`, 404, null],
     ['PUT', `/api/svc/ssp/${'x'.repeat(700)}/`, 404, null],
     ['GET', '/api/svc/ssp/ac%2Fme/', 404, null],
@@ -95,7 +110,8 @@ t.test('paths: forms, names that are none, methods', async (t) => {
     const name = `${method} ${url.slice(0, 60)}`
     t.equal(answer.status, status, name)
     t.equal(answer.headers.get('allow'), allow, `${name}: Allow`)
-    if (status >= 400) t.equal(answer.document?.status, status, `${name}: a problem document`)
+    if (status >= 400 && method !== 'HEAD')
+      t.equal(answer.document?.status, status, `${name}: a problem document`)
     if (method === 'HEAD') t.equal(answer.text, '', `${name} has no body`)
   }
 })
@@ -103,6 +119,30 @@ t.test('paths: forms, names that are none, methods', async (t) => {
 t.test('who may not call is told before a body is looked at', async (t) => {
   for (const body of ['{', 'x'.repeat(2_000_000)])
     t.equal((await ask('PUT', path, { body, type: 'text/plain', anonymous: true })).status, 401)
+})
+
+t.test('a path that takes no body says so whatever the body is', async (t) => {
+  const bodies: Asked[] = [
+    { body: '{' },
+    { body: 'x'.repeat(2_000_000) },
+    { body: '<a/>', type: 'text/xml' },
+  ]
+  for (const asked of bodies) {
+    const refused = await ask('POST', '/api/svc/ssp/', asked)
+    t.equal(refused.status, 405)
+    t.equal(refused.headers.get('allow'), 'GET, HEAD')
+    t.equal((await ask('POST', '/nowhere', asked)).status, 404)
+  }
+})
+
+t.test('what an account sees is kept by no cache', async (t) => {
+  for (const url of [
+    path,
+    '/api/svc/reports/margin',
+    '/api/svc/reports/x',
+    '/api/svc/decisions/abc',
+  ])
+    t.equal((await ask('GET', url)).headers.get('cache-control'), 'no-store', url)
 })
 
 t.test('media types and encodings', async (t) => {

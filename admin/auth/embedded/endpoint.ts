@@ -138,13 +138,14 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
       },
     )
     app.route({
-      method: ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'],
+      method: app.supportedMethods.filter((method) => method !== 'POST'),
       url: `${base}/protocol/openid-connect/token`,
       onRequest: async (_request, reply) =>
         problem(reply.header('allow', 'POST'), 405, 'method_not_allowed', 'Only POST'),
       handler: async (_request, reply) => reply,
     })
-    app.get(`${base}/.well-known/openid-configuration`, async () => ({
+    const open = { exposeHeadRoute: true }
+    app.get(`${base}/.well-known/openid-configuration`, open, async () => ({
       issuer: url,
       token_endpoint: `${url}/protocol/openid-connect/token`,
       jwks_uri: `${url}/protocol/openid-connect/certs`,
@@ -155,6 +156,6 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
       id_token_signing_alg_values_supported: [algorithm],
       scopes_supported: grantScope(undefined).split(' '),
     }))
-    app.get(`${base}/protocol/openid-connect/certs`, async () => keys.jwks())
+    app.get(`${base}/protocol/openid-connect/certs`, open, async () => keys.jwks())
   }
 }
