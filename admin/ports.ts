@@ -70,6 +70,17 @@ export interface Ledger {
   ): Promise<boolean>
 }
 
+/** A notice that came again: the ledger keeps the first alone. */
+export interface Repeat {
+  /** '' where nobody knows. */
+  supplier: string
+  event: string
+  mode: string
+  publisher: string
+  domain: string
+  at: number
+}
+
 /** What bid traffic needs to know of one supplier; pushed, never asked for on the hot path. */
 export interface SupplierState {
   id: string

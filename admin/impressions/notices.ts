@@ -2,7 +2,7 @@
 import type { Integration } from '../../opd/config.ts'
 import type { DecisionRecord, Engine, Traced } from '../../opd/engine.ts'
 import type { SeenDecisions } from '../../opd/ports.ts'
-import type { Caller, Ledger, LedgerEntry } from '../ports.ts'
+import type { Caller, Ledger, LedgerEntry, Repeat } from '../ports.ts'
 import { Budget } from './budget.ts'
 import type { ImpressionCounters, Status } from './counters.ts'
 import { type ImpressionAuth, isCredential } from './door.ts'
@@ -33,14 +33,7 @@ export interface NoticeDeps {
   alert: (what: string, supplier: string) => void
   counters: ImpressionCounters
   /** Hears of each duplicate: the ledger keeps none of them. Absent: nobody does. */
-  repeated?: (repeat: {
-    supplier: string
-    event: string
-    mode: string
-    publisher: string
-    domain: string
-    at: number
-  }) => void
+  repeated?: (repeat: Repeat) => void
 }
 
 export type Outcome =
