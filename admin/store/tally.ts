@@ -1,0 +1,94 @@
+/**
+ * Counts added up in memory, row by row, until the store takes them: a look-up a count, a write every few seconds. Rows
+ * that could not be written wait and grow; one that the database will not have goes, and holds up no other.
+ */
+import { isOfTheRow } from './errors.ts'
+import type { StoreLog } from './index.ts'
+
+const every = 5000
+
+interface Countable {
+  supplier: string
+  publisher: string
+  domain: string
+}
+
+export interface TallyOptions<Row> {
+  /** What is counted, as the log names it. */
+  what: string
+  /** Rows that wait for the store; beyond, a row is added to its supplier's, without publisher and domain. */
+  maxRows: number
+  /** Rows of one statement. */
+  sliceRows: number
+  log: StoreLog
+  keyOf(row: Row): string
+  /** Adds the counts of the other row to the first. */
+  merge(row: Row, other: Row): void
+  /** Adds the rows to those that stand in the store: all of them, or none. */
+  write(rows: Row[]): Promise<void>
+}
+
+export interface Tally<Row> {
+  /** The row is the tally's from then on. */
+  add(row: Row): void
+  flush(): Promise<void>
+  close(): Promise<void>
+}
+
+export function createTally<Row extends Countable>(options: TallyOptions<Row>): Tally<Row> {
+  const { what, maxRows, sliceRows, log, keyOf, merge, write } = options
+  let rows = new Map<string, Row>()
+
+  function put(key: string, row: Row): void {
+    const known = rows.get(key)
+    if (known === undefined) rows.set(key, row)
+    else merge(known, row)
+  }
+
+  function add(row: Row): void {
+    const key = keyOf(row)
+    if (rows.size < maxRows || rows.has(key)) return put(key, row)
+    const pooled = { ...row, publisher: '', domain: '' }
+    put(keyOf(pooled), pooled)
+  }
+
+  /** How many rows the store is done with, from the first on: all, unless it is away. */
+  async function offer(slice: Row[]): Promise<number> {
+    try {
+      await write(slice)
+      return slice.length
+    } catch (error) {
+      const err = (error as Error).message
+      if (!isOfTheRow(error)) {
+        log.warn({ err }, `${what} were not written, they wait`)
+        return 0
+      }
+      if (slice.length === 1) {
+        log.warn({ err, row: slice[0] }, `${what} have no place`)
+        return 1
+      }
+    }
+    for (const [at, row] of slice.entries()) if ((await offer([row])) === 0) return at
+    return slice.length
+  }
+
+  async function flush(): Promise<void> {
+    const waiting = [...rows.values()]
+    rows = new Map()
+    let done = 0
+    for (let at = 0; at === done && at < waiting.length; at += sliceRows)
+      done += await offer(waiting.slice(at, at + sliceRows))
+    for (const row of waiting.slice(done)) add(row)
+  }
+
+  const timer = setInterval(() => void flush(), every)
+  timer.unref()
+  return {
+    add,
+    flush,
+    async close() {
+      clearInterval(timer)
+      await flush()
+    },
+  }
+}

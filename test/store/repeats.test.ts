@@ -1,0 +1,102 @@
+/** Notices that came again are counted once each, whatever they hold and while the store is away, on both databases. */
+import t from 'tap'
+import { openStore, type Store } from '../../admin/store/index.ts'
+import { createRepeats } from '../../admin/store/repeats.ts'
+import { postgresAbsent, startPostgres } from '../support/postgres.ts'
+import { newFolder } from '../support/process.ts'
+
+const now = 1_790_000_000_000
+const repeat = (over: object = {}) => ({
+  ...{ supplier: 'acme', event: 'win', mode: 'revenue', publisher: 'p', domain: 'd', at: now },
+  ...over,
+})
+
+const counted = async ({ db }: Store, supplier: string) => {
+  const rows = await db
+    .selectFrom('ledger_hours')
+    .select(['publisher', 'n'])
+    .where('supplier', '=', supplier)
+    .orderBy('publisher')
+    .execute()
+  return rows.map(({ publisher, n }) => [publisher, Number(n)])
+}
+
+function suite(
+  title: string,
+  skip: string | false,
+  make: () => Promise<{
+    url: string
+    close(): Promise<void>
+    stop?(): Promise<void>
+    start?(): Promise<void>
+  }>,
+) {
+  t.test(title, { skip }, async (t) => {
+    const database = await make()
+    const warnings: string[] = []
+    const log = {
+      info() {},
+      warn: (_: object, text: string) => void warnings.push(text),
+      error() {},
+    }
+    const silent = { info() {}, warn() {}, error() {} }
+    const store = await openStore(database.url, { now: () => now, log: silent })
+    const repeats = createRepeats(store, log)
+    t.teardown(async () => {
+      await repeats.close()
+      await store.close()
+      await database.close()
+    })
+
+    t.test('beyond 5,000 rows publisher and domain are given up, and no notice is', async (t) => {
+      for (let n = 0; n < 5010; n++)
+        repeats.count(repeat({ supplier: 'many', publisher: `p${String(n).padStart(4, '0')}` }))
+      repeats.count(repeat({ supplier: 'many', publisher: 'p0000' }))
+      await repeats.flush()
+      const rows = await counted(store, 'many')
+      t.same(rows.slice(0, 3), [
+        ['', 10],
+        ['p0000', 2],
+        ['p0001', 1],
+      ])
+      t.equal(rows.length, 5001)
+      t.same(warnings, [])
+    })
+
+    if (database.stop === undefined) return
+    t.test('a row that the database will not have holds up no other', async (t) => {
+      repeats.count(repeat({ supplier: 'no\0supplier' }))
+      repeats.count(repeat({ supplier: 'zeta' }))
+      await repeats.flush()
+      t.same(await counted(store, 'zeta'), [['p', 1]])
+      t.same(warnings.splice(0), ['repeated notices have no place'])
+      repeats.count(repeat({ supplier: 'zeta' }))
+      await repeats.flush()
+      t.same(await counted(store, 'zeta'), [['p', 2]])
+      t.same(warnings, [], 'it is gone')
+    })
+
+    t.test('while the store is away they wait, and are written once', async (t) => {
+      for (let n = 0; n < 250; n++) repeats.count(repeat({ publisher: `p${n}` }))
+      await database.stop!()
+      await repeats.flush()
+      t.same(warnings.splice(0), ['repeated notices were not written, they wait'])
+      repeats.count(repeat({ publisher: 'p7' }))
+      await database.start!()
+      const again = async (): Promise<void> => {
+        await repeats.flush()
+        if (warnings.splice(0).length > 0) await again()
+      }
+      await again()
+      const rows = await counted(store, 'acme')
+      t.equal(rows.length, 250)
+      t.same(
+        rows.filter(([, n]) => n !== 1),
+        [['p7', 2]],
+      )
+    })
+  })
+}
+
+suite('SQLite', false, async () => ({ url: `sqlite:${newFolder()}/b.db`, close: async () => {} }))
+suite('PostgreSQL', postgresAbsent, startPostgres)
