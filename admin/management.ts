@@ -37,8 +37,8 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
       async (_request: FastifyRequest, body: Buffer) => body,
     )
     // what one account sees is nobody else's, and changes
-    app.addHook('onRequest', async (_request, reply) => {
-      reply.header('cache-control', 'no-store')
+    app.addHook('onRequest', async ({ id }, reply) => {
+      reply.headers({ 'cache-control': 'no-store', 'x-request-id': id })
     })
     const route = (method: 'GET' | 'POST' | 'PUT', path: string, handler: Call, door = bearer) => {
       // who may not call is told before a body is read

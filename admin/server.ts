@@ -1,5 +1,6 @@
 /** The small listener: everything but bid traffic. Errors of all kinds leave as problem documents. */
 
+import { randomUUID } from 'node:crypto'
 import { METHODS } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import fastify, {
@@ -77,6 +78,8 @@ export function createAdmin(deps: AdminDeps): Admin {
     bodyLimit,
     // A HEAD must never count a win (SERVICE 4.7).
     exposeHeadRoutes: false,
+    // in the audit trail of all nodes, over all their restarts
+    genReqId: () => randomUUID(),
     routerOptions: { maxParamLength },
     requestTimeout: headTimeout,
     connectionTimeout: idleTimeout,

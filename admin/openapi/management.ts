@@ -156,7 +156,7 @@ export const managementPaths: Readonly<Record<string, Json>> = {
             account: '*',
             supplier: 'acme',
             action: 'hold',
-            request_id: 'req-9',
+            request_id: '3f0c6f4e-9d0b-4a57-8b0e-2f6f3b1d9c55',
             before: false,
             after: true,
           },
