@@ -115,6 +115,8 @@ export interface Engine {
   untouched(supplier: string, reason: AnswerReason): void
   /** Whether answers of the supplier have to be read at all: OPD on or shadow. */
   reads(supplier: string): boolean
+  /** Counts an answer that would have been read, were OPD on: `disabled` or `invalid_config`. */
+  unread(supplier: string): void
   standalone(supplier: string, body: Buffer): StandaloneAnswer
   /**
    * Looks a notice up: context first, then the bid log (memory, then the shared one). Where `opens` says false of the

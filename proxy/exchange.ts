@@ -160,7 +160,10 @@ export class Exchange implements AnswerSink, Reader {
     const { supplier, context, headers } = this
     // Whatever success a supplier calls it: bids of a seat that is switched off stay here.
     if (supplier.inactiveSeats.size > 0) return true
-    return this.status === 200 && context.engine.reads(supplier.id) && mayBeRead(headers)
+    if (this.status !== 200 || !mayBeRead(headers)) return false
+    if (context.engine.reads(supplier.id)) return true
+    context.engine.unread(supplier.id)
+    return false
   }
 
   data(chunk: Buffer, resume: () => void): boolean {

@@ -219,6 +219,10 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     rewriteInTurns: rewriteAnswer,
     untouched: (supplier, reason) => bound.get(supplier)?.stats.untouched(reason),
     reads: (supplier) => bound.get(supplier)?.reads ?? false,
+    unread(supplier) {
+      const own = bound.get(supplier)
+      own?.stats.untouched(own.integration.opd === 'invalid' ? 'invalid_config' : 'disabled')
+    },
     standalone(supplier, body) {
       const own = bound.get(supplier)
       if (own === undefined) return { ok: false, status: 404, faults: [] }

@@ -81,3 +81,29 @@ for (const [title, skip, more] of [
     t.equal(sumOf(metrics, 'bidweir_cleared_price_sum_total', 'ssp="acme"'), names.length / 2)
     if (redis !== null) t.equal(sumOf(metrics, 'bidweir_redis_up'), 1)
   })
+
+t.test('answers that OPD leaves alone, to the last one', async (t) => {
+  const supplier = await echoSupplier()
+  const node = await startNode({
+    endpoint: supplier.url,
+    suppliers: [
+      'id: acme, opd: {enabled: true}',
+      'id: none',
+      'id: off, opd: {enabled: false}',
+      'id: faulty, opd: {enabled: true, minFactor: 7}',
+    ],
+  })
+  t.teardown(async () => {
+    await node.stop()
+    await supplier.close()
+  })
+  for (const ssp of ['acme', 'none', 'off', 'off', 'faulty', 'faulty', 'faulty'])
+    await node.bid({ id: 'b', ssp })
+  const metrics = await node.metrics()
+  const left = (ssp: string, reason: string) =>
+    sumOf(metrics, 'bidweir_answers_untouched_total', `ssp="${ssp}"`, `reason="${reason}"`)
+  t.equal(left('none', 'disabled'), 1)
+  t.equal(left('off', 'disabled'), 2)
+  t.equal(left('faulty', 'invalid_config'), 3)
+  t.equal(sumOf(metrics, 'bidweir_answers_untouched_total'), 6)
+})

@@ -11,6 +11,7 @@ export function idleEngine(over: Partial<Engine> = {}): Engine {
     rewrite: ({ body }) => ({ body, reason: 'disabled', removed: 0, left: 0, unreadable: false }),
     untouched() {},
     reads: () => false,
+    unread() {},
     standalone: () => ({ ok: false, status: 404, faults: [] }),
     trace: async () => ({
       context: 'absent',
