@@ -1,11 +1,11 @@
 /** From a YAML file to a checked configuration, with every fault at once and where it stands. */
 import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { isMap, isScalar, LineCounter, parseDocument } from 'yaml'
 import { type Config, configSchema, crossFaults } from './config.ts'
 import { type ConfigFault, faultsOf } from './config-faults.ts'
 import { type Path, show } from './config-path.ts'
-import { coerce, type Expansion, expand, hide, unhide } from './config-values.ts'
+import { coerce, type Expansion, expand } from './config-values.ts'
+import { readYaml } from './config-yaml.ts'
 
 export { type ConfigFault, faultLine } from './config-faults.ts'
 
@@ -19,19 +19,13 @@ export interface LoadedConfig {
   files: string[]
 }
 
-/**
- * Uses of aliases, those within aliases counted each time: ten thousand suppliers may share a block, a laugh may not
- * be repeated a billion times.
- */
-const mostAliases = 20_000
-
 /** Reads and checks one file. Never throws for what a user can write. */
 export function loadConfig(file: string): LoadedConfig {
   const path = resolve(file)
   const files = [path]
-  const whole = (found: string, allowedText: string, line: number | null = null): LoadedConfig => ({
+  const whole = (found: string, allowed: string): LoadedConfig => ({
     config: null,
-    faults: [{ path: '', line, found, allowed: allowedText }],
+    faults: [{ path: '', line: null, found, allowed }],
     invalidOpd: new Set(),
     files,
   })
@@ -44,37 +38,11 @@ export function loadConfig(file: string): LoadedConfig {
       'a YAML file',
     )
   }
-  const lines = new LineCounter()
-  const document = parseDocument(hide(text), {
-    lineCounter: lines,
-    prettyErrors: false,
-    merge: true,
-  })
-  if (document.errors.length > 0)
-    return {
-      ...whole('', ''),
-      faults: document.errors.map((error) => ({
-        path: '',
-        line: lines.linePos(error.pos[0]).line,
-        found: unhide(error.message),
-        allowed: 'YAML in which each key stands once',
-      })),
-    }
-  const lineOf = (at: Path) => {
-    const node = document.getIn(at as unknown[], true)
-    const range =
-      isMap(node) || isScalar(node) ? node.range : (node as { range?: number[] } | undefined)?.range
-    return range == null ? null : lines.linePos(range[0]!).line
-  }
-  let root: unknown
-  try {
-    root = document.toJS({ maxAliasCount: mostAliases })
-  } catch (error) {
-    return whole((error as Error).message, `at most ${mostAliases} uses of an alias`)
-  }
+  const { root, faults, lineOf } = readYaml(text)
+  if (root === undefined) return { ...whole('', ''), faults }
   // Also what an editor leaves between emptying a file and filling it again.
   if (root === null) return whole('nothing', 'a map, such as `suppliers: […]`')
-  return check(root, dirname(path), files, lineOf)
+  return check(root, dirname(path), files, lineOf, faults)
 }
 
 /** Checks a configuration that is already a value, such as the embedded default. */
@@ -83,6 +51,7 @@ export function check(
   base: string,
   files: string[] = [],
   lineOf: (path: Path) => number | null = () => null,
+  before: readonly ConfigFault[] = [],
 ): LoadedConfig {
   const into: Expansion = { files, faults: [], outside: new Map(), tooDeep: false }
   const root = expand(raw, [], base, into)
@@ -90,11 +59,14 @@ export function check(
   if (!result.success && coerce(root, result.error.issues, into.outside))
     result = configSchema.safeParse(root)
   const unset = new Set(into.faults.map((fault) => show(fault.path)))
-  const faults = into.faults.map((fault) => ({
-    ...fault,
-    path: show(fault.path),
-    line: lineOf(fault.path),
-  }))
+  const faults = [
+    ...before,
+    ...into.faults.map((fault) => ({
+      ...fault,
+      path: show(fault.path),
+      line: lineOf(fault.path),
+    })),
+  ]
   const invalidOpd = new Set<string>()
   for (const { path, found, allowed } of crossFaults(root))
     faults.push({ path: show(path), line: lineOf(path), found, allowed })

@@ -1,0 +1,93 @@
+/** YAML as a value, with where each part of it stands, and what is wrong with it as YAML: all that can be told at once. */
+import {
+  type Document,
+  isMap,
+  isNode,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  visit,
+  type YAMLError,
+} from 'yaml'
+import type { ConfigFault } from './config-faults.ts'
+import { type Path, show } from './config-path.ts'
+import { hide, unhide } from './config-values.ts'
+
+export interface Yaml {
+  /** undefined: there is none to be had. */
+  root: unknown
+  faults: ConfigFault[]
+  lineOf: (path: Path) => number | null
+}
+
+/**
+ * Uses of aliases, those within aliases counted each time: ten thousand suppliers may share a block, a laugh may not
+ * be repeated a billion times.
+ */
+const mostAliases = 20_000
+
+/** Behind these the rest of the file still says what it says. `found` null: in the parser's words. */
+const readable: Readonly<Record<string, { found: string | null; allowed: string }>> = {
+  DUPLICATE_KEY: { found: 'a key that stands above already', allowed: 'each key once' },
+  TAG_RESOLVE_FAILED: { found: null, allowed: "no tag but YAML's own" },
+}
+const unreadable: Readonly<Record<string, { found: string | null; allowed: string }>> = {
+  MULTIPLE_DOCS: { found: 'a second document', allowed: 'one document' },
+}
+const otherwise = { found: null, allowed: 'YAML 1.2' }
+
+const rangeOf = (node: unknown) => (isNode(node) ? (node.range ?? null) : null)
+
+/** The key at an offset of the text, or that whose value stands there; the file as a whole where none does. */
+function pathAt(document: Document, offset: number): Path {
+  let found: Path = []
+  visit(document, {
+    Pair(_key, pair, ancestors) {
+      const from = rangeOf(pair.key)?.[0] ?? Number.POSITIVE_INFINITY
+      const to = (rangeOf(pair.value) ?? rangeOf(pair.key))?.[1] ?? -1
+      if (offset < from || offset > to) return visit.SKIP
+      found = [...ancestors, pair].flatMap<string | number>((node, at, nodes) => {
+        if (isPair(node)) return [isScalar(node.key) ? String(node.key.value) : '?']
+        return isSeq(node) ? [node.items.indexOf(nodes[at + 1])] : []
+      })
+      return undefined
+    },
+  })
+  return found
+}
+
+export function readYaml(text: string): Yaml {
+  const lines = new LineCounter()
+  const document = parseDocument(hide(text), {
+    lineCounter: lines,
+    prettyErrors: false,
+    merge: true,
+  })
+  const lineOf = (at: Path) => {
+    const node = document.getIn(at as unknown[], true)
+    const range =
+      isMap(node) || isScalar(node) ? node.range : (node as { range?: number[] } | undefined)?.range
+    return range == null ? null : lines.linePos(range[0]!).line
+  }
+  const faultOf = ({ code, message, pos }: YAMLError): ConfigFault => {
+    const { found, allowed } = readable[code] ?? unreadable[code] ?? otherwise
+    return {
+      path: show(pathAt(document, pos[0])),
+      line: lines.linePos(pos[0]).line,
+      found: found ?? unhide(message),
+      allowed,
+    }
+  }
+  const faults = [...document.errors, ...document.warnings].map(faultOf)
+  if (document.errors.some(({ code }) => !(code in readable)))
+    return { root: undefined, faults, lineOf }
+  try {
+    return { root: document.toJS({ maxAliasCount: mostAliases }), faults, lineOf }
+  } catch (error) {
+    const allowed = `aliases of anchors above them, of maps where they are merged, at most ${mostAliases} uses`
+    faults.push({ path: '', line: null, found: (error as Error).message, allowed })
+    return { root: undefined, faults, lineOf }
+  }
+}
