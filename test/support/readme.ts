@@ -46,7 +46,7 @@ export interface Door {
 interface Supplier {
   id: string
   dsp_seats: { name: string; is_active: boolean }[]
-  datacenters: { location: string; client_qps: number }[]
+  datacenters: { location: string; client_qps: number | null }[]
 }
 
 /** Token, list, create, switch, lower: every answer, and every bid that obeys. */
@@ -69,7 +69,7 @@ export async function walkThrough(t: Test, { api, bids, auth, login, password }:
       ['seat-boreal', false, 50],
       ['seat-boreal', true, 50],
       ['seat-boreal', true, 1],
-      ['seat-boreal', true, 50],
+      ['seat-boreal', true, null],
     ],
   )
   const traffic = lines
