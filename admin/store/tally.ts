@@ -37,7 +37,7 @@ export interface Tally<Row> {
 
 export function createTally<Row extends Countable>(options: TallyOptions<Row>): Tally<Row> {
   const { what, maxRows, sliceRows, log, keyOf, merge, write } = options
-  let rows = new Map<string, Row>()
+  const rows = new Map<string, Row>()
 
   function put(key: string, row: Row): void {
     const known = rows.get(key)
@@ -72,13 +72,44 @@ export function createTally<Row extends Countable>(options: TallyOptions<Row>): 
     return slice.length
   }
 
-  async function flush(): Promise<void> {
-    const waiting = [...rows.values()]
-    rows = new Map()
-    let done = 0
-    for (let at = 0; at === done && at < waiting.length; at += sliceRows)
-      done += await offer(waiting.slice(at, at + sliceRows))
-    for (const row of waiting.slice(done)) add(row)
+  /** The rows that have waited longest, no longer among those that wait. */
+  function take(most: number): Row[] {
+    const taken: Row[] = []
+    for (const [key, row] of rows) {
+      if (taken.length === most) break
+      taken.push(row)
+      rows.delete(key)
+    }
+    return taken
+  }
+
+  /** What waits now; what comes meanwhile stands behind it. */
+  async function round(): Promise<void> {
+    for (let left = rows.size; left > 0; ) {
+      const slice = take(Math.min(left, sliceRows))
+      const done = await offer(slice)
+      for (const row of slice.slice(done)) add(row)
+      if (done < slice.length) return
+      left -= done
+    }
+  }
+
+  let running: Promise<void> | null = null
+  let next: Promise<void> | null = null
+
+  /** Who asks during a round wants the rows that it has taken, and those counted since: both are written then. */
+  function flush(): Promise<void> {
+    if (running === null) {
+      running = round().finally(() => {
+        running = null
+      })
+      return running
+    }
+    next ??= running.then(() => {
+      next = null
+      return flush()
+    })
+    return next
   }
 
   const timer = setInterval(() => void flush(), every)

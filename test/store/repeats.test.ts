@@ -1,4 +1,5 @@
 /** Notices that came again are counted once each, whatever they hold and while the store is away, on both databases. */
+import { sql } from 'kysely'
 import t from 'tap'
 import { openStore, type Store } from '../../admin/store/index.ts'
 import { createRepeats } from '../../admin/store/repeats.ts'
@@ -61,6 +62,23 @@ function suite(
       ])
       t.equal(rows.length, 5001)
       t.same(warnings, [])
+    })
+
+    t.test('who asks for all while some are under way gets all', async (t) => {
+      let early = false
+      const both = await store.db.transaction().execute(async (held) => {
+        if (store.postgres) await sql`lock table ledger_hours`.execute(held)
+        repeats.count(repeat({ supplier: 'slow' }))
+        const first = repeats.flush()
+        const second = repeats.flush().then(() => {
+          early = true
+        })
+        for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve))
+        t.notOk(early, 'the first is not written yet')
+        return { done: Promise.all([first, second]) }
+      })
+      await both.done
+      t.same(await counted(store, 'slow'), [['p', 1]])
     })
 
     if (database.stop === undefined) return
