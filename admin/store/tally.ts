@@ -74,13 +74,14 @@ export function createTally<Row extends Countable>(options: TallyOptions<Row>): 
 
   /** The rows that have waited longest, no longer among those that wait. */
   function take(most: number): Row[] {
-    const taken: Row[] = []
-    for (const [key, row] of rows) {
+    const taken: [string, Row][] = []
+    for (const entry of rows) {
       if (taken.length === most) break
-      taken.push(row)
-      rows.delete(key)
+      taken.push(entry)
+      rows.delete(entry[0])
     }
-    return taken
+    // in one order on every node: PostgreSQL ends one of two statements that wait for each other's rows
+    return taken.sort(([one], [other]) => (one < other ? -1 : 1)).map(([, row]) => row)
   }
 
   /** What waits now; what comes meanwhile stands behind it. */

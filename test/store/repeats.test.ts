@@ -82,6 +82,45 @@ function suite(
     })
 
     if (database.stop === undefined) return
+    t.test('two nodes that write the same rows do not lock each other out', async (t) => {
+      const node = await openStore(database.url, { now: () => now, log: silent })
+      const other = createRepeats(node, log)
+      t.teardown(async () => {
+        await other.close()
+        await node.close()
+      })
+      const names = ['a', 'b', 'm']
+      const count = (to: typeof repeats, publishers: string[]) => {
+        for (const publisher of publishers) to.count(repeat({ supplier: 'both', publisher }))
+      }
+      count(repeats, names)
+      await repeats.flush()
+      count(repeats, ['a', 'm', 'b'])
+      count(other, ['b', 'm', 'a'])
+      const both = await store.db.transaction().execute(async (held) => {
+        await held
+          .updateTable('ledger_hours')
+          .set({ n: 1 })
+          .where('supplier', '=', 'both')
+          .where('publisher', '=', 'm')
+          .execute()
+        const done = Promise.all([repeats.flush(), other.flush()])
+        const waiting = async () => {
+          const { rows } = await sql<{ n: number }>`
+            select count(*) as n from pg_stat_activity where wait_event_type = 'Lock'`.execute(held)
+          return Number(rows[0]!.n)
+        }
+        while ((await waiting()) < 2) await new Promise((resolve) => setTimeout(resolve, 10))
+        return { done }
+      })
+      await both.done
+      t.same(warnings, [])
+      t.same(
+        await counted(store, 'both'),
+        names.map((name) => [name, 3]),
+      )
+    })
+
     t.test('a row that the database will not have holds up no other', async (t) => {
       repeats.count(repeat({ supplier: 'no\0supplier' }))
       repeats.count(repeat({ supplier: 'zeta' }))
