@@ -50,7 +50,9 @@ export interface ReportQuery {
 const written = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$/
 
 /** Milliseconds since 1970; a time that names no zone is UTC. A day that its month does not have is none. */
-function instant(text: string): number | null {
+function instant(sent: string): number | null {
+  // the plus of a zone, not escaped
+  const text = sent.replace(/ (?=\d\d:\d\d$)/, '+')
   if (/^\d{1,16}$/.test(text)) return Number.isSafeInteger(Number(text)) ? Number(text) : null
   const [whole, date, time, , , zone] = written.exec(text) ?? []
   if (whole === undefined) return null

@@ -3,13 +3,16 @@ import type { ReportRow } from './rows.ts'
 
 const decimalText = /^-?\d+(\.\d+)?$/
 
-/** RFC 4180; a cell that a spreadsheet would take for a formula is told to be text, a negative amount is none. */
+/**
+ * RFC 4180; a cell that a spreadsheet would take for a formula is told to be text, a negative amount is none. Where
+ * semicolons or tabs part cells, what stands behind one in a cell of ours must not become another.
+ */
 function cell(value: unknown): string {
   const text =
     value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value)
-  const formula = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) && !decimalText.test(text)
+  const formula = typeof value === 'string' && /^[=+\-@＝＋－＠\t\r\n]/.test(text) && !decimalText.test(text)
   const plain = formula ? `'${text}` : text
-  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
+  return /[",;\t\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
 }
 
 export function render(

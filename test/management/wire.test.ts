@@ -322,12 +322,17 @@ t.test('reports name every bad parameter', async (t) => {
     'to',
   ])
   const time = '2026-01-31T12:00:00'
-  for (const zone of ['', 'Z', '%2B02:00'])
+  // a plus that was not escaped is a space in a query
+  for (const zone of ['', 'Z', '%2B02:00', '+02:00', '-02:00'])
     t.equal(
       (await ask('GET', `/api/svc/reports/wins/?from=${time}${zone}&to=2026-02-01`)).status,
       200,
     )
   t.equal((await ask('GET', '/api/svc/reports/wins?from=2026-02-02&to=2026-02-01')).status, 400)
+  const [noon, two] = [`from=${time}+02:00`, 'to=2026-01-31T10:00:00Z']
+  t.equal((await ask('GET', `/api/svc/reports/wins?${noon}&${two}`)).status, 200, 'the same moment')
+  const before = 'to=2026-01-31T09:59:59Z'
+  t.equal((await ask('GET', `/api/svc/reports/wins?${noon}&${before}`)).status, 400)
 })
 
 t.test('a hold and a change stand after kill -9, and win over the file', async (t) => {

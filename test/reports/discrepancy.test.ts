@@ -94,4 +94,12 @@ t.test('CSV: RFC 4180, no formulas', async (t) => {
   t.match(lines[2], /^"pub ""1"", x",3,2,/)
   const domains = await (await report('ssp=acme&by=domain&format=csv')).text()
   t.match(domains, /\r\n'=sum\(a1\),4,3,/, 'a name that a spreadsheet would run is text')
+  // where lists are parted by semicolons or tabs, what follows one is a cell of its own
+  await price(['c1'], 'x;=1+1')
+  await price(['c2'], 'x\t=1+1')
+  await price(['c3'], '＝1+1')
+  const publishers = await (await report('ssp=acme&by=publisher&format=csv')).text()
+  t.match(publishers, '\r\n"x;=1+1",1,')
+  t.match(publishers, '\r\n"x\t=1+1",1,')
+  t.match(publishers, "\r\n'＝1+1,1,")
 })
