@@ -10,7 +10,8 @@ const decimalText = /^-?\d+(\.\d+)?$/
 function cell(value: unknown): string {
   const text =
     value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value)
-  const formula = typeof value === 'string' && /^[=+\-@＝＋－＠\t\r\n]/.test(text) && !decimalText.test(text)
+  const formula =
+    typeof value === 'string' && /^[=+\-@＝＋－＠\t\r\n]/.test(text) && !decimalText.test(text)
   const plain = formula ? `'${text}` : text
   return /[",;\t\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
 }
