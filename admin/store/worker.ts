@@ -1,5 +1,5 @@
 /** The thread that SQLite lives in: its driver is synchronous, and a flush takes up to 26 ms at p99. */
-import { mkdirSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
@@ -15,7 +15,13 @@ export type Answer =
   | { id: number; error: string }
 
 const file = workerData as string
-if (file !== ':memory:') mkdirSync(dirname(file), { recursive: true })
+/** It holds the key that signs tokens: nobody else of this machine reads it, nor the log beside it, which has its mode. */
+function create(): void {
+  mkdirSync(dirname(file), { recursive: true })
+  // one that is there is not opened: to close it would let go of the locks of the process's other connections
+  if (!existsSync(file)) closeSync(openSync(file, 'a', 0o600))
+}
+if (file !== ':memory:') create()
 const database = new DatabaseSync(file)
 // Acknowledged means on disk: FULL flushes the log at each commit.
 for (const pragma of [

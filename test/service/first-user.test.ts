@@ -1,5 +1,7 @@
-/** The password of the first user is told once, so it must have been told. */
+/** The password of the first user is told once, so it must have been told; what it opens is nobody else's to read. */
+import { readdirSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { join } from 'node:path'
 import t from 'tap'
 import { newFolder, startBidweir, token } from '../support/process.ts'
 import { httpSupplier } from '../support/supplier.ts'
@@ -27,4 +29,9 @@ t.test('a start that fails at a taken port leaves the first password to the next
   t.teardown(() => bidweir.stop())
   t.type(bidweir.password, 'string')
   t.type(await token(bidweir), 'string', 'and it opens')
+  const data = join(folder, 'data')
+  const files = readdirSync(data).filter((name) => statSync(join(data, name)).isFile())
+  t.same(files.sort(), ['bidweir.db', 'bidweir.db-shm', 'bidweir.db-wal', 'keys.json'])
+  for (const name of files)
+    t.equal(statSync(join(data, name)).mode & 0o077, 0, `${name} is its owner's alone`)
 })
