@@ -13,6 +13,7 @@ export const outcomes = [
   'timeout',
   'upstream_error',
   'client_abort',
+  // 403, 405 and 413
   'refused',
 ] as const
 export type Outcome = (typeof outcomes)[number]

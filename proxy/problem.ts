@@ -4,7 +4,7 @@ export const problems = {
   method: [405, 'Method Not Allowed', 'bids are POSTed'],
   caller: [403, 'Forbidden', 'this caller may not send bids to this supplier'],
   body: [413, 'Content Too Large', 'the request body is over proxy.maxRequestBytes'],
-  host: [400, 'Bad Request', 'exactly one Host header is wanted'],
+  host: [400, 'Bad Request', 'exactly one Host header that names a host is wanted'],
   coding: [400, 'Bad Request', 'chunked is the only transfer coding that is known'],
   version: [400, 'Bad Request', 'HTTP/1.1, or HTTP/1.0 without Transfer-Encoding, is wanted'],
 } as const satisfies Record<string, readonly [number, string, string]>

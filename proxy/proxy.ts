@@ -11,6 +11,7 @@ import { bindMetrics } from './exposition.ts'
 import type { FastGate } from './lane/fast.ts'
 import { inboundOf } from './lane/general.ts'
 import { headFault, pathOf } from './lane/general-head.ts'
+import type { Inbound } from './lane/lane.ts'
 import { createListener } from './listener.ts'
 import { SupplierMetrics } from './metrics.ts'
 import { createPassThrough } from './pass.ts'
@@ -92,20 +93,32 @@ export function createProxy(
     response.end(body)
   }
 
+  /** What the head alone says against a bid. */
+  const bidFault = (
+    { method, headers }: IncomingMessage,
+    inbound: Inbound,
+    { callers }: Supplier,
+  ): ProblemCode | null => {
+    if (method !== 'POST') return 'method'
+    if (callers !== null && !callers(inbound.remote, inbound.headers)) return 'caller'
+    const length = Number(headers['content-length'] ?? 0)
+    return length > context.limits.maxRequestBytes ? 'body' : null
+  }
+
   const receive = (request: IncomingMessage, response: ServerResponse) => {
-    const fault = headFault(request)
-    if (fault !== null) return refuse(response, fault, true)
+    const noRequest = headFault(request)
+    if (noRequest !== null) return refuse(response, noRequest, true)
     const url = pathOf(request.url!)
     const bid = bidPath.exec(url)
     if (bid === null) return passOn(request, response, url)
     const supplier = suppliers.get(bid[1]!)
     if (supplier === undefined) return refuse(response, 'not_found')
-    if (request.method !== 'POST') return refuse(response, 'method')
     const inbound = inboundOf(request, response, bid[2] ?? '', listener.ends)
-    if (supplier.callers !== null && !supplier.callers(inbound.remote, inbound.headers))
-      return refuse(response, 'caller')
-    if (Number(request.headers['content-length'] ?? 0) > context.limits.maxRequestBytes)
-      return refuse(response, 'body')
+    const fault = bidFault(request, inbound, supplier)
+    if (fault !== null) {
+      supplier.metrics.finished('refused', performance.now() - inbound.arrived, 0)
+      return refuse(response, fault)
+    }
     const exchange = new Exchange(inbound, supplier, context)
     if (exchange.admit() !== null) return undefined
     exchange.awaitBody()

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { foreignCoding, occurrences } from '../headers.ts'
 import type { ProblemCode } from '../problem.ts'
+import { isHost } from '../wire/fields.ts'
 
 /** RFC 9112 and DESIGN's rule 3: what is not certainly one request is none. */
 export function headFault(request: IncomingMessage): ProblemCode | null {
@@ -11,6 +12,7 @@ export function headFault(request: IncomingMessage): ProblemCode | null {
   if (foreignCoding(rawHeaders) !== undefined) return 'coding'
   const hosts = occurrences(rawHeaders, 'host')
   if (hosts > 1 || (hosts === 0 && httpVersionMinor >= 1)) return 'host'
+  if (!isHost(request.headers.host ?? '')) return 'host'
   return null
 }
 

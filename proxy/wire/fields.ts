@@ -61,3 +61,8 @@ export const lastAnswer = (line: string, fields = '') =>
 export function lengthOf(value: string): number | null {
   return /^\d{1,15}$/.test(value) ? Number(value) : null
 }
+
+const hostValue = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::\d*)?$/
+
+/** Whether a `Host` names one host, or none (RFC 9110 7.2): anything else is to be refused (RFC 9112 3.2). */
+export const isHost = (value: string): boolean => hostValue.test(value)

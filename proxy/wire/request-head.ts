@@ -3,7 +3,7 @@
  * changes how the connection goes on. What is not certain is the general lane's, unread.
  */
 import { lower } from '../headers.ts'
-import { lengthOf, readFields } from './fields.ts'
+import { isHost, lengthOf, readFields } from './fields.ts'
 
 export interface RequestHead {
   supplier: string
@@ -36,7 +36,9 @@ function bodyLength(fields: readonly string[]): number | null {
   for (let at = 0; at < fields.length; at += 2) {
     switch (fields[at]!.length) {
       case 4:
-        if (lower(fields[at]!) === 'host') hosts++
+        if (lower(fields[at]!) !== 'host') break
+        if (!isHost(fields[at + 1]!)) return null
+        hosts++
         break
       case 14:
         if (lower(fields[at]!) !== 'content-length') break

@@ -9,6 +9,8 @@ const body = (length: number) => `Content-Length: ${length}\r\n\r\n${'x'.repeat(
 
 const attacks: [string, string, number][] = [
   ['two Host lines', `POST /bid/acme HTTP/1.1\r\nHost: a\r\nHost: b\r\n${body(2)}`, 400],
+  ['a Host of two words', `POST /bid/acme HTTP/1.1\r\nHost: a b\r\n${body(2)}`, 400],
+  ['a Host with a path', `POST /bid/acme HTTP/1.1\r\nHost: a/b\r\n${body(2)}`, 400],
   ['no Host line', `POST /bid/acme HTTP/1.1\r\n${body(2)}`, 400],
   [
     'HTTP/1.0 with Transfer-Encoding',

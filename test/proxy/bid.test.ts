@@ -143,3 +143,28 @@ t.test('`via: true` names the proxy both ways, bids and /pass alike', async (t) 
       t.match(seen.at(-1), /\r\nVia: 1\.1 bidweir\r\n/)
     }
 })
+
+t.test('requests that their head is refused for are counted as such', async (t) => {
+  const supplier = await httpSupplier((_request, response) => void response.end('{}'))
+  const route = { endpoints: [supplier.url], callers: { headers: { 'x-key': 'k' } } }
+  const { port, registry, close } = await startProxy(
+    { acme: route },
+    { proxy: { maxRequestBytes: '1KiB' } },
+  )
+  t.teardown(async () => {
+    await close()
+    await supplier.close()
+  })
+  const key = 'X-Key: k\r\n'
+  const large = 'x'.repeat(2000)
+  const statuses = [
+    (await raw(port, post('/bid/acme', '{}'))).status,
+    (await raw(port, post('/bid/acme', large, key))).status,
+    (await raw(port, `GET /bid/acme HTTP/1.1\r\nHost: a\r\n${key}\r\n`)).status,
+    (await raw(port, post('/bid/acme', '{}', key))).status,
+  ]
+  t.same(statuses, [403, 413, 405, 200])
+  const counted = (outcome: string) =>
+    sample(registry, `bidweir_requests_total{ssp="acme",outcome="${outcome}"}`)
+  t.same([await counted('refused'), await counted('answer')], [3, 1])
+})
