@@ -32,15 +32,19 @@ export function quickTmax(body: Buffer): number | undefined {
   const at = body.indexOf(word)
   const escapes = body.includes('\\u00')
   if (at < 0 && !escapes) return undefined
-  if (!escapes && body.indexOf(word, at + word.length) < 0) return single(body, at)
+  if (!escapes && body.indexOf(word, at + word.length) < 0) {
+    const value = single(body, at)
+    if (value !== 'far') return value
+  }
   const tmax: Tmax = { value: undefined, times: 0 }
   new Scanner(body, false).document(root, tmax)
   return tmax.times === 1 ? positive(tmax.value) : undefined
 }
 
-/** The word stands once: is it a key of the top level? */
-function single(body: Buffer, key: number): number | undefined {
-  const text = body.toString('latin1', 0, Math.min(body.length, key + word.length + 64))
+/** The word stands once: is it a key of the top level? `far`: its value does not end within 64 bytes. */
+function single(body: Buffer, key: number): number | 'far' | undefined {
+  const length = Math.min(body.length, key + word.length + 64)
+  const text = body.toString('latin1', 0, length)
   let depth = 0
   let at = 0
   for (; at < key; at++) {
@@ -57,9 +61,11 @@ function single(body: Buffer, key: number): number | undefined {
   const opens = text.charCodeAt(before) === BRACE || text.charCodeAt(before) === 44
   if (at !== key || depth !== 1 || !opens) return undefined
   at = space(text, key + word.length)
+  if (at === length) return 'far'
   if (text.charCodeAt(at) !== 58) return undefined
   at = space(text, at + 1)
   const end = number(text, at)
+  if (at === length || end === length) return 'far'
   return end === malformed ? undefined : positive(Number(text.slice(at, end)))
 }
 

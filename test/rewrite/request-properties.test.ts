@@ -31,6 +31,8 @@ t.test('tmax is the one of the top level', async (t) => {
   t.equal(quickTmax(Buffer.from('{"tmax":1,"tmax":2}')), undefined, 'twice')
   t.equal(quickTmax(Buffer.from('{"tm\\u0061x":12}')), 12)
   t.equal(quickTmax(Buffer.from('{"tmax":1e2}')), 100)
+  t.equal(quickTmax(Buffer.from(`{"tmax":${' '.repeat(61)}1200}`)), 1200, 'far behind its key')
+  t.equal(quickTmax(Buffer.from(`{"tmax"${'\n'.repeat(90)}: 1200}`)), 1200)
   for (const text of [
     '',
     '"tmax"',
