@@ -5,13 +5,11 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { openStore } from '../../admin/store/index.ts'
 import { readSuppliers } from '../../admin/store/suppliers.ts'
-import { postgresAbsent, startPostgres } from '../support/postgres.ts'
-import { newFolder } from '../support/process.ts'
+import { onBoth, silent, storeAt } from '../support/store.ts'
 
 const longest = 240_000
 t.setTimeout(2 * longest)
-const log = { info() {}, warn() {}, error() {} }
-const open = (url: string) => openStore(url, { now: Date.now, log, every: 50 })
+const options = { now: Date.now, log: silent, every: 50 }
 const script = fileURLToPath(new URL('writer.ts', import.meta.url))
 
 /** What one life of the writer acknowledged. */
@@ -30,91 +28,81 @@ async function life(url: string, round: number): Promise<string[]> {
   return text.split('\n').slice(0, -1)
 }
 
-function suite(
-  title: string,
-  skip: string | false,
-  rounds: number,
-  make: () => Promise<{ url: string; close(): Promise<void> }>,
-) {
-  t.test(`${title}, ${rounds} times`, { skip, timeout: longest }, async (t) => {
-    const database = await make()
-    const { url } = database
-    const lines: string[] = []
-    const restarts: number[] = []
-    for (let round = 0; round < rounds; round++) {
-      lines.push(...(await life(url, round)))
-      const began = performance.now()
-      const again = await open(url)
-      await readSuppliers(again, ['acme'])
-      restarts.push(performance.now() - began)
-      await again.close()
-    }
-    const store = await open(url)
-    t.teardown(async () => {
-      await store.close()
-      await database.close()
-    })
-    const said = (kind: string) =>
-      lines.map((line) => line.split(' ')).filter(([word]) => word === kind)
+onBoth(async (t, database) => {
+  t.setTimeout(longest)
+  const { url } = database
+  const rounds = database.stop === undefined ? 50 : 20
+  const lines: string[] = []
+  const restarts: number[] = []
+  for (let round = 0; round < rounds; round++) {
+    lines.push(...(await life(url, round)))
+    const began = performance.now()
+    const again = await openStore(url, options)
+    await readSuppliers(again, ['acme'])
+    restarts.push(performance.now() - began)
+    await again.close()
+  }
+  const store = await storeAt(t, database, options)
+  const said = (kind: string) =>
+    lines.map((line) => line.split(' ')).filter(([word]) => word === kind)
 
-    t.test('wins: none lost, none doubled', async (t) => {
-      const rows = await store.db.selectFrom('ledger').select('decision').execute()
-      const stored = new Set(rows.map(({ decision }) => decision))
-      t.equal(stored.size, rows.length)
-      const wins = said('win').map(([, decision]) => decision!)
-      t.same(
-        wins.filter((decision) => !stored.has(decision)),
-        [],
-      )
-      t.ok(wins.length >= rounds, `${wins.length} acknowledged`)
-    })
-
-    t.test('changes: none lost, none torn, each with its audit row and its ETag', async (t) => {
-      const [rows] = await readSuppliers(store, ['acme'])
-      const audit = await store.db.selectFrom('audit').selectAll().orderBy('id').execute()
-      t.equal(audit.length, rows!.revision, 'one row of the trail for each change')
-      const states = audit.map(({ before, after }) => ({
-        before: JSON.parse(before!),
-        after: JSON.parse(after!),
-      }))
-      let breaks = 0
-      for (const [n, { before }] of states.entries())
-        if (n > 0 && !same(before, states[n - 1]!.after)) breaks++
-      t.equal(breaks, 0, 'each begins where the last one ended')
-      const last = states.at(-1)!.after
-      t.same(last.seats, rows!.seats)
-      t.same(last.datacenters, rows!.datacenters)
-      // what the caller was told is what stood after the change that its ETag names
-      const at = (etag: string) => states[Number(etag) - 1]!.after
-      const wrong = said('set').filter(([, writer, n, etag]) => {
-        const { seats, datacenters } = at(etag!)
-        const seat = seats.find(({ name }: { name: string }) => name === `w${writer}`)
-        const center = datacenters.find(
-          (each: { location: string }) => each.location === `l${writer}`,
-        )
-        return center.client_qps !== Number(n) || seat.is_active !== (Number(n) % 2 === 0)
-      })
-      t.same(wrong, [])
-      const seats = new Set(rows!.seats.map(({ name }) => name))
-      t.same(
-        said('new').filter(([, name]) => !seats.has(name!)),
-        [],
-      )
-      const most = new Map(said('set').map(([, writer, n]) => [writer, Number(n)]))
-      for (const [writer, n] of most) {
-        const center = rows!.datacenters.find(({ location }) => location === `l${writer}`)!
-        const seat = rows!.seats.find(({ name }) => name === `w${writer}`)!
-        t.ok(center.client_qps! >= n, `writer ${writer}: ${n} was acknowledged`)
-        t.equal(seat.is_active, center.client_qps! % 2 === 0, 'seat and data center agree')
-      }
-      t.ok(said('set').length >= rounds, `${said('set').length} acknowledged`)
-    })
-
-    restarts.sort((one, other) => one - other)
-    const median = restarts[Math.floor(rounds / 2)]!
-    t.ok(median < 1000, `opened and read again after ${median.toFixed()} ms (median)`)
+  t.test('wins: none lost, none doubled', async (t) => {
+    const rows = await store.db.selectFrom('ledger').select('decision').execute()
+    const stored = new Set(rows.map(({ decision }) => decision))
+    t.equal(stored.size, rows.length)
+    const wins = said('win').map(([, decision]) => decision!)
+    t.same(
+      wins.filter((decision) => !stored.has(decision)),
+      [],
+    )
+    t.ok(wins.length >= rounds, `${wins.length} acknowledged`)
   })
-}
+
+  t.test('changes: none lost, none torn, each with its audit row and its ETag', async (t) => {
+    const [rows] = await readSuppliers(store, ['acme'])
+    const audit = await store.db.selectFrom('audit').selectAll().orderBy('id').execute()
+    t.equal(audit.length, rows!.revision, 'one row of the trail for each change')
+    const states = audit.map(({ before, after }) => ({
+      before: JSON.parse(before!),
+      after: JSON.parse(after!),
+    }))
+    let breaks = 0
+    for (const [n, { before }] of states.entries())
+      if (n > 0 && !same(before, states[n - 1]!.after)) breaks++
+    t.equal(breaks, 0, 'each begins where the last one ended')
+    const last = states.at(-1)!.after
+    t.same(last.seats, rows!.seats)
+    t.same(last.datacenters, rows!.datacenters)
+    // what the caller was told is what stood after the change that its ETag names
+    const at = (etag: string) => states[Number(etag) - 1]!.after
+    const wrong = said('set').filter(([, writer, n, etag]) => {
+      const { seats, datacenters } = at(etag!)
+      const seat = seats.find(({ name }: { name: string }) => name === `w${writer}`)
+      const center = datacenters.find(
+        (each: { location: string }) => each.location === `l${writer}`,
+      )
+      return center.client_qps !== Number(n) || seat.is_active !== (Number(n) % 2 === 0)
+    })
+    t.same(wrong, [])
+    const seats = new Set(rows!.seats.map(({ name }) => name))
+    t.same(
+      said('new').filter(([, name]) => !seats.has(name!)),
+      [],
+    )
+    const most = new Map(said('set').map(([, writer, n]) => [writer, Number(n)]))
+    for (const [writer, n] of most) {
+      const center = rows!.datacenters.find(({ location }) => location === `l${writer}`)!
+      const seat = rows!.seats.find(({ name }) => name === `w${writer}`)!
+      t.ok(center.client_qps! >= n, `writer ${writer}: ${n} was acknowledged`)
+      t.equal(seat.is_active, center.client_qps! % 2 === 0, 'seat and data center agree')
+    }
+    t.ok(said('set').length >= rounds, `${said('set').length} acknowledged`)
+  })
+
+  restarts.sort((one, other) => one - other)
+  const median = restarts[Math.floor(rounds / 2)]!
+  t.ok(median < 1000, `opened and read again after ${median.toFixed()} ms (median)`)
+})
 
 const same = (one: unknown, other: unknown) =>
   JSON.stringify(sorted(one)) === JSON.stringify(sorted(other))
@@ -128,9 +116,3 @@ function sorted(value: unknown): unknown {
       .map(([name, each]) => [name, sorted(each)]),
   )
 }
-
-suite('SQLite', false, 50, async () => ({
-  url: `sqlite:${newFolder()}/b.db`,
-  close: async () => {},
-}))
-suite('PostgreSQL', postgresAbsent, 20, startPostgres)

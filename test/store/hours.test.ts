@@ -4,15 +4,12 @@ import t from 'tap'
 import type { LedgerEntry } from '../../admin/ports.ts'
 import { rowsBy } from '../../admin/reports/rows.ts'
 import { split } from '../../admin/reports/stretch.ts'
-import { openStore } from '../../admin/store/index.ts'
 import { createRepeats } from '../../admin/store/repeats.ts'
 import { createRetention } from '../../admin/store/retention.ts'
 import { difference } from '../../opd/money.ts'
-import { postgresAbsent, startPostgres } from '../support/postgres.ts'
-import { newFolder } from '../support/process.ts'
-import { entry } from './entry.ts'
+import { entry } from '../support/ledger-entry.ts'
+import { onBoth, silent, storeAt } from '../support/store.ts'
 
-const log = { info() {}, warn() {}, error() {} }
 const hour = 3_600_000
 const day = 24 * hour
 const start = Math.floor(1_790_000_000_000 / day) * day
@@ -70,121 +67,112 @@ function notices(count: number): LedgerEntry[] {
   })
 }
 
-function suite(
-  title: string,
-  skip: string | false,
-  make: () => Promise<{ url: string; close(): Promise<void> }>,
-) {
-  t.test(title, { skip }, async (t) => {
-    const database = await make()
-    let now = start + 2 * day
-    const store = await openStore(database.url, { now: () => now, log })
-    let keep = 400 * day
-    const options = { keep: () => keep, now: () => now, log, breath: 0 }
-    const retention = createRetention(store, options)
-    const repeats = createRepeats(store, log)
-    t.teardown(async () => {
-      retention.close()
-      await repeats.close()
-      await store.close()
-      await database.close()
-    })
-    await Promise.all(notices(3000).map((each) => store.ledger.record(each)))
-    for (const [n, publisher] of ['p1', 'p1', 'p2'].entries())
-      repeats.count({
-        supplier: 'acme',
-        event: 'win',
-        mode: 'revenue',
-        publisher,
-        domain: '',
-        at: start + n * hour,
-      })
-    await repeats.flush()
-
-    const ranges = {
-      whole: [start, start + 2 * day],
-      'broken hours': [start + 10 * hour + 1234, start + 30 * hour + 5678],
-      'within an hour': [start + 5 * hour + 1000, start + 5 * hour + 900_000],
-      'to now and beyond': [start + 40 * hour + 1, start + 3 * day],
-    } as const
-    const all = async (names = Object.keys(ranges) as (keyof typeof ranges)[]) => {
-      const found: Record<string, unknown> = {}
-      for (const name of names)
-        for (const by of ['ssp', 'publisher', 'domain', 'hour', 'day'] as const)
-          for (const everyone of [true, false]) {
-            const [from, to] = ranges[name]
-            const scope = { suppliers, all: everyone, from, to, by }
-            found[`${name} by ${by}${everyone ? '' : ', own'}`] = (
-              await rowsBy(store, scope, readings)
-            ).map(rounded)
-          }
-      return found
-    }
-    const rolled = () => store.db.selectFrom('rolled').selectAll().executeTakeFirstOrThrow()
-    const before = await all()
-    t.equal((before['whole by ssp, own'] as { duplicate: number }[])[0]!.duplicate, 3)
-
-    t.test('hours that have passed are added up, and nothing changes', async (t) => {
-      t.equal(await retention.look(), 0)
-      t.equal(
-        Number((await rolled()).until),
-        now - hour,
-        'the last one may still have notices under way',
-      )
-      t.same(await all(), before)
-      const hours = await store.db.selectFrom('ledger_hours').select('hour').execute()
-      t.ok(hours.length > 300)
-    })
-
-    t.test('a notice that was slow to the disk is in the sums before its hour goes', async (t) => {
-      await store.ledger.record(
-        entry('slow', { at: start + 100, currency: 'USD', publisher: 'p1', domain: null }),
-      )
-      // names that no index has room for
-      const long = { publisher: randomBytes(4000).toString('hex'), currency: 'X'.repeat(5000) }
-      await store.ledger.record(entry('long', { ...long, supplier: 'strange', at: start + 100 }))
-      keep = day
-      now = start + 3 * day
-      const expected = await store.db
-        .selectFrom('ledger')
-        .select('at')
-        .where('at', '<', start + 2 * day)
-        .execute()
-      t.equal(await retention.look(), expected.length)
-      t.equal(Number((await rolled()).sealed), start + 2 * day)
-      t.equal((await store.db.selectFrom('ledger').select('at').execute()).length, 0)
-      const after = await all(['whole'])
-      const [was] = before['whole by ssp, own'] as { key: string; wins: number }[]
-      const [is] = after['whole by ssp, own'] as { key: string; wins: number }[]
-      t.equal(is!.key, 'acme')
-      t.equal(is!.wins, was!.wins + 1)
-      t.same(
-        (after['whole by ssp, own'] as unknown[]).slice(1),
-        (before['whole by ssp, own'] as unknown[]).slice(1),
-        'of the others the rows are gone, the sums are what they were',
-      )
-      t.equal(await retention.look(), 0, 'again: nothing left, nothing counted twice')
-      t.same(await all(['whole']), after)
-    })
-
-    t.test('one node is at it at a time, and another goes on where it was killed', async (t) => {
-      await store.ledger.record(entry('new', { at: now + 10 }))
-      now += day
-      await store.db
-        .updateTable('rolled')
-        .set({ lease: now + 1000 })
-        .execute()
-      const other = createRetention(store, options)
-      t.teardown(() => other.close())
-      const { until } = await rolled()
-      await other.look()
-      t.same((await rolled()).until, until, 'another has the lease')
-      now += hour
-      await other.look()
-      t.ok(Number((await rolled()).until) > Number(until), 'a lease ends by itself')
-    })
+onBoth(async (t, database) => {
+  let now = start + 2 * day
+  const store = await storeAt(t, database, { now: () => now })
+  let keep = 400 * day
+  const options = { keep: () => keep, now: () => now, log: silent, breath: 0 }
+  const retention = createRetention(store, options)
+  const repeats = createRepeats(store, silent)
+  t.teardown(async () => {
+    retention.close()
+    await repeats.close()
   })
-}
+  await Promise.all(notices(3000).map((each) => store.ledger.record(each)))
+  for (const [n, publisher] of ['p1', 'p1', 'p2'].entries())
+    repeats.count({
+      supplier: 'acme',
+      event: 'win',
+      mode: 'revenue',
+      publisher,
+      domain: '',
+      at: start + n * hour,
+    })
+  await repeats.flush()
+
+  const ranges = {
+    whole: [start, start + 2 * day],
+    'broken hours': [start + 10 * hour + 1234, start + 30 * hour + 5678],
+    'within an hour': [start + 5 * hour + 1000, start + 5 * hour + 900_000],
+    'to now and beyond': [start + 40 * hour + 1, start + 3 * day],
+  } as const
+  const all = async (names = Object.keys(ranges) as (keyof typeof ranges)[]) => {
+    const found: Record<string, unknown> = {}
+    for (const name of names)
+      for (const by of ['ssp', 'publisher', 'domain', 'hour', 'day'] as const)
+        for (const everyone of [true, false]) {
+          const [from, to] = ranges[name]
+          const scope = { suppliers, all: everyone, from, to, by }
+          found[`${name} by ${by}${everyone ? '' : ', own'}`] = (
+            await rowsBy(store, scope, readings)
+          ).map(rounded)
+        }
+    return found
+  }
+  const rolled = () => store.db.selectFrom('rolled').selectAll().executeTakeFirstOrThrow()
+  const before = await all()
+  t.equal((before['whole by ssp, own'] as { duplicate: number }[])[0]!.duplicate, 3)
+
+  t.test('hours that have passed are added up, and nothing changes', async (t) => {
+    t.equal(await retention.look(), 0)
+    t.equal(
+      Number((await rolled()).until),
+      now - hour,
+      'the last one may still have notices under way',
+    )
+    t.same(await all(), before)
+    const hours = await store.db.selectFrom('ledger_hours').select('hour').execute()
+    t.ok(hours.length > 300)
+  })
+
+  t.test('a notice that was slow to the disk is in the sums before its hour goes', async (t) => {
+    await store.ledger.record(
+      entry('slow', { at: start + 100, currency: 'USD', publisher: 'p1', domain: null }),
+    )
+    // names that no index has room for
+    const long = { publisher: randomBytes(4000).toString('hex'), currency: 'X'.repeat(5000) }
+    await store.ledger.record(entry('long', { ...long, supplier: 'strange', at: start + 100 }))
+    keep = day
+    now = start + 3 * day
+    const expected = await store.db
+      .selectFrom('ledger')
+      .select('at')
+      .where('at', '<', start + 2 * day)
+      .execute()
+    t.equal(await retention.look(), expected.length)
+    t.equal(Number((await rolled()).sealed), start + 2 * day)
+    t.equal((await store.db.selectFrom('ledger').select('at').execute()).length, 0)
+    const after = await all(['whole'])
+    const [was] = before['whole by ssp, own'] as { key: string; wins: number }[]
+    const [is] = after['whole by ssp, own'] as { key: string; wins: number }[]
+    t.equal(is!.key, 'acme')
+    t.equal(is!.wins, was!.wins + 1)
+    t.same(
+      (after['whole by ssp, own'] as unknown[]).slice(1),
+      (before['whole by ssp, own'] as unknown[]).slice(1),
+      'of the others the rows are gone, the sums are what they were',
+    )
+    t.equal(await retention.look(), 0, 'again: nothing left, nothing counted twice')
+    t.same(await all(['whole']), after)
+  })
+
+  t.test('one node is at it at a time, and another goes on where it was killed', async (t) => {
+    await store.ledger.record(entry('new', { at: now + 10 }))
+    now += day
+    await store.db
+      .updateTable('rolled')
+      .set({ lease: now + 1000 })
+      .execute()
+    const other = createRetention(store, options)
+    t.teardown(() => other.close())
+    const { until } = await rolled()
+    await other.look()
+    t.same((await rolled()).until, until, 'another has the lease')
+    now += hour
+    await other.look()
+    t.ok(Number((await rolled()).until) > Number(until), 'a lease ends by itself')
+  })
+})
 
 /** Sums of doubles depend on their order in the last digits. */
 function rounded<T extends object>(row: T): T {
@@ -221,6 +209,3 @@ t.test('what was asked is read once, each part from where it stands', async (t) 
     hours: null,
   })
 })
-
-suite('SQLite', false, async () => ({ url: `sqlite:${newFolder()}/b.db`, close: async () => {} }))
-suite('PostgreSQL', postgresAbsent, startPostgres)

@@ -2,90 +2,56 @@
 import t from 'tap'
 import type { LedgerEntry } from '../../admin/ports.ts'
 import { gather } from '../../admin/store/gather.ts'
-import { openStore } from '../../admin/store/index.ts'
-import { postgresAbsent, startPostgres } from '../support/postgres.ts'
-import { newFolder } from '../support/process.ts'
+import { entry } from '../support/ledger-entry.ts'
+import { onBoth, storeAt } from '../support/store.ts'
 
-const log = { info() {}, warn() {}, error() {} }
-const entry = (decision: string, over: Partial<LedgerEntry>): LedgerEntry => ({
-  decision,
-  event: 'win',
-  bidId: decision,
-  status: 'attributed',
-  by: 'context',
-  supplier: 'acme',
-  mode: 'revenue',
-  arm: 'treated',
-  publisher: null,
-  domain: null,
-  inBa: null,
-  outBa: null,
-  cleared: '1',
-  priceDsp: null,
-  currency: 'USD',
-  margin: null,
-  late: false,
-  over: true,
-  reason: null,
-  decidedAt: null,
-  at: 1_700_000_000_000,
-  ...over,
-})
+const row = (decision: string, over: Partial<LedgerEntry>) =>
+  entry(decision, {
+    inBa: null,
+    over: true,
+    decidedAt: null,
+    at: 1_700_000_000_000,
+    ...over,
+  })
 
 const texts = ['"quoted"', "it's", '\\u0041', 'a\\', '💥', 'é\u0301', '[1]', 'null', ' ', '%', '{}']
 const prices = ['0', '1.10', '12345678901234567890.123456789012345678', '0.000000000000000001']
 
-function suite(
-  title: string,
-  skip: string | false,
-  make: () => Promise<{ url: string; close(): Promise<void> }>,
-) {
-  t.test(title, { skip }, async (t) => {
-    const database = await make()
-    const { db, ledger, close } = await openStore(database.url, { now: Date.now, log })
-    t.teardown(async () => {
-      await close()
-      await database.close()
-    })
-    const entries = [
-      ...texts.map((text) => entry(`text ${text}`, { publisher: text, bidId: text, domain: '' })),
-      ...prices.map((price) => entry(`price ${price}`, { cleared: price, margin: `-${price}` })),
-    ]
-    await Promise.all(entries.map((each) => ledger.record(each)))
-    const rows = new Map(
-      (await db.selectFrom('ledger').selectAll().execute()).map((row) => [row.decision, row]),
-    )
-    for (const text of texts)
-      t.match(rows.get(`text ${text}`), { publisher: text, domain: '', in_ba: null, late: 0 })
-    for (const price of prices) {
-      const row = rows.get(`price ${price}`)!
-      t.match(row, { cleared: price, over: 1, at: 1_700_000_000_000, decided_at: null })
-      // PostgreSQL knows no negative zero
-      if (price !== '0') t.equal(row.margin, `-${price}`)
-    }
-    const seen = await Promise.all(texts.map((text) => ledger.seenBid(text, 'win', 0)))
-    t.ok(seen.every(Boolean), 'each is found by its own text')
-    t.equal(await ledger.seenBid('A', 'win', 0), false, 'and by no other')
+onBoth(async (t, database) => {
+  const { db, ledger } = await storeAt(t, database)
+  const entries = [
+    ...texts.map((text) => row(`text ${text}`, { publisher: text, bidId: text, domain: '' })),
+    ...prices.map((price) => row(`price ${price}`, { cleared: price, margin: `-${price}` })),
+  ]
+  await Promise.all(entries.map((each) => ledger.record(each)))
+  const rows = new Map(
+    (await db.selectFrom('ledger').selectAll().execute()).map((row) => [row.decision, row]),
+  )
+  for (const text of texts)
+    t.match(rows.get(`text ${text}`), { publisher: text, domain: '', in_ba: null, late: 0 })
+  for (const price of prices) {
+    const row = rows.get(`price ${price}`)!
+    t.match(row, { cleared: price, over: 1, at: 1_700_000_000_000, decided_at: null })
+    // PostgreSQL knows no negative zero
+    if (price !== '0') t.equal(row.margin, `-${price}`)
+  }
+  const seen = await Promise.all(texts.map((text) => ledger.seenBid(text, 'win', 0)))
+  t.ok(seen.every(Boolean), 'each is found by its own text')
+  t.equal(await ledger.seenBid('A', 'win', 0), false, 'and by no other')
 
-    const half = entry('half \ud800', { bidId: 'half \ud800', domain: 'd\udc00' })
-    t.equal(await ledger.record(half), 'recorded', 'a lone surrogate is no character')
-    t.equal(await ledger.seenBid('half \ud800', 'win', 0), true)
-    t.equal(await ledger.seenBid('half \ufffd', 'win', 0), true)
-    const many = await Promise.all(
-      Array.from({ length: 1300 }, (_, n) =>
-        ledger.seenBid(n === 777 ? 'null' : `n${n}`, 'win', 0),
-      ),
-    )
-    t.same(
-      many.flatMap((found, n) => (found ? [n] : [])),
-      [777],
-      'each question has its own answer',
-    )
-  })
-}
-
-suite('SQLite', false, async () => ({ url: `sqlite:${newFolder()}/b.db`, close: async () => {} }))
-suite('PostgreSQL', postgresAbsent, startPostgres)
+  const half = row('half \ud800', { bidId: 'half \ud800', domain: 'd\udc00' })
+  t.equal(await ledger.record(half), 'recorded', 'a lone surrogate is no character')
+  t.equal(await ledger.seenBid('half \ud800', 'win', 0), true)
+  t.equal(await ledger.seenBid('half \ufffd', 'win', 0), true)
+  const many = await Promise.all(
+    Array.from({ length: 1300 }, (_, n) => ledger.seenBid(n === 777 ? 'null' : `n${n}`, 'win', 0)),
+  )
+  t.same(
+    many.flatMap((found, n) => (found ? [n] : [])),
+    [777],
+    'each question has its own answer',
+  )
+})
 
 t.test('questions of one turn are one; a failure is theirs alone', async (t) => {
   const asked: number[][] = []

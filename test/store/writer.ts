@@ -5,7 +5,7 @@
 import { creation, update, type Verdict } from '../../admin/management/rules.ts'
 import { openStore } from '../../admin/store/index.ts'
 import { changeSupplier, readSuppliers, type SupplierRows } from '../../admin/store/suppliers.ts'
-import { entry } from './entry.ts'
+import { entry } from '../support/ledger-entry.ts'
 
 const [url, round] = process.argv.slice(2) as [string, string]
 const log = { info() {}, warn() {}, error() {} }

@@ -25,3 +25,16 @@ export const entry = (decision: string, over: Partial<LedgerEntry> = {}): Ledger
   at: Date.now(),
   ...over,
 })
+
+const nothing = { by: null, supplier: null, mode: null, arm: null, publisher: null, domain: null }
+const noMoney = { inBa: null, outBa: null, currency: null, margin: null, decidedAt: null }
+
+/** A win that nobody could place. */
+export const unplaced = (decision: string, over: Partial<LedgerEntry> = {}): LedgerEntry =>
+  entry(decision, {
+    ...nothing,
+    ...noMoney,
+    status: 'unattributed',
+    reason: 'unknown_bid',
+    ...over,
+  })
