@@ -22,9 +22,10 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
   const { registry, now } = parts
   const counters = new ImpressionCounters()
   const { auth: door, listen } = live.config.admin
+  let address = listen
   const auth = await createAuth(door, {
     store,
-    baseUrl: `http://${listen}`,
+    baseUrl: () => `http://${address}`,
     log,
     now,
     trustedProxies: () => live.config.proxy.trustedProxies,
@@ -102,7 +103,11 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
     ],
   })
   return {
-    listen: () => admin.listen(),
+    async listen() {
+      const bound = await admin.listen()
+      address = listen.replace(/\d+$/, String(bound.port))
+      return bound
+    },
     /** Takes the configuration that holds now. */
     configure() {
       accounts = accountsOf(live.config)

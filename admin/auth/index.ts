@@ -15,8 +15,11 @@ import { createThrottle } from './throttle.ts'
 
 export interface AuthDeps {
   store: Pick<Store, 'db' | 'postgres'>
-  /** Where this node's admin listener is, `http://host:port`: the embedded issuer's own address. */
-  baseUrl: string
+  /**
+   * Where this node's admin listener is, `http://host:port`: the embedded issuer's own address. Read at each use: of
+   * port 0 nobody knows what it is before it listens.
+   */
+  baseUrl: () => string
   log: KeysLog
   now?: () => number
   /** Whose X-Forwarded-For tells who logs in; read at each log-in, a reload may change it. None by default. */
@@ -46,10 +49,11 @@ export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Au
   }
   const { realm } = config.embedded
   // an address that means all of them is nobody's to call
-  const base = deps.baseUrl.replace(/\/\/(0\.0\.0\.0|\[::\])(?=:|$)/, '//localhost')
-  const url = `${base}/auth/realms/${realm}`
+  const path = `/auth/realms/${realm}`
+  const url = () =>
+    `${deps.baseUrl().replace(/\/\/(0\.0\.0\.0|\[::\])(?=:|$)/, '//localhost')}${path}`
   const keys = await openKeys(store)
-  const issuer = createIssuer(keys, url, now)
+  const issuer = createIssuer(keys, { url, path }, now)
   const verifier = cachedVerifier(issuer.check, now)
   const { trustedProxies = () => [] } = deps
   let ranges: readonly string[] = []

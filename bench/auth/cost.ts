@@ -12,7 +12,9 @@ const log = { info() {}, warn() {}, error() {} }
 export async function tokenCost(): Promise<{ first: number; seenBefore: number }> {
   const dir = mkdtempSync(join(tmpdir(), 'bidweir-auth-'))
   const store = await openStore(`sqlite:${join(dir, 'a.db')}`, { now: Date.now, log })
-  const issuer = createIssuer(await openKeys(store), 'http://localhost/auth/realms/main', Date.now)
+  const path = '/auth/realms/main'
+  const realm = { path, url: () => `http://localhost${path}` }
+  const issuer = createIssuer(await openKeys(store), realm, Date.now)
   const verifier = cachedVerifier(issuer.check, Date.now)
   const tokens = await Promise.all(
     Array.from({ length: 500 }, (_, at) =>

@@ -16,7 +16,7 @@ const realm = '/auth/realms/main'
 async function node(t: Test, url: string, ahead = 0) {
   const now = () => Date.now() + ahead
   const store = await openStore(url, { now, log })
-  const deps = { store, baseUrl: 'http://127.0.0.1:8081', log, now }
+  const deps = { store, baseUrl: () => 'http://127.0.0.1:8081', log, now }
   const auth = await createAuth({ embedded: { realm: 'main' } }, deps)
   const app = fastify({ http: { maxHeaderSize: 32 * 1024 } })
   await app.register(auth.plugin!)

@@ -15,7 +15,7 @@ async function service(t: Test, url = `sqlite:${t.testdir()}/a.db`) {
   const store = await openStore(url, { now, log })
   const auth = await createAuth(
     { embedded: { realm: 'main' } },
-    { store, baseUrl: 'http://127.0.0.1:8081', log, now },
+    { store, baseUrl: () => 'http://127.0.0.1:8081', log, now },
   )
   const app = fastify()
   await app.register(auth.plugin!)

@@ -44,7 +44,7 @@ async function issuer(t: Test) {
   const open = async () => {
     const config = { issuer: url, audience: 'bidweir', role: 'api', accountClaim: 'account' }
     const store = {} as Pick<Store, 'db' | 'postgres'>
-    const auth = await createAuth(config, { store, baseUrl: '', log, now: () => clock.now })
+    const auth = await createAuth(config, { store, baseUrl: () => '', log, now: () => clock.now })
     t.teardown(() => auth.close())
     const verify = async (token: string) => auth.verifier.verify(token)
     return { verify }

@@ -113,7 +113,7 @@ async function endpoint(t: Test, ranges: { list: readonly string[] }) {
     // the clock stands: no wait ends meanwhile
     {
       store,
-      baseUrl: 'http://127.0.0.1:1',
+      baseUrl: () => 'http://127.0.0.1:1',
       log,
       trustedProxies: () => ranges.list,
       now: () => 1e12,

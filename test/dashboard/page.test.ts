@@ -18,7 +18,7 @@ async function service(t: Test) {
   const now = Date.now
   const store = await openStore(`sqlite:${t.testdir()}/a.db`, { now, log })
   const config = { embedded: { realm: 'main' } }
-  const auth = await createAuth(config, { store, baseUrl: 'http://127.0.0.1', log, now })
+  const auth = await createAuth(config, { store, baseUrl: () => 'http://127.0.0.1', log, now })
   const door = bearer(auth.verifier)
   const held = new Set<string>()
   const suppliers = () => [

@@ -135,6 +135,21 @@ t.test('a path that takes no body says so whatever the body is', async (t) => {
   }
 })
 
+t.test('the embedded realm is found by its discovery, at whatever port', async (t) => {
+  const base = `http://127.0.0.1:${bidweir.adminPort}/auth/realms/main`
+  const found = JSON.parse(
+    (await ask('GET', '/auth/realms/main/.well-known/openid-configuration')).text,
+  ) as Record<string, string>
+  t.match(found, {
+    issuer: base,
+    token_endpoint: `${base}/protocol/openid-connect/token`,
+    jwks_uri: `${base}/protocol/openid-connect/certs`,
+  })
+  const claims = JSON.parse(Buffer.from(bearer.split('.')[1]!, 'base64url').toString())
+  t.equal(claims.iss, base)
+  t.equal((await fetch(found['jwks_uri']!)).status, 200)
+})
+
 t.test('what an account sees is kept by no cache', async (t) => {
   for (const url of [
     path,

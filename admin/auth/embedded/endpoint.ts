@@ -15,7 +15,7 @@ export interface EndpointDeps {
   store: Pick<Store, 'db' | 'postgres'>
   realm: string
   /** The issuer's URL, from the configuration: a Host header never decides it. */
-  url: string
+  url: () => string
   issuer: Issuer
   keys: SigningKeys
   refresh: RefreshTokens
@@ -146,9 +146,9 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     })
     const open = { exposeHeadRoute: true }
     app.get(`${base}/.well-known/openid-configuration`, open, async () => ({
-      issuer: url,
-      token_endpoint: `${url}/protocol/openid-connect/token`,
-      jwks_uri: `${url}/protocol/openid-connect/certs`,
+      issuer: url(),
+      token_endpoint: `${url()}/protocol/openid-connect/token`,
+      jwks_uri: `${url()}/protocol/openid-connect/certs`,
       grant_types_supported: Object.keys(grants),
       response_types_supported: [],
       subject_types_supported: ['public'],

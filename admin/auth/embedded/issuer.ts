@@ -18,8 +18,11 @@ export interface Issuer {
   check(token: string): Promise<AcceptedToken>
 }
 
-export function createIssuer(keys: SigningKeys, issuer: string, now: () => number): Issuer {
-  const { pathname } = new URL(issuer)
+export function createIssuer(
+  keys: SigningKeys,
+  realm: { url: () => string; path: string },
+  now: () => number,
+): Issuer {
   return {
     sign({ name, roles, account }, scope) {
       const at = Math.floor(now() / 1000)
@@ -32,7 +35,7 @@ export function createIssuer(keys: SigningKeys, issuer: string, now: () => numbe
         account,
       })
         .setProtectedHeader({ alg: algorithm, kid: keys.kid, typ: 'JWT' })
-        .setIssuer(issuer)
+        .setIssuer(realm.url())
         .setAudience(audience)
         .setSubject(name)
         .setIssuedAt(at)
@@ -58,7 +61,7 @@ export function createIssuer(keys: SigningKeys, issuer: string, now: () => numbe
           },
         )
         // Nodes of one store may listen at different addresses: the realm is what must agree.
-        if (!URL.canParse(payload.iss ?? '') || new URL(payload.iss ?? '').pathname !== pathname)
+        if (!URL.canParse(payload.iss ?? '') || new URL(payload.iss ?? '').pathname !== realm.path)
           throw new TokenError('issuer')
         if (payload['typ'] !== 'Bearer') throw new TokenError('type')
         const { roles } = payload['realm_access'] as { roles: string[] }
