@@ -48,8 +48,13 @@ export function command(
 export async function startBidweir(yaml: string, folder = newFolder()): Promise<Bidweir> {
   const file = join(folder, 'bidweir.yaml')
   writeFileSync(file, yaml)
+  return runBidweir(['start', '--config', file], folder)
+}
+
+/** Runs a command that starts the service, in `folder`; resolves when it has greeted. */
+export async function runBidweir(words: readonly string[], folder: string): Promise<Bidweir> {
   // without the runner's loader: it slows every start, and ends the process at signals that Node passes over
-  const argv = ['-u', 'NODE_OPTIONS', process.execPath, main, 'start', '--config', file]
+  const argv = ['-u', 'NODE_OPTIONS', process.execPath, main, ...words]
   const child = spawn('env', argv, { cwd: folder })
   let [stdout, stderr] = ['', '']
   const exited = new Promise<number | null>((resolve) => child.once('exit', resolve))

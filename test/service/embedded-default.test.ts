@@ -1,0 +1,73 @@
+/** `start` without a file: the embedded default at its own ports, and the line to try it with (CONTRACT 1). */
+import { execFile, spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { newFolder, runBidweir, token } from '../support/process.ts'
+
+const shell = promisify(execFile)
+const free = (port: number) =>
+  new Promise<boolean>((resolve) => {
+    const server = createServer()
+    server.once('error', () => resolve(false))
+    server.listen(port, '0.0.0.0', () => server.close(() => resolve(true)))
+  })
+const hasCurl = spawnSync('curl', ['--version']).status === 0
+const portsFree = (await free(8080)) && (await free(8081))
+const skip = !hasCurl ? 'curl not found' : portsFree ? false : 'port 8080 or 8081 is taken'
+
+interface Bid {
+  id: string
+  price: number
+  nurl: string
+}
+
+t.test(
+  'what it prints can be pasted: a bid with a lowered price and a context',
+  { skip },
+  async (t) => {
+    const folder = newFolder()
+    const first = await runBidweir(['start'], folder)
+    t.teardown(() => first.stop('SIGKILL'))
+    t.match(first.stdout(), /^bid traffic +http:\/\/0\.0\.0\.0:8080\//m)
+    t.match(first.stdout(), /^admin +http:\/\/127\.0\.0\.1:8081\/$/m)
+    t.match(first.stdout(), /^user +admin$/m)
+    const lines = first.stdout().split('\n')
+    const line = lines.filter((each) => each.includes('curl'))
+    t.equal(line.length, 1)
+    t.match(line[0], /^curl /, 'on a line of its own')
+    const pasted = async () => {
+      const { stdout } = await shell('sh', ['-c', line[0]!])
+      const { seatbid } = JSON.parse(stdout) as { seatbid: { bid: Bid[] }[] }
+      const bid = seatbid[0]!.bid[0]!
+      const query = new URL(bid.nurl).searchParams
+      return { ...bid, in: Number(query.get('in')), context: query.get('svc_opd')! }
+    }
+    let won = await pasted()
+    for (let n = 0; n < 5; n++, won = await pasted()) {
+      t.ok(won.price < won.in, 'no holdout, and a cold model never answers factor 1')
+      t.match(won.context, /^[\w-]{1,512}$/)
+    }
+    const told = async (svc_opd: string) => {
+      const query = new URLSearchParams({ bid_id: won.id, price: String(won.price), svc_opd })
+      const answer = await fetch(`http://127.0.0.1:8081/opd/imp?${query}`)
+      return { http: answer.status, ...((await answer.json()) as { status?: string | number }) }
+    }
+    t.match(await told('forged'), { http: 401 }, 'a context is the credential')
+    t.match(await told(won.context), { http: 200, status: 'attributed' })
+    t.equal((await fetch('http://127.0.0.1:8081/healthz')).status, 200)
+    t.equal((await fetch('http://127.0.0.1:8080/healthz')).status, 404, 'bid traffic only')
+    t.ok(existsSync(join(folder, 'data')))
+    const { password } = first
+    t.equal(await first.stop('SIGINT'), 0, 'at once: no grace on SIGINT')
+
+    const second = await runBidweir(['start'], folder)
+    t.teardown(() => second.stop('SIGKILL'))
+    t.equal(second.password, null, 'told at the first start only')
+    t.type(await token(second, 'admin', password!), 'string', 'and it goes on opening')
+    t.match(await told(won.context), { status: 'duplicate' }, 'so do its keys and its ledger')
+    t.equal(await second.stop(), 0)
+  },
+)

@@ -1,0 +1,90 @@
+/** A reload takes what may change while the service runs, and says what may not (CONTRACT 2). */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { newFolder } from '../support/process.ts'
+import { post, raw } from '../support/raw.ts'
+import { until } from '../support/until.ts'
+import { echoSupplier, startNode, yamlOf } from '../support/wins.ts'
+
+const priced = 'id: acme, account: a, opd: {enabled: true, holdout: 0}'
+
+async function world(t: Test, more = '', folder = newFolder()) {
+  const supplier = await echoSupplier()
+  const options = { endpoint: supplier.url, folder, more, suppliers: [priced] }
+  const node = await startNode(options)
+  t.teardown(async () => {
+    await node.stop()
+    await supplier.close()
+  })
+  const taken = async () =>
+    (await node.metrics()).get('bidweir_config_reloads_total{result="taken"}') ?? 0
+  /** The file with other words in it, once the service has taken it. */
+  const rewritten = async (yaml: string) => {
+    const before = await taken()
+    writeFileSync(join(folder, 'bidweir.yaml'), yaml)
+    await until(async () => (await taken()) > before)
+  }
+  return { node, rewritten, yaml: yamlOf(options) }
+}
+
+t.test('a supplier that is taken out answers 404, and its rows stay', async (t) => {
+  const { node, rewritten, yaml } = await world(t)
+  const ask = () => raw(node.bidweir.proxyPort, post('/bid/acme', '{"id":"q","ext":{"bids":[]}}'))
+  const made = await node.api('/api/svc/ssp/acme/', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"dsp_seats":[{"name":"s","name_external":"S","is_active":false,"qps":[]}]}',
+  })
+  t.equal(made.status, 201)
+  await rewritten(yaml.replaceAll('acme', 'other'))
+  t.equal((await ask()).status, 404)
+  t.equal((await node.api('/api/svc/ssp/acme/')).status, 404)
+  t.equal((await node.api('/api/svc/ssp/other/')).status, 200)
+  await rewritten(yaml)
+  const back = (await (await node.api('/api/svc/ssp/acme/')).json()) as { dsp_seats: unknown }
+  t.match(back.dsp_seats, [{ name: 's', name_external: 'S', is_active: false }])
+  t.equal((await ask()).status, 200)
+})
+
+t.test('rates are taken from their file when it changes, and old ones are alerted', async (t) => {
+  const folder = newFolder()
+  const rates = (more: object, asOf: Date) =>
+    writeFileSync(join(folder, 'rates.json'), JSON.stringify({ base: 'USD', rates: more, asOf }))
+  const [now, old] = [new Date(), new Date(Date.now() - 25 * 3_600_000)]
+  rates({}, now)
+  const { node } = await world(t, 'currency: {rates: {file: rates.json}}', folder)
+  let n = 0
+  const factor = async () => {
+    const { in: came, out } = await node.bid({ id: `b${n++}`, cur: 'EUR' })
+    return Number(out) / Number(came)
+  }
+  t.equal(await factor(), 1, 'no rate')
+  t.notMatch(node.bidweir.stderr(), /rates are old/)
+  rates({ EUR: 0.92 }, now)
+  await until(async () => (await factor()) < 1)
+  rates({ EUR: 0.92 }, old)
+  await until(() => node.bidweir.stderr().includes('exchange rates are old'))
+  const age = (await node.metrics()).get('bidweir_rates_age_seconds')!
+  t.ok(age >= 25 * 3600 && age < 26 * 3600, `${age} s`)
+  t.ok((await factor()) < 1, 'they go on serving')
+})
+
+t.test('what waits for a restart is named, the rest of the file is taken', async (t) => {
+  const { node, rewritten, yaml } = await world(t)
+  const { proxyPort } = node.bidweir
+  const changed = yaml
+    .replace('{listen: "127.0.0.1:0"}', '{listen: "127.0.0.1:1", maxRequestBytes: 10}')
+    .replace(
+      'admin: {listen: "127.0.0.1:0"',
+      'admin: {listen: "127.0.0.1:2", auth: {embedded: {realm: x}}',
+    )
+  await rewritten(`store: {retentionDays: 40}\n${changed}`)
+  const named = /"paths":\[([^\]]*)\][^\n]*restart needed/.exec(node.bidweir.stderr())![1]!
+  t.same(
+    named.split(',').map((path) => JSON.parse(path)),
+    ['proxy.listen', 'admin.listen', 'admin.auth', 'store'],
+  )
+  t.equal((await raw(proxyPort, post('/bid/acme', '{"a":"long"}'))).status, 413, 'a limit')
+  t.equal((await node.api('/api/svc/ssp/acme/')).status, 200, 'the realm is the old one')
+})

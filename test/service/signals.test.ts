@@ -1,0 +1,79 @@
+/** What signals do to a running service (CONTRACT 1, 2): one drains, a second ends, SIGHUP reads the file again. */
+import { connect } from 'node:net'
+import t, { type Test } from 'tap'
+import { type Bidweir, startBidweir } from '../support/process.ts'
+import { post, raw } from '../support/raw.ts'
+import { httpSupplier } from '../support/supplier.ts'
+import { until } from '../support/until.ts'
+
+/** Longer than any test may take: what does not wait for it ends before the runner does. */
+const forever = '1h'
+
+async function started(t: Test, drain: { grace: string; timeout: string }) {
+  const supplier = await httpSupplier((_request, response) => response.end('{}'))
+  const bidweir = await startBidweir(`
+proxy: {listen: "127.0.0.1:0"}
+admin: {listen: "127.0.0.1:0"}
+drain: {grace: ${drain.grace}, timeout: ${drain.timeout}}
+suppliers: [{id: acme, endpoints: ["${supplier.url}"], timeout: 5s}]
+`)
+  t.teardown(async () => {
+    await bidweir.stop('SIGKILL')
+    await supplier.close()
+  })
+  return bidweir
+}
+
+const drains = (bidweir: Bidweir) =>
+  until(async () => (await fetch(`http://127.0.0.1:${bidweir.adminPort}/readyz`)).status === 503)
+
+t.test('in the grace each answer says Connection: close; after it nobody gets in', async (t) => {
+  const bidweir = await started(t, { grace: '1s', timeout: '10s' })
+  const kept = connect(bidweir.proxyPort, '127.0.0.1')
+  const before = new Promise<string>((resolve) => kept.once('data', (text) => resolve(`${text}`)))
+  kept.write(post('/bid/acme', '{}'))
+  t.notMatch(await before, /Connection: close/i)
+  bidweir.child.kill('SIGTERM')
+  await drains(bidweir)
+  const last = new Promise<string>((resolve) => kept.once('data', (text) => resolve(`${text}`)))
+  const closed = new Promise((resolve) => kept.once('close', resolve))
+  kept.write(post('/bid/acme', '{}'))
+  t.match(await last, /^HTTP\/1\.1 200 [\s\S]*Connection: close/i)
+  await closed
+  const fresh = await raw(bidweir.proxyPort, post('/bid/acme', '{}'), () => false)
+  t.match(fresh.head, /^HTTP\/1\.1 200 [\s\S]*Connection: close/i, 'new connections, too')
+  t.ok(fresh.closed)
+  t.equal(await bidweir.exited, 0)
+  t.equal((await raw(bidweir.proxyPort, post('/bid/acme', '{}'), () => false)).bytes, '')
+})
+
+t.test('SIGINT drains without grace', async (t) => {
+  const bidweir = await started(t, { grace: forever, timeout: forever })
+  t.equal(await bidweir.stop('SIGINT'), 0)
+})
+
+t.test('drain.timeout is the end, whatever the grace', async (t) => {
+  const bidweir = await started(t, { grace: forever, timeout: '1s' })
+  t.equal(await bidweir.stop('SIGTERM'), 0)
+})
+
+for (const second of ['SIGTERM', 'SIGINT'] as const)
+  t.test(`a second signal, ${second}, exits at once`, async (t) => {
+    const bidweir = await started(t, { grace: forever, timeout: forever })
+    bidweir.child.kill('SIGTERM')
+    await drains(bidweir)
+    t.equal(await bidweir.stop(second), 1)
+  })
+
+t.test('SIGHUP reads the file again, as often as it comes', async (t) => {
+  const bidweir = await started(t, { grace: '0s', timeout: '10s' })
+  const taken = async () => {
+    const metrics = await (await fetch(`http://127.0.0.1:${bidweir.adminPort}/metrics`)).text()
+    return Number(/^bidweir_config_reloads_total\{result="taken"\} (\d+)$/m.exec(metrics)?.[1] ?? 0)
+  }
+  for (const times of [1, 2]) {
+    bidweir.child.kill('SIGHUP')
+    await until(async () => (await taken()) === times)
+  }
+  t.equal(bidweir.stderr().split('configuration reloaded').length - 1, 2)
+})
