@@ -55,8 +55,11 @@ export class Endpoints {
     if (this.all.length === 1) return this.all[0]!
     const ready = this.all.filter((endpoint) => endpoint !== not && this.ready(endpoint))
     const from = ready.length > 0 ? ready : this.all
-    const first = from[Math.floor(this.random() * from.length)]!
-    const second = from[Math.floor(this.random() * from.length)]!
+    const at = Math.floor(this.random() * from.length)
+    const first = from[at]!
+    // Another one: the same one twice is no choice, and would give a quarter of the requests to one of two that hangs.
+    const step = 1 + Math.floor(this.random() * (from.length - 1))
+    const second = from[(at + step) % from.length]!
     const chosen = second.inFlight < first.inFlight ? second : first
     if (chosen.ejected) chosen.probing = true
     return chosen
