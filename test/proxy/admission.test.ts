@@ -35,6 +35,49 @@ t.test(
   },
 )
 
+t.test('a bucket is max(2, .1 s of the allotment) deep, one of nothing holds nothing', (t) => {
+  for (const [perSecond, depth] of [
+    [0, 0],
+    [1, 2],
+    [19, 2],
+    [20, 2],
+    [30, 3],
+    [1000, 100],
+  ] as const) {
+    const bucket = new Bucket(perSecond, 0)
+    for (const at of [0, 3_600_000]) {
+      let taken = 0
+      while (bucket.take(at)) taken++
+      t.equal(taken, depth, `${perSecond}/s at ${at} ms`)
+    }
+  }
+  t.end()
+})
+
+t.test(
+  'what a data center or its seats refuse is a no-bid, also where failures are a status',
+  async (t) => {
+    const supplier = await httpSupplier((_request, response) => response.end('no JSON'))
+    const engine = idleEngine({
+      rewrite: ({ body }) => ({ body, reason: null, removed: 0, left: 0, unreadable: true }),
+    })
+    const route = { endpoints: [supplier.url], onFailure: 'status' }
+    const proxy = await startProxy({ acme: route }, { engine })
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const off = { active: false, clientQps: null }
+    for (const [reason, admitted] of [
+      ['inactive', { inactiveSeats: none, allotment: off }],
+      ['qps', { inactiveSeats: none, allotment: { active: true, clientQps: 0 } }],
+      ['unreadable', { inactiveSeats: new Set(['s']), allotment: undefined }],
+    ] as const) {
+      proxy.proxy.admit(() => admitted, 1)
+      const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+      t.match(answer, { status: 204, body: '', headers: { 'x-bidweir-reason': reason } })
+    }
+    t.equal(supplier.requests.length, 1, 'what is not admitted is not sent')
+  },
+)
+
 t.test('a bucket holds its allotment within 1 % over 10 s under three times the load', (t) => {
   for (const perSecond of [10, 100, 1000, 12_345]) {
     const bucket = new Bucket(perSecond, 0)

@@ -1,10 +1,11 @@
 /** The deadline of a request, and callers that do not wait for it. */
 import { connect } from 'node:net'
+import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { sample } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
-import { outcome, scripted } from '../support/scripted.ts'
-import type { TestSupplier } from '../support/supplier.ts'
+import { outcome, type Script, scripted } from '../support/scripted.ts'
+import { answerText, type TestSupplier } from '../support/supplier.ts'
 
 t.test('tmax less its margin is the deadline where it is smaller', async (t) => {
   const { proxy } = await scripted(t, () => {}, { timeout: '20s', tmaxMargin: '10ms' })
@@ -49,3 +50,32 @@ async function closedConnection(supplier: TestSupplier): Promise<void> {
   const before = supplier.aborted
   while (supplier.aborted === before) await new Promise((resolve) => setImmediate(resolve))
 }
+
+t.test(
+  'timeout is the deadline where tmax is larger, at least a millisecond where it is nothing',
+  async (t) => {
+    const { proxy } = await scripted(t, () => {}, { timeout: '60ms', tmaxMargin: '10ms' })
+    const large = await raw(proxy.port, post('/bid/acme', '{"tmax":20000}'))
+    t.equal(large.headers['x-bidweir-reason'], 'timeout')
+    const patient = await scripted(t, () => {}, { timeout: '20s', tmaxMargin: '10ms' })
+    for (const tmax of [1, 9, 10, 11]) {
+      const answer = await raw(patient.proxy.port, post('/bid/acme', `{"tmax":${tmax}}`))
+      t.equal(answer.headers['x-bidweir-reason'], 'timeout', `tmax ${tmax}`)
+    }
+  },
+)
+
+t.test(
+  'a tmax that is no positive integer is ignored, that of a gzip request is not',
+  async (t) => {
+    const answers: Script = (socket) => {
+      setTimeout(() => socket.write(answerText('200 OK', '{}')), 40)
+    }
+    const { proxy } = await scripted(t, answers, { timeout: '5s', tmaxMargin: '0ms' })
+    const wrong = ['0', '-5', '1.5', '"5"', 'null', 'true', '[5]', '{"tmax":5}', '1e999']
+    for (const tmax of wrong)
+      t.equal((await raw(proxy.port, post('/bid/acme', `{"tmax":${tmax}}`))).status, 200, tmax)
+    const packed = post('/bid/acme', gzipSync('{"tmax":5}'), 'Content-Encoding: gzip\r\n')
+    t.equal((await raw(proxy.port, packed)).headers['x-bidweir-reason'], 'timeout')
+  },
+)
