@@ -1,6 +1,7 @@
 /** `/metrics` of a whole node, as strict readers take it: names, types, units, one line a series. */
 import t from 'tap'
 import { redisAbsent, startRedis } from '../support/redis.ts'
+import { until } from '../support/until.ts'
 import { echoSupplier, startNode, sumOf } from '../support/wins.ts'
 
 const sample =
@@ -37,11 +38,81 @@ function faultsOf(text: string): string[] {
   return faults
 }
 
+/** Each of what CONTRACT 10 names, as one series that is there once traffic has come. */
+const promised: Readonly<Record<string, string>> = {
+  'requests by ssp and outcome': 'bidweir_requests_total{ssp="acme",outcome="answer"}',
+  'request duration': 'bidweir_request_duration_seconds_count{ssp="acme"}',
+  'upstream duration': 'bidweir_upstream_duration_seconds_count{ssp="acme"}',
+  'overhead added by the proxy': 'bidweir_overhead_seconds_count{ssp="acme"}',
+  'bids by ssp, mode and reason': 'bidweir_bids_total{ssp="marg",mode="margin",reason="treated"}',
+  factors: 'bidweir_factor_count{ssp="acme",mode="revenue"}',
+  'in prices': 'bidweir_in_price_sum_total{ssp="acme",mode="revenue"}',
+  'out prices': 'bidweir_out_price_sum_total{ssp="acme",mode="revenue"}',
+  'impressions by ssp, mode, attribution':
+    'bidweir_impressions_total{ssp="acme",mode="revenue",status="attributed",attribution="context",event="win"}',
+  'cleared prices': 'bidweir_cleared_price_sum_total{ssp="acme",mode="revenue"}',
+  margin: 'bidweir_margin_sum{ssp="acme",mode="revenue"}',
+  'win rate': 'bidweir_win_rate{ssp="acme",mode="revenue",arm="optimised"}',
+  'duplicate contexts':
+    'bidweir_impressions_total{ssp="acme",mode="revenue",status="duplicate",attribution="context",event="win"}',
+  'invalid contexts': 'bidweir_contexts_total{context="invalid"}',
+  'model version': 'bidweir_model_version{mode="revenue"}',
+  'model age': 'bidweir_model_age_seconds{mode="revenue"}',
+  'store latency': 'bidweir_store_commit_seconds_count',
+  'config reloads': 'bidweir_config_reloads_total{result="taken"}',
+  'event-loop lag': 'bidweir_event_loop_lag_seconds',
+  'QPS allotment': 'bidweir_qps_allotment{ssp="acme"}',
+  'QPS refusals': 'bidweir_requests_total{ssp="acme",outcome="qps"}',
+}
+
 const suppliers = [
   'id: acme, opd: {enabled: true, holdout: 0.3}',
   'id: marg, opd: {enabled: true, mode: margin, targetMargin: 0.15}',
   'id: quiet',
 ]
+
+t.test('what is promised is there, and has counted', async (t) => {
+  const supplier = await echoSupplier()
+  const node = await startNode({ endpoint: supplier.url, suppliers, auth: 'none' })
+  t.teardown(async () => {
+    await node.stop()
+    await supplier.close()
+  })
+  const bid = async (ssp: string) => {
+    for (let n = 0; ; n++) {
+      const won = await node.bid({ id: `${ssp}-${n}`, ssp })
+      if (won.in !== won.out) return won
+    }
+  }
+  const won = await bid('acme')
+  await bid('marg')
+  const notice = { bid_id: won.id, price: '0.5', svc_opd: won.svcOpd }
+  for (let n = 0; n < 2; n++) await node.notify(notice)
+  await node.notify({ ...notice, bid_id: 'x', svc_opd: 'forged' })
+  const allotment = '{"datacenters":[{"location":"local","client_qps":0,"is_active":true}]}'
+  const headers = { 'content-type': 'application/json' }
+  const init = { method: 'POST', headers, body: allotment }
+  t.equal((await node.api('/api/svc/ssp/acme/', init)).status, 201)
+  await until(async () => (await node.metrics()).get('bidweir_qps_allotment{ssp="acme"}') === 0)
+  await node.bid({ id: 'refused' }).catch(() => null)
+  node.bidweir.child.kill('SIGHUP')
+  await until(async () => ((await node.metrics()).get(promised['config reloads']!) ?? 0) > 0)
+  const metrics = await node.metrics()
+  const zero = new Set(['QPS allotment', 'model version', 'model age', 'event-loop lag'])
+  for (const [what, series] of Object.entries(promised)) {
+    const value = metrics.get(series) ?? Number.NaN
+    t.ok(value > 0 || (zero.has(what) && value >= 0), `${what}: ${value}`)
+  }
+  const up = [...metrics].filter(([series]) => series.startsWith('bidweir_endpoint_up{ssp="acme"'))
+  t.same(
+    up.map(([, value]) => value),
+    [1],
+    'endpoint state',
+  )
+  for (const family of ['bidweir_kept_win_rate', 'bidweir_uplift'])
+    for (const bound of ['', '_lower', '_upper'])
+      t.match(await (await fetch(`${node.admin}/metrics`)).text(), `# TYPE ${family}${bound} gauge`)
+})
 
 for (const [title, skip, more] of [
   ['alone', false, ''],
