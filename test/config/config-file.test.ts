@@ -16,7 +16,13 @@ t.test('defaults are those of the README', (t) => {
       headTimeout: 5000,
       recompress: 'same',
     },
-    opd: { attributionWindow: 1_800_000, contextTtl: 172_800_000 },
+    admin: {
+      listen: '127.0.0.1:8081',
+      auth: { embedded: { realm: 'main' } },
+      impressions: { auth: 'bearer' },
+    },
+    store: { database: 'sqlite:data/bidweir.db', redis: null },
+    opd: { attributionWindow: 1_800_000, contextTtl: 172_800_000, decisionLog: null },
     drain: { grace: 15_000, timeout: 45_000 },
     currency: { base: 'USD' },
   })
@@ -25,6 +31,7 @@ t.test('defaults are those of the README', (t) => {
     tmaxMargin: 10,
     onFailure: 'no-bid',
     notices: 'win',
+    callers: { cidrs: [], headers: {} },
     opd: {
       enabled: true,
       share: 1,
@@ -40,8 +47,19 @@ t.test('defaults are those of the README', (t) => {
       internalIds: false,
       priceDsp: false,
       deals: true,
+      exclude: { seats: [], publishers: [], domains: [], apps: [], adomains: [], deals: [] },
     },
   })
+  t.end()
+})
+
+t.test('what is absent is off: OPD, pass-through, TLS, rates', (t) => {
+  const { config } = loadConfig(file(`suppliers:\n${supplier}`))
+  const [acme] = config!.suppliers
+  t.same([acme?.opd, acme?.passThrough], [undefined, undefined])
+  t.same([config!.proxy.tls, config!.currency.rates], [undefined, undefined])
+  const named = loadConfig(file(`suppliers:\n${supplier}    opd: {}\n`)).config
+  t.equal(named!.suppliers[0]?.opd?.enabled, false)
   t.end()
 })
 

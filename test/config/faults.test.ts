@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { faultLine, loadConfig } from '../../config-file.ts'
+import { warningsOf } from '../../settings.ts'
 import { file, folder, supplier } from '../support/config.ts'
 
 t.test(
@@ -131,7 +132,30 @@ t.test('files that are no YAML map, or none at all, are a fault', (t) => {
 })
 
 t.test('several nodes need keys of their own choice', (t) => {
-  const { faults } = loadConfig(file(`store: {redis: "redis://r"}\nsuppliers:\n${supplier}`))
-  t.equal(faults[0]?.path, 'opd.keys')
+  const key = 'A'.repeat(43)
+  for (const store of ['redis: "redis://r"', 'database: "postgres://p/b"']) {
+    const text = `store: {${store}}\nsuppliers:\n${supplier}`
+    t.same(
+      loadConfig(file(text)).faults.map(({ path }) => path),
+      ['opd.keys'],
+      store,
+    )
+    t.same(loadConfig(file(`${text}opd: {keys: [{id: 1, secret: ${key}}]}\n`)).faults, [])
+  }
+  t.same(loadConfig(file(`suppliers:\n${supplier}`)).faults, [])
+  t.end()
+})
+
+t.test('callers that may be anyone are warned of where the listener is not loopback', (t) => {
+  const warned = (listen: string, callers: string) =>
+    warningsOf(
+      loadConfig(file(`proxy: {listen: "${listen}"}\nsuppliers:\n${supplier}${callers}`)).config!,
+    ).length
+  t.equal(warned('0.0.0.0:8080', ''), 1)
+  t.equal(warned('[::]:8080', ''), 1)
+  t.equal(warned('127.0.0.1:8080', ''), 0)
+  t.equal(warned('[::1]:8080', ''), 0)
+  t.equal(warned('0.0.0.0:8080', '    callers: {cidrs: [10.0.0.0/8]}\n'), 0)
+  t.equal(warned('0.0.0.0:8080', '    callers: {headers: {x-key: k}}\n'), 0)
   t.end()
 })
