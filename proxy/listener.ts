@@ -7,6 +7,7 @@ import type { FastGate } from './lane/fast.ts'
 import { createFastLane } from './lane/fast-set.ts'
 import { hasBody, pathOf } from './lane/general-head.ts'
 import { arrived, type Connection, connectionOf, isLast, refuseBytes } from './lane/turns.ts'
+import { quiet } from './quiet.ts'
 import { lastAnswer } from './wire/fields.ts'
 
 export interface ListenerOptions {
@@ -116,7 +117,9 @@ export function createListener(options: ListenerOptions): Listener {
         })
   if (fast !== null) server.removeAllListeners('connection')
 
+  let accepted = 0
   server.on('connection', (socket: Connection) => {
+    accepted++
     open.add(socket)
     socket.once('close', () => open.delete(socket))
     // Before 'secureConnection' nothing else listens: a reset in the handshake must not reach the top.
@@ -201,8 +204,9 @@ export function createListener(options: ListenerOptions): Listener {
     drain() {
       draining = true
     },
-    close() {
+    async close() {
       draining = true
+      await quiet(() => accepted)
       // A connection that becomes idle without an answer of its own (a cut request) is seen at the next look.
       const closeIdle = () => {
         // To node:http a connection is idle whose answer is still on its way: `taken` bounds that.
@@ -210,7 +214,7 @@ export function createListener(options: ListenerOptions): Listener {
         fast?.closeIdle()
       }
       const idle = setInterval(closeIdle, 100)
-      return new Promise((resolve) => {
+      await new Promise<void>((resolve) => {
         // node:http's own close() stops its time limits first: half a head would hold a drain to its end.
         NetServer.prototype.close.call(server, () => {
           clearInterval(idle)

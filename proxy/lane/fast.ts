@@ -28,6 +28,8 @@ export interface FastGate {
 }
 
 const blankLine = Buffer.from('\r\n\r\n')
+/** Milliseconds. */
+const young = 100
 const timedOut = lastAnswer('408 Request Timeout')
 
 /** What may come behind a request before it is answered; past it nothing is read, not even that the caller has gone. */
@@ -182,8 +184,10 @@ export class FastConnection implements ReplyGate {
 
   // --- time ---
 
+  /** It waits for a request; that of a connection which is just there may be on its way. */
   get idle(): boolean {
-    return this.where === 'head' && this.socket.writableLength === 0
+    if (this.where !== 'head' || this.socket.writableLength > 0) return false
+    return this.requests > 0 || performance.now() - this.since > young
   }
 
   /** Closes what has waited too long; what is being answered has its own deadline. */

@@ -38,6 +38,19 @@ t.test(
   },
 )
 
+t.test('who had connected when the listener closed is answered', async (t) => {
+  const supplier = await httpSupplier((_request, response) => void response.end('{}'))
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const calls = Array.from({ length: 20 }, () => raw(proxy.port, post('/bid/acme', '1')))
+  // a turn in which they have connected and none was accepted yet
+  await new Promise((resolve) => process.nextTick(() => process.nextTick(resolve)))
+  const closed = proxy.proxy.close()
+  const statuses = (await Promise.all(calls)).map(({ status }) => status)
+  t.same(statuses, Array(20).fill(200))
+  await closed
+})
+
 t.test(
   'a reload keeps requests in flight and counters, and adds, changes and removes suppliers',
   async (t) => {
