@@ -1,11 +1,13 @@
 /** `GET /opd/imp`: win notices of the platforms (SERVICE 4.7, CONTRACT 6). */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import { bearer } from './auth/bearer.ts'
+import { admit, refuseToken } from './auth/bearer.ts'
+import type { TokenErrorCode } from './auth/errors.ts'
 import { callerOf } from './impressions/door.ts'
 import { auditPrice, parseNotice } from './impressions/notice.ts'
 import { type NoticeDeps, Notices, type Outcome } from './impressions/notices.ts'
 import type { TokenVerifier } from './ports.ts'
 import { problem } from './problem.ts'
+import { always } from './refusing.ts'
 
 export interface ImpressionDeps extends NoticeDeps {
   /** null: no token is ever valid. */
@@ -40,13 +42,12 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   const { auth, verifier, role, counters, log, maxPending = 10_000 } = deps
   const notices = new Notices(deps)
   if (auth === 'bearer' && verifier === null) throw new Error('auth bearer wants a verifier')
-  const guard = auth === 'bearer' ? bearer(verifier!, { role }) : null
 
-  /** The guard has answered: a token that could not be checked is no verdict, the notice comes again. */
-  function refused(reply: FastifyReply): FastifyReply {
-    if (reply.statusCode === 503) counters.unavailable++
+  /** A token that could not be checked is no verdict: the notice comes again. */
+  function unadmitted(reply: FastifyReply, code: TokenErrorCode): FastifyReply {
+    if (code === 'unavailable') counters.unavailable++
     else counters.counted('', '', 'rejected', 'none', 'none')
-    return reply
+    return refuseToken(reply, code)
   }
 
   function rejected(
@@ -83,9 +84,8 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   const challenge = (reply: FastifyReply) => reply.header('www-authenticate', 'Bearer')
 
   async function handle(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    if (guard !== null) await guard.call(request.server, request, reply)
-    // not by what it returns: a reply is a thenable, and awaited it is nothing
-    if (reply.sent) return refused(reply)
+    const code = auth === 'bearer' ? await admit(request, verifier!, role) : null
+    if (code !== null) return unadmitted(reply, code)
     const parsed = parseNotice(request.query as Record<string, string | string[]>, request.url)
     if ('faults' in parsed) return rejected(reply, 'invalid_parameters', parsed.faults)
     const { notice } = parsed
@@ -111,8 +111,9 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
         url,
         logLevel: 'silent',
         // before a body is looked at
-        onRequest: async (_request, reply) =>
+        onRequest: always((_request, reply) =>
           refuse(reply.header('allow', 'GET'), 'method_not_allowed'),
+        ),
         handler: async (_request, reply) => reply,
       })
     }

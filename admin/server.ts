@@ -13,6 +13,7 @@ import { missing } from './missing.ts'
 import { documented } from './openapi.ts'
 import { problem } from './problem.ts'
 import { refusalsArrive } from './read-out.ts'
+import { refusing } from './refusing.ts'
 import { StoreError } from './store/errors.ts'
 
 export interface AdminLog {
@@ -144,9 +145,11 @@ export function createAdmin(deps: AdminDeps): Admin {
     if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method)
   // before a body is looked at: what is wrong with it is nothing to a path that takes none
   const absent = missing(app)
-  app.addHook('onRequest', async (request, reply) =>
-    request.is404 ? absent(request, reply) : undefined,
-  )
+  const noPath = refusing((request, reply) => {
+    if (request.is404) absent(request, reply)
+    return request.is404
+  })
+  app.addHook('onRequest', noPath)
 
   documented(app)
   for (const plugin of deps.plugins) void app.register(plugin)

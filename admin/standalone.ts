@@ -8,6 +8,7 @@ import type {
 import type { Engine, StandaloneEntry } from '../opd/engine.ts'
 import { plainOnly } from './plain-only.ts'
 import { problem } from './problem.ts'
+import { always } from './refusing.ts'
 
 export interface StandaloneDeps {
   engine: Engine
@@ -115,10 +116,11 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
       app.route<{ Params: { name: string } }>({
         method: app.supportedMethods.filter((method) => method !== 'POST'),
         url,
-        onRequest: async ({ params }, reply) =>
-          supplierOf(params.name) === ''
+        onRequest: always(({ params }, reply) =>
+          supplierOf((params as { name: string }).name) === ''
             ? problem(reply, 404, 'not_found', 'no such path')
             : problem(reply.header('allow', 'POST'), 405, 'method_not_allowed', 'Only POST'),
+        ),
         handler: async (_request, reply) => reply,
       })
     }

@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
 import type { Caller, TokenVerifier } from '../ports.ts'
 import { problem } from '../problem.ts'
+import { refusing } from '../refusing.ts'
 import { TokenError, type TokenErrorCode, tokenErrors } from './errors.ts'
 
 declare module 'fastify' {
@@ -16,7 +17,7 @@ const shape = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i
 /** Characters; Node's own limit for all headers is 16 KiB. */
 const maxToken = 12_000
 
-function refuse(reply: FastifyReply, code: TokenErrorCode): FastifyReply {
+export function refuseToken(reply: FastifyReply, code: TokenErrorCode): FastifyReply {
   const { status, error, title } = tokenErrors[code]
   if (status === 503) reply.header('retry-after', '5')
   else {
@@ -35,24 +36,36 @@ function readToken(request: FastifyRequest): string {
   return token
 }
 
+/** Puts the caller on the request: why not, or null. The token itself is never logged. */
+export async function admit(
+  request: FastifyRequest,
+  verifier: TokenVerifier,
+  role: string,
+): Promise<TokenErrorCode | null> {
+  try {
+    const caller = await verifier.verify(readToken(request))
+    if (!caller.roles.has(role)) return 'forbidden'
+    request.caller = caller
+    return null
+  } catch (error) {
+    if (error instanceof TokenError) return error.code
+    request.log.error({ err: (error as Error).message }, 'a token could not be verified')
+    return 'unavailable'
+  }
+}
+
 /**
- * Verifies the token and puts its caller on the request. 401 without a valid token, 403 without `role`,
- * 503 while no key of the issuer is known. The token itself is never logged.
+ * Verifies the token: 401 without a valid one, 403 without `role`, 503 while no key of the issuer is known; nothing of
+ * the call is done then.
  */
 export function bearer(
   verifier: TokenVerifier,
   opts: { role?: string } = {},
 ): preHandlerAsyncHookHandler {
   const { role = 'api' } = opts
-  return async (request, reply) => {
-    try {
-      const caller = await verifier.verify(readToken(request))
-      if (!caller.roles.has(role)) throw new TokenError('forbidden')
-      request.caller = caller
-    } catch (error) {
-      if (error instanceof TokenError) return refuse(reply, error.code)
-      request.log.error({ err: (error as Error).message }, 'a token could not be verified')
-      return refuse(reply, 'unavailable')
-    }
-  }
+  return refusing(async (request, reply) => {
+    const code = await admit(request, verifier, role)
+    if (code !== null) refuseToken(reply, code)
+    return code !== null
+  })
 }

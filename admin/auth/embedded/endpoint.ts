@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { problem } from '../../problem.ts'
+import { always } from '../../refusing.ts'
 import type { Store } from '../../store/index.ts'
 import { PasswordsBusyError } from '../passwords.ts'
 import type { Throttle } from '../throttle.ts'
@@ -140,8 +141,9 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     app.route({
       method: app.supportedMethods.filter((method) => method !== 'POST'),
       url: `${base}/protocol/openid-connect/token`,
-      onRequest: async (_request, reply) =>
+      onRequest: always((_request, reply) =>
         problem(reply.header('allow', 'POST'), 405, 'method_not_allowed', 'Only POST'),
+      ),
       handler: async (_request, reply) => reply,
     })
     const open = { exposeHeadRoute: true }
