@@ -3,6 +3,7 @@
  * suppliers, 20,000 series, hold the event loop for 30 ms. Here a scrape gives way every millisecond.
  */
 import type { Registry } from 'prom-client'
+import { oneAtATime } from '../one-at-a-time.ts'
 import type { Labels, Sample } from './samples.ts'
 
 /** What the registry keeps: its own metrics, and those whose samples are made one by one (`samples`). */
@@ -66,16 +67,5 @@ async function render(metrics: readonly Metric[]): Promise<Buffer> {
 }
 
 /** One scrape at a time; those that come meanwhile share the next one. */
-export function exposition(registry: Registry): () => Promise<Buffer> {
-  let running: Promise<unknown> = Promise.resolve()
-  let next: Promise<Buffer> | null = null
-  return () => {
-    next ??= running.then(() => {
-      next = null
-      const scrape = render(registry.getMetricsAsArray() as unknown as Metric[])
-      running = scrape.catch(() => undefined)
-      return scrape
-    })
-    return next
-  }
-}
+export const exposition = (registry: Registry): (() => Promise<Buffer>) =>
+  oneAtATime(() => render(registry.getMetricsAsArray() as unknown as Metric[]))

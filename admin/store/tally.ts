@@ -2,6 +2,7 @@
  * Counts added up in memory, row by row, until the store takes them: a look-up a count, a write every few seconds. Rows
  * that could not be written wait and grow; one that the database will not have goes, and holds up no other.
  */
+import { oneAtATime } from '../one-at-a-time.ts'
 import { isOfTheRow } from './errors.ts'
 import type { StoreLog } from './index.ts'
 
@@ -95,24 +96,8 @@ export function createTally<Row extends Countable>(options: TallyOptions<Row>): 
     }
   }
 
-  let running: Promise<void> | null = null
-  let next: Promise<void> | null = null
-
-  /** Who asks during a round wants the rows that it has taken, and those counted since: both are written then. */
-  function flush(): Promise<void> {
-    if (running === null) {
-      running = round().finally(() => {
-        running = null
-      })
-      return running
-    }
-    next ??= running.then(() => {
-      next = null
-      return flush()
-    })
-    return next
-  }
-
+  // who asks during a round wants the rows that it has taken, and those counted since: both are written then
+  const flush = oneAtATime(round)
   const timer = setInterval(() => void flush(), every)
   timer.unref()
   return {
