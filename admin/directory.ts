@@ -1,4 +1,5 @@
 /** The snapshot that bid traffic obeys: pushed at each change, kept when the store is lost. */
+import { oneAtATime } from './one-at-a-time.ts'
 import type { DirectorySnapshot, SupplierState } from './ports.ts'
 import type { Store, StoreLog } from './store/index.ts'
 import { readHolds } from './store/suppliers.ts'
@@ -45,24 +46,21 @@ async function load(store: Store): Promise<DirectorySnapshot> {
 export async function createDirectory(store: Store, log: StoreLog): Promise<Directory> {
   let current = await load(store)
   const listeners: ((snapshot: DirectorySnapshot) => void)[] = []
-  const refresh = async () => {
-    try {
-      current = await load(store)
-    } catch (error) {
-      log.error(
-        { err: (error as Error).message },
-        'suppliers could not be read, the last snapshot stays',
-      )
-      return
-    }
+  // one after the other: an answer of before a change must not come to stand over the change
+  const read = oneAtATime(async () => {
+    current = await load(store)
     for (const listener of listeners) listener(current)
-  }
-  store.onChange(() => void refresh())
+  })
+  store.onChange(read)
   return {
     snapshot: () => current,
     onChange(listener) {
       listeners.push(listener)
     },
-    refresh,
+    async refresh() {
+      await read().catch((error: Error) =>
+        log.error({ err: error.message }, 'suppliers could not be read, the last snapshot stays'),
+      )
+    },
   }
 }

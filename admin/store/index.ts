@@ -1,6 +1,7 @@
 /** One store for SQLite and PostgreSQL: the same tables, the same code above them. */
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
+import { oneAtATime } from '../one-at-a-time.ts'
 import { StoreError } from './errors.ts'
 import { createLedger, type GroupLedger } from './ledger.ts'
 import { migrate } from './migrations/index.ts'
@@ -19,8 +20,11 @@ export interface Store {
   url: string
   ledger: GroupLedger
   postgres: boolean
-  /** Calls back when any node, or another process, changed what bid traffic obeys; within about half a second. */
-  onChange(listener: () => void): void
+  /**
+   * Calls back when any node, or another process, changed what bid traffic obeys; within about half a second. A
+   * listener that rejects is called again at the next look: no change is lost with one failure.
+   */
+  onChange(listener: () => Promise<void>): void
   /** Says so to the other nodes, in the transaction at hand. */
   bump(db: Kysely<Tables>): Promise<void>
   /** One round trip that writes, since a full disk can still be read; rejects when the store is lost. */
@@ -66,33 +70,26 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   const { db, postgres } = dialectOf(url, log)
   await migrate(db, postgres, now())
   const ledger = createLedger(db, postgres, observe)
-  const listeners: (() => void)[] = []
+  const listeners: (() => Promise<void>)[] = []
   let known = -1
   let lost = false
-  const look = async () => {
+  const look = oneAtATime(async () => {
     try {
       const row = await db.selectFrom('revision').select('n').executeTakeFirst()
+      const n = Number(row?.n ?? 0)
+      if (n !== known) await Promise.all(listeners.map((listener) => listener()))
+      // known when all have taken it
+      known = n
       if (lost) log.info({}, 'the store is back')
       lost = false
-      const n = Number(row?.n ?? 0)
-      const changed = known >= 0 && n !== known
-      known = n
-      if (changed) for (const listener of listeners) listener()
     } catch (error) {
       if (!lost)
         log.error({ err: (error as Error).message }, 'the store is lost, the last snapshot stays')
       lost = true
     }
-  }
+  })
   await look()
-  let looking = false
-  const timer = setInterval(() => {
-    if (looking) return
-    looking = true
-    void look().finally(() => {
-      looking = false
-    })
-  }, every)
+  const timer = setInterval(() => void look(), every)
   timer.unref()
   let pinging: Promise<void> | null = null
   // SQLite does not write what is as it was; its user_version is nobody's else
@@ -100,7 +97,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     postgres
       ? sql`update revision set n = n`
       : sql`pragma user_version = ${sql.lit(now() % 2 ** 31)}`
-  const ear = postgres ? listen(url, look, log) : null
+  const ear = postgres ? listen(url, () => void look(), log) : null
 
   return {
     db,
