@@ -47,6 +47,12 @@ t.test('headers that HTTP obliges a proxy to change are changed, others are not'
   t.ok(sent.includes('X-UNKNOWN'))
   t.notOk(sent.includes('X-Hop'))
   t.notOk(sent.includes('TE'))
+  t.equal(
+    sent.findIndex((each) => /^via$/i.test(each)),
+    -1,
+    'by a setting alone',
+  )
+  t.equal(answer.headers['via'], undefined)
 })
 
 t.test('X-Forwarded-* of a trusted proxy are kept and appended to', async (t) => {
