@@ -109,6 +109,33 @@ t.test('refusals of the listener are problem documents', async (t) => {
   t.equal(supplier.requests.length, 1, 'nothing refused reached the supplier')
 })
 
+t.test('any method but POST is 405 with Allow, whichever supplier it names', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.end('{}'))
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND']) {
+    const request = `${method} /bid/acme HTTP/1.1\r\nHost: a\r\n\r\n`
+    const answer = await raw(proxy.port, request, (text) => text.includes('\r\n\r\n'))
+    t.match(answer, { status: 405, headers: { allow: 'POST' } }, method)
+    if (method === 'HEAD') t.equal(answer.body, '')
+  }
+  t.equal(supplier.requests.length, 0)
+})
+
+t.test('X-Forwarded-For in several lines is kept whole', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
+  const proxy = await startProxy(
+    { acme: { endpoints: [supplier.url] } },
+    { proxy: { trustedProxies: ['127.0.0.1'] } },
+  )
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const lines = 'X-Forwarded-For: 1.1.1.1, 2.2.2.2\r\nx-forwarded-for: 3.3.3.3\r\n'
+  await raw(proxy.port, post('/bid/acme', '{}', lines))
+  const sent = supplier.requests[0]!.headers
+  const all = sent.filter((_each, at) => /^x-forwarded-for$/i.test(sent[at - 1] ?? ''))
+  t.equal(all.join(', '), '1.1.1.1, 2.2.2.2, 3.3.3.3, 127.0.0.1')
+})
+
 t.test('an answer streams when OPD has nothing to do with it', async (t) => {
   const supplier = await rawSupplier((socket) => {
     socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n')

@@ -10,6 +10,7 @@ const subjects = [
   'encodings',
   'faults',
   'life',
+  'looked-at',
   'turns',
   'vectors',
 ]
