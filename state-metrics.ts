@@ -44,7 +44,7 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
     counter('bidweir_redis_written_total', 'Bids written to the shared log', () => counts.written)
     counter(
       'bidweir_redis_dropped_total',
-      'Bids that the shared log has no room for',
+      'Bids that never came into the shared log: no room, or no answer',
       () => counts.dropped,
     )
     counter('bidweir_redis_failures_total', 'Commands that Redis did not take', () => counts.failed)

@@ -127,17 +127,16 @@ export function openRedis(options: RedisOptions): RedisState {
     const batch = buffer
     buffer = []
     const ttl = Math.ceil(contextTtl())
-    await attempt(
-      () =>
-        Promise.all(
-          batch.flatMap((record) => {
-            const key = bidKey(record.bidId)
-            return [client.hSet(key, record.supplier, encode(record)), client.pExpire(key, ttl)]
-          }),
-        ),
-      [],
-    )
-    counts.written += batch.length
+    const written = await attempt(async () => {
+      await Promise.all(
+        batch.flatMap((record) => {
+          const key = bidKey(record.bidId)
+          return [client.hSet(key, record.supplier, encode(record)), client.pExpire(key, ttl)]
+        }),
+      )
+      return true
+    }, false)
+    counts[written ? 'written' : 'dropped'] += batch.length
   }
   const flusher = setInterval(() => void flush(), flushEvery)
   flusher.unref()

@@ -113,6 +113,18 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     t.equal(exchanges[1]!.counts.merged, 1, 'merged once')
   })
 
+  t.test('a bid is counted as written once it is, else as dropped', async (t) => {
+    const { written, dropped } = one.counts
+    one.shared.put(record('b10'))
+    await until(() => one.counts.written === written + 1)
+    server.hang()
+    for (const id of ['b11', 'b12']) one.shared.put(record(id))
+    await until(() => one.counts.written + one.counts.dropped === written + dropped + 3)
+    t.same(one.counts, { ...one.counts, written: written + 1, dropped: dropped + 2 })
+    server.resume()
+    await until(async () => (await one.shared.find('b10')).length === 1)
+  })
+
   t.test('a Redis that hangs holds nobody for long', async (t) => {
     server.hang()
     const began = performance.now()
