@@ -111,11 +111,10 @@ export function createAdmin(deps: AdminDeps): Admin {
   app.addHook('onSend', refusalsArrive)
 
   app.setErrorHandler((error: FastifyError, request, reply) => {
-    if (error instanceof StoreError) {
-      log.warn(
-        { code: error.code, err: error.message, request: request.id },
-        'the store did not answer',
-      )
+    const { code, message } = error
+    const status = error.statusCode ?? 500
+    if (error instanceof StoreError || (status >= 500 && isDatabase(error))) {
+      log.warn({ code, err: message, request: request.id }, 'the store did not answer')
       return problem(
         reply.header('retry-after', '1'),
         503,
@@ -123,21 +122,11 @@ export function createAdmin(deps: AdminDeps): Admin {
         'The store cannot be reached: try again',
       )
     }
-    const status = error.statusCode ?? 500
     if (status >= 500) {
-      if (isDatabase(error)) {
-        log.warn({ err: error.message, request: request.id }, 'the database did not answer')
-        return problem(
-          reply.header('retry-after', '1'),
-          503,
-          'store_unavailable',
-          'The store cannot be reached: try again',
-        )
-      }
       log.error({ err: error, request: request.id }, 'a call of the API failed')
       return problem(reply, 500, 'internal', 'Internal Server Error')
     }
-    return problem(reply, status, codes[status] ?? 'refused', error.message)
+    return problem(reply, status, codes[status] ?? 'refused', message)
   })
 
   // paths that say no to all but one method say so to PROPFIND as well
@@ -171,11 +160,11 @@ export function createAdmin(deps: AdminDeps): Admin {
   }
 }
 
-/** pg's errors: those of the connection and those of the server. */
+/** pg's errors: those of the connection, and of a server that ends what it was asked (57014: it took too long). */
 function isDatabase(error: FastifyError): boolean {
   const { code = '' } = error
   return (
-    /^(ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EHOSTUNREACH|57P|53|08|XX)/.test(code) ||
+    /^(ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EHOSTUNREACH|57|53|08|XX)/.test(code) ||
     /connection (terminated|timeout)|timeout exceeded|query read timeout/i.test(error.message)
   )
 }
