@@ -8,6 +8,7 @@ import type {
 import { armRules, type Guard, guards } from '../opd/arms.ts'
 import type { DecisionRecord, Engine } from '../opd/engine.ts'
 import { problem } from './problem.ts'
+import { sees } from './sees.ts'
 
 export interface DecisionsDeps {
   engine: Engine
@@ -127,9 +128,7 @@ export function decisions(deps: DecisionsDeps): FastifyPluginAsync {
   const { engine, bearer, account } = deps
 
   function seesIt(request: FastifyRequest, supplier: string): boolean {
-    if (account === undefined) return true
-    const { caller } = request
-    return caller?.account === '*' || account(supplier) === caller?.account
+    return account === undefined || sees(request.caller!, account(supplier))
   }
 
   async function explain(

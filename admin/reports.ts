@@ -9,6 +9,7 @@ import { problem } from './problem.ts'
 import { parsedQuery, reports } from './reports/ask.ts'
 import { createDesk } from './reports/desk.ts'
 import type { Readings } from './reports/rows.ts'
+import { sees } from './sees.ts'
 import type { Store } from './store/index.ts'
 
 export interface ReportsDeps {
@@ -42,9 +43,9 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
     const query = parsedQuery(request.query as Record<string, unknown>, now())
     if (Array.isArray(query))
       return problem(reply, 400, 'malformed', 'The query is not a report', query)
-    const { account } = request.caller!
+    const caller = request.caller!
     const visible = suppliers()
-      .filter((supplier) => account === '*' || supplier.account === account)
+      .filter(({ account }) => sees(caller, account))
       .map(({ id }) => id)
     if (query.ssp !== undefined && !visible.includes(query.ssp))
       return problem(reply, 404, 'unknown_supplier', 'No such supplier')
@@ -52,7 +53,7 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
     const scope = {
       ...query,
       suppliers: query.ssp === undefined ? visible : [query.ssp],
-      all: account === '*' && query.ssp === undefined,
+      all: caller.account === '*' && query.ssp === undefined,
     }
     const { format } = query
     const bytes = await desk.ask({ scope, columns, format, readings: readings() })

@@ -9,6 +9,7 @@ import type { Engine, StandaloneEntry } from '../opd/engine.ts'
 import { plainOnly } from './plain-only.ts'
 import { problem } from './problem.ts'
 import { always } from './refusing.ts'
+import { sees } from './sees.ts'
 
 export interface StandaloneDeps {
   engine: Engine
@@ -37,9 +38,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
   const { engine, bearer, account, maxBodyBytes = defaultBodyBytes } = deps
 
   function seesIt(request: FastifyRequest, supplier: string): boolean {
-    if (account === undefined) return true
-    const { caller } = request
-    return caller?.account === '*' || account(supplier) === caller?.account
+    return account === undefined || sees(request.caller!, account(supplier))
   }
 
   function refuse(

@@ -2,7 +2,7 @@
 import type { ReadStream, WriteStream } from 'node:tty'
 import { parseArgs } from 'node:util'
 import type { Store } from '../store/index.ts'
-import { addUser } from './users.ts'
+import { addUser, knownRoles } from './users.ts'
 
 interface Streams {
   store: Store
@@ -69,8 +69,9 @@ export async function userCommand(argv: string[], streams: Streams): Promise<num
     name = given
     roles = values.role ?? []
     account = values.account ?? ''
-    const unknown = roles.find((role) => role !== 'api' && role !== 'operator')
-    if (unknown !== undefined) throw new Error(`no such role: ${unknown} (api, operator)`)
+    const unknown = roles.find((role) => !knownRoles.includes(role))
+    if (unknown !== undefined)
+      throw new Error(`no such role: ${unknown} (${knownRoles.join(', ')})`)
   } catch (error) {
     stderr.write(`bidweir: ${(error as Error).message}\n`)
     return 64

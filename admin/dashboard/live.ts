@@ -9,6 +9,7 @@ import {
 import type { ImpressionCounters } from '../impressions/counters.ts'
 import { compared, type Interval } from '../opd-metrics/kept.ts'
 import type { Caller } from '../ports.ts'
+import { sees } from '../sees.ts'
 
 export interface LiveMode {
   mode: Mode
@@ -127,7 +128,7 @@ export function liveSnapshot(deps: LiveDeps, caller: Caller): LiveSnapshot {
     heldAll: held.has('*'),
     unplaced: caller.account === '*' ? (statuses.get('') ?? {}) : {},
     integrations: suppliers()
-      .filter(({ account }) => caller.account === '*' || account === caller.account)
+      .filter(({ account }) => sees(caller, account))
       .map(({ id, name }) => {
         const own = stats.suppliers.get(id)
         const state = opd?.(id) ?? null

@@ -1,6 +1,7 @@
 /** Whose bid a caller may report, and why a win that nobody could place has no place. */
 import type { ContextState, Traced } from '../../opd/engine.ts'
 import { type Caller, foreignBid } from '../ports.ts'
+import { sees } from '../sees.ts'
 
 /** `foreign`: the bid id is another account's, whose wins nothing of this caller's stands for. */
 export type Owned = Traced & { foreign?: true }
@@ -8,8 +9,7 @@ export type Owned = Traced & { foreign?: true }
 type AccountOf = ((supplier: string) => string | undefined) | undefined
 
 export function mayName(supplier: string, caller: Caller | null, account: AccountOf): boolean {
-  if (account === undefined || caller === null || caller.account === '*') return true
-  return account(supplier) === caller.account
+  return account === undefined || caller === null || sees(caller, account(supplier))
 }
 
 /** A bare bid id finds the decisions of one's own suppliers only. */

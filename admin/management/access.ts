@@ -1,6 +1,7 @@
 /** Who may see what, and the refusals that every management call shares. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type ProblemFault, problem } from '../problem.ts'
+import { sees } from '../sees.ts'
 import type { Store } from '../store/index.ts'
 import type { AuditEntry } from '../store/suppliers.ts'
 
@@ -22,7 +23,7 @@ export interface Access {
 
 /** Another account's supplier is as absent as one that is not there. */
 export const visible = ({ suppliers }: Access, { caller }: FastifyRequest) =>
-  suppliers().filter(({ account }) => caller!.account === '*' || account === caller!.account)
+  suppliers().filter(({ account }) => sees(caller!, account))
 
 export const find = (access: Access, request: FastifyRequest) =>
   visible(access, request).find(({ id }) => id === (request.params as { id: string }).id)
