@@ -20,9 +20,13 @@ interface SchemaNode {
   anyOf?: SchemaNode[]
 }
 
+/** Made once: ten thousand suppliers may share one key that is not known. */
+let schema: SchemaNode | null = null
+
 /** The keys that the schema knows at a path. */
 function knownKeys(path: Path): string[] {
-  let nodes: SchemaNode[] = [jsonSchema() as SchemaNode]
+  schema ??= jsonSchema() as SchemaNode
+  let nodes: SchemaNode[] = [schema]
   const open = (node: SchemaNode): SchemaNode[] => [node, ...(node.anyOf ?? []).flatMap(open)]
   for (const part of path)
     nodes = nodes

@@ -9,7 +9,6 @@ import {
   LineCounter,
   parseDocument,
   visit,
-  type YAMLError,
 } from 'yaml'
 import type { ConfigFault } from './config-faults.ts'
 import { type Path, show } from './config-path.ts'
@@ -40,23 +39,39 @@ const otherwise = { found: null, allowed: 'YAML 1.2' }
 
 const rangeOf = (node: unknown) => (isNode(node) ? (node.range ?? null) : null)
 
-/** The key at an offset of the text, or that whose value stands there; the file as a whole where none does. */
-function pathAt(document: Document, offset: number): Path {
-  let found: Path = []
+/** For each of the rising offsets the key there, or that whose value stands there; [], the whole file, for the rest. */
+function pathsAt(document: Document, offsets: readonly number[]): Path[] {
+  const paths = offsets.map((): Path => [])
+  if (offsets.length === 0) return paths
+  /** The first of them at or behind an offset. */
+  const firstFrom = (offset: number) => {
+    let [low, high] = [0, offsets.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (offsets[middle]! < offset) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
   visit(document, {
     Pair(_key, pair, ancestors) {
       const from = rangeOf(pair.key)?.[0] ?? Number.POSITIVE_INFINITY
       const to = (rangeOf(pair.value) ?? rangeOf(pair.key))?.[1] ?? -1
-      if (offset < from || offset > to) return visit.SKIP
-      found = [...ancestors, pair].flatMap<string | number>((node, at, nodes) => {
-        if (isPair(node)) return [isScalar(node.key) ? String(node.key.value) : '?']
-        return isSeq(node) ? [node.items.indexOf(nodes[at + 1])] : []
-      })
+      const first = firstFrom(from)
+      const behind = firstFrom(to + 1)
+      if (first >= behind) return visit.SKIP
+      paths.fill(pathOf([...ancestors, pair]), first, behind)
       return undefined
     },
   })
-  return found
+  return paths
 }
+
+const pathOf = (nodes: readonly unknown[]): Path =>
+  nodes.flatMap<string | number>((node, at) => {
+    if (isPair(node)) return [isScalar(node.key) ? String(node.key.value) : '?']
+    return isSeq(node) ? [node.items.indexOf(nodes[at + 1])] : []
+  })
 
 export function readYaml(text: string): Yaml {
   const lines = new LineCounter()
@@ -71,16 +86,20 @@ export function readYaml(text: string): Yaml {
       isMap(node) || isScalar(node) ? node.range : (node as { range?: number[] } | undefined)?.range
     return range == null ? null : lines.linePos(range[0]!).line
   }
-  const faultOf = ({ code, message, pos }: YAMLError): ConfigFault => {
+  const wrong = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])
+  const paths = pathsAt(
+    document,
+    wrong.map(({ pos }) => pos[0]),
+  )
+  const faults = wrong.map(({ code, message, pos }, at): ConfigFault => {
     const { found, allowed } = readable[code] ?? unreadable[code] ?? otherwise
     return {
-      path: show(pathAt(document, pos[0])),
+      path: show(paths[at]!),
       line: lines.linePos(pos[0]).line,
       found: found ?? unhide(message),
       allowed,
     }
-  }
-  const faults = [...document.errors, ...document.warnings].map(faultOf)
+  })
   if (document.errors.some(({ code }) => !(code in readable)))
     return { root: undefined, faults, lineOf }
   try {
