@@ -23,7 +23,8 @@ const checkCommand: Run = async (argv) => {
   if (loaded.config !== null)
     for (const warning of warningsOf(loaded.config)) stdout.write(`warning: ${warning}\n`)
   if (loaded.faults.length > 0) return 1
-  stdout.write(`${file}: good, ${loaded.config!.suppliers.length} suppliers\n`)
+  const { length } = loaded.config!.suppliers
+  stdout.write(`${file}: good, ${length} ${length === 1 ? 'supplier' : 'suppliers'}\n`)
   return 0
 }
 
