@@ -10,6 +10,7 @@ import fastify, {
   type FastifyReply,
 } from 'fastify'
 import { missing } from './missing.ts'
+import { oneHost } from './one-host.ts'
 import { documented } from './openapi.ts'
 import { problem } from './problem.ts'
 import { refusalsArrive } from './read-out.ts'
@@ -95,6 +96,7 @@ export function createAdmin(deps: AdminDeps): Admin {
     },
     http: {
       headersTimeout: headTimeout,
+      requireHostHeader: false,
       connectionsCheckingInterval: 1000,
       maxHeaderSize: 32 * 1024,
     },
@@ -108,6 +110,7 @@ export function createAdmin(deps: AdminDeps): Admin {
     reply.header('x-content-type-options', 'nosniff')
   })
 
+  app.addHook('onRequest', oneHost)
   app.addHook('onSend', refusalsArrive)
 
   app.setErrorHandler((error: FastifyError, request, reply) => {
