@@ -31,7 +31,45 @@ export function addressCheck(ranges: readonly string[]): AddressCheck {
   }
 }
 
-export type CallerCheck = (remote: string, headers: readonly string[]) => boolean
+/** Hops that are followed; a chain of real proxies is shorter. */
+const mostHops = 16
+
+/** Without port and brackets; null: no address. */
+function hopOf(text: string): string | null {
+  const bare = text
+    .trim()
+    .replace(/^\[([^\]]*)\](?::\d+)?$/, '$1')
+    .replace(/^(\d+\.\d+\.\d+\.\d+):\d+$/, '$1')
+  // A copy: checks keep addresses, and a slice would hold the whole head that it was cut from.
+  return isIP(bare) === 0 ? null : plainAddress(Buffer.from(bare, 'latin1').toString('latin1'))
+}
+
+/**
+ * Who calls: behind trusted proxies the first address from the right of X-Forwarded-For that is none of theirs. What
+ * stands left of it is the caller's own word; where the chain ends or cannot be read it is the last proxy.
+ */
+export function callerAddress(
+  remote: string,
+  headers: readonly string[],
+  trusted: AddressCheck,
+): string {
+  if (!trusted(remote)) return remote
+  const hops = header(headers, 'x-forwarded-for')?.split(',').reverse().slice(0, mostHops) ?? []
+  let address = remote
+  for (const hop of hops) {
+    const next = hopOf(hop)
+    if (next === null) break
+    address = next
+    if (!trusted(address)) break
+  }
+  return address
+}
+
+export type CallerCheck = (
+  remote: string,
+  headers: readonly string[],
+  trusted: AddressCheck,
+) => boolean
 
 export function callerCheck(callers: {
   cidrs: readonly string[]
@@ -39,7 +77,8 @@ export function callerCheck(callers: {
 }): CallerCheck | null {
   const wanted = Object.entries(callers.headers).map(([name, value]) => [name.toLowerCase(), value])
   if (callers.cidrs.length === 0 && wanted.length === 0) return null
-  const inside = callers.cidrs.length === 0 ? () => true : addressCheck(callers.cidrs)
-  return (remote, headers) =>
-    inside(remote) && wanted.every(([name, value]) => header(headers, name!) === value)
+  const inside = callers.cidrs.length === 0 ? null : addressCheck(callers.cidrs)
+  return (remote, headers, trusted) =>
+    (inside === null || inside(callerAddress(remote, headers, trusted))) &&
+    wanted.every(([name, value]) => header(headers, name!) === value)
 }

@@ -100,7 +100,7 @@ export function createProxy(
     { callers }: Supplier,
   ): ProblemCode | null => {
     if (method !== 'POST') return 'method'
-    if (callers !== null && !callers(inbound.remote, inbound.headers)) return 'caller'
+    if (callers !== null && !callers(inbound.remote, inbound.headers, trusted)) return 'caller'
     const length = Number(headers['content-length'] ?? 0)
     return length > context.limits.maxRequestBytes ? 'body' : null
   }
@@ -137,7 +137,8 @@ export function createProxy(
   const begin: FastGate['begin'] = (inbound, { supplier: id, length }) => {
     const supplier = suppliers.get(id)
     if (supplier === undefined || length > context.limits.maxRequestBytes) return null
-    if (supplier.callers !== null && !supplier.callers(inbound.remote, inbound.headers)) return null
+    if (supplier.callers !== null && !supplier.callers(inbound.remote, inbound.headers, trusted))
+      return null
     return new Exchange(inbound, supplier, context)
   }
 

@@ -71,6 +71,35 @@ t.test('X-Forwarded-* of a trusted proxy are kept and appended to', async (t) =>
   t.equal(sent[sent.indexOf('X-Forwarded-Host') + 1], 'a.example')
 })
 
+t.test(
+  'behind a trusted proxy the caller is whom it names, not what the caller says',
+  async (t) => {
+    const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
+    const suppliers = { acme: { endpoints: [supplier.url], callers: { cidrs: ['10.0.0.0/8'] } } }
+    const [behind, alone] = [
+      await startProxy(suppliers, { proxy: { trustedProxies: ['127.0.0.1', '192.168.0.0/16'] } }),
+      await startProxy(suppliers),
+    ]
+    t.teardown(() => Promise.all([behind.close(), alone.close(), supplier.close()]))
+    const asked = async ({ port }: { port: number }, ...chains: string[]) => {
+      const lines = chains.map((chain) => `X-Forwarded-For: ${chain}\r\n`).join('')
+      return (await raw(port, post('/bid/acme', '{}', lines))).status
+    }
+    for (const chain of [
+      '10.1.2.3',
+      '1.2.3.4, 10.1.2.3:4711',
+      '10.1.2.3, 192.168.0.7',
+      '::ffff:10.0.0.1',
+    ])
+      t.equal(await asked(behind, chain), 204, chain)
+    t.equal(await asked(behind, '1.2.3.4', '10.1.2.3'), 204, 'two lines are one chain')
+    for (const chain of ['1.2.3.4', '10.1.2.3, 1.2.3.4', '10.1.2.3, unknown', ''])
+      t.equal(await asked(behind, chain), 403, chain)
+    t.equal(await asked(behind), 403)
+    t.equal(await asked(alone, '10.1.2.3'), 403, 'no proxy is trusted')
+  },
+)
+
 t.test('refusals of the listener are problem documents', async (t) => {
   const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
   const proxy = await startProxy(
