@@ -50,6 +50,8 @@ t.test('a changed body keeps its encoding, has a right length and no digests', a
       const answer = await raw(proxy.port, post('/bid/acme', '{}'))
       const body = Buffer.from(answer.body, 'latin1')
       t.equal(codings[coding]![1](body).toString(), after, `${coding}, ${framing}`)
+      const named = coding === 'identity' ? undefined : coding.replace('raw ', '')
+      t.equal(answer.headers['content-encoding'], named)
       t.equal(answer.headers['content-length'], String(body.length))
       t.equal(answer.headers['etag'], undefined)
       t.equal(answer.headers['digest'], undefined)

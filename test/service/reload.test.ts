@@ -88,3 +88,30 @@ t.test('what waits for a restart is named, the rest of the file is taken', async
   t.equal((await raw(proxyPort, post('/bid/acme', '{"a":"long"}'))).status, 413, 'a limit')
   t.equal((await node.api('/api/svc/ssp/acme/')).status, 200, 'the realm is the old one')
 })
+
+t.test('keys of contexts rotate without a lost win', async (t) => {
+  const key = (id: number) => `{id: ${id}, secret: ${Buffer.alloc(32, id).toString('base64url')}}`
+  const keys = (...ids: number[]) => `opd: {keys: [${ids.map(key).join(', ')}]}`
+  const { node, rewritten, yaml } = await world(t, keys(1))
+  const won: { id: string; svcOpd: string }[] = []
+  const bids = async (name: string) => {
+    for (const n of [1, 2, 3, 4]) won.push(await node.bid({ id: `${name}-${n}` }))
+  }
+  const told = async (name: string) => {
+    const at = won.findIndex(({ id }) => id.startsWith(name))
+    const [{ id, svcOpd }] = won.splice(at, 1) as [{ id: string; svcOpd: string }]
+    return (await node.notify({ bid_id: id, price: '0.5', svc_opd: svcOpd })).body
+  }
+  const byContext = { status: 'attributed', by: 'context' }
+  await bids('old')
+  await rewritten(yaml.replace(keys(1), keys(1, 2)))
+  await bids('second')
+  t.same([await told('old'), await told('second')], [byContext, byContext])
+  await rewritten(yaml.replace(keys(1), keys(2, 1)))
+  await bids('first')
+  for (const name of ['old', 'second', 'first']) t.same(await told(name), byContext, name)
+  await rewritten(yaml.replace(keys(1), keys(2)))
+  t.same(await told('first'), byContext, 'the first key encodes')
+  for (const name of ['old', 'second'])
+    t.equal((await told(name))['code'], 'context_required', `${name}: its key is gone`)
+})
