@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { createEngine } from '../../opd/engine/create.ts'
 import { createLearner, type Learner } from '../../opd/learner.ts'
@@ -6,22 +5,7 @@ import { createBidLog } from '../../opd/state/bidlog.ts'
 import { keys } from '../support/engine.ts'
 import { matchHoles } from '../support/holes.ts'
 import { fixedLearner, integration } from '../support/opd.ts'
-
-interface Vector {
-  id: string
-  title: string
-  opdEnabled: boolean
-  request: string
-  response?: string
-  responseBase64?: string
-  expected: string
-}
-
-const file = new URL('../rewrite/fixtures/rewrite.jsonl', import.meta.url)
-const vectors = readFileSync(file, 'utf8')
-  .trim()
-  .split('\n')
-  .map((line) => JSON.parse(line) as Vector)
+import { vectors } from '../support/vectors.ts'
 
 const now = () => 1_800_000_000_000
 

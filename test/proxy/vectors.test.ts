@@ -1,5 +1,4 @@
 /** Every acceptance vector over real sockets, in every framing and every coding: bytes in, bytes out. */
-import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { createEngine } from '../../opd/engine/create.ts'
 import { createBidLog } from '../../opd/state/bidlog.ts'
@@ -10,21 +9,7 @@ import { fixedLearner, integration } from '../support/opd.ts'
 import { startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { rawSupplier } from '../support/supplier.ts'
-
-interface Vector {
-  id: string
-  opdEnabled: boolean
-  request: string
-  response?: string
-  responseBase64?: string
-  expected: string
-}
-
-const file = new URL('../rewrite/fixtures/rewrite.jsonl', import.meta.url)
-const vectors = readFileSync(file, 'utf8')
-  .trim()
-  .split('\n')
-  .map((line) => JSON.parse(line) as Vector)
+import { vectors } from '../support/vectors.ts'
 
 const realEngine = () =>
   createEngine(

@@ -1,24 +1,9 @@
-import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { type Integration, opdSchema } from '../../opd/config.ts'
 import type { PriceBid } from '../../opd/priced.ts'
 import { rewrite } from '../../opd/rewrite.ts'
 import { matchHoles } from '../support/holes.ts'
-
-interface Vector {
-  id: string
-  title: string
-  opdEnabled: boolean
-  request: string
-  response?: string
-  responseBase64?: string
-  expected: string
-}
-
-const vectors = readFileSync(new URL('fixtures/rewrite.jsonl', import.meta.url), 'utf8')
-  .trim()
-  .split('\n')
-  .map((line) => JSON.parse(line) as Vector)
+import { vectors } from '../support/vectors.ts'
 
 let contexts = 0
 /** Lowers every price that may be lowered by a fifth, as far as the floor allows. */

@@ -19,6 +19,22 @@ const listening = (server: Server) =>
     server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port)),
   )
 
+/** On port 0, with nothing counted yet; closing it ends its connections. */
+async function opened(server: Server, sockets: ReadonlySet<Socket>): Promise<TestSupplier> {
+  const port = await listening(server)
+  return {
+    url: `http://127.0.0.1:${port}/openrtb`,
+    connections: 0,
+    requests: [],
+    aborted: 0,
+    close: () =>
+      new Promise((resolve) => {
+        for (const socket of sockets) socket.destroy()
+        server.close(() => resolve())
+      }),
+  }
+}
+
 /** A supplier that answers by `handler`, with node:http. */
 export async function httpSupplier(handler: Handler): Promise<TestSupplier> {
   const sockets = new Set<Socket>()
@@ -43,18 +59,7 @@ export async function httpSupplier(handler: Handler): Promise<TestSupplier> {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
-  const port = await listening(server)
-  const supplier: TestSupplier = {
-    url: `http://127.0.0.1:${port}/openrtb`,
-    connections: 0,
-    requests: [],
-    aborted: 0,
-    close: () =>
-      new Promise((resolve) => {
-        for (const socket of sockets) socket.destroy()
-        server.close(() => resolve())
-      }),
-  }
+  const supplier = await opened(server, sockets)
   return supplier
 }
 
@@ -88,18 +93,7 @@ export async function rawSupplier(
       }
     })
   })
-  const port = await listening(server)
-  const supplier: TestSupplier = {
-    url: `http://127.0.0.1:${port}/openrtb`,
-    connections: 0,
-    requests: [],
-    aborted: 0,
-    close: () =>
-      new Promise((resolve) => {
-        for (const socket of sockets) socket.destroy()
-        server.close(() => resolve())
-      }),
-  }
+  const supplier = await opened(server, sockets)
   return supplier
 }
 

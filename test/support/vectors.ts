@@ -1,0 +1,19 @@
+/** The acceptance vectors of the rewriter: an answer with its request, and what is to come out (see `holes.ts`). */
+import { readFileSync } from 'node:fs'
+
+export interface Vector {
+  id: string
+  title: string
+  opdEnabled: boolean
+  request: string
+  response?: string
+  responseBase64?: string
+  expected: string
+}
+
+const file = new URL('../rewrite/fixtures/rewrite.jsonl', import.meta.url)
+
+export const vectors = readFileSync(file, 'utf8')
+  .trim()
+  .split('\n')
+  .map((line) => JSON.parse(line) as Vector)
