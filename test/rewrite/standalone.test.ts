@@ -90,6 +90,7 @@ const stays: [string, string | undefined, object, Record<string, unknown>?][] = 
   ['no imp, no deal', undefined, offer([bid()])],
   ['no imp, a deal', 'unknown_deal', offer([bid({ dealid: 'x' })])],
   ['no imp, an empty deal', undefined, offer([bid({ dealid: '' })])],
+  ['no imp, deals off', undefined, offer([bid()]), { deals: false }],
   ['no imp, audio', 'audio', offer([bid({ mtype: 3 })])],
   ['no imp, audio allowed', undefined, offer([bid({ mtype: 3 })]), { audio: true }],
   ['price 0', 'no_price', offer([bid({ price: 0 })])],
