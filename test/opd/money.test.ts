@@ -63,6 +63,9 @@ t.test('without a fee the value sent is in_ba, and an equal out_ba keeps its tex
 t.test('a floor of many digits is never crossed', async (t) => {
   t.equal(out('1', 0, '0.8500001', 0.7).price, '0.850001')
   t.equal(out('1', 0, '0.30000000000000004', 0.2).price, '0.300001')
+  // more digits than a double holds
+  t.equal(out('1', 0, '0.8500000000000000000001', 0.7).price, '0.850001')
+  t.equal(out('1', 0.1, '0.8500000000000000000001', 0.7).price, '0.850001')
   t.equal(out('0.85000011', 0, '0.8500001', 0.7).price, null)
   t.equal(out('0.9444445555', 0.1, '0.85000009', 1).price, '0.85000009995')
 })
