@@ -33,6 +33,8 @@ const readable: Readonly<Record<string, { found: string | null; allowed: string 
   TAG_RESOLVE_FAILED: { found: null, allowed: "no tag but YAML's own" },
 }
 const unreadable: Readonly<Record<string, { found: string | null; allowed: string }>> = {
+  // The parser repeats what stands there.
+  UNEXPECTED_TOKEN: { found: 'what is no YAML', allowed: 'YAML 1.2' },
   MULTIPLE_DOCS: { found: 'a second document', allowed: 'one document' },
 }
 const otherwise = { found: null, allowed: 'YAML 1.2' }
@@ -69,7 +71,7 @@ function pathsAt(document: Document, offsets: readonly number[]): Path[] {
 
 const pathOf = (nodes: readonly unknown[]): Path =>
   nodes.flatMap<string | number>((node, at) => {
-    if (isPair(node)) return [isScalar(node.key) ? String(node.key.value) : '?']
+    if (isPair(node)) return [isScalar(node.key) ? unhide(String(node.key.value)) : '?']
     return isSeq(node) ? [node.items.indexOf(nodes[at + 1])] : []
   })
 
@@ -87,21 +89,24 @@ export function readYaml(text: string): Yaml {
     return range == null ? null : lines.linePos(range[0]!).line
   }
   const wrong = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])
-  const paths = pathsAt(
-    document,
-    wrong.map(({ pos }) => pos[0]),
-  )
+  const broken = document.errors.some(({ code }) => !(code in readable))
+  // In what is no YAML anything may look like a key, a secret too.
+  const paths = broken
+    ? []
+    : pathsAt(
+        document,
+        wrong.map(({ pos }) => pos[0]),
+      )
   const faults = wrong.map(({ code, message, pos }, at): ConfigFault => {
     const { found, allowed } = readable[code] ?? unreadable[code] ?? otherwise
     return {
-      path: show(paths[at]!),
+      path: show(paths[at] ?? []),
       line: lines.linePos(pos[0]).line,
       found: found ?? unhide(message),
       allowed,
     }
   })
-  if (document.errors.some(({ code }) => !(code in readable)))
-    return { root: undefined, faults, lineOf }
+  if (broken) return { root: undefined, faults, lineOf }
   try {
     return { root: document.toJS({ maxAliasCount: mostAliases }), faults, lineOf }
   } catch (error) {

@@ -24,6 +24,14 @@ t.test(
       '2 proxy.via: 5',
     ])
     t.same(told('location: a\n---\nlocation: b\n'), ['2 : a second document'])
+    const secret =
+      'opd: {keys: [{id: 1, secret: hunter2: 3}]}\nadmin: hunter2: {auth: x, auth: y}\n  hunter2: `hunter2` hunter2\n x: "a" hunter2]\n}hunter2\n'
+    t.notMatch(
+      JSON.stringify(loadConfig(file(secret))),
+      'hunter2',
+      'no part of a broken file is said',
+    )
+    t.same(told('${A}: 1\n${A}: 2\n')[0], `2 \${A}: ${twice}`)
     t.match(loadConfig(file('location: *nobody\n')).faults, [
       { found: /nobody/, allowed: /anchors above/ },
     ])
