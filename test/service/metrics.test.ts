@@ -67,7 +67,7 @@ const promised: Readonly<Record<string, string>> = {
 
 const suppliers = [
   'id: acme, opd: {enabled: true, holdout: 0.3}',
-  'id: marg, opd: {enabled: true, mode: margin, targetMargin: 0.15}',
+  'id: marg, opd: {enabled: true, mode: margin, targetMargin: 0.15, explore: 0}',
   'id: quiet',
 ]
 

@@ -28,7 +28,7 @@ const drains = (bidweir: Bidweir) =>
   until(async () => (await fetch(`http://127.0.0.1:${bidweir.adminPort}/readyz`)).status === 503)
 
 t.test('in the grace each answer says Connection: close; after it nobody gets in', async (t) => {
-  const bidweir = await started(t, { grace: '1s', timeout: '10s' })
+  const bidweir = await started(t, { grace: '3s', timeout: '20s' })
   const kept = connect(bidweir.proxyPort, '127.0.0.1')
   const before = new Promise<string>((resolve) => kept.once('data', (text) => resolve(`${text}`)))
   kept.write(post('/bid/acme', '{}'))
