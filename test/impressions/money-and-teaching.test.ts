@@ -52,8 +52,13 @@ t.test('margin balancing asks for the context', async (t) => {
     t.equal(answer.http, 400)
     t.match(answer.body, { code: 'svc_opd_required', errors: [{ pointer: 'svc_opd' }] })
   }
-  t.ok(ledger.rows.every(({ status }) => status === 'rejected'))
-  t.match(ledger.rows[0], { supplier: 'acme', margin: null, reason: 'svc_opd_required' })
+  t.same(
+    ledger.rows.map(({ status }) => status),
+    ['rejected', 'rejected'],
+    'the same refusal again is no other row',
+  )
+  const refused = { supplier: 'acme', margin: null, reason: 'svc_opd_required' }
+  t.match(ledger.rows[0], { ...refused, late: false, over: false })
   t.same(learner.taught, [])
   const good = await notify({ bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd })
   t.match(good.body, { status: 'attributed', by: 'context' })
