@@ -90,6 +90,19 @@ t.test('a plus sign in a bid id that was not escaped', async (t) => {
     t.match(await (await send(query)).json(), { status: 'attributed', by }, query)
 })
 
+t.test('of two readings of a bid id the context tells which', async (t) => {
+  const { engine, send, ledger } = await door(t)
+  const [plus, space] = [auction(engine, { id: 'x+y' }), auction(engine, { id: 'x y' })]
+  for (const [{ svcOpd }, id] of [
+    [plus, 'x+y'],
+    [space, 'x y'],
+  ] as const) {
+    const answer = await (await send(`bid_id=x+y&price=0.9&svc_opd=${svcOpd}`)).json()
+    t.match(answer, { status: 'attributed', by: 'context' }, id)
+    t.match(ledger.rows.at(-1), { bidId: id, margin: '0.1' })
+  }
+})
+
 t.test(
   'an id with percent signs that was not escaped, and the other spelling of the path',
   async (t) => {
