@@ -17,10 +17,15 @@ interface Running {
   demo: DemoSupplier | null
 }
 
+const signals = ['SIGTERM', 'SIGINT'] as const
+/** Process 1 of a container hears of no signal that it has no word for, and a start may wait for a database. */
+const leave = () => process.exit(0)
+
 async function begin(
   file: string | undefined,
   configOf = embeddedConfig,
 ): Promise<Running | number> {
+  for (const signal of signals) process.on(signal, leave)
   const demo = file === undefined ? await createDemoSupplier() : null
   const loaded = file === undefined ? check(configOf(demo!.url), '.') : loadConfig(file)
   const { config } = loaded
@@ -77,7 +82,10 @@ function stopOnSignals({ service, demo }: Running, before: () => void): void {
         },
       )
   }
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stop(signal))
+  for (const signal of signals) {
+    process.off(signal, leave)
+    process.on(signal, () => stop(signal))
+  }
 }
 
 function greet({ service, demo }: Running, config: Config): void {

@@ -1,7 +1,7 @@
 /** The end of the process: what has no end of its own is cut, the stores never are; one Ctrl-C is one signal. */
 import { spawn, spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
-import { connect } from 'node:net'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
@@ -30,6 +30,36 @@ t.test('a drain cuts what has no end, and flushes within its time', async (t) =>
   await new Promise((resolve) => passed.once('data', resolve))
   t.equal(await bidweir.stop('SIGTERM'), 0)
   t.notMatch(bidweir.stderr(), 'the rest is cut')
+})
+
+t.test('a start that waits for its database ends where it is told to', async (t) => {
+  const folder = newFolder()
+  const file = join(folder, 'bidweir.yaml')
+  const silent = createServer()
+  t.teardown(() => silent.close())
+  const port = await new Promise<number>((resolve) =>
+    silent.listen(0, '127.0.0.1', () => resolve((silent.address() as AddressInfo).port)),
+  )
+  const key = Buffer.alloc(32, 1).toString('base64url')
+  writeFileSync(
+    file,
+    `${yaml('http://127.0.0.1:9/')}opd: {keys: [{id: 1, secret: ${key}}]}
+store: {database: "postgres://u:p@127.0.0.1:${port}/d"}
+`,
+  )
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const argv = ['-u', 'NODE_OPTIONS', process.execPath, 'main.ts', 'start', '--config', file]
+    const child = spawn('env', argv, { cwd: root, stdio: 'ignore' })
+    const exited = new Promise((resolve) => child.once('exit', resolve))
+    await new Promise<void>((resolve) =>
+      silent.once('connection', (socket) => {
+        socket.on('error', () => {})
+        resolve()
+      }),
+    )
+    child.kill(signal)
+    t.equal(await exited, 0, signal)
+  }
 })
 
 t.test('Ctrl-C on npm start, which npm repeats, drains', { skip: noTerminal }, async (t) => {
