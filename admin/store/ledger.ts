@@ -108,6 +108,16 @@ export function createLedger(
     running = null
   }
 
+  async function isOf(owner: string, decision: string, event: string): Promise<boolean> {
+    const row = await db
+      .selectFrom('ledger')
+      .select('reason')
+      .where('decision', '=', decision)
+      .where('event', '=', event)
+      .executeTakeFirst()
+    return row?.reason?.endsWith(owner) === true
+  }
+
   return {
     record(entry) {
       if (queue.length >= maxWaiting)
@@ -146,7 +156,8 @@ export function createLedger(
           .where('event', '=', event)
           .where('reason', '=', reason)
           .executeTakeFirst()
-        if (numUpdatedRows > 0n) return true
+        // another node may have taken it for this very decision
+        if (numUpdatedRows > 0n || (await isOf(owner, row, event))) return true
       }
       return false
     },

@@ -23,4 +23,11 @@ onBoth(async (t, database) => {
   t.equal(await one.standsFor('d9', { ...win, supplier: 'zeta' }), true, "zeta's own is free")
   t.equal(await one.standsFor('d8', { ...win, since: 2000 }), false, 'older than asked for')
   t.equal(await one.standsFor('d8', { ...win, event: 'billing' }), false)
+
+  for (let round = 0; round < 30; round++) {
+    const bidId = `raced ${round}`
+    await one.record(unplaced(`bid:${bidId}`, { bidId, at: 1000 }))
+    const both = [one, two, one, two].map((node) => node.standsFor('d', { ...win, bidId }))
+    t.same(await Promise.all(both), [true, true, true, true], 'one decision asked for at once')
+  }
 })
