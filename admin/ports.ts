@@ -68,6 +68,11 @@ export interface Ledger {
     decision: string,
     win: { bidId: string; event: 'win' | 'billing'; since: number; supplier: string },
   ): Promise<boolean>
+  /**
+   * Takes back a row that was just recorded, unless it has come to stand for a decision meanwhile: false. Only where
+   * several nodes write.
+   */
+  takeBack?: ((entry: LedgerEntry) => Promise<boolean>) | undefined
 }
 
 /** A notice that came again: the ledger keeps the first alone. */

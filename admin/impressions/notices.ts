@@ -2,7 +2,7 @@
 import type { Integration } from '../../opd/config.ts'
 import type { DecisionRecord, Engine, Traced } from '../../opd/engine.ts'
 import type { SeenDecisions } from '../../opd/ports.ts'
-import type { Caller, Ledger, LedgerEntry, Repeat } from '../ports.ts'
+import { type Caller, foreignBid, type Ledger, type Repeat } from '../ports.ts'
 import { Budget } from './budget.ts'
 import type { ImpressionCounters, Status } from './counters.ts'
 import { type ImpressionAuth, isCredential } from './door.ts'
@@ -16,6 +16,7 @@ import {
 } from './entry.ts'
 import { auditPrice, type Notice } from './notice.ts'
 import { mayName, type Owned, owned, reasonOf, sentButUnread } from './owned.ts'
+import { Recorder } from './recorder.ts'
 import { Turns } from './turns.ts'
 
 export interface NoticeDeps {
@@ -57,10 +58,12 @@ export class Notices {
   private readonly turns = new Turns()
   private readonly strangers: Budget
   private readonly effects: Effects
+  private readonly recorder: Recorder
 
   constructor(deps: NoticeDeps) {
     this.deps = deps
     this.effects = new Effects(deps)
+    this.recorder = new Recorder(deps)
     this.strangers = new Budget(keptRefusals, keptRefusalsPerSecond, deps.now)
   }
 
@@ -125,15 +128,21 @@ export class Notices {
       (traced.context === 'expired' && (await this.wonLongAgo(notice)))
     if (seen) return this.duplicate(notice, supplier, '', null)
     const owner = supplier === '' ? null : supplier
-    const entry = unattributedEntry(notice, owner, reasonOf(traced), at)
-    let result = await this.keep(entry)
+    let entry = unattributedEntry(notice, owner, reasonOf(traced), at)
+    let result = await this.recorder.keep(entry)
     // the row stands but is older than `contextTtl`: another win under a bid id that came again
     if (
       result === 'stands' &&
       !(await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, earliest, only))
-    )
-      result = await this.keep({ ...entry, decision: `${bidIdentity(notice)}@${at}` })
+    ) {
+      entry = { ...entry, decision: `${bidIdentity(notice)}@${at}` }
+      result = await this.recorder.keep(entry)
+    }
     if (result !== 'recorded') return this.duplicate(notice, supplier, '', null)
+    const placed = { ...only, status: 'attributed' as const }
+    const look = () => ledger.seenBid(entry.bidId, notice.event, earliest, placed)
+    if (entry.reason !== foreignBid && (await this.recorder.overtaken(entry, look)))
+      return this.duplicate(notice, supplier, '', null)
     this.effects.count(supplier, '', 'unattributed', null, notice)
     return {
       status: 'unattributed',
@@ -182,7 +191,9 @@ export class Notices {
     const reason = unread ? `context_${traced.context}` : null
     const of = { record, by, late: traced.late, integration, reason }
     const entry = attributedEntry(notice, of, at)
-    if ((await this.keep(entry)) !== 'recorded')
+    if ((await this.recorder.keep(entry)) !== 'recorded')
+      return this.duplicate(notice, supplier, mode, by, record)
+    if (await this.recorder.overtaken(entry, () => ledger.standsFor(record.id, bare)))
       return this.duplicate(notice, supplier, mode, by, record)
     if (balancing) {
       counters.unreadableMargin++
@@ -190,24 +201,6 @@ export class Notices {
     }
     this.effects.attributed(notice, of, entry, by === 'context' || (caller !== null && !balancing))
     return { status: 'attributed', by, ...(traced.late ? { late: true as const } : {}) }
-  }
-
-  /** Claims, records, confirms; a store that fails releases the claim. `stands`: the ledger has the row. */
-  private async keep(entry: LedgerEntry): Promise<'recorded' | 'seen' | 'stands'> {
-    const { ledger, seen } = this.deps
-    const { decision, event } = entry
-    // without Redis the ledger alone decides
-    const claim = (await seen?.claim(decision, event).catch(() => 'new' as const)) ?? 'new'
-    if (claim === 'seen') return 'seen'
-    let result: 'recorded' | 'duplicate'
-    try {
-      result = await ledger.record(entry)
-    } catch (error) {
-      seen?.release(decision, event)
-      throw error
-    }
-    seen?.confirm(decision, event)
-    return result === 'duplicate' ? 'stands' : result
   }
 
   private async reject(

@@ -118,6 +118,17 @@ export function createLedger(
     return row?.reason?.endsWith(owner) === true
   }
 
+  async function takeBack(entry: LedgerEntry): Promise<boolean> {
+    const { decision, event, reason } = rowOf(entry)
+    const { numDeletedRows } = await db
+      .deleteFrom('ledger')
+      .where('decision', '=', decision)
+      .where('event', '=', event)
+      .where('reason', reason === null ? 'is' : '=', reason)
+      .executeTakeFirst()
+    return numDeletedRows > 0n
+  }
+
   return {
     record(entry) {
       if (queue.length >= maxWaiting)
@@ -161,6 +172,7 @@ export function createLedger(
       }
       return false
     },
+    takeBack: postgres ? takeBack : undefined,
     async flush() {
       while (running !== null) await running
     },

@@ -9,6 +9,43 @@ import { echoSupplier, type Node, startNode, sumOf } from '../support/wins.ts'
 const key = Buffer.alloc(32, 5).toString('base64url')
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
+t.test('two nodes that know nothing of each other', { skip: postgresAbsent }, async (t) => {
+  const supplier = await echoSupplier()
+  const postgres = await startPostgres()
+  const start = () =>
+    startNode({
+      endpoint: supplier.url,
+      auth: 'none',
+      more: `store: {database: "${postgres.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
+      suppliers: ['id: acme, opd: {enabled: true, holdout: 0}'],
+    })
+  const nodes = [await start(), await start()] as const
+  t.teardown(async () => {
+    for (const node of nodes) await node.stop()
+    await Promise.all([supplier.close(), postgres.close()])
+  })
+  const [one, two] = nodes
+  const counted: string[][] = []
+  for (let round = 0; round < 30; round++) {
+    const bids = await one.bids(Array.from({ length: 5 }, (_, n) => ({ id: `r${round}-${n}` })))
+    const answers = bids.map(async ({ id, svcOpd }) => {
+      const bare = { bid_id: id, price: '0.9' }
+      const full = { ...bare, svc_opd: svcOpd }
+      // without its context the second node cannot tell whose it is
+      const sent = [two.notify(bare), one.notify(full), two.notify({ ...bare, ssp: 'acme' })]
+      const told = await Promise.all([...sent, two.notify(full)])
+      return told.map(({ body }) => String(body['status'])).filter((each) => each !== 'duplicate')
+    })
+    counted.push(...(await Promise.all(answers)))
+  }
+  t.equal(counted.length, 150)
+  t.same(
+    counted.filter((each) => each.length !== 1),
+    [],
+    'a win told at once, with and without its context, counts once',
+  )
+})
+
 t.test('one win each over three nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
   const supplier = await echoSupplier()
   const [redis, postgres] = await Promise.all([startRedis(), startPostgres()])
