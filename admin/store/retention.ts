@@ -7,6 +7,7 @@ import { sql } from 'kysely'
 import { hour, hourOf } from './hour.ts'
 import { addUpHour } from './hours.ts'
 import type { Store, StoreLog } from './index.ts'
+import { createLease } from './lease.ts'
 import { openReader } from './reader.ts'
 
 export interface RetentionOptions {
@@ -29,23 +30,15 @@ export interface Retention {
 const sliceRows = 200
 /** Milliseconds after an hour's end until every notice of it is on disk. */
 const settle = 600_000
-/** Milliseconds that a node has the work for; it asks for more with each hour. */
-const lease = 300_000
 
 export function createRetention(store: Store, options: RetentionOptions): Retention {
   const { keep, now, log, every = settle, breath = 50 } = options
+  const lease = createLease(store.db, now)
   const row = sql.ref(store.postgres ? 'ctid' : 'rowid')
   let closed = false
+  /** False: closed, or another node has the work by now. */
+  const goesOn = async () => !closed && (await lease.keep())
   const breathe = () => new Promise<void>((resolve) => setTimeout(resolve, breath))
-
-  /** False: another node has it. */
-  async function take(mine: boolean): Promise<boolean> {
-    const at = now()
-    let query = store.db.updateTable('rolled').set({ lease: at + lease })
-    if (!mine) query = query.where('lease', '<=', at)
-    const { numUpdatedRows } = await query.executeTakeFirst()
-    return numUpdatedRows > 0n
-  }
 
   async function read() {
     const { until, sealed } = await store.db
@@ -75,14 +68,13 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
     const reader = alone ? store : openReader(store.url)
     let at = from
     try {
-      for (; at < to && !closed; at += hour) {
+      for (; at < to && (await goesOn()); at += hour) {
         await addUpHour(store, reader, at, breathe)
         await store.db
           .updateTable('rolled')
           .set({ [mark]: at + hour })
           .where(mark, '=', at)
           .execute()
-        await take(true)
       }
     } finally {
       if (!alone) await reader.db.destroy()
@@ -99,7 +91,7 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
   }
 
   async function look(): Promise<number> {
-    if (!(await take(false))) return 0
+    if (!(await lease.take())) return 0
     try {
       const end = now() - settle
       let { until, sealed } = await read()
@@ -111,14 +103,14 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
       const old = now() - keep()
       sealed = await addUp(sealed, Math.min(until, hourOf(old)), 'sealed')
       let gone = 0
-      for (let last = sliceRows; last === sliceRows && !closed; gone += last) {
+      for (let last = sliceRows; last === sliceRows && (await goesOn()); gone += last) {
         last = await slice(sealed)
         if (last > 0) await breathe()
       }
       if (gone > 0) log.info({ rows: gone }, 'rows older than store.retentionDays are gone')
       return gone
     } finally {
-      if (!closed) await store.db.updateTable('rolled').set({ lease: 0 }).execute()
+      if (!closed) await lease.release()
     }
   }
 

@@ -43,4 +43,36 @@ onBoth(async (t, database) => {
     'roll-ups stay',
   )
   t.equal(await retention.look(), 0)
+
+  t.test('who is at it stays at it, however long it takes', async (t) => {
+    const many = Array.from({ length: 8000 }, (_, n) => entry(`many ${n}`, { at: now - 10 * day }))
+    await Promise.all(many.map((each) => store.ledger.record(each)))
+    let clock = now
+    // every 200 rows take 20 s, whatever this machine takes
+    const db = store.db.withPlugin({
+      transformQuery: ({ node }) => node,
+      async transformResult({ result }) {
+        if (result.numAffectedRows === 200n) clock += 20_000
+        return result
+      },
+    })
+    const options = { keep: () => 9 * day, now: () => clock, log: silent, breath: 0 }
+    const one = createRetention({ ...store, db }, options)
+    const other = createRetention(store, options)
+    t.teardown(() => {
+      one.close()
+      other.close()
+    })
+    let working = true
+    const gone = one.look().finally(() => {
+      working = false
+    })
+    const lease = () => store.db.selectFrom('rolled').select('lease').executeTakeFirstOrThrow()
+    while (Number((await lease()).lease) === 0);
+    let taken = 0
+    while (working) taken += await other.look()
+    t.ok(clock > now + 400_000, 'longer than one lease')
+    t.equal(taken, 0)
+    t.equal(await gone, many.length)
+  })
 })
