@@ -54,7 +54,8 @@ export function createThrottle(now: () => number): Throttle {
   }
   function get([kind, key]: [Kind, string]): Tries {
     let tries = tables[kind].get(key)
-    if (tries === undefined || now() - tries.last > forget) {
+    // a clock that was put back must not make the wait as long as that
+    if (tries === undefined || Math.abs(now() - tries.last) > forget) {
       tries = { count: 0, until: 0, last: now() }
       tables[kind].set(key, tries)
     }

@@ -16,7 +16,8 @@ export class Budget {
 
   take(): boolean {
     const at = this.now()
-    this.left = Math.min(this.burst, this.left + ((at - this.at) / 1000) * this.perSecond)
+    const passed = Math.max(0, at - this.at)
+    this.left = Math.min(this.burst, this.left + (passed / 1000) * this.perSecond)
     this.at = at
     if (this.left < 1) return false
     this.left--

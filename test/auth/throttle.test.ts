@@ -106,6 +106,15 @@ t.test('a try that was never decided counts for nothing', (t) => {
   t.end()
 })
 
+t.test('a clock that is put back locks nobody out until it has come there again', (t) => {
+  const { begin, clock } = throttle()
+  for (let n = 0; n < 9; n++) begin('ann', '198.51.100.1')
+  t.ok(begin('ann', '198.51.100.1') > 0)
+  clock.now -= 3_600_000
+  t.equal(begin('ann', '198.51.100.1'), 0)
+  t.end()
+})
+
 async function endpoint(t: Test, ranges: { list: readonly string[] }) {
   const store = await openStore(`sqlite:${t.testdir()}/a.db`, { now: Date.now, log })
   const auth = await createAuth(
