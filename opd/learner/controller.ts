@@ -24,6 +24,9 @@ const startSpend = 1.5
 const startWins = 0.1
 const startMargin = 1
 const meanHorizon = 2000
+/** A bid dearer than so many mean bids counts for less of the mean: one of 1e8 would be what lambda is reckoned in for days. */
+const dearest = 50
+const young = 20
 /** A gap of one dear bid, in mean bids; clipped lower, the dear ones would be given up. */
 const largest = 12
 
@@ -46,10 +49,6 @@ export class Controller {
   /** Means over decisions: of in, W(in), W(in) in, W(out) in. */
   private readonly means = new Float64Array(4)
   private seen = 0
-
-  get meanIn(): number {
-    return this.means[0]!
-  }
 
   theta(policy: Policy, mode: 'revenue' | 'margin'): number {
     if (mode === 'margin') return 1 - (policy.targetMargin ?? 0.15)
@@ -89,7 +88,8 @@ export class Controller {
     const { inBa, out, winIn, winOut } = bid
     const { means } = this
     this.seen = Math.min(meanHorizon, this.seen + 1)
-    const share = 1 / this.seen
+    const dear = this.seen < young ? 1 : Math.min(1, (dearest * means[0]!) / inBa)
+    const share = dear / this.seen
     means[0]! += (inBa - means[0]!) * share
     means[1]! += (winIn - means[1]!) * share
     means[2]! += (winIn * inBa - means[2]!) * share

@@ -8,9 +8,10 @@
  * G, in the second expert only, are effects of single bands of prices. W = W1 + M (W2 - W1). Every letter is a sum of
  * hashed weights, taught by a diagonal extended Kalman step.
  */
-import { blocks, mixSum, savingFirst, savingSecond, usualSum } from './blocks.ts'
+import { blocks, mixSum, usualSum } from './blocks.ts'
 import { Bands, Point, priceFamilies, Rounds } from './effects.ts'
 import { type Grid, stepsBelow, unitsSeen } from './grid.ts'
+import { Savings } from './savings.ts'
 import { parameterCount, tuned } from './shape.ts'
 import { sigmoid } from './sigmoid.ts'
 import { Step } from './step.ts'
@@ -22,11 +23,8 @@ const experts = [0, 1] as const
 const edge = 1e-4
 /** e^B stays between these. */
 const slopeOf = (b: number) => Math.exp(b < -1 ? -1 : b > 4 ? 4 : b)
-/** Variance of ln in about its usual value; of whether a win was cheaper than what was sent. */
+/** Variance of ln in about its usual value. */
 const usualNoise = 0.5
-const savingNoise = 0.1
-/** A share of savings below this is none. */
-const leastSaving = 0.02
 
 type Part = 'exposure' | 'win'
 
@@ -46,6 +44,7 @@ export class Curve {
   /** Weights about to move: of one expert, of one sum. */
   private readonly many = new Step(this.weights, tuned.forgetting)
   private readonly few = new Step(this.weights, tuned.forgetting)
+  readonly savings = new Savings(this.loaded, this.few)
   tick = 0
   private mix = 0.5
   private lnIn = 0
@@ -198,6 +197,18 @@ export class Curve {
    * outcome, so the two may be taught apart, on different nodes. `sign` -1 undoes an exposure.
    */
   teach(price: number, part: Part, sign: 1 | -1 = 1): void {
+    if (part === 'win') this.step(price, 1, 0, 1, 0)
+    else this.step(price, 0, 1, sign, sign)
+    if (part === 'exposure') this.learnUsual(sign)
+  }
+
+  /** An observation once more, with what became of it, by a share of a step. It makes nothing surer. */
+  rehearse(price: number, won: boolean, rate: number): void {
+    this.step(price, won ? 1 : 0, 1, rate, 0)
+  }
+
+  /** By the error `come - due W`, times `rate`; `sure`: how often it counts for how sure we are. */
+  private step(price: number, come: number, due: number, rate: number, sure: number): void {
     if (this.stale) this.sumUp()
     this.stale = true
     this.aim(price)
@@ -205,17 +216,17 @@ export class Curve {
     const moved = point.lnF + this.rounds.moved(point)
     this.ask(0, moved, 0)
     this.ask(1, moved, this.bands.sum(point.tick, point.steps))
-    this.learnMix(said[0]!, said[1]!, part, sign)
-    this.learn(0, part, sign)
-    this.learn(1, part, sign)
-    if (part !== 'win') this.learnUsual(sign)
+    const [w1, w2] = [said[0]!, said[1]!]
+    const w = w1 + this.mix * (w2 - w1)
+    this.learnMix(w, w2 - w1, rate * (come - due * w), sure)
+    this.learn(0, rate * (come - due * w1), sure)
+    this.learn(1, rate * (come - due * w2), sure)
   }
 
-  private learnMix(w1: number, w2: number, part: Part, sign: number): void {
-    const w = w1 + this.mix * (w2 - w1)
-    const g = this.mix * (1 - this.mix) * (w2 - w1)
+  private learnMix(w: number, apart: number, error: number, sure: number): void {
+    const g = this.mix * (1 - this.mix) * apart
     const all = w * (1 - w) + this.loaded.gather(mixSum, g, this.few)
-    this.few.move((sign * errorOf(part, w)) / all, part === 'win' ? 0 : sign / all)
+    this.few.move(error / all, sure / all)
   }
 
   private learnUsual(sign: number): void {
@@ -223,7 +234,7 @@ export class Curve {
     this.few.move((sign * this.x) / all, sign / all)
   }
 
-  private learn(e: 0 | 1, part: Part, sign: number): void {
+  private learn(e: 0 | 1, error: number, sure: number): void {
     const { gradient, point, rounds, bands, state, many } = this
     const w = this.said[e]!
     const g = gradient[e * parameterCount + pA]!
@@ -232,20 +243,6 @@ export class Curve {
     // Rounding is shared by the experts, and taught by the first.
     all +=
       e === 0 ? rounds.gather(point, g, many) : bands.gather(point, g / state[slope + e]!, many)
-    many.move((sign * errorOf(part, w)) / all, part === 'win' ? 0 : sign / all)
-  }
-
-  /** The share of wins that pay less than they bid, by supplier and kind of auction: there a lower bid saves nothing. */
-  saving(second: boolean): number {
-    const share = this.sums[second ? savingSecond : savingFirst]!
-    return share < leastSaving ? 0 : share > 1 ? 1 : share
-  }
-
-  teachSaving(second: boolean, saved: boolean): void {
-    const sum = second ? savingSecond : savingFirst
-    const all = savingNoise + this.loaded.gather(sum, 1, this.few)
-    this.few.move(((saved ? 1 : 0) - this.sums[sum]!) / all, 1 / all)
+    many.move(error / all, sure / all)
   }
 }
-
-const errorOf = (part: Part, w: number) => (part === 'win' ? 1 : -w)

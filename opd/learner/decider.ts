@@ -134,7 +134,7 @@ export class Decider {
     asked.lowest = Math.max(floor, inBa * lowest)
     asked.reward = state.theta * inBa + state.lambda
     asked.bias = state.bias
-    asked.saving = curve.saving(decision.second)
+    asked.saving = curve.savings.share(decision.second)
     if (asked.lowest >= inBa) {
       this.unchanged(decision)
       return

@@ -17,6 +17,7 @@ import { Decider } from './decider.ts'
 import { describe, featureBytes, hasFloor, keysOf, supplierKey } from './features.ts'
 import { sound } from './numbers.ts'
 import { OwnDecision } from './own.ts'
+import { rehearsed } from './rehearsal.ts'
 import { readTail, writeTail } from './saved.ts'
 import { keyCount } from './shape.ts'
 import type { Explained } from './supplier.ts'
@@ -73,7 +74,9 @@ export class OnlineLearner implements Learner {
   }
 
   advance(now: number): void {
-    if (now > 0 && now < 2 ** 48) this.teaching.advance(now)
+    if (!(now > 0 && now < 2 ** 48)) return
+    this.teaching.advance(now)
+    if (!this.still) this.teaching.rehearse()
   }
 
   freeze(is: boolean): void {
@@ -136,8 +139,8 @@ export class OnlineLearner implements Learner {
     const { curve, controls, teaching } = this
     return yield* writeDense(snapshotMagic, curve.weights.both, () => {
       taken()
-      const { now, wins, delays, pending, heard } = teaching
-      return writeTail({ now, wins, delays, controls }, pending, heard.saved())
+      const { now, wins, settled, delays, pending, heard } = teaching
+      return writeTail({ now, wins, settled, delays, controls }, pending, heard.saved())
     })
   }
 
@@ -148,6 +151,11 @@ export class OnlineLearner implements Learner {
     const { state, exposures, heard } = readTail(read.tail)
     this.teaching.delays.restore(state.delays)
     this.controls.restore(state.controls)
-    this.teaching.restore(state, isRows(heard) ? heard : none, carries ? exposures : null)
+    const { now, wins, settled = rehearsed } = state
+    this.teaching.restore(
+      { now, wins, settled },
+      isRows(heard) ? heard : none,
+      carries ? exposures : null,
+    )
   }
 }

@@ -15,6 +15,8 @@ export interface State {
   /** Milliseconds. */
   now: number
   wins: number
+  /** Absent in snapshots of before. */
+  settled?: number
   delays: number[]
   controls: Saved
 }
@@ -24,12 +26,12 @@ const suppliersAtOnce = 50
 
 /** In slices; `state` holds parts that say themselves what they save. */
 export function* writeTail(
-  state: { now: number; wins: number; delays: object; controls: Controls },
+  state: { now: number; wins: number; settled: number; delays: object; controls: Controls },
   pending: Pending,
   heard: Uint8Array,
 ): Generator<undefined, Uint8Array[]> {
-  const { now, wins, delays, controls } = state
-  const start = JSON.stringify({ now, wins, delays })
+  const { now, wins, settled, delays, controls } = state
+  const start = JSON.stringify({ now, wins, settled, delays })
   const texts = [`${start.slice(0, -1)},"controls":{"suppliers":[`]
   yield
   const suppliers = controls.saved()

@@ -113,11 +113,13 @@ export class SupplierState {
     this.judgeIn = judgeEvery
     const { evidence, pool, guards, controller, standings } = this
     for (const kind of kinds) {
-      const beta = ownBeta(evidence, kind, pooledBeta(pool, kind, pooled), own)
+      // Aimed for is what all keep together: what one keeps more than another is no risk of it.
+      const all = pooledBeta(pool, kind, pooled)
+      const beta = ownBeta(evidence, kind, all, own)
       const standing = standings[kind]
       standing.beta = beta.at
       standing.kept = keptBy(evidence, kind, beta)
-      standing.error = keptError(evidence, kind, beta)
+      standing.error = keptError(evidence, kind, all)
     }
     if (!guards.judge(evidence, this.floor - killBelow, now)) return
     // what was measured was of prices that are gone

@@ -2,10 +2,10 @@
 import type { Controls } from './controls.ts'
 import type { Curve } from './curve.ts'
 import { Delays } from './delays.ts'
-import { hasFloor, keysOf, noExposure, readExposure, seal } from './features.ts'
+import { seal } from './features.ts'
+import { Lessons } from './lessons.ts'
 import type { OwnDecision } from './own.ts'
 import { Pending } from './pending.ts'
-import { keyCount } from './shape.ts'
 import { Heard, type Row, type TaughtPart, Telling } from './taught.ts'
 
 /** Exposures settled by one call: under 5 ms. */
@@ -28,6 +28,8 @@ const shareOf = (ticket: number) => (Math.imul(ticket, 0x9e3779b1) >>> 0) / 2 **
 export interface TaughtState {
   now: number
   wins: number
+  /** Bids that settled, as rehearsal counts them. */
+  settled: number
 }
 
 export class Teaching {
@@ -35,16 +37,18 @@ export class Teaching {
   readonly pending: Pending
   readonly telling = new Telling()
   readonly heard = new Heard()
-  private readonly curve: Curve
   private readonly controls: Controls
   private readonly window: number
   private readonly slices: boolean
-  private readonly keys = new Uint32Array(keyCount)
-  private readonly seen = noExposure()
+  private readonly lessons: Lessons
+  private readonly seen: Lessons['seen']
   /** After a crash: until when the life before is known, and since when this one is; NaN: nothing was lost. */
   private lostAt = Number.NaN
   private bornAt = Number.NaN
   wins = 0
+  get settled(): number {
+    return this.lessons.rehearsal.settled
+  }
   /** Wins that the model expects of what was settled since the last win. */
   private due = 0
   private wonAt = 0
@@ -62,7 +66,8 @@ export class Teaching {
 
   /** `window`: milliseconds after which silence is a loss. `slices`: what others tell is taught bit by bit. */
   constructor(curve: Curve, controls: Controls, window: number, slices: boolean) {
-    this.curve = curve
+    this.lessons = new Lessons(curve)
+    this.seen = this.lessons.seen
     this.controls = controls
     this.window = window
     this.slices = slices
@@ -78,7 +83,7 @@ export class Teaching {
     this.hearSome(this.slices ? heardBeside : Number.POSITIVE_INFINITY)
     if (this.behind) this.behind = !this.pending.advance(at, 4, this.settleDue)
     seal(bytes, decision, decision, sent, at)
-    readExposure(bytes, this.seen)
+    this.lessons.read(bytes)
     const { supplier, publisher, seat, winIn, winOut } = this.seen
     this.delays.exposed(decision.arm === 'holdout' ? winIn : winOut, at)
     this.pending.add(bytes, at, this.dueOf)
@@ -88,7 +93,7 @@ export class Teaching {
   win(features: Uint8Array, clearedPrice: number, now: number): void {
     this.hearAll()
     const { seen } = this
-    if (!(clearedPrice >= 0) || !readExposure(features, seen)) return
+    if (!(clearedPrice >= 0) || !this.lessons.read(features)) return
     const age = now - seen.at
     if (this.isLost(now)) {
       if (seen.at <= this.lostAt)
@@ -96,12 +101,12 @@ export class Teaching {
       return
     }
     const weight = this.pending.take(seen.ticket, features)
-    this.loadSeen(features)
+    this.lessons.load(features)
     if (weight > 0) this.lost(features, weight, age)
     const part =
       clearedPrice > seen.sent * 1.005 ? 'won' : clearedPrice < seen.sent * 0.999 ? 'saved' : 'paid'
     this.telling.add(part, 0, age, features)
-    this.won(part, age, now, true)
+    this.won(features, part, age, true)
     this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
   }
 
@@ -113,55 +118,45 @@ export class Teaching {
     return at < this.bornAt && this.delays.age(shareOf(ticket)) > this.lostAt - at
   }
 
-  private loadSeen(features: Uint8Array): void {
-    keysOf(features, this.seen.at, this.keys)
-    this.curve.load(this.keys, this.seen.lnIn, hasFloor(features))
-  }
-
   /** An own exposure, read and loaded, is taught as if lost, and told. */
   private lost(features: Uint8Array, weight: number, age: number): void {
     this.telling.add('lost', weight, age, features)
-    for (let n = 0; n < weight; n++) this.exposure('exposure')
+    this.lessons.lost(features, weight)
   }
 
   /** A win, read and loaded, is taught. */
-  private won(part: TaughtPart, age: number, now: number, here: boolean): void {
-    const { seen } = this
+  private won(features: Uint8Array, part: TaughtPart, age: number, here: boolean): void {
+    const now = this.seen.at + age
     if (age >= 0 && age < 1e12) this.delays.came(age, now, here)
     this.wins++
     this.due = 0
     if (now > this.wonAt) this.wonAt = now
-    this.exposure('win')
-    if (part !== 'won') this.curve.teachSaving(seen.second, part === 'saved')
+    this.lessons.won(features, part)
   }
 
   /** What another node taught its model is taught to this one; a win that was told there takes its exposure out here. */
   private hear({ part, weight, age, features }: Row): void {
-    const { seen, curve } = this
-    if (!readExposure(features, seen)) return
-    this.loadSeen(features)
+    const { seen } = this
+    if (!this.lessons.read(features)) return
+    this.lessons.load(features)
     const own = part === 'lost' ? 0 : this.pending.take(seen.ticket, features)
     if (own > 0 && part !== 'undone') this.lost(features, own, age)
-    curve.weights.foreign = true
-    if (part === 'lost') for (let n = 0; n < weight; n++) this.exposure('exposure')
-    else if (part !== 'undone') this.won(part, age, seen.at + age, false)
-    else if (own === 0) this.exposure('exposure', -1)
-    curve.weights.foreign = false
-  }
-
-  private exposure(part: 'exposure' | 'win', sign: 1 | -1 = 1): void {
-    this.curve.teach(this.seen.sent, part, sign)
+    this.lessons.foreign(true)
+    if (part === 'lost') this.lessons.lost(features, weight)
+    else if (part !== 'undone') this.won(features, part, age, false)
+    else if (own === 0) this.lessons.undo(features)
+    this.lessons.foreign(false)
   }
 
   withdraw(features: Uint8Array, now: number): void {
     this.hearAll()
     const { seen } = this
-    if (!readExposure(features, seen)) return
+    if (!this.lessons.read(features)) return
     this.controls.of(seen.supplier).withdrawn(seen)
     if (this.pending.take(seen.ticket, features) > 0) return
-    this.loadSeen(features)
+    this.lessons.load(features)
     this.telling.add('undone', 1, now - seen.at, features)
-    this.exposure('exposure', -1)
+    this.lessons.undo(features)
   }
 
   /** Settles what is due, a slice of it. */
@@ -171,6 +166,11 @@ export class Teaching {
     this.hearSome(this.slices ? settledAtOnce : Number.POSITIVE_INFINITY)
     this.behind = !this.pending.advance(now, settledAtOnce, this.settleDue)
     this.controls.advance(now, this.delays.patience)
+  }
+
+  /** What settled is gone over again. */
+  rehearse(): void {
+    this.lessons.rehearse(this.now, this.delays.patience)
   }
 
   /** Notices have stopped, or take much longer than they did: silence says nothing now. */
@@ -183,7 +183,7 @@ export class Teaching {
   /** The time of an exposure has come: taught as if lost, or looked at again later. */
   private settle(bytes: Uint8Array, weight: number): number {
     const { seen } = this
-    if (!readExposure(bytes, seen)) return 0
+    if (!this.lessons.read(bytes)) return 0
     const age = this.now - seen.at
     // Before the first notice nobody knows how long they take; where all go to other nodes, none comes here.
     if (this.wins === 0 && age < unknownMost) return this.now + unknownFor
@@ -196,7 +196,7 @@ export class Teaching {
     const wait = Math.min(this.window, this.delays.age(shareOf(seen.ticket)))
     if (age < 0.95 * wait && age < this.window)
       return seen.at + Math.min(this.window, this.delays.look(wait, age))
-    this.loadSeen(bytes)
+    this.lessons.load(bytes)
     // Long settled traffic, told late, is no silence now.
     if (this.pending.dueAt > this.wonAt) this.due += seen.winOut * weight
     this.lost(bytes, weight, age)
@@ -225,12 +225,13 @@ export class Teaching {
 
   /** `exposures` null: they went with a life that ended out of order. */
   restore(
-    { now, wins }: TaughtState,
+    { now, wins, settled }: TaughtState,
     heard: Uint8Array,
     exposures: { bytes: Uint8Array; weight: number }[] | null,
   ): void {
     this.now = now
     this.wins = wins
+    this.lessons.rehearsal.settled = settled
     this.heard.add(heard)
     if (exposures === null) this.lostAt = now
     else for (const { bytes, weight } of exposures) this.wait(bytes, weight)
@@ -238,7 +239,7 @@ export class Teaching {
 
   /** An exposure of before the restart waits on. */
   private wait(bytes: Uint8Array, weight: number): void {
-    if (!readExposure(bytes, this.seen)) return
+    if (!this.lessons.read(bytes)) return
     const { at } = this.seen
     // It was not due when the snapshot was made: its share of notices is one of those that come later.
     const come = this.delays.share(this.now - at)

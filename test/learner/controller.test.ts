@@ -48,6 +48,17 @@ t.test('wins and spend are both held, with little slack', (t) => {
   t.end()
 })
 
+t.test('one bid of a price beyond all others moves no multiplier out of reach', (t) => {
+  const policy: Policy = { targetMargin: 0.15 }
+  const { controller } = settled(policy, 'margin', 5000)
+  const before = controller.lambda(policy, 'margin')
+  const dear = { inBa: 1e8, out: 1e8, winIn: 0.5, winOut: 0.5 }
+  controller.decided(policy, 'margin', dear, new Evidence(), exact, exact, false)
+  const after = controller.lambda(policy, 'margin')
+  t.ok(after < 2 * before && after > before / 4, `${before} CPM, then ${after}`)
+  t.end()
+})
+
 t.test('minSpend is minWinRate where it is not given', (t) => {
   const { spend } = settled({ minWinRate: 0.9 }, 'revenue', 20_000)
   t.ok(spend > 0.895, `spend ${spend}`)
