@@ -22,6 +22,8 @@ export const armAt = Object.fromEntries(arms.map((name, at) => [name, at])) as R
 /** What may hold prices up, as the learner says it; the order is the number that contexts carry: append only. */
 export const guards = ['none', 'start', 'silence', 'drop', 'kept', 'cleared', 'number'] as const
 export type Guard = (typeof guards)[number]
+/** The shallow beginning is no alarm. */
+export const isAlarm = (guard: Guard) => guard !== 'none' && guard !== 'start'
 
 export const modes = ['revenue', 'margin'] as const
 export type Mode = (typeof modes)[number]

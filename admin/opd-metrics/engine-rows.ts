@@ -1,6 +1,6 @@
 /** What the engine decided, and how the optimised bids compare with the holdout. */
-import { type Mode, modes } from '../../opd/arms.ts'
-import { type EngineStats, guards, type ModeStats } from '../../opd/engine/stats.ts'
+import { guards, isAlarm, type Mode, modes } from '../../opd/arms.ts'
+import type { EngineStats, ModeStats } from '../../opd/engine/stats.ts'
 import { type Comparison, compared } from './kept.ts'
 import { answerSamples, bidSamples, factorSamples, live, type Row, type Sample } from './samples.ts'
 
@@ -68,9 +68,9 @@ export function engineRows(stats: EngineStats): Row[] {
       'How often a guard began to act',
       () =>
         each(({ alarms }, labels) =>
-          guards
-            .map((guard, at) => ({ value: alarms[at]!, labels: { ...labels, guard } }))
-            .slice(2),
+          guards.flatMap((guard, at) =>
+            isAlarm(guard) ? [{ value: alarms[at]!, labels: { ...labels, guard } }] : [],
+          ),
         ),
     ],
     [

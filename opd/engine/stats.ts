@@ -2,7 +2,7 @@
  * What the engine counts, by supplier and mode: plain numbers and typed arrays, read at a scrape. A
  * reload keeps them.
  */
-import { type Arm, armAt, arms, type Mode, modes } from '../arms.ts'
+import { type Arm, armAt, arms, type Guard, guards, isAlarm, type Mode } from '../arms.ts'
 import type { AnswerReason, BidReason } from '../priced.ts'
 
 export const bidReasons = [
@@ -40,9 +40,6 @@ export const factorBounds = [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.975, 0
 
 /** A price of 1e308 is JSON too: what no auction pays stays out of sums, which it would spoil for ever. */
 export const summable = (price: number) => (Math.abs(price) < 1e9 ? price : 0)
-
-/** What may hold prices up; `none` and `start`, the shallow beginning, are no alarms. */
-export const guards = ['none', 'start', 'silence', 'drop', 'kept', 'cleared', 'number'] as const
 
 /** Bids and wins of one arm; sums are CPM in the base currency. */
 export interface ArmSums {
@@ -97,8 +94,8 @@ export class ModeStats {
     }
     if (guard === undefined || guard === this.guard) return
     this.guard = guard
-    const at = guards.indexOf(guard as (typeof guards)[number])
-    if (at > 1) this.alarms[at]!++
+    const at = guards.indexOf(guard as Guard)
+    if (at >= 0 && isAlarm(guards[at]!)) this.alarms[at]!++
   }
 
   leftAlone(reason: BidReason): void {
@@ -166,5 +163,3 @@ export class EngineStats {
     return stats
   }
 }
-
-export { modes }

@@ -21,19 +21,56 @@ export interface Rows {
   b: Float32Array
 }
 
+/** The end of what is sealed: a checksum of all before it. */
+const sealBytes = 4
+const sumOf = (bytes: Uint8Array) => crc32(bytes.subarray(0, bytes.length - sealBytes))
+
+/** Magic, how many units the body has, the tail's length; the body, which `fill` writes, the tail, a checksum. */
+function framed(
+  magic: number,
+  units: number,
+  bodyLength: number,
+  tail: Uint8Array,
+  fill: (bytes: Uint8Array) => void,
+): Uint8Array {
+  const bytes = new Uint8Array(headBytes + bodyLength + tail.length + sealBytes)
+  const view = new DataView(bytes.buffer)
+  writeHead(view, magic, units, tail.length)
+  fill(bytes)
+  bytes.set(tail, headBytes + bodyLength)
+  view.setUint32(bytes.length - sealBytes, sumOf(bytes))
+  return bytes
+}
+
+function writeHead(view: DataView, magic: number, units: number, tailLength: number): void {
+  view.setUint32(0, magic)
+  view.setUint32(4, units)
+  view.setUint32(8, tailLength)
+}
+
+/** Units, body and tail of what is framed, as copies; null: damaged, cut, or something else. `unit`: bytes of one. */
+function opened(
+  magic: number,
+  bytes: Uint8Array,
+  unit: number,
+): { units: number; body: Uint8Array<ArrayBuffer>; tail: Uint8Array } | null {
+  if (bytes.length < headBytes + sealBytes) return null
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const units = view.getUint32(4)
+  const end = headBytes + units * unit
+  const sealAt = bytes.length - sealBytes
+  if (view.getUint32(0) !== magic || end + view.getUint32(8) !== sealAt) return null
+  if (view.getUint32(sealAt) !== sumOf(bytes)) return null
+  return { units, body: bytes.slice(headBytes, end), tail: bytes.slice(end, sealAt) }
+}
+
 export function writeRows(magic: number, { places, a, b }: Rows, tail: Uint8Array): Uint8Array {
   const count = places.length
-  const bytes = new Uint8Array(headBytes + count * rowBytes + tail.length + 4)
-  const view = new DataView(bytes.buffer)
-  view.setUint32(0, magic)
-  view.setUint32(4, count)
-  view.setUint32(8, tail.length)
-  new Uint32Array(bytes.buffer, headBytes, count).set(places)
-  new Float32Array(bytes.buffer, headBytes + 4 * count, count).set(a)
-  new Float32Array(bytes.buffer, headBytes + 8 * count, count).set(b)
-  bytes.set(tail, headBytes + count * rowBytes)
-  view.setUint32(bytes.length - 4, crc32(bytes.subarray(0, bytes.length - 4)))
-  return bytes
+  return framed(magic, count, count * rowBytes, tail, ({ buffer }) => {
+    new Uint32Array(buffer, headBytes, count).set(places)
+    new Float32Array(buffer, headBytes + 4 * count, count).set(a)
+    new Float32Array(buffer, headBytes + 8 * count, count).set(b)
+  })
 }
 
 /** null: damaged, cut, or something else. */
@@ -41,54 +78,33 @@ export function readRows(
   magic: number,
   bytes: Uint8Array,
 ): { rows: Rows; tail: Uint8Array } | null {
-  if (bytes.length < headBytes + 4) return null
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  const count = view.getUint32(4)
-  const tailLength = view.getUint32(8)
-  if (view.getUint32(0) !== magic) return null
-  if (headBytes + count * rowBytes + tailLength + 4 !== bytes.length) return null
-  if (view.getUint32(bytes.length - 4) !== crc32(bytes.subarray(0, bytes.length - 4))) return null
-  // A copy, so that the columns are aligned.
-  const { buffer } = bytes.slice(headBytes, headBytes + count * rowBytes)
+  const read = opened(magic, bytes, rowBytes)
+  if (read === null) return null
+  const { units, tail } = read
+  const { buffer } = read.body
   const rows = {
-    places: new Uint32Array(buffer, 0, count),
-    a: new Float32Array(buffer, 4 * count, count),
-    b: new Float32Array(buffer, 8 * count, count),
+    places: new Uint32Array(buffer, 0, units),
+    a: new Float32Array(buffer, 4 * units, units),
+    b: new Float32Array(buffer, 8 * units, units),
   }
-  for (let n = 0; n < count; n++) {
+  for (let n = 0; n < units; n++) {
     const place = rows.places[n]!
     if (place < 2 ** 24 || place % 2 ** 24 >= slotCount) return null
     if (!Number.isFinite(rows.a[n]!) || !Number.isFinite(rows.b[n]!)) return null
   }
-  return { rows, tail: bytes.slice(bytes.length - 4 - tailLength, bytes.length - 4) }
+  return { rows, tail }
 }
 
-/** Bytes behind a head: magic, their length, the tail's length; the tail and a checksum at the end. */
-export function writeTold(magic: number, told: Uint8Array, tail: Uint8Array): Uint8Array {
-  const bytes = new Uint8Array(headBytes + told.length + tail.length + 4)
-  const view = new DataView(bytes.buffer)
-  view.setUint32(0, magic)
-  view.setUint32(4, told.length)
-  view.setUint32(8, tail.length)
-  bytes.set(told, headBytes)
-  bytes.set(tail, headBytes + told.length)
-  view.setUint32(bytes.length - 4, crc32(bytes.subarray(0, bytes.length - 4)))
-  return bytes
-}
+export const writeTold = (magic: number, told: Uint8Array, tail: Uint8Array): Uint8Array =>
+  framed(magic, told.length, told.length, tail, (bytes) => bytes.set(told, headBytes))
 
 /** null: damaged, cut, or something else. */
 export function readTold(
   magic: number,
   bytes: Uint8Array,
 ): { told: Uint8Array; tail: Uint8Array } | null {
-  if (bytes.length < headBytes + 4) return null
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  const length = view.getUint32(4)
-  if (view.getUint32(0) !== magic) return null
-  if (headBytes + length + view.getUint32(8) + 4 !== bytes.length) return null
-  if (view.getUint32(bytes.length - 4) !== crc32(bytes.subarray(0, bytes.length - 4))) return null
-  const told = bytes.slice(headBytes, headBytes + length)
-  return { told, tail: bytes.slice(headBytes + length, bytes.length - 4) }
+  const read = opened(magic, bytes, 1)
+  return read === null ? null : { told: read.body, tail: read.tail }
 }
 
 /** Bytes that are cleared or summed in one go: a quarter of a millisecond. */
@@ -111,20 +127,15 @@ export function* writeDense(
   }
   bytes.set(new Uint8Array(buffer, byteOffset, byteLength), headBytes)
   const tail = yield* makeTail()
-  const view = new DataView(bytes.buffer)
-  view.setUint32(0, magic)
-  view.setUint32(4, length)
-  view.setUint32(
-    8,
-    tail.reduce((sum, piece) => sum + piece.length, 0),
-  )
+  const tailLength = tail.reduce((sum, piece) => sum + piece.length, 0)
+  writeHead(new DataView(bytes.buffer), magic, length, tailLength)
   let sum = 0
   for (const piece of [bytes, ...tail])
     for (let at = 0; at < piece.length; at += slice) {
       yield
       sum = crc32(piece.subarray(at, at + slice), sum)
     }
-  const end = Buffer.alloc(4)
+  const end = Buffer.alloc(sealBytes)
   end.writeUInt32BE(sum)
   return [bytes, ...tail, end]
 }
@@ -141,23 +152,14 @@ export function joined(pieces: readonly Uint8Array[]): Uint8Array {
   return bytes
 }
 
-/** null: damaged, cut, of another size, or with a number that is none. */
+/** null: damaged, cut, of another length, or with a number that is none. */
 export function readDense(
   magic: number,
   bytes: Uint8Array,
-  count: number,
   length: number,
-): { arrays: Float32Array[]; tail: Uint8Array } | null {
-  if (bytes.length < headBytes + 4) return null
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  const tailLength = view.getUint32(8)
-  if (view.getUint32(0) !== magic || view.getUint32(4) !== length) return null
-  if (headBytes + count * length * 4 + tailLength + 4 !== bytes.length) return null
-  if (view.getUint32(bytes.length - 4) !== crc32(bytes.subarray(0, bytes.length - 4))) return null
-  const arrays = Array.from({ length: count }, (_each, n) => {
-    const from = headBytes + n * length * 4
-    return new Float32Array(bytes.slice(from, from + length * 4).buffer)
-  })
-  if (!arrays.every((array) => array.every(Number.isFinite))) return null
-  return { arrays, tail: bytes.slice(bytes.length - 4 - tailLength, bytes.length - 4) }
+): { array: Float32Array; tail: Uint8Array } | null {
+  const read = opened(magic, bytes, 4)
+  if (read === null || read.units !== length) return null
+  const array = new Float32Array(read.body.buffer)
+  return array.every(Number.isFinite) ? { array, tail: read.tail } : null
 }

@@ -6,8 +6,6 @@ import { Segments } from './segments.ts'
 import { SupplierState } from './supplier.ts'
 
 const suppliersKept = 1000
-/** So that a supplier's modes have states of their own. */
-export const modeSeed = { revenue: 0x811c9dc5, margin: 0x3c6ef372 } as const
 /** Bids by which another supplier's multipliers are worth copying. */
 const settledIn = 2000
 const recordBytes = 4 + 8 * toldWidth

@@ -42,9 +42,9 @@ export const stepsBelow = (lnF: number): number => {
 }
 
 /** Units that bidders round to: 1, a half and a quarter of every power of ten, numbered upwards. */
+const unitParts = [0.25, 0.5, 1]
 /** Those that a price is asked about are never below: four smaller ones are looked at too. */
 const leastUnit = 4
-const unitParts = [0.25, 0.5, 1]
 export const unitIds = 24 * 3
 const sizesOf = Float64Array.from(
   { length: unitIds },

@@ -2,14 +2,11 @@
  * What keeps a supplier from harm faster than the controller can: prices start shallow and deepen by wins received while
  * every guard is quiet; a guard that acts puts the bid's own price in place, and the way back is from shallow again.
  */
+import type { Guard } from '../arms.ts'
 import { radius } from '../trust.ts'
 import type { Evidence } from './evidence.ts'
 import { Fall } from './fall.ts'
 import { Maturing } from './maturing.ts'
-
-/** Why prices are held up: `start` is no alarm. */
-export const guardNames = ['none', 'start', 'silence', 'drop', 'kept', 'cleared', 'number'] as const
-export type Guard = (typeof guardNames)[number]
 
 /** The lowest factor, by wins received since the start or the last alarm. */
 const depths: readonly [wins: number, factor: number][] = [

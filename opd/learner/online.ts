@@ -145,9 +145,9 @@ export class OnlineLearner implements Learner {
   }
 
   private restore(snapshot: Uint8Array, carries: boolean): void {
-    const read = readDense(snapshotMagic, snapshot, 1, 2 * slotCount)
+    const read = readDense(snapshotMagic, snapshot, 2 * slotCount)
     if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
-    this.curve.weights.restore(read.arrays[0]!)
+    this.curve.weights.restore(read.array)
     const { state, exposures, heard } = readTail(read.tail)
     this.teaching.delays.restore(state.delays)
     this.controls.restore(state.controls)

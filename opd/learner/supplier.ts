@@ -1,9 +1,10 @@
 /** What is held per supplier and mode: evidence, the controller's multipliers, the guards. */
+import type { Guard } from '../arms.ts'
 import type { Policy } from '../learner.ts'
 import { type Beta, experience, keptBy, keptError, ownBeta, pooledBeta } from './bias.ts'
 import { Controller, free, type Standing } from './controller.ts'
 import { Evidence, heard } from './evidence.ts'
-import { type Guard, Guards, type Matured } from './guards.ts'
+import { Guards, type Matured } from './guards.ts'
 import { groupOf, type Outcome, seenOf } from './outcome.ts'
 import type { Segment, Segments } from './segments.ts'
 
@@ -60,9 +61,6 @@ export class SupplierState {
 
   get guard(): Guard {
     return this.guards.guard
-  }
-  get since(): number {
-    return this.guards.since
   }
 
   lowest(minFactor: number): number {
