@@ -84,5 +84,15 @@ export interface Budget {
   bytes: number
 }
 
+/** What of the node decides whether it takes one more. */
+export interface Admission {
+  budget: Budget
+  lag: LoopLag
+  limits: { maxInFlight: number; maxHeldBytes: number }
+}
+
+export const overloaded = ({ budget, lag, limits }: Admission): boolean =>
+  budget.inFlight >= limits.maxInFlight || budget.bytes >= limits.maxHeldBytes || lag.overloaded
+
 /** Request and answer bodies held at once on this node; past it `overload`. */
 export const maxHeldBytes = 512 * 1024 * 1024

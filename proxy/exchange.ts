@@ -2,9 +2,9 @@
  * The life of one bid request: admit ▸ choose ▸ send ▸ (answer arrives) ▸ look ▸ rewrite ▸ answer ▸ account.
  * One object per request, no closures; it is the sink of the answer itself.
  */
-import { quickTmax } from '../opd/request.ts'
-import type { Budget, LoopLag } from './admission.ts'
-import { type Answer, mayBeRead, replyWhole } from './answer.ts'
+import { type Admission, overloaded } from './admission.ts'
+import { type Answer, replyWhole } from './answer.ts'
+import { Deadline } from './deadline.ts'
 import { type Decoded, decoding } from './encoding.ts'
 import { header, towardsCaller } from './headers.ts'
 import { Held } from './held.ts'
@@ -12,21 +12,14 @@ import type { AnswerSink, Inbound, SendFailure } from './lane/lane.ts'
 import { Leg, type LegContext } from './leg.ts'
 import type { Outcome } from './metrics.ts'
 import { type NoBid, replyNoBid } from './no-bid.ts'
-import { type Reader, Reading, type ReadingContext, type Verdict } from './reading.ts'
+import { type Reader, Reading, type ReadingContext, type Verdict, wantsReading } from './reading.ts'
 import type { Supplier } from './supplier.ts'
 
 /** A streamed answer whose length is known to be at most this is kept whole, so that a failure stays a clean no-bid. */
 const keptWhole = 64 * 1024
 
-export interface ExchangeContext extends ReadingContext, LegContext {
-  budget: Budget
-  lag: LoopLag
-  limits: {
-    maxInFlight: number
-    maxHeldBytes: number
-    maxRequestBytes: number
-    maxRewriteBytes: number
-  }
+export interface ExchangeContext extends ReadingContext, LegContext, Admission {
+  limits: Admission['limits'] & { maxRequestBytes: number; maxRewriteBytes: number }
 }
 
 const empty = Buffer.alloc(0)
@@ -42,12 +35,10 @@ export class Exchange implements AnswerSink, Reader {
   decoded: Buffer | null = null
   private readonly leg: Leg
   private readonly held: Held
-  private timer: NodeJS.Timeout | null = null
+  private readonly deadline: Deadline
   private admitted = false
   private stage: Stage = 'waiting'
   private replayed = false
-  /** Whether the endpoint had long enough for its silence to count against it. */
-  private fair = true
   // The answer as it comes.
   status = 0
   message = ''
@@ -60,23 +51,18 @@ export class Exchange implements AnswerSink, Reader {
     this.context = context
     this.leg = new Leg(supplier)
     this.held = new Held(context.budget)
+    this.deadline = new Deadline(this, supplier.route, inbound.arrived)
   }
 
   /** Null: go on and read the body; else the caller has its answer. */
   admit(): NoBid | null {
-    const { budget, lag, limits } = this.context
     const refusal =
-      this.supplier.refusal(this.inbound.arrived) ??
-      (budget.inFlight >= limits.maxInFlight ||
-      budget.bytes >= limits.maxHeldBytes ||
-      lag.overloaded
-        ? 'overload'
-        : null)
+      this.supplier.refusal(this.inbound.arrived) ?? (overloaded(this.context) ? 'overload' : null)
     if (refusal !== null) {
       this.noBid(refusal)
       return refusal
     }
-    budget.inFlight++
+    this.context.budget.inFlight++
     this.supplier.inFlight++
     this.admitted = true
     return null
@@ -84,8 +70,7 @@ export class Exchange implements AnswerSink, Reader {
 
   /** The body may take longer than the supplier has: the deadline is counted from the head. */
   awaitBody(): void {
-    if (this.stage === 'done' || this.timer !== null) return
-    this.timer = setTimeout(expire, this.supplier.route.timeout, this)
+    if (this.stage !== 'done') this.deadline.awaitBody()
   }
 
   /** A piece of the request's body. False: it is over the limit, and the lane says so. */
@@ -127,14 +112,7 @@ export class Exchange implements AnswerSink, Reader {
   }
 
   private start(): void {
-    const { timeout, tmaxMargin } = this.supplier.route
-    const tmax = this.decoded === null ? undefined : quickTmax(this.decoded)
-    const deadline =
-      tmax === undefined ? timeout : Math.max(1, Math.min(timeout, tmax - tmaxMargin))
-    this.fair = deadline * 2 >= timeout
-    const left = deadline - (performance.now() - this.inbound.arrived)
-    if (this.timer !== null) clearTimeout(this.timer)
-    this.timer = setTimeout(expire, Math.max(1, left), this)
+    this.deadline.start(this.decoded)
     this.send(false)
   }
 
@@ -148,22 +126,12 @@ export class Exchange implements AnswerSink, Reader {
     this.status = status
     this.message = message
     this.headers = headers
-    this.read = status >= 200 && status < 300 && status !== 204 && this.wantsReading()
+    this.read = wantsReading(this, headers, this.context.engine)
     const length = header(headers, 'content-length')
     const bodiless = status === 204 || status === 304
     const known = bodiless ? 0 : length === undefined ? Number.POSITIVE_INFINITY : Number(length)
     if (this.read || known <= keptWhole) this.stage = 'keeping'
     else this.stream()
-  }
-
-  private wantsReading(): boolean {
-    const { supplier, context, headers } = this
-    // Whatever success a supplier calls it: bids of a seat that is switched off stay here.
-    if (supplier.inactiveSeats.size > 0) return true
-    if (this.status !== 200 || !mayBeRead(headers)) return false
-    if (context.engine.reads(supplier.id)) return true
-    context.engine.unread(supplier.id)
-    return false
   }
 
   data(chunk: Buffer, resume: () => void): boolean {
@@ -256,8 +224,7 @@ export class Exchange implements AnswerSink, Reader {
   /** The deadline: the caller has its answer now, the upstream request is aborted. */
   expire(): void {
     if (this.stage === 'done') return
-    // A very short tmax says nothing about the endpoint; one a little shorter than `timeout` is what most send.
-    this.leg.abort(this.fair ? false : null)
+    this.leg.abort(this.deadline.fair ? false : null)
     if (this.stage === 'streaming') this.broken('timeout')
     else this.noBid('timeout')
   }
@@ -271,7 +238,7 @@ export class Exchange implements AnswerSink, Reader {
 
   private account(outcome: Outcome): void {
     this.stage = 'done'
-    if (this.timer !== null) clearTimeout(this.timer)
+    this.deadline.clear()
     const { budget } = this.context
     this.held.release()
     if (this.admitted) {
@@ -281,8 +248,4 @@ export class Exchange implements AnswerSink, Reader {
     const total = performance.now() - this.inbound.arrived
     this.supplier.metrics.finished(outcome, total, this.leg.tookMs)
   }
-}
-
-function expire(exchange: Exchange): void {
-  exchange.expire()
 }

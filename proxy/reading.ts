@@ -25,6 +25,21 @@ export interface ReadingContext {
   recompress: 'same' | 'identity'
 }
 
+/** Whether an answer with this head is kept and looked at. */
+export function wantsReading(
+  { supplier, status }: Pick<Reader, 'supplier' | 'status'>,
+  headers: readonly string[],
+  engine: Engine,
+): boolean {
+  if (status < 200 || status >= 300 || status === 204) return false
+  // Whatever success a supplier calls it: bids of a seat that is switched off stay here.
+  if (supplier.inactiveSeats.size > 0) return true
+  if (status !== 200 || !mayBeRead(headers)) return false
+  if (engine.reads(supplier.id)) return true
+  engine.unread(supplier.id)
+  return false
+}
+
 export class Reading {
   private readonly reader: Reader
   private readonly context: ReadingContext
