@@ -22,8 +22,8 @@ const owedEach = 0.2
 const [gentle, hurried] = [0.1, 0.3]
 const hurriedFrom = 20
 const owedMost = 40
-/** Lessons a millisecond, .05 % of a core at 4 us; and those of one call, about a millisecond. */
-const perMillisecond = 0.1
+/** Lessons a millisecond, .02 % of a core at 4 us, all that is owed at up to 20 bids a second; and those of one call, about a millisecond. */
+const perMillisecond = 0.04
 const atOnce = 300
 /** Fewer rows say too little. */
 const fewest = 300
