@@ -171,7 +171,11 @@ export class Exchange implements AnswerSink, Reader {
     if (this.stage === 'streaming') {
       this.inbound.reply.end()
       this.account(this.status === 204 ? 'no_bid' : 'answer')
-    } else if (this.stage === 'keeping') this.look()
+    } else if (this.stage === 'keeping') {
+      const body = this.held.whole()
+      if (this.read) new Reading(this, this.context, this.headers, body).look()
+      else this.answer({ kind: 'as_is', body })
+    }
   }
 
   fail(failure: SendFailure): void {
@@ -188,12 +192,6 @@ export class Exchange implements AnswerSink, Reader {
   }
 
   // --- look ▸ rewrite ▸ answer ---
-
-  private look(): void {
-    const body = this.held.whole()
-    if (this.read) new Reading(this, this.context, this.headers, body).look()
-    else this.answer({ kind: 'as_is', body })
-  }
 
   get waiting(): boolean {
     return this.stage !== 'done'

@@ -7,12 +7,12 @@ import {
   describe,
   featureBytes,
   hasFloor,
-  hashText,
   keysOf,
   publisherIn,
   seatIn,
   supplierIn,
 } from './features.ts'
+import { hashText } from './hash.ts'
 import { sound } from './numbers.ts'
 import { shareStep } from './outcome.ts'
 import { OwnDecision } from './own.ts'

@@ -8,6 +8,7 @@
  *   4   4     2      2
  */
 import type { BidFacts, Decision } from '../learner.ts'
+import { hashText, mix } from './hash.ts'
 
 const version = 2
 const hashesAt = 11
@@ -57,21 +58,6 @@ export const noExposure = (): Exposure => ({
   winOut: 0,
   at: 0,
 })
-
-export function hashText(text: string, seed = 0x811c9dc5): number {
-  let value = seed
-  for (let at = 0; at < text.length; at++)
-    value = Math.imul(value ^ text.charCodeAt(at), 0x01000193)
-  value ^= value >>> 15
-  value = Math.imul(value, 0x2c1b3c6d)
-  return (value ^ (value >>> 12)) >>> 0
-}
-
-const mix = (a: number, b: number) => {
-  let value = Math.imul(a ^ Math.imul(b, 0x9e3779b1), 0x85ebca6b)
-  value ^= value >>> 13
-  return Math.imul(value, 0xc2b2ae35) >>> 0
-}
 
 /** 0 stands for absent. */
 function put(bytes: Uint8Array, which: number, hash: number): void {
