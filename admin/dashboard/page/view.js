@@ -93,7 +93,7 @@ export function holdButton(name, held, operator, act) {
 const marginNote = (mode, currency, wins) => {
   const share =
     mode?.revenue > 0 ? `, ${percent.format(mode.margin / mode.revenue)} of revenue` : ''
-  return `${currency ?? 'base currency'}, ${whole.format(wins)} wins${share}`
+  return `${currency ?? 'base currency'}, ${whole.format(wins)} ${wins === 1 ? 'win' : 'wins'}${share}`
 }
 
 const states = { on: '', shadow: ', in shadow', off: ', OPD off', invalid: ', OPD off: invalid' }
