@@ -89,8 +89,13 @@ const model: Run = async (argv) => {
   const config = configOf(file)
   if (config === null) return badConfig
   const suppliers = new Set(config.suppliers.map(({ id }) => id))
+  const store = await openStore(config.store.database, { now: Date.now, log: createLog('error') })
   const dir = modelsDirOf(config)
-  return modelCommand(args, { dir, suppliers, stdout, stderr })
+  try {
+    return await modelCommand(args, { store, dir, suppliers, now: Date.now, stdout, stderr })
+  } finally {
+    await store.close()
+  }
 }
 
 const schema: Run = async () => {

@@ -12,14 +12,15 @@ import { reporting } from './admin/reports.ts'
 import { createAdmin } from './admin/server.ts'
 import { standalone } from './admin/standalone.ts'
 import type { Log } from './log.ts'
-import type { Live, Parts } from './parts.ts'
+import { snapshotCatalog } from './opd/state/snapshot-catalog.ts'
+import { type Live, modelsDirOf, type Parts } from './parts.ts'
 import { listedSuppliers, readingsOf } from './settings.ts'
 import { accountsOf, allotmentOf, endpointsOf, opdState } from './views.ts'
 
 /** `missing`: why bid traffic cannot be served now. */
 export async function openDoors(live: Live, parts: Parts, missing: () => string[], log: Log) {
   const { store, directory, keeper, redis, bidLog, rollup, repeats, engine, proxy } = parts
-  const { registry, now } = parts
+  const { registry, now, followModelControl } = parts
   const counters = new ImpressionCounters()
   const { auth: door, listen } = live.config.admin
   let address = listen
@@ -56,6 +57,8 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
         bearer: entry,
         operator: bearer(auth.verifier, { role: 'operator' }),
         changed: () => void directory.refresh(),
+        snapshots: snapshotCatalog(modelsDirOf(live.config)),
+        followed: followModelControl,
         now,
       }),
       dashboard({

@@ -1,36 +1,42 @@
-/** `bidweir model list|freeze|unfreeze|rollback [ID]|reset --supplier SSP`: the models of a node, while it runs or not. */
+/** `bidweir model list|freeze|unfreeze|rollback [ID]|reset --supplier SSP`: the same changes as the API makes (CONTRACT 8). */
+import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { readdir, stat } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import type { Store } from './admin/store/index.ts'
+import {
+  forgetSupplier,
+  readModelControl,
+  rollBack,
+  setFrozen,
+} from './admin/store/model-control.ts'
 import { modes } from './opd/arms.ts'
-import { type Control, readControl, startControl } from './opd/state/control.ts'
-import { ask, type ModelCommand, verbs } from './opd/state/model-commands.ts'
-import { snapshots } from './opd/state/snapshots.ts'
+import type { ModelControl } from './opd/state/model-control.ts'
+import { type SnapshotRow, snapshotCatalog } from './opd/state/snapshot-catalog.ts'
 
-/** The service looks twice a second; a rollback reads and writes a few megabytes. */
-const patience = 5000
+const verbs = ['list', 'freeze', 'unfreeze', 'rollback', 'reset'] as const
+type Verb = (typeof verbs)[number]
 
 export interface ModelCommandDeps {
-  /** Where the snapshots of the configuration at hand live. */
+  store: Store
+  /** Where the snapshots of this node are. */
   dir: string
   /** Suppliers of the configuration. */
   suppliers: ReadonlySet<string>
+  now: () => number
   stdout: { write(text: string): unknown }
   stderr: { write(text: string): unknown }
-  /** Milliseconds to wait for the service. */
-  wait?: number
 }
 
 export interface ModelArgs {
-  verb: 'list' | ModelCommand['verb']
+  verb: Verb
   id: string | undefined
   supplier: string | undefined
   config: string | undefined
   json: boolean
 }
 
-/** Throws where the arguments are others. */
+/** Throws an `Error` with a usage message if the arguments are wrong. */
 export function parseModelArgs(argv: readonly string[]): ModelArgs {
   const options = {
     config: { type: 'string' },
@@ -38,108 +44,90 @@ export function parseModelArgs(argv: readonly string[]): ModelArgs {
     format: { type: 'string' },
   } as const
   const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: true })
-  const [verb, id, ...rest] = positionals
-  const known = ['list', ...verbs] as const
-  if (!known.some((each) => each === verb)) throw new Error(`model ${known.join('|')}`)
+  const [first, id, ...rest] = positionals
+  const verb = verbs.find((each) => each === first)
+  if (verb === undefined) throw new Error(`model ${verbs.join('|')}`)
   if (rest.length > 0 || (id !== undefined && verb !== 'rollback'))
     throw new Error(`model ${verb} takes ${verb === 'rollback' ? 'one ID' : 'no argument'}`)
   if ((verb === 'reset') !== (values.supplier !== undefined))
-    throw new Error('--supplier SSP goes with reset, and reset wants it')
+    throw new Error('--supplier SSP is required by reset, and only reset takes it')
   if (values.format !== undefined && (verb !== 'list' || !/^(table|json)$/.test(values.format)))
-    throw new Error('--format table|json goes with list')
+    throw new Error('--format table|json is an option of list')
   const { config, supplier, format } = values
-  return { verb: verb as ModelArgs['verb'], id, supplier, config, json: format === 'json' }
+  return { verb, id, supplier, config, json: format === 'json' }
 }
 
-interface Row {
-  id: string
-  mode: string
-  at: string
-  bytes: number
-  newest: boolean
-}
+const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString())
 
-async function rowsOf(dir: string): Promise<Row[]> {
-  const files = await readdir(dir).catch(() => [])
-  const rows: Row[] = []
-  for (const mode of modes)
-    for (const [place, { file, version, at }] of snapshots(files, mode).entries()) {
-      const { size } = await stat(join(dir, file))
-      const id = `${mode}-${version}`
-      rows.push({ id, mode, at: new Date(at).toISOString(), bytes: size, newest: place === 0 })
-    }
-  return rows
-}
-
-const iso = (at: number) => (at === 0 ? null : new Date(at).toISOString())
-
-function stateOf({ frozen, epochs, resets }: Control) {
-  return {
-    frozen: frozen.is,
-    rolled_back: { revenue: iso(epochs.revenue), margin: iso(epochs.margin) },
-    resets: Object.fromEntries(Object.entries(resets).map(([id, at]) => [id, iso(at)])),
-  }
-}
-
-function spelled(rows: readonly Row[], control: Control): string {
-  const lines = rows.map(({ id, at, bytes, newest }) =>
+function tableOf(
+  rows: readonly SnapshotRow[],
+  { frozen, rolledBackAt, resets }: ModelControl,
+): string {
+  const snapshotLines = rows.map(({ id, at, bytes, newest }) =>
     [id.padEnd(18), at, `${Math.ceil(bytes / 1024)} KiB`.padStart(10), newest ? '  newest' : '']
       .join('  ')
       .trimEnd(),
   )
-  const said = [
-    control.frozen.is ? 'frozen: decides, does not learn' : 'learning',
+  const stateLines = [
+    frozen ? 'frozen: decides, does not learn' : 'learning',
     ...modes
-      .filter((mode) => control.epochs[mode] > 0)
-      .map((mode) => `${mode} rolled back ${iso(control.epochs[mode])}`),
-    ...Object.entries(control.resets).map(([id, at]) => `${id} forgotten ${iso(at)}`),
+      .filter((mode) => rolledBackAt[mode] !== null)
+      .map((mode) => `${mode} rolled back ${iso(rolledBackAt[mode])}`),
+    ...Object.entries(resets).map(([id, times]) => `${id} reset ${times} times`),
   ]
-  return `${[...lines, ...said].join('\n')}\n`
+  return `${[...snapshotLines, ...stateLines].join('\n')}\n`
 }
 
-async function list({ dir, stdout }: ModelCommandDeps, json: boolean): Promise<number> {
-  const rows = await rowsOf(dir)
-  const control = readControl(dir) ?? startControl()
-  const whole = { ...stateOf(control), snapshots: rows }
-  stdout.write(json ? `${JSON.stringify(whole, null, 2)}\n` : spelled(rows, control))
-  return 0
+type Does = (args: ModelArgs, deps: ModelCommandDeps) => Promise<string>
+
+/** Who the audit trail names. */
+const entryOf = (action: Verb, supplier = '*') => ({
+  who: 'bidweir model',
+  account: '*',
+  supplier,
+  action,
+  requestId: randomUUID(),
+})
+
+/** Each resolves with the text for stdout, or throws an `Error` with a sentence for stderr. */
+const commands: Readonly<Record<Verb, Does>> = {
+  async list({ json }, { dir, store }) {
+    const rows = await snapshotCatalog(dir).list()
+    const control = await readModelControl(store.db)
+    if (!json) return tableOf(rows, control)
+    const { frozen, rolledBackAt, resets } = control
+    const rolled_back = { revenue: iso(rolledBackAt.revenue), margin: iso(rolledBackAt.margin) }
+    return `${JSON.stringify({ frozen, rolled_back, resets, snapshots: rows }, null, 2)}\n`
+  },
+  async freeze(_args, { store, now }) {
+    await setFrozen(store, now(), true, entryOf('freeze'))
+    return 'frozen: decides, does not learn\n'
+  },
+  async unfreeze(_args, { store, now }) {
+    await setFrozen(store, now(), false, entryOf('unfreeze'))
+    return 'learning\n'
+  },
+  async rollback({ id }, { dir, store, now }) {
+    // A relative path from another folder would name no models at all.
+    if (!existsSync(dir)) throw new Error(`no models in ${resolve(dir)}: run it where a node runs`)
+    const loaded = await snapshotCatalog(dir).load(id)
+    await rollBack(store, now(), loaded, entryOf('rollback'))
+    return `rolled back to ${loaded.map(({ snapshot }) => snapshot).join(' and ')}\n`
+  },
+  async reset({ supplier = '' }, { suppliers, store, now }) {
+    if (!suppliers.has(supplier)) throw new Error(`no supplier ${supplier}`)
+    await forgetSupplier(store, now(), entryOf('reset', supplier))
+    return `the models forget ${supplier}\n`
+  },
 }
 
-/** What can be told to be wrong before the service is asked. */
-async function fault(
-  { dir, suppliers }: ModelCommandDeps,
-  args: ModelArgs,
-): Promise<string | null> {
-  const { id, supplier } = args
-  // A relative path from another folder would ask nobody, and leave its question there.
-  if (!existsSync(dir)) return `no models in ${resolve(dir)}: run it where the service runs`
-  if (supplier !== undefined && !suppliers.has(supplier)) return `no supplier ${supplier}`
-  if (args.verb !== 'rollback') return null
-  const rows = await rowsOf(dir)
-  if (id !== undefined) return rows.some((row) => row.id === id) ? null : `no snapshot ${id}`
-  return rows.some(({ newest }) => !newest) ? null : 'there is no earlier snapshot'
-}
-
+/** Nodes follow within two seconds; a node that does not run follows when it starts. */
 export async function modelCommand(args: ModelArgs, deps: ModelCommandDeps): Promise<number> {
-  const { stdout, stderr, dir, wait = patience } = deps
-  const wrong = await fault(deps, args)
-  if (wrong !== null) {
-    stderr.write(`bidweir: ${wrong}\n`)
+  try {
+    deps.stdout.write(await commands[args.verb](args, deps))
+    return 0
+  } catch (error) {
+    deps.stderr.write(`bidweir: ${(error as Error).message}\n`)
     return 1
   }
-  if (args.verb === 'list') return list(deps, args.json)
-  const { verb, id, supplier } = args
-  const command: ModelCommand = {
-    verb,
-    ...(id === undefined ? {} : { id }),
-    ...(supplier === undefined ? {} : { supplier }),
-  }
-  const answer = await ask(dir, command, wait)
-  if (answer === null) {
-    stdout.write('no service answers: it will be done at the next start\n')
-    return 0
-  }
-  if (answer.ok) stdout.write(`${answer.message}\n`)
-  else stderr.write(`bidweir: ${answer.message}\n`)
-  return answer.ok ? 0 : 1
 }

@@ -21,14 +21,14 @@ const metrics: readonly [Kind, name: string, help: string, labels: string[], Sam
     'bidweir_model_frozen',
     '1: it decides and does not learn',
     [],
-    ({ control }) => [[{}, Number(control.frozen.is)]],
+    ({ control }) => [[{}, Number(control.frozen)]],
   ],
   [
     Gauge,
     'bidweir_model_epoch_seconds',
     'When the model was last rolled back, Unix time; 0: never',
     ['mode'],
-    ({ control }) => byMode((mode) => control.epochs[mode] / 1000),
+    ({ control }) => byMode((mode) => (control.rolledBackAt[mode] ?? 0) / 1000),
   ],
   [
     Counter,

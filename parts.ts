@@ -2,7 +2,9 @@
 import { dirname, join } from 'node:path'
 import { Registry } from 'prom-client'
 import { createDirectory } from './admin/directory.ts'
+import { oneAtATime } from './admin/one-at-a-time.ts'
 import { openStore } from './admin/store/index.ts'
+import { modelControlSource } from './admin/store/model-control.ts'
 import { createRepeats } from './admin/store/repeats.ts'
 import { createRetention } from './admin/store/retention.ts'
 import { createRollup } from './admin/store/rollup.ts'
@@ -50,6 +52,10 @@ export async function openParts(live: Live, log: Log) {
   const directory = await createDirectory(store, log)
   const { attributionWindow, contextTtl, decisionLog } = started.opd
   const keeper = createKeeper({ dir: modelsDirOf(started), attributionWindow, now, log })
+  const controlSource = modelControlSource(store)
+  const followModelControl = oneAtATime(() => keeper.follow(controlSource))
+  await followModelControl()
+  store.onChange(followModelControl)
   let nodes = 1
   // Its client is a sixth of what a start loads.
   const redis =
@@ -105,6 +111,7 @@ export async function openParts(live: Live, log: Log) {
       store,
       directory,
       keeper,
+      followModelControl,
       redis,
       bidLog,
       rollup,

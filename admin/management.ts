@@ -1,19 +1,19 @@
-/** `/api/svc/ssp/`: suppliers, their seats and data centers; the hold switch; the audit trail (CONTRACT 8). */
+/** `/api/svc/ssp/`: suppliers, their seats and data centers; the hold switch; the models; the audit trail (CONTRACT 8). */
 import type {
   FastifyPluginAsync,
   FastifyReply,
   FastifyRequest,
   preHandlerAsyncHookHandler,
 } from 'fastify'
-import type { Access } from './management/access.ts'
 import { auditCall } from './management/audit.ts'
 import { holdCalls } from './management/holds.ts'
+import { type ModelAccess, modelCalls } from './management/models.ts'
 import { supplierCalls } from './management/suppliers.ts'
 import { plainOnly } from './plain-only.ts'
 
 export type { ListedSupplier } from './management/access.ts'
 
-export interface ManagementDeps extends Access {
+export interface ManagementDeps extends ModelAccess {
   bearer: preHandlerAsyncHookHandler
   operator: preHandlerAsyncHookHandler
 }
@@ -27,6 +27,7 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
   const { bearer, operator } = deps
   const suppliers = supplierCalls(deps)
   const holds = holdCalls(deps)
+  const models = modelCalls(deps)
 
   return async (app) => {
     // Bodies stay bytes until they are looked at: duplicate keys and encodings are faults.
@@ -53,6 +54,11 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
     route('PUT', '/api/svc/ssp/:id([^/]+)/', suppliers.put)
     route('GET', '/api/svc/opd/', holds.list)
     route('PUT', '/api/svc/opd/:id([^/]+)/', holds.put, operator)
+    route('GET', '/api/svc/models/', models.list)
+    route('POST', '/api/svc/models/freeze/', models.freeze, operator)
+    route('POST', '/api/svc/models/unfreeze/', models.unfreeze, operator)
+    route('POST', '/api/svc/models/rollback/', models.rollback, operator)
+    route('POST', '/api/svc/models/reset/', models.reset, operator)
     route('GET', '/api/svc/audit/', auditCall(deps))
   }
 }

@@ -85,13 +85,42 @@ export const holdSchema = z.strictObject({ hold: z.boolean() })
 /** What one hold is now; `*` is all integrations. */
 export const holdStateSchema = z.strictObject({ supplier: z.string(), hold: z.boolean() })
 
+export const emptySchema = z.strictObject({})
+export const rollbackSchema = z.strictObject({
+  /** Without it: the snapshot before the newest, of each mode. */
+  id: z.string().max(32).optional(),
+})
+export const resetSchema = z.strictObject({ supplier: z.string().min(1).max(63) })
+
+export const modelsSchema = z.strictObject({
+  frozen: z.boolean(),
+  models: z.array(
+    z.strictObject({
+      mode: z.enum(['revenue', 'margin']),
+      epoch: z.int(),
+      rolled_back_at: z.iso.datetime().nullable(),
+    }),
+  ),
+  resets: z.record(z.string(), z.int()),
+  snapshots: z.array(
+    z.strictObject({
+      id: z.string(),
+      mode: z.enum(['revenue', 'margin']),
+      at: z.iso.datetime(),
+      bytes: z.int(),
+      newest: z.boolean(),
+    }),
+  ),
+})
+export type ModelsResource = z.infer<typeof modelsSchema>
+
 export const auditEntrySchema = z.strictObject({
   id: z.int(),
   at: z.iso.datetime(),
   who: z.string(),
   account: z.string(),
   supplier: z.string(),
-  action: z.enum(['create', 'update', 'hold']),
+  action: z.enum(['create', 'update', 'hold', 'freeze', 'unfreeze', 'rollback', 'reset']),
   request_id: z.string(),
   before: z.unknown(),
   after: z.unknown(),

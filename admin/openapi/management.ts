@@ -33,6 +33,38 @@ const whole = (description: string): Json => ({
 const tags = ['management']
 const security = guarded
 
+const models = {
+  frozen: false,
+  models: [
+    { mode: 'revenue', epoch: 1, rolled_back_at: '2026-01-31T12:00:00.000Z' },
+    { mode: 'margin', epoch: 0, rolled_back_at: null },
+  ],
+  resets: { acme: 1 },
+  snapshots: [
+    {
+      id: 'revenue-12',
+      mode: 'revenue',
+      at: '2026-01-31T11:55:00.000Z',
+      bytes: 65536,
+      newest: true,
+    },
+  ],
+}
+
+/** What the four commands for models share. */
+function ofModels(schema?: string, example?: Json, more: number[] = []): Json {
+  return {
+    description: 'Every node follows within two seconds, and after restarts. Role `operator`.',
+    tags,
+    security,
+    ...(schema === undefined ? {} : { requestBody: { content: body(ref(schema), example) } }),
+    responses: {
+      200: { description: 'The state after the change', content: body(ref('Models'), models) },
+      ...problems(400, 401, 403, ...more, 413, 415, 503),
+    },
+  }
+}
+
 export const managementPaths: Readonly<Record<string, Json>> = {
   'GET /api/svc/ssp/': {
     operationId: 'listSuppliers',
@@ -126,6 +158,36 @@ export const managementPaths: Readonly<Record<string, Json>> = {
       },
       ...problems(400, 401, 403, 404, 413, 415, 503),
     },
+  },
+  'GET /api/svc/models/': {
+    operationId: 'readModels',
+    summary: 'The models: frozen or not, rollbacks, forgotten suppliers, snapshots of this node',
+    tags,
+    security,
+    responses: {
+      200: { description: 'The present state', content: body(ref('Models'), models) },
+      ...problems(401, 403, 503),
+    },
+  },
+  'POST /api/svc/models/freeze/': {
+    operationId: 'freezeModels',
+    summary: 'Freezes the models: they decide and do not learn',
+    ...ofModels(),
+  },
+  'POST /api/svc/models/unfreeze/': {
+    operationId: 'unfreezeModels',
+    summary: 'Lets the models learn again',
+    ...ofModels(),
+  },
+  'POST /api/svc/models/rollback/': {
+    operationId: 'rollBackModels',
+    summary: 'Rolls back to a snapshot of the node that answers',
+    ...ofModels('ModelsRollback', { id: 'revenue-12' }, [404, 409]),
+  },
+  'POST /api/svc/models/reset/': {
+    operationId: 'resetModels',
+    summary: 'Makes the models forget one supplier',
+    ...ofModels('ModelsReset', { supplier: 'acme' }, [404]),
   },
   'GET /api/svc/audit/': {
     operationId: 'listAudit',

@@ -5,6 +5,9 @@ import {
   createSchema,
   holdSchema,
   holdStateSchema,
+  modelsSchema,
+  resetSchema,
+  rollbackSchema,
   supplierSchema,
   updateSchema,
 } from '../management/schema.ts'
@@ -58,6 +61,9 @@ export const schemas: Json = {
   SupplierUpdate: aliases(jsonOf(updateSchema, 'input')),
   Hold: jsonOf(holdSchema, 'input'),
   HoldState: jsonOf(holdStateSchema, 'output'),
+  Models: jsonOf(modelsSchema, 'output'),
+  ModelsRollback: jsonOf(rollbackSchema, 'input'),
+  ModelsReset: jsonOf(resetSchema, 'input'),
   AuditEntry: jsonOf(auditEntrySchema, 'output'),
 }
 

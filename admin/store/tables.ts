@@ -26,6 +26,17 @@ export interface Tables {
     position: number
   }
   holds: { supplier: string; hold: Flag }
+  /** By mode: the epoch that all nodes follow, and the packed model that it starts with. */
+  models: {
+    mode: string
+    epoch: number
+    rolled_back_at: number | null
+    base: Uint8Array | null
+  }
+  /** One row. */
+  model_learning: { one: number; frozen: Flag }
+  /** How often the models have forgotten a supplier. */
+  model_resets: { supplier: string; times: number }
   audit: {
     id: Generated<number>
     at: number

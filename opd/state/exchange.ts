@@ -1,13 +1,11 @@
 /**
  * Models of several nodes: each appends what it learned and merges what others did, every two seconds. A delta that
- * cannot be sent is not lost: it is kept and sent again. Each counts once, by its envelope. What operators say of the
- * models reaches every node the same way.
+ * cannot be sent is not lost: it is kept and sent again. Each counts once, by its envelope.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Mode, modes } from '../arms.ts'
-import { type Control, joinControl, parseControl, sameControl, spellControl } from './control.ts'
 import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
-import type { Bases, Keeper, KeeperLog } from './keeper.ts'
+import type { Keeper, KeeperLog } from './keeper.ts'
 
 const every = 2000
 const patience = 2000
@@ -21,12 +19,6 @@ export interface ModelBus {
     mode: string,
     from: string,
   ): Promise<{ deltas: { place: string; bytes: Uint8Array }[]; last: string }>
-  control(): Promise<string | null>
-  /** Replaces `old` by `next`; false where another node was first. */
-  swapControl(old: string | null, next: string): Promise<boolean>
-  /** The model that an epoch begins with. */
-  putBase(mode: string, epoch: number, packed: Uint8Array): Promise<void>
-  base(mode: string, epoch: number): Promise<Buffer | null>
 }
 
 export interface Exchange {
@@ -66,32 +58,6 @@ export function createExchange(options: {
     },
   }
 
-  /** Hears what was said, and says what the others have not heard. */
-  async function agree(): Promise<void> {
-    const text = await redis.control()
-    const told = text === null ? null : parseControl(text)
-    if (told !== null) await keeper.adopt(told, await basesOf(told))
-    const { control } = keeper
-    const joined = told === null ? control : joinControl(told, control)
-    if (told !== null && sameControl(joined, told)) return
-    // The model goes first: who hears of an epoch finds what it begins with.
-    for (const mode of modes)
-      if (control.epochs[mode] > (told?.epochs[mode] ?? 0))
-        await redis.putBase(mode, control.epochs[mode], await keeper.base(mode))
-    await redis.swapControl(text, spellControl(joined))
-  }
-
-  /** Fetched before anything is changed: a bus that hangs holds up the exchange alone. */
-  async function basesOf({ epochs }: Control): Promise<Bases> {
-    const bases: Bases = {}
-    for (const mode of modes) {
-      if (epochs[mode] <= keeper.control.epochs[mode]) continue
-      const base = await redis.base(mode, epochs[mode])
-      if (base !== null) bases[mode] = base
-    }
-    return bases
-  }
-
   async function send(mode: Mode): Promise<void> {
     const outbox = models.draw(mode)
     for (let next = outbox[0]; next !== undefined; next = outbox[0]) {
@@ -125,7 +91,7 @@ export function createExchange(options: {
     for (;;) {
       const { deltas, last } = await redis.fetch(mode, kept.place)
       for (const { place, bytes } of deltas) {
-        // Of an epoch that was not heard of yet: it waits for the next round, and all behind it.
+        // Of an epoch that this node does not follow yet: it waits for the next round, and so do later ones.
         if (!take(mode, bytes)) return
         kept.place = place
         // Other work has its turn between two merges.
@@ -138,7 +104,6 @@ export function createExchange(options: {
 
   async function once(): Promise<void> {
     try {
-      await agree()
       for (const mode of modes) {
         if (keeper.of(mode).isFrozen) continue
         await send(mode)

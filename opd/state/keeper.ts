@@ -1,27 +1,17 @@
 /**
  * Keeps the learner of each mode over the life of the process and beyond it: restored at start, settled by a timer,
- * written to disk on a timer and at exit. A snapshot that is damaged is refused loudly and the one before it serves.
- * Does what operators say: freeze, roll back, forget a supplier.
+ * written to disk on a timer and at exit. A damaged snapshot is refused with an error in the log, and the snapshot
+ * before it is used. Follows what operators decided: freeze, roll back, forget a supplier.
  */
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
-import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Mode, modes } from '../arms.ts'
 import { createLearner } from '../learner.ts'
 import type { Learners } from '../ports.ts'
-import {
-  type Control,
-  controlFile,
-  joinControl,
-  readControl,
-  sameControl,
-  spellControl,
-  startControl,
-} from './control.ts'
 import type { HeldLearner } from './held-learner.ts'
-import { type ModelCommand, watchCommands } from './model-commands.ts'
+import { initialControl, type ModelControl, type ModelControlSource } from './model-control.ts'
 import { Models } from './models.ts'
-import { snapshots, sweep, writeDurably } from './snapshots.ts'
+import { sweep, writeDurably } from './snapshots.ts'
 
 export { type Mode, modes } from '../arms.ts'
 
@@ -39,14 +29,10 @@ export interface KeeperOptions {
   now: () => number
   log: KeeperLog
   create?: typeof createLearner
-  /** Milliseconds between two snapshots, two settlings, two looks for commands. */
+  /** Milliseconds between two snapshots, and between two settlings. */
   snapshotEvery?: number
   advanceEvery?: number
-  commandsEvery?: number
 }
-
-/** The models that epochs begin with; absent: nobody has it. */
-export type Bases = Partial<Record<Mode, Buffer>>
 
 export interface Keeper extends Learners {
   of(mode: Mode): HeldLearner
@@ -54,22 +40,20 @@ export interface Keeper extends Learners {
   age(mode: Mode): number | null
   /** Snapshots that were refused, and writes that failed. */
   readonly failures: { readonly refused: number; readonly writes: number }
-  readonly control: Control
+  /** What this node followed last. */
+  readonly control: ModelControl
   /** For the exchange. */
   readonly models: Models
   save(): Promise<void>
   close(): Promise<void>
-  /** Does one command; the answer is for the person who gave it. Rejects with a sentence for them. */
-  obey(command: ModelCommand): Promise<string>
-  /** Takes over what other nodes were told. */
-  adopt(told: Control, bases: Bases): Promise<void>
-  /** The present model, for nodes that join its epoch. */
-  base(mode: Mode): Promise<Buffer>
+  /** Follows what the store says. Rejects if the store does not answer; nothing is changed then. */
+  follow(source: ModelControlSource): Promise<void>
 }
 
-/** Stands from the end of a life that ended in order to the start of the next. */
+type Bases = Partial<Record<Mode, Uint8Array | null>>
+
+/** This file exists between an orderly exit and the next start. */
 const orderMark = 'ended-in-order'
-const supplierId = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
 export function createKeeper(options: KeeperOptions): Keeper {
   const { dir, attributionWindow, now, log, create = createLearner } = options
@@ -77,34 +61,15 @@ export function createKeeper(options: KeeperOptions): Keeper {
     mkdirSync(dir, { recursive: true })
     sweep(dir)
   }
-  let control = restoredControl(dir, log)
+  let control = initialControl
   const models = new Models({
     dir,
     now,
     log,
     create: (learned, carries = true) =>
       create({ attributionWindow, carries, slices: true }, learned),
-    epoch: (mode) => control.epochs[mode],
     clean: dir !== null && takeMark(dir),
   })
-  // A model whose rollback did not reach the disk is of the epoch before; other nodes tell it again.
-  for (const mode of modes) control.epochs[mode] = models.of(mode).epoch
-  apply(control)
-
-  /** Freezes and renames as control says; epochs are changed with their models. */
-  function apply(next: Control): void {
-    control = next
-    for (const mode of modes) {
-      const { learner } = models.of(mode)
-      learner.rename(next.resets)
-      if (learner.isFrozen !== next.frozen.is) learner.freeze(next.frozen.is)
-    }
-  }
-
-  async function say(said: Partial<Control>): Promise<void> {
-    apply(joinControl(control, { ...startControl(), ...said }))
-    if (dir !== null) await writeDurably(dir, controlFile, Buffer.from(spellControl(control)))
-  }
 
   let last: Promise<unknown> = Promise.resolve()
   /** One thing after the other: saving, rolling back, taking over. */
@@ -119,77 +84,47 @@ export function createKeeper(options: KeeperOptions): Keeper {
     if ((await save()) && dir !== null) await writeDurably(dir, orderMark, Buffer.alloc(0))
   }
 
-  async function rollBack(mode: Mode, file: string): Promise<void> {
-    const epoch = Math.max(control.epochs[mode] + 1, now())
-    models.begin(mode, epoch, await readFile(join(dir!, file)))
-    control = { ...control, epochs: { ...control.epochs, [mode]: epoch } }
-    // On disk the model goes first: without it the word of a new epoch means nothing.
-    await models.save(mode)
-    await say({})
-  }
-
-  async function rollback({ id }: ModelCommand): Promise<string> {
-    const files = dir === null ? [] : await readdir(dir)
-    const wanted = modes.flatMap((mode) => {
-      const list = snapshots(files, mode)
-      const found =
-        id === undefined ? list[1] : list.find(({ version }) => `${mode}-${version}` === id)
-      return found === undefined ? [] : [{ mode, ...found }]
-    })
-    if (wanted.length === 0)
-      throw new Error(id === undefined ? 'there is no earlier snapshot' : `no snapshot ${id}`)
-    for (const { mode, file } of wanted) await rollBack(mode, file)
-    return `rolled back to ${wanted.map(({ mode, version }) => `${mode}-${version}`).join(' and ')}`
-  }
-
-  async function frozen(is: boolean): Promise<string> {
-    await say({ frozen: { at: Math.max(now(), control.frozen.at + 1), is } })
-    return is ? 'frozen: decides, does not learn' : 'learning'
-  }
-
-  async function reset({ supplier = '' }: ModelCommand): Promise<string> {
-    if (!supplierId.test(supplier)) throw new Error('no id of a supplier')
-    await say({ resets: { [supplier]: Math.max(now(), (control.resets[supplier] ?? 0) + 1) } })
-    return `${supplier} is forgotten`
-  }
-
-  type Does = (command: ModelCommand) => Promise<string>
-  const verbs: Readonly<Record<ModelCommand['verb'], Does>> = {
-    freeze: () => frozen(true),
-    unfreeze: () => frozen(false),
-    rollback,
-    reset,
-  }
-
-  function obey(command: ModelCommand): Promise<string> {
-    return inTurn(async () => {
-      const answer = await verbs[command.verb](command)
-      log.warn({ ...command }, `model command done: ${answer}`)
-      return answer
-    })
-  }
-
-  /** Begins the epoch of others; without their model, or with a damaged one, from this node's own. */
-  async function follow(mode: Mode, epoch: number, base: Buffer | undefined): Promise<void> {
-    log.warn({ mode, epoch, base: base !== undefined }, 'model rolled back with the other nodes')
+  /** Starts the epoch of the store; without its model, or if that is damaged, from this node's own. */
+  async function begin(mode: Mode, epoch: number, base: Uint8Array | null): Promise<void> {
+    log.warn({ mode, epoch, base: base !== null }, 'model rolled back')
     try {
-      if (base !== undefined) return models.begin(mode, epoch, base)
+      if (base !== null) return models.begin(mode, epoch, base)
     } catch (error) {
       models.counts.refused++
-      log.error({ mode, epoch, err: (error as Error).message }, 'model of another node refused')
+      log.error({ mode, epoch, err: (error as Error).message }, 'the stored model was refused')
     }
     models.begin(mode, epoch, await models.packed(mode))
   }
 
-  async function adopt(told: Control, bases: Bases): Promise<void> {
-    if (sameControl(joinControl(control, told), control)) return
+  async function apply(next: ModelControl, bases: Bases): Promise<void> {
     for (const mode of modes) {
-      const epoch = told.epochs[mode]
+      const epoch = next.epochs[mode]
       if (epoch <= models.of(mode).epoch) continue
-      await follow(mode, epoch, bases[mode])
+      await begin(mode, epoch, bases[mode] ?? null)
       await models.save(mode)
     }
-    await say(told)
+    for (const mode of modes) {
+      const { learner } = models.of(mode)
+      learner.rename(next.resets)
+      if (learner.isFrozen !== next.frozen) learner.freeze(next.frozen)
+    }
+    if (next.frozen !== control.frozen)
+      log.warn({}, next.frozen ? 'models frozen: they decide and do not learn' : 'models learn')
+    control = next
+  }
+
+  /** The store is asked outside of the queue: one that hangs delays no snapshot. */
+  async function follow(source: ModelControlSource): Promise<void> {
+    const next = await source.read()
+    const bases: Bases = {}
+    for (const mode of modes)
+      if (next.epochs[mode] > models.of(mode).epoch) bases[mode] = await source.base(mode)
+    await inTurn(() => apply(next, bases))
+    for (const mode of modes) {
+      const { epoch } = models.of(mode)
+      if (epoch <= next.epochs[mode]) continue
+      await source.raise(mode, epoch, await inTurn(() => models.packed(mode)))
+    }
   }
 
   const timers = [
@@ -199,7 +134,6 @@ export function createKeeper(options: KeeperOptions): Keeper {
     setInterval(() => void save(), options.snapshotEvery ?? 300_000),
   ]
   for (const timer of timers) timer.unref()
-  const watching = dir === null ? null : watchCommands(dir, obey, log, options.commandsEvery)
 
   return {
     of: (mode) => models.of(mode).learner,
@@ -216,12 +150,9 @@ export function createKeeper(options: KeeperOptions): Keeper {
     save: async () => void (await save()),
     async close() {
       for (const timer of timers) clearInterval(timer)
-      await watching?.close()
       await saveLast()
     },
-    obey,
-    adopt: (told, bases) => inTurn(() => adopt(told, bases)),
-    base: (mode) => inTurn(() => models.packed(mode)),
+    follow,
   }
 }
 
@@ -230,11 +161,4 @@ function takeMark(dir: string): boolean {
   const clean = existsSync(mark)
   rmSync(mark, { force: true })
   return clean
-}
-
-function restoredControl(dir: string | null, log: KeeperLog): Control {
-  const read = dir === null ? null : readControl(dir)
-  if (read === undefined)
-    log.error({ file: controlFile }, 'what was said of the models cannot be read, it is forgotten')
-  return read ?? startControl()
 }

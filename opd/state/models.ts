@@ -29,8 +29,6 @@ export interface ModelsOptions {
   create: (learned?: Uint8Array, carries?: boolean) => Learner
   now: () => number
   log: ModelsLog
-  /** The epoch of a mode whose snapshots cannot be read. */
-  epoch: (mode: Mode) => number
   /** The last life ended in order: its newest snapshot is all that there was. */
   clean: boolean
 }
@@ -74,7 +72,7 @@ export class Models {
   }
 
   private restored(mode: Mode): Kept {
-    const { dir, log, create, epoch, clean } = this.options
+    const { dir, log, create, clean } = this.options
     const list = snapshots(dir === null ? [] : readdirSync(dir), mode)
     for (const [place, { file, version, at }] of list.entries()) {
       try {
@@ -92,7 +90,7 @@ export class Models {
         )
       }
     }
-    const meta = { epoch: epoch(mode), seen: [], place: '0' }
+    const meta = { epoch: 0, seen: [], place: '0' }
     return fresh(new HeldLearner(create(), meta.epoch), meta)
   }
 
@@ -140,7 +138,7 @@ export class Models {
   }
 
   /** The model becomes the one of `base`; throws, and nothing is changed, where that is damaged. */
-  begin(mode: Mode, epoch: number, base: Buffer): void {
+  begin(mode: Mode, epoch: number, base: Uint8Array): void {
     const kept = this.kept[mode]
     const { meta, learned } = unpack(base)
     const seen = new Seen(meta.seen)

@@ -10,6 +10,8 @@ import { management } from '../../admin/management.ts'
 import { createAdmin } from '../../admin/server.ts'
 import { openStore } from '../../admin/store/index.ts'
 import { EngineStats } from '../../opd/engine/stats.ts'
+import { snapshotCatalog } from '../../opd/state/snapshot-catalog.ts'
+import { newFolder } from '../support/process.ts'
 
 const browserPath = '/usr/bin/chromium'
 const log = { info() {}, warn() {}, error() {} }
@@ -59,6 +61,8 @@ async function service(t: Test) {
         bearer: door,
         operator: bearer(auth.verifier, { role: 'operator' }),
         changed: () => void changed(),
+        snapshots: snapshotCatalog(newFolder()),
+        followed: async () => {},
         now,
       }),
       dashboard({

@@ -1,7 +1,6 @@
 /** What nodes send each other: each delta counts once in any order, and all agree on what was said. */
 import * as fc from 'fast-check'
 import t from 'tap'
-import { joinControl, parseControl, sameControl, spellControl } from '../../opd/state/control.ts'
 import { decodeEnvelope, type Envelope, encodeEnvelope, Seen } from '../../opd/state/envelope.ts'
 import { keeperOf, learn, sumOf } from '../support/exchange.ts'
 
@@ -85,26 +84,4 @@ t.test('merged in any order, repeated and lost: each that arrived counts once', 
     ),
     { numRuns: 200 },
   )
-})
-
-t.test('control joins in any order to the same', (t) => {
-  const control = fc.record({
-    epochs: fc.record({ revenue: fc.nat(9), margin: fc.nat(9) }),
-    frozen: fc.record({ at: fc.nat(5), is: fc.boolean() }),
-    resets: fc.dictionary(fc.constantFrom('a', 'b', 'c'), fc.nat(9), { noNullPrototype: true }),
-  })
-  fc.assert(
-    fc.property(control, control, control, (a, b, c) => {
-      const left = joinControl(joinControl(a, b), c)
-      const right = joinControl(a, joinControl(c, b))
-      return (
-        sameControl(left, right) &&
-        sameControl(left, joinControl(left, b)) &&
-        sameControl(parseControl(spellControl(left))!, left)
-      )
-    }),
-  )
-  for (const wrong of ['', '{', 'null', '[]', '{"epochs":{"revenue":-1,"margin":0}}'])
-    t.equal(parseControl(wrong), null, wrong)
-  t.end()
 })

@@ -2,12 +2,15 @@
  * Three nodes through any sequence of steps: each delta counts once, and never in another epoch. In memory with buses
  * that misbehave, and on a real Redis.
  */
+import { readdirSync } from 'node:fs'
 import * as fc from 'fast-check'
 import { createClient } from 'redis'
 import t from 'tap'
 import { createExchange, type ModelBus } from '../../opd/state/exchange.ts'
 import { openRedis } from '../../opd/state/redis.ts'
-import { keeperOf, learn, log, memoryBus, sumOf } from '../support/exchange.ts'
+import { snapshots } from '../../opd/state/snapshots.ts'
+import { isSum, keeperOf, learn, log, memoryBus, sumOf } from '../support/exchange.ts'
+import { type Operator, operatorOf } from '../support/model-control.ts'
 import { newFolder } from '../support/process.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
 
@@ -35,15 +38,17 @@ const steps = (rollbacks: boolean) =>
   )
 
 /** Three nodes with disks of their own on one bus, through any sequence of steps; what they end with. */
-async function world(all: Step[], busOf: () => ModelBus) {
+async function world(operator: Operator, all: Step[], busOf: () => ModelBus) {
+  await operator.clear()
   let now = 1e12
   let amount = 1
   let learned = 0
-  const make = (dir: string) => {
+  const make = async (dir: string) => {
     const keeper = keeperOf(dir, () => now)
+    await operator.follow(keeper)
     return { dir, keeper, exchange: createExchange({ keeper, redis: busOf(), log }) }
   }
-  const nodes = [0, 1, 2].map(() => make(newFolder()))
+  const nodes = await Promise.all([0, 1, 2].map(() => make(newFolder())))
   for (const step of all) {
     now += 10
     const node = nodes[step.node]!
@@ -51,29 +56,39 @@ async function world(all: Step[], busOf: () => ModelBus) {
       learn(node.keeper, amount)
       learned += amount
       amount *= 4
-    } else if (step.do === 'round') await node.exchange.round()
-    else if (step.do === 'save') await node.keeper.save()
-    else if (step.do === 'rollback') await node.keeper.obey({ verb: 'rollback' }).catch(() => null)
-    else {
+    } else if (step.do === 'round') {
+      await operator.follow(node.keeper)
+      await node.exchange.round()
+    } else if (step.do === 'save') await node.keeper.save()
+    else if (step.do === 'rollback') {
+      // A node that has saved once has no earlier snapshot.
+      const files = snapshots(readdirSync(node.dir), 'revenue')
+      if (files.length > 1) await operator.rollback(node.dir)
+    } else {
       if (step.do === 'stop') {
         await node.exchange.close()
         await node.keeper.close()
       }
-      nodes[step.node] = make(node.dir)
+      nodes[step.node] = await make(node.dir)
     }
   }
-  for (let round = 0; round < 4; round++) for (const { exchange } of nodes) await exchange.round()
+  for (let round = 0; round < 4; round++)
+    for (const { keeper, exchange } of nodes) {
+      await operator.follow(keeper)
+      await exchange.round()
+    }
   return { nodes, learned }
 }
 
 /** Amounts are powers of four: a digit 1 says that one is in the sum, 2 or 3 that it counts twice. */
 const onceEach = (sum: number) => /^[01]+$/.test(sum.toString(4))
 
-t.test('three nodes through anything end with the same model, nothing in it twice', async () => {
+t.test('three nodes through anything end with the same model, nothing in it twice', async (t) => {
+  const operator = await operatorOf(t, isSum)
   await fc.assert(
     fc.asyncProperty(steps(false), async (all) => {
       const bus = memoryBus()
-      const { nodes, learned } = await world(all, () => bus)
+      const { nodes, learned } = await world(operator, all, () => bus)
       const sums = nodes.map(({ keeper }) => sumOf(keeper))
       const crashed = all.some((step) => step.do === 'crash')
       return new Set(sums).size === 1 && (crashed ? onceEach(sums[0]!) : sums[0] === learned)
@@ -82,7 +97,8 @@ t.test('three nodes through anything end with the same model, nothing in it twic
   )
 })
 
-t.test('a bus that repeats and reorders changes nothing', async () => {
+t.test('a bus that repeats and reorders changes nothing', async (t) => {
+  const operator = await operatorOf(t, isSum)
   await fc.assert(
     fc.asyncProperty(steps(false), fc.infiniteStream(fc.nat(3)), async (all, chaos) => {
       const bus = memoryBus((rows) => {
@@ -90,6 +106,7 @@ t.test('a bus that repeats and reorders changes nothing', async () => {
         return chaos.next().value === 1 ? repeated.reverse() : repeated
       })
       const { nodes, learned } = await world(
+        operator,
         all.filter((step) => step.do !== 'crash'),
         () => bus,
       )
@@ -99,11 +116,12 @@ t.test('a bus that repeats and reorders changes nothing', async () => {
   )
 })
 
-t.test('rollbacks between: all nodes end in one epoch with one model', async () => {
+t.test('rollbacks between: all nodes end in one epoch with one model', async (t) => {
+  const operator = await operatorOf(t, isSum)
   await fc.assert(
     fc.asyncProperty(steps(true), async (all) => {
       const bus = memoryBus()
-      const { nodes } = await world(all, () => bus)
+      const { nodes } = await world(operator, all, () => bus)
       const sums = nodes.map(({ keeper }) => sumOf(keeper))
       const epochs = nodes.map(({ keeper }) => keeper.control.epochs.revenue)
       return new Set(epochs).size === 1 && new Set(sums).size === 1 && onceEach(sums[0]!)
@@ -118,6 +136,7 @@ t.test('the same on a real Redis', { skip: redisAbsent }, async (t) => {
   const cleaner = await createClient({ url: server.url }).connect()
   t.teardown(() => cleaner.destroy())
   const { url } = server
+  const operator = await operatorOf(t, isSum)
   const open = () => openRedis({ url, location: 'us', contextTtl: () => 60_000, log, onNodes() {} })
   await fc.assert(
     fc.asyncProperty(steps(true), async (all) => {
@@ -126,7 +145,7 @@ t.test('the same on a real Redis', { skip: redisAbsent }, async (t) => {
       while (!clients.every(({ connected }) => connected))
         await new Promise((resolve) => setTimeout(resolve, 5))
       let next = 0
-      const { nodes } = await world(all, () => clients[next++ % 3]!)
+      const { nodes } = await world(operator, all, () => clients[next++ % 3]!)
       const sums = nodes.map(({ keeper }) => sumOf(keeper))
       await Promise.all(clients.map((client) => client.close()))
       return new Set(sums).size === 1 && onceEach(sums[0]!)

@@ -1,20 +1,20 @@
-/** Two services on one Redis, and the command line: what one node is told both do within seconds. */
+/** `bidweir model` and two services on one database: all nodes follow within seconds. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { createDemoSupplier } from '../../bench/demo/supplier.ts'
-import { modelCommand, parseModelArgs } from '../../model-command.ts'
-import { replayCommand, type Streams } from '../../replay-command.ts'
+import { parseModelArgs } from '../../model-command.ts'
+import { replayCommand } from '../../replay-command.ts'
+import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { type Bidweir, command, newFolder, startBidweir } from '../support/process.ts'
-import { redisAbsent, startRedis } from '../support/redis.ts'
 import { until } from '../support/until.ts'
 
 const key = 'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'
 
-const yaml = (supplier: string, redis: string | null) => `
+const yaml = (supplier: string, database: string) => `
 proxy: {listen: '127.0.0.1:0'}
 admin: {listen: '127.0.0.1:0', impressions: {auth: context}}
-store: {database: 'sqlite:data/b.db', redis: ${redis}}
+store: {database: '${database}'}
 opd: {keys: [{id: 1, secret: ${key}}], decisionLog: {path: data/decisions.ndjson}}
 drain: {grace: 0s, timeout: 5s}
 suppliers: [{id: demo, endpoints: ['${supplier}'], timeout: 250ms, opd: {enabled: shadow}}]
@@ -24,51 +24,57 @@ const metric = async ({ adminPort }: Bidweir, name: string) => {
   const text = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text()
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])
 }
-/** What a command writes, in this process: a process of its own takes a second to start. */
-async function caught(run: (streams: Streams) => Promise<number>) {
-  let [stdout, stderr] = ['', '']
-  const code = await run({
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: (text) => (stderr += text) },
-  })
-  return { code, stdout, stderr }
-}
-const model = ({ folder }: Bidweir, ...argv: string[]) =>
-  caught((streams) =>
-    modelCommand(parseModelArgs(argv), {
-      dir: join(folder, 'data', 'models'),
-      suppliers: new Set(['demo']),
-      ...streams,
-    }),
-  )
 
-t.test('freeze, roll back and forget, on all nodes', { skip: redisAbsent }, async (t) => {
-  const redis = await startRedis()
+t.test('two nodes follow the commands of either', { skip: postgresAbsent }, async (t) => {
+  const postgres = await startPostgres()
   const supplier = await createDemoSupplier()
-  const start = () => startBidweir(yaml(supplier.url, `'${redis.url}'`))
-  const [one, two] = (await Promise.all([start(), start()])) as [Bidweir, Bidweir]
+  const start = () => startBidweir(yaml(supplier.url, postgres.url))
+  const one = await start()
+  const two = await start()
   t.teardown(async () => {
     await Promise.all([one.stop(), two.stop()])
     await supplier.close()
-    await redis.stop()
+    await postgres.close()
   })
-  const argv = ['model', 'freeze', '--config', 'bidweir.yaml']
-  const frozen = await command(argv, { cwd: one.folder })
-  t.match(frozen, { code: 0, stdout: /^frozen/ })
-  for (const node of [one, two])
-    await until(async () => (await metric(node, 'bidweir_model_frozen')) === 1)
+  const model = ({ folder }: Bidweir, ...argv: string[]) =>
+    command(['model', ...argv, '--config', 'bidweir.yaml'], { cwd: folder })
+  const both = (name: string, value: number) =>
+    Promise.all([one, two].map((node) => until(async () => (await metric(node, name)) === value)))
+  t.match(await model(one, 'freeze'), { code: 0, stdout: /^frozen/ })
+  await both('bidweir_model_frozen', 1)
   t.match(await model(two, 'unfreeze'), { code: 0, stdout: 'learning\n' })
-  for (const node of [one, two])
-    await until(async () => (await metric(node, 'bidweir_model_frozen')) === 0)
+  await both('bidweir_model_frozen', 0)
   t.match(await model(one, 'rollback'), { code: 1, stderr: /no earlier snapshot/ })
-  t.match(await model(one, 'reset', '--supplier', 'demo'), { code: 0, stdout: /forgotten/ })
-  await until(async () => (await model(two, 'list')).stdout.includes('demo forgotten'))
-  t.pass()
+  t.match(await model(one, 'rollback', 'revenue-9'), { code: 1, stderr: /no snapshot revenue-9/ })
+  t.match(await model(one, 'reset', '--supplier', 'nobody'), { code: 1, stderr: /no supplier/ })
+  t.match(await model(one, 'reset', '--supplier', 'demo'), { code: 0, stdout: /forget demo/ })
+  t.match(await model(two, 'list'), { code: 0, stdout: /learning\ndemo reset 1 times/ })
+  t.match(JSON.parse((await model(two, 'list', '--format', 'json')).stdout), {
+    frozen: false,
+    resets: { demo: 1 },
+  })
+  t.match(await model(one, 'nonsense'), { code: 64 })
+})
+
+t.test('the arguments of the command', (t) => {
+  for (const argv of [
+    [],
+    ['nonsense'],
+    ['freeze', 'x'],
+    ['rollback', 'a', 'b'],
+    ['reset'],
+    ['freeze', '--supplier', 'acme'],
+    ['freeze', '--format', 'json'],
+    ['list', '--format', 'xml'],
+    ['list', '--nonsense'],
+  ])
+    t.throws(() => parseModelArgs(argv), argv.join(' '))
+  t.end()
 })
 
 t.test('what a service logs replay reads; a stopped service leaves its models', async (t) => {
   const supplier = await createDemoSupplier()
-  const bidweir = await startBidweir(yaml(supplier.url, null), newFolder())
+  const bidweir = await startBidweir(yaml(supplier.url, 'sqlite:data/b.db'), newFolder())
   t.teardown(() => supplier.close())
   const admin = `http://127.0.0.1:${bidweir.adminPort}`
   let [bids, won] = [0, 0]
@@ -102,7 +108,11 @@ t.test('what a service logs replay reads; a stopped service leaves its models', 
   await bidweir.stop()
   const file = join(bidweir.folder, 'data', 'decisions.ndjson')
   const argv = [file, '--config', join(bidweir.folder, 'bidweir.yaml'), '--format', 'json']
-  const { code, stdout, stderr } = await caught((streams) => replayCommand(argv, streams))
+  let [stdout, stderr] = ['', '']
+  const code = await replayCommand(argv, {
+    stdout: { write: (text) => (stdout += text) },
+    stderr: { write: (text) => (stderr += text) },
+  })
   t.equal(code, 0, stderr)
   t.match(JSON.parse(stdout), {
     counts: { decisions: bids, wins: won, bad: 0, unmatched_wins: 0 },
@@ -119,5 +129,8 @@ t.test('what a service logs replay reads; a stopped service leaves its models', 
     'news',
   ])
     t.notOk(log.includes(private_), `${private_} is not in the log`)
-  t.match((await model(bidweir, 'list')).stdout, /^revenue-1 .* newest/)
+  const listed = await command(['model', 'list', '--config', 'bidweir.yaml'], {
+    cwd: bidweir.folder,
+  })
+  t.match(listed.stdout, /^revenue-1 .* newest/)
 })

@@ -59,8 +59,9 @@ export const keeperOf = (dir: string | null, now: () => number = () => 1e12) =>
     create: (_options, snapshot) => new Sum(snapshot),
     advanceEvery: 1e8,
     snapshotEvery: 1e8,
-    commandsEvery: 1e8,
   })
+/** Whether bytes are a model of this kind. */
+export const isSum = (learned: Uint8Array) => new Sum(learned)
 export const sumOf = (keeper: Keeper) => (keeper.of('revenue').inner as Sum).value
 /** Powers of two: a sum tells what is in it. */
 export const learn = (keeper: Keeper, amount: number) =>
@@ -69,8 +70,6 @@ export const learn = (keeper: Keeper, amount: number) =>
 /** What Redis keeps, in memory. `fault` may repeat, reorder or lose what is fetched. */
 export function memoryBus(fault: (rows: string[]) => string[] = (rows) => rows): ModelBus {
   const streams = new Map<string, Buffer[]>()
-  const bases = new Map<string, Buffer>()
-  let control: string | null = null
   const stream = (mode: string) => {
     const rows = streams.get(mode) ?? []
     streams.set(mode, rows)
@@ -86,15 +85,5 @@ export function memoryBus(fault: (rows: string[]) => string[] = (rows) => rows):
       const deltas = fault(places).map((place) => ({ place, bytes: rows[Number(place) - 1]! }))
       return { deltas, last: String(rows.length) }
     },
-    control: async () => control,
-    async swapControl(old, next) {
-      if (control !== old) return false
-      control = next
-      return true
-    },
-    async putBase(mode, epoch, packed) {
-      bases.set(`${mode} ${epoch}`, Buffer.from(packed))
-    },
-    base: async (mode, epoch) => bases.get(`${mode} ${epoch}`) ?? null,
   }
 }

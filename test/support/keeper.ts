@@ -19,7 +19,7 @@ const policy: Policy = { minWinRate: 0, explore: 0, holdout: 0 }
 export const hour = 3_600_000
 
 export function keeperIn(dir: string, more: Partial<KeeperOptions> = {}): Keeper {
-  const never = { advanceEvery: 1e8, snapshotEvery: 1e8, commandsEvery: 1e8 }
+  const never = { advanceEvery: 1e8, snapshotEvery: 1e8 }
   return createKeeper({ dir, attributionWindow: hour, now: () => 1e12, log, ...never, ...more })
 }
 

@@ -6,6 +6,8 @@ import { createDirectory } from '../../admin/directory.ts'
 import { management } from '../../admin/management.ts'
 import type { TokenVerifier } from '../../admin/ports.ts'
 import { createAdmin } from '../../admin/server.ts'
+import { snapshotCatalog } from '../../opd/state/snapshot-catalog.ts'
+import { newFolder } from './process.ts'
 import { type Database, silent, storeAt } from './store.ts'
 
 const roles = new Set(['api', 'operator'])
@@ -29,7 +31,7 @@ const suppliers = [
 ]
 
 /** A node's management API on port 0, until the test ends. */
-export async function serve(t: Test, database: Database) {
+export async function serve(t: Test, database: Database, models = newFolder()) {
   const store = await storeAt(t, database, { every: 50 })
   const directory = await createDirectory(store, silent)
   const admin = createAdmin({
@@ -42,6 +44,8 @@ export async function serve(t: Test, database: Database) {
         bearer: bearer(verifier),
         operator: bearer(verifier, { role: 'operator' }),
         changed: () => void directory.refresh(),
+        snapshots: snapshotCatalog(models),
+        followed: async () => {},
         now: Date.now,
       }),
     ],
@@ -76,7 +80,7 @@ export async function serve(t: Test, database: Database) {
       body: (text === '' ? null : JSON.parse(text)) as any,
     }
   }
-  return { directory, call }
+  return { directory, call, store }
 }
 
 export const seat = (name: string, value: number | null = 100) => ({

@@ -1,0 +1,128 @@
+/**
+ * What operators decided about the models: frozen, rolled back, suppliers forgotten. Each change is one transaction with
+ * its audit entry; the counters in the rows order the changes, so that no clock does.
+ */
+import type { Kysely, Transaction } from 'kysely'
+import { type Mode, modes } from '../../opd/arms.ts'
+import type { ModelControl, ModelControlSource } from '../../opd/state/model-control.ts'
+import type { Store } from './index.ts'
+import { type AuditEntry, audit } from './suppliers.ts'
+import type { Tables } from './tables.ts'
+
+export interface Rollback {
+  mode: Mode
+  /** `revenue-12`, for the audit trail. */
+  snapshot: string
+  /** The packed model that the new epoch starts with. */
+  base: Uint8Array
+}
+
+type Entry = Omit<AuditEntry, 'before' | 'after'>
+type ModelRow = Pick<Tables['models'], 'epoch' | 'rolled_back_at'>
+
+export async function readModelControl(db: Kysely<Tables>): Promise<ModelControl> {
+  const rows = await db.selectFrom('models').select(['mode', 'epoch', 'rolled_back_at']).execute()
+  const { frozen } = await db
+    .selectFrom('model_learning')
+    .select('frozen')
+    .executeTakeFirstOrThrow()
+  const resets = await db.selectFrom('model_resets').selectAll().execute()
+  const perMode = <T>(value: (row: ModelRow | undefined) => T) =>
+    Object.fromEntries(
+      modes.map((mode) => [mode, value(rows.find((row) => row.mode === mode))]),
+    ) as Record<Mode, T>
+  return {
+    frozen: frozen === 1,
+    epochs: perMode((row) => Number(row?.epoch ?? 0)),
+    rolledBackAt: perMode((row) => row?.rolled_back_at ?? null),
+    resets: Object.fromEntries(resets.map(({ supplier, times }) => [supplier, Number(times)])),
+  }
+}
+
+/** Runs a change under the lock of the one row that all of these changes touch first. */
+function changing<T>(store: Store, work: (trx: Transaction<Tables>) => Promise<T>): Promise<T> {
+  return store.db.transaction().execute(async (trx) => {
+    await trx
+      .updateTable('model_learning')
+      .set(({ ref }) => ({ frozen: ref('frozen') }))
+      .execute()
+    return work(trx)
+  })
+}
+
+/** No change and no audit entry if it is as asked for already. */
+export function setFrozen(store: Store, now: number, frozen: boolean, entry: Entry): Promise<void> {
+  return changing(store, async (trx) => {
+    const before = (await readModelControl(trx)).frozen
+    if (before === frozen) return
+    await trx
+      .updateTable('model_learning')
+      .set({ frozen: frozen ? 1 : 0 })
+      .execute()
+    await audit(trx, now, { ...entry, before, after: frozen })
+    await store.bump(trx)
+  })
+}
+
+/** Starts a new epoch of each mode with the given model. */
+export function rollBack(
+  store: Store,
+  now: number,
+  rollbacks: readonly Rollback[],
+  entry: Entry,
+): Promise<void> {
+  return changing(store, async (trx) => {
+    const { epochs } = await readModelControl(trx)
+    for (const { mode, base } of rollbacks)
+      await trx
+        .updateTable('models')
+        .set({ epoch: epochs[mode] + 1, rolled_back_at: now, base })
+        .where('mode', '=', mode)
+        .execute()
+    const after = rollbacks.map(({ mode, snapshot }) => ({ epoch: epochs[mode] + 1, snapshot }))
+    const before = rollbacks.map(({ mode }) => ({ epoch: epochs[mode] }))
+    await audit(trx, now, { ...entry, before, after })
+    await store.bump(trx)
+  })
+}
+
+/** The models forget one supplier, the one of the entry. */
+export function forgetSupplier(store: Store, now: number, entry: Entry): Promise<void> {
+  const { supplier } = entry
+  return changing(store, async (trx) => {
+    const before = (await readModelControl(trx)).resets[supplier] ?? 0
+    await trx
+      .insertInto('model_resets')
+      .values({ supplier, times: 1 })
+      .onConflict((conflict) => conflict.column('supplier').doUpdateSet({ times: before + 1 }))
+      .execute()
+    await audit(trx, now, { ...entry, before, after: before + 1 })
+    await store.bump(trx)
+  })
+}
+
+export function modelControlSource(store: Store): ModelControlSource {
+  const { db } = store
+  return {
+    read: () => readModelControl(db),
+    async base(mode) {
+      const row = await db
+        .selectFrom('models')
+        .select('base')
+        .where('mode', '=', mode)
+        .executeTakeFirst()
+      return row?.base ?? null
+    },
+    async raise(mode, epoch, base) {
+      await changing(store, async (trx) => {
+        const { numUpdatedRows } = await trx
+          .updateTable('models')
+          .set({ epoch, base })
+          .where('mode', '=', mode)
+          .where('epoch', '<', epoch)
+          .executeTakeFirst()
+        if (numUpdatedRows > 0n) await store.bump(trx)
+      })
+    },
+  }
+}

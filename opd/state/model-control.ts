@@ -1,0 +1,41 @@
+/** What operators decided about the models: rows of the store, which every node follows (CONTRACT 8 and 13). */
+import { type Mode, modes } from '../arms.ts'
+
+export interface ModelControl {
+  /** Models decide and do not learn. */
+  frozen: boolean
+  /** By mode: rises with each rollback. Updates of another epoch are ignored. The store counts; no clock decides. */
+  epochs: Readonly<Record<Mode, number>>
+  /** By mode: time of the last rollback, milliseconds since the Unix epoch; null: never. */
+  rolledBackAt: Readonly<Record<Mode, number | null>>
+  /** By supplier: how often the models have forgotten it. */
+  resets: Readonly<Record<string, number>>
+}
+
+/** The store as the models see it. Everything may reject; the caller tries again. */
+export interface ModelControlSource {
+  read(): Promise<ModelControl>
+  /** The packed model that the present epoch of a mode starts with; null: none is stored. */
+  base(mode: Mode): Promise<Uint8Array | null>
+  /** Raises the stored epoch to one that this node already has, as after a database was restored from a backup. */
+  raise(mode: Mode, epoch: number, base: Uint8Array): Promise<void>
+}
+
+export const initialControl: ModelControl = {
+  frozen: false,
+  epochs: { revenue: 0, margin: 0 },
+  rolledBackAt: { revenue: null, margin: null },
+  resets: {},
+}
+
+export interface SnapshotId {
+  mode: Mode
+  version: number
+}
+
+/** `revenue-12`; null: not an identifier of a snapshot. */
+export function parseSnapshotId(text: string): SnapshotId | null {
+  const match = /^([a-z]+)-(\d{1,8})$/.exec(text)
+  const mode = modes.find((each) => each === match?.[1])
+  return mode === undefined ? null : { mode, version: Number(match![2]) }
+}

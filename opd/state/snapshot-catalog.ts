@@ -1,0 +1,103 @@
+/** The snapshots in the state folder of one node, as operators see them: list, and load one to roll back to. */
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Mode, modes } from '../arms.ts'
+import { createLearner } from '../learner.ts'
+import { parseSnapshotId } from './model-control.ts'
+import { snapshots, unpack } from './snapshots.ts'
+
+export interface SnapshotRow {
+  /** `revenue-12` */
+  id: string
+  mode: Mode
+  /** ISO time. */
+  at: string
+  bytes: number
+  newest: boolean
+}
+
+/** A model to roll back to. */
+export interface LoadedSnapshot {
+  mode: Mode
+  snapshot: string
+  base: Uint8Array
+}
+
+/** `absent`: no such snapshot on this node; `damaged`: it cannot be read. */
+export class SnapshotError extends Error {
+  override name = 'SnapshotError'
+  readonly code: 'absent' | 'damaged'
+
+  constructor(code: SnapshotError['code'], message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}
+
+export interface SnapshotCatalog {
+  /** Newest first within a mode. */
+  list(): Promise<SnapshotRow[]>
+  /** One snapshot by id, or, without an id, the one before the newest of each mode. Throws `SnapshotError`. */
+  load(id?: string): Promise<LoadedSnapshot[]>
+}
+
+/** The files of a folder; none if there is no folder yet. */
+async function filesOf(dir: string): Promise<string[]> {
+  try {
+    return await readdir(dir)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw error
+  }
+}
+
+/** `dir`: the folder of the snapshots. `validate` throws if a model cannot be restored from the bytes. */
+export function snapshotCatalog(
+  dir: string,
+  validate: (learned: Uint8Array) => unknown = (learned) => createLearner({}, learned),
+): SnapshotCatalog {
+  async function read(mode: Mode, version: number, file: string): Promise<LoadedSnapshot> {
+    const snapshot = `${mode}-${version}`
+    try {
+      const base = await readFile(join(dir, file))
+      validate(unpack(base).learned)
+      return { mode, snapshot, base }
+    } catch (error) {
+      throw new SnapshotError('damaged', `${snapshot}: ${(error as Error).message}`, {
+        cause: error,
+      })
+    }
+  }
+
+  return {
+    async list() {
+      const files = await filesOf(dir)
+      const rows: SnapshotRow[] = []
+      for (const mode of modes)
+        for (const [place, { file, version, at }] of snapshots(files, mode).entries()) {
+          const { size } = await stat(join(dir, file))
+          const id = `${mode}-${version}`
+          rows.push({ id, mode, at: new Date(at).toISOString(), bytes: size, newest: place === 0 })
+        }
+      return rows
+    },
+    async load(id) {
+      const files = await filesOf(dir)
+      const wanted = id === undefined ? undefined : parseSnapshotId(id)
+      const found = modes.flatMap((mode) => {
+        const list = snapshots(files, mode)
+        const chosen =
+          wanted === undefined
+            ? list[1]
+            : list.find(({ version }) => wanted?.mode === mode && wanted.version === version)
+        return chosen === undefined ? [] : [{ mode, ...chosen }]
+      })
+      if (found.length === 0)
+        throw new SnapshotError(
+          'absent',
+          id === undefined ? 'there is no earlier snapshot' : `there is no snapshot ${id}`,
+        )
+      return Promise.all(found.map(({ mode, version, file }) => read(mode, version, file)))
+    },
+  }
+}
