@@ -1,4 +1,4 @@
-/** `/api/svc/ssp/`: suppliers, their seats and data centers; the hold switch; the audit trail (CONTRACT 8). */
+/** `/api/svc/ssp/`: suppliers, their seats and data centers; the hold switch; wins voided; the audit trail (CONTRACT 8). */
 import type {
   FastifyPluginAsync,
   FastifyReply,
@@ -9,6 +9,7 @@ import type { Access } from './management/access.ts'
 import { auditCall } from './management/audit.ts'
 import { holdCalls } from './management/holds.ts'
 import { supplierCalls } from './management/suppliers.ts'
+import { voidCall } from './management/voids.ts'
 import { plainOnly } from './plain-only.ts'
 
 export type { ListedSupplier } from './management/access.ts'
@@ -53,6 +54,7 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
     route('PUT', '/api/svc/ssp/:id([^/]+)/', suppliers.put)
     route('GET', '/api/svc/opd/', holds.list)
     route('PUT', '/api/svc/opd/:id([^/]+)/', holds.put, operator)
+    route('POST', '/api/svc/impressions/:decision([^/]+)/void/', voidCall(deps), operator)
     route('GET', '/api/svc/audit/', auditCall(deps))
   }
 }

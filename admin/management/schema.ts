@@ -85,13 +85,21 @@ export const holdSchema = z.strictObject({ hold: z.boolean() })
 /** What one hold is now; `*` is all integrations. */
 export const holdStateSchema = z.strictObject({ supplier: z.string(), hold: z.boolean() })
 
+/** A win that was taken out of all sums. */
+export const voidedSchema = z.strictObject({
+  decision: z.string(),
+  status: z.literal('voided'),
+  supplier: z.string(),
+  events: z.array(z.enum(['win', 'billing'])),
+})
+
 export const auditEntrySchema = z.strictObject({
   id: z.int(),
   at: z.iso.datetime(),
   who: z.string(),
   account: z.string(),
   supplier: z.string(),
-  action: z.enum(['create', 'update', 'hold']),
+  action: z.enum(['create', 'update', 'hold', 'void']),
   request_id: z.string(),
   before: z.unknown(),
   after: z.unknown(),

@@ -7,6 +7,7 @@ import {
   holdStateSchema,
   supplierSchema,
   updateSchema,
+  voidedSchema,
 } from '../management/schema.ts'
 
 export type Json = Readonly<Record<string, unknown>>
@@ -58,6 +59,7 @@ export const schemas: Json = {
   SupplierUpdate: aliases(jsonOf(updateSchema, 'input')),
   Hold: jsonOf(holdSchema, 'input'),
   HoldState: jsonOf(holdStateSchema, 'output'),
+  VoidedWin: jsonOf(voidedSchema, 'output'),
   AuditEntry: jsonOf(auditEntrySchema, 'output'),
 }
 

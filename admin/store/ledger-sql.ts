@@ -191,8 +191,10 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
       and (${supplier} is null or supplier is null or supplier = ${supplier}) limit 1`
     // PostgreSQL makes a join over the whole table of `exists` while it has no statistics; of `limit` it cannot
     const rest = postgres ? sql`cross join lateral (${row}) as found` : sql`where exists (${row})`
-    const ask = statement((text) => sql<{ n: number }>`
-      select n from ${jsonRows(postgres, text)} ${rest}`)
+    const ask = statement(
+      (text) => sql<{ n: number }>`
+      select n from ${jsonRows(postgres, text)} ${rest}`,
+    )
     return async (questions) => {
       const text = json(
         questions.map(({ bidId, event, since, status, supplier }) => [

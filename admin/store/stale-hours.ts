@@ -15,8 +15,10 @@ export const markStale = (rows: RawBuilder<unknown>, now: RawBuilder<unknown>) =
 }
 
 /** The marks in order of time. */
-export const staleHours = (db: Kysely<Tables>) =>
-  db.selectFrom('stale_hours').selectAll().orderBy('hour').execute()
+export async function staleHours(db: Kysely<Tables>): Promise<Tables['stale_hours'][]> {
+  const rows = await db.selectFrom('stale_hours').selectAll().orderBy('hour').execute()
+  return rows.map(({ hour, changes }) => ({ hour: Number(hour), changes: Number(changes) }))
+}
 
 /** Takes a mark away unless the hour has changed again since the mark was read. */
 export async function clearStale(

@@ -35,7 +35,13 @@ const races = 400
 const together = 20
 
 /** `one` decides; the same win is told at once to it with its context, and to the other without. */
-async function race(t: Test, one: Door, two: Door, store: Store, decided = async (_id: string) => {}) {
+async function race(
+  t: Test,
+  one: Door,
+  two: Door,
+  store: Store,
+  decided = async (_id: string) => {},
+) {
   const { rows: before } = await ledgerOf(store)
   t.equal(before, 0)
   const answers: string[][] = []
@@ -59,8 +65,12 @@ async function race(t: Test, one: Door, two: Door, store: Store, decided = async
     )
   }
   const { rows, attributed, bids, margin } = await ledgerOf(store)
-  t.same({ rows, attributed, bids, margin }, { rows: races, attributed: races, bids: races, margin: 40 })
-  const told = (status: string) => answers.map((each) => each.filter((one) => one === status).length)
+  t.same(
+    { rows, attributed, bids, margin },
+    { rows: races, attributed: races, bids: races, margin: 40 },
+  )
+  const told = (status: string) =>
+    answers.map((each) => each.filter((one) => one === status).length)
   t.same(
     told('attributed').filter((times) => times !== 1),
     [],

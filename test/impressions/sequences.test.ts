@@ -107,7 +107,9 @@ t.test(
         // a win whose context came has a row of its own, whatever came bare before it
         for (const [key, won] of told)
           for (const id of won)
-            if (!ledger.rows.some(({ event, decision }) => key.startsWith(event) && decision === id))
+            if (
+              !ledger.rows.some(({ event, decision }) => key.startsWith(event) && decision === id)
+            )
               throw new Error(`the win ${key} is lost`)
         const wins = world.learner.taught.filter(({ kind }) => kind === 'win')
         if (new Set(wins.map(({ features }) => features)).size !== wins.length)

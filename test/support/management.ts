@@ -76,7 +76,7 @@ export async function serve(t: Test, database: Database) {
       body: (text === '' ? null : JSON.parse(text)) as any,
     }
   }
-  return { directory, call }
+  return { directory, call, store }
 }
 
 export const seat = (name: string, value: number | null = 100) => ({
