@@ -134,9 +134,7 @@ export const managementPaths: Readonly<Record<string, Json>> = {
       'All events of the decision. The rows stay, with the status `voided`; the same win reported again is a duplicate. A win that is voided already stays as it is. The model keeps what it has learned. Role `operator`.',
     tags,
     security,
-    parameters: [
-      inPath('decision', 'The decision: `id` of the explain call', 'bf_SYc-nqWIAAAAB'),
-    ],
+    parameters: [inPath('decision', 'The decision: `id` of the explain call', 'bf_SYc-nqWIAAAAB')],
     responses: {
       200: {
         description: 'The win is voided',

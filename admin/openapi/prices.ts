@@ -38,7 +38,16 @@ const money = {
 const figure = { type: ['number', 'null'] }
 const text = new Set(['key'])
 const sums = new Set(['revenue', 'cleared', 'margin', 'out_ba', 'difference'])
-const counts = new Set(['decided', 'wins', 'unattributed', 'duplicate', 'rejected', 'voided', 'late', 'over'])
+const counts = new Set([
+  'decided',
+  'wins',
+  'unattributed',
+  'duplicate',
+  'rejected',
+  'voided',
+  'late',
+  'over',
+])
 const columnType = (name: string): Json =>
   text.has(name)
     ? { type: 'string' }

@@ -71,8 +71,7 @@ export async function decidedRows(source: Source, scope: Scope) {
 export async function winRows(source: Source, scope: Scope, { ledger, hours }: Stretches) {
   const rows = []
   for (const part of ledger) rows.push(...(await ledgerWins(source, { ...scope, ...part })))
-  if (hours !== null)
-    rows.push(...(await hourWins(source, { ...scope, ...hours }, hours.stale)))
+  if (hours !== null) rows.push(...(await hourWins(source, { ...scope, ...hours }, hours.stale)))
   return rows
 }
 

@@ -100,16 +100,26 @@ onBoth(async (t, database) => {
     const late = entry('late', { bidId: 'late', at: now, margin: null, decidedAt: at })
     t.equal(await ledger.record(late, { since: at - 5000, supplier: 'acme' }), 'recorded')
     const after = { wins: 0, voided: 1, unattributed: 0, margin: '0.5', cleared: '3.7' }
-    t.same((await marks()).map(({ hour }) => Number(hour)), [begin])
+    t.same(
+      (await marks()).map(({ hour }) => Number(hour)),
+      [begin],
+    )
     t.same(await past(), after)
     await retention.look()
     t.same(await marks(), [])
-    t.same((await sums()).map(({ status }) => status).sort(), ['attributed', 'attributed', 'voided'])
+    t.same((await sums()).map(({ status }) => status).sort(), [
+      'attributed',
+      'attributed',
+      'voided',
+    ])
     t.same(await past(), after)
   })
 
   t.test('a win of an hour that leaves the ledger is none any more', async (t) => {
-    await store.db.updateTable('rolled').set({ sealed: hourOf(now) }).execute()
+    await store.db
+      .updateTable('rolled')
+      .set({ sealed: hourOf(now) })
+      .execute()
     t.equal((await voids('h2')).status, 404)
   })
 })
