@@ -1,7 +1,7 @@
 /** The configuration file: one schema, put together from what each room knows of its own part. */
 import * as z from 'zod'
 import { adminSchema, storeSchema } from './admin/config.ts'
-import { opdSchema } from './opd/config.ts'
+import { clearingSchema, opdSchema } from './opd/config.ts'
 import { decisionLogSchema } from './opd/state/config.ts'
 import { duration } from './opd/units.ts'
 import { proxySchema, routeSchema } from './proxy/config.ts'
@@ -51,6 +51,7 @@ const supplierSchema = z.strictObject({
   account: z.string().min(1).max(255).optional(),
   ...routeSchema.shape,
   opd: opdSchema.optional(),
+  clearing: clearingSchema.prefault({}),
   notices: z.enum(['win', 'billing', 'both']).default('win'),
 })
 

@@ -19,7 +19,7 @@ import { accountsOf, allotmentOf, endpointsOf, opdState } from './views.ts'
 
 /** `missing`: why bid traffic cannot be served now. */
 export async function openDoors(live: Live, parts: Parts, missing: () => string[], log: Log) {
-  const { store, directory, keeper, redis, bidLog, rollup, repeats, engine, proxy } = parts
+  const { store, directory, keeper, bidLog, rollup, repeats, engine, proxy } = parts
   const { registry, now, followModelControl } = parts
   const counters = new ImpressionCounters()
   const { auth: door, listen } = live.config.admin
@@ -90,7 +90,6 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
       impressions({
         engine,
         ledger: store.ledger,
-        seen: redis?.seen ?? null,
         auth: live.config.admin.impressions.auth,
         contextTtl: () => live.config.opd.contextTtl,
         integration: (id) => engine.integration(id),

@@ -8,8 +8,8 @@ export function integrationOf(
   supplier: SupplierConfig,
   invalidOpd: ReadonlySet<string>,
 ): Integration {
-  const { id, opd, notices } = supplier
-  return { id, notices, opd: invalidOpd.has(id) ? 'invalid' : (opd ?? null) }
+  const { id, opd, notices, clearing } = supplier
+  return { id, notices, clearing, opd: invalidOpd.has(id) ? 'invalid' : (opd ?? null) }
 }
 
 export function ratesOf(config: Config): Rates | null {

@@ -3,7 +3,7 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 
 export interface StateParts {
   redis: { connected: boolean; counts: { written: number; dropped: number; failed: number } } | null
-  ledger: { waiting: number }
+  ledger: { waiting: number; replaced: number }
   sink: { counts: { written: number; dropped: number; failed: number } } | null
   stats: { teachErrors: number }
   nodes: () => number
@@ -36,6 +36,11 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
 
   const { redis, ledger, sink, stats, nodes } = parts
   gauge('bidweir_ledger_waiting', 'Notices that wait for their commit', () => ledger.waiting)
+  counter(
+    'bidweir_ledger_replaced_total',
+    'Unattributed rows whose wins a later notice attributed',
+    () => ledger.replaced,
+  )
   gauge('bidweir_live_nodes', 'Nodes that share the allotments of this location', nodes)
   counter('bidweir_teach_errors_total', 'Wins that the model failed at', () => stats.teachErrors)
   if (redis !== null) {

@@ -4,9 +4,9 @@ import { admit, refuseToken } from './auth/bearer.ts'
 import type { TokenErrorCode } from './auth/errors.ts'
 import { callerOf } from './impressions/door.ts'
 import { auditPrice, parseNotice } from './impressions/notice.ts'
-import { type NoticeDeps, Notices, type Outcome } from './impressions/notices.ts'
+import { type NoticeDeps, Notices, type Outcome, type Rejection } from './impressions/notices.ts'
 import type { TokenVerifier } from './ports.ts'
-import { problem } from './problem.ts'
+import { type ProblemFault, problem } from './problem.ts'
 import { always } from './refusing.ts'
 
 export interface ImpressionDeps extends NoticeDeps {
@@ -25,6 +25,7 @@ const refusals = {
   svc_opd_required: [400, 'This integration balances margins: svc_opd is required'],
   context_required: [401, 'A valid svc_opd or an access token is required'],
   method_not_allowed: [405, 'Only GET'],
+  implausible_price: [422, 'The cleared price is too far above the price of the bid'],
   store_unavailable: [503, 'The win could not be stored: send it again'],
 } as const
 type Refusal = keyof typeof refusals
@@ -36,7 +37,14 @@ const refuse = (
 ): FastifyReply => problem(reply, refusals[code][0], code, refusals[code][1], errors)
 
 const retryAfter = 1
-const svcOpdFault = { pointer: 'svc_opd', detail: 'svc_opd is missing' }
+/** What of the notice is named beside the code. */
+const faults: Readonly<Record<Rejection, ProblemFault[]>> = {
+  svc_opd_required: [{ pointer: 'svc_opd', detail: 'svc_opd is missing' }],
+  context_required: [],
+  implausible_price: [
+    { pointer: 'price', detail: 'price is more than clearing.maxOver times the price sent' },
+  ],
+}
 
 export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   const { auth, verifier, role, counters, log, maxPending = 10_000 } = deps
@@ -77,11 +85,10 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
 
   function answer(reply: FastifyReply, outcome: Outcome): FastifyReply {
     if (outcome.status !== 'rejected') return reply.send(outcome)
-    if (outcome.code === 'svc_opd_required') return refuse(reply, outcome.code, [svcOpdFault])
-    return refuse(challenge(reply), outcome.code)
+    const { code } = outcome
+    if (code === 'context_required') reply.header('www-authenticate', 'Bearer')
+    return refuse(reply, code, faults[code])
   }
-
-  const challenge = (reply: FastifyReply) => reply.header('www-authenticate', 'Bearer')
 
   async function handle(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const code = auth === 'bearer' ? await admit(request, verifier!, role) : null

@@ -1,4 +1,4 @@
-/** `/api/svc/ssp/`: suppliers, their seats and data centers; the hold switch; the models; the audit trail (CONTRACT 8). */
+/** `/api/svc/`: suppliers, their seats and data centers; holds, models, voided wins, the audit trail (CONTRACT 8). */
 import type {
   FastifyPluginAsync,
   FastifyReply,
@@ -9,6 +9,7 @@ import { auditCall } from './management/audit.ts'
 import { holdCalls } from './management/holds.ts'
 import { type ModelAccess, modelCalls } from './management/models.ts'
 import { supplierCalls } from './management/suppliers.ts'
+import { voidCall } from './management/voids.ts'
 import { plainOnly } from './plain-only.ts'
 
 export type { ListedSupplier } from './management/access.ts'
@@ -59,6 +60,7 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
     route('POST', '/api/svc/models/unfreeze/', models.unfreeze, operator)
     route('POST', '/api/svc/models/rollback/', models.rollback, operator)
     route('POST', '/api/svc/models/reset/', models.reset, operator)
+    route('POST', '/api/svc/impressions/:decision([^/]+)/void/', voidCall(deps), operator)
     route('GET', '/api/svc/audit/', auditCall(deps))
   }
 }

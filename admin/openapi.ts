@@ -52,7 +52,7 @@ function documentOf(routes: ReadonlySet<string>, version: string): Json {
     scheme: 'bearer',
     bearerFormat: 'JWT',
     description:
-      'An access token, with the role `api` (`operator` for holds). Calls see the suppliers of its account.',
+      'An access token, with the role `api` (`operator` for holds and voids). Calls see the suppliers of its account.',
   }
   const oidc = { type: 'openIdConnect', openIdConnectUrl: discovery }
   return {
@@ -66,7 +66,7 @@ function documentOf(routes: ReadonlySet<string>, version: string): Json {
     },
     servers: [{ url: '/' }],
     tags: [
-      { name: 'management', description: 'Suppliers, buyers, data centers, holds, audit' },
+      { name: 'management', description: 'Suppliers, buyers, data centers, holds, voids, audit' },
       { name: 'prices', description: 'Optimized Price Discovery' },
       { name: 'reports', description: 'What came of it' },
       { name: 'tokens', description: 'Access tokens of the embedded realm' },

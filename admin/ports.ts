@@ -44,12 +44,28 @@ export interface LedgerEntry {
   at: number
 }
 
-/** The reason of an unattributed win that a caller reported of another account's bid: it stands for nothing. */
+/** The reason of an unattributed win that a caller reported of another account's bid: no attributed win replaces it. */
 export const foreignBid = 'foreign_bid'
 
+/** Milliseconds that clocks of nodes may differ by: a notice this much older than a decision is not its win. */
+export const clockSlack = 5000
+
+/** Which rows under the bid id of an entry are the same win: none before `since`, those of the supplier or of none. */
+export interface SameWin {
+  since: number
+  /** null: of any supplier. */
+  supplier: string | null
+}
+
 export interface Ledger {
-  /** Resolves when the row is on disk, or 'duplicate' when (decision, event) stood already. Rejects when the store is lost. */
-  record(entry: LedgerEntry): Promise<'recorded' | 'duplicate'>
+  /**
+   * Resolves when the row is on disk, or to 'duplicate' when the ledger has the win already. Rejects when the store is
+   * lost. With `same`, one win is one row: an attributed row replaces the unattributed one of its win, and an
+   * unattributed one is a duplicate of any win under its bid id.
+   */
+  record(entry: LedgerEntry, same?: SameWin): Promise<'recorded' | 'duplicate'>
+  /** Unattributed rows, recorded by any node, that this node has replaced since its start: their wins have other rows. */
+  readonly replaced: number
   /**
    * Whether a win under the bid id was reported at or after `since` (any decision, that event);
    * rejected rows never count. `only` narrows to one status; `supplier` to rows of it or of none.
@@ -60,19 +76,6 @@ export interface Ledger {
     since: number,
     only?: { status?: 'attributed' | 'unattributed'; supplier?: string | undefined },
   ): Promise<boolean>
-  /**
-   * Whether a win that was reported bare and unattributed, at or after `since`, was this decision's: of its supplier or
-   * of none, and not yet another's. It is this decision's from then on, on disk: one such win stands for one decision.
-   */
-  standsFor(
-    decision: string,
-    win: { bidId: string; event: 'win' | 'billing'; since: number; supplier: string },
-  ): Promise<boolean>
-  /**
-   * Takes back a row that was just recorded, unless it has come to stand for a decision meanwhile: false. Only where
-   * several nodes write.
-   */
-  takeBack?: ((entry: LedgerEntry) => Promise<boolean>) | undefined
 }
 
 /** A notice that came again: the ledger keeps the first alone. */

@@ -34,6 +34,17 @@ export const opdSchema = z.strictObject({
 
 export type OpdConfig = z.infer<typeof opdSchema>
 
+/** The `clearing` block of one supplier (CONTRACT 2): the prices in its notices. */
+export const clearingSchema = z.strictObject({
+  /** A cleared price above this many times out_ba is refused. */
+  maxOver: z.number().min(1).max(1_000_000).default(1.5),
+})
+
+export type ClearingConfig = z.infer<typeof clearingSchema>
+
+/** Of decisions whose supplier the file no longer names. */
+export const clearingDefaults: ClearingConfig = clearingSchema.parse({})
+
 /** One supplier as the price engine sees it. */
 export interface Integration {
   id: string
@@ -41,6 +52,8 @@ export interface Integration {
   opd: OpdConfig | 'invalid' | null
   /** Which `event` of a notice comes: `both` means win teaches and billing is money. */
   notices: 'win' | 'billing' | 'both'
+  /** Absent: the defaults. */
+  clearing?: ClearingConfig
 }
 
 /** A key of the context: 32 bytes, and the id written in front of what it encoded. */

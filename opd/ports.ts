@@ -15,13 +15,6 @@ export interface SharedBidLog {
   find(bidId: string): Promise<DecisionRecord[]>
 }
 
-/** Which decisions any node has counted. A claim that is not confirmed soon (a crash) lapses. */
-export interface SeenDecisions {
-  claim(decision: string, event: string): Promise<'new' | 'seen'>
-  confirm(decision: string, event: string): void
-  release(decision: string, event: string): void
-}
-
 /** The learner of each mode; looked up per decision because a rollback replaces it. */
 export interface Learners {
   of(mode: 'revenue' | 'margin'): Learner

@@ -1,7 +1,7 @@
 /** Rows of the ledger from notices and decisions. Money stays exact decimal text. */
 import { createHash } from 'node:crypto'
 import { armRules } from '../../opd/arms.ts'
-import type { Integration } from '../../opd/config.ts'
+import { clearingDefaults, type Integration } from '../../opd/config.ts'
 import type { DecisionRecord } from '../../opd/engine.ts'
 import { compare, decimal, difference, times } from '../../opd/money.ts'
 import { cut } from '../../opd/names.ts'
@@ -37,7 +37,7 @@ function identity(kind: string, text: string): string {
 const supplierId = /^[a-z0-9_-]{1,63}$/
 
 /** One bare bid id is one win, of a supplier where the notice names it; what is no supplier's id may be of any length. */
-export function bidIdentity({ bidId, ssp }: Notice): string {
+function bidIdentity({ bidId, ssp }: Notice): string {
   if (ssp === undefined) return identity('bid', bidId)
   return supplierId.test(ssp) ? identity(`bid@${ssp}`, bidId) : identity('bid@', `${ssp}\0${bidId}`)
 }
@@ -52,6 +52,19 @@ function isOver(cleared: string, outBa: string): boolean {
   const paid = decimal(cleared)
   const most = decimal(outBa)
   return paid !== null && most !== null && compare(paid, times(most, overShare)) > 0
+}
+
+/** Cleared so far above out_ba that the notice is refused: another unit, or a price of nobody's. */
+export function isImplausible(
+  cleared: string,
+  outBa: string,
+  integration: Integration | null,
+): boolean {
+  const { maxOver } = integration?.clearing ?? clearingDefaults
+  const paid = decimal(cleared)
+  const asked = decimal(outBa)
+  const most = decimal(String(maxOver))
+  return paid !== null && asked !== null && most !== null && compare(paid, times(asked, most)) > 0
 }
 
 function blank(notice: Notice, at: number) {

@@ -1,29 +1,24 @@
-/** One notice on its way: trace ▸ seen before? ▸ record ▸ teach. Answers only what is on disk. */
+/** One notice on its way: trace ▸ record ▸ teach. Answers only what is on disk. */
 import type { Integration } from '../../opd/config.ts'
 import type { DecisionRecord, Engine, Traced } from '../../opd/engine.ts'
-import type { SeenDecisions } from '../../opd/ports.ts'
-import { type Caller, foreignBid, type Ledger, type Repeat } from '../ports.ts'
+import { type Caller, clockSlack, type Ledger, type Repeat, type SameWin } from '../ports.ts'
 import { Budget } from './budget.ts'
 import type { ImpressionCounters, Status } from './counters.ts'
 import { type ImpressionAuth, isCredential } from './door.ts'
 import { Effects } from './effects.ts'
 import {
   attributedEntry,
-  bidIdentity,
+  isImplausible,
   ledgerBidId,
   rejectedEntry,
   unattributedEntry,
 } from './entry.ts'
 import { auditPrice, type Notice } from './notice.ts'
 import { mayName, type Owned, owned, reasonOf, sentButUnread } from './owned.ts'
-import { Recorder } from './recorder.ts'
-import { Turns } from './turns.ts'
 
 export interface NoticeDeps {
   engine: Engine
   ledger: Ledger
-  /** Shared with the other nodes; null where there is no Redis. */
-  seen: SeenDecisions | null
   auth: ImpressionAuth
   /** Milliseconds; read at each notice, a reload may change it. */
   contextTtl: () => number
@@ -37,6 +32,8 @@ export interface NoticeDeps {
   repeated?: (repeat: Repeat) => void
 }
 
+export type Rejection = 'svc_opd_required' | 'context_required' | 'implausible_price'
+
 export type Outcome =
   | {
       status: Exclude<Status, 'rejected'>
@@ -44,26 +41,20 @@ export type Outcome =
       late?: true
       reason?: string
     }
-  | { status: 'rejected'; code: 'svc_opd_required' | 'context_required' }
+  | { status: 'rejected'; code: Rejection }
 
 /** Rows that notices without credentials may write. */
 const keptRefusals = 1000
 const keptRefusalsPerSecond = 10
 
-/** Clocks of nodes differ: a bare notice this much older than a decision cannot be its win. */
-const clockSlack = 5000
-
 export class Notices {
   private readonly deps: NoticeDeps
-  private readonly turns = new Turns()
   private readonly strangers: Budget
   private readonly effects: Effects
-  private readonly recorder: Recorder
 
   constructor(deps: NoticeDeps) {
     this.deps = deps
     this.effects = new Effects(deps)
-    this.recorder = new Recorder(deps)
     this.strangers = new Budget(keptRefusals, keptRefusalsPerSecond, deps.now)
   }
 
@@ -75,22 +66,37 @@ export class Notices {
     if (notice.price === auditPrice) return this.ignored(notice)
     this.pending++
     try {
-      return await this.one(await this.spelled(notice), caller)
+      return await this.one(notice, caller)
     } finally {
       this.pending--
     }
   }
 
-  /** The notice under the reading of its bid id that finds something. */
-  private async spelled(notice: Notice): Promise<Notice> {
-    const { otherBidIds, ...plain } = notice
-    if (otherBidIds === undefined) return plain
+  /**
+   * The notice under the reading of its bid id that finds something. A context is bound to its bid id, so that it says
+   * without a look-up which reading is meant; each other reading is looked up once, and none where `opens` forbids it.
+   */
+  private async read(
+    notice: Notice,
+    opens: typeof isCredential | undefined,
+  ): Promise<{ notice: Notice; found: Traced }> {
     const { engine } = this.deps
+    const { otherBidIds, ...plain } = notice
+    const trace = async (each: Notice) => ({
+      notice: each,
+      found: await engine.trace(each, opens),
+    })
+    if (otherBidIds === undefined) return trace(plain)
     const readings = [plain, ...otherBidIds.map((bidId) => ({ ...plain, bidId }))]
     for (const each of readings)
-      if (isCredential(engine.explain(each.svcOpd ?? '', each.bidId).context)) return each
-    for (const each of readings) if ((await engine.trace(each)).record !== null) return each
-    return plain
+      if (isCredential(engine.explain(each.svcOpd ?? '', each.bidId).context)) return trace(each)
+    const first = await trace(plain)
+    if (first.found.record !== null) return first
+    for (const each of readings.slice(1)) {
+      const other = await trace(each)
+      if (other.found.record !== null) return other
+    }
+    return first
   }
 
   private ignored(notice: Notice): Outcome {
@@ -98,18 +104,17 @@ export class Notices {
     return { status: 'ignored', by: null }
   }
 
-  private async one(notice: Notice, caller: Caller | null): Promise<Outcome> {
-    const { engine, auth, counters } = this.deps
+  private async one(sent: Notice, caller: Caller | null): Promise<Outcome> {
+    const { auth, counters } = this.deps
     const wanted = auth === 'context' && caller === null
-    const found = await engine.trace(notice, wanted ? isCredential : undefined)
+    const { notice, found } = await this.read(sent, wanted ? isCredential : undefined)
     counters.contexts[found.context]++
     if (wanted && !isCredential(found.context)) return this.reject(notice, null, 'context_required')
     const traced = owned(found, caller, this.deps.account)
     const { record, by } = traced
-    // Two reports of one decision meet at its row; one that nobody can place meets none, so it looks and writes alone.
-    if (record === null || by === null)
-      return this.turns.alone(notice.bidId, () => this.unattributed(notice, traced, caller))
-    return this.turns.beside(notice.bidId, () => this.attribute(notice, traced, record, by, caller))
+    return record === null || by === null
+      ? this.unattributed(notice, traced, caller)
+      : this.attribute(notice, traced, record, by, caller)
   }
 
   private async unattributed(
@@ -121,34 +126,27 @@ export class Notices {
     const at = now()
     const named = this.effects.known(notice.ssp)
     const supplier = mayName(named, caller, this.deps.account) ? named : ''
-    const only = { supplier: notice.ssp }
-    const earliest = at - contextTtl()
-    const seen =
-      (await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, earliest, only)) ||
-      (traced.context === 'expired' && (await this.wonLongAgo(notice)))
-    if (seen) return this.duplicate(notice, supplier, '', null)
-    const owner = supplier === '' ? null : supplier
-    let entry = unattributedEntry(notice, owner, reasonOf(traced), at)
-    let result = await this.recorder.keep(entry)
-    // the row stands but is older than `contextTtl`: another win under a bid id that came again
-    if (
-      result === 'stands' &&
-      !(await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, earliest, only))
-    ) {
-      entry = { ...entry, decision: `${bidIdentity(notice)}@${at}` }
-      result = await this.recorder.keep(entry)
-    }
-    if (result !== 'recorded') return this.duplicate(notice, supplier, '', null)
-    const placed = { ...only, status: 'attributed' as const }
-    const look = () => ledger.seenBid(entry.bidId, notice.event, earliest, placed)
-    if (entry.reason !== foreignBid && (await this.recorder.overtaken(entry, look)))
+    if (traced.context === 'expired' && (await this.wonLongAgo(notice)))
       return this.duplicate(notice, supplier, '', null)
+    const same = { since: at - contextTtl(), supplier: notice.ssp ?? null }
+    const owner = supplier === '' ? null : supplier
+    const entry = unattributedEntry(notice, owner, reasonOf(traced), at)
+    let result = await ledger.record(entry, same)
+    // the row of this bid id is older than `contextTtl`: another win under a bid id that came again
+    if (result === 'duplicate' && !(await this.reported(notice, same.since)))
+      result = await ledger.record({ ...entry, decision: `${entry.decision}@${at}` }, same)
+    if (result === 'duplicate') return this.duplicate(notice, supplier, '', null)
     this.effects.count(supplier, '', 'unattributed', null, notice)
     return {
       status: 'unattributed',
       by: null,
       ...(traced.ambiguous ? { reason: 'ambiguous' } : {}),
     }
+  }
+
+  /** Whether a win under the bid id, of the supplier that the notice names, has a row. */
+  private reported({ bidId, event, ssp }: Notice, since: number): Promise<boolean> {
+    return this.deps.ledger.seenBid(ledgerBidId(bidId), event, since, { supplier: ssp })
   }
 
   /** An expired context is no evidence of a win, but tells one that was counted when it was not. */
@@ -178,22 +176,18 @@ export class Notices {
         return this.duplicate(notice, supplier, mode, by, record)
       return this.reject(notice, record, 'svc_opd_required')
     }
-    // reported before, when no node could tell whose it was
-    const bare = {
-      bidId: ledgerBidId(notice.bidId),
-      event: notice.event,
-      since: Math.max(earliest, Math.min(record.at, at) - clockSlack),
-      supplier,
-    }
-    if (await ledger.standsFor(record.id, bare))
-      return this.duplicate(notice, supplier, mode, by, record)
     const integration = this.deps.integration(supplier)
+    if (isImplausible(notice.price, record.outBa, integration))
+      return this.reject(notice, record, 'implausible_price')
     const reason = unread ? `context_${traced.context}` : null
     const of = { record, by, late: traced.late, integration, reason }
     const entry = attributedEntry(notice, of, at)
-    if ((await this.recorder.keep(entry)) !== 'recorded')
-      return this.duplicate(notice, supplier, mode, by, record)
-    if (await this.recorder.overtaken(entry, () => ledger.standsFor(record.id, bare)))
+    // reported before, when no node could tell whose it was: that row becomes this one
+    const same: SameWin = {
+      since: Math.max(earliest, Math.min(record.at, at) - clockSlack),
+      supplier,
+    }
+    if ((await ledger.record(entry, same)) === 'duplicate')
       return this.duplicate(notice, supplier, mode, by, record)
     if (balancing) {
       counters.unreadableMargin++
@@ -206,7 +200,7 @@ export class Notices {
   private async reject(
     notice: Notice,
     record: DecisionRecord | null,
-    code: 'svc_opd_required' | 'context_required',
+    code: Rejection,
   ): Promise<Outcome> {
     const { ledger, now, counters } = this.deps
     // strangers may fill the log of refusals no faster than this; beyond it they are counted only

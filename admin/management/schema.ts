@@ -113,6 +113,13 @@ export const modelsSchema = z.strictObject({
   ),
 })
 export type ModelsResource = z.infer<typeof modelsSchema>
+/** A win that was taken out of all sums. */
+export const voidedSchema = z.strictObject({
+  decision: z.string(),
+  status: z.literal('voided'),
+  supplier: z.string(),
+  events: z.array(z.enum(['win', 'billing'])),
+})
 
 export const auditEntrySchema = z.strictObject({
   id: z.int(),
@@ -120,7 +127,7 @@ export const auditEntrySchema = z.strictObject({
   who: z.string(),
   account: z.string(),
   supplier: z.string(),
-  action: z.enum(['create', 'update', 'hold', 'freeze', 'unfreeze', 'rollback', 'reset']),
+  action: z.enum(['create', 'update', 'hold', 'void', 'freeze', 'unfreeze', 'rollback', 'reset']),
   request_id: z.string(),
   before: z.unknown(),
   after: z.unknown(),

@@ -1,4 +1,4 @@
-/** The document of `/api/svc/ssp/`, `/api/svc/opd/` and `/api/svc/audit/`. */
+/** The document of `/api/svc/ssp/`, `/api/svc/opd/`, `/api/svc/impressions/` and `/api/svc/audit/`. */
 import { body, etag, guarded, inPath, inQuery, type Json, problems, ref } from './parts.ts'
 
 const supplier = {
@@ -188,6 +188,27 @@ export const managementPaths: Readonly<Record<string, Json>> = {
     operationId: 'resetModels',
     summary: 'Makes the models forget one supplier',
     ...ofModels('ModelsReset', { supplier: 'acme' }, [404]),
+  },
+  'POST /api/svc/impressions/{decision}/void/': {
+    operationId: 'voidWin',
+    summary: 'Takes a win out of all sums',
+    description:
+      'All events of the decision. The rows stay, with the status `voided`; the same win reported again is a duplicate. A win that is voided already stays as it is. The model keeps what it has learned. Role `operator`.',
+    tags,
+    security,
+    parameters: [inPath('decision', 'The decision: `id` of the explain call', 'bf_SYc-nqWIAAAAB')],
+    responses: {
+      200: {
+        description: 'The win is voided',
+        content: body(ref('VoidedWin'), {
+          decision: 'bf_SYc-nqWIAAAAB',
+          status: 'voided',
+          supplier: 'acme',
+          events: ['win'],
+        }),
+      },
+      ...problems(401, 403, 404, 413, 415, 503),
+    },
   },
   'GET /api/svc/audit/': {
     operationId: 'listAudit',

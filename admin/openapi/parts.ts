@@ -10,6 +10,7 @@ import {
   rollbackSchema,
   supplierSchema,
   updateSchema,
+  voidedSchema,
 } from '../management/schema.ts'
 
 export type Json = Readonly<Record<string, unknown>>
@@ -64,6 +65,7 @@ export const schemas: Json = {
   Models: jsonOf(modelsSchema, 'output'),
   ModelsRollback: jsonOf(rollbackSchema, 'input'),
   ModelsReset: jsonOf(resetSchema, 'input'),
+  VoidedWin: jsonOf(voidedSchema, 'output'),
   AuditEntry: jsonOf(auditEntrySchema, 'output'),
 }
 

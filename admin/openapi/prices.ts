@@ -38,7 +38,16 @@ const money = {
 const figure = { type: ['number', 'null'] }
 const text = new Set(['key'])
 const sums = new Set(['revenue', 'cleared', 'margin', 'out_ba', 'difference'])
-const counts = new Set(['decided', 'wins', 'unattributed', 'duplicate', 'rejected', 'late', 'over'])
+const counts = new Set([
+  'decided',
+  'wins',
+  'unattributed',
+  'duplicate',
+  'rejected',
+  'voided',
+  'late',
+  'over',
+])
 const columnType = (name: string): Json =>
   text.has(name)
     ? { type: 'string' }
@@ -70,7 +79,7 @@ export const pricePaths: Readonly<Record<string, Json>> = {
     operationId: 'reportWin',
     summary: 'A win notice of the platform',
     description:
-      'Answered when the win is on disk. The same win reported again is `duplicate` and changes nothing. A token is needed where `admin.impressions.auth` is `bearer`; where it is `context` a valid `svc_opd` is the credential. Try again after 503; never after 400.',
+      'Answered when the win is on disk. The same win reported again is `duplicate` and changes nothing. A token is needed where `admin.impressions.auth` is `bearer`; where it is `context` a valid `svc_opd` is the credential. Try again after 503; never after 400. 422: the cleared price is more than `clearing.maxOver` times the price sent; a later notice with another price counts.',
     tags: ['prices'],
     security: [...guarded, {}],
     parameters: Object.entries(noticeParameters).map(([name, { required }]) =>
@@ -81,7 +90,7 @@ export const pricePaths: Readonly<Record<string, Json>> = {
         description: 'The notice is kept',
         content: body(outcome, { status: 'attributed', by: 'context' }),
       },
-      ...problems(400, 401, 403, 405, 503),
+      ...problems(400, 401, 403, 405, 422, 503),
     },
   },
   'POST /opd/{ssp}_yesbid': {

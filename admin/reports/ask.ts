@@ -25,6 +25,7 @@ export const reports: Readonly<Record<string, readonly (keyof ReportRow)[]>> = {
     'unattributed',
     'duplicate',
     'rejected',
+    'voided',
     'late',
     'over',
     'out_ba',

@@ -3,7 +3,15 @@ import { sql } from 'kysely'
 import { exactSum } from '../store/sums.ts'
 import { keyOf, type Scope, type Source, withinScope } from './scope.ts'
 
-export function hourWins(source: Source, scope: Scope) {
+/** Hours of the scope whose sums are used. */
+const withinHours = ({ from, to }: Scope, stale: readonly number[]) =>
+  sql<boolean>`hour >= ${sql.lit(from)} and hour < ${sql.lit(to)} and n > 0 ${
+    stale.length === 0
+      ? sql``
+      : sql`and hour not in (${sql.join(stale.map((hour) => sql.lit(hour)))})`
+  }`
+
+export function hourWins(source: Source, scope: Scope, stale: readonly number[]) {
   const key = keyOf(scope.by, 'hour')
   const total = (column: string) => sql<number>`sum(${sql.ref(column)})`
   const exact = (column: string) => exactSum(source.postgres, sql`${sql.ref(column)}`)
@@ -25,8 +33,7 @@ export function hourWins(source: Source, scope: Scope) {
       total('margins').as('margins'),
       total('squares').as('squares'),
     ])
-    .where('hour', '>=', scope.from)
-    .where('hour', '<', scope.to)
+    .where(withinHours(scope, stale))
     .where('status', '=', 'attributed')
     .where('arm', '!=', 'test')
     .where(withinScope(scope))
@@ -34,7 +41,12 @@ export function hourWins(source: Source, scope: Scope) {
     .execute()
 }
 
-export function hourOthers(source: Source, scope: Scope, statuses: string[]) {
+export function hourOthers(
+  source: Source,
+  scope: Scope,
+  statuses: string[],
+  stale: readonly number[] = [],
+) {
   const key = keyOf(scope.by, 'hour')
   return source.db
     .selectFrom('ledger_hours')
@@ -44,8 +56,7 @@ export function hourOthers(source: Source, scope: Scope, statuses: string[]) {
       sql<number>`sum(n)`.as('n'),
       sql<number>`sum(bids)`.as('bids'),
     ])
-    .where('hour', '>=', scope.from)
-    .where('hour', '<', scope.to)
+    .where(withinHours(scope, stale))
     .where('status', 'in', statuses)
     .where(withinScope(scope))
     .groupBy([key, 'status'])

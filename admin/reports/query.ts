@@ -36,7 +36,7 @@ function ledgerWins(source: Source, scope: Scope) {
     .execute()
 }
 
-/** Bids reported but found nowhere, and notices refused. One bid reported under both events is one. */
+/** Bids reported but found nowhere, notices refused, wins voided. One bid reported under both events is one. */
 function ledgerOthers(source: Source, scope: Scope) {
   const key = keyOf(scope.by, 'at')
   return source.db
@@ -71,7 +71,7 @@ export async function decidedRows(source: Source, scope: Scope) {
 export async function winRows(source: Source, scope: Scope, { ledger, hours }: Stretches) {
   const rows = []
   for (const part of ledger) rows.push(...(await ledgerWins(source, { ...scope, ...part })))
-  if (hours !== null) rows.push(...(await hourWins(source, { ...scope, ...hours })))
+  if (hours !== null) rows.push(...(await hourWins(source, { ...scope, ...hours }, hours.stale)))
   return rows
 }
 
@@ -79,8 +79,10 @@ export async function winRows(source: Source, scope: Scope, { ledger, hours }: S
 export async function otherRows(source: Source, scope: Scope, { ledger, hours }: Stretches) {
   const rows = []
   for (const part of ledger) rows.push(...(await ledgerOthers(source, { ...scope, ...part })))
-  if (hours !== null)
-    rows.push(...(await hourOthers(source, { ...scope, ...hours }, ['unattributed', 'rejected'])))
+  if (hours !== null) {
+    const statuses = ['unattributed', 'rejected', 'voided']
+    rows.push(...(await hourOthers(source, { ...scope, ...hours }, statuses, hours.stale)))
+  }
   const whole = { ...scope, from: hourOf(scope.from) }
   rows.push(...(await hourOthers(source, whole, ['duplicate'])))
   return rows

@@ -15,6 +15,8 @@ export interface ReportRow extends Money {
   /** Notices that came again, counted by whole hours. */
   duplicate: number
   rejected: number
+  /** Wins that an operator took out of all sums. */
+  voided: number
   late: number
   over: number
   /** Money of wins in currencies without a rate, each in its own; not in the sums. */
@@ -53,6 +55,7 @@ interface Sums {
   unattributed: number
   duplicate: number
   rejected: number
+  voided: number
   late: number
   over: number
   purses: Purses
@@ -67,6 +70,7 @@ const empty = (): Sums => ({
   unattributed: 0,
   duplicate: 0,
   rejected: 0,
+  voided: 0,
   late: 0,
   over: 0,
   purses: new Map(),
@@ -145,6 +149,7 @@ export async function rowsBy(
     const sums = of(key)
     if (status === 'rejected') sums.rejected += Number(n)
     else if (status === 'duplicate') sums.duplicate += Number(n)
+    else if (status === 'voided') sums.voided += Number(bids)
     else sums.unattributed += Number(bids)
   }
   const timed = spans[scope.by] !== undefined
@@ -157,6 +162,7 @@ export async function rowsBy(
       unattributed: sums.unattributed,
       duplicate: sums.duplicate,
       rejected: sums.rejected,
+      voided: sums.voided,
       late: sums.late,
       over: sums.over,
       ...counted(sums.purses, (currency) => rateOf(readings, currency)),

@@ -24,6 +24,8 @@ const sums = [
   'squares',
 ] as const
 
+const exactSums: ReadonlySet<string> = new Set(['cleared', 'out_ba', 'margin'])
+
 /** Characters of each: a key's index has room for some 2,700 bytes, and a currency is what a supplier calls one. */
 const groups = {
   supplier: 64,
@@ -45,18 +47,24 @@ async function gather(db: Kysely<Tables>, postgres: boolean, begin: number): Pro
   }))
   const named = texts.map(({ name, text }) => sql`${text} as ${sql.ref(name)}`)
   const order = [event, ...texts.map(({ text }) => text)]
+  const keys = sql.join(['event', ...Object.keys(groups)].map((name) => sql.ref(name)))
+  const none = sql.join(sums.map((name) => (exactSums.has(name) ? sql.lit('0') : sql.lit(0))))
   await sql`drop table if exists gathered`.execute(db)
-  await sql`create temp table gathered as
-    select row_number() over () as row, sums.* from (
+  await sql`create temp table gathered as with made as (
       select ${event} as event, ${sql.join(named)}, count(*) as n, count(distinct decision) as bids,
         count(margin) as priced, sum(late) as late, sum(${sql.ref('over')}) as over_count,
         ${money(postgres, 'cleared')} as cleared, ${money(postgres, 'out_ba')} as out_ba,
         ${money(postgres, 'margin')} as margin, ${margins} as margins, ${squares} as squares
       from ledger where at >= ${sql.lit(begin)} and at < ${sql.lit(begin + hour)}
-      group by ${sql.join(order)}) as sums`.execute(db)
+      group by ${sql.join(order)})
+    select row_number() over () as row, sums.* from (
+      select * from made
+      union all select emptied.*, ${none} from (
+        select ${keys} from ledger_hours where hour = ${sql.lit(begin)} and status <> 'duplicate'
+        except select ${keys} from made) as emptied) as sums`.execute(db)
 }
 
-/** Writes what the hour comes to; again where it stands already, since rows are only ever added. */
+/** Writes what the hour comes to: over the sums that stand, and 0 over those whose rows have gone or changed. */
 export async function addUpHour(
   store: Store,
   reader: { db: Kysely<Tables>; postgres: boolean },

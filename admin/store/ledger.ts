@@ -1,12 +1,20 @@
 /**
  * The impression ledger: one row per decision and event, on disk before anyone is answered. Notices that come
  * together are committed together; a repeated one is told by the primary key, in the same statement.
+ *
+ * One win is one row. A win whose decision is not known is recorded under its bid id, the same win with its context
+ * under the decision's. The statement that inserts an attributed row removes the unattributed row of the same win, and
+ * inserts no unattributed row beside a win that it sees: one transaction, so a crash leaves the one row or the other.
+ * Two nodes of one PostgreSQL may commit both rows at the same moment, neither seeing the other's. So each sweeps after
+ * its own commit: the second of the two sees both rows and removes the unattributed one. Where both nodes are killed
+ * before that, the two rows remain until the win is reported again, with its context or without: the statements of
+ * that notice remove the row. Meanwhile no money is counted twice: an unattributed row has no margin.
  */
 import type { Kysely } from 'kysely'
-import { foreignBid, type Ledger, type LedgerEntry } from '../ports.ts'
+import type { Ledger, LedgerEntry, SameWin } from '../ports.ts'
 import { isOfTheRow, StoreError } from './errors.ts'
 import { gather } from './gather.ts'
-import { ledgerSql } from './ledger-sql.ts'
+import { type AskedRow, ledgerSql, type RowKey } from './ledger-sql.ts'
 import type { LedgerRow, Tables } from './tables.ts'
 
 /** Rows of one commit. */
@@ -14,18 +22,39 @@ const batchRows = 500
 /** Notices waiting for a commit; past it they are refused and the platform sends them again. */
 const maxWaiting = 20_000
 
-/** Unattributed wins under one bid id that are looked at. */
-const mostAlike = 100
-/** Stands between the reason of an unattributed win and the decision that it turned out to be of. */
-const taken = ' of '
-
 interface Waiting {
-  row: LedgerRow
+  row: AskedRow
   resolve(outcome: 'recorded' | 'duplicate'): void
   reject(error: Error): void
 }
 
-const keyOf = ({ decision, event }: { decision: string; event: string }) => `${event} ${decision}`
+const keyOf = ({ decision, event }: RowKey) => `${event} ${decision}`
+const bidKeyOf = ({ bid_id, event }: { bid_id: string; event: string }) => `${event} ${bid_id}`
+
+function askedRow(entry: LedgerEntry, same: SameWin | undefined): AskedRow {
+  const since = same === undefined ? null : Math.floor(same.since)
+  return { ...rowOf(entry), since, of: same?.supplier ?? null }
+}
+
+/**
+ * How many rows from the first on may go into one statement, which does not see its own rows: none is under the bid id
+ * of an unattributed one.
+ */
+function independent(queue: readonly Waiting[]): number {
+  const bidIds = new Map<string, Waiting>()
+  let bareOnes = false
+  for (const [at, each] of queue.entries()) {
+    if (at === batchRows) return at
+    const { row } = each
+    const bare = row.status === 'unattributed'
+    bareOnes ||= bare
+    const other = bidIds.get(bidKeyOf(row))
+    if (other === undefined) bidIds.set(bidKeyOf(row), each)
+    else if (bareOnes && (bare || other.row.status === 'unattributed'))
+      if (keyOf(row) !== keyOf(other.row)) return at
+  }
+  return queue.length
+}
 
 export function rowOf(entry: LedgerEntry): LedgerRow {
   return {
@@ -69,112 +98,93 @@ export function createLedger(
   const holds = gather(statements.holds)
   let queue: Waiting[] = []
   let running: Promise<void> | null = null
+  const sweeping = new Set<Promise<void>>()
+  let replaced = 0
 
   async function commit(batch: Waiting[]): Promise<void> {
     // A key that stands twice in one batch: the first is asked for, the others are its duplicates.
     const first = new Map<string, Waiting>()
-    for (const each of batch) if (!first.has(keyOf(each.row))) first.set(keyOf(each.row), each)
+    for (const each of batch) {
+      const key = keyOf(each.row)
+      if (first.has(key)) each.resolve('duplicate')
+      else first.set(key, each)
+    }
+    // nodes that insert the same rows at once wait for each other in one order
+    const asked = [...first.values()].sort((one, other) =>
+      one.row.decision < other.row.decision ? -1 : 1,
+    )
+    const rows = asked.map(({ row }) => row)
     const began = performance.now()
     try {
-      const inserted = await statements.insert([...first.values()].map(({ row }) => row))
-      const fresh = new Set(inserted.map(keyOf))
-      for (const each of batch) {
-        const key = keyOf(each.row)
-        each.resolve(first.get(key) === each && fresh.has(key) ? 'recorded' : 'duplicate')
-      }
+      const { fresh, removed } = await statements.insert(rows)
+      replaced += removed.length
+      void settle(asked, new Set(fresh.map(keyOf)))
     } catch (error) {
       // the others of its batch have nothing to do with a row that the database will not have
-      if (batch.length > 1 && isOfTheRow(error)) {
-        for (const each of batch) await commit([each])
+      if (asked.length > 1 && isOfTheRow(error)) {
+        for (const each of asked) await commit([each])
         return
       }
       const failure =
         error instanceof StoreError
           ? error
           : new StoreError('unavailable', (error as Error).message, { cause: error })
-      for (const each of batch) each.reject(failure)
+      for (const each of asked) each.reject(failure)
     }
     observe((performance.now() - began) / 1000)
+  }
+
+  /** Answers for rows that are on disk, after the sweep where other nodes write; the next batch does not wait for it. */
+  async function settle(asked: readonly Waiting[], fresh: Set<string>): Promise<void> {
+    const rows = asked.filter(({ row }) => row.since !== null).map(({ row }) => row)
+    if (statements.sweep !== null && rows.length > 0) {
+      // the rows are on disk: a store that is lost now does not undo that
+      const swept = await tracked(statements.sweep(rows).catch(() => []))
+      for (const row of swept) if (!fresh.delete(keyOf(row))) replaced++
+    }
+    for (const { row, resolve } of asked) resolve(fresh.has(keyOf(row)) ? 'recorded' : 'duplicate')
+  }
+
+  async function tracked<T>(work: Promise<T>): Promise<T> {
+    const over = work.then(() => undefined)
+    sweeping.add(over)
+    try {
+      return await work
+    } finally {
+      sweeping.delete(over)
+    }
   }
 
   async function run(): Promise<void> {
     // One turn of the loop gathers what came together; while a commit runs the next batch grows.
     await new Promise((resolve) => setImmediate(resolve))
     while (queue.length > 0) {
-      const batch = queue.slice(0, batchRows)
+      const batch = queue.slice(0, independent(queue))
       queue = queue.slice(batch.length)
       await commit(batch)
     }
     running = null
   }
 
-  async function isOf(owner: string, decision: string, event: string): Promise<boolean> {
-    const row = await db
-      .selectFrom('ledger')
-      .select('reason')
-      .where('decision', '=', decision)
-      .where('event', '=', event)
-      .executeTakeFirst()
-    return row?.reason?.endsWith(owner) === true
-  }
-
-  async function takeBack(entry: LedgerEntry): Promise<boolean> {
-    const { decision, event, reason } = rowOf(entry)
-    const { numDeletedRows } = await db
-      .deleteFrom('ledger')
-      .where('decision', '=', decision)
-      .where('event', '=', event)
-      .where('reason', reason === null ? 'is' : '=', reason)
-      .executeTakeFirst()
-    return numDeletedRows > 0n
-  }
-
   return {
-    record(entry) {
+    record(entry, same) {
       if (queue.length >= maxWaiting)
         return Promise.reject(
           new StoreError('overloaded', `${maxWaiting} notices wait for the disk`),
         )
       return new Promise((resolve, reject) => {
-        queue.push({ row: rowOf(entry), resolve, reject })
+        queue.push({ row: askedRow(entry, same), resolve, reject })
         running ??= run()
       })
     },
     seenBid: (bidId, event, since, { status = null, supplier = null } = {}) =>
       holds({ bidId, event, since, status, supplier }),
-    async standsFor(decision, { bidId, event, since, supplier }) {
-      // nearly always none does, which is asked for many notices at once
-      if (!(await holds({ bidId, event, since, status: 'unattributed', supplier }))) return false
-      const rows = await db
-        .selectFrom('ledger')
-        .select(['decision', 'reason'])
-        .where('bid_id', '=', bidId)
-        .where('event', '=', event)
-        .where('at', '>=', Math.floor(since))
-        .where('status', '=', 'unattributed')
-        .where(({ eb, or }) => or([eb('supplier', '=', supplier), eb('supplier', 'is', null)]))
-        .limit(mostAlike)
-        .execute()
-      const owner = `${taken}${decision}`
-      if (rows.some(({ reason }) => reason?.endsWith(owner))) return true
-      for (const { decision: row, reason } of rows) {
-        if (reason === null || reason === foreignBid || reason.includes(taken)) continue
-        // who comes second, on whichever node, changes nothing and looks at the next
-        const { numUpdatedRows } = await db
-          .updateTable('ledger')
-          .set({ reason: reason + owner })
-          .where('decision', '=', row)
-          .where('event', '=', event)
-          .where('reason', '=', reason)
-          .executeTakeFirst()
-        // another node may have taken it for this very decision
-        if (numUpdatedRows > 0n || (await isOf(owner, row, event))) return true
-      }
-      return false
-    },
-    takeBack: postgres ? takeBack : undefined,
     async flush() {
       while (running !== null) await running
+      await Promise.all(sweeping)
+    },
+    get replaced() {
+      return replaced
     },
     get waiting() {
       return queue.length

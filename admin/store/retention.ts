@@ -9,6 +9,7 @@ import { addUpHour } from './hours.ts'
 import type { Store, StoreLog } from './index.ts'
 import { createLease } from './lease.ts'
 import { openReader } from './reader.ts'
+import { clearStale, staleHours } from './stale-hours.ts'
 
 export interface RetentionOptions {
   /** Milliseconds that a row is kept; read at each look, a reload may change it. */
@@ -60,26 +61,50 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
     return from
   }
 
+  /** Works with a connection that only reads. */
+  async function reading<T>(work: (reader: Pick<Store, 'db' | 'postgres'>) => Promise<T>) {
+    // a database in memory is of one thread alone
+    if (store.url === 'sqlite::memory:') return work(store)
+    const reader = openReader(store.url)
+    return work(reader).finally(() => reader.db.destroy())
+  }
+
   /** Adds up the hours of `[from, to)` and says so of each in `mark`. */
   async function addUp(from: number, to: number, mark: 'until' | 'sealed'): Promise<number> {
     if (from >= to) return from
-    // a database in memory is of one thread alone
-    const alone = store.url === 'sqlite::memory:'
-    const reader = alone ? store : openReader(store.url)
-    let at = from
-    try {
+    return reading(async (reader) => {
+      let at = from
       for (; at < to && (await goesOn()); at += hour) {
         await addUpHour(store, reader, at, breathe)
-        await store.db
+        // a row of the hour that changed meanwhile is in no sum: its rows stay until they are added up again
+        const { numUpdatedRows } = await store.db
           .updateTable('rolled')
           .set({ [mark]: at + hour })
           .where(mark, '=', at)
-          .execute()
+          .$if(mark === 'sealed', (update) =>
+            update.where(({ not, exists, selectFrom }) =>
+              not(exists(selectFrom('stale_hours').select('hour').where('hour', '=', at))),
+            ),
+          )
+          .executeTakeFirst()
+        if (numUpdatedRows === 0n) break
       }
-    } finally {
-      if (!alone) await reader.db.destroy()
-    }
-    return at
+      return at
+    })
+  }
+
+  /** Adds up again the hours of `[from, to)` of which a row has changed since. */
+  async function addUpStale(from: number, to: number): Promise<void> {
+    const marks = await staleHours(store.db)
+    const stale = marks.filter((each) => each.hour >= from && each.hour < to)
+    if (stale.length === 0) return
+    await reading(async (reader) => {
+      for (const each of stale) {
+        if (!(await goesOn())) return
+        await addUpHour(store, reader, each.hour, breathe)
+        await clearStale(store.db, each)
+      }
+    })
   }
 
   async function slice(before: number): Promise<number> {
@@ -100,6 +125,7 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
         sealed = until
       }
       until = await addUp(until, hourOf(end), 'until')
+      await addUpStale(sealed, until)
       const old = now() - keep()
       sealed = await addUp(sealed, Math.min(until, hourOf(old)), 'sealed')
       let gone = 0

@@ -56,6 +56,8 @@ export interface Tables {
    * their rows may be gone. 0: nothing was added up yet. `lease`: until when one node is at it.
    */
   rolled: { one: number; until: number; sealed: number; lease: number }
+  /** Hours whose rows have changed after their end; `changes` rises with each. */
+  stale_hours: { hour: number; changes: number }
   users: {
     name: string
     hash: string

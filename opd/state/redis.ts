@@ -1,11 +1,11 @@
 /**
- * What nodes share through Redis: bid log, decisions counted, model deltas, who is alive. Every part goes on when
+ * What nodes share through Redis: bid log, model deltas, who is alive. Every part goes on when
  * Redis is lost: failures are counted, one line is logged at each turn, and nothing on the hot path waits.
  */
 import { randomUUID } from 'node:crypto'
 import { createClient } from 'redis'
 import type { DecisionRecord } from '../engine.ts'
-import type { SeenDecisions, SharedBidLog } from '../ports.ts'
+import type { SharedBidLog } from '../ports.ts'
 import { readRecord, recordRoom, writeRecord } from '../record.ts'
 import type { ModelBus } from './exchange.ts'
 import { modelBus } from './redis-models.ts'
@@ -27,7 +27,6 @@ export interface RedisOptions {
 
 export interface RedisState extends ModelBus {
   shared: SharedBidLog
-  seen: SeenDecisions
   readonly counts: { dropped: number; failed: number; written: number }
   readonly connected: boolean
   close(): Promise<void>
@@ -37,9 +36,6 @@ const prefix = 'bidweir:'
 /** Bids waiting to be written; beyond, they stay in this node's memory alone (counted). */
 const maxBuffered = 20_000
 const flushEvery = 20
-/** A claim that is not confirmed lapses: the node that made it has died. */
-const claimLife = 10_000
-const claimWait = 2000
 /** Milliseconds that an answer is waited for, and that none is asked for after one that did not come. */
 const patience = 500
 const deafness = 2000
@@ -166,29 +162,6 @@ export function openRedis(options: RedisOptions): RedisState {
     void beat()
   })
 
-  const seenKey = (decision: string, event: string) => `${prefix}seen:${event}:${decision}`
-
-  async function claim(decision: string, event: string): Promise<'new' | 'seen'> {
-    const key = seenKey(decision, event)
-    const until = performance.now() + claimWait
-    for (;;) {
-      const taken = await attempt<string | null>(
-        () =>
-          client.set(key, 'claimed', {
-            condition: 'NX',
-            expiration: { type: 'PX', value: claimLife },
-          }),
-        'OK',
-      )
-      if (taken !== null) return 'new'
-      const state = await attempt(() => client.get(key), null)
-      if (state === 'done') return 'seen'
-      // Another node has it in hand: what it will say is not known yet, and nothing is answered before.
-      if (performance.now() > until) throw new Error('another node has the same notice in hand')
-      await new Promise((resolve) => setTimeout(resolve, 25))
-    }
-  }
-
   return {
     counts,
     get connected() {
@@ -208,19 +181,6 @@ export function openRedis(options: RedisOptions): RedisState {
           const record = decode(text, bidId)
           return record === null ? [] : [record]
         })
-      },
-    },
-    seen: {
-      claim,
-      confirm(decision, event) {
-        const expiration = { type: 'PX', value: Math.ceil(contextTtl()) } as const
-        void attempt<unknown>(
-          () => client.set(seenKey(decision, event), 'done', { expiration }),
-          null,
-        )
-      },
-      release(decision, event) {
-        void attempt<unknown>(() => client.del(seenKey(decision, event)), null)
       },
     },
     ...modelBus(client, prefix),

@@ -100,11 +100,11 @@ t.test('revenue is price_dsp where the integration says so', async (t) => {
   for (const [index, supplier] of ['acme', 'acme', 'other'].entries()) {
     const { svcOpd } = auction(engine, { id: `b${index}`, supplier })
     const price_dsp = index === 1 ? undefined : '1.25'
-    await notify({ bid_id: `b${index}`, price: '1.5', svc_opd: svcOpd, price_dsp })
+    await notify({ bid_id: `b${index}`, price: '1.2', svc_opd: svcOpd, price_dsp })
   }
   t.same(
     ledger.rows.map(({ margin }) => margin),
-    ['-0.25', '-0.5', '-0.5'],
+    ['0.05', '-0.2', '-0.2'],
   )
 })
 
@@ -199,12 +199,13 @@ t.test('an impression counts once by publisher, whichever events come', async (t
 })
 
 t.test('a win whose clock is ahead is still the one that came bare before it', async (t) => {
-  const { engine, node, notify, listen, clock } = await door(t)
+  const { engine, node, notify, listen, clock, ledger } = await door(t)
   clock.now += 4 * 60_000
   const won = auction(engine, { id: 'b1' })
   clock.now -= 4 * 60_000
   const other = await listen(node())
   t.match((await other.notify({ bid_id: 'b1', price: '0.9' })).body, { status: 'unattributed' })
   const notice = { bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd }
-  t.match((await notify(notice)).body, { status: 'duplicate', by: 'context' })
+  t.match((await notify(notice)).body, { status: 'attributed', by: 'context' })
+  t.equal(ledger.rows.length, 1)
 })

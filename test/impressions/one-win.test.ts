@@ -1,5 +1,4 @@
 import t from 'tap'
-import type { SeenDecisions } from '../../opd/ports.ts'
 import { door } from '../support/door.ts'
 import { auction, hour } from '../support/engine.ts'
 import { integration } from '../support/opd.ts'
@@ -36,7 +35,7 @@ t.test('a win without context by the bid log, then with it', async (t) => {
 })
 
 t.test(
-  'unattributed once, then a duplicate, also with its context and after a restart',
+  'unattributed once, then a duplicate, attributed by its context, also after a restart',
   async (t) => {
     const { engine, node, notify, listen, clock, ledger } = await door(t)
     t.same((await notify({ bid_id: 'ghost', price: '1' })).body, {
@@ -52,6 +51,7 @@ t.test(
       status: 'unattributed',
     })
     const withContext = { bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd }
+    t.match((await restarted.notify(withContext)).body, { status: 'attributed', by: 'context' })
     t.match((await restarted.notify(withContext)).body, { status: 'duplicate' })
     t.match((await notify({ bid_id: 'b1', price: '0.9' })).body, { status: 'duplicate' })
 
@@ -149,57 +149,29 @@ t.test('a store that is lost is 503, counts nothing, and the win comes in later'
   t.match((await notify(notice)).body, { status: 'attributed' })
 })
 
-t.test(
-  'what another node has counted is a duplicate; a lost Redis leaves it to the ledger',
-  async (t) => {
-    const claims = new Map<string, 'claimed' | 'confirmed'>()
-    let down = false
-    const seen: SeenDecisions = {
-      async claim(decision, event) {
-        if (down) throw new Error('no Redis')
-        const key = `${decision} ${event}`
-        if (claims.has(key)) return 'seen'
-        claims.set(key, 'claimed')
-        return 'new'
-      },
-      confirm: (decision, event) => void claims.set(`${decision} ${event}`, 'confirmed'),
-      release: (decision, event) => void claims.delete(`${decision} ${event}`),
-    }
-    const { engine, notify, ledger } = await door(t, { seen })
-    const won = auction(engine, { id: 'b1' })
-    const notice = { bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd }
-    ledger.fails = true
-    t.equal((await notify(notice)).http, 503)
-    t.equal(claims.size, 0)
-    ledger.fails = false
-    t.match((await notify(notice)).body, { status: 'attributed' })
-    ledger.rows = []
-    t.match((await notify(notice)).body, { status: 'duplicate' })
-    down = true
-    t.match((await notify(notice)).body, { status: 'attributed' })
-  },
-)
-
-t.test(
-  'a bare win that nobody could place swallows one decision, not all of its bid id',
-  async (t) => {
-    const { engine, notify, node, listen } = await door(t, {
-      integrations: [integration('acme'), integration('other')],
-    })
-    const first = auction(engine, { id: '1' })
-    const second = auction(engine, { id: '1' })
-    const third = auction(engine, { id: '1', supplier: 'other' })
-    const bare = await notify({ bid_id: '1', price: '0.9' })
-    t.match(bare.body, { status: 'unattributed', reason: 'ambiguous' })
-    const restarted = await listen(node())
-    const statusOf = async ({ svcOpd }: { svcOpd: string }) =>
-      (await restarted.notify({ bid_id: '1', price: '0.9', svc_opd: svcOpd })).body['status']
-    t.same(
-      [await statusOf(first), await statusOf(second), await statusOf(third), await statusOf(first)],
-      ['duplicate', 'attributed', 'attributed', 'duplicate'],
-    )
-  },
-)
+t.test('a bare win that nobody could place becomes one decision of its bid id', async (t) => {
+  const { engine, notify, node, listen, ledger } = await door(t, {
+    integrations: [integration('acme'), integration('other')],
+  })
+  const first = auction(engine, { id: '1' })
+  const second = auction(engine, { id: '1' })
+  const third = auction(engine, { id: '1', supplier: 'other' })
+  const bare = await notify({ bid_id: '1', price: '0.9' })
+  t.match(bare.body, { status: 'unattributed', reason: 'ambiguous' })
+  const restarted = await listen(node())
+  const statusOf = async ({ svcOpd }: { svcOpd: string }) =>
+    (await restarted.notify({ bid_id: '1', price: '0.9', svc_opd: svcOpd })).body['status']
+  t.same(
+    [await statusOf(first), await statusOf(second), await statusOf(third), await statusOf(first)],
+    ['attributed', 'attributed', 'attributed', 'duplicate'],
+  )
+  t.same(
+    ledger.rows.map(({ status }) => status),
+    ['attributed', 'attributed', 'attributed'],
+    'each decision is one row, and none is left without',
+  )
+  t.equal(ledger.replaced, 1)
+})
 
 t.test('wins of bids that all carry one id do not wait for each other', async (t) => {
   const { engine, notify, ledger, tally } = await door(t)
@@ -220,7 +192,7 @@ t.test('wins of bids that all carry one id do not wait for each other', async (t
   t.same(tally(), { attributed: 30 })
 })
 
-t.test('notices that nobody can place wait for those before them under the same id', async (t) => {
+t.test('notices with and without context at once are one row', async (t) => {
   const { engine, node, notify, listen, tally, ledger } = await door(t)
   const won = auction(engine, { id: 'b1' })
   const other = await listen(node())
@@ -230,11 +202,12 @@ t.test('notices that nobody can place wait for those before them under the same 
     price: '0.9',
     svc_opd: at === 5 ? won.svcOpd : undefined,
   }))
-  const answers = await Promise.all(notices.map((each) => other.notify(each)))
-  const wins = answers.filter(({ body }) =>
-    ['attributed', 'unattributed'].includes(String((body as { status: string }).status)),
-  )
-  t.equal(wins.length, 1)
+  await Promise.all(notices.map((each) => other.notify(each)))
+  const { attributed, unattributed = 0, duplicate } = other.tally()
+  t.equal(attributed, 1)
+  t.equal(unattributed, ledger.replaced, 'each other answer is of a row that was replaced')
+  t.equal(unattributed + duplicate!, 11)
+  t.match(ledger.rows, [{ status: 'attributed' }])
   t.equal(ledger.rows.length, 1)
   t.same(tally(), {}, 'the first node heard of none')
   await notify(notices[0]!)

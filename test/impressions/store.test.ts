@@ -24,7 +24,6 @@ t.test(
       const notices = new Notices({
         engine,
         ledger: store.ledger,
-        seen: null,
         auth: 'bearer',
         contextTtl: () => 48 * hour,
         integration: engine.integration,

@@ -124,3 +124,31 @@ t.test('strangers cannot fill the ledger', async (t) => {
   t.equal(counters.refusedUnkept, 10)
   t.same(tally(), { rejected: 1010 })
 })
+
+t.test(
+  'a notice without a credential costs no look-up, a good one a look-up a reading',
+  async (t) => {
+    const asked: string[] = []
+    const shared = {
+      put() {},
+      async find(bidId: string) {
+        asked.push(bidId)
+        return []
+      },
+    }
+    const { engine, send, ledger } = await door(t, { auth: 'context', shared })
+    const { svcOpd } = auction(engine, { id: 'a+b%3D' })
+    for (const more of ['', '&svc_opd=forged', `&svc_opd=${svcOpd}`])
+      t.equal((await send(`bid_id=x+y%253D&price=0.9${more}`, null)).status, 401)
+    t.same(asked, [])
+    t.ok(ledger.rows.every(({ status }) => status === 'rejected'))
+
+    const token = await send('bid_id=x+y%253D&price=0.9')
+    t.match(await token.json(), { status: 'unattributed' })
+    t.same(asked, ['x y%3D', 'x+y%3D', 'x+y%253D'])
+    asked.length = 0
+    const logged = await send('bid_id=a%2Bb%253D&price=0.9')
+    t.match(await logged.json(), { status: 'attributed', by: 'bid_log' })
+    t.same(asked, ['a+b%3D'], 'no other reading is looked up where the first finds a bid')
+  },
+)

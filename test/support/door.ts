@@ -4,8 +4,7 @@ import { TokenError } from '../../admin/auth/errors.ts'
 import { ImpressionCounters } from '../../admin/impressions/counters.ts'
 import type { ImpressionAuth } from '../../admin/impressions/door.ts'
 import { impressions } from '../../admin/impressions.ts'
-import type { Caller } from '../../admin/ports.ts'
-import type { SeenDecisions } from '../../opd/ports.ts'
+import type { Caller, Ledger } from '../../admin/ports.ts'
 import { hour, type TestEngineOptions, testEngine } from '../support/engine.ts'
 import { integration, memoryLedger } from '../support/opd.ts'
 
@@ -17,8 +16,9 @@ const callers: Readonly<Record<string, Caller>> = {
 
 interface DoorOptions extends Partial<TestEngineOptions> {
   auth?: ImpressionAuth
-  seen?: SeenDecisions
   account?: (supplier: string) => string | undefined
+  /** Instead of the one in memory. */
+  store?: Ledger
 }
 
 type Params = Record<string, string | undefined>
@@ -36,8 +36,7 @@ export async function door(t: Test, options: DoorOptions = {}) {
     const app = Fastify({ exposeHeadRoutes: false })
     const deps = {
       engine,
-      ledger,
-      seen: options.seen ?? null,
+      ledger: options.store ?? ledger,
       auth: options.auth ?? 'bearer',
       contextTtl: () => 48 * hour,
       integration: (id: string) => engine.integration(id),

@@ -54,6 +54,7 @@ export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): 
 export interface MemoryLedger extends Ledger {
   rows: LedgerEntry[]
   fails: boolean
+  replaced: number
 }
 
 export function memoryLedger(): MemoryLedger {
@@ -62,30 +63,30 @@ export function memoryLedger(): MemoryLedger {
   const ledger: MemoryLedger = {
     rows: [],
     fails: false,
-    async record(entry) {
+    replaced: 0,
+    async record(entry, same) {
       if (ledger.fails) return lost()
       await new Promise(setImmediate)
-      const { decision, event } = entry
+      const { decision, event, status } = entry
+      const under = ledger.rows.filter(
+        (row) =>
+          same !== undefined &&
+          row.bidId === entry.bidId &&
+          row.event === event &&
+          row.at >= same.since &&
+          row.status !== 'rejected' &&
+          (same.supplier === null || row.supplier === null || row.supplier === same.supplier),
+      )
+      const bare = ({ status, reason }: LedgerEntry) =>
+        status === 'unattributed' && reason !== foreignBid
+      const replaced = status === 'attributed' ? under.filter(bare) : []
+      ledger.rows = ledger.rows.filter((row) => !replaced.includes(row))
+      ledger.replaced += replaced.length
       if (ledger.rows.some((row) => row.decision === decision && row.event === event))
         return 'duplicate'
+      if (status === 'unattributed' && under.length > 0) return 'duplicate'
       ledger.rows.push(entry)
       return 'recorded'
-    },
-    async standsFor(decision, { bidId, event, since, supplier }) {
-      if (ledger.fails) return lost()
-      await new Promise(setImmediate)
-      const alike = ledger.rows.filter(
-        (row) =>
-          row.status === 'unattributed' &&
-          row.bidId === bidId &&
-          row.event === event &&
-          row.at >= since &&
-          (row.supplier === null || row.supplier === supplier),
-      )
-      if (alike.some(({ reason }) => reason?.endsWith(` of ${decision}`))) return true
-      const free = alike.find(({ reason }) => reason !== foreignBid && !reason?.includes(' of '))
-      if (free !== undefined) free.reason += ` of ${decision}`
-      return free !== undefined
     },
     async seenBid(bidId, event, since, only = {}) {
       if (ledger.fails) return lost()

@@ -6,6 +6,7 @@ import { core } from './001-core.ts'
 import { auth } from './002-auth.ts'
 import { refreshExpiry } from './003-refresh-expiry.ts'
 import { hours } from './004-hours.ts'
+import { staleHours } from './005-stale-hours.ts'
 import { models } from './007-models.ts'
 
 export interface Migration {
@@ -13,7 +14,14 @@ export interface Migration {
   up(db: Transaction<Tables>, postgres: boolean): Promise<void>
 }
 
-export const migrations: readonly Migration[] = [core, auth, refreshExpiry, hours, models]
+export const migrations: readonly Migration[] = [
+  core,
+  auth,
+  refreshExpiry,
+  hours,
+  staleHours,
+  models,
+]
 
 export async function migrate(db: Kysely<Tables>, postgres: boolean, now: number): Promise<void> {
   await db.transaction().execute(async (trx) => {

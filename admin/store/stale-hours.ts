@@ -1,0 +1,33 @@
+/**
+ * Hours whose rows have changed since they ended, so that their sums in `ledger_hours` may be wrong: reports read the
+ * rows of such an hour until it is added up again. A mark is written in the transaction of the change.
+ */
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { hour } from './hour.ts'
+import type { Tables } from './tables.ts'
+
+/** Marks the hours of `rows`, a table with the column `at`, that are over at the time `now`. */
+export const markStale = (rows: RawBuilder<unknown>, now: RawBuilder<unknown>) => {
+  const begin = sql`at - at % ${sql.lit(hour)}`
+  return sql`insert into stale_hours (hour, changes)
+    select distinct ${begin}, 1 from ${rows} where ${begin} + ${sql.lit(hour)} <= ${now}
+    on conflict (hour) do update set changes = stale_hours.changes + 1`
+}
+
+/** The marks in order of time. */
+export async function staleHours(db: Kysely<Tables>): Promise<Tables['stale_hours'][]> {
+  const rows = await db.selectFrom('stale_hours').selectAll().orderBy('hour').execute()
+  return rows.map(({ hour, changes }) => ({ hour: Number(hour), changes: Number(changes) }))
+}
+
+/** Takes a mark away unless the hour has changed again since the mark was read. */
+export async function clearStale(
+  db: Kysely<Tables>,
+  { hour, changes }: Tables['stale_hours'],
+): Promise<void> {
+  await db
+    .deleteFrom('stale_hours')
+    .where('hour', '=', hour)
+    .where('changes', '=', changes)
+    .execute()
+}

@@ -1,0 +1,57 @@
+/** Wins that an operator takes out of all sums: their rows stay and are no money any more (CONTRACT 6). */
+import { sql } from 'kysely'
+import type { Store } from './index.ts'
+import { markStale } from './stale-hours.ts'
+import { type AuditEntry, audit } from './suppliers.ts'
+
+export interface VoidedWin {
+  supplier: string
+  /** The events that were reported of the win. */
+  events: string[]
+}
+
+/**
+ * Voids all rows of a decision and writes the audit entry, in one transaction. null: the ledger has no such win of a
+ * supplier that `may` allows, or its hour is about to leave the ledger. A win that is voided already stays as it is.
+ */
+export async function voidWin(
+  store: Store,
+  decision: string,
+  now: number,
+  may: (supplier: string) => boolean,
+  entryOf: (supplier: string) => Omit<AuditEntry, 'before' | 'after'>,
+): Promise<VoidedWin | null> {
+  return store.db.transaction().execute(async (trx) => {
+    // holds the row's lock: no hour is added up for the last time meanwhile
+    const rolled = await trx
+      .updateTable('rolled')
+      .set(({ ref }) => ({ sealed: ref('sealed') }))
+      .returning('sealed')
+      .executeTakeFirstOrThrow()
+    const rows = await trx
+      .selectFrom('ledger')
+      .select(['event', 'status', 'supplier', 'bid_id', 'cleared', 'margin', 'currency', 'at'])
+      .where('decision', '=', decision)
+      .where('status', 'in', ['attributed', 'voided'])
+      .where('at', '>=', Number(rolled.sealed))
+      .orderBy('event')
+      .execute()
+    const supplier = rows[0]?.supplier ?? null
+    if (supplier === null || !may(supplier)) return null
+    const standing = rows.filter(({ status }) => status === 'attributed')
+    const win = { supplier, events: rows.map(({ event }) => event) }
+    if (standing.length === 0) return win
+    await trx
+      .updateTable('ledger')
+      .set({ status: 'voided' })
+      .where('decision', '=', decision)
+      .where('status', '=', 'attributed')
+      .execute()
+    const changed = sql`(select at from ledger where decision = ${decision}) as changed`
+    await markStale(changed, sql.lit(now)).execute(trx)
+    const before = standing.map(({ at, supplier: _, ...row }) => ({ decision, ...row }))
+    const after = before.map((row) => ({ ...row, status: 'voided' }))
+    await audit(trx, now, { ...entryOf(supplier), before, after })
+    return win
+  })
+}
