@@ -65,6 +65,8 @@ export class AnswerSpans {
   seats: SeatSpans[] = []
   /** The document is an object, and its `seatbid` an array, null or absent. */
   shaped = false
+  /** It has a `seatbid` that is an array. */
+  listed = false
   twoCurrencies = false
   twoLists = false
   /** Bids so far; past `mostBids` nothing more is read. */
@@ -197,6 +199,7 @@ const answerShape = new Shape<AnswerSpans>(
     seatbid: (scan, at, answer) => {
       const code = scan.text.charCodeAt(at)
       answer.shaped = code === BRACKET || code === 110
+      if (code === BRACKET) answer.listed = true
       return listOf(scan, at, readSeat, answer)
     },
   },
