@@ -71,18 +71,21 @@ export function* rewriteInTurns(input: RewriteInput): Generator<Turn, RewrittenA
   let reason = input.cutOnly ? null : leftAlone(integration, body)
   const prices = !input.cutOnly && reason === null
   if (!prices && !cuts) return untouched(body, reason)
+  const unread = (why: AnswerReason): RewrittenAnswer => ({
+    ...untouched(body, reason ?? (prices ? why : null)),
+    unreadable: cuts,
+  })
   const scan = scannerOf(body)
   const finder = scan === null || !prices ? null : new PatternFinder(scan.text)
   const answer = scan === null ? 'malformed' : readAnswer(scan, finder)
-  if (scan === null || typeof answer === 'string')
-    return { ...untouched(body, reason ?? (answer as AnswerReason)), unreadable: cuts }
+  if (scan === null || typeof answer === 'string') return unread(answer as AnswerReason)
   if (prices && !answer.listed) reason = 'no_seatbid'
   const splices: Splice[] = []
   let { seats } = answer
   let removed = 0
   if (cuts) {
     const cut = cutSeats(answer, inactiveSeats, splices)
-    if (cut === null) return { ...untouched(body, reason ?? 'malformed'), unreadable: true }
+    if (cut === null) return unread('malformed')
     seats = cut.kept
     removed = cut.removed
   }
@@ -95,8 +98,7 @@ export function* rewriteInTurns(input: RewriteInput): Generator<Turn, RewrittenA
       if (++left % bidsPerTurn === 0) yield undefined
     }
   // 19 bytes of a macro may become 512: a foreign answer must not make a hundred megabytes of four.
-  if (grownLength(body, splices) > body.length + mostGrowth)
-    return { ...untouched(body, 'too_large'), unreadable: cuts }
+  if (grownLength(body, splices) > body.length + mostGrowth) return unread('too_large')
   return {
     body: splices.length === 0 ? body : splice(body, splices),
     reason: removed === 0 ? reason : null,

@@ -67,6 +67,8 @@ export class AnswerSpans {
   shaped = false
   /** It has a `seatbid` that is an array. */
   listed = false
+  /** OpenRTB 3.0: its bids are in `openrtb.response`, which nobody here reads. */
+  enveloped = false
   twoCurrencies = false
   twoLists = false
   /** Bids so far; past `mostBids` nothing more is read. */
@@ -201,6 +203,10 @@ const answerShape = new Shape<AnswerSpans>(
       answer.shaped = code === BRACKET || code === 110
       if (code === BRACKET) answer.listed = true
       return listOf(scan, at, readSeat, answer)
+    },
+    openrtb: (scan, at, answer) => {
+      answer.enveloped = scan.text.charCodeAt(at) === BRACE
+      return scan.skip(at)
     },
   },
   (answer, key) => {
