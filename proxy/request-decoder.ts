@@ -13,8 +13,11 @@ const decode = promisify<Uint8Array, ZlibOptions, Buffer>(gunzip)
 
 /** Bytes on the wire of which the beginning is decoded: what decodes to nothing costs time as well. */
 const startWire = 16 * 1024
-/** No deflate stream becomes longer than this times its length (RFC 1951: 258 bytes in 2 bits). */
-const mostRatio = 1032
+/**
+ * A request that becomes longer than this times its length, and longer than its beginning, is not read: JSON that
+ * somebody means is packed 5 to 30 times, a bomb up to 1,032 times.
+ */
+const mostRatio = 100
 /** Whole requests that are decoded at once, and that wait for it. */
 const mostRunning = 2
 const mostWaiting = 64
@@ -26,6 +29,17 @@ export interface Start {
 }
 
 const undecodable: Start = { bytes: null, whole: true }
+
+/** What the end of a gzip body says of its length (RFC 1952 2.3.1): of its last member, and it may lie. */
+const lengthOf = (wire: Buffer): number =>
+  wire.length < 4 ? 0 : wire.readUInt32LE(wire.length - 4)
+
+/** In a buffer of its own: zlib's is 16 KiB long however little is in it. */
+function own(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(copy)
+  return copy
+}
 
 export interface DecoderLimits {
   maxRequestBytes: number
@@ -52,12 +66,13 @@ export class RequestDecoder {
 
   /** The first bytes of a request, at most `tmaxReach`. `overload`: no memory is left for them. */
   start(wire: Buffer): Start | 'overload' {
-    const room = Math.min(tmaxReach, wire.length * mostRatio)
-    if (this.budget.bytes + room > this.limits().maxHeldBytes) return 'overload'
-    const whole = wire.length <= startWire ? this.attempt(wire, constants.Z_FINISH) : null
-    if (whole !== null) return { bytes: whole || null, whole: true }
-    // zlib returns nothing of what is too long, so the beginning is found by trying: a quarter of it, and again.
-    for (let length = Math.min(wire.length >> 2, startWire); length > 0; length >>= 2) {
+    if (this.budget.bytes + tmaxReach > this.limits().maxHeldBytes) return 'overload'
+    if (wire.length <= startWire && lengthOf(wire) <= tmaxReach) {
+      const bytes = this.attempt(wire, constants.Z_FINISH)
+      if (bytes !== null) return bytes ? { bytes: own(bytes), whole: true } : undecodable
+    }
+    // zlib returns nothing of what is too long, so the beginning is found by trying: a half of it, and again.
+    for (let length = Math.min(wire.length >> 1, startWire); length > 0; length >>= 1) {
       const bytes = this.attempt(wire.subarray(0, length), constants.Z_SYNC_FLUSH)
       if (bytes !== null) return bytes ? { bytes, whole: false } : undecodable
     }
@@ -78,8 +93,8 @@ export class RequestDecoder {
   }
 
   /**
-   * The whole request, null where it does not decode to at most `maxRequestBytes`. `overload`: too many wait, or there is
-   * no memory for it. `wanted` is asked when its turn comes.
+   * The whole request, null where it does not decode to at most `maxRequestBytes`, or is packed as only a bomb is.
+   * `overload`: too many wait, or there is no memory for it. `wanted` is asked when its turn comes.
    */
   async whole(wire: Buffer, wanted: () => boolean): Promise<Buffer | null | 'overload'> {
     if (this.running < mostRunning) this.running++
@@ -97,9 +112,10 @@ export class RequestDecoder {
 
   private async decode(wire: Buffer): Promise<Buffer | null | 'overload'> {
     const { maxRequestBytes, maxHeldBytes } = this.limits()
-    const room = Math.min(maxRequestBytes, wire.length * mostRatio)
+    const room = Math.min(maxRequestBytes, Math.max(tmaxReach, wire.length * mostRatio))
+    if (lengthOf(wire) > room) return null
     const decoded = withRoom(this.budget, room, maxHeldBytes, () =>
-      decode(wire, { maxOutputLength: room }),
+      decode(wire, { maxOutputLength: room, chunkSize: 64 * 1024 }),
     )
     if (decoded === null) return 'overload'
     try {
