@@ -17,6 +17,7 @@ import { createBidLog } from './opd/state/bidlog.ts'
 import { createDecisionLog } from './opd/state/decision-log.ts'
 import { createExchange } from './opd/state/exchange.ts'
 import { createKeeper } from './opd/state/keeper.ts'
+import { bidLogLimit } from './proxy/memory.ts'
 import { createProxy } from './proxy/proxy.ts'
 import { engineConfig, keptFor, keysOf, ratesAge, routesOf } from './settings.ts'
 import { bindStateMetrics } from './state-metrics.ts'
@@ -74,7 +75,7 @@ export async function openParts(live: Live, log: Log) {
   const exchange = redis === null ? null : createExchange({ keeper, redis, log })
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
   modelMetrics(registry, keeper)
-  const bidLog = createBidLog({ ttl: contextTtl, now })
+  const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   const rollup = createRollup(store, log)
   const repeats = createRepeats(store, log)
   const retention = createRetention(store, { keep: () => keptFor(live.config), now, log })

@@ -2,18 +2,24 @@ import type { Guard } from './arms.ts'
 import type { ContextKey, Integration, Rates } from './config.ts'
 import type { AnswerReason } from './priced.ts'
 
+/** A promise where decoding takes a while; it never rejects. */
+export type RequestSource = () => Buffer | null | Promise<Buffer | null>
+
 /** What the proxy hands over: an answer whose bytes have been decoded. */
 export interface AnswerToRewrite {
   supplier: string
   /** Decoded body of the 200 answer. */
   body: Buffer
-  /** Decoded body of the bid request, read only when the answer needs it; null: it does not decode. */
-  request: () => Buffer | null
+  /** Decoded body of the bid request, asked for only when a bid wants a price; null: it does not decode. */
+  request: RequestSource
   /** Seats whose bids are cut out of the answer; empty for most. */
   inactiveSeats: ReadonlySet<string>
   /** Only cut seats: the answer's headers forbid a look for OPD (another type, no-transform). */
   cutOnly?: boolean
 }
+
+/** What is to be waited for before the next turn, if anything. */
+export type Turn = Promise<unknown> | undefined
 
 export interface RewrittenAnswer {
   /** The same Buffer object as came in when nothing changed. */
@@ -108,10 +114,14 @@ export interface Engine {
   configure(config: EngineConfig): void
   /** Integrations held at factor 1; `*` holds all. */
   setHolds(suppliers: ReadonlySet<string>): void
+  /** The whole answer at once; a request that is still to be decoded counts as one that cannot be read. */
   rewrite(answer: AnswerToRewrite): RewrittenAnswer
-  /** The same in turns of about a millisecond, most answers in one: between them the event loop is free. */
-  rewriteInTurns(answer: AnswerToRewrite): Iterator<void, RewrittenAnswer>
-  /** Counts an answer that the proxy could not hand over: `too_large` or `encoding`. */
+  /**
+   * The same in turns of about a millisecond, most answers in one: between them the event loop is free. Where a turn
+   * ends with a promise the next one waits for it.
+   */
+  rewriteInTurns(answer: AnswerToRewrite): Iterator<Turn, RewrittenAnswer>
+  /** Counts an answer that the proxy did not hand over: too large, not decodable, or not to be looked at. */
   untouched(supplier: string, reason: AnswerReason): void
   /** Whether answers of the supplier have to be read at all: OPD on or shadow. */
   reads(supplier: string): boolean

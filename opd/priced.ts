@@ -24,6 +24,11 @@ export type AnswerReason =
   | 'malformed'
   | 'too_large'
   | 'encoding'
+  | NotLookedAt
+  | 'no_seatbid'
+
+/** Why the head of an answer forbids a look into its body (CONTRACT 4.7). */
+export type NotLookedAt = 'content_type' | 'charset' | 'no_transform'
 
 /** What the model may know of a bid beside its price. Never a user, device id or address. */
 export interface BidFeatures {

@@ -4,7 +4,7 @@ import { RequestFacts } from './request/facts.ts'
 import { readRoot } from './request/root.ts'
 
 export { DealFacts, type Floor, ImpFacts, RequestFacts } from './request/facts.ts'
-export { quickTmax } from './request/tmax.ts'
+export { quickTmax, tmaxReach } from './request/tmax.ts'
 
 /** null: not UTF-8, not JSON, nested deeper than 1,000, or no object. */
 export function readRequest(body: Buffer): RequestFacts | null {

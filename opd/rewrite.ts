@@ -4,7 +4,7 @@
  */
 import type { Integration, OpdConfig, Rates } from './config.ts'
 import { type BidView, judge, type Rules } from './eligibility.ts'
-import type { RewrittenAnswer } from './engine.ts'
+import type { RequestSource, RewrittenAnswer, Turn } from './engine.ts'
 import { scannerOf } from './json/scan.ts'
 import { own } from './json/strings.ts'
 import type { AnswerReason, BidReason, PriceBid } from './priced.ts'
@@ -18,7 +18,7 @@ export interface RewriteInput {
   /** The answer, decoded. */
   body: Buffer
   /** The bid request, decoded; asked for only when a bid wants a price. */
-  request: () => Buffer | null
+  request: RequestSource
   integration: Integration
   inactiveSeats: ReadonlySet<string>
   rates: Rates | null
@@ -65,23 +65,27 @@ export function rewrite(input: RewriteInput): RewrittenAnswer {
 const bidsPerTurn = 50
 
 /** The same in turns, so that ten thousand bids need not hold the event loop; most answers take one. */
-export function* rewriteInTurns(input: RewriteInput): Generator<void, RewrittenAnswer> {
+export function* rewriteInTurns(input: RewriteInput): Generator<Turn, RewrittenAnswer> {
   const { body, integration, inactiveSeats } = input
   const cuts = inactiveSeats.size > 0
-  const reason = input.cutOnly ? null : leftAlone(integration, body)
+  let reason = input.cutOnly ? null : leftAlone(integration, body)
   const prices = !input.cutOnly && reason === null
   if (!prices && !cuts) return untouched(body, reason)
+  const unread = (why: AnswerReason): RewrittenAnswer => ({
+    ...untouched(body, reason ?? (prices ? why : null)),
+    unreadable: cuts,
+  })
   const scan = scannerOf(body)
   const finder = scan === null || !prices ? null : new PatternFinder(scan.text)
   const answer = scan === null ? 'malformed' : readAnswer(scan, finder)
-  if (scan === null || typeof answer === 'string')
-    return { ...untouched(body, reason ?? (answer as AnswerReason)), unreadable: cuts }
+  if (scan === null || typeof answer === 'string') return unread(answer as AnswerReason)
+  if (prices && !answer.listed) reason = 'no_seatbid'
   const splices: Splice[] = []
   let { seats } = answer
   let removed = 0
   if (cuts) {
     const cut = cutSeats(answer, inactiveSeats, splices)
-    if (cut === null) return { ...untouched(body, reason ?? 'malformed'), unreadable: true }
+    if (cut === null) return unread('malformed')
     seats = cut.kept
     removed = cut.removed
   }
@@ -89,12 +93,12 @@ export function* rewriteInTurns(input: RewriteInput): Generator<void, RewrittenA
   const bids = prices ? new Bids(scan.text, input, answer, splices) : null
   for (const seat of seats)
     for (const bid of seat.bids) {
+      if (bids?.wantsRequest(bid)) bids.request = yield* requestOf(input)
       bids?.one(bid, seat)
-      if (++left % bidsPerTurn === 0) yield
+      if (++left % bidsPerTurn === 0) yield undefined
     }
   // 19 bytes of a macro may become 512: a foreign answer must not make a hundred megabytes of four.
-  if (grownLength(body, splices) > body.length + mostGrowth)
-    return { ...untouched(body, 'too_large'), unreadable: cuts }
+  if (grownLength(body, splices) > body.length + mostGrowth) return unread('too_large')
   return {
     body: splices.length === 0 ? body : splice(body, splices),
     reason: removed === 0 ? reason : null,
@@ -102,6 +106,19 @@ export function* rewriteInTurns(input: RewriteInput): Generator<void, RewrittenA
     left,
     unreadable: false,
   }
+}
+
+/** The request's facts, waited for where it is still being decoded; null: it cannot be read. */
+function* requestOf({ request }: RewriteInput): Generator<Turn, RequestFacts | null> {
+  let body = request()
+  if (body instanceof Promise) {
+    const late = body
+    body = null
+    yield late.then((decoded) => {
+      body = decoded
+    })
+  }
+  return body === null ? null : readRequest(body)
 }
 
 /** The bids of one answer on their way through judge ▸ price ▸ splice. */
@@ -113,7 +130,8 @@ class Bids {
   private readonly currency: string | null
   private readonly ambiguous: boolean
   private readonly escapes: boolean
-  private request: RequestFacts | null | undefined
+  /** Read for the first bid that wants it; null: it cannot be read. */
+  request: RequestFacts | null | undefined
 
   constructor(text: string, input: RewriteInput, answer: AnswerSpans, splices: Splice[]) {
     this.text = text
@@ -126,10 +144,13 @@ class Bids {
     this.ambiguous = answer.twoCurrencies || answer.twoLists
   }
 
+  wantsRequest(bid: BidSpans): boolean {
+    return bid.pattern && this.request === undefined
+  }
+
   one(bid: BidSpans, seat: SeatSpans): void {
     if (!bid.pattern) return this.input.onBid?.('no_macro')
-    if (this.request === undefined) this.request = this.readRequest()
-    const verdict = judge(this.view(bid, seat), this.request, this.rules)
+    const verdict = judge(this.view(bid, seat), this.request ?? null, this.rules)
     if ('reason' in verdict) return this.input.onBid?.(verdict.reason)
     const priced = this.input.price(verdict.bid)
     if (priced.priceText !== null)
@@ -137,11 +158,6 @@ class Bids {
     for (const span of [bid.adm, bid.nurl, bid.burl, bid.lurl])
       if (span !== null)
         expand(this.text, span.start + 1, span.end - 1, this.escapes, priced, this.splices)
-  }
-
-  private readRequest(): RequestFacts | null {
-    const body = this.input.request()
-    return body === null ? null : readRequest(body)
   }
 
   private view(bid: BidSpans, seat: SeatSpans): BidView {

@@ -41,16 +41,32 @@ export function duration(fallback: string) {
 /** Milliseconds of a duration's text; NaN where it is none. */
 export const milliseconds = (text: string): number => scaled(text, durationUnits) ?? Number.NaN
 
+const sizeText = String.raw`\d+(\.\d+)? ?(B|KiB|MiB|GiB|KB|MB|GB)?`
+const bytesOf = (value: number | string) =>
+  Math.floor(typeof value === 'number' ? value : (scaled(value, sizeUnits) ?? Number.NaN))
+const largestSize = 1024 ** 3
+const tooLarge = 'a size of at most 1GiB'
+
 /** `64KiB`, `1MiB`, or a whole number of bytes in YAML; bytes in the program. */
 export function size(fallback: string) {
   return z
     .union([
       z.int().min(0),
-      z.string().regex(/^\d+(\.\d+)? ?(B|KiB|MiB|GiB|KB|MB|GB)?$/, 'a size such as 64KiB, 1MiB'),
+      z.string().regex(new RegExp(`^${sizeText}$`), 'a size such as 64KiB, 1MiB'),
     ])
     .default(fallback)
-    .transform((value) =>
-      Math.floor(typeof value === 'number' ? value : (scaled(value, sizeUnits) ?? Number.NaN)),
-    )
-    .refine((bytes) => bytes <= 1024 ** 3, 'a size of at most 1GiB')
+    .transform(bytesOf)
+    .refine((bytes) => bytes <= largestSize, tooLarge)
+}
+
+/** The same, or `auto`, the default. */
+export function autoSize() {
+  return z
+    .union([
+      z.int().min(0),
+      z.string().regex(new RegExp(`^(auto|${sizeText})$`), 'auto, or a size such as 256MiB'),
+    ])
+    .default('auto')
+    .transform((value) => (value === 'auto' ? value : bytesOf(value)))
+    .refine((bytes) => bytes === 'auto' || bytes <= largestSize, tooLarge)
 }

@@ -93,6 +93,3 @@ export interface Admission {
 
 export const overloaded = ({ budget, lag, limits }: Admission): boolean =>
   budget.inFlight >= limits.maxInFlight || budget.bytes >= limits.maxHeldBytes || lag.overloaded
-
-/** Request and answer bodies held at once on this node; past it `overload`. */
-export const maxHeldBytes = 512 * 1024 * 1024

@@ -1,4 +1,5 @@
 /** What may be read of an answer, and what becomes of a changed body (CONTRACT 4.6, 4.7). */
+import type { NotLookedAt } from '../opd/priced.ts'
 import { type Encoding, encode } from './encoding.ts'
 import { header, towardsCaller, without } from './headers.ts'
 import type { Reply } from './lane/lane.ts'
@@ -33,32 +34,33 @@ export function replyWhole(
 
 export const unreadableReason = 'unreadable'
 
-const charset = /;\s*charset\s*=\s*"?([^";\s]*)"?/i
-const utf8 = /^utf-?8$/i
+const json = /^((application|text)\/json|[^\s/]+\/[^\s/]+\+json)?$/i
+const charset = /;\s*charset\s*=\s*["']?([^"';\s]*)/i
+/** None, or any spelling of UTF-8. */
+const utf8 = /^(utf[-_]?8)?$/i
 const noTransform = /(^|[\s,])no-transform($|[\s,;])/i
 
-/** The last content types seen and whether they are JSON; suppliers send one or two. Bounded. */
-const verdicts = new Map<string, boolean>()
+/** The last content types seen and what they say against a look; suppliers send one or two. Bounded. */
+const verdicts = new Map<string, NotLookedAt | null>()
 
-function isJson(contentType: string): boolean {
+function againstType(contentType: string): NotLookedAt | null {
   let verdict = verdicts.get(contentType)
   if (verdict === undefined) {
     const [type] = contentType.split(';', 1)
-    const named = charset.exec(contentType)
-    const essence = type!.trim().toLowerCase()
-    verdict =
-      (essence === '' || essence === 'application/json') && (named === null || utf8.test(named[1]!))
+    if (!json.test(type!.trim())) verdict = 'content_type'
+    else verdict = utf8.test(charset.exec(contentType)?.[1] ?? '') ? null : 'charset'
     if (verdicts.size < 256 && contentType.length < 128) verdicts.set(contentType, verdict)
   }
   return verdict
 }
 
-/** Whether OPD may look at a 200 answer with these headers. */
-export function mayBeRead(headers: readonly string[]): boolean {
+/** Why OPD may not look at a 200 answer with these headers (CONTRACT 4.7); null: it may. */
+export function notLookedAt(headers: readonly string[]): NotLookedAt | null {
   const contentType = header(headers, 'content-type')
-  if (contentType !== undefined && !isJson(contentType)) return false
+  const against = contentType === undefined ? null : againstType(contentType)
+  if (against !== null) return against
   const cacheControl = header(headers, 'cache-control')
-  return cacheControl === undefined || !noTransform.test(cacheControl)
+  return cacheControl !== undefined && noTransform.test(cacheControl) ? 'no_transform' : null
 }
 
 /** A changed body, encoded as it came or left identity; a promise where that happens off the event loop. */

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { createSecureContext } from 'node:tls'
 import * as z from 'zod'
-import { duration, size } from '../opd/units.ts'
+import { autoSize, duration, size } from '../opd/units.ts'
 
 /** `host:port`, the host a name, an IPv4 address or an IPv6 address in brackets; port 0 lets the system pick. */
 export const address = z
@@ -51,6 +51,8 @@ export const proxySchema = z.strictObject({
     .optional(),
   maxRequestBytes: size('1MiB'),
   maxRewriteBytes: size('4MiB'),
+  /** Request and answer bodies in memory at once; past them `overload`. */
+  maxHeldBytes: autoSize(),
   trustedProxies: z.array(cidr).default([]),
   maxConnectionAge: duration('10m'),
   maxConnections: z.int().min(1).max(1_000_000).default(20_000),

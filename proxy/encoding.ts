@@ -79,7 +79,7 @@ export type Decoded =
 const tooLarge = { ok: false, reason: 'too_large' } as const
 const undecodable = { ok: false, reason: 'encoding' } as const
 
-const isTooLarge = (error: unknown) =>
+export const isTooLarge = (error: unknown) =>
   (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE'
 
 /** `deflate` is zlib by the book and raw deflate from some servers: the first byte tells (RFC 1950, CM = 8). */
@@ -89,19 +89,19 @@ function exact(encoding: Encoding, body: Buffer): Encoding {
   return zlibHeader ? 'deflate' : 'deflate-raw'
 }
 
-/** A body as its headers say it is encoded, to at most `limit` bytes; a promise where that takes a while. */
-export function decoding(
-  headers: readonly string[],
-  body: Buffer,
-  limit: number,
-): Decoded | Promise<Decoded> {
+/** The encodings of requests that are read (CONTRACT 3); null: any other. */
+export function requestEncoding(headers: readonly string[]): 'identity' | 'gzip' | null {
   const encoding = encodingOf(header(headers, 'content-encoding'))
-  if (encoding === null) return undecodable
-  return decodeSync(encoding, body, limit) ?? decode(encoding, body, limit)
+  return encoding === 'identity' || encoding === 'gzip' ? encoding : null
 }
 
-/** Decodes on the event loop where that is surely quick; null: use `decode`. */
-function decodeSync(encoding: Encoding, body: Buffer, limit: number): Decoded | null {
+/**
+ * A body as its headers say it is encoded, to at most `limit` bytes, on the event loop where that is surely quick; null:
+ * use `decodeLater`.
+ */
+export function decodeNow(headers: readonly string[], body: Buffer, limit: number): Decoded | null {
+  const encoding = encodingOf(header(headers, 'content-encoding'))
+  if (encoding === null) return undecodable
   if (encoding === 'identity') return { ok: true, body, encoding }
   if (body.length > syncLimit) return null
   const which = exact(encoding, body) as Exclude<Encoding, 'identity'>
@@ -114,9 +114,13 @@ function decodeSync(encoding: Encoding, body: Buffer, limit: number): Decoded | 
   }
 }
 
-/** Decodes off the event loop, to at most `limit` bytes. */
-async function decode(encoding: Encoding, body: Buffer, limit: number): Promise<Decoded> {
-  if (encoding === 'identity') return { ok: true, body, encoding }
+/** The same off the event loop, for what `decodeNow` leaves. */
+export async function decodeLater(
+  headers: readonly string[],
+  body: Buffer,
+  limit: number,
+): Promise<Decoded> {
+  const encoding = encodingOf(header(headers, 'content-encoding')) as Exclude<Encoding, 'identity'>
   const which = exact(encoding, body) as Exclude<Encoding, 'identity'>
   try {
     const decoded = await codecs[which].decode(body, { maxOutputLength: limit })

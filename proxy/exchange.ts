@@ -5,7 +5,7 @@
 import { type Admission, overloaded } from './admission.ts'
 import { type Answer, replyWhole } from './answer.ts'
 import { Deadline } from './deadline.ts'
-import { type Decoded, decoding } from './encoding.ts'
+import { requestEncoding } from './encoding.ts'
 import { header, towardsCaller } from './headers.ts'
 import { Held } from './held.ts'
 import type { AnswerSink, Inbound, SendFailure } from './lane/lane.ts'
@@ -13,6 +13,7 @@ import { Leg, type LegContext } from './leg.ts'
 import type { Outcome } from './metrics.ts'
 import { type NoBid, replyNoBid } from './no-bid.ts'
 import { type Reader, Reading, type ReadingContext, type Verdict, wantsReading } from './reading.ts'
+import type { RequestDecoder } from './request-decoder.ts'
 import type { Supplier } from './supplier.ts'
 
 /** A streamed answer whose length is known to be at most this is kept whole, so that a failure stays a clean no-bid. */
@@ -20,6 +21,7 @@ const keptWhole = 64 * 1024
 
 export interface ExchangeContext extends ReadingContext, LegContext, Admission {
   limits: Admission['limits'] & { maxRequestBytes: number; maxRewriteBytes: number }
+  decoder: RequestDecoder
 }
 
 const empty = Buffer.alloc(0)
@@ -31,8 +33,8 @@ export class Exchange implements AnswerSink, Reader {
   readonly supplier: Supplier
   private readonly context: ExchangeContext
   private body: Buffer = empty
-  /** The request decoded, once; null: it does not decode. */
-  decoded: Buffer | null = null
+  /** The request as OPD reads it; null: it cannot be read; undefined: most of it is still to be decoded. */
+  private decoded: Buffer | null | undefined = null
   private readonly leg: Leg
   private readonly held: Held
   private readonly deadline: Deadline
@@ -81,39 +83,62 @@ export class Exchange implements AnswerSink, Reader {
       this.account('refused')
       return false
     }
+    if (this.full) this.noBid('overload')
     return true
   }
 
-  /** The whole request has arrived. A gzip one is decoded on the side: for tmax now, for OPD later. */
+  /** This node holds more than it may. */
+  private get full(): boolean {
+    return this.context.budget.bytes > this.context.limits.maxHeldBytes
+  }
+
+  /** The whole request has arrived. */
   received(): void {
     if (this.stage === 'done') return
     this.body = this.held.whole()
-    const { headers } = this.inbound
-    const decoded = decoding(headers, this.body, this.context.limits.maxRewriteBytes)
-    if (!(decoded instanceof Promise)) return this.keepDecoded(decoded)
-    // Decoding off the event loop may have to wait for its turn.
-    this.awaitBody()
-    void decoded.then((late) => {
-      if (this.stage !== 'done') this.keepDecoded(late)
-    })
+    const encoding = requestEncoding(this.inbound.headers)
+    if (encoding === 'gzip') return this.receivedGzip()
+    this.decoded = encoding === null ? null : this.body
+    this.start(this.decoded)
   }
 
   /** Small on the wire, it may be large here: a thousand times, and as long as the request lasts. */
-  private keepDecoded(decoded: Decoded): void {
-    this.decoded = decoded.ok ? decoded.body : null
-    const bytes = decoded.ok && decoded.body !== this.body ? decoded.body.length : 0
-    if (this.hold(bytes)) this.start()
-    else this.noBid('overload')
+  private receivedGzip(): void {
+    const start = this.context.decoder.start(this.body)
+    if (start === 'overload') return this.noBid('overload')
+    const { bytes, whole } = start
+    this.decoded = whole ? bytes : undefined
+    if (whole && bytes !== null) this.held.count(bytes.length)
+    this.start(bytes)
+  }
+
+  /** `request`: as much of it as is read for tmax; null: it cannot be read. */
+  private start(request: Buffer | null): void {
+    this.deadline.start(request)
+    this.send(false)
+  }
+
+  /** The request for OPD, which asks where an answer has a bid to price. */
+  request(): Buffer | null | Promise<Buffer | null> {
+    return this.decoded === undefined ? this.decodeWhole(this.body) : this.decoded
+  }
+
+  private async decodeWhole(body: Buffer): Promise<Buffer | null> {
+    const decoded = await this.context.decoder.whole(body, () => this.waiting)
+    if (!this.waiting) return null
+    if (decoded !== 'overload') {
+      this.held.count(decoded?.length ?? 0)
+      return decoded
+    }
+    this.noBid('overload')
+    return null
   }
 
   hold(bytes: number): boolean {
+    const { budget, limits } = this.context
+    if (budget.bytes + bytes > limits.maxHeldBytes) return false
     this.held.count(bytes)
-    return this.context.budget.bytes <= this.context.limits.maxHeldBytes
-  }
-
-  private start(): void {
-    this.deadline.start(this.decoded)
-    this.send(false)
+    return true
   }
 
   private send(fresh: boolean): void {
@@ -141,7 +166,8 @@ export class Exchange implements AnswerSink, Reader {
       return false
     }
     this.held.add(chunk)
-    if (this.held.length > this.context.limits.maxRewriteBytes) return this.tooLarge(resume)
+    if (this.held.length > this.context.limits.maxRewriteBytes || this.full)
+      return this.tooLarge(resume)
     return true
   }
 

@@ -23,6 +23,9 @@ export interface PathState {
   suppliers: () => Iterable<SupplierState>
   connections: () => number
   heldBytes: () => number
+  maxHeldBytes: () => number
+  /** gzip requests that are decoded whole. */
+  decoder: { running: number; waiting: number; bytes: number }
   /** Connections closed or refused by reason. */
   closed: ReadonlyMap<string, number>
 }
@@ -151,6 +154,25 @@ const rows: readonly Row[] = [
   {
     ...{ name: 'bidweir_held_bytes', help: 'Bytes of bodies held in memory', type: 'gauge' },
     values: (state) => [{ value: state.heldBytes(), labels: {} }],
+  },
+  {
+    name: 'bidweir_held_bytes_limit',
+    help: 'Bytes of bodies that may be held in memory',
+    type: 'gauge',
+    values: (state) => [{ value: state.maxHeldBytes(), labels: {} }],
+  },
+  {
+    name: 'bidweir_request_decodes',
+    help: 'gzip requests that are decoded whole at the moment, or wait for it',
+    type: 'gauge',
+    values: ({ decoder: { running, waiting } }) =>
+      Object.entries({ running, waiting }).map(([state, value]) => ({ value, labels: { state } })),
+  },
+  {
+    name: 'bidweir_request_decoded_bytes_total',
+    help: 'Bytes that decoding gzip requests has made',
+    type: 'counter',
+    values: ({ decoder }) => [{ value: decoder.bytes, labels: {} }],
   },
   {
     name: 'bidweir_connections_closed_total',

@@ -1,6 +1,23 @@
 /** A body as its pieces come, and what it takes of the node's budget until its request is over. */
 import type { Budget } from './admission.ts'
 
+/**
+ * Does some work with `bytes` of the budget taken until it is done, whoever waits for it. Null: with them more than
+ * `most` would be held, and nothing is done.
+ */
+export function withRoom<T>(
+  budget: Budget,
+  bytes: number,
+  most: number,
+  work: () => Promise<T>,
+): Promise<T> | null {
+  if (budget.bytes + bytes > most) return null
+  budget.bytes += bytes
+  return work().finally(() => {
+    budget.bytes -= bytes
+  })
+}
+
 /** From so many pieces on, small ones are packed together: a buffer a byte takes a hundred times its size. */
 const manyPieces = 16
 const smallPiece = 1024

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Registry } from 'prom-client'
 import type { Engine } from '../opd/engine.ts'
-import { type Allotment, type Budget, LoopLag, maxHeldBytes } from './admission.ts'
+import { type Allotment, type Budget, LoopLag } from './admission.ts'
 import { type AddressCheck, addressCheck } from './callers.ts'
 import type { ProxyConfig, Route } from './config.ts'
 import { Exchange, type ExchangeContext } from './exchange.ts'
@@ -13,9 +13,11 @@ import { inboundOf } from './lane/general.ts'
 import { headFault, pathOf } from './lane/general-head.ts'
 import type { Inbound } from './lane/lane.ts'
 import { createListener } from './listener.ts'
+import { heldLimit } from './memory.ts'
 import { SupplierMetrics } from './metrics.ts'
 import { createPassThrough } from './pass.ts'
 import { type ProblemCode, problem } from './problem.ts'
+import { RequestDecoder } from './request-decoder.ts'
 import { Supplier } from './supplier.ts'
 import { createResolver } from './upstream/resolver.ts'
 
@@ -56,6 +58,7 @@ export function createProxy(
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
   const budget: Budget = { inFlight: 0, bytes: 0 }
+  const decoder = new RequestDecoder(budget, () => context.limits)
   const suppliers = new Map<string, Supplier>()
   const kept = new Map<string, SupplierMetrics>()
   let trusted: AddressCheck = () => false
@@ -63,6 +66,8 @@ export function createProxy(
     suppliers: () => suppliers.values(),
     connections: () => listener.connections,
     heldBytes: () => budget.bytes,
+    maxHeldBytes: () => context.limits.maxHeldBytes,
+    decoder,
     closed,
   })
   const lag = new LoopLag(bound.lag)
@@ -80,7 +85,8 @@ export function createProxy(
     engine,
     budget,
     lag,
-    limits: { maxInFlight: 0, maxHeldBytes, maxRequestBytes: 0, maxRewriteBytes: 0 },
+    decoder,
+    limits: { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 },
     recompress: 'same',
     via: null,
     trusted: (remote) => trusted(remote),
@@ -178,7 +184,7 @@ export function createProxy(
   const configure = (next: ProxyConfig, wanted: readonly Route[]) => {
     trusted = addressCheck(next.trustedProxies)
     context.limits = {
-      maxHeldBytes,
+      maxHeldBytes: heldLimit(next.maxHeldBytes),
       maxInFlight: next.maxInFlight,
       maxRequestBytes: next.maxRequestBytes,
       maxRewriteBytes: next.maxRewriteBytes,

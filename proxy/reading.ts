@@ -1,7 +1,9 @@
 /** An answer that was kept whole: look ▸ decode ▸ rewrite ▸ encode again (CONTRACT 4). */
-import type { Engine, RewrittenAnswer } from '../opd/engine.ts'
-import { type Answer, finishAnswer, mayBeRead, unreadableReason } from './answer.ts'
-import { type Decoded, decoding, type Encoding } from './encoding.ts'
+import type { Engine, RequestSource, RewrittenAnswer } from '../opd/engine.ts'
+import type { Admission } from './admission.ts'
+import { type Answer, finishAnswer, notLookedAt, unreadableReason } from './answer.ts'
+import { type Decoded, decodeLater, decodeNow, type Encoding } from './encoding.ts'
+import { withRoom } from './held.ts'
 import type { Supplier } from './supplier.ts'
 
 export type Verdict = Answer | { kind: 'no_bid'; reason: 'unreadable' | 'inactive' }
@@ -10,18 +12,18 @@ export type Verdict = Answer | { kind: 'no_bid'; reason: 'unreadable' | 'inactiv
 export interface Reader {
   readonly supplier: Supplier
   readonly status: number
-  /** The request decoded; null: it does not decode. */
-  readonly decoded: Buffer | null
   /** Somebody still wants the verdict. */
   readonly waiting: boolean
+  /** The request decoded; null: it cannot be read. */
+  request(): ReturnType<RequestSource>
   /** So many bytes more are held until it is over. False: more than the node may. */
   hold(bytes: number): boolean
   concluded(verdict: Verdict): void
 }
 
-export interface ReadingContext {
+export interface ReadingContext extends Pick<Admission, 'budget'> {
   engine: Engine
-  limits: { maxRewriteBytes: number }
+  limits: Admission['limits'] & { maxRewriteBytes: number }
   recompress: 'same' | 'identity'
 }
 
@@ -32,12 +34,14 @@ export function wantsReading(
   engine: Engine,
 ): boolean {
   if (status < 200 || status >= 300 || status === 204) return false
+  const reason = status === 200 ? notLookedAt(headers) : null
+  const reads = engine.reads(supplier.id)
+  if (reason !== null && reads) engine.untouched(supplier.id, reason)
   // Whatever success a supplier calls it: bids of a seat that is switched off stay here.
   if (supplier.inactiveSeats.size > 0) return true
-  if (status !== 200 || !mayBeRead(headers)) return false
-  if (engine.reads(supplier.id)) return true
-  engine.unread(supplier.id)
-  return false
+  if (status !== 200 || reason !== null) return false
+  if (!reads) engine.unread(supplier.id)
+  return reads
 }
 
 export class Reading {
@@ -55,8 +59,14 @@ export class Reading {
   }
 
   look(): void {
-    const decoded = decoding(this.headers, this.wire, this.context.limits.maxRewriteBytes)
-    if (!(decoded instanceof Promise)) return this.decodedTo(decoded)
+    const { headers, wire, context } = this
+    const { maxRewriteBytes, maxHeldBytes } = context.limits
+    const now = decodeNow(headers, wire, maxRewriteBytes)
+    if (now !== null) return this.decodedTo(now)
+    const decoded = withRoom(context.budget, maxRewriteBytes, maxHeldBytes, () =>
+      decodeLater(headers, wire, maxRewriteBytes),
+    )
+    if (decoded === null) return this.undecoded('too_large')
     void decoded.then((late) => {
       if (this.reader.waiting) this.decodedTo(late)
     })
@@ -85,15 +95,16 @@ export class Reading {
     const turns = this.context.engine.rewriteInTurns({
       supplier: supplier.id,
       body,
-      request: () => this.reader.decoded,
+      request: () => this.reader.request(),
       inactiveSeats: supplier.inactiveSeats,
-      cutOnly: this.reader.status !== 200 || !mayBeRead(this.headers),
+      cutOnly: this.reader.status !== 200 || notLookedAt(this.headers) !== null,
     })
     const goOn = () => {
       if (!this.reader.waiting) return
       const turn = turns.next()
       if (turn.done) this.rewritten(body, encoding, turn.value)
-      else setImmediate(goOn)
+      else if (turn.value === undefined) setImmediate(goOn)
+      else void turn.value.then(goOn)
     }
     goOn()
   }

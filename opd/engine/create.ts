@@ -10,6 +10,7 @@ import type {
   EngineConfig,
   RewrittenAnswer,
   Traced,
+  Turn,
   WonMoney,
 } from '../engine.ts'
 import type { BidLog, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
@@ -99,7 +100,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     unreadable,
   })
 
-  function* rewriteAnswer(answer: AnswerToRewrite): Generator<void, RewrittenAnswer> {
+  function* rewriteAnswer(answer: AnswerToRewrite): Generator<Turn, RewrittenAnswer> {
     const { supplier, body, inactiveSeats } = answer
     const cuts = inactiveSeats.size > 0
     const own = bound.get(supplier) ?? {

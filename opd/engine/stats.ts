@@ -29,6 +29,10 @@ export const answerReasons = [
   'malformed',
   'too_large',
   'encoding',
+  'content_type',
+  'charset',
+  'no_transform',
+  'no_seatbid',
 ] as const satisfies readonly AnswerReason[]
 const answerReasonAt = Object.fromEntries(answerReasons.map((name, at) => [name, at])) as Record<
   AnswerReason,

@@ -12,7 +12,8 @@ const shape = new Shape<Tmax>({
   tmax: (scan, at, tmax) => {
     tmax.times++
     const end = scan.read(at)
-    tmax.value = scan.value
+    // A number at the very end may have been cut, and no object ends with a value.
+    tmax.value = end === scan.text.length ? undefined : scan.value
     return end
   },
 })
@@ -24,11 +25,15 @@ const positive = (value: unknown): number | undefined =>
 
 const word = '"tmax"'
 
+/** Bytes of a request that are read for `tmax`: each request pays for them before it is sent (0.4 ms at worst). */
+export const tmaxReach = 64 * 1024
+
 /**
- * The top-level `tmax` in milliseconds. One that is not a positive integer, or stands twice, is ignored. A body
- * without the word costs two searches, one with it a walk up to it.
+ * The top-level `tmax` in milliseconds. One that is not a positive integer, stands twice, or is behind the first
+ * `tmaxReach` bytes is ignored. A body without the word costs two searches, one with it a walk up to it.
  */
-export function quickTmax(body: Buffer): number | undefined {
+export function quickTmax(request: Buffer): number | undefined {
+  const body = request.length > tmaxReach ? request.subarray(0, tmaxReach) : request
   const at = body.indexOf(word)
   const escapes = body.includes('\\u00')
   if (at < 0 && !escapes) return undefined

@@ -65,6 +65,10 @@ export class AnswerSpans {
   seats: SeatSpans[] = []
   /** The document is an object, and its `seatbid` an array, null or absent. */
   shaped = false
+  /** It has a `seatbid` that is an array. */
+  listed = false
+  /** OpenRTB 3.0: its bids are in `openrtb.response`, which nobody here reads. */
+  enveloped = false
   twoCurrencies = false
   twoLists = false
   /** Bids so far; past `mostBids` nothing more is read. */
@@ -197,7 +201,12 @@ const answerShape = new Shape<AnswerSpans>(
     seatbid: (scan, at, answer) => {
       const code = scan.text.charCodeAt(at)
       answer.shaped = code === BRACKET || code === 110
+      if (code === BRACKET) answer.listed = true
       return listOf(scan, at, readSeat, answer)
+    },
+    openrtb: (scan, at, answer) => {
+      answer.enveloped = scan.text.charCodeAt(at) === BRACE
+      return scan.skip(at)
     },
   },
   (answer, key) => {

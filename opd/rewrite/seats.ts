@@ -8,14 +8,15 @@ export interface Cut {
   removed: number
 }
 
-/** null: it cannot be told whose bids stand there (no list, two lists, two names of one seat). */
+/** null: it cannot be told whose bids stand there (no list, two lists, two names of one seat, an OpenRTB 3.0 envelope). */
 export function cutSeats(
   answer: AnswerSpans,
   inactive: ReadonlySet<string>,
   splices: Splice[],
 ): Cut | null {
   const { seats } = answer
-  if (!answer.shaped || answer.twoLists || seats.some((seat) => seat.twoNames)) return null
+  const { shaped, enveloped, twoLists } = answer
+  if (!shaped || enveloped || twoLists || seats.some((seat) => seat.twoNames)) return null
   const goes = (seat: SeatSpans) =>
     seat.filled && typeof seat.name === 'string' && inactive.has(seat.name)
   const kept = seats.filter((seat) => !goes(seat))

@@ -1,14 +1,10 @@
 /** Answers in every framing and encoding: changed bodies come back as they were encoded, others byte for byte. */
-import { pbkdf2 } from 'node:crypto'
-import { connect } from 'node:net'
-import { setTimeout as pause } from 'node:timers/promises'
-import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
 import t from 'tap'
 import { codings, framings, unchunked } from '../support/framings.ts'
-import { idleEngine, sample, startProxy } from '../support/proxy.ts'
+import { idleEngine, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
-import { answerText, rawSupplier } from '../support/supplier.ts'
+import { rawSupplier } from '../support/supplier.ts'
 
 const before = `{"seatbid":[],"pad":"${'a'.repeat(500)}"}`
 const after = `{"seatbid":[1],"pad":"${'b'.repeat(500)}"}`
@@ -108,39 +104,4 @@ t.test('what may not be looked at, or does not decode, comes back byte for byte'
     t.ok(Buffer.from(body, 'latin1').equals(sent), title)
     t.equal(answer.headers['etag'], '"1"', title)
   }
-})
-
-t.test('what a body becomes when it is decoded counts as held, for as long as it is', async (t) => {
-  const bomb = zlib.gzipSync(Buffer.alloc(3_000_000, ' '))
-  const gzip = 'Content-Encoding: gzip\r\n'
-  const silent = await rawSupplier(() => {})
-  const proxy = await startProxy({ acme: { endpoints: [silent.url], timeout: '5s' } })
-  t.teardown(() => Promise.all([proxy.close(), silent.close()]))
-  const caller = connect(proxy.port, '127.0.0.1')
-  caller.write(post('/bid/acme', bomb, gzip))
-  while (silent.requests.length === 0) await pause(5)
-  t.ok((await sample(proxy.registry, 'bidweir_held_bytes')) >= 3_000_000)
-  caller.destroy()
-  while ((await sample(proxy.registry, 'bidweir_requests_in_flight{ssp="acme"}')) > 0)
-    await pause(5)
-  t.equal(await sample(proxy.registry, 'bidweir_held_bytes'), 0)
-})
-
-t.test('the deadline runs while a gzip request waits to be decoded', async (t) => {
-  const bomb = zlib.gzipSync(Buffer.alloc(3_000_000, ' '))
-  const supplier = await rawSupplier((socket) => socket.write(answerText('200 OK', '{}')))
-  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '50ms' } })
-  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
-  const order: string[] = []
-  // The four threads that decode are busy for longer than the deadline.
-  const busy = Array.from({ length: 4 }, async () => {
-    await promisify(pbkdf2)('x', 'y', 400_000, 64, 'sha512')
-    order.push('a thread is free')
-  })
-  const answer = await raw(proxy.port, post('/bid/acme', bomb, 'Content-Encoding: gzip\r\n'))
-  order.push('answer')
-  t.equal(answer.headers['x-bidweir-reason'], 'timeout')
-  await Promise.all(busy)
-  t.equal(order[0], 'answer')
-  t.equal(supplier.requests.length, 0, 'nothing is sent late')
 })

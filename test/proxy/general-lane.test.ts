@@ -11,6 +11,8 @@ const subjects = [
   'faults',
   'life',
   'looked-at',
+  'memory',
+  'request-bodies',
   'turns',
   'vectors',
 ]

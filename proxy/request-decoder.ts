@@ -1,0 +1,130 @@
+/**
+ * gzip bid requests, decoded on the side (CONTRACT 3). The beginning is decoded at once, for `tmax`; the whole only when
+ * OPD wants it, off the event loop, a few at a time, and never without the memory for it.
+ */
+import { promisify } from 'node:util'
+import { constants, gunzip, gunzipSync, type ZlibOptions } from 'node:zlib'
+import { tmaxReach } from '../opd/request.ts'
+import type { Budget } from './admission.ts'
+import { isTooLarge } from './encoding.ts'
+import { withRoom } from './held.ts'
+
+const decode = promisify<Uint8Array, ZlibOptions, Buffer>(gunzip)
+
+/** Bytes on the wire of which the beginning is decoded: what decodes to nothing costs time as well. */
+const startWire = 16 * 1024
+/**
+ * A request that becomes longer than this times its length, and longer than its beginning, is not read: JSON that
+ * somebody means is packed 5 to 30 times, a bomb up to 1,032 times.
+ */
+const mostRatio = 100
+/** Whole requests that are decoded at once, and that wait for it. */
+const mostRunning = 2
+const mostWaiting = 64
+
+/** `bytes` null: it does not decode. `whole`: there is nothing more to decode. */
+export interface Start {
+  bytes: Buffer | null
+  whole: boolean
+}
+
+const undecodable: Start = { bytes: null, whole: true }
+
+/** What the end of a gzip body says of its length (RFC 1952 2.3.1): of its last member, and it may lie. */
+const lengthOf = (wire: Buffer): number =>
+  wire.length < 4 ? 0 : wire.readUInt32LE(wire.length - 4)
+
+/** In a buffer of its own: zlib's is 16 KiB long however little is in it. */
+function own(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(copy)
+  return copy
+}
+
+export interface DecoderLimits {
+  maxRequestBytes: number
+  maxHeldBytes: number
+}
+
+export class RequestDecoder {
+  /** Whole requests that are decoded at the moment. */
+  running = 0
+  /** Bytes that decoding has made since the start, whatever became of them. */
+  bytes = 0
+  private readonly queue: (() => void)[] = []
+  private readonly budget: Budget
+  private readonly limits: () => DecoderLimits
+
+  constructor(budget: Budget, limits: () => DecoderLimits) {
+    this.budget = budget
+    this.limits = limits
+  }
+
+  get waiting(): number {
+    return this.queue.length
+  }
+
+  /** The first bytes of a request, at most `tmaxReach`. `overload`: no memory is left for them. */
+  start(wire: Buffer): Start | 'overload' {
+    if (this.budget.bytes + tmaxReach > this.limits().maxHeldBytes) return 'overload'
+    if (wire.length <= startWire && lengthOf(wire) <= tmaxReach) {
+      const bytes = this.attempt(wire, constants.Z_FINISH)
+      if (bytes !== null) return bytes ? { bytes: own(bytes), whole: true } : undecodable
+    }
+    // zlib returns nothing of what is too long, so the beginning is found by trying: a half of it, and again.
+    for (let length = Math.min(wire.length >> 1, startWire); length > 0; length >>= 1) {
+      const bytes = this.attempt(wire.subarray(0, length), constants.Z_SYNC_FLUSH)
+      if (bytes !== null) return bytes ? { bytes, whole: false } : undecodable
+    }
+    return undecodable
+  }
+
+  /** False: it does not decode; null: it becomes too long. */
+  private attempt(wire: Buffer, finishFlush: number): Buffer | false | null {
+    try {
+      const bytes = gunzipSync(wire, { maxOutputLength: tmaxReach, finishFlush })
+      this.bytes += bytes.length
+      return bytes
+    } catch (error) {
+      if (!isTooLarge(error)) return false
+      this.bytes += tmaxReach
+      return null
+    }
+  }
+
+  /**
+   * The whole request, null where it does not decode to at most `maxRequestBytes`, or is packed as only a bomb is.
+   * `overload`: too many wait, or there is no memory for it. `wanted` is asked when its turn comes.
+   */
+  async whole(wire: Buffer, wanted: () => boolean): Promise<Buffer | null | 'overload'> {
+    if (this.running < mostRunning) this.running++
+    else if (this.queue.length >= mostWaiting) return 'overload'
+    else await new Promise<void>((resolve) => this.queue.push(resolve))
+    try {
+      return wanted() ? await this.decode(wire) : null
+    } finally {
+      // Its place goes to the next one that waits.
+      const next = this.queue.shift()
+      if (next === undefined) this.running--
+      else next()
+    }
+  }
+
+  private async decode(wire: Buffer): Promise<Buffer | null | 'overload'> {
+    const { maxRequestBytes, maxHeldBytes } = this.limits()
+    const room = Math.min(maxRequestBytes, Math.max(tmaxReach, wire.length * mostRatio))
+    if (lengthOf(wire) > room) return null
+    const decoded = withRoom(this.budget, room, maxHeldBytes, () =>
+      decode(wire, { maxOutputLength: room, chunkSize: 64 * 1024 }),
+    )
+    if (decoded === null) return 'overload'
+    try {
+      const body = await decoded
+      this.bytes += body.length
+      return body
+    } catch (error) {
+      if (isTooLarge(error)) this.bytes += room
+      return null
+    }
+  }
+}
