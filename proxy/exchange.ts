@@ -6,6 +6,7 @@ import { type Admission, overloaded } from './admission.ts'
 import { type Answer, replyWhole } from './answer.ts'
 import { Deadline } from './deadline.ts'
 import { type Decoded, decoding } from './encoding.ts'
+import type { Candidate } from './gate.ts'
 import { header, towardsCaller } from './headers.ts'
 import { Held } from './held.ts'
 import type { AnswerSink, Inbound, SendFailure } from './lane/lane.ts'
@@ -26,7 +27,7 @@ const empty = Buffer.alloc(0)
 
 type Stage = 'waiting' | 'keeping' | 'streaming' | 'done'
 
-export class Exchange implements AnswerSink, Reader {
+export class Exchange implements AnswerSink, Reader, Candidate {
   private readonly inbound: Inbound
   readonly supplier: Supplier
   private readonly context: ExchangeContext
@@ -37,6 +38,8 @@ export class Exchange implements AnswerSink, Reader {
   private readonly held: Held
   private readonly deadline: Deadline
   private admitted = false
+  /** Whether it waits at the supplier's gate, or has passed it. */
+  private passage: 'none' | 'queued' | 'sent' = 'none'
   private stage: Stage = 'waiting'
   private replayed = false
   // The answer as it comes.
@@ -56,8 +59,7 @@ export class Exchange implements AnswerSink, Reader {
 
   /** Null: go on and read the body; else the caller has its answer. */
   admit(): NoBid | null {
-    const refusal =
-      this.supplier.refusal(this.inbound.arrived) ?? (overloaded(this.context) ? 'overload' : null)
+    const refusal = this.supplier.refusal(this.inbound.arrived, overloaded(this.context))
     if (refusal !== null) {
       this.noBid(refusal)
       return refusal
@@ -113,10 +115,45 @@ export class Exchange implements AnswerSink, Reader {
 
   private start(): void {
     this.deadline.start(this.decoded)
-    this.send(false)
+    const entered = this.supplier.gate.enter(this, performance.now())
+    if (entered === 'queued') this.passage = 'queued'
+    else if (entered === 'refused') this.refuse()
   }
 
-  private send(fresh: boolean): void {
+  // --- the gate ---
+
+  get due(): number {
+    return this.deadline.due
+  }
+
+  send(): void {
+    this.passage = 'sent'
+    this.attempt(false)
+  }
+
+  refuse(): void {
+    this.passage = 'none'
+    this.noBid('overload')
+  }
+
+  /** Its place at the supplier is free; `answered` null: its end says nothing about the load of the supplier. */
+  private release(answered: boolean | null): void {
+    if (this.passage !== 'sent') return
+    this.passage = 'none'
+    const { sentAt, tookMs } = this.leg
+    const { gate } = this.supplier
+    if (answered === null) gate.dropped(sentAt + tookMs)
+    else gate.finished(sentAt, sentAt + tookMs, answered)
+  }
+
+  /** Given up before it was answered. */
+  private abort(good: boolean | null): void {
+    this.leg.abort(good)
+    if (this.passage === 'queued') this.supplier.gate.leave(this)
+    this.release(good)
+  }
+
+  private attempt(fresh: boolean): void {
     this.leg.send(this.inbound, this.body, this.context, fresh, this)
   }
 
@@ -148,7 +185,7 @@ export class Exchange implements AnswerSink, Reader {
   private tooLarge(resume: () => void): boolean {
     const { engine } = this.context
     if (this.supplier.inactiveSeats.size > 0) {
-      this.leg.abort(null)
+      this.abort(null)
       this.noBid('unreadable')
       return true
     }
@@ -167,7 +204,9 @@ export class Exchange implements AnswerSink, Reader {
   }
 
   end(): void {
-    this.leg.over(this.status < 500)
+    const good = this.status < 500
+    this.leg.over(good)
+    this.release(good ? true : null)
     if (this.stage === 'streaming') {
       this.inbound.reply.end()
       this.account(this.status === 204 ? 'no_bid' : 'answer')
@@ -184,9 +223,10 @@ export class Exchange implements AnswerSink, Reader {
     if (this.stage === 'waiting' && failure.kind !== 'broken' && !this.replayed) {
       this.replayed = true
       this.supplier.metrics.replays++
-      this.send(true)
+      this.attempt(true)
       return
     }
+    this.release(null)
     if (this.stage === 'streaming') this.broken('upstream_error')
     else this.noBid('upstream_error')
   }
@@ -210,6 +250,7 @@ export class Exchange implements AnswerSink, Reader {
   // --- when it does not come to an answer ---
 
   private noBid(reason: NoBid): void {
+    if (reason === 'overload' && this.admitted) this.supplier.giveBack()
     replyNoBid(this.inbound.reply, reason, this.supplier.route.onFailure)
     this.account(reason)
   }
@@ -222,7 +263,11 @@ export class Exchange implements AnswerSink, Reader {
   /** The deadline: the caller has its answer now, the upstream request is aborted. */
   expire(): void {
     if (this.stage === 'done') return
-    this.leg.abort(this.deadline.fair ? false : null)
+    if (this.passage === 'queued') {
+      this.supplier.gate.leave(this)
+      return this.refuse()
+    }
+    this.abort(this.deadline.fair ? false : null)
     if (this.stage === 'streaming') this.broken('timeout')
     else this.noBid('timeout')
   }
@@ -230,7 +275,7 @@ export class Exchange implements AnswerSink, Reader {
   /** The caller went away. */
   callerGone(): void {
     if (this.stage === 'done') return
-    this.leg.abort(null)
+    this.abort(null)
     this.account('client_abort')
   }
 

@@ -14,6 +14,7 @@ interface SupplierState {
   inFlight: number
   clientQps: number | null
   active: boolean
+  gate: { limit: number; queued: number }
   metrics: SupplierMetrics
   endpoints: { all: readonly EndpointState[] }
 }
@@ -113,6 +114,18 @@ const rows: readonly Row[] = [
   {
     ...{ name: 'bidweir_requests_in_flight', help: 'Bid requests in flight', type: 'gauge' },
     values: ofSupplier(({ inFlight }) => inFlight),
+  },
+  {
+    name: 'bidweir_supplier_limit',
+    help: 'Requests that may be at the supplier at once',
+    type: 'gauge',
+    values: ofSupplier(({ gate }) => gate.limit),
+  },
+  {
+    name: 'bidweir_supplier_queued',
+    help: 'Requests that wait for a place at the supplier',
+    type: 'gauge',
+    values: ofSupplier(({ gate }) => gate.queued),
   },
   {
     name: 'bidweir_qps_allotment',

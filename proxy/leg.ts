@@ -15,7 +15,8 @@ export class Leg {
   private readonly supplier: Supplier
   private endpoint: Endpoint | null = null
   private sent: Sent | null = null
-  private sentAt = 0
+  /** `performance.now()`. */
+  sentAt = 0
 
   constructor(supplier: Supplier) {
     this.supplier = supplier

@@ -196,7 +196,7 @@ export function createProxy(
         supplier = new Supplier(route, metrics, upstream)
         suppliers.set(route.id, supplier)
       } else supplier.configure(route, upstream)
-      supplier.maxInFlight = next.maxInFlightPerSupplier
+      supplier.limit(next.maxInFlightPerSupplier)
     }
     for (const id of gone) {
       suppliers.get(id)!.close()
