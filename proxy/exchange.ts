@@ -147,10 +147,10 @@ export class Exchange implements AnswerSink, Reader, Candidate {
   }
 
   /** Given up before it was answered. */
-  private abort(good: boolean | null): void {
-    this.leg.abort(good)
+  private abort(end: 'timeout' | null): void {
+    this.leg.abort(end)
     if (this.passage === 'queued') this.supplier.gate.leave(this)
-    this.release(good)
+    this.release(end === null ? null : false)
   }
 
   private attempt(fresh: boolean): void {
@@ -205,7 +205,7 @@ export class Exchange implements AnswerSink, Reader, Candidate {
 
   end(): void {
     const good = this.status < 500
-    this.leg.over(good)
+    this.leg.over(good ? 'good' : this.status)
     this.release(good ? true : null)
     if (this.stage === 'streaming') {
       this.inbound.reply.end()
@@ -218,9 +218,11 @@ export class Exchange implements AnswerSink, Reader, Candidate {
   }
 
   fail(failure: SendFailure): void {
-    this.leg.over(false)
+    const again = this.stage === 'waiting' && failure.kind !== 'broken' && !this.replayed
+    // That a connection was closed while it was idle says nothing about the endpoint.
+    this.leg.over(again && failure.kind === 'reused' ? null : failure.error)
     if (this.stage === 'done') return
-    if (this.stage === 'waiting' && failure.kind !== 'broken' && !this.replayed) {
+    if (again) {
       this.replayed = true
       this.supplier.metrics.replays++
       this.attempt(true)
@@ -267,7 +269,7 @@ export class Exchange implements AnswerSink, Reader, Candidate {
       this.supplier.gate.leave(this)
       return this.refuse()
     }
-    this.abort(this.deadline.fair ? false : null)
+    this.abort(this.deadline.fair ? 'timeout' : null)
     if (this.stage === 'streaming') this.broken('timeout')
     else this.noBid('timeout')
   }

@@ -5,7 +5,7 @@ import { type Buckets, bounds, outcomes, type SupplierMetrics } from './metrics.
 interface EndpointState {
   url: URL
   inFlight: number
-  ejected: boolean
+  state: 'up' | 'failing' | 'ejected'
   connections: { open: number; idle: number }
 }
 
@@ -142,8 +142,12 @@ const rows: readonly Row[] = [
     values: ofSupplier(({ active }) => (active ? 1 : 0)),
   },
   {
-    ...{ name: 'bidweir_endpoint_up', help: '0 while an endpoint is ejected', type: 'gauge' },
-    values: ofEndpoint(({ ejected }) => (ejected ? 0 : 1)),
+    ...{
+      name: 'bidweir_endpoint_up',
+      help: '0 while an endpoint fails or is ejected',
+      type: 'gauge',
+    },
+    values: ofEndpoint(({ state }) => (state === 'up' ? 1 : 0)),
   },
   {
     name: 'bidweir_endpoint_in_flight',

@@ -193,7 +193,7 @@ export function createProxy(
       if (supplier === undefined) {
         const metrics = kept.get(route.id) ?? new SupplierMetrics()
         kept.set(route.id, metrics)
-        supplier = new Supplier(route, metrics, upstream)
+        supplier = new Supplier(route, metrics, upstream, log)
         suppliers.set(route.id, supplier)
       } else supplier.configure(route, upstream)
       supplier.limit(next.maxInFlightPerSupplier)

@@ -5,6 +5,7 @@ import type { Route } from './config.ts'
 import { Gate } from './gate.ts'
 import type { SupplierMetrics } from './metrics.ts'
 import type { Upstream } from './upstream/connections.ts'
+import { EndpointLog, type Log } from './upstream/endpoint-log.ts'
 import { Endpoint, Endpoints } from './upstream/endpoints.ts'
 
 const noSeats: ReadonlySet<string> = new Set()
@@ -24,13 +25,19 @@ export class Supplier {
   private allotment = unlimited
   private share = 1
   private bucket: Bucket | null = null
+  private readonly log: Log
 
-  constructor(route: Route, metrics: SupplierMetrics, upstream: Upstream) {
+  constructor(route: Route, metrics: SupplierMetrics, upstream: Upstream, log: Log) {
+    this.log = log
     this.id = route.id
     this.route = route
     this.metrics = metrics
-    this.endpoints = new Endpoints(route.endpoints.map((url) => new Endpoint(url, upstream)))
+    this.endpoints = new Endpoints(route.endpoints.map((url) => this.endpoint(url, upstream)))
     this.callers = callerCheck(route.callers)
+  }
+
+  private endpoint(url: string, upstream: Upstream): Endpoint {
+    return new Endpoint(url, upstream, new EndpointLog(this.log, this.id, url))
   }
 
   /** Takes a new configuration; endpoints that stay keep their connections and their standing. */
@@ -40,7 +47,7 @@ export class Supplier {
       const { href } = new URL(text)
       const known = standing.get(href)
       standing.delete(href)
-      return known ?? new Endpoint(text, upstream)
+      return known ?? this.endpoint(text, upstream)
     })
     for (const endpoint of standing.values()) endpoint.connections.close()
     this.endpoints = new Endpoints(next)

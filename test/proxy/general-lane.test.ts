@@ -8,9 +8,11 @@ const subjects = [
   'bid',
   'deadlines',
   'encodings',
+  'endpoints',
   'faults',
   'life',
   'looked-at',
+  'overload',
   'turns',
   'vectors',
 ]

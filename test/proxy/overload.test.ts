@@ -91,23 +91,26 @@ t.test('a caller that leaves the queue leaves its place to the next one', async 
   t.equal(await outcome(proxy, 'client_abort'), 1)
 })
 
-t.test('a deadline that comes in the queue is overload: the supplier was never asked', async (t) => {
-  const { proxy, supplier, answerNext, send, sent } = await holding(t, {
-    ...{ maxInFlight: 1, onFailure: 'status' },
-  })
-  const allotment = { active: true, clientQps: 20 }
-  proxy.proxy.admit(() => ({ inactiveSeats: new Set(), allotment }), 1)
-  const first = send()
-  await sent(1)
-  for (let nth = 0; nth < 5; nth++) {
-    const late = await send('{"tmax":30}')
-    t.match(late, { status: 503, headers: { 'x-bidweir-reason': 'overload' } })
-  }
-  t.equal(supplier.requests.length, 1)
-  answerNext()
-  t.equal((await first).status, 200)
-  t.equal(await outcome(proxy, 'qps'), 0, 'the bucket of two was given its tokens back')
-})
+t.test(
+  'a deadline that comes in the queue is overload: the supplier was never asked',
+  async (t) => {
+    const { proxy, supplier, answerNext, send, sent } = await holding(t, {
+      ...{ maxInFlight: 1, onFailure: 'status' },
+    })
+    const allotment = { active: true, clientQps: 20 }
+    proxy.proxy.admit(() => ({ inactiveSeats: new Set(), allotment }), 1)
+    const first = send()
+    await sent(1)
+    for (let nth = 0; nth < 5; nth++) {
+      const late = await send('{"tmax":30}')
+      t.match(late, { status: 503, headers: { 'x-bidweir-reason': 'overload' } })
+    }
+    t.equal(supplier.requests.length, 1)
+    answerNext()
+    t.equal((await first).status, 200)
+    t.equal(await outcome(proxy, 'qps'), 0, 'the bucket of two was given its tokens back')
+  },
+)
 
 t.test('a drain answers what waits in the queue', async (t) => {
   const { proxy, answerNext, send, queued, sent } = await holding(t, { maxInFlight: 1 })
