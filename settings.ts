@@ -64,11 +64,12 @@ export function engineConfig(
 
 export function routesOf(config: Config): Route[] {
   return config.suppliers.map(
-    ({ id, endpoints, timeout, tmaxMargin, onFailure, callers, passThrough }) => ({
+    ({ id, endpoints, timeout, tmaxMargin, maxInFlight, onFailure, callers, passThrough }) => ({
       id,
       endpoints,
       timeout,
       tmaxMargin,
+      maxInFlight,
       onFailure,
       callers,
       ...(passThrough === undefined ? {} : { passThrough }),

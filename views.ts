@@ -25,9 +25,9 @@ export function opdState(integration: Integration | null): LiveState | null {
 
 export function endpointsOf(proxy: BidProxy, id: string) {
   const all = proxy.suppliers.get(id)?.endpoints.all ?? []
-  return all.map(({ url, ejected }) => ({
+  return all.map(({ url, state, failures }) => ({
     url: url.origin + url.pathname,
-    state: ejected ? ('ejected' as const) : ('up' as const),
+    ...{ state, failures },
   }))
 }
 

@@ -30,6 +30,11 @@ export class Bucket {
     this.tokens -= 1
     return true
   }
+
+  /** The token of a request that was not sent after all. */
+  giveBack(): void {
+    this.tokens = Math.min(this.depth, this.tokens + 1)
+  }
 }
 
 /** Turns of the loop that a verdict on it takes. */

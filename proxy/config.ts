@@ -75,6 +75,8 @@ export const routeSchema = z.strictObject({
     .max(64),
   timeout: duration('120ms').refine((ms) => ms >= 1, 'a duration of at least 1ms'),
   tmaxMargin: duration('10ms'),
+  /** Requests at the supplier at once, on this node; `auto` adapts to what the supplier does. */
+  maxInFlight: z.union([z.literal('auto'), z.int().min(1)]).default('auto'),
   onFailure: z.enum(['no-bid', 'status']).default('no-bid'),
   callers: z
     .strictObject({

@@ -9,6 +9,8 @@ interface Expires {
 export class Deadline {
   /** Whether the endpoint had long enough for its silence to count against it. */
   fair = true
+  /** When it comes, `performance.now()`. */
+  due: number
   private timer: NodeJS.Timeout | null = null
   private readonly of: Expires
   private readonly route: Supplier['route']
@@ -19,6 +21,7 @@ export class Deadline {
     this.of = of
     this.route = route
     this.arrived = arrived
+    this.due = arrived + route.timeout
   }
 
   /** The body may take longer than the supplier has. */
@@ -34,7 +37,8 @@ export class Deadline {
       tmax === undefined ? timeout : Math.max(1, Math.min(timeout, tmax - tmaxMargin))
     // A very short tmax says nothing about the endpoint; one a little shorter than `timeout` is what most send.
     this.fair = deadline * 2 >= timeout
-    const left = deadline - (performance.now() - this.arrived)
+    this.due = this.arrived + deadline
+    const left = this.due - performance.now()
     this.clear()
     this.timer = setTimeout(expire, Math.max(1, left), this.of)
   }

@@ -6,6 +6,7 @@ import { type Admission, overloaded } from './admission.ts'
 import { type Answer, replyWhole } from './answer.ts'
 import { Deadline } from './deadline.ts'
 import { requestEncoding } from './encoding.ts'
+import type { Candidate } from './gate.ts'
 import { header, towardsCaller } from './headers.ts'
 import { Held } from './held.ts'
 import type { AnswerSink, Inbound, SendFailure } from './lane/lane.ts'
@@ -28,7 +29,7 @@ const empty = Buffer.alloc(0)
 
 type Stage = 'waiting' | 'keeping' | 'streaming' | 'done'
 
-export class Exchange implements AnswerSink, Reader {
+export class Exchange implements AnswerSink, Reader, Candidate {
   private readonly inbound: Inbound
   readonly supplier: Supplier
   private readonly context: ExchangeContext
@@ -39,6 +40,8 @@ export class Exchange implements AnswerSink, Reader {
   private readonly held: Held
   private readonly deadline: Deadline
   private admitted = false
+  /** Whether it waits at the supplier's gate, or has passed it. */
+  private passage: 'none' | 'queued' | 'sent' = 'none'
   private stage: Stage = 'waiting'
   private replayed = false
   // The answer as it comes.
@@ -58,8 +61,7 @@ export class Exchange implements AnswerSink, Reader {
 
   /** Null: go on and read the body; else the caller has its answer. */
   admit(): NoBid | null {
-    const refusal =
-      this.supplier.refusal(this.inbound.arrived) ?? (overloaded(this.context) ? 'overload' : null)
+    const refusal = this.supplier.refusal(this.inbound.arrived, overloaded(this.context))
     if (refusal !== null) {
       this.noBid(refusal)
       return refusal
@@ -115,7 +117,9 @@ export class Exchange implements AnswerSink, Reader {
   /** `request`: as much of it as is read for tmax; null: it cannot be read. */
   private start(request: Buffer | null): void {
     this.deadline.start(request)
-    this.send(false)
+    const entered = this.supplier.gate.enter(this, performance.now())
+    if (entered === 'queued') this.passage = 'queued'
+    else if (entered === 'refused') this.refuse()
   }
 
   /** The request for OPD, which asks where an answer has a bid to price. */
@@ -141,7 +145,40 @@ export class Exchange implements AnswerSink, Reader {
     return true
   }
 
-  private send(fresh: boolean): void {
+  // --- the gate ---
+
+  get due(): number {
+    return this.deadline.due
+  }
+
+  send(): void {
+    this.passage = 'sent'
+    this.attempt(false)
+  }
+
+  refuse(): void {
+    this.passage = 'none'
+    this.noBid('overload')
+  }
+
+  /** Its place at the supplier is free; `answered` null: its end says nothing about the load of the supplier. */
+  private release(answered: boolean | null): void {
+    if (this.passage !== 'sent') return
+    this.passage = 'none'
+    const { sentAt, tookMs } = this.leg
+    const { gate } = this.supplier
+    if (answered === null) gate.dropped(sentAt + tookMs)
+    else gate.finished(sentAt, sentAt + tookMs, answered)
+  }
+
+  /** Given up before it was answered. */
+  private abort(end: 'timeout' | null): void {
+    this.leg.abort(end)
+    if (this.passage === 'queued') this.supplier.gate.leave(this)
+    this.release(end === null ? null : false)
+  }
+
+  private attempt(fresh: boolean): void {
     this.leg.send(this.inbound, this.body, this.context, fresh, this)
   }
 
@@ -174,7 +211,7 @@ export class Exchange implements AnswerSink, Reader {
   private tooLarge(resume: () => void): boolean {
     const { engine } = this.context
     if (this.supplier.inactiveSeats.size > 0) {
-      this.leg.abort(null)
+      this.abort(null)
       this.noBid('unreadable')
       return true
     }
@@ -193,7 +230,9 @@ export class Exchange implements AnswerSink, Reader {
   }
 
   end(): void {
-    this.leg.over(this.status < 500)
+    const good = this.status < 500
+    this.leg.over(good ? 'good' : this.status)
+    this.release(good ? true : null)
     if (this.stage === 'streaming') {
       this.inbound.reply.end()
       this.account(this.status === 204 ? 'no_bid' : 'answer')
@@ -205,14 +244,17 @@ export class Exchange implements AnswerSink, Reader {
   }
 
   fail(failure: SendFailure): void {
-    this.leg.over(false)
+    const again = this.stage === 'waiting' && failure.kind !== 'broken' && !this.replayed
+    // That a connection was closed while it was idle says nothing about the endpoint.
+    this.leg.over(again && failure.kind === 'reused' ? null : failure.error)
     if (this.stage === 'done') return
-    if (this.stage === 'waiting' && failure.kind !== 'broken' && !this.replayed) {
+    if (again) {
       this.replayed = true
       this.supplier.metrics.replays++
-      this.send(true)
+      this.attempt(true)
       return
     }
+    this.release(null)
     if (this.stage === 'streaming') this.broken('upstream_error')
     else this.noBid('upstream_error')
   }
@@ -236,6 +278,7 @@ export class Exchange implements AnswerSink, Reader {
   // --- when it does not come to an answer ---
 
   private noBid(reason: NoBid): void {
+    if (reason === 'overload' && this.admitted) this.supplier.giveBack()
     replyNoBid(this.inbound.reply, reason, this.supplier.route.onFailure)
     this.account(reason)
   }
@@ -248,7 +291,11 @@ export class Exchange implements AnswerSink, Reader {
   /** The deadline: the caller has its answer now, the upstream request is aborted. */
   expire(): void {
     if (this.stage === 'done') return
-    this.leg.abort(this.deadline.fair ? false : null)
+    if (this.passage === 'queued') {
+      this.supplier.gate.leave(this)
+      return this.refuse()
+    }
+    this.abort(this.deadline.fair ? 'timeout' : null)
     if (this.stage === 'streaming') this.broken('timeout')
     else this.noBid('timeout')
   }
@@ -256,7 +303,7 @@ export class Exchange implements AnswerSink, Reader {
   /** The caller went away. */
   callerGone(): void {
     if (this.stage === 'done') return
-    this.leg.abort(null)
+    this.abort(null)
     this.account('client_abort')
   }
 

@@ -5,7 +5,7 @@ import { type Buckets, bounds, outcomes, type SupplierMetrics } from './metrics.
 interface EndpointState {
   url: URL
   inFlight: number
-  ejected: boolean
+  state: 'up' | 'failing' | 'ejected'
   connections: { open: number; idle: number }
 }
 
@@ -14,6 +14,7 @@ interface SupplierState {
   inFlight: number
   clientQps: number | null
   active: boolean
+  gate: { limit: number; queued: number }
   metrics: SupplierMetrics
   endpoints: { all: readonly EndpointState[] }
 }
@@ -118,6 +119,18 @@ const rows: readonly Row[] = [
     values: ofSupplier(({ inFlight }) => inFlight),
   },
   {
+    name: 'bidweir_supplier_limit',
+    help: 'Requests that may be at the supplier at once',
+    type: 'gauge',
+    values: ofSupplier(({ gate }) => gate.limit),
+  },
+  {
+    name: 'bidweir_supplier_queued',
+    help: 'Requests that wait for a place at the supplier',
+    type: 'gauge',
+    values: ofSupplier(({ gate }) => gate.queued),
+  },
+  {
     name: 'bidweir_qps_allotment',
     help: 'Queries per second allotted to this node',
     type: 'gauge',
@@ -132,8 +145,12 @@ const rows: readonly Row[] = [
     values: ofSupplier(({ active }) => (active ? 1 : 0)),
   },
   {
-    ...{ name: 'bidweir_endpoint_up', help: '0 while an endpoint is ejected', type: 'gauge' },
-    values: ofEndpoint(({ ejected }) => (ejected ? 0 : 1)),
+    ...{
+      name: 'bidweir_endpoint_up',
+      help: '0 while an endpoint fails or is ejected',
+      type: 'gauge',
+    },
+    values: ofEndpoint(({ state }) => (state === 'up' ? 1 : 0)),
   },
   {
     name: 'bidweir_endpoint_in_flight',

@@ -2,6 +2,7 @@
 import { header, towardsSupplier } from './headers.ts'
 import type { AnswerSink, Inbound, Sent } from './lane/lane.ts'
 import type { Supplier } from './supplier.ts'
+import type { Failure } from './upstream/endpoint-log.ts'
 import type { Endpoint } from './upstream/endpoints.ts'
 
 export interface LegContext {
@@ -15,7 +16,8 @@ export class Leg {
   private readonly supplier: Supplier
   private endpoint: Endpoint | null = null
   private sent: Sent | null = null
-  private sentAt = 0
+  /** `performance.now()`. */
+  sentAt = 0
 
   constructor(supplier: Supplier) {
     this.supplier = supplier
@@ -45,21 +47,21 @@ export class Leg {
     connection.dispatch(endpoint.target(inbound.query), headers, body, sink)
   }
 
-  /** It came to its end; `good` null: neither the endpoint's merit nor its fault. */
-  over(good: boolean | null): void {
+  /** It came to its end; null: neither the endpoint's merit nor its fault. */
+  over(end: 'good' | Failure | null): void {
     const { endpoint, sent, supplier } = this
     if (endpoint === null || sent === null) return
     this.tookMs = performance.now() - this.sentAt
     this.sent = null
     endpoint.inFlight--
-    if (good === null) supplier.endpoints.abandoned(endpoint)
-    else if (good) supplier.endpoints.succeeded(endpoint)
-    else supplier.endpoints.failed(endpoint)
+    if (end === null) supplier.endpoints.abandoned(endpoint)
+    else if (end === 'good') supplier.endpoints.succeeded(endpoint)
+    else supplier.endpoints.failed(endpoint, end)
   }
 
   /** Nobody waits for it any more. */
-  abort(good: boolean | null): void {
+  abort(end: 'timeout' | null): void {
     this.sent?.abort()
-    this.over(good)
+    this.over(end)
   }
 }

@@ -199,10 +199,10 @@ export function createProxy(
       if (supplier === undefined) {
         const metrics = kept.get(route.id) ?? new SupplierMetrics()
         kept.set(route.id, metrics)
-        supplier = new Supplier(route, metrics, upstream)
+        supplier = new Supplier(route, metrics, upstream, log)
         suppliers.set(route.id, supplier)
       } else supplier.configure(route, upstream)
-      supplier.maxInFlight = next.maxInFlightPerSupplier
+      supplier.limit(next.maxInFlightPerSupplier)
     }
     for (const id of gone) {
       suppliers.get(id)!.close()

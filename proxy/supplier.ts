@@ -2,8 +2,10 @@
 import { type Allotment, Bucket, type Refusal } from './admission.ts'
 import { type CallerCheck, callerCheck } from './callers.ts'
 import type { Route } from './config.ts'
+import { Gate } from './gate.ts'
 import type { SupplierMetrics } from './metrics.ts'
 import type { Upstream } from './upstream/connections.ts'
+import { EndpointLog, type Log } from './upstream/endpoint-log.ts'
 import { Endpoint, Endpoints } from './upstream/endpoints.ts'
 
 const noSeats: ReadonlySet<string> = new Set()
@@ -15,18 +17,27 @@ export class Supplier {
   route: Route
   endpoints: Endpoints
   callers: CallerCheck | null
+  /** From admission to the answer, queued ones included. */
   inFlight = 0
+  /** Kept when the configuration changes: what was learned about the supplier holds. */
+  readonly gate = new Gate()
   inactiveSeats = noSeats
   private allotment = unlimited
   private share = 1
   private bucket: Bucket | null = null
+  private readonly log: Log
 
-  constructor(route: Route, metrics: SupplierMetrics, upstream: Upstream) {
+  constructor(route: Route, metrics: SupplierMetrics, upstream: Upstream, log: Log) {
+    this.log = log
     this.id = route.id
     this.route = route
     this.metrics = metrics
-    this.endpoints = new Endpoints(route.endpoints.map((url) => new Endpoint(url, upstream)))
+    this.endpoints = new Endpoints(route.endpoints.map((url) => this.endpoint(url, upstream)))
     this.callers = callerCheck(route.callers)
+  }
+
+  private endpoint(url: string, upstream: Upstream): Endpoint {
+    return new Endpoint(url, upstream, new EndpointLog(this.log, this.id, url))
   }
 
   /** Takes a new configuration; endpoints that stay keep their connections and their standing. */
@@ -36,7 +47,7 @@ export class Supplier {
       const { href } = new URL(text)
       const known = standing.get(href)
       standing.delete(href)
-      return known ?? new Endpoint(text, upstream)
+      return known ?? this.endpoint(text, upstream)
     })
     for (const endpoint of standing.values()) endpoint.connections.close()
     this.endpoints = new Endpoints(next)
@@ -55,13 +66,27 @@ export class Supplier {
     this.share = share
   }
 
-  refusal(now: number): Refusal | null {
+  /** `overloaded`: the node takes no more. What is refused for overload takes no token. */
+  refusal(now: number, overloaded: boolean): Refusal | null {
     if (!this.allotment.active) return 'inactive'
-    if (this.bucket !== null && !this.bucket.take(now)) return 'qps'
-    return this.inFlight >= this.maxInFlight ? 'overload' : null
+    if (overloaded || this.inFlight >= this.maxInFlight) return 'overload'
+    if (this.gate.refuses(now + this.route.timeout, now)) return 'overload'
+    return this.bucket === null || this.bucket.take(now) ? null : 'qps'
   }
 
-  maxInFlight = Number.POSITIVE_INFINITY
+  /** An admitted request is refused for overload before it was sent. */
+  giveBack(): void {
+    this.bucket?.giveBack()
+  }
+
+  private maxInFlight = Number.POSITIVE_INFINITY
+
+  /** `highest`: requests in flight of one supplier, whatever its own configuration says. */
+  limit(highest: number): void {
+    const { maxInFlight } = this.route
+    this.maxInFlight = highest
+    this.gate.configure(maxInFlight === 'auto' ? null : maxInFlight, highest, performance.now())
+  }
 
   /** Queries per second of this node's share; null: no limit. */
   get clientQps(): number | null {

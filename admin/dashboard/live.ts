@@ -32,7 +32,9 @@ export interface LiveState {
 
 export interface LiveEndpoint {
   url: string
-  state: string
+  state: 'up' | 'failing' | 'ejected'
+  /** In a row, up to the last request. */
+  failures: number
 }
 
 export interface LiveIntegration {

@@ -3,6 +3,7 @@
  * (Mitzenmacher 2001). One that fails repeatedly is ejected for a growing time and probed back in, never the last.
  */
 import { type Connections, createConnections, type Upstream } from './connections.ts'
+import type { EndpointLog, EndpointState, Failure } from './endpoint-log.ts'
 
 /** So many failures in a row eject. */
 const failuresToEject = 5
@@ -15,22 +16,30 @@ export class Endpoint {
   readonly path: string
   readonly host: string
   readonly connections: Connections
+  readonly log: EndpointLog
   inFlight = 0
+  /** In a row, up to the last request. */
   failures = 0
   ejections = 0
   /** `performance.now()` until when nothing is sent; 0: not ejected. */
   ejectedUntil = 0
   probing = false
 
-  constructor(url: string, upstream: Upstream) {
+  constructor(url: string, upstream: Upstream, log: EndpointLog) {
     this.url = new URL(url)
     this.path = this.url.pathname + this.url.search
     this.host = this.url.host
     this.connections = createConnections(this.url.origin, upstream)
+    this.log = log
   }
 
   get ejected(): boolean {
     return this.ejectedUntil > 0
+  }
+
+  get state(): EndpointState {
+    if (this.ejected) return 'ejected'
+    return this.failures > 0 ? 'failing' : 'up'
   }
 
   target(query: string): string {
@@ -71,14 +80,20 @@ export class Endpoints {
   }
 
   succeeded(endpoint: Endpoint): void {
-    endpoint.failures = 0
     endpoint.probing = false
-    if (endpoint.ejectedUntil === 0) return
+    if (endpoint.state === 'up') return
+    endpoint.failures = 0
     endpoint.ejectedUntil = 0
     endpoint.ejections = 0
+    endpoint.log.recovered(this.now())
   }
 
-  failed(endpoint: Endpoint): void {
+  failed(endpoint: Endpoint, failure: Failure): void {
+    this.count(endpoint)
+    endpoint.log.failed(endpoint.state, failure, this.now())
+  }
+
+  private count(endpoint: Endpoint): void {
     const probed = endpoint.probing
     endpoint.probing = false
     endpoint.failures++

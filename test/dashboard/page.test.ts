@@ -71,7 +71,7 @@ async function service(t: Test) {
         realm: 'main',
         currency: () => 'EUR',
         opd: () => ({ state: 'shadow', mode: 'revenue' }),
-        endpoints: () => [{ url: 'https://bid-eu.acme.example', state: 'healthy' }],
+        endpoints: () => [{ url: 'https://bid-eu.acme.example', state: 'failing', failures: 12 }],
         allotment: () => ({ qps: 500, refused: 12 }),
       }),
     ],

@@ -1,5 +1,6 @@
 /** Endpoints of one supplier: the less busy of two choices, ejection for a growing time, and the way back (CONTRACT 3). */
 import t from 'tap'
+import { EndpointLog } from '../../proxy/upstream/endpoint-log.ts'
 import { Endpoint, Endpoints } from '../../proxy/upstream/endpoints.ts'
 import { createResolver } from '../../proxy/upstream/resolver.ts'
 import { sample, startProxy } from '../support/proxy.ts'
@@ -12,11 +13,14 @@ t.teardown(() => resolver.close())
 
 function endpoints(count: number) {
   const clock = { now: 1 }
-  const all = Array.from(
-    { length: count },
-    (_each, n) => new Endpoint(`http://127.0.0.1:${n + 1}/`, { resolver, lane: 'fast' }),
-  )
-  return { clock, all, of: new Endpoints(all, () => clock.now, source(1)) }
+  const lines: object[] = []
+  const write = (fields: object) => void lines.push(fields)
+  const all = Array.from({ length: count }, (_each, n) => {
+    const url = `http://127.0.0.1:${n + 1}/bid`
+    const log = new EndpointLog({ info: write, warn: write }, 'acme', url)
+    return new Endpoint(url, { resolver, lane: 'fast' }, log)
+  })
+  return { clock, lines, all, of: new Endpoints(all, () => clock.now, source(1)) }
 }
 
 t.test('of two the less busy one is chosen', (t) => {
@@ -73,11 +77,11 @@ t.test('ejected after five failures in a row, twice as long each time, probed on
     for (let n = 0; n < 50; n++) seen.add(of.choose())
     return seen
   }
-  for (let n = 0; n < 4; n++) of.failed(bad)
+  for (let n = 0; n < 4; n++) of.failed(bad, 'timeout')
   of.succeeded(bad)
-  for (let n = 0; n < 4; n++) of.failed(bad)
+  for (let n = 0; n < 4; n++) of.failed(bad, 'timeout')
   t.equal(bad.ejected, false, 'not in a row')
-  of.failed(bad)
+  of.failed(bad, 'timeout')
   for (const time of [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]) {
     t.equal(bad.ejected, true)
     clock.now += time - 1
@@ -86,14 +90,14 @@ t.test('ejected after five failures in a row, twice as long each time, probed on
     let probes = 0
     for (let n = 0; n < 200; n++) if (of.choose() === bad) probes++
     t.equal(probes, 1, 'one probe at a time')
-    of.failed(bad)
+    of.failed(bad, 'timeout')
   }
   clock.now += 60_000
   while (of.choose() !== bad);
   of.succeeded(bad)
   t.equal(bad.ejected, false)
   t.equal(chosen().size, 2, 'it is back')
-  for (let n = 0; n < 5; n++) of.failed(bad)
+  for (let n = 0; n < 5; n++) of.failed(bad, 'timeout')
   clock.now += 1000
   t.ok(chosen().has(bad), 'and its time begins anew')
   t.end()
@@ -101,12 +105,104 @@ t.test('ejected after five failures in a row, twice as long each time, probed on
 
 t.test('the last one that is left is never ejected', (t) => {
   const { all, of } = endpoints(3)
-  for (const each of all) for (let n = 0; n < 20; n++) of.failed(each)
+  for (const each of all) for (let n = 0; n < 20; n++) of.failed(each, 'timeout')
   t.same(
     all.map(({ ejected }) => ejected),
     [true, true, false],
   )
   t.end()
+})
+
+t.test('each change of a state is logged once, with its reason', (t) => {
+  const { clock, lines, all, of } = endpoints(2)
+  const [bad] = all as [Endpoint]
+  const at = { ssp: 'acme', endpoint: 'http://127.0.0.1:1/bid' }
+  const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
+  for (let n = 0; n < 50; n++) of.failed(bad, n === 0 ? refused : 503)
+  t.same(lines, [
+    { ...at, state: 'failing', reason: 'refused', err: 'connect ECONNREFUSED' },
+    { ...at, state: 'ejected', reason: 'status', status: 503 },
+  ])
+  t.equal(bad.state, 'ejected')
+  clock.now += 1000
+  of.succeeded(bad)
+  of.succeeded(bad)
+  t.same(lines.slice(2), [{ ...at, state: 'up' }])
+  t.equal(bad.state, 'up')
+  t.end()
+})
+
+t.test('an endpoint that comes and goes is logged at most once in ten seconds', (t) => {
+  const { clock, lines, all, of } = endpoints(1)
+  for (let n = 0; n < 1000; n++) {
+    clock.now += 100
+    if (n % 2 === 0) of.failed(all[0]!, 'timeout')
+    else of.succeeded(all[0]!)
+  }
+  t.ok(lines.length <= 22, `${lines.length} lines in 100 s`)
+  clock.now += 10_000
+  of.failed(all[0]!, 'timeout')
+  t.match(lines.at(-1), { state: 'failing' }, 'a failure that stays is logged in the end')
+  t.end()
+})
+
+t.test('the only endpoint of a supplier is shown as failing, logged, and back', async (t) => {
+  let mode: 'reset' | 'status' | 'silent' | 'good' = 'reset'
+  const supplier = await rawSupplier((socket) => {
+    if (mode === 'reset') socket.resetAndDestroy()
+    else if (mode === 'status') socket.write(answerText('502 No', ''))
+    else if (mode === 'good') socket.write(answerText('200 OK', '{}'))
+  })
+  t.teardown(() => supplier.close())
+  const { url } = supplier
+  const up = `bidweir_endpoint_up{ssp="acme",endpoint="${url}"}`
+  for (const [failing, fields, timeout] of [
+    ['reset', { reason: 'reset' }, '20s'],
+    ['status', { reason: 'status', status: 502 }, '20s'],
+    ['silent', { reason: 'timeout' }, '30ms'],
+  ] as const) {
+    mode = failing
+    const proxy = await startProxy({ acme: { endpoints: [url], timeout } })
+    t.teardown(() => proxy.close())
+    const send = () => raw(proxy.port, post('/bid/acme?user=secret', '{}'))
+    const endpoint = () => proxy.proxy.suppliers.get('acme')!.endpoints.all[0]!
+    t.equal(await sample(proxy.registry, up), 1)
+    for (let n = 0; n < 7; n++) await send()
+    t.match(proxy.lines, [{ ssp: 'acme', endpoint: url, state: 'failing', ...fields }], failing)
+    t.equal(proxy.lines.length, 1, 'once')
+    t.equal(await sample(proxy.registry, up), 0)
+    t.equal(endpoint().state, 'failing')
+    t.ok(endpoint().failures >= 7)
+    mode = 'good'
+    while ((await send()).status !== 200);
+    t.match(proxy.lines.slice(1), [{ ssp: 'acme', endpoint: url, state: 'up' }])
+    t.equal(await sample(proxy.registry, up), 1)
+    t.notMatch(JSON.stringify(proxy.lines), /secret/)
+  }
+})
+
+t.test('an endpoint that refuses connections is failing', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.end('{}'))
+  await supplier.close()
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+  t.teardown(() => proxy.close())
+  for (let n = 0; n < 3; n++)
+    t.match(await raw(proxy.port, post('/bid/acme', '{}')), {
+      headers: { 'x-bidweir-reason': 'upstream_error' },
+    })
+  t.match(proxy.lines, [{ ssp: 'acme', state: 'failing', reason: 'refused' }])
+  t.equal(proxy.lines.length, 1)
+})
+
+t.test('a connection that the supplier closed while it was idle is no failure', async (t) => {
+  const supplier = await rawSupplier((socket, _request, nth) => {
+    if (nth > 1) socket.resetAndDestroy()
+    else socket.write(answerText('200 OK', '{}'))
+  })
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  for (let n = 0; n < 5; n++) t.equal((await raw(proxy.port, post('/bid/acme', '{}'))).status, 200)
+  t.same(proxy.lines, [])
 })
 
 t.test('5xx answers are passed on and eject, 4xx do not', async (t) => {

@@ -8,11 +8,13 @@ const subjects = [
   'bid',
   'deadlines',
   'encodings',
+  'endpoints',
   'faults',
   'life',
   'looked-at',
   'memory',
   'request-bodies',
+  'overload',
   'turns',
   'vectors',
 ]

@@ -39,6 +39,8 @@ export interface TestProxy {
   port: number
   registry: Registry
   logged: string[]
+  /** The fields of each line of the log. */
+  lines: object[]
   close(): Promise<void>
 }
 
@@ -48,7 +50,11 @@ export async function startProxy(
 ): Promise<TestProxy> {
   const registry = new Registry()
   const logged: string[] = []
-  const write = (_fields: object, message: string) => void logged.push(message)
+  const lines: object[] = []
+  const write = (fields: object, message: string) => {
+    logged.push(message)
+    lines.push(fields)
+  }
   const config = proxySchema.parse({ listen: '127.0.0.1:0', ...options.proxy })
   const routes = Object.entries(suppliers).map(([id, route]) => ({
     ...routeSchema.parse(route),
@@ -66,6 +72,7 @@ export async function startProxy(
     port,
     registry,
     logged,
+    lines,
     async close() {
       proxy.drain()
       const closed = proxy.close()

@@ -159,7 +159,10 @@ export function card(live, supplier, past, { operator, currency }, acts) {
     table('Left as they came', counted(live.left)),
     table(
       'Endpoints',
-      live.endpoints.map(({ url, state }) => [url, state]),
+      live.endpoints.map(({ url, state, failures }) => [
+        url,
+        state === 'up' ? state : `${state}, ${whole.format(failures)} failures in a row`,
+      ]),
     ),
     table(
       'Allotment',
