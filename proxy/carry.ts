@@ -12,7 +12,6 @@ import {
 } from 'node:http'
 import { type Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { foreignCoding, header, plainPhrase, towardsCaller, without } from './headers.ts'
-import { cut } from './lane/general.ts'
 
 export interface Carriage {
   origin: URL
@@ -53,7 +52,7 @@ export function carry(request: IncomingMessage, response: ServerResponse, way: C
 
   const give = (error: Error) => {
     way.onError(error)
-    if (response.headersSent || response.destroyed) return cut(response)
+    if (response.headersSent || response.destroyed) return void response.destroy()
     if (way.ends(response)) response.shouldKeepAlive = false
     response.writeHead(502, ['x-bidweir-reason', 'upstream_error', 'Content-Length', '0'])
     response.end()
@@ -69,7 +68,7 @@ export function carry(request: IncomingMessage, response: ServerResponse, way: C
     }
     answer.on('error', give)
     // A body cut short of its length: the caller sees a closed connection, not a whole answer.
-    answer.on('aborted', () => cut(response))
+    answer.on('aborted', () => response.destroy())
     if (way.ends(response)) response.shouldKeepAlive = false
     const fields = towardsCaller(answer.rawHeaders, null, false, way.via)
     // RFC 9110 8.6

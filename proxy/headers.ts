@@ -150,14 +150,6 @@ const plain = /^[\t\x20-\x7e]*$/
  */
 export const plainPhrase = (message: string): string => (plain.test(message) ? message : '')
 
-/** How often a header stands in the list. */
-export function occurrences(raw: readonly string[], wanted: string): number {
-  let count = 0
-  for (let at = 0; at < raw.length; at += 2)
-    if (raw[at]!.length === wanted.length && lower(raw[at]!) === wanted) count++
-  return count
-}
-
 /** The list less one header, its name in lower case. */
 export function without(headers: string[], wanted: string): string[] {
   const out: string[] = []

@@ -1,6 +1,7 @@
 /** The head of a request as node:http read it: what it lets pass, and bidweir does not. */
 import type { IncomingMessage } from 'node:http'
-import { foreignCoding, occurrences } from '../headers.ts'
+import { occurrences } from '../../lib/header-list.ts'
+import { foreignCoding } from '../headers.ts'
 import type { ProblemCode } from '../problem.ts'
 import { isHost } from '../wire/fields.ts'
 

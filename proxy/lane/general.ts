@@ -1,6 +1,5 @@
 /** The general lane's side of the caller: node:http, complete and careful. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { plainAddress } from '../callers.ts'
 import type { Inbound, Reply } from './lane.ts'
@@ -51,17 +50,8 @@ class HttpReply implements Reply {
   }
 
   destroy(): void {
-    cut(this.response)
+    this.response.destroy()
   }
-}
-
-/**
- * Closes the connection where this answer stands. One that waits behind another of its connection has no socket yet,
- * and node:http would write what it has of it and then wait for ever.
- */
-export function cut(response: ServerResponse): void {
-  if (response.socket === null) response.once('socket', (socket: Socket) => socket.destroy())
-  else response.destroy()
 }
 
 /** `ends`: whether the connection ends with this answer. */

@@ -10,9 +10,9 @@ import { httpSupplier } from '../support/supplier.ts'
 
 const offer = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n'
 
-/** Node.js before 24.9 cannot be asked to overhear an offer: it closes. */
+/** Node.js before 24.9 cannot be asked to ignore an offer: it closes. */
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-const overhears = major > 24 || (major === 24 && minor >= 9)
+const ignores = major > 24 || (major === 24 && minor >= 9)
 
 t.test('a WebSocket upgrade is carried both ways', async (t) => {
   const { proxy } = await passTo(t, (socket, request) => {
@@ -57,7 +57,7 @@ t.test('an upgrade with a body is none, and ends nothing', async (t) => {
   ]) {
     const request = get('/pass/acme/ws', `${upgrade}${framing}`)
     const answer = await raw(proxy.port, [request, '4\r\nabcd\r\n0\r\n\r\n'])
-    if (overhears) t.equal(answer.body, 'plain', framing)
+    if (ignores) t.equal(answer.body, 'plain', framing)
     else t.ok(answer.body === 'plain' || answer.closed, framing)
   }
   t.equal((await raw(proxy.port, get('/pass/nobody/x'))).status, 404, 'the process lives')
