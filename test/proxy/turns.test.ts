@@ -223,9 +223,11 @@ t.test('an upgrade that comes in a drain does not hold it', async (t) => {
     'GET /pass/acme/x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
   const caller = connect({ port, host: '127.0.0.1', noDelay: true })
   let text = ''
-  caller.on('error', () => {}).on('data', (chunk) => {
-    text += chunk
-  })
+  caller
+    .on('error', () => {})
+    .on('data', (chunk) => {
+      text += chunk
+    })
   caller.write(chunked)
   await until(() => supplier.requests.length === 1)
   const drained = proxy.close()
