@@ -70,11 +70,13 @@ export function createPassThrough(options: {
     timeout: silence,
   })
   const upgraded = new Set<Socket>()
+  const paths = new WeakMap<IncomingMessage, string>()
   let ending = false
 
-  proxy.on('proxyReqWs', (upstream: ClientRequest, _request, socket: Socket) =>
-    overseeUpgrade(upstream, socket, silence),
-  )
+  proxy.on('proxyReqWs', (upstream: ClientRequest, request, socket: Socket) => {
+    upstream.path = paths.get(request)!
+    overseeUpgrade(upstream, socket, silence)
+  })
   proxy.on('open', (upstream: Socket) => {
     upgraded.add(upstream)
     upstream.on('error', (error) => options.onError(error))
@@ -110,7 +112,9 @@ export function createPassThrough(options: {
       if (ending) return void socket.destroy()
       // http-proxy takes what it sends from here.
       request.headers = upgrading(fieldsOf(request, new URL(origin).host))
-      request.url = path
+      // http-proxy joins slashes, escapes characters, and throws on `//a@[`: it gets no path.
+      request.url = '/'
+      paths.set(request, path)
       upgraded.add(socket)
       socket.once('close', () => upgraded.delete(socket))
       // The pool's agents keep their sockets; an upgraded one is never given back.

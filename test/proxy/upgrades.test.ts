@@ -141,3 +141,24 @@ t.test('an offer of another protocol than the one asked for is no upgrade', asyn
   t.equal(answer.status, 426)
   t.ok(answer.closed)
 })
+
+t.test('the path of an upgrade goes through byte for byte', async (t) => {
+  let seen = ''
+  const { proxy } = await passTo(t, (socket, request) => {
+    seen = request
+    socket.write('HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n')
+  })
+  for (const path of [
+    '//x//y?a=//b',
+    '/a/../b%2e?c=\\&d',
+    '//a@[x/',
+    '//u@h:99999999/',
+    '/{|}^`"',
+  ]) {
+    const { status } = await raw(proxy.port, get(`/pass/acme${path}`, offer))
+    t.equal(status, 400, path)
+    t.equal(seen.split(' ')[1], path)
+  }
+  await raw(proxy.port, get('/pass/acme?q', offer))
+  t.equal(seen.split(' ')[1], '/?q')
+})
