@@ -44,7 +44,8 @@ const silence = 30_000
 
 /** Fields of an upgrade as node:http takes them: repeated ones as lists, and what is said hop by hop said again. */
 function upgrading(fields: readonly string[]): IncomingMessage['headers'] {
-  const headers: Record<string, string[]> = {}
+  // Without a prototype: a field may be called `constructor`.
+  const headers: Record<string, string[]> = Object.create(null)
   for (let at = 0; at < fields.length; at += 2) {
     const name = lower(fields[at]!)
     headers[name] = [...(headers[name] ?? []), fields[at + 1]!]
