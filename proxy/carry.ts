@@ -59,9 +59,13 @@ export function carry(request: IncomingMessage, response: ServerResponse, way: C
   }
   const answered = (answer: IncomingMessage) => {
     got = answer
-    const { statusCode = 0, statusMessage = '' } = answer
+    const { statusCode = 0, statusMessage = '', httpVersionMajor } = answer
+    if (httpVersionMajor !== 1) {
+      answer.destroy()
+      return give(new Error(`an answer of HTTP/${answer.httpVersion}`))
+    }
     if (statusCode < 200 || statusCode > 999) return give(new Error(`a status of ${statusCode}`))
-    const coding = foreignCoding(answer.rawHeaders)
+    const coding = foreignCoding(answer.rawHeaders, answer.httpVersion === '1.0')
     if (coding !== undefined) {
       answer.destroy()
       return give(new Error(`a transfer coding of ${coding}`))

@@ -135,11 +135,11 @@ export function header(raw: readonly string[], wanted: string): string | undefin
 
 /**
  * A transfer coding other than `chunked`, which alone is undone by those who read for us: what another one left would go
- * on unnamed. `undefined` where there is none.
+ * on unnamed. `old`: of HTTP/1.0, which has none (RFC 9112 6.1). `undefined` where there is none.
  */
-export function foreignCoding(raw: readonly string[]): string | undefined {
+export function foreignCoding(raw: readonly string[], old: boolean): string | undefined {
   const coding = header(raw, 'transfer-encoding')
-  return coding?.trim().toLowerCase() === 'chunked' ? undefined : coding
+  return !old && coding?.trim().toLowerCase() === 'chunked' ? undefined : coding
 }
 
 const plain = /^[\t\x20-\x7e]*$/

@@ -10,7 +10,7 @@ export function headFault(request: IncomingMessage): ProblemCode | null {
   const { httpVersionMajor, httpVersionMinor, rawHeaders } = request
   if (httpVersionMajor !== 1) return 'version'
   if (httpVersionMinor === 0 && request.headers['transfer-encoding'] !== undefined) return 'version'
-  if (foreignCoding(rawHeaders) !== undefined) return 'coding'
+  if (foreignCoding(rawHeaders, false) !== undefined) return 'coding'
   const hosts = occurrences(rawHeaders, 'host')
   if (hosts > 1 || (hosts === 0 && httpVersionMinor >= 1)) return 'host'
   if (!isHost(request.headers.host ?? '')) return 'host'

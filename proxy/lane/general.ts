@@ -19,12 +19,21 @@ class HttpReply implements Reply {
   }
 
   whole(status: number, message: string, headers: string[], body: Buffer | null): void {
-    this.start(status, message, headers)
+    this.head(status, message, headers)
     if (body === null) this.response.end()
     else this.response.end(body)
   }
 
   start(status: number, message: string, headers: string[]): void {
+    this.head(status, message, headers)
+    // The body may be long in coming: the head leaves in this turn of the loop, with what there is of the body.
+    const { socket } = this.response
+    socket?.cork()
+    process.nextTick(() => socket?.uncork())
+    this.response.flushHeaders()
+  }
+
+  private head(status: number, message: string, headers: string[]): void {
     // Asked now, not when the request came: a drain may have begun in between.
     if (this.ends(this.response)) this.response.shouldKeepAlive = false
     if (message === '') this.response.writeHead(status, headers)

@@ -8,7 +8,7 @@ export interface Pieces {
 }
 
 const LF = 10
-const sizeLine = /^0*([0-9a-fA-F]{1,8})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n$/
+const sizeLine = /^0*([0-9a-fA-F]{1,8})(?:[\t ]*;[\t\x20-\x7e\x80-\xff]*)?\r\n$/
 const trailerLine = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n$/
 /** Of one size line with its extensions, and of all trailers together. */
 const longestLine = 4096

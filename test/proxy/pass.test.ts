@@ -74,6 +74,17 @@ const faults: [string, Parameters<typeof rawSupplier>[0], object][] = [
     (socket) => socket.write('HTTP/1.1 200 O\u0001K\r\nContent-Length: 2\r\n\r\n{}'),
     { head: /^HTTP\/1\.1 200 \r\n/, body: '{}', closed: false },
   ],
+  [
+    'HTTP/1.0 with chunks',
+    (socket) =>
+      socket.end('HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n'),
+    none,
+  ],
+  [
+    'another version',
+    (socket) => socket.write('HTTP/2.0 200 OK\r\nContent-Length: 2\r\n\r\nok'),
+    none,
+  ],
   ['a status that is none', (socket) => socket.write('HTTP/1.1 099 OK\r\n\r\n'), none],
   [
     'an upgrade that nobody asked for',
