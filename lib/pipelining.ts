@@ -30,7 +30,7 @@ export interface Pipelining {
 
 /** Requests of one connection that may wait for their turn; a connection with more is destroyed. */
 const mostWaiting = 256
-/** Milliseconds that a caller may go on sending before it reads its refusal: closed at once, it would get a reset. */
+/** Milliseconds that a caller may go on sending before it reads its refusal. */
 const linger = 1000
 
 export const connectionOf = (response: ServerResponse): Connection => response.req.socket
@@ -89,6 +89,11 @@ function end(connection: Connection, refusal: string): void {
   if (!connection.writable) return
   connection.bidweirRefused = true
   connection.end(refusal)
+  // Read, so that the caller gets no reset, and dropped unparsed: the rest of a refused request would complete it.
+  connection
+    .removeAllListeners('data')
+    .on('data', () => {})
+    .resume()
   const close = setTimeout(() => connection.destroy(), linger)
   connection.once('close', () => clearTimeout(close))
 }

@@ -139,7 +139,8 @@ export function header(raw: readonly string[], wanted: string): string | undefin
  */
 export function foreignCoding(raw: readonly string[], old: boolean): string | undefined {
   const coding = header(raw, 'transfer-encoding')
-  return !old && coding?.trim().toLowerCase() === 'chunked' ? undefined : coding
+  // As it is: llhttp reads `chunked` and a tab as another coding, and its body to the end of the connection.
+  return !old && coding?.toLowerCase() === 'chunked' ? undefined : coding
 }
 
 const plain = /^[\t\x20-\x7e]*$/

@@ -26,11 +26,8 @@ class HttpReply implements Reply {
 
   start(status: number, message: string, headers: string[]): void {
     this.head(status, message, headers)
-    // The body may be long in coming: the head leaves in this turn of the loop, with what there is of the body.
-    const { socket } = this.response
-    socket?.cork()
-    process.nextTick(() => socket?.uncork())
-    this.response.flushHeaders()
+    // The body may be long in coming: the head leaves in this turn of the loop. `flushHeaders` would write it as UTF-8.
+    this.response.write('', 'latin1')
   }
 
   private head(status: number, message: string, headers: string[]): void {
