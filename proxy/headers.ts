@@ -139,8 +139,8 @@ export function header(raw: readonly string[], wanted: string): string | undefin
  */
 export function foreignCoding(raw: readonly string[], old: boolean): string | undefined {
   const coding = header(raw, 'transfer-encoding')
-  // As it is: llhttp reads `chunked` and a tab as another coding, and its body to the end of the connection.
-  return !old && coding?.toLowerCase() === 'chunked' ? undefined : coding
+  // Not trimmed of tabs: llhttp reads `chunked` and a tab as another coding, and its body to the connection's end.
+  return !old && coding !== undefined && /^chunked *$/i.test(coding) ? undefined : coding
 }
 
 const plain = /^[\t\x20-\x7e]*$/
