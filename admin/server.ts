@@ -9,12 +9,13 @@ import fastify, {
   type FastifyPluginAsync,
   type FastifyReply,
 } from 'fastify'
+import { createHttpServer, onClientError } from './http-server.ts'
 import { missing } from './missing.ts'
-import { oneHost } from './one-host.ts'
 import { documented } from './openapi.ts'
 import { problem } from './problem.ts'
 import { refusalsArrive } from './read-out.ts'
 import { refusing } from './refusing.ts'
+import { singularFields } from './singular-fields.ts'
 import { StoreError } from './store/errors.ts'
 
 export interface AdminLog {
@@ -39,9 +40,6 @@ export interface Admin {
 /** Contexts stand in paths; they have at most 512 characters. */
 const maxParamLength = 600
 const bodyLimit = 1024 * 1024
-/** Milliseconds. */
-const headTimeout = 10_000
-const idleTimeout = 75_000
 
 const codes: Readonly<Record<number, string>> = {
   400: 'malformed',
@@ -51,26 +49,6 @@ const codes: Readonly<Record<number, string>> = {
   414: 'too_long',
   415: 'unsupported_media_type',
   431: 'too_large',
-}
-
-/** What is answered where the head itself cannot be read, by Node's code of the fault. */
-const heads: Readonly<Record<string, readonly [status: number, title: string, code: string]>> = {
-  HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large', 'too_large'],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout', 'timeout'],
-}
-
-function unreadable(fault: string): string {
-  const [status, title, code] = heads[fault] ?? [400, 'Bad Request', 'malformed']
-  const body = JSON.stringify({ type: 'about:blank', title, status, code })
-  return [
-    `HTTP/1.1 ${status} ${title}`,
-    'Connection: close',
-    'Content-Type: application/problem+json',
-    'Cache-Control: no-store',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    '',
-    body,
-  ].join('\r\n')
 }
 
 export function createAdmin(deps: AdminDeps): Admin {
@@ -83,9 +61,6 @@ export function createAdmin(deps: AdminDeps): Admin {
     // in the audit trail of all nodes, over all their restarts
     genReqId: () => randomUUID(),
     routerOptions: { maxParamLength },
-    requestTimeout: headTimeout,
-    connectionTimeout: idleTimeout,
-    keepAliveTimeout: idleTimeout,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     frameworkErrors(error, _request, reply) {
@@ -94,23 +69,15 @@ export function createAdmin(deps: AdminDeps): Admin {
         problem(reply as FastifyReply, 400, 'malformed', 'The path cannot be decoded')
       else problem(reply as FastifyReply, 404, 'not_found', 'No such path')
     },
-    http: {
-      headersTimeout: headTimeout,
-      requireHostHeader: false,
-      connectionsCheckingInterval: 1000,
-      maxHeaderSize: 32 * 1024,
-    },
-    clientErrorHandler(error, socket) {
-      if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-      socket.end(unreadable(error.code))
-    },
+    serverFactory: createHttpServer,
+    clientErrorHandler: onClientError,
   })
 
   app.addHook('onRequest', async (_request, reply) => {
     reply.header('x-content-type-options', 'nosniff')
   })
 
-  app.addHook('onRequest', oneHost)
+  app.addHook('onRequest', singularFields)
   app.addHook('onSend', refusalsArrive)
 
   app.setErrorHandler((error: FastifyError, request, reply) => {

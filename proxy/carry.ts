@@ -12,7 +12,6 @@ import {
 } from 'node:http'
 import { type Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { foreignCoding, header, plainPhrase, towardsCaller, without } from './headers.ts'
-import { cut } from './lane/general.ts'
 
 export interface Carriage {
   origin: URL
@@ -53,23 +52,27 @@ export function carry(request: IncomingMessage, response: ServerResponse, way: C
 
   const give = (error: Error) => {
     way.onError(error)
-    if (response.headersSent || response.destroyed) return cut(response)
+    if (response.headersSent || response.destroyed) return void response.destroy()
     if (way.ends(response)) response.shouldKeepAlive = false
     response.writeHead(502, ['x-bidweir-reason', 'upstream_error', 'Content-Length', '0'])
     response.end()
   }
   const answered = (answer: IncomingMessage) => {
     got = answer
-    const { statusCode = 0, statusMessage = '' } = answer
+    const { statusCode = 0, statusMessage = '', httpVersionMajor } = answer
+    if (httpVersionMajor !== 1) {
+      answer.destroy()
+      return give(new Error(`an answer of HTTP/${answer.httpVersion}`))
+    }
     if (statusCode < 200 || statusCode > 999) return give(new Error(`a status of ${statusCode}`))
-    const coding = foreignCoding(answer.rawHeaders)
+    const coding = foreignCoding(answer.rawHeaders, answer.httpVersion === '1.0')
     if (coding !== undefined) {
       answer.destroy()
       return give(new Error(`a transfer coding of ${coding}`))
     }
     answer.on('error', give)
     // A body cut short of its length: the caller sees a closed connection, not a whole answer.
-    answer.on('aborted', () => cut(response))
+    answer.on('aborted', () => response.destroy())
     if (way.ends(response)) response.shouldKeepAlive = false
     const fields = towardsCaller(answer.rawHeaders, null, false, way.via)
     // RFC 9110 8.6

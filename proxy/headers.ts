@@ -135,11 +135,12 @@ export function header(raw: readonly string[], wanted: string): string | undefin
 
 /**
  * A transfer coding other than `chunked`, which alone is undone by those who read for us: what another one left would go
- * on unnamed. `undefined` where there is none.
+ * on unnamed. `old`: of HTTP/1.0, which has none (RFC 9112 6.1). `undefined` where there is none.
  */
-export function foreignCoding(raw: readonly string[]): string | undefined {
+export function foreignCoding(raw: readonly string[], old: boolean): string | undefined {
   const coding = header(raw, 'transfer-encoding')
-  return coding?.trim().toLowerCase() === 'chunked' ? undefined : coding
+  // Not trimmed of tabs: llhttp reads `chunked` and a tab as another coding, and its body to the connection's end.
+  return !old && coding !== undefined && /^chunked *$/i.test(coding) ? undefined : coding
 }
 
 const plain = /^[\t\x20-\x7e]*$/
@@ -149,14 +150,6 @@ const plain = /^[\t\x20-\x7e]*$/
  * reads UTF-8, and U+010D U+010A written as latin1 are CR and LF: the caller would see fields that were never sent.
  */
 export const plainPhrase = (message: string): string => (plain.test(message) ? message : '')
-
-/** How often a header stands in the list. */
-export function occurrences(raw: readonly string[], wanted: string): number {
-  let count = 0
-  for (let at = 0; at < raw.length; at += 2)
-    if (raw[at]!.length === wanted.length && lower(raw[at]!) === wanted) count++
-  return count
-}
 
 /** The list less one header, its name in lower case. */
 export function without(headers: string[], wanted: string): string[] {

@@ -2,11 +2,12 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
+import { connectionOf, isIdle, pipelined, refuseBytes } from '../lib/pipelining.ts'
 import type { ProxyConfig } from './config.ts'
 import type { FastGate } from './lane/fast.ts'
 import { createFastLane } from './lane/fast-set.ts'
 import { hasBody, pathOf } from './lane/general-head.ts'
-import { arrived, type Connection, connectionOf, isLast, refuseBytes } from './lane/turns.ts'
+import { type Connection, isLast } from './lane/turns.ts'
 import { quiet } from './quiet.ts'
 import { lastAnswer } from './wire/fields.ts'
 
@@ -54,11 +55,12 @@ export function createListener(options: ListenerOptions): Listener {
     maxHeaderSize: 64 * 1024,
     connectionsCheckingInterval: Math.max(50, Math.min(1000, config.headTimeout / 5)),
     noDelay: true,
-    // Any other offer to upgrade is overheard (RFC 9110 7.8): Java's client makes one with its first POST.
-    shouldUpgradeCallback: ({ method, headers, url = '' }: IncomingMessage) =>
+    // Any other offer to upgrade is ignored (RFC 9110 7.8): Java's client makes one with its first POST.
+    shouldUpgradeCallback: ({ method, headers, socket, url = '' }: IncomingMessage) =>
       method === 'GET' &&
       headers.upgrade?.toLowerCase() === 'websocket' &&
       !hasBody(headers) &&
+      isIdle(socket) &&
       pathOf(url).startsWith('/pass/'),
   }
   const { tls } = config
@@ -138,7 +140,7 @@ export function createListener(options: ListenerOptions): Listener {
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     onClosed(error.code ?? 'unknown')
     if (error.code === 'ECONNRESET') return void socket.destroy()
-    refuseBytes(socket, statusLines[error.code ?? ''] ?? '400 Bad Request')
+    refuseBytes(socket, lastAnswer(statusLines[error.code ?? ''] ?? '400 Bad Request'))
   })
   /** Answers that are whole, and on their way. */
   const leaving = new Set<ServerResponse>()
@@ -157,23 +159,21 @@ export function createListener(options: ListenerOptions): Listener {
     })
   }
 
-  server.on('request', (request, response) => {
-    if (!arrived(response)) return void request.resume()
-    response.on('error', () => onClosed('reset'))
-    response.once('prefinish', () => taken(response))
-    options.onRequest(request, response)
+  pipelined(server, {
+    serve(request, response) {
+      response.on('error', () => onClosed('reset'))
+      response.once('prefinish', () => taken(response))
+      options.onRequest(request, response)
+    },
+    expectationFailed: lastAnswer('417 Expectation Failed'),
+    noTunnel: lastAnswer('405 Method Not Allowed', 'Allow: POST\r\n'),
+    onReset: () => onClosed('reset'),
   })
   server.on('upgrade', (request, socket: Socket, head) => {
     socket.on('error', () => onClosed('reset'))
     // Node before 24.9 does not ask `shouldUpgradeCallback`.
-    if (hasBody(request.headers)) return void socket.destroy()
+    if (hasBody(request.headers) || !isIdle(socket)) return void socket.destroy()
     options.onUpgrade(request, socket, head)
-  })
-
-  // No tunnels here; without this one node:http closes without a word.
-  server.on('connect', (_request, socket) => {
-    socket.on('error', () => onClosed('reset'))
-    socket.end(lastAnswer('405 Method Not Allowed', 'Allow: POST\r\n'))
   })
 
   return {

@@ -44,7 +44,8 @@ const silence = 30_000
 
 /** Fields of an upgrade as node:http takes them: repeated ones as lists, and what is said hop by hop said again. */
 function upgrading(fields: readonly string[]): IncomingMessage['headers'] {
-  const headers: Record<string, string[]> = {}
+  // Without a prototype: a field may be called `constructor`.
+  const headers: Record<string, string[]> = Object.create(null)
   for (let at = 0; at < fields.length; at += 2) {
     const name = lower(fields[at]!)
     headers[name] = [...(headers[name] ?? []), fields[at + 1]!]
@@ -70,11 +71,13 @@ export function createPassThrough(options: {
     timeout: silence,
   })
   const upgraded = new Set<Socket>()
+  const paths = new WeakMap<IncomingMessage, string>()
   let ending = false
 
-  proxy.on('proxyReqWs', (upstream: ClientRequest, _request, socket: Socket) =>
-    overseeUpgrade(upstream, socket, silence),
-  )
+  proxy.on('proxyReqWs', (upstream: ClientRequest, request, socket: Socket) => {
+    upstream.path = paths.get(request)!
+    overseeUpgrade(upstream, socket, silence)
+  })
   proxy.on('open', (upstream: Socket) => {
     upgraded.add(upstream)
     upstream.on('error', (error) => options.onError(error))
@@ -110,7 +113,9 @@ export function createPassThrough(options: {
       if (ending) return void socket.destroy()
       // http-proxy takes what it sends from here.
       request.headers = upgrading(fieldsOf(request, new URL(origin).host))
-      request.url = path
+      // http-proxy joins slashes, escapes characters, and throws on `//a@[`: it gets no path.
+      request.url = '/'
+      paths.set(request, path)
       upgraded.add(socket)
       socket.once('close', () => upgraded.delete(socket))
       // The pool's agents keep their sockets; an upgraded one is never given back.

@@ -163,6 +163,7 @@ export function createProxy(
   const passOn = (request: IncomingMessage, response: ServerResponse, url: string) => {
     const target = passTarget(url)
     if (target === null) return refuse(response, 'not_found')
+    if (request.method === 'TRACE') return refuse(response, 'trace')
     return pass.web(request, response, target.origin, target.path, listener.ends)
   }
 

@@ -1,6 +1,7 @@
 /** The head of a request as node:http read it: what it lets pass, and bidweir does not. */
 import type { IncomingMessage } from 'node:http'
-import { foreignCoding, occurrences } from '../headers.ts'
+import { occurrences } from '../../lib/header-list.ts'
+import { foreignCoding } from '../headers.ts'
 import type { ProblemCode } from '../problem.ts'
 import { isHost } from '../wire/fields.ts'
 
@@ -9,7 +10,7 @@ export function headFault(request: IncomingMessage): ProblemCode | null {
   const { httpVersionMajor, httpVersionMinor, rawHeaders } = request
   if (httpVersionMajor !== 1) return 'version'
   if (httpVersionMinor === 0 && request.headers['transfer-encoding'] !== undefined) return 'version'
-  if (foreignCoding(rawHeaders) !== undefined) return 'coding'
+  if (foreignCoding(rawHeaders, false) !== undefined) return 'coding'
   const hosts = occurrences(rawHeaders, 'host')
   if (hosts > 1 || (hosts === 0 && httpVersionMinor >= 1)) return 'host'
   if (!isHost(request.headers.host ?? '')) return 'host'

@@ -1,6 +1,5 @@
 /** The general lane's side of the caller: node:http, complete and careful. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { plainAddress } from '../callers.ts'
 import type { Inbound, Reply } from './lane.ts'
@@ -20,12 +19,18 @@ class HttpReply implements Reply {
   }
 
   whole(status: number, message: string, headers: string[], body: Buffer | null): void {
-    this.start(status, message, headers)
+    this.head(status, message, headers)
     if (body === null) this.response.end()
     else this.response.end(body)
   }
 
   start(status: number, message: string, headers: string[]): void {
+    this.head(status, message, headers)
+    // The body may be long in coming: the head leaves in this turn of the loop. `flushHeaders` would write it as UTF-8.
+    this.response.write('', 'latin1')
+  }
+
+  private head(status: number, message: string, headers: string[]): void {
     // Asked now, not when the request came: a drain may have begun in between.
     if (this.ends(this.response)) this.response.shouldKeepAlive = false
     if (message === '') this.response.writeHead(status, headers)
@@ -51,17 +56,8 @@ class HttpReply implements Reply {
   }
 
   destroy(): void {
-    cut(this.response)
+    this.response.destroy()
   }
-}
-
-/**
- * Closes the connection where this answer stands. One that waits behind another of its connection has no socket yet,
- * and node:http would write what it has of it and then wait for ever.
- */
-export function cut(response: ServerResponse): void {
-  if (response.socket === null) response.once('socket', (socket: Socket) => socket.destroy())
-  else response.destroy()
 }
 
 /** `ends`: whether the connection ends with this answer. */

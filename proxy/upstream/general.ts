@@ -5,6 +5,10 @@ import { foreignCoding, plainPhrase } from '../headers.ts'
 import type { AnswerSink, SendFailure, Sent } from '../lane/lane.ts'
 import { deaf, idleTimeout, type Owner } from './owner.ts'
 
+const version = /^HTTP\/1\.[01]$/
+/** RFC 9112 4: what a reason phrase may not hold. */
+const control = /[\0-\x08\x0a-\x1f\x7f]/
+
 export interface Connector {
   connect: ReturnType<typeof buildConnector>
   /** Told the address that the connection being made by `connect` is for. */
@@ -24,6 +28,8 @@ export class GeneralConnection implements Sent {
   private reused = false
   private readBefore = 0
   private gone = false
+  /** The first 8 bytes of the answer. */
+  private version = ''
   private resume: () => void = () => {}
 
   constructor(origin: string, connector: Connector, owner: Owner<GeneralConnection>) {
@@ -58,6 +64,20 @@ export class GeneralConnection implements Sent {
     this.born = performance.now()
     this.reused = false
     this.readBefore = 0
+    // undici takes an answer of any version, and does not tell which one it was.
+    const { read } = socket
+    socket.read = (size) => {
+      const chunk: Buffer | null = read.call(socket, size)
+      if (chunk !== null && this.version.length < 8) this.versionRead(chunk, socket)
+      return chunk
+    }
+  }
+
+  private versionRead(chunk: Buffer, socket: Socket): void {
+    this.version += chunk.toString('latin1', 0, 8 - this.version.length)
+    const known =
+      this.version.length < 8 ? 'HTTP/1.1'.startsWith(this.version) : version.test(this.version)
+    if (!known) socket.destroy(new Error('not an answer of HTTP/1'))
   }
 
   get usable(): boolean {
@@ -66,6 +86,7 @@ export class GeneralConnection implements Sent {
 
   dispatch(path: string, headers: string[], body: Buffer, sink: AnswerSink): void {
     this.sink = sink
+    this.version = ''
     this.reused = this.socket !== null
     this.readBefore = this.socket?.bytesRead ?? 0
     this.client.dispatch(
@@ -96,8 +117,9 @@ export class GeneralConnection implements Sent {
     if (status < 200 || this.sink === null) return true
     const headers = new Array<string>(raw.length)
     for (let at = 0; at < raw.length; at++) headers[at] = raw[at]!.toString('latin1')
-    if (foreignCoding(headers) !== undefined) {
-      this.onError(new Error('a transfer coding that is not known'))
+    const fault = this.headFault(headers, message)
+    if (fault !== null) {
+      this.onError(new Error(fault))
       return true
     }
     this.resume = resume
@@ -105,6 +127,12 @@ export class GeneralConnection implements Sent {
     // The head is all of it (RFC 9110 15.3.5, 15.4.5), whatever length it names: undici would wait for a body.
     if (status === 204 || status === 304) this.finish()
     return true
+  }
+
+  private headFault(headers: readonly string[], message: string): string | null {
+    if (foreignCoding(headers, this.version === 'HTTP/1.0') !== undefined)
+      return 'a transfer coding that is not known'
+    return control.test(message) ? 'a control character in the reason phrase' : null
   }
 
   onData(chunk: Buffer): boolean {

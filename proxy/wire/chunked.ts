@@ -8,8 +8,11 @@ export interface Pieces {
 }
 
 const LF = 10
-const sizeLine = /^0*([0-9a-fA-F]{1,8})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n$/
-const trailerLine = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n$/
+const token = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+"
+const quoted = '"(?:[\\t !#-[\\]-~\\x80-\\xff]|\\\\[\\t -~\\x80-\\xff])*"'
+const extension = `[\\t ]*;[\\t ]*${token}(?:[\\t ]*=[\\t ]*(?:${token}|${quoted}))?`
+const sizeLine = new RegExp(`^0*([0-9a-fA-F]{1,8})(?:${extension})*\r\n$`)
+const trailerLine = new RegExp(`^${token}:[\\t -~\\x80-\\xff]*\r\n$`)
 /** Of one size line with its extensions, and of all trailers together. */
 const longestLine = 4096
 const longestTrailers = 64 * 1024

@@ -47,7 +47,8 @@ function bodyLength(fields: readonly string[]): number | null {
         if (length === null) return null
         break
       case 10:
-        if (lower(fields[at]!) === 'connection' && fields[at + 1]!.toLowerCase() !== 'keep-alive')
+      case 16:
+        if (persistence.has(lower(fields[at]!)) && fields[at + 1]!.toLowerCase() !== 'keep-alive')
           return null
         break
       case 6:
@@ -59,4 +60,6 @@ function bodyLength(fields: readonly string[]): number | null {
   return hosts === 1 ? length : null
 }
 
+/** node:http obeys both alike. */
+const persistence = new Set(['connection', 'proxy-connection'])
 const uncertain = new Set(['expect', 'upgrade', 'transfer-encoding'])

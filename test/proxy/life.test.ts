@@ -1,13 +1,10 @@
 /** The life of the listener: drain, TLS with certificates reloaded, reload without a dropped request. */
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync } from 'node:fs'
 import { request } from 'node:https'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
 import t from 'tap'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
+import { certificate } from '../support/certificate.ts'
 import { startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { httpSupplier } from '../support/supplier.ts'
@@ -71,24 +68,6 @@ t.test(
     t.equal((await inFlight).status, 200)
   },
 )
-
-function certificate(name: string): { cert: string; key: string } | null {
-  const folder = mkdtempSync(join(tmpdir(), 'bidweir-tls-'))
-  const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
-  try {
-    execFileSync(
-      'openssl',
-      [
-        ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'],
-        ...['-days', '1', '-subj', `/CN=${name}`, '-keyout', key, '-out', cert],
-      ],
-      { stdio: 'ignore' },
-    )
-  } catch {
-    return null
-  }
-  return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') }
-}
 
 const [first, second] = [certificate('one'), certificate('two')]
 const skip = first === null || second === null ? 'openssl not found' : false

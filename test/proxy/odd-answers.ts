@@ -83,6 +83,25 @@ export const answers: Record<string, Case> = {
     answer: 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n',
     closes: true,
   },
+  'HTTP/1.0 with chunks': {
+    answer: 'HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
+    closes: true,
+  },
+  'another version': { answer: 'HTTP/2.0 200 OK\r\nContent-Length: 2\r\n\r\nok' },
+  'a blank line before the status': {
+    answer: '\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok',
+  },
+  'a control character in the reason': {
+    answer: 'HTTP/1.1 200 O\x01K\r\nContent-Length: 2\r\n\r\nok',
+  },
+  'a blank behind a chunk size': {
+    answer: 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\t\r\nok\r\n0\r\n\r\n',
+    closes: true,
+  },
+  'a body that does not begin': {
+    answer: 'HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n',
+    closes: true,
+  },
   'bare line feeds': { answer: 'HTTP/1.1 200 OK\nContent-Length: 2\n\nok' },
   'a coding before the chunks': {
     answer: 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',

@@ -19,6 +19,10 @@ t.test('any method and path go to the configured origin, and nowhere without one
   t.match((await raw(proxy.port, put)).body, /PUT \/x hi/)
   t.equal((await raw(proxy.port, get('/pass/other/x'))).status, 404)
   t.equal((await raw(proxy.port, get('/pass/nobody/x'))).status, 404)
+  const trace = await raw(proxy.port, 'TRACE /pass/acme/x HTTP/1.1\r\nHost: a\r\n\r\n')
+  t.match(trace, { status: 405, headers: { allow: /^GET, / } })
+  t.match(JSON.parse(trace.body), { code: 'trace' })
+  t.equal(supplier.requests.length, 2, 'a TRACE shows nobody what was added on the way')
 })
 
 t.test('paths, fields and bodies go through byte for byte, those of the hop do not', async (t) => {
@@ -69,6 +73,17 @@ const faults: [string, Parameters<typeof rawSupplier>[0], object][] = [
     'a control character in the reason phrase',
     (socket) => socket.write('HTTP/1.1 200 O\u0001K\r\nContent-Length: 2\r\n\r\n{}'),
     { head: /^HTTP\/1\.1 200 \r\n/, body: '{}', closed: false },
+  ],
+  [
+    'HTTP/1.0 with chunks',
+    (socket) =>
+      socket.end('HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n'),
+    none,
+  ],
+  [
+    'another version',
+    (socket) => socket.write('HTTP/2.0 200 OK\r\nContent-Length: 2\r\n\r\nok'),
+    none,
   ],
   ['a status that is none', (socket) => socket.write('HTTP/1.1 099 OK\r\n\r\n'), none],
   [

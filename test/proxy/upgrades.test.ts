@@ -10,9 +10,9 @@ import { httpSupplier } from '../support/supplier.ts'
 
 const offer = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n'
 
-/** Node.js before 24.9 cannot be asked to overhear an offer: it closes. */
+/** Node.js before 24.9 cannot be asked to ignore an offer: it closes. */
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-const overhears = major > 24 || (major === 24 && minor >= 9)
+const ignores = major > 24 || (major === 24 && minor >= 9)
 
 t.test('a WebSocket upgrade is carried both ways', async (t) => {
   const { proxy } = await passTo(t, (socket, request) => {
@@ -57,7 +57,7 @@ t.test('an upgrade with a body is none, and ends nothing', async (t) => {
   ]) {
     const request = get('/pass/acme/ws', `${upgrade}${framing}`)
     const answer = await raw(proxy.port, [request, '4\r\nabcd\r\n0\r\n\r\n'])
-    if (overhears) t.equal(answer.body, 'plain', framing)
+    if (ignores) t.equal(answer.body, 'plain', framing)
     else t.ok(answer.body === 'plain' || answer.closed, framing)
   }
   t.equal((await raw(proxy.port, get('/pass/nobody/x'))).status, 404, 'the process lives')
@@ -122,9 +122,10 @@ t.test(
       socket.write('HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n')
     })
     const fields =
-      'Connection: Upgrade, X-Hop\r\nX-Hop: 1\r\nProxy-Authorization: z\r\nUpgrade: websocket\r\nX-Two: 1\r\nX-Two: 2\r\nX-Forwarded-For: 9.9.9.9\r\n'
+      'Connection: Upgrade, X-Hop\r\nX-Hop: 1\r\nProxy-Authorization: z\r\nUpgrade: websocket\r\nX-Two: 1\r\nX-Two: 2\r\nConstructor: 3\r\n__proto__: 4\r\nX-Forwarded-For: 9.9.9.9\r\n'
     await raw(proxy.port, get('/pass/acme/x', fields))
     t.match(seen, /x-two: 1\r\nx-two: 2\r\n/)
+    t.match(seen, /\r\nconstructor: 3\r\n/, 'a name that every object has')
     t.match(seen, /x-forwarded-for: 127\.0\.0\.1\r\n/)
     t.match(seen, /\r\nupgrade: websocket\r\nconnection: Upgrade\r\n/)
     t.notMatch(seen, /x-hop|proxy-auth|9\.9\.9\.9/i)
@@ -140,4 +141,25 @@ t.test('an offer of another protocol than the one asked for is no upgrade', asyn
   const answer = await raw(proxy.port, get('/pass/acme/x', offer), () => false)
   t.equal(answer.status, 426)
   t.ok(answer.closed)
+})
+
+t.test('the path of an upgrade goes through byte for byte', async (t) => {
+  let seen = ''
+  const { proxy } = await passTo(t, (socket, request) => {
+    seen = request
+    socket.write('HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n')
+  })
+  for (const path of [
+    '//x//y?a=//b',
+    '/a/../b%2e?c=\\&d',
+    '//a@[x/',
+    '//u@h:99999999/',
+    '/{|}^`"',
+  ]) {
+    const { status } = await raw(proxy.port, get(`/pass/acme${path}`, offer))
+    t.equal(status, 400, path)
+    t.equal(seen.split(' ')[1], path)
+  }
+  await raw(proxy.port, get('/pass/acme?q', offer))
+  t.equal(seen.split(' ')[1], '/?q')
 })

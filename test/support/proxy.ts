@@ -46,7 +46,7 @@ export interface TestProxy {
 
 export async function startProxy(
   suppliers: Record<string, object>,
-  options: { engine?: Engine; proxy?: object } = {},
+  options: { engine?: Engine; proxy?: object; lane?: 'fast' | 'general' } = {},
 ): Promise<TestProxy> {
   const registry = new Registry()
   const logged: string[] = []
@@ -63,7 +63,7 @@ export async function startProxy(
   const proxy = createProxy(config, routes, {
     engine: options.engine ?? idleEngine(),
     registry,
-    lane: process.env['TEST_LANE'] === 'general' ? 'general' : 'fast',
+    lane: options.lane ?? (process.env['TEST_LANE'] === 'general' ? 'general' : 'fast'),
     log: { info: write, warn: write, error: write },
   })
   const { port } = await proxy.listen()

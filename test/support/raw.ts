@@ -1,5 +1,5 @@
 /** A caller that writes bytes and reads bytes. */
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 
 export interface RawAnswer {
   status: number
@@ -17,9 +17,10 @@ export function raw(
   port: number,
   bytes: string | Buffer | readonly (string | Buffer)[],
   done: (text: string) => boolean = whole,
+  open: (port: number) => Socket = (to) => connect(to, '127.0.0.1'),
 ): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1')
+    const socket = open(port)
     let text = ''
     const finish = (closed: boolean) => {
       clearTimeout(timer)

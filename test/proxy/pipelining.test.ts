@@ -1,0 +1,283 @@
+/** Nothing behind a refused or last request reaches a supplier; nothing is written into another response. */
+import { connect } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import t, { type Test } from 'tap'
+import { certificate } from '../support/certificate.ts'
+import { startProxy } from '../support/proxy.ts'
+import { post, raw } from '../support/raw.ts'
+import { field, type Response, responsesOf } from '../support/responses.ts'
+import { rawSupplier } from '../support/supplier.ts'
+import { until } from '../support/until.ts'
+
+const tls = certificate('pipelining')
+const listeners = {
+  fast: { lane: 'fast', proxy: {} },
+  general: { lane: 'general', proxy: {} },
+  TLS: { lane: 'fast', proxy: { tls } },
+} as const
+type Name = keyof typeof listeners
+
+const ok = (body = 'ok') => `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+const bid = (body = '{}', fields = '', path = '/bid/acme') => post(path, body, fields).toString()
+const request = (version: string, fields: string) =>
+  `POST /bid/acme HTTP/${version}\r\n${fields}Content-Length: 2\r\n\r\n{}`
+const chunked = (fields: string, version = '1.1', body = '{}') =>
+  `POST /bid/acme HTTP/${version}\r\n${fields}Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
+const expecting = (body: string, path = '/bid/acme') => bid(body, 'Expect: 100-continue\r\n', path)
+
+type Script = Parameters<typeof rawSupplier>[0]
+
+/** A listener in front of a supplier to which a connection is open. */
+async function world(
+  t: Test,
+  name: Name,
+  script: Script = (socket) => void socket.write(ok()),
+  over: object = {},
+) {
+  const supplier = await rawSupplier(script)
+  const route = {
+    endpoints: [supplier.url],
+    passThrough: new URL(supplier.url).origin,
+    timeout: '5s',
+  }
+  const { lane, proxy: listener } = listeners[name]
+  const proxy = await startProxy(
+    { acme: route, closed: { ...route, callers: { headers: { 'x-caller': 'known' } } } },
+    { lane, proxy: { ...listener, maxRequestBytes: '1000B', ...over } },
+  )
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const open = (port = proxy.port) =>
+    name === 'TLS'
+      ? connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false })
+      : connect(port, '127.0.0.1')
+  /** Sends `bytes` in one segment; what came back until the connection was closed, or as often as `done` says. */
+  const send = (bytes: string, done: (text: string) => boolean = () => false) =>
+    raw(proxy.port, Buffer.from(bytes, 'latin1'), done, open)
+  /** The requests that have reached the supplier, last of all one that is sent now. */
+  const reached = async () => {
+    await send(bid('"after"', 'Connection: close\r\n'))
+    return supplier.requests.map(({ url, body }) => `${url} ${body}`)
+  }
+  await reached()
+  supplier.requests.length = 0
+  return { proxy, supplier, send, open, reached }
+}
+
+const refused: Record<string, string> = {
+  'HTTP/1.0 with chunks': chunked('Host: a\r\n', '1.0'),
+  'two Hosts': request('1.1', 'Host: a\r\nHost: b\r\n'),
+  'no Host': request('1.1', ''),
+  'a Host of two words': request('1.1', 'Host: a b\r\n'),
+  'a coding before chunks': chunked('Host: a\r\n').replace('chunked', 'gzip, chunked'),
+  'two Hosts without a body': 'GET /pass/acme/x HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n',
+  'an unknown expectation': request('1.1', 'Host: a\r\nExpect: the-best\r\n'),
+  'an unknown expectation, then a close': request(
+    '1.1',
+    'Host: a\r\nConnection: close\r\nExpect: the-best\r\n',
+  ),
+  'a tunnel': 'CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n',
+  'a chunk size that is none': chunked('Host: a\r\n').replace('2\r\n', 'ZZ\r\n'),
+}
+const served: Record<string, string> = {
+  'a bid that closes': bid('{}', 'Connection: close\r\n'),
+  'a bid that closes, in chunks': chunked('Host: a\r\nConnection: close\r\n'),
+  'a bid that expects and closes': bid('{}', 'Expect: 100-continue\r\nConnection: close\r\n'),
+  'HTTP/1.0': request('1.0', 'Host: a\r\n'),
+}
+const behind: Record<string, string> = {
+  'a bid': bid('"behind"'),
+  'a call of /pass': bid('"behind"', '', '/pass/acme/delete?x=1'),
+  'an upgrade':
+    'GET /pass/acme/ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n',
+}
+
+const finals = (bytes: string): Response[] =>
+  (responsesOf(bytes) ?? []).filter(({ status }) => status >= 200)
+
+for (const name of Object.keys(listeners) as Name[]) {
+  const skip = name === 'TLS' && tls === null ? 'openssl not found' : false
+
+  t.test(`${name}: nothing behind a refused or last request is sent on`, { skip }, async (t) => {
+    const { supplier, send, reached } = await world(t, name)
+    for (const [first, bytes] of Object.entries({ ...refused, ...served }))
+      for (const [second, more] of Object.entries(behind)) {
+        const title = `${second} behind ${first}`
+        supplier.requests.length = 0
+        const answer = await send(bytes + more)
+        const [response, ...others] = finals(answer.bytes)
+        t.equal(others.length, 0, `${title}: one response`)
+        t.equal(field(response!, 'connection'), 'close', title)
+        t.ok(answer.closed)
+        const own = first in served ? ['/openrtb {}'] : []
+        t.equal(response!.status < 300, first in served, title)
+        t.same(await reached(), [...own, '/openrtb "after"'], title)
+      }
+  })
+
+  t.test(`${name}: a connection goes on behind any other refusal`, { skip }, async (t) => {
+    const { supplier, send, reached } = await world(t, name)
+    const large = 'x'.repeat(1001)
+    const others: Record<string, [string, number]> = {
+      'an unknown supplier': [bid('{}', '', '/bid/nobody'), 404],
+      'another method': ['GET /bid/acme HTTP/1.1\r\nHost: a\r\n\r\n', 405],
+      'an unknown caller': [bid('{}', '', '/bid/closed'), 403],
+      'a body too large': [bid(large), 413],
+      'a body too large, in chunks': [chunked('Host: a\r\n', '1.1', large), 413],
+    }
+    for (const [title, [bytes, status]] of Object.entries(others)) {
+      supplier.requests.length = 0
+      const answer = await send(bytes + bid('"behind"'), (text) => text.endsWith('ok'))
+      const responses = finals(answer.bytes)
+      t.same(
+        responses.map((each) => [each.status, field(each, 'connection')]),
+        [
+          [status, 'keep-alive'],
+          [200, 'keep-alive'],
+        ],
+        title,
+      )
+      t.same(await reached(), ['/openrtb "behind"', '/openrtb "after"'], title)
+    }
+  })
+
+  t.test(
+    `${name}: an old connection ends with the requests that are in it`,
+    { skip },
+    async (t) => {
+      const { supplier, send, reached } = await world(t, name, undefined, {
+        maxConnectionAge: '0s',
+      })
+      supplier.requests.length = 0
+      for (const each of [bid('{}'), chunked('Host: a\r\n')]) {
+        const { bytes, closed } = await send(each.repeat(3))
+        t.ok(closed)
+        const connections = finals(bytes).map((response) => field(response, 'connection'))
+        t.same(connections, [...connections.slice(1).map(() => 'keep-alive'), 'close'])
+        t.equal((await reached()).length, connections.length + 1, 'as many as were answered')
+        supplier.requests.length = 0
+      }
+    },
+  )
+
+  t.test(`${name}: nothing behind the last request of a drain is sent on`, { skip }, async (t) => {
+    let answer = () => {}
+    const { proxy, supplier, open } = await world(t, name, (socket, text) => {
+      answer = () => socket.write(ok())
+      if (text.includes('"after"')) answer()
+    })
+    const caller = open()
+    let bytes = ''
+    caller.on('data', (chunk) => {
+      bytes += chunk.toString('latin1')
+    })
+    const closed = new Promise((resolve) => caller.once('close', resolve))
+    caller.write(chunked('Host: a\r\n'))
+    await until(() => supplier.requests.length === 1)
+    proxy.proxy.drain()
+    answer()
+    caller.write(bid('"behind"'))
+    await closed
+    await proxy.proxy.close()
+    const last = finals(bytes).at(-1)!
+    t.equal(field(last, 'connection'), 'close')
+    t.equal(supplier.requests.length, finals(bytes).length)
+  })
+
+  t.test(`${name}: 100 Continue comes between responses, never into one`, { skip }, async (t) => {
+    const { send } = await world(t, name, (socket, text) => {
+      const body = text.slice(text.indexOf('\r\n\r\n') + 4)
+      // The first one is slow.
+      setTimeout(() => socket.write(ok(`answer ${body}`)), body.includes('slow') ? 50 : 0)
+    })
+    const slow = chunked('Host: a\r\n', '1.1', '"slow"')
+    const twoHosts = expecting('"B"').replace('Host: ', 'Host: b\r\nHost: ')
+    const variants: Record<string, [string, number[], RegExp]> = {
+      'a bid': [slow + expecting('"B"'), [200, 100, 200], /answer "slow"$|^$|answer "B"$/],
+      'the third of three': [
+        bid('"slow"') + bid('"A"') + expecting('"B"'),
+        [200, 200, 100, 200],
+        /^$|answer "(slow|A|B)"$/,
+      ],
+      'an unknown supplier': [
+        slow + expecting('"B"', '/bid/no'),
+        [200, 100, 404],
+        /^$|"slow"|"code"/,
+      ],
+      'two Hosts': [slow + twoHosts, [200, 100, 400], /^$|"slow"|"code"/],
+      'an unknown expectation': [
+        slow + bid('"B"', 'Expect: the-best\r\n'),
+        [200, 417],
+        /^$|"slow"/,
+      ],
+      'a tunnel': [`${slow}CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n`, [200, 405], /^$|"slow"/],
+      'an upgrade, which is ignored': [slow + behind['an upgrade'], [200, 200], /^answer /],
+    }
+    for (const [title, [bytes, statuses, body]] of Object.entries(variants)) {
+      const answer = await send(
+        bytes,
+        (text) => responsesOf(text)?.filter(({ whole }) => whole).length === statuses.length,
+      )
+      const responses = responsesOf(answer.bytes)!
+      t.same(
+        responses.map(({ status }) => status),
+        statuses,
+        title,
+      )
+      for (const response of responses) t.match(response.body, body, title)
+    }
+  })
+
+  t.test(`${name}: a caller may wait for 100 Continue`, { skip }, async (t) => {
+    const { open, supplier } = await world(t, name)
+    const caller = open()
+    const head = expecting('"late"').replace('"late"', '')
+    let bytes = ''
+    caller.on('data', (chunk) => {
+      bytes += chunk.toString('latin1')
+      if (bytes.endsWith('100 Continue\r\n\r\n')) caller.write('"late"')
+    })
+    caller.write(chunked('Host: a\r\n') + head)
+    await until(() => finals(bytes).length === 2)
+    t.equal(supplier.requests[1]!.body, '"late"')
+    caller.destroy()
+  })
+}
+
+t.test('nothing behind a head that came too late is sent on', async (t) => {
+  for (const name of ['fast', 'general'] as const) {
+    const { proxy, supplier, reached } = await world(t, name, undefined, { headTimeout: '100ms' })
+    supplier.requests.length = 0
+    // It goes on sending when it is told, and closed.
+    const caller = connect({ port: proxy.port, host: '127.0.0.1', allowHalfOpen: true })
+    const half = bid('{}', 'X-General: 1\r\n').length / 2
+    caller.write(bid('{}').slice(0, half))
+    let bytes = ''
+    caller
+      .on('error', () => {})
+      .on('data', (chunk) => {
+        bytes += chunk.toString('latin1')
+        if (bytes.endsWith('\r\n\r\n')) caller.write(bid('{}').slice(half) + bid('"behind"'))
+      })
+    await new Promise((resolve) => caller.once('close', resolve).once('end', () => caller.end()))
+    t.match(bytes, /^HTTP\/1\.1 408 /, name)
+    t.same(await reached(), ['/openrtb "after"'], name)
+  }
+})
+
+t.test('a connection with too many requests in line is closed', async (t) => {
+  const { open, supplier } = await world(t, 'general', (socket, text) => {
+    if (text.includes('"after"')) socket.write(ok())
+  })
+  const caller = open()
+  let bytes = ''
+  caller.on('data', (chunk) => {
+    bytes += chunk.toString('latin1')
+  })
+  const closed = new Promise((resolve) => caller.once('close', resolve))
+  caller.write(bid('"slow"'))
+  await until(() => supplier.requests.length === 1)
+  caller.write('GET /x HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(257))
+  await closed
+  t.equal(bytes, '')
+  await until(() => supplier.aborted === 1)
+})
