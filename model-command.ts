@@ -2,10 +2,9 @@
 import { existsSync } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { parseArgs } from 'node:util'
 import { modes } from './opd/arms.ts'
 import { type Control, readControl, startControl } from './opd/state/control.ts'
-import { ask, type ModelCommand, verbs } from './opd/state/model-commands.ts'
+import { ask, type ModelCommand } from './opd/state/model-commands.ts'
 import { snapshots } from './opd/state/snapshots.ts'
 
 /** The service looks twice a second; a rollback reads and writes a few megabytes. */
@@ -26,29 +25,7 @@ export interface ModelArgs {
   verb: 'list' | ModelCommand['verb']
   id: string | undefined
   supplier: string | undefined
-  config: string | undefined
   json: boolean
-}
-
-/** Throws where the arguments are others. */
-export function parseModelArgs(argv: readonly string[]): ModelArgs {
-  const options = {
-    config: { type: 'string' },
-    supplier: { type: 'string' },
-    format: { type: 'string' },
-  } as const
-  const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: true })
-  const [verb, id, ...rest] = positionals
-  const known = ['list', ...verbs] as const
-  if (!known.some((each) => each === verb)) throw new Error(`model ${known.join('|')}`)
-  if (rest.length > 0 || (id !== undefined && verb !== 'rollback'))
-    throw new Error(`model ${verb} takes ${verb === 'rollback' ? 'one ID' : 'no argument'}`)
-  if ((verb === 'reset') !== (values.supplier !== undefined))
-    throw new Error('--supplier SSP goes with reset, and reset wants it')
-  if (values.format !== undefined && (verb !== 'list' || !/^(table|json)$/.test(values.format)))
-    throw new Error('--format table|json goes with list')
-  const { config, supplier, format } = values
-  return { verb: verb as ModelArgs['verb'], id, supplier, config, json: format === 'json' }
 }
 
 interface Row {

@@ -91,7 +91,17 @@ export const auditEntrySchema = z.strictObject({
   who: z.string(),
   account: z.string(),
   supplier: z.string(),
-  action: z.enum(['create', 'update', 'hold']),
+  /** The `user_` ones are of no supplier: `before` and `after` are the user. */
+  action: z.enum([
+    'create',
+    'update',
+    'hold',
+    'user_add',
+    'user_passwd',
+    'user_disable',
+    'user_enable',
+    'user_remove',
+  ]),
   request_id: z.string(),
   before: z.unknown(),
   after: z.unknown(),

@@ -119,7 +119,11 @@ async function writeSupplier(
   }
 }
 
-async function audit(trx: Transaction<Tables>, at: number, entry: AuditEntry): Promise<void> {
+export async function audit(
+  trx: Transaction<Tables>,
+  at: number,
+  entry: AuditEntry,
+): Promise<void> {
   await trx
     .insertInto('audit')
     .values({

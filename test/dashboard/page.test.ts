@@ -19,7 +19,7 @@ async function service(t: Test) {
   const store = await openStore(`sqlite:${t.testdir()}/a.db`, { now, log })
   const config = { embedded: { realm: 'main' } }
   const auth = await createAuth(config, { store, baseUrl: () => 'http://127.0.0.1', log, now })
-  const door = bearer(auth.verifier)
+  const door = bearer(auth.verifier, { role: 'viewer' })
   const held = new Set<string>()
   const suppliers = () => [
     { id: 'acme', name: 'Acme <b>', name_external: 'Acme', account: 'a' },
@@ -56,7 +56,8 @@ async function service(t: Test) {
       management({
         store,
         suppliers,
-        bearer: door,
+        reading: door,
+        editing: bearer(auth.verifier),
         operator: bearer(auth.verifier, { role: 'operator' }),
         changed: () => void changed(),
         now,

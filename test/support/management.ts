@@ -39,7 +39,8 @@ export async function serve(t: Test, database: Database) {
       management({
         store,
         suppliers: () => suppliers,
-        bearer: bearer(verifier),
+        reading: bearer(verifier, { role: 'viewer' }),
+        editing: bearer(verifier),
         operator: bearer(verifier, { role: 'operator' }),
         changed: () => void directory.refresh(),
         now: Date.now,

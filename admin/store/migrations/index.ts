@@ -6,13 +6,14 @@ import { core } from './001-core.ts'
 import { auth } from './002-auth.ts'
 import { refreshExpiry } from './003-refresh-expiry.ts'
 import { hours } from './004-hours.ts'
+import { userStates } from './006-user-states.ts'
 
 export interface Migration {
   id: string
   up(db: Transaction<Tables>, postgres: boolean): Promise<void>
 }
 
-export const migrations: readonly Migration[] = [core, auth, refreshExpiry, hours]
+export const migrations: readonly Migration[] = [core, auth, refreshExpiry, hours, userStates]
 
 export async function migrate(db: Kysely<Tables>, postgres: boolean, now: number): Promise<void> {
   await db.transaction().execute(async (trx) => {
