@@ -79,8 +79,8 @@ async function service(t: Test) {
     auth.close()
     await store.close()
   })
-  await addUser(store, { name: 'op', password: 'secret', roles: ['api', 'operator'], account: '*' })
-  await addUser(store, { name: 'ann', password: 'secret', roles: ['api'], account: 'a' })
+  await addUser(store, { name: 'op', password: 'secret-1', roles: ['api', 'operator'], account: '*' })
+  await addUser(store, { name: 'ann', password: 'secret-1', roles: ['api'], account: 'a' })
   return { base: `http://127.0.0.1:${port}`, traffic, held }
 }
 
@@ -89,7 +89,7 @@ async function tokenOf(base: string, username: string): Promise<string> {
     client_id: 'public-client',
     grant_type: 'password',
     username,
-    password: 'secret',
+    password: 'secret-1',
   }
   const body = new URLSearchParams(fields)
   const url = `${base}/auth/realms/main/protocol/openid-connect/token`
@@ -142,7 +142,7 @@ t.test('an operator logs in, sees figures move, and holds', { skip }, async (t) 
   await page.getByLabel('Password').fill('wrong')
   await page.getByRole('button', { name: 'Log in' }).click()
   await page.getByText('user or password is wrong').waitFor()
-  await page.getByLabel('Password').fill('secret')
+  await page.getByLabel('Password').fill('secret-1')
   await page.keyboard.press('Enter')
   await page.getByRole('heading', { name: 'Acme <b>' }).waitFor()
   await page.getByText('mode revenue, in shadow').first().waitFor()
