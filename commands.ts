@@ -133,10 +133,14 @@ const addUsers: Add = (program, does, streams) => {
       `${roles.join(', ')}: each includes those before it; may be repeated`,
       addRole,
     )
-    .option('--account <account>', 'whose suppliers the user sees; * for all of them', '')
+    .option('--account <account>', 'whose suppliers the user sees; * for all of them')
     .action(
-      does((name: string, options: { role?: readonly Role[]; account: string }, command: Command) =>
-        run({ verb: 'add', name, roles: options.role ?? [], account: options.account }, command),
+      does(
+        (name: string, options: { role?: readonly Role[]; account?: string }, command: Command) =>
+          run(
+            { verb: 'add', name, roles: options.role ?? [], account: options.account ?? '' },
+            command,
+          ),
       ),
     )
   const change = (verb: UserVerb, description: string, forced: boolean) => {
@@ -159,14 +163,8 @@ const addModels: Add = (program, does, streams) => {
     .command('model')
     .description('the models of a node, while the service runs or not')
     .option(...config)
-  const run = async (args: Partial<ModelArgs> & Pick<ModelArgs, 'verb'>, at: Command) => {
-    const call = { id: undefined, supplier: undefined, json: false, ...args }
-    return (await import('./config-commands.ts')).model(
-      at.optsWithGlobals()['config'],
-      call,
-      streams,
-    )
-  }
+  const run = async (args: ModelArgs, at: Command) =>
+    (await import('./config-commands.ts')).model(at.optsWithGlobals()['config'], args, streams)
   model
     .command('list')
     .description('print the snapshots and the state')

@@ -23,9 +23,9 @@ export interface ModelCommandDeps {
 
 export interface ModelArgs {
   verb: 'list' | ModelCommand['verb']
-  id: string | undefined
-  supplier: string | undefined
-  json: boolean
+  id?: string | undefined
+  supplier?: string | undefined
+  json?: boolean
 }
 
 interface Row {
@@ -104,7 +104,7 @@ export async function modelCommand(args: ModelArgs, deps: ModelCommandDeps): Pro
     stderr.write(`bidweir: ${wrong}\n`)
     return 1
   }
-  if (args.verb === 'list') return list(deps, args.json)
+  if (args.verb === 'list') return list(deps, args.json === true)
   const { verb, id, supplier } = args
   const command: ModelCommand = {
     verb,

@@ -1,5 +1,5 @@
 /** Sessions of the embedded realm: what ends them, and that nothing is left of them (CONTRACT 1, 9). */
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
 import { changeUser, type UserVerb } from '../../admin/auth/user-changes.ts'
 import { addUser } from '../../admin/auth/users.ts'
 import { embeddedRealm, protocolPath } from '../support/realm.ts'
@@ -90,7 +90,11 @@ onBoth(async (t, { url }) => {
     const { refresh_token } = (await refresh(two.refresh_token)).body
     t.type(refresh_token, 'string', 'what is no ID token of ours ends nothing')
     clock.now += 3_600_000
-    t.equal((await hinted(two.id_token!)).status, 204, 'it has expired, and still names its session')
+    t.equal(
+      (await hinted(two.id_token!)).status,
+      204,
+      'it has expired, and still names its session',
+    )
     t.notOk(await alive(refresh_token))
 
     const three = await begin()
@@ -132,9 +136,7 @@ onBoth(async (t, { url }) => {
     await addUser(store, { name: 'two', password, roles: ['operator'], account: '*' })
     await addUser(store, { name: 'ann', password, roles: ['operator'], account: 'acme' })
     await addUser(store, { name: 'eve', password, roles: ['api'], account: '*' })
-    const race = await Promise.all(
-      ['one', 'two'].map((name) => changeUser(store, name, 'disable')),
-    )
+    const race = await Promise.all(['one', 'two'].map((name) => changeUser(store, name, 'disable')))
     t.same(race.sort(), ['changed', 'last_admin'], 'two commands at once leave one')
     await changeUser(store, 'one', 'enable')
     await changeUser(store, 'two', 'remove')

@@ -2,7 +2,8 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { modelCommand, parseModelArgs } from '../../model-command.ts'
+import { runCommand } from '../../commands.ts'
+import { type ModelArgs, modelCommand } from '../../model-command.ts'
 import { createKeeper } from '../../opd/state/keeper.ts'
 import { command, newFolder } from '../support/process.ts'
 import { until } from '../support/until.ts'
@@ -11,9 +12,12 @@ const log = { info() {}, warn() {}, error() {} }
 const keeperIn = (dir: string) =>
   createKeeper({ dir, attributionWindow: 1000, now: Date.now, log, commandsEvery: 10 })
 
-async function model(dir: string, argv: string[], wait = 5000) {
+const nowhere = { write: () => true }
+const quiet = { stdin: process.stdin, stdout: nowhere, stderr: nowhere }
+
+async function model(dir: string, args: ModelArgs, wait = 5000) {
   let [out, err] = ['', '']
-  const code = await modelCommand(parseModelArgs(argv), {
+  const code = await modelCommand(args, {
     dir,
     suppliers: new Set(['acme']),
     stdout: { write: (text) => (out += text) },
@@ -29,17 +33,22 @@ t.test('a running service does what it is told, and says so', async (t) => {
   t.teardown(() => keeper.close())
   await keeper.save()
   await keeper.save()
-  t.match(await model(dir, ['freeze']), { code: 0, out: 'frozen: decides, does not learn\n' })
+  t.match(await model(dir, { verb: 'freeze' }), {
+    code: 0,
+    out: 'frozen: decides, does not learn\n',
+  })
   t.equal(keeper.of('margin').isFrozen, true)
-  t.match(await model(dir, ['list']), {
+  t.match(await model(dir, { verb: 'list' }), {
     code: 0,
     out: /revenue-2 .* newest\nrevenue-1 .*\nfrozen/s,
   })
-  t.match(await model(dir, ['unfreeze']), { code: 0, out: 'learning\n' })
-  t.match(await model(dir, ['rollback', 'margin-1']), { out: 'rolled back to margin-1\n' })
+  t.match(await model(dir, { verb: 'unfreeze' }), { code: 0, out: 'learning\n' })
+  t.match(await model(dir, { verb: 'rollback', id: 'margin-1' }), {
+    out: 'rolled back to margin-1\n',
+  })
   t.equal(keeper.version('margin'), 3)
-  t.match(await model(dir, ['reset', '--supplier', 'acme']), { out: 'acme is forgotten\n' })
-  const listed = await model(dir, ['list', '--format', 'json'])
+  t.match(await model(dir, { verb: 'reset', supplier: 'acme' }), { out: 'acme is forgotten\n' })
+  const listed = await model(dir, { verb: 'list', json: true })
   const { snapshots, ...state } = JSON.parse(listed.out)
   t.match(state, {
     frozen: false,
@@ -52,13 +61,16 @@ t.test('a running service does what it is told, and says so', async (t) => {
 
 t.test('what is wrong is said before the service is asked', async (t) => {
   const dir = newFolder()
-  t.match(await model(dir, ['rollback', 'revenue-1']), { code: 1, err: /no snapshot revenue-1/ })
-  t.match(await model(dir, ['rollback']), { code: 1, err: /no earlier snapshot/ })
-  t.match(await model(dir, ['reset', '--supplier', 'nobody']), {
+  t.match(await model(dir, { verb: 'rollback', id: 'revenue-1' }), {
+    code: 1,
+    err: /no snapshot revenue-1/,
+  })
+  t.match(await model(dir, { verb: 'rollback' }), { code: 1, err: /no earlier snapshot/ })
+  t.match(await model(dir, { verb: 'reset', supplier: 'nobody' }), {
     code: 1,
     err: /no supplier nobody/,
   })
-  t.match(await model(dir, ['list']), { code: 0, out: 'learning\n' })
+  t.match(await model(dir, { verb: 'list' }), { code: 0, out: 'learning\n' })
   for (const argv of [
     [],
     ['nonsense'],
@@ -70,14 +82,14 @@ t.test('what is wrong is said before the service is asked', async (t) => {
     ['list', '--format', 'xml'],
     ['list', '--nonsense'],
   ])
-    t.throws(() => parseModelArgs(argv), argv.join(' '))
+    t.equal(await runCommand(['model', ...argv], quiet), 64, argv.join(' '))
 })
 
 t.test(
   'without a service the command waits for the start; what is no command is refused',
   async (t) => {
     const dir = newFolder()
-    t.match(await model(dir, ['freeze'], 60), { code: 0, out: /at the next start/ })
+    t.match(await model(dir, { verb: 'freeze' }, 60), { code: 0, out: /at the next start/ })
     const commands = join(dir, 'commands')
     const wrong = '0000000000000-00000000-0000-0000-0000-000000000000.json'
     writeFileSync(join(commands, wrong), '{"verb":"toString"}')

@@ -3,8 +3,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { createDemoSupplier } from '../../bench/demo/supplier.ts'
-import { modelCommand, parseModelArgs } from '../../model-command.ts'
-import { replayCommand, type Streams } from '../../replay-command.ts'
+import type { CommandStreams } from '../../command-line.ts'
+import { runCommand } from '../../commands.ts'
+import { type ModelArgs, modelCommand } from '../../model-command.ts'
 import { type Bidweir, command, newFolder, startBidweir } from '../support/process.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
 import { until } from '../support/until.ts'
@@ -25,17 +26,18 @@ const metric = async ({ adminPort }: Bidweir, name: string) => {
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])
 }
 /** What a command writes, in this process: a process of its own takes a second to start. */
-async function caught(run: (streams: Streams) => Promise<number>) {
+async function caught(run: (streams: CommandStreams) => Promise<number | null>) {
   let [stdout, stderr] = ['', '']
   const code = await run({
+    stdin: process.stdin,
     stdout: { write: (text) => (stdout += text) },
     stderr: { write: (text) => (stderr += text) },
   })
   return { code, stdout, stderr }
 }
-const model = ({ folder }: Bidweir, ...argv: string[]) =>
+const model = ({ folder }: Bidweir, args: ModelArgs) =>
   caught((streams) =>
-    modelCommand(parseModelArgs(argv), {
+    modelCommand(args, {
       dir: join(folder, 'data', 'models'),
       suppliers: new Set(['demo']),
       ...streams,
@@ -57,12 +59,12 @@ t.test('freeze, roll back and forget, on all nodes', { skip: redisAbsent }, asyn
   t.match(frozen, { code: 0, stdout: /^frozen/ })
   for (const node of [one, two])
     await until(async () => (await metric(node, 'bidweir_model_frozen')) === 1)
-  t.match(await model(two, 'unfreeze'), { code: 0, stdout: 'learning\n' })
+  t.match(await model(two, { verb: 'unfreeze' }), { code: 0, stdout: 'learning\n' })
   for (const node of [one, two])
     await until(async () => (await metric(node, 'bidweir_model_frozen')) === 0)
-  t.match(await model(one, 'rollback'), { code: 1, stderr: /no earlier snapshot/ })
-  t.match(await model(one, 'reset', '--supplier', 'demo'), { code: 0, stdout: /forgotten/ })
-  await until(async () => (await model(two, 'list')).stdout.includes('demo forgotten'))
+  t.match(await model(one, { verb: 'rollback' }), { code: 1, stderr: /no earlier snapshot/ })
+  t.match(await model(one, { verb: 'reset', supplier: 'demo' }), { code: 0, stdout: /forgotten/ })
+  await until(async () => (await model(two, { verb: 'list' })).stdout.includes('demo forgotten'))
   t.pass()
 })
 
@@ -101,8 +103,15 @@ t.test('what a service logs replay reads; a stopped service leaves its models', 
   t.ok(bids > 20, `${bids} bids`)
   await bidweir.stop()
   const file = join(bidweir.folder, 'data', 'decisions.ndjson')
-  const argv = [file, '--config', join(bidweir.folder, 'bidweir.yaml'), '--format', 'json']
-  const { code, stdout, stderr } = await caught((streams) => replayCommand(argv, streams))
+  const argv = [
+    'replay',
+    file,
+    '--config',
+    join(bidweir.folder, 'bidweir.yaml'),
+    '--format',
+    'json',
+  ]
+  const { code, stdout, stderr } = await caught((streams) => runCommand(argv, streams))
   t.equal(code, 0, stderr)
   t.match(JSON.parse(stdout), {
     counts: { decisions: bids, wins: won, bad: 0, unmatched_wins: 0 },
@@ -119,5 +128,5 @@ t.test('what a service logs replay reads; a stopped service leaves its models', 
     'news',
   ])
     t.notOk(log.includes(private_), `${private_} is not in the log`)
-  t.match((await model(bidweir, 'list')).stdout, /^revenue-1 .* newest/)
+  t.match((await model(bidweir, { verb: 'list' })).stdout, /^revenue-1 .* newest/)
 })
