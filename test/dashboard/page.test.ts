@@ -81,6 +81,8 @@ async function service(t: Test) {
   })
   await addUser(store, { name: 'op', password: 'secret-1', roles: ['api', 'operator'], account: '*' })
   await addUser(store, { name: 'ann', password: 'secret-1', roles: ['api'], account: 'a' })
+  await addUser(store, { name: 'eve', password: 'secret-1', roles: ['viewer'], account: 'a' })
+  await addUser(store, { name: 'bob', password: 'secret-1', account: 'a' })
   return { base: `http://127.0.0.1:${port}`, traffic, held }
 }
 
@@ -163,12 +165,29 @@ t.test('an operator logs in, sees figures move, and holds', { skip }, async (t) 
   }
   await page.reload()
   await page.getByRole('heading', { name: 'Acme <b>' }).waitFor()
+  const session = () => page.evaluate("JSON.parse(sessionStorage.getItem('bidweir'))")
+  const { refresh } = (await session()) as { refresh: string }
+  const revoked = page.waitForResponse((response) => response.url().endsWith('/revoke'))
   await page.getByRole('button', { name: 'Log out' }).click()
+  t.equal((await revoked).status(), 200)
+  const again = { client_id: 'public-client', grant_type: 'refresh_token', refresh_token: refresh }
+  const url = `${base}/auth/realms/main/protocol/openid-connect/token`
+  const refused = await fetch(url, { method: 'POST', body: new URLSearchParams(again) })
+  t.equal(refused.status, 400, 'the session has ended at the service')
   await page.getByRole('button', { name: 'Log in' }).waitFor()
   t.equal(await page.evaluate('sessionStorage.length'), 0)
   t.equal(await page.textContent('#state'), '', 'nothing is left of the figures')
   await page.evaluate(`sessionStorage.setItem('bidweir', '{"access":"old","refresh":"old"}')`)
   await page.reload()
   await page.getByText('Your session has ended: log in again').waitFor()
+  for (const [name, shown] of [
+    ['bob', 'This user lacks a role: viewer is the least that is needed'],
+    ['eve', 'Acme <b>'],
+  ] as const) {
+    await page.getByLabel('User').fill(name)
+    await page.getByLabel('Password').fill('secret-1')
+    await page.getByRole('button', { name: 'Log in' }).click()
+    await page.getByText(shown).first().waitFor()
+  }
   t.strictSame(faults, [], 'no script failed')
 })
