@@ -93,7 +93,10 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     if (notice.price !== auditPrice && notices.pending >= maxPending) return unavailable(reply)
     try {
       const caller = request.caller ?? (await callerOf(request.headers.authorization, verifier))
-      return answer(reply, await notices.take(notice, caller !== null && may(caller.roles, role) ? caller : null))
+      return answer(
+        reply,
+        await notices.take(notice, caller !== null && may(caller.roles, role) ? caller : null),
+      )
     } catch (error) {
       lost((error as Error).message)
       return unavailable(reply)

@@ -17,7 +17,11 @@ export async function tokenCost(): Promise<{ first: number; seenBefore: number }
   const verifier = cachedVerifier(issuer.check, Date.now)
   const tokens = await Promise.all(
     Array.from({ length: 500 }, (_, at) =>
-      issuer.sign({ name: `u${at}`, roles: ['api'], account: '*' }, 'openid', `http://localhost${path}`),
+      issuer.sign(
+        { name: `u${at}`, roles: ['api'], account: '*' },
+        'openid',
+        `http://localhost${path}`,
+      ),
     ),
   )
   const measure = async (rounds: number) => {

@@ -79,7 +79,12 @@ async function service(t: Test) {
     auth.close()
     await store.close()
   })
-  await addUser(store, { name: 'op', password: 'secret-1', roles: ['api', 'operator'], account: '*' })
+  await addUser(store, {
+    name: 'op',
+    password: 'secret-1',
+    roles: ['api', 'operator'],
+    account: '*',
+  })
   await addUser(store, { name: 'ann', password: 'secret-1', roles: ['api'], account: 'a' })
   await addUser(store, { name: 'eve', password: 'secret-1', roles: ['viewer'], account: 'a' })
   await addUser(store, { name: 'bob', password: 'secret-1', account: 'a' })

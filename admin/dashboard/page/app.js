@@ -102,7 +102,8 @@ async function logOut() {
   leave()
   if (!token) return
   const answer = await post('revoke', { token }, true).catch(() => null)
-  if (answer?.ok !== true) $('fault').textContent = 'Logged out here, but the service did not answer'
+  if (answer?.ok !== true)
+    $('fault').textContent = 'Logged out here, but the service did not answer'
 }
 
 function remember(live, at) {
