@@ -53,18 +53,16 @@ export function faultsOf({ name, password, roles = [], account = '' }: NewUser):
 }
 
 type Db = Pick<Store, 'db'>
-/** What the audit trail calls those who change users: they have the store itself, and no token. */
-export const commandLine = 'command line'
 
-/** What the audit trail keeps of a change of a user. */
+/** What the audit trail keeps of a change of a user: whoever makes one has the store itself, and no token. */
 export const userAudit = (verb: string, before: object | null, after: object | null) => ({
-  who: commandLine,
+  who: 'command line',
   account: '*',
   supplier: '',
   action: `user_${verb}`,
   before,
   after,
-  requestId: '',
+  requestId: crypto.randomUUID(),
 })
 
 /** What may be shown of a user. */
