@@ -1,27 +1,12 @@
-/** What commands share: exit codes, how options are read and faults told. */
-import { parseArgs } from 'node:util'
-import { faultLine, type LoadedConfig } from './config-file.ts'
+/** What commands share: exit codes of sysexits.h and streams. */
 
-/** EX_CONFIG of sysexits.h. */
+/** EX_CONFIG. */
 export const badConfig = 78
+/** EX_USAGE. */
 export const badUsage = 64
 
-const { stderr } = process
-
-export type Run = (argv: string[]) => Promise<number | null>
-
-/** `--config FILE`, or null and a word on stderr where the arguments are others. */
-export function configOption(argv: string[], wanted: boolean): { file: string | undefined } | null {
-  try {
-    const { values } = parseArgs({ args: argv, options: { config: { type: 'string' } } })
-    if (wanted && values.config === undefined) throw new Error('--config FILE is wanted')
-    return { file: values.config }
-  } catch (error) {
-    stderr.write(`bidweir: ${(error as Error).message}\n`)
-    return null
-  }
-}
-
-export const tell = (loaded: LoadedConfig, file: string) => {
-  for (const fault of loaded.faults) stderr.write(`${faultLine(fault, file)}\n`)
+export interface CommandStreams {
+  stdin: NodeJS.ReadableStream & { isTTY?: boolean }
+  stdout: { write(text: string): unknown }
+  stderr: { write(text: string): unknown }
 }

@@ -29,10 +29,11 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
     baseUrl: () => `http://${address}`,
     log,
     now,
+    publicUrl: () => live.config.admin.publicUrl,
     trustedProxies: () => live.config.proxy.trustedProxies,
   })
-  const role = 'issuer' in door ? door.role : 'api'
-  const entry = bearer(auth.verifier, { role })
+  const reading = bearer(auth.verifier, { role: 'viewer' })
+  const editing = bearer(auth.verifier, { role: 'api' })
   let accounts = accountsOf(live.config)
   const account = (supplier: string) => accounts.get(supplier)
   const suppliers = () => listedSuppliers(live.config)
@@ -44,7 +45,6 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
     bidLog,
     model: (mode) => ({ version: keeper.version(mode), ageSeconds: keeper.age(mode) ?? 0 }),
   })
-  const api = { engine, bearer: entry, account }
   const admin = createAdmin({
     listen,
     log,
@@ -54,7 +54,8 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
       management({
         store,
         suppliers,
-        bearer: entry,
+        reading,
+        editing,
         operator: bearer(auth.verifier, { role: 'operator' }),
         changed: () => void directory.refresh(),
         snapshots: snapshotCatalog(modelsDirOf(live.config)),
@@ -62,7 +63,7 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
         now,
       }),
       dashboard({
-        bearer: entry,
+        bearer: reading,
         realm: auth.realm,
         suppliers,
         stats: engine.stats,
@@ -78,15 +79,15 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
       reporting({
         store,
         suppliers,
-        bearer: entry,
+        bearer: reading,
         now,
         flush: async () => {
           await Promise.all([rollup.flush(), repeats.flush()])
         },
         readings: () => readingsOf(live.config),
       }),
-      standalone(api),
-      decisions(api),
+      standalone({ engine, bearer: editing, account }),
+      decisions({ engine, bearer: reading, account }),
       impressions({
         engine,
         ledger: store.ledger,
@@ -99,7 +100,6 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
         counters,
         repeated: repeats.count,
         verifier: auth.verifier,
-        role,
         log,
       }),
     ],

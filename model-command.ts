@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { parseArgs } from 'node:util'
 import type { Store } from './admin/store/index.ts'
 import {
   forgetSupplier,
@@ -14,8 +13,7 @@ import { modes } from './opd/arms.ts'
 import type { ModelControl } from './opd/state/model-control.ts'
 import { type SnapshotRow, snapshotCatalog } from './opd/state/snapshot-catalog.ts'
 
-const verbs = ['list', 'freeze', 'unfreeze', 'rollback', 'reset'] as const
-type Verb = (typeof verbs)[number]
+type Verb = 'list' | 'freeze' | 'unfreeze' | 'rollback' | 'reset'
 
 export interface ModelCommandDeps {
   store: Store
@@ -30,31 +28,9 @@ export interface ModelCommandDeps {
 
 export interface ModelArgs {
   verb: Verb
-  id: string | undefined
-  supplier: string | undefined
-  config: string | undefined
-  json: boolean
-}
-
-/** Throws an `Error` with a usage message if the arguments are wrong. */
-export function parseModelArgs(argv: readonly string[]): ModelArgs {
-  const options = {
-    config: { type: 'string' },
-    supplier: { type: 'string' },
-    format: { type: 'string' },
-  } as const
-  const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: true })
-  const [first, id, ...rest] = positionals
-  const verb = verbs.find((each) => each === first)
-  if (verb === undefined) throw new Error(`model ${verbs.join('|')}`)
-  if (rest.length > 0 || (id !== undefined && verb !== 'rollback'))
-    throw new Error(`model ${verb} takes ${verb === 'rollback' ? 'one ID' : 'no argument'}`)
-  if ((verb === 'reset') !== (values.supplier !== undefined))
-    throw new Error('--supplier SSP is required by reset, and only reset takes it')
-  if (values.format !== undefined && (verb !== 'list' || !/^(table|json)$/.test(values.format)))
-    throw new Error('--format table|json is an option of list')
-  const { config, supplier, format } = values
-  return { verb, id, supplier, config, json: format === 'json' }
+  id?: string | undefined
+  supplier?: string | undefined
+  json?: boolean
 }
 
 const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString())
@@ -94,7 +70,7 @@ const commands: Readonly<Record<Verb, Does>> = {
   async list({ json }, { dir, store }) {
     const rows = await snapshotCatalog(dir).list()
     const control = await readModelControl(store.db)
-    if (!json) return tableOf(rows, control)
+    if (json !== true) return tableOf(rows, control)
     const { frozen, rolledBackAt, resets } = control
     const rolled_back = { revenue: iso(rolledBackAt.revenue), margin: iso(rolledBackAt.margin) }
     return `${JSON.stringify({ frozen, rolled_back, resets, snapshots: rows }, null, 2)}\n`

@@ -1,5 +1,4 @@
 /** `bidweir replay LOG… [--config FILE] [--format json]`: what OPD would have done on a recorded decision log. */
-import { parseArgs } from 'node:util'
 import type { Config } from './config.ts'
 import { faultLine, loadConfig } from './config-file.ts'
 import { type OpdConfig, opdSchema } from './opd/config.ts'
@@ -20,11 +19,20 @@ export interface Streams {
   stderr: { write(text: string): unknown }
 }
 
+/** As the command line has them. */
+export interface ReplayOptions {
+  config?: string
+  format: string
+  warmUp: string
+  pending?: string
+}
+
 interface Asked {
-  logs: string[]
+  logs: readonly string[]
   config: string | undefined
-  format: 'table' | 'json'
+  format: string
   pending: number | undefined
+  /** Milliseconds. */
   warmUp: number
 }
 
@@ -36,26 +44,21 @@ class Refused extends Error {
   }
 }
 
-function parse(argv: readonly string[]): Asked {
-  const options = {
-    config: { type: 'string' },
-    format: { type: 'string', default: 'table' },
-    pending: { type: 'string' },
-    'warm-up': { type: 'string', default: '0s' },
-  } as const
-  try {
-    const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: true })
-    const { config, format, pending } = values
-    const warmUp = milliseconds(values['warm-up'])
-    if (Number.isNaN(warmUp)) throw new Error('--warm-up is a duration such as 30m or 6h')
-    if (positionals.length === 0) throw new Error('at least one LOG is wanted')
-    if (format !== 'table' && format !== 'json') throw new Error('--format is table or json')
-    if (pending !== undefined && !/^[1-9]\d{0,8}$/.test(pending))
-      throw new Error('--pending is a number of bids')
-    const most = pending === undefined ? undefined : Number(pending)
-    return { logs: positionals, config, format, pending: most, warmUp }
-  } catch (error) {
-    throw new Refused(codes.usage, (error as Error).message)
+function asked(
+  logs: readonly string[],
+  { config, format, pending, ...rest }: ReplayOptions,
+): Asked {
+  const warmUp = milliseconds(rest.warmUp)
+  if (Number.isNaN(warmUp))
+    throw new Refused(codes.usage, '--warm-up is a duration such as 30m or 6h')
+  if (pending !== undefined && !/^[1-9]\d{0,8}$/.test(pending))
+    throw new Refused(codes.usage, '--pending is a number of bids')
+  return {
+    logs,
+    config,
+    format,
+    pending: pending === undefined ? undefined : Number(pending),
+    warmUp,
   }
 }
 
@@ -93,14 +96,14 @@ async function filesOf(paths: readonly string[]): Promise<string[]> {
   }
 }
 
-async function run(asked: Asked, streams: Streams): Promise<void> {
-  const config = configOf(asked.config, streams)
-  const files = await filesOf(asked.logs)
+async function run(call: Asked, streams: Streams): Promise<void> {
+  const config = configOf(call.config, streams)
+  const files = await filesOf(call.logs)
   const replay = createReplay({
     attributionWindow: config?.opd.attributionWindow ?? halfAnHour,
     policyOf: policies(config),
-    warmUp: asked.warmUp,
-    ...(asked.pending === undefined ? {} : { maxPending: asked.pending }),
+    warmUp: call.warmUp,
+    ...(call.pending === undefined ? {} : { maxPending: call.pending }),
   })
   const bad: { file: string; line: number; why: string }[] = []
   for await (const { file, number, line } of readLogs(files) as AsyncIterable<ReadLine>) {
@@ -118,7 +121,7 @@ async function run(asked: Asked, streams: Streams): Promise<void> {
       counts.bad === 0 ? 'the log is empty' : 'no decision can be read in this log',
     )
   const text =
-    asked.format === 'table'
+    call.format === 'table'
       ? table({ counts, integrations, total })
       : `${JSON.stringify({ format: 1, files, counts: spelled(counts), bad, integrations, total }, null, 2)}\n`
   streams.stdout.write(text)
@@ -132,9 +135,13 @@ function spelled(counts: ReturnType<ReturnType<typeof createReplay>['report']>['
   return { ...rest, ...named, from: at(from), to: at(to) }
 }
 
-export async function replayCommand(argv: readonly string[], streams: Streams): Promise<number> {
+export async function replayCommand(
+  logs: readonly string[],
+  options: ReplayOptions,
+  streams: Streams,
+): Promise<number> {
   try {
-    await run(parse(argv), streams)
+    await run(asked(logs, options), streams)
     return 0
   } catch (error) {
     if (!(error instanceof Refused)) throw error

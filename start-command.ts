@@ -1,9 +1,9 @@
 /** The service as a command: started with or without the demo's traffic, told by signals when to end. */
-import { parseArgs } from 'node:util'
 import { runDemo } from './bench/demo/main.ts'
 import { createDemoSupplier, type DemoSupplier } from './bench/demo/supplier.ts'
-import { badConfig, badUsage, configOption, type Run, tell } from './command-line.ts'
+import { badConfig } from './command-line.ts'
 import type { Config, ConfigInput } from './config.ts'
+import { tell } from './config-commands.ts'
 import { check, loadConfig } from './config-file.ts'
 import { curlLine, demoConfig, embeddedConfig } from './embedded.ts'
 import { createLog } from './log.ts'
@@ -101,37 +101,24 @@ function greet({ service, demo }: Running, config: Config): void {
   stdout.write(`${lines.join('\n')}\n`)
 }
 
-export const start: Run = async (argv) => {
-  const options = configOption(argv, false)
-  if (options === null) return badUsage
-  const running = await begin(options.file)
+/** null: the service runs. */
+export async function start(file: string | undefined): Promise<number | null> {
+  const running = await begin(file)
   if (typeof running === 'number') return running
   stopOnSignals(running, () => {})
   greet(running, running.service.config())
   return null
 }
 
-/** Where the demo listens, as the configuration says it; null and a word on stderr for other arguments. */
-function demoAddresses(argv: string[]): Pick<ConfigInput, 'proxy' | 'admin'> | null {
-  try {
-    const options = { listen: { type: 'string' }, admin: { type: 'string' } } as const
-    const { listen, admin } = parseArgs({ args: argv, options }).values
-    return {
-      ...(listen === undefined ? {} : { proxy: { listen } }),
-      admin: {
-        impressions: { auth: 'context' },
-        ...(admin === undefined ? {} : { listen: admin }),
-      },
-    }
-  } catch (error) {
-    stderr.write(`bidweir: ${(error as Error).message}\n`)
-    return null
+/** null: the service runs. */
+export async function demo(at: { listen?: string; admin?: string }): Promise<number | null> {
+  const addresses: Pick<ConfigInput, 'proxy' | 'admin'> = {
+    ...(at.listen === undefined ? {} : { proxy: { listen: at.listen } }),
+    admin: {
+      impressions: { auth: 'context' },
+      ...(at.admin === undefined ? {} : { listen: at.admin }),
+    },
   }
-}
-
-export const demo: Run = async (argv) => {
-  const addresses = demoAddresses(argv)
-  if (addresses === null) return badUsage
   const running = await begin(undefined, (url) => ({ ...demoConfig(url), ...addresses }))
   if (typeof running === 'number') return running
   const over = new AbortController()

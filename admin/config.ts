@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { maxPassword, minPassword } from './auth/passwords.ts'
 
 const address = z
   .string()
@@ -20,7 +21,7 @@ const embedded = z.strictObject({
         .regex(/^[A-Za-z0-9_-]{1,64}$/, 'letters, digits, _ and -, up to 64')
         .default('main'),
       /** The first admin's password; generated and printed once where absent. */
-      adminPassword: z.string().min(8).optional(),
+      adminPassword: z.string().min(minPassword).max(maxPassword).optional(),
     })
     .prefault({}),
 })
@@ -36,6 +37,11 @@ const external = z.strictObject({
 export const adminSchema = z.strictObject({
   listen: address.default('127.0.0.1:8081'),
   auth: z.union([external, embedded]).default({ embedded: { realm: 'main' } }),
+  /** How clients reach this listener; null: as each request says. */
+  publicUrl: httpUrl
+    .refine((text) => !/[?#]/.test(text), 'an http or https URL without query and fragment')
+    .nullable()
+    .default(null),
   impressions: z
     .strictObject({ auth: z.enum(['bearer', 'context', 'none']).default('bearer') })
     .prefault({}),

@@ -2,6 +2,7 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { admit, refuseToken } from './auth/bearer.ts'
 import type { TokenErrorCode } from './auth/errors.ts'
+import { may } from './auth/roles.ts'
 import { callerOf } from './impressions/door.ts'
 import { auditPrice, parseNotice } from './impressions/notice.ts'
 import { type NoticeDeps, Notices, type Outcome, type Rejection } from './impressions/notices.ts'
@@ -12,8 +13,6 @@ import { always } from './refusing.ts'
 export interface ImpressionDeps extends NoticeDeps {
   /** null: no token is ever valid. */
   verifier: TokenVerifier | null
-  /** The role that a token needs where the door asks for one. */
-  role: string
   log: { error: (fields: object, message: string) => void }
   /** Notices under way at once; beyond, 503. */
   maxPending?: number
@@ -45,9 +44,11 @@ const faults: Readonly<Record<Rejection, ProblemFault[]>> = {
     { pointer: 'price', detail: 'price is more than clearing.maxOver times the price sent' },
   ],
 }
+/** A notice writes. */
+const role = 'api'
 
 export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
-  const { auth, verifier, role, counters, log, maxPending = 10_000 } = deps
+  const { auth, verifier, counters, log, maxPending = 10_000 } = deps
   const notices = new Notices(deps)
   if (auth === 'bearer' && verifier === null) throw new Error('auth bearer wants a verifier')
 
@@ -99,7 +100,10 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     if (notice.price !== auditPrice && notices.pending >= maxPending) return unavailable(reply)
     try {
       const caller = request.caller ?? (await callerOf(request.headers.authorization, verifier))
-      return answer(reply, await notices.take(notice, caller?.roles.has(role) ? caller : null))
+      return answer(
+        reply,
+        await notices.take(notice, caller !== null && may(caller.roles, role) ? caller : null),
+      )
     } catch (error) {
       lost((error as Error).message)
       return unavailable(reply)

@@ -15,7 +15,9 @@ import { plainOnly } from './plain-only.ts'
 export type { ListedSupplier } from './management/access.ts'
 
 export interface ManagementDeps extends ModelAccess {
-  bearer: preHandlerAsyncHookHandler
+  /** Admit whoever may read, edit, hold. */
+  reading: preHandlerAsyncHookHandler
+  editing: preHandlerAsyncHookHandler
   operator: preHandlerAsyncHookHandler
 }
 
@@ -25,7 +27,7 @@ const bodyLimit = 1024 * 1024
 type Call = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 
 export function management(deps: ManagementDeps): FastifyPluginAsync {
-  const { bearer, operator } = deps
+  const { reading, editing, operator } = deps
   const suppliers = supplierCalls(deps)
   const holds = holdCalls(deps)
   const models = modelCalls(deps)
@@ -42,7 +44,12 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
     app.addHook('onRequest', async ({ id }, reply) => {
       reply.headers({ 'cache-control': 'no-store', 'x-request-id': id })
     })
-    const route = (method: 'GET' | 'POST' | 'PUT', path: string, handler: Call, door = bearer) => {
+    const route = (
+      method: 'GET' | 'POST' | 'PUT',
+      path: string,
+      handler: Call,
+      door = method === 'GET' ? reading : editing,
+    ) => {
       // who may not call is told before a body is read
       const onRequest = method === 'GET' ? [door] : [door, plainOnly]
       const exposeHeadRoute = method === 'GET'

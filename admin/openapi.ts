@@ -52,7 +52,7 @@ function documentOf(routes: ReadonlySet<string>, version: string): Json {
     scheme: 'bearer',
     bearerFormat: 'JWT',
     description:
-      'An access token, with the role `api` (`operator` for holds and voids). Calls see the suppliers of its account.',
+      'An access token. Calls that read need the role `viewer`, calls that write `api`, holds, voids and models `operator`; each role includes those before it. Calls see the suppliers of its account.',
   }
   const oidc = { type: 'openIdConnect', openIdConnectUrl: discovery }
   return {

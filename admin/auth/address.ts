@@ -16,6 +16,9 @@ function addressOf(text: string): ipaddr.IPv4 | ipaddr.IPv6 | null {
   return isIP(bare) === 0 ? null : ipaddr.process(bare)
 }
 
+/** A socket's other end as one spelling of its address; '' where there is none. */
+export const peerOf = (remote: string): string => addressOf(remote)?.toString() ?? ''
+
 export type Trusted = (address: string) => boolean
 
 /** Addresses and CIDR ranges, as the configuration checked them. */
@@ -39,7 +42,7 @@ export function clientAddress(
   forwarded: string | undefined,
   trusted: Trusted,
 ): string {
-  let address = addressOf(remote)?.toString() ?? ''
+  let address = peerOf(remote)
   const hops = forwarded?.split(',').reverse().slice(0, maxHops) ?? []
   for (const hop of hops) {
     if (!trusted(address)) break

@@ -4,6 +4,7 @@ import type { Caller, TokenVerifier } from '../ports.ts'
 import { problem } from '../problem.ts'
 import { refusing } from '../refusing.ts'
 import { TokenError, type TokenErrorCode, tokenErrors } from './errors.ts'
+import { may, type Role } from './roles.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -40,11 +41,11 @@ function readToken(request: FastifyRequest): string {
 export async function admit(
   request: FastifyRequest,
   verifier: TokenVerifier,
-  role: string,
+  role: Role,
 ): Promise<TokenErrorCode | null> {
   try {
     const caller = await verifier.verify(readToken(request))
-    if (!caller.roles.has(role)) return 'forbidden'
+    if (!may(caller.roles, role)) return 'forbidden'
     request.caller = caller
     return null
   } catch (error) {
@@ -55,12 +56,12 @@ export async function admit(
 }
 
 /**
- * Verifies the token: 401 without a valid one, 403 without `role`, 503 while no key of the issuer is known; nothing of
+ * Verifies the token: 401 without a valid one, 403 without `role` or one that includes it, 503 while no key of the issuer is known; nothing of
  * the call is done then.
  */
 export function bearer(
   verifier: TokenVerifier,
-  opts: { role?: string } = {},
+  opts: { role?: Role } = {},
 ): preHandlerAsyncHookHandler {
   const { role = 'api' } = opts
   return refusing(async (request, reply) => {

@@ -8,6 +8,7 @@ import { cachedVerifier } from './cache.ts'
 import { tokenEndpoint } from './embedded/endpoint.ts'
 import { createIssuer } from './embedded/issuer.ts'
 import { openKeys } from './embedded/keys.ts'
+import { reachedAt } from './embedded/reached-at.ts'
 import { refreshTokens } from './embedded/refresh.ts'
 import { externalCheck } from './external/check.ts'
 import { issuerKeys, type KeysLog } from './external/keys.ts'
@@ -16,13 +17,15 @@ import { createThrottle } from './throttle.ts'
 export interface AuthDeps {
   store: Pick<Store, 'db' | 'postgres'>
   /**
-   * Where this node's admin listener is, `http://host:port`: the embedded issuer's own address. Read at each use: of
-   * port 0 nobody knows what it is before it listens.
+   * Where this node's admin listener is, `http://host:port`, for a request that does not say how it got here. Read at
+   * each use: of port 0 nobody knows what it is before it listens.
    */
   baseUrl: () => string
+  /** How clients reach the listener; null, the default: as each request says. Read at each use. */
+  publicUrl?: () => string | null
   log: KeysLog
   now?: () => number
-  /** Whose X-Forwarded-For tells who logs in; read at each log-in, a reload may change it. None by default. */
+  /** Whose X-Forwarded headers are believed; read at each use, a reload may change it. None by default. */
   trustedProxies?: () => readonly string[]
 }
 
@@ -48,29 +51,32 @@ export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Au
     return { verifier, plugin: null, realm: null, close }
   }
   const { realm } = config.embedded
-  // an address that means all of them is nobody's to call
   const path = `/auth/realms/${realm}`
-  const url = () =>
-    `${deps.baseUrl().replace(/\/\/(0\.0\.0\.0|\[::\])(?=:|$)/, '//localhost')}${path}`
   const keys = await openKeys(store)
-  const issuer = createIssuer(keys, { url, path }, now)
+  const issuer = createIssuer(keys, path, now)
   const verifier = cachedVerifier(issuer.check, now)
-  const { trustedProxies = () => [] } = deps
+  const { trustedProxies = () => [], publicUrl = () => null } = deps
   let ranges: readonly string[] = []
-  let trusted: Trusted = () => false
+  let list: Trusted = () => false
+  const trusted: Trusted = (address) => {
+    if (ranges !== trustedProxies()) {
+      ranges = trustedProxies()
+      list = trustedRanges(ranges)
+    }
+    return list(address)
+  }
+  // No caller can reach an address that means all of them.
+  const own = () => deps.baseUrl().replace(/\/\/(0\.0\.0\.0|\[::\])(?=:|$)/, '//localhost')
   const plugin = tokenEndpoint({
     store,
     realm,
-    url,
+    url: (request) =>
+      `${publicUrl()?.replace(/\/+$/, '') ?? reachedAt(request, trusted, own())}${path}`,
     issuer,
     keys,
     refresh: refreshTokens(store, now),
     throttle: createThrottle(now),
     address({ socket, headers }) {
-      if (ranges !== trustedProxies()) {
-        ranges = trustedProxies()
-        trusted = trustedRanges(ranges)
-      }
       const forwarded = headers['x-forwarded-for']
       return clientAddress(socket.remoteAddress ?? '', [forwarded].flat().join(','), trusted)
     },

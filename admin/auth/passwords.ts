@@ -7,6 +7,10 @@ const cost: ScryptOptions = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * 1024 * 1024 }
 const maxRunning = 2
 const maxWaiting = 64
 
+export const minPassword = 8
+/** Characters; a longer one is refused before it is hashed. */
+export const maxPassword = 1024
+
 /** More log-ins than the machine hashes: try again. */
 export class PasswordsBusyError extends Error {
   override name = 'PasswordsBusyError'

@@ -16,6 +16,7 @@ interface Tries {
 /** Many users stand behind one address, so it is given more. */
 const free = { user: 5, address: 50, both: 5 }
 type Kind = keyof typeof free
+type Key = readonly [kind: Kind, key: string]
 const longest = 60_000
 /** Milliseconds without a try after which the past is forgotten. */
 const forget = 15 * 60_000
@@ -39,45 +40,50 @@ export function createThrottle(now: () => number): Throttle {
   /** Users and networks that have logged in together. */
   const known = new LRUCache<string, true>({ max: maxEntries })
 
-  /** What a try of this user at this address is counted by. */
-  function keysOf(user: string, address: string): { pair: string; keys: [Kind, string][] } {
+  /** What a try of this user at this address is counted by, the address first. */
+  function keysOf(user: string, address: string): { pair: string; keys: readonly Key[] } {
     const network = networkOf(address)
     const pair = `${network} ${user}`
     if (known.get(pair) === true) return { pair, keys: [['both', pair]] }
     return {
       pair,
       keys: [
-        ['user', user],
         ['address', network],
+        ['user', user],
       ],
     }
   }
-  function get([kind, key]: [Kind, string]): Tries {
-    let tries = tables[kind].get(key)
+  function find([kind, key]: Key): Tries | undefined {
+    const tries = tables[kind].get(key)
     // a clock that was put back must not make the wait as long as that
-    if (tries === undefined || Math.abs(now() - tries.last) > forget) {
-      tries = { count: 0, until: 0, last: now() }
-      tables[kind].set(key, tries)
-    }
-    return tries
+    return tries === undefined || Math.abs(now() - tries.last) > forget ? undefined : tries
   }
-  function back(of: [Kind, string]): void {
-    const tries = get(of)
+  function count(of: Key): void {
+    const [kind, key] = of
+    const tries = find(of) ?? { count: 0, until: 0, last: 0 }
+    tries.count++
+    tries.last = now()
+    const over = tries.count - free[kind]
+    if (over >= 0) tries.until = now() + Math.min(longest, 1000 * 2 ** Math.min(over, 6))
+    tables[kind].set(key, tries)
+  }
+  function back(of: Key): void {
+    const tries = find(of)
+    if (tries === undefined) return
     tries.count = Math.max(0, tries.count - 1)
     if (tries.count < free[of[0]]) tries.until = 0
   }
 
   return {
     begin(user, address) {
-      const all = keysOf(user, address).keys.map((key) => ({ kind: key[0], tries: get(key) }))
-      const wait = Math.max(...all.map(({ tries }) => tries.until - now()))
-      if (wait > 0) return Math.ceil(wait / 1000)
-      for (const { kind, tries } of all) {
-        tries.count++
-        tries.last = now()
-        const over = tries.count - free[kind]
-        if (over >= 0) tries.until = now() + Math.min(longest, 1000 * 2 ** Math.min(over, 6))
+      const { keys } = keysOf(user, address)
+      // Only a try that is really made makes entries: else the refused tries of one address would evict the entry of a
+      // user whose password others guess.
+      for (const key of keys) {
+        const wait = (find(key)?.until ?? 0) - now()
+        if (wait > 0) return Math.ceil(wait / 1000)
       }
+      for (const key of keys) count(key)
       return 0
     },
     succeeded(user, address) {

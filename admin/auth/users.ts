@@ -1,12 +1,16 @@
 /** Users of the embedded token endpoint. */
 import { randomBytes } from 'node:crypto'
+import type { Kysely } from 'kysely'
 import type { Store } from '../store/index.ts'
-import { checkPassword, hashPassword } from './passwords.ts'
+import { audit } from '../store/suppliers.ts'
+import type { Tables } from '../store/tables.ts'
+import { checkPassword, hashPassword, maxPassword, minPassword } from './passwords.ts'
+import { roles as known } from './roles.ts'
 
 export interface NewUser {
   name: string
   password: string
-  /** `api`, `operator`; none by default. */
+  /** None by default. */
   roles?: readonly string[]
   /** Whose suppliers the user sees; `*` all of them. */
   account?: string
@@ -18,46 +22,77 @@ export interface User {
   account: string
 }
 
-export const knownRoles: readonly string[] = ['api', 'operator']
+export interface StoredUser extends User {
+  hash: string
+  disabled: boolean
+  /** Milliseconds since the epoch. */
+  lastLogin: number | null
+}
+
 const maxName = 128
-/** Characters; a longer one is refused before it is hashed. */
-export const maxPassword = 1024
+const notAName = /[\s\p{Cc}]/u
+
+export function passwordFault(password: string): string | null {
+  if (password.length >= minPassword && password.length <= maxPassword) return null
+  return `a password has ${minPassword} to ${maxPassword} characters`
+}
 
 /** What is wrong with a new user, one sentence a fault. */
 export function faultsOf({ name, password, roles = [], account = '' }: NewUser): string[] {
   const faults: string[] = []
-  if (name === '' || name.length > maxName || /[\s\p{Cc}]/u.test(name))
+  if (name === '' || name.length > maxName || notAName.test(name))
     faults.push(`a name has 1 to ${maxName} characters, none of them white space`)
-  if (password.length === 0 || password.length > maxPassword)
-    faults.push(`a password has 1 to ${maxPassword} characters`)
+  const fault = passwordFault(password)
+  if (fault !== null) faults.push(fault)
   for (const role of roles)
-    if (!knownRoles.includes(role))
-      faults.push(`no such role: ${role} (there are ${knownRoles.join(', ')})`)
-  if (account.length > maxName || /[\s\p{Cc}]/u.test(account))
+    if (!known.some((each) => each === role))
+      faults.push(`no such role: ${role} (there are ${known.join(', ')})`)
+  if (account.length > maxName || notAName.test(account))
     faults.push(`an account has up to ${maxName} characters, none of them white space`)
   return faults
 }
 
 type Db = Pick<Store, 'db'>
 
-/** Throws a RangeError with every fault; false when the name stands already, which changes nothing. */
+/** What the audit trail keeps of a change of a user: whoever makes one has the store itself, and no token. */
+export const userAudit = (verb: string, before: object | null, after: object | null) => ({
+  who: 'command line',
+  account: '*',
+  supplier: '',
+  action: `user_${verb}`,
+  before,
+  after,
+  requestId: crypto.randomUUID(),
+})
+
+/** What may be shown of a user. */
+export const shown = ({ name, roles, account, disabled, lastLogin }: StoredUser) => ({
+  name,
+  roles,
+  account,
+  state: disabled ? 'disabled' : 'enabled',
+  last_login: lastLogin === null ? null : new Date(lastLogin).toISOString(),
+})
+
+/** Throws a RangeError with every fault; false when the name is taken, which changes nothing. */
 export async function addUser({ db }: Db, user: NewUser, now = Date.now()): Promise<boolean> {
   const faults = faultsOf(user)
   if (faults.length > 0) throw new RangeError(faults.join('; '))
-  const row = {
-    name: user.name,
-    hash: await hashPassword(user.password),
-    roles: JSON.stringify([...new Set(user.roles ?? [])]),
-    account: user.account ?? '',
-    created_at: now,
-  }
-  const added = await db
-    .insertInto('users')
-    .values(row)
-    .onConflict((conflict) => conflict.column('name').doNothing())
-    .returning('name')
-    .execute()
-  return added.length > 0
+  const { name, account = '' } = user
+  const roles = [...new Set(user.roles ?? [])]
+  const hash = await hashPassword(user.password)
+  return db.transaction().execute(async (trx) => {
+    const added = await trx
+      .insertInto('users')
+      .values({ name, hash, roles: JSON.stringify(roles), account, created_at: now })
+      .onConflict((conflict) => conflict.column('name').doNothing())
+      .returning('name')
+      .execute()
+    if (added.length === 0) return false
+    const after = shown({ name, hash, roles, account, disabled: false, lastLogin: null })
+    await audit(trx, now, userAudit('add', null, after))
+    return true
+  })
 }
 
 /** `admin`, who sees and may do all, when there is no user yet: the password is told once, here. */
@@ -67,22 +102,48 @@ export async function firstUser(
 ): Promise<{ name: 'admin'; password: string } | null> {
   if ((await store.db.selectFrom('users').select('name').limit(1).execute()).length > 0) return null
   const password = given ?? randomBytes(15).toString('base64url')
-  const user = { name: 'admin', password, roles: knownRoles, account: '*' } as const
+  const user = { name: 'admin', password, roles: known, account: '*' } as const
   return (await addUser(store, user)) ? { name: 'admin', password } : null
 }
 
-export async function findUser(
-  { db }: Db,
-  name: string,
-): Promise<(User & { hash: string }) | null> {
-  // a name that no user can have is not looked for: PostgreSQL takes no NUL
-  if (name === '' || name.length > maxName || /[\s\p{Cc}]/u.test(name)) return null
-  const row = await db.selectFrom('users').selectAll().where('name', '=', name).executeTakeFirst()
-  return row === undefined ? null : { ...row, roles: JSON.parse(row.roles) as string[] }
+const stored = ({ roles, disabled, last_login, ...row }: Selected): StoredUser => ({
+  name: row.name,
+  hash: row.hash,
+  account: row.account,
+  roles: JSON.parse(roles) as string[],
+  disabled: disabled === 1,
+  lastLogin: last_login === null ? null : Number(last_login),
+})
+type Selected = Pick<Tables['users'], 'name' | 'hash' | 'roles' | 'account' | 'last_login'> & {
+  disabled: number
 }
 
-export async function logIn(store: Db, name: string, password: string): Promise<User | null> {
-  const user = await findUser(store, name)
+/** All users by name; `locked`: nobody else changes one, or logs in, until the transaction ends (PostgreSQL). */
+export async function allUsers(db: Kysely<Tables>, locked = false): Promise<StoredUser[]> {
+  const query = db.selectFrom('users').selectAll().orderBy('name')
+  return (await (locked ? query.forUpdate() : query).execute()).map(stored)
+}
+
+/** `locked`: nobody changes the user until the transaction ends (PostgreSQL). */
+export async function findUser(
+  db: Kysely<Tables>,
+  name: string,
+  locked = false,
+): Promise<StoredUser | null> {
+  // A name that no user can have is not looked for: PostgreSQL takes no NUL.
+  if (name === '' || name.length > maxName || notAName.test(name)) return null
+  const query = db.selectFrom('users').selectAll().where('name', '=', name)
+  const row = await (locked ? query.forShare() : query).executeTakeFirst()
+  return row === undefined ? null : stored(row)
+}
+
+/** A disabled user is refused as a wrong password is, after the same work. */
+export async function logIn(
+  { db }: Db,
+  name: string,
+  password: string,
+): Promise<StoredUser | null> {
+  const user = await findUser(db, name)
   const right = await checkPassword(password.slice(0, maxPassword), user?.hash)
-  return right && password.length <= maxPassword ? user : null
+  return right && password.length <= maxPassword && user?.disabled === false ? user : null
 }

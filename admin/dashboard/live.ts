@@ -6,6 +6,7 @@ import {
   type EngineStats,
   type SupplierStats,
 } from '../../opd/engine/stats.ts'
+import { may } from '../auth/roles.ts'
 import type { ImpressionCounters } from '../impressions/counters.ts'
 import { compared, type Interval } from '../opd-metrics/kept.ts'
 import type { Caller } from '../ports.ts'
@@ -126,7 +127,7 @@ export function liveSnapshot(deps: LiveDeps, caller: Caller): LiveSnapshot {
     at: now(),
     location,
     currency: deps.currency?.() ?? null,
-    operator: caller.roles.has('operator'),
+    operator: may(caller.roles, 'operator'),
     heldAll: held.has('*'),
     unplaced: caller.account === '*' ? (statuses.get('') ?? {}) : {},
     integrations: suppliers()

@@ -27,7 +27,8 @@ const granted: Json = {
     refresh_token: { type: 'string' },
     refresh_expires_in: { type: 'integer', description: 'Seconds' },
     token_type: { const: 'Bearer' },
-    scope: { type: 'string' },
+    id_token: { type: 'string', description: 'Where `openid` is granted' },
+    scope: { type: 'string', description: 'What is granted: unknown scopes are left out' },
   },
   required: [
     'access_token',
@@ -47,6 +48,20 @@ const oauth = (description: string, error: string): Json => ({
   description,
   content: body(oauthError, { error }),
 })
+
+const formBody = (properties: Json, required: string[], example: Json): Json => ({
+  required: true,
+  content: body(
+    { type: 'object', properties, required },
+    example,
+    'application/x-www-form-urlencoded',
+  ),
+})
+const refusals: Json = {
+  400: oauth('RFC 6749 5.2', 'invalid_request'),
+  401: oauth('No such client', 'invalid_client'),
+  503: oauth('The store does not answer: try again', 'temporarily_unavailable'),
+}
 
 /** Where the realm is embedded; an outside issuer documents its own. */
 export const tokenPaths: Readonly<Record<string, Json>> = {
@@ -81,6 +96,55 @@ export const tokenPaths: Readonly<Record<string, Json>> = {
       429: oauth('Too many failed log-ins: wait `Retry-After` seconds', 'slow_down'),
       503: oauth('Busy: try again', 'temporarily_unavailable'),
     },
+  },
+  'POST {realm}/protocol/openid-connect/revoke': {
+    operationId: 'revoke',
+    summary: 'Ends the session of a refresh token (RFC 7009)',
+    description: 'An unknown token is as good as revoked. Access tokens end by themselves.',
+    tags: ['tokens'],
+    security: open,
+    requestBody: formBody(
+      {
+        client_id: { type: 'string', const: 'public-client' },
+        token: { type: 'string' },
+        token_type_hint: { type: 'string', description: 'Not needed' },
+      },
+      ['client_id', 'token'],
+      { client_id: 'public-client', token: 'k3…' },
+    ),
+    responses: { 200: { description: 'It has ended' }, ...refusals },
+  },
+  'POST {realm}/protocol/openid-connect/logout': {
+    operationId: 'logOut',
+    summary: 'Ends a session, by its refresh token or an ID token',
+    tags: ['tokens'],
+    security: open,
+    requestBody: formBody(
+      {
+        client_id: { type: 'string', const: 'public-client' },
+        refresh_token: { type: 'string', description: 'Goes with `client_id`' },
+        id_token_hint: { type: 'string', description: 'Expired or not' },
+      },
+      [],
+      { client_id: 'public-client', refresh_token: 'k3…' },
+    ),
+    responses: { 204: { description: 'It has ended' }, ...refusals },
+  },
+  'GET {realm}/protocol/openid-connect/logout': {
+    operationId: 'logOutByHint',
+    summary: 'Ends the session of an ID token (OpenID Connect RP-Initiated Logout)',
+    tags: ['tokens'],
+    security: open,
+    parameters: [
+      {
+        name: 'id_token_hint',
+        in: 'query',
+        required: true,
+        description: 'Expired or not',
+        schema: { type: 'string' },
+      },
+    ],
+    responses: { 204: { description: 'It has ended' }, ...refusals },
   },
   'GET {realm}/.well-known/openid-configuration': {
     operationId: 'discovery',

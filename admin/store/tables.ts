@@ -64,6 +64,8 @@ export interface Tables {
     roles: string
     account: string
     created_at: number
+    disabled: Generated<Flag>
+    last_login: number | null
   }
   refresh_tokens: {
     hash: string
@@ -72,6 +74,8 @@ export interface Tables {
     scope: string
     expires_at: number
     used: Flag
+    /** When the user logged in; null: before this was kept. */
+    auth_time: number | null
   }
   signing_keys: { kid: string; private_jwk: string; created_at: number }
 }

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { exportJWK, exportSPKI, generateKeyPair, type JWK, SignJWT } from 'jose'
 import t, { type Test } from 'tap'
 import { createAuth } from '../../admin/auth/index.ts'
+import { may, roles } from '../../admin/auth/roles.ts'
 import type { Store } from '../../admin/store/index.ts'
 
 const log = { info() {}, warn() {} }
@@ -41,8 +42,8 @@ async function issuer(t: Test) {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/auth/realms/x`
   t.teardown(() => server.close())
   const clock = { now: Date.now() }
-  const open = async () => {
-    const config = { issuer: url, audience: 'bidweir', role: 'api', accountClaim: 'account' }
+  const open = async (role = 'api') => {
+    const config = { issuer: url, audience: 'bidweir', role, accountClaim: 'account' }
     const store = {} as Pick<Store, 'db' | 'postgres'>
     const auth = await createAuth(config, { store, baseUrl: () => '', log, now: () => clock.now })
     t.teardown(() => auth.close())
@@ -81,6 +82,23 @@ t.test('a good token says who calls', async (t) => {
   t.ok((await verify(await sign(client))).roles.has('api'))
   const foreign = { realm_access: {}, resource_access: { other: { roles: ['api'] } } }
   t.notOk((await verify(await sign(foreign))).roles.has('api'), 'a role of another client')
+})
+
+t.test('roles of the issuer are ours by name, `api` by the name that is configured', async (t) => {
+  const { open, sign } = await issuer(t)
+  const byDefault = await open()
+  const renamed = await open('bidweir-editor')
+  const holds = async ({ verify }: typeof renamed, ...names: string[]) => {
+    const { roles: held } = await verify(await sign({ realm_access: { roles: names } }))
+    return roles.filter((role) => may(held, role))
+  }
+  t.same(await holds(byDefault, 'viewer'), ['viewer'])
+  t.same(await holds(byDefault, 'api'), ['viewer', 'api'])
+  t.same(await holds(byDefault, 'operator'), [...roles])
+  t.same(await holds(byDefault, 'offline_access', 'Viewer'), [])
+  t.same(await holds(renamed, 'bidweir-editor'), ['viewer', 'api'])
+  t.same(await holds(renamed, 'api'), [], 'another role of that name')
+  t.same(await holds(renamed, 'operator'), [...roles])
 })
 
 t.test('forged, foreign and spoiled tokens', async (t) => {

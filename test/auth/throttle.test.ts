@@ -97,6 +97,20 @@ t.test('a known user at a known address is guessed no faster', (t) => {
   t.end()
 })
 
+t.test('a flood from one address wipes out no other address’s guesses at a user', (t) => {
+  const { begin } = throttle()
+  // The guesser spends the free tries of a user, from addresses of his own.
+  while (begin('ann', '203.0.113.1') === 0);
+  const floods = ['198.51.100.1', '2001:db8::1']
+  let made = 0
+  // More names than the tables have entries for.
+  for (let n = 0; n < 50_000; n++) if (begin(`name-${n}`, floods[n % 2]!) === 0) made++
+  t.equal(made, 100, 'the rest is refused, by the address alone')
+  t.ok(begin('ann', '203.0.113.1') > 0, 'the guesser still waits')
+  t.ok(begin('ann', '203.0.113.2') > 0, 'from anywhere')
+  t.end()
+})
+
 t.test('a try that was never decided counts for nothing', (t) => {
   const { begin, undone } = throttle()
   for (let n = 0; n < 100; n++) {

@@ -21,7 +21,7 @@ async function service(t: Test) {
   const store = await openStore(`sqlite:${t.testdir()}/a.db`, { now, log })
   const config = { embedded: { realm: 'main' } }
   const auth = await createAuth(config, { store, baseUrl: () => 'http://127.0.0.1', log, now })
-  const door = bearer(auth.verifier)
+  const door = bearer(auth.verifier, { role: 'viewer' })
   const held = new Set<string>()
   const suppliers = () => [
     { id: 'acme', name: 'Acme <b>', name_external: 'Acme', account: 'a' },
@@ -58,7 +58,8 @@ async function service(t: Test) {
       management({
         store,
         suppliers,
-        bearer: door,
+        reading: door,
+        editing: bearer(auth.verifier),
         operator: bearer(auth.verifier, { role: 'operator' }),
         changed: () => void changed(),
         snapshots: snapshotCatalog(newFolder()),
@@ -82,8 +83,15 @@ async function service(t: Test) {
     auth.close()
     await store.close()
   })
-  await addUser(store, { name: 'op', password: 'secret', roles: ['api', 'operator'], account: '*' })
-  await addUser(store, { name: 'ann', password: 'secret', roles: ['api'], account: 'a' })
+  await addUser(store, {
+    name: 'op',
+    password: 'secret-1',
+    roles: ['api', 'operator'],
+    account: '*',
+  })
+  await addUser(store, { name: 'ann', password: 'secret-1', roles: ['api'], account: 'a' })
+  await addUser(store, { name: 'eve', password: 'secret-1', roles: ['viewer'], account: 'a' })
+  await addUser(store, { name: 'bob', password: 'secret-1', account: 'a' })
   return { base: `http://127.0.0.1:${port}`, traffic, held }
 }
 
@@ -92,7 +100,7 @@ async function tokenOf(base: string, username: string): Promise<string> {
     client_id: 'public-client',
     grant_type: 'password',
     username,
-    password: 'secret',
+    password: 'secret-1',
   }
   const body = new URLSearchParams(fields)
   const url = `${base}/auth/realms/main/protocol/openid-connect/token`
@@ -145,7 +153,7 @@ t.test('an operator logs in, sees figures move, and holds', { skip }, async (t) 
   await page.getByLabel('Password').fill('wrong')
   await page.getByRole('button', { name: 'Log in' }).click()
   await page.getByText('user or password is wrong').waitFor()
-  await page.getByLabel('Password').fill('secret')
+  await page.getByLabel('Password').fill('secret-1')
   await page.keyboard.press('Enter')
   await page.getByRole('heading', { name: 'Acme <b>' }).waitFor()
   await page.getByText('mode revenue, in shadow').first().waitFor()
@@ -166,12 +174,29 @@ t.test('an operator logs in, sees figures move, and holds', { skip }, async (t) 
   }
   await page.reload()
   await page.getByRole('heading', { name: 'Acme <b>' }).waitFor()
+  const session = () => page.evaluate("JSON.parse(sessionStorage.getItem('bidweir'))")
+  const { refresh } = (await session()) as { refresh: string }
+  const revoked = page.waitForResponse((response) => response.url().endsWith('/revoke'))
   await page.getByRole('button', { name: 'Log out' }).click()
+  t.equal((await revoked).status(), 200)
+  const again = { client_id: 'public-client', grant_type: 'refresh_token', refresh_token: refresh }
+  const url = `${base}/auth/realms/main/protocol/openid-connect/token`
+  const refused = await fetch(url, { method: 'POST', body: new URLSearchParams(again) })
+  t.equal(refused.status, 400, 'the session has ended at the service')
   await page.getByRole('button', { name: 'Log in' }).waitFor()
   t.equal(await page.evaluate('sessionStorage.length'), 0)
   t.equal(await page.textContent('#state'), '', 'nothing is left of the figures')
   await page.evaluate(`sessionStorage.setItem('bidweir', '{"access":"old","refresh":"old"}')`)
   await page.reload()
   await page.getByText('Your session has ended: log in again').waitFor()
+  for (const [name, shown] of [
+    ['bob', 'This user lacks a role: viewer is the least that is needed'],
+    ['eve', 'Acme <b>'],
+  ] as const) {
+    await page.getByLabel('User').fill(name)
+    await page.getByLabel('Password').fill('secret-1')
+    await page.getByRole('button', { name: 'Log in' }).click()
+    await page.getByText(shown).first().waitFor()
+  }
   t.strictSame(faults, [], 'no script failed')
 })

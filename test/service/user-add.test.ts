@@ -1,4 +1,4 @@
-/** `bidweir user add` beside a running service: what it says holds at once (CONTRACT 1, 8, 9). */
+/** `bidweir user` beside a running service: what it says holds at once (CONTRACT 1, 8, 9). */
 import t from 'tap'
 import { command, newFolder, token } from '../support/process.ts'
 import { httpSupplier } from '../support/supplier.ts'
@@ -33,7 +33,7 @@ t.test('users added meanwhile see what is theirs', async (t) => {
     [
       [0, ''],
       [0, ''],
-      [0, ''],
+      [0, 'bidweir: warning: bob has no role and may call nothing\n'],
     ],
   )
   t.notOk(
@@ -52,4 +52,18 @@ t.test('users added meanwhile see what is theirs', async (t) => {
   const hold = { method: 'PUT', body: '{"hold":true}' }
   t.equal((await as('ann', 'opd/acme/', hold)).status, 403, 'a hold is an operator’s')
   t.equal((await as('all', 'opd/acme/', hold)).status, 200)
+
+  const user = (verb: string, name: string, stdin = '') =>
+    command(['user', verb, name, '--config', 'bidweir.yaml'], { cwd: folder, stdin })
+  t.equal((await user('disable', 'ann')).code, 0)
+  t.equal(await token(node.bidweir, 'ann', 'ann likes long passwords'), undefined)
+  t.equal((await user('enable', 'ann')).code, 0)
+  t.equal((await user('passwd', 'ann', 'ann has another one\n')).code, 0)
+  t.equal(await token(node.bidweir, 'ann', 'ann likes long passwords'), undefined)
+  t.type(await token(node.bidweir, 'ann', 'ann has another one'), 'string')
+  const list = await command(['user', 'list', '--config', 'bidweir.yaml'], { cwd: folder })
+  t.match(list.stdout, /^ann +api +acme-media +enabled +20\d\d-.*Z$/m, 'with the last log-in')
+  t.match(list.stdout, /^bob +- +- +enabled +20/m)
+  t.equal((await user('remove', 'ann')).code, 0)
+  t.equal(await token(node.bidweir, 'ann', 'ann has another one'), undefined)
 })

@@ -3,15 +3,16 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
+import { runCommand } from '../../commands.ts'
 import type { LogLine } from '../../opd/replay/line.ts'
 import { readLogs } from '../../opd/state/log-reader.ts'
-import { replayCommand } from '../../replay-command.ts'
 import { marketLines, spelled } from '../support/decision-log.ts'
 import { newFolder } from '../support/process.ts'
 
 async function replay(...argv: string[]) {
   let [out, err] = ['', '']
-  const code = await replayCommand(argv, {
+  const code = await runCommand(['replay', ...argv], {
+    stdin: process.stdin,
     stdout: { write: (text) => (out += text) },
     stderr: { write: (text) => (err += text) },
   })
@@ -150,8 +151,8 @@ t.test('what cannot be read at all has an exit code of its own', async (t) => {
   writeFileSync(wrong, 'no\nno\n')
   mkdirSync(join(folder, 'none'))
   const cases: [string[], number, RegExp][] = [
-    [[], 64, /at least one LOG/],
-    [[empty, '--format', 'xml'], 64, /--format is table or json/],
+    [[], 64, /missing required argument 'log'/],
+    [[empty, '--format', 'xml'], 64, /Allowed choices are table, json/],
     [[empty, '--nonsense'], 64, /nonsense/],
     [[empty, '--pending', '-3'], 64, /pending/],
     [[empty, '--warm-up', 'soon'], 64, /--warm-up is a duration/],

@@ -44,7 +44,6 @@ export async function door(t: Test, options: DoorOptions = {}) {
       now: world.now,
       alert: (what: string) => alerts.push(what),
       counters,
-      role: 'api',
       log: { error: () => {} },
       verifier: {
         verify: (token: string) => {

@@ -41,7 +41,8 @@ export async function serve(t: Test, database: Database, models = newFolder()) {
       management({
         store,
         suppliers: () => suppliers,
-        bearer: bearer(verifier),
+        reading: bearer(verifier, { role: 'viewer' }),
+        editing: bearer(verifier),
         operator: bearer(verifier, { role: 'operator' }),
         changed: () => void directory.refresh(),
         snapshots: snapshotCatalog(models),

@@ -1,22 +1,23 @@
-/** The token endpoint, discovery and keys of the embedded realm (SERVICE 4.1, 5; CONTRACT 9). */
+/** The embedded realm over HTTP: tokens, the end of sessions, discovery and keys (SERVICE 4.1, 5; CONTRACT 9). */
 import type { IncomingMessage } from 'node:http'
-import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { problem } from '../../problem.ts'
 import { always } from '../../refusing.ts'
 import type { Store } from '../../store/index.ts'
 import { PasswordsBusyError } from '../passwords.ts'
 import type { Throttle } from '../throttle.ts'
-import { findUser, logIn, type User } from '../users.ts'
-import { grantScope, need, OAuthError, oauthErrors, readForm } from './form.ts'
+import { logIn, type StoredUser } from '../users.ts'
+import { discoveryOf } from './discovery.ts'
+import { askedScopes, grantScope, need, OAuthError, oauthErrors, readForm } from './form.ts'
 import { accessLife, clientId, type Issuer } from './issuer.ts'
-import { algorithm, type SigningKeys } from './keys.ts'
-import { type RefreshTokens, refreshLife } from './refresh.ts'
+import type { SigningKeys } from './keys.ts'
+import { type RefreshTokens, refreshLife, type Session } from './refresh.ts'
 
 export interface EndpointDeps {
-  store: Pick<Store, 'db' | 'postgres'>
+  store: Pick<Store, 'db'>
   realm: string
-  /** The issuer's URL, from the configuration: a Host header never decides it. */
-  url: () => string
+  /** The issuer's URL, as this caller reached it. */
+  url: (request: IncomingMessage) => string
   issuer: Issuer
   keys: SigningKeys
   refresh: RefreshTokens
@@ -26,15 +27,16 @@ export interface EndpointDeps {
 }
 
 interface Granted {
-  user: User
+  session: Session
+  /** Of the session, or less. */
   scope: string
-  token: string
 }
 
 type Form = Map<string, string>
 
 /** Bytes of a token request. */
 const maxForm = 16 * 1024
+const uncached = { 'cache-control': 'no-store', pragma: 'no-cache' }
 
 export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
   const { store, realm, url, issuer, keys, refresh, throttle, address } = deps
@@ -42,34 +44,32 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
   async function byPassword(form: Form, from: string): Promise<Granted> {
     const name = need(form, 'username')
     const password = need(form, 'password')
-    const scope = grantScope(form.get('scope'))
+    const scope = grantScope(askedScopes(form))
     // The right password waits as well: else the wait would tell which it is.
     const key = name.slice(0, 128)
     const wait = throttle.begin(key, from)
     if (wait > 0) throw new OAuthError('slow_down', 'too many failed log-ins', wait)
-    let user: User | null
+    let user: StoredUser | null
     try {
       user = await logIn(store, name, password)
     } catch (error) {
       throttle.undone(key, from)
       throw error
     }
-    if (user === null) throw new OAuthError('invalid_grant', 'user or password is wrong')
+    const session = user === null ? null : await refresh.start(user, scope)
+    if (session === null) throw new OAuthError('invalid_grant', 'user or password is wrong')
     throttle.succeeded(key, from)
-    return { user, scope, token: await refresh.start({ user: user.name, scope }) }
+    return { session, scope }
   }
 
   async function byRefresh(form: Form): Promise<Granted> {
     const given = need(form, 'refresh_token')
-    const grantedBefore = await refresh.peek(given)
-    const ended = new OAuthError('invalid_grant', 'the refresh token is not valid any more')
-    if (grantedBefore === null) throw ended
-    const scope = grantScope(form.get('scope'), grantedBefore.scope)
-    const next = await refresh.rotate(given)
-    // Roles and account are read anew: a change of the user holds from the next refresh on.
-    const user = next === null ? null : await findUser(store, next.user)
-    if (next === null || user === null) throw ended
-    return { user, scope, token: next.token }
+    // Before the token is used up: a request that is refused has changed nothing.
+    const asked = askedScopes(form)
+    const session = await refresh.rotate(given)
+    if (session === null)
+      throw new OAuthError('invalid_grant', 'the refresh token is not valid any more')
+    return { session, scope: grantScope(asked, session.scope) }
   }
 
   const grants: Record<string, (form: Form, from: string) => Promise<Granted>> = {
@@ -77,25 +77,56 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     refresh_token: byRefresh,
   }
 
-  async function answer(request: FastifyRequest) {
-    if (typeof request.body !== 'string')
+  function formOf({ body }: FastifyRequest): Form {
+    if (typeof body !== 'string')
       throw new OAuthError('invalid_request', 'send application/x-www-form-urlencoded')
-    const form = readForm(request.body)
-    const client = need(form, 'client_id')
+    return readForm(body)
+  }
+
+  /** There is one client. */
+  function fromClient(form: Form): Form {
+    if (need(form, 'client_id') !== clientId)
+      throw new OAuthError('invalid_client', 'no such client')
+    return form
+  }
+
+  async function token(request: FastifyRequest, reply: FastifyReply) {
+    const form = fromClient(formOf(request))
     const type = need(form, 'grant_type')
-    if (client !== clientId) throw new OAuthError('invalid_client', 'no such client')
     const grant = Object.hasOwn(grants, type) ? grants[type] : undefined
     if (grant === undefined)
       throw new OAuthError('unsupported_grant_type', 'password and refresh_token are taken')
-    const { user, scope, token } = await grant(form, address(request.raw))
-    return {
-      access_token: await issuer.sign(user, scope),
+    const { session, scope } = await grant(form, address(request.raw))
+    const iss = url(request.raw)
+    const openid = scope.split(' ').includes('openid')
+    return reply.headers(uncached).send({
+      access_token: await issuer.sign(session.user, scope, iss),
       expires_in: accessLife,
-      refresh_token: token,
+      refresh_token: session.token,
       refresh_expires_in: refreshLife,
       token_type: 'Bearer',
+      ...(openid ? { id_token: await issuer.identify(session, iss) } : {}),
       scope,
+    })
+  }
+
+  /** RFC 7009: an unknown token is as good as revoked. Access tokens end by themselves, within `accessLife`. */
+  async function revoke(request: FastifyRequest, reply: FastifyReply) {
+    await refresh.endByToken(need(fromClient(formOf(request)), 'token'))
+    return reply.headers(uncached).send()
+  }
+
+  /** By refresh token, as Keycloak takes it, or by `id_token_hint` (OpenID Connect RP-Initiated Logout 2). */
+  async function logOut(request: FastifyRequest, reply: FastifyReply) {
+    const post = request.method === 'POST'
+    const form = post ? formOf(request) : readForm(request.url.split('?')[1] ?? '')
+    if (post && form.has('refresh_token'))
+      await refresh.endByToken(need(fromClient(form), 'refresh_token'))
+    else {
+      const session = await issuer.sessionOf(need(form, 'id_token_hint'))
+      if (session !== null) await refresh.end(session)
     }
+    return reply.code(204).headers(uncached).send()
   }
 
   function refuse(
@@ -108,12 +139,28 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     if (code === 'invalid_client') reply.header('www-authenticate', `Bearer realm="${realm}"`)
     return reply
       .code(oauthErrors[code])
-      .headers({ 'cache-control': 'no-store', pragma: 'no-cache' })
+      .headers(uncached)
       .send({ error: code, error_description: text })
+  }
+
+  type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>
+
+  function only(app: FastifyInstance, methods: string[], url: string, handler: Handler) {
+    app.route({ method: methods, url, logLevel: 'warn', exposeHeadRoute: false, handler })
+    const allow = methods.join(', ')
+    app.route({
+      method: app.supportedMethods.filter((method) => !methods.includes(method)),
+      url,
+      onRequest: always((_request, reply) =>
+        problem(reply.header('allow', allow), 405, 'method_not_allowed', `Only ${allow}`),
+      ),
+      handler: async (_request, reply) => reply,
+    })
   }
 
   return async (app) => {
     const base = `/auth/realms/${realm}`
+    const protocol = `${base}/protocol/openid-connect`
     app.removeAllContentTypeParsers()
     app.addContentTypeParser(
       'application/x-www-form-urlencoded',
@@ -130,34 +177,12 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
       request.log.error({ err: error.message }, 'the token endpoint failed')
       return refuse(reply, 'temporarily_unavailable', 'the store does not answer', 5)
     })
-    app.post(
-      `${base}/protocol/openid-connect/token`,
-      { logLevel: 'warn' },
-      async (request, reply) => {
-        const body = await answer(request)
-        return reply.headers({ 'cache-control': 'no-store', pragma: 'no-cache' }).send(body)
-      },
-    )
-    app.route({
-      method: app.supportedMethods.filter((method) => method !== 'POST'),
-      url: `${base}/protocol/openid-connect/token`,
-      onRequest: always((_request, reply) =>
-        problem(reply.header('allow', 'POST'), 405, 'method_not_allowed', 'Only POST'),
-      ),
-      handler: async (_request, reply) => reply,
-    })
+    only(app, ['POST'], `${protocol}/token`, token)
+    only(app, ['POST'], `${protocol}/revoke`, revoke)
+    only(app, ['GET', 'POST'], `${protocol}/logout`, logOut)
     const open = { exposeHeadRoute: true }
-    app.get(`${base}/.well-known/openid-configuration`, open, async () => ({
-      issuer: url(),
-      token_endpoint: `${url()}/protocol/openid-connect/token`,
-      jwks_uri: `${url()}/protocol/openid-connect/certs`,
-      grant_types_supported: Object.keys(grants),
-      response_types_supported: [],
-      subject_types_supported: ['public'],
-      token_endpoint_auth_methods_supported: ['none'],
-      id_token_signing_alg_values_supported: [algorithm],
-      scopes_supported: grantScope(undefined).split(' '),
-    }))
-    app.get(`${base}/protocol/openid-connect/certs`, open, async () => keys.jwks())
+    const document = async ({ raw }: FastifyRequest) => discoveryOf(url(raw), Object.keys(grants))
+    app.get(`${base}/.well-known/openid-configuration`, open, document)
+    app.get(`${protocol}/certs`, open, async () => keys.jwks())
   }
 }

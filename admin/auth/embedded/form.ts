@@ -57,12 +57,22 @@ export function need(form: Map<string, string>, name: string): string {
 
 const scopes = ['openid', 'email', 'profile']
 
-/** What is granted of what was asked: unknown scopes are passed over (RFC 6749 3.3), the answer says what stayed. */
-export function grantScope(asked: string | undefined, within: string = scopes.join(' ')): string {
-  if (asked === undefined) return within
+export const defaultScope = scopes.join(' ')
+
+/** The scopes that a request names; null: it names none. */
+export function askedScopes(form: Map<string, string>): string[] | null {
+  const asked = form.get('scope')
+  if (asked === undefined) return null
   if (!/^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$/.test(asked))
     throw new OAuthError('invalid_scope', 'scope is a list of names with one space between')
-  const wanted = asked.split(' ')
-  const given = within.split(' ').filter((scope) => wanted.includes(scope))
+  return asked.split(' ')
+}
+
+/**
+ * What is granted of what was asked: an unknown scope is left out, and the answer says what remains (RFC 6749 3.3).
+ * Where none remains, or none was asked for, all of `within` is granted.
+ */
+export function grantScope(asked: string[] | null, within = defaultScope): string {
+  const given = within.split(' ').filter((scope) => asked?.includes(scope))
   return given.length > 0 ? given.join(' ') : within
 }

@@ -1,12 +1,13 @@
 /** What the embedded issuer signs and verifies. */
-import { jwtVerify, SignJWT } from 'jose'
+import { type JWTHeaderParameters, jwtVerify, SignJWT } from 'jose'
 import type { Caller } from '../../ports.ts'
 import { type AcceptedToken, failureOf } from '../claims.ts'
 import { TokenError } from '../errors.ts'
 import type { User } from '../users.ts'
 import { algorithm, type SigningKeys } from './keys.ts'
+import type { Session } from './refresh.ts'
 
-/** Seconds that an access token lives; a family that ends takes no access token with it. */
+/** Seconds that an access token lives; a session that ends takes no access token with it. */
 export const accessLife = 300
 export const clientId = 'public-client'
 const audience = 'bidweir'
@@ -14,54 +15,55 @@ const audience = 'bidweir'
 const slack = 5
 
 export interface Issuer {
-  sign(user: User, scope: string): Promise<string>
+  /** An access token; `url` is the issuer as the caller reached it. */
+  sign(user: User, scope: string, url: string): Promise<string>
+  /** An ID token (OpenID Connect Core 2). */
+  identify(session: Omit<Session, 'token'>, url: string): Promise<string>
   check(token: string): Promise<AcceptedToken>
+  /** The session of an ID token of ours, expired or not (OpenID Connect RP-Initiated Logout 2); null: it is none. */
+  sessionOf(idToken: string): Promise<string | null>
 }
 
-export function createIssuer(
-  keys: SigningKeys,
-  realm: { url: () => string; path: string },
-  now: () => number,
-): Issuer {
+/** `path` is the realm's, under which every node of one store issues. */
+export function createIssuer(keys: SigningKeys, path: string, now: () => number): Issuer {
+  const signed = (claims: Record<string, unknown>, url: string, audience: string, user: User) => {
+    const at = Math.floor(now() / 1000)
+    return new SignJWT({ azp: clientId, preferred_username: user.name, ...claims })
+      .setProtectedHeader({ alg: algorithm, kid: keys.kid, typ: 'JWT' })
+      .setIssuer(url)
+      .setAudience(audience)
+      .setSubject(user.name)
+      .setIssuedAt(at)
+      .setExpirationTime(at + accessLife)
+      .setJti(crypto.randomUUID())
+      .sign(keys.privateKey)
+  }
+  const keyOf = ({ kid }: JWTHeaderParameters) => {
+    const key = keys.find(kid ?? '')
+    if (key === undefined) throw new TokenError('unknown_key')
+    return key
+  }
   return {
-    sign({ name, roles, account }, scope) {
-      const at = Math.floor(now() / 1000)
-      return new SignJWT({
-        typ: 'Bearer',
-        azp: clientId,
-        scope,
-        preferred_username: name,
-        realm_access: { roles },
-        account,
-      })
-        .setProtectedHeader({ alg: algorithm, kid: keys.kid, typ: 'JWT' })
-        .setIssuer(realm.url())
-        .setAudience(audience)
-        .setSubject(name)
-        .setIssuedAt(at)
-        .setNotBefore(at - slack)
-        .setExpirationTime(at + accessLife)
-        .setJti(crypto.randomUUID())
-        .sign(keys.privateKey)
+    sign(user, scope, url) {
+      const { roles, account } = user
+      const nbf = Math.floor(now() / 1000) - slack
+      const claims = { typ: 'Bearer', nbf, scope, realm_access: { roles }, account }
+      return signed(claims, url, audience, user)
+    },
+    identify({ id, user, authTime }, url) {
+      const began = authTime === null ? {} : { auth_time: Math.floor(authTime / 1000) }
+      return signed({ typ: 'ID', sid: id, ...began }, url, clientId, user)
     },
     async check(token) {
       try {
-        const { payload } = await jwtVerify(
-          token,
-          ({ kid }) => {
-            const key = keys.find(kid ?? '')
-            if (key === undefined) throw new TokenError('unknown_key')
-            return key
-          },
-          {
-            algorithms: [algorithm],
-            audience,
-            currentDate: new Date(now()),
-            requiredClaims: ['exp', 'sub', 'iss'],
-          },
-        )
-        // Nodes of one store may listen at different addresses: the realm is what must agree.
-        if (!URL.canParse(payload.iss ?? '') || new URL(payload.iss ?? '').pathname !== realm.path)
+        const { payload } = await jwtVerify(token, keyOf, {
+          algorithms: [algorithm],
+          audience,
+          currentDate: new Date(now()),
+          requiredClaims: ['exp', 'sub', 'iss'],
+        })
+        // Nodes of one store are reached at different addresses, under different prefixes: the realm must agree.
+        if (!URL.canParse(payload.iss ?? '') || !new URL(payload.iss ?? '').pathname.endsWith(path))
           throw new TokenError('issuer')
         if (payload['typ'] !== 'Bearer') throw new TokenError('type')
         const { roles } = payload['realm_access'] as { roles: string[] }
@@ -73,6 +75,21 @@ export function createIssuer(
         return { caller, expiresAt: (payload.exp ?? 0) * 1000 }
       } catch (error) {
         throw failureOf(error)
+      }
+    },
+    async sessionOf(idToken) {
+      try {
+        const { payload } = await jwtVerify(idToken, keyOf, {
+          algorithms: [algorithm],
+          audience: clientId,
+          // Nothing has expired yet at the epoch.
+          currentDate: new Date(0),
+        })
+        const { typ, sid } = payload
+        return typ === 'ID' && typeof sid === 'string' ? sid : null
+      } catch {
+        // What does not verify names no session.
+        return null
       }
     },
   }

@@ -6,6 +6,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import type { Store } from '../../store/index.ts'
 import type { Tables } from '../../store/tables.ts'
+import { findUser, type StoredUser, type User } from '../users.ts'
 
 /** Seconds; each rotation starts it anew. */
 export const refreshLife = 30 * 24 * 3600
@@ -13,18 +14,26 @@ export const refreshLife = 30 * 24 * 3600
 /** Rows that one log-in clears away; each leaves at most one. */
 const endedAtOnce = 500
 
-export interface Grant {
-  user: string
+/** What one log-in began. */
+export interface Session {
+  /** The family of its refresh tokens. */
+  id: string
+  user: User
   scope: string
+  /** Milliseconds since the epoch; null: it began before this was kept. */
+  authTime: number | null
+  /** The refresh token that is good now. */
+  token: string
 }
 
 export interface RefreshTokens {
-  /** A token of a new family. */
-  start(grant: Grant): Promise<string>
-  /** The next token of the family, or null: unknown, expired, or used before, and then the family is over. */
-  rotate(token: string): Promise<(Grant & { token: string }) | null>
-  /** What the token was given for, without using it. */
-  peek(token: string): Promise<Grant | null>
+  /** null: the user was changed since the password was checked. */
+  start(user: StoredUser, scope: string): Promise<Session | null>
+  /** null: the token is unknown, expired, or used before; the last, like a user who is gone, ends the session. */
+  rotate(token: string): Promise<Session | null>
+  /** Ends the session that a token is of, used or not. An unknown token ends nothing. */
+  endByToken(token: string): Promise<void>
+  end(session: string): Promise<void>
 }
 
 const hashOf = (token: string) => createHash('sha256').update(token).digest('base64url')
@@ -34,14 +43,20 @@ export function refreshTokens(
   now: () => number,
 ): RefreshTokens {
   const { db, postgres } = store
-  async function issue(within: Kysely<Tables>, family: string, { user, scope }: Grant) {
+  async function issue(within: Kysely<Tables>, session: Omit<Session, 'token'>): Promise<Session> {
     const token = randomBytes(32).toString('base64url')
-    const expires_at = now() + refreshLife * 1000
-    await within
-      .insertInto('refresh_tokens')
-      .values({ hash: hashOf(token), family, user_name: user, scope, expires_at, used: 0 })
-      .execute()
-    return token
+    const { id, user, scope, authTime } = session
+    const row = {
+      hash: hashOf(token),
+      family: id,
+      user_name: user.name,
+      scope,
+      expires_at: now() + refreshLife * 1000,
+      used: 0,
+      auth_time: authTime,
+    }
+    await within.insertInto('refresh_tokens').values(row).execute()
+    return { ...session, token }
   }
   const find = (within: Kysely<Tables>, token: string) =>
     within
@@ -49,35 +64,51 @@ export function refreshTokens(
       .selectAll()
       .where('hash', '=', hashOf(token))
       .executeTakeFirst()
+  /** One change of a session at a time: a token that is made meanwhile must end with it. */
+  const lock = async (trx: Kysely<Tables>, id: string) => {
+    if (postgres) await sql`select pg_advisory_xact_lock(hashtextextended(${id}, 0))`.execute(trx)
+  }
+  const end = (id: string) =>
+    db.transaction().execute(async (trx) => {
+      await lock(trx, id)
+      await trx.deleteFrom('refresh_tokens').where('family', '=', id).execute()
+    })
   return {
-    async start(grant) {
+    async start(user, scope) {
       const ended = db
         .selectFrom('refresh_tokens')
         .select('hash')
         .where('expires_at', '<', now())
         .limit(endedAtOnce)
       await db.deleteFrom('refresh_tokens').where('hash', 'in', ended).execute()
-      return issue(db, crypto.randomUUID(), grant)
-    },
-    async peek(token) {
-      const row = await find(db, token)
-      return row === undefined ? null : { user: row.user_name, scope: row.scope }
+      const authTime = now()
+      return db.transaction().execute(async (trx) => {
+        // Also the lock of the user: whoever changes it afterwards ends this session.
+        const same = await trx
+          .updateTable('users')
+          .set({ last_login: authTime })
+          .where('name', '=', user.name)
+          .where('hash', '=', user.hash)
+          .where('disabled', '=', 0)
+          .returning('name')
+          .executeTakeFirst()
+        if (same === undefined) return null
+        return issue(trx, { id: crypto.randomUUID(), user, scope, authTime })
+      })
     },
     rotate: (token) =>
       db.transaction().execute(async (trx) => {
         const known = await find(trx, token)
         if (known === undefined || known.expires_at < now()) return null
-        // One rotation of a family at a time: a reuse that races a rotation must end its token too.
-        if (postgres)
-          await sql`select pg_advisory_xact_lock(hashtextextended(${known.family}, 0))`.execute(trx)
+        const { family, user_name, scope, auth_time } = known
+        await lock(trx, family)
+        // Roles and account are read anew: a change of the user holds from the next refresh on.
+        const user = await findUser(trx, user_name, postgres)
+        // Read again under both locks.
         const row = await find(trx, token)
         if (row === undefined) return null
-        if (row.used !== 0) {
-          await trx
-            .updateTable('refresh_tokens')
-            .set({ used: 1 })
-            .where('family', '=', row.family)
-            .execute()
+        if (row.used !== 0 || user === null || user.disabled) {
+          await trx.deleteFrom('refresh_tokens').where('family', '=', family).execute()
           return null
         }
         await trx
@@ -85,8 +116,12 @@ export function refreshTokens(
           .set({ used: 1 })
           .where('hash', '=', row.hash)
           .execute()
-        const grant = { user: row.user_name, scope: row.scope }
-        return { ...grant, token: await issue(trx, row.family, grant) }
+        return issue(trx, { id: family, user, scope, authTime: auth_time })
       }),
+    end,
+    async endByToken(token) {
+      const row = await find(db, token)
+      if (row !== undefined) await end(row.family)
+    },
   }
 }

@@ -37,9 +37,9 @@ function rolesOf(payload: JWTPayload, { audience, role }: ExternalSettings): Set
     for (const each of list.slice(0, maxRoles)) if (typeof each === 'string') roles.add(each)
   }
   // `api` means our role: another role of that name at the issuer is not it
-  const may = roles.has(role)
+  const api = roles.has(role)
   roles.delete('api')
-  if (may) roles.add('api')
+  if (api) roles.add('api')
   return roles
 }
 

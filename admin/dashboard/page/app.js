@@ -12,6 +12,7 @@ let refreshing = null
 let polling = null
 /** Rates by integration, and the counts they were made of. */
 const past = new Map()
+const lacking = 'This user lacks a role: viewer is the least that is needed'
 
 function keep(next) {
   tokens = next
@@ -19,13 +20,18 @@ function keep(next) {
   else sessionStorage.setItem(kept, JSON.stringify(next))
 }
 
-async function grant(fields) {
-  const answer = await fetch(`/auth/realms/${realm}/protocol/openid-connect/token`, {
+/** `keepalive`: the request goes out even where the page is closed meanwhile. */
+const post = (name, fields, keepalive = false) =>
+  fetch(`/auth/realms/${realm}/protocol/openid-connect/${name}`, {
     method: 'POST',
     body: new URLSearchParams({ client_id: 'public-client', ...fields }),
+    keepalive,
   })
+
+async function grant(fields) {
+  const answer = await post('token', fields)
   const body = await answer.json()
-  if (answer.ok) return keep({ access: body.access_token, refresh: body.refresh_token })
+  if (answer.ok) return { access: body.access_token, refresh: body.refresh_token }
   const wait = answer.headers.get('retry-after')
   const why = wait === null ? body.error_description : `Too many tries: wait ${wait} s`
   // only a verdict ends a session: a service that restarts does not
@@ -37,9 +43,14 @@ function renew() {
   refreshing ??= grant({
     grant_type: 'refresh_token',
     refresh_token: tokens?.refresh ?? '',
-  }).finally(() => {
-    refreshing = null
   })
+    .then((next) => {
+      // Who has logged out meanwhile stays so: the session of the new tokens has ended as well.
+      if (tokens !== null) keep(next)
+    })
+    .finally(() => {
+      refreshing = null
+    })
   return refreshing
 }
 
@@ -62,7 +73,7 @@ async function call(path, method = 'GET', body = undefined) {
     answer = await ask()
   }
   if (answer.status === 401 || answer.status === 403) {
-    if (method === 'GET') leave(answer.status === 403 ? 'This user lacks the role' : 'Log in again')
+    if (method === 'GET') leave(answer.status === 403 ? lacking : 'Log in again')
     throw new Error(answer.status === 403 ? 'this user may not do that' : 'not logged in')
   }
   const value = await answer.json()
@@ -83,6 +94,16 @@ function leave(why = '') {
   show(false)
   $('state').textContent = ''
   $('fault').textContent = why
+}
+
+/** Ends the session at the service too: the refresh token in this tab may not be the only copy. */
+async function logOut() {
+  const token = tokens?.refresh
+  leave()
+  if (!token) return
+  const answer = await post('revoke', { token }, true).catch(() => null)
+  if (answer?.ok !== true)
+    $('fault').textContent = 'Logged out here, but the service did not answer'
 }
 
 function remember(live, at) {
@@ -155,18 +176,20 @@ async function poll() {
 
 $('people').hidden = realm === null
 $('bring').hidden = realm !== null
-$('leave').addEventListener('click', () => leave())
+$('leave').addEventListener('click', () => void logOut())
 $('login').addEventListener('submit', async (event) => {
   event.preventDefault()
   $('fault').textContent = ''
   try {
     if (realm === null) keep({ access: $('token').value.trim(), refresh: null })
     else
-      await grant({
-        grant_type: 'password',
-        username: $('username').value,
-        password: $('password').value,
-      })
+      keep(
+        await grant({
+          grant_type: 'password',
+          username: $('username').value,
+          password: $('password').value,
+        }),
+      )
     $('password').value = ''
     $('token').value = ''
     show(true)

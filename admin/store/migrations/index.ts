@@ -7,6 +7,7 @@ import { auth } from './002-auth.ts'
 import { refreshExpiry } from './003-refresh-expiry.ts'
 import { hours } from './004-hours.ts'
 import { staleHours } from './005-stale-hours.ts'
+import { userStates } from './006-user-states.ts'
 import { models } from './007-models.ts'
 
 export interface Migration {
@@ -20,6 +21,7 @@ export const migrations: readonly Migration[] = [
   refreshExpiry,
   hours,
   staleHours,
+  userStates,
   models,
 ]
 

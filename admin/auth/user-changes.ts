@@ -1,0 +1,68 @@
+/** Changes of a user that exists, each in one transaction with the end of the user's sessions and its audit entry. */
+import type { Transaction } from 'kysely'
+import type { Store } from '../store/index.ts'
+import { audit } from '../store/suppliers.ts'
+import type { Tables } from '../store/tables.ts'
+import { hashPassword } from './passwords.ts'
+import { may } from './roles.ts'
+import { allUsers, findUser, passwordFault, type StoredUser, shown, userAudit } from './users.ts'
+
+export type UserVerb = 'passwd' | 'disable' | 'enable' | 'remove'
+
+/** `last_admin`: the change would leave nobody who sees and may do all. */
+export type Changed = 'changed' | 'unknown' | 'last_admin'
+
+interface Apply {
+  trx: Transaction<Tables>
+  name: string
+  hash: string
+}
+
+const set = ({ trx, name }: Apply, values: { hash: string } | { disabled: 0 | 1 }) =>
+  trx.updateTable('users').set(values).where('name', '=', name).execute()
+
+interface Rule {
+  apply(to: Apply): Promise<unknown>
+  /** Whether the user cannot log in afterwards. */
+  closes: boolean
+}
+
+const rules: Readonly<Record<UserVerb, Rule>> = {
+  passwd: { apply: (to) => set(to, { hash: to.hash }), closes: false },
+  disable: { apply: (to) => set(to, { disabled: 1 }), closes: true },
+  enable: { apply: (to) => set(to, { disabled: 0 }), closes: false },
+  remove: {
+    apply: ({ trx, name }) => trx.deleteFrom('users').where('name', '=', name).execute(),
+    closes: true,
+  },
+}
+
+const isAdmin = ({ account, roles, disabled }: StoredUser) =>
+  !disabled && account === '*' && may(new Set(roles), 'operator')
+
+/** Throws a RangeError for a password that is too short or too long. `password` goes with `passwd`. */
+export async function changeUser(
+  { db, postgres }: Pick<Store, 'db' | 'postgres'>,
+  name: string,
+  verb: UserVerb,
+  options: { password?: string; force?: boolean; now?: number } = {},
+): Promise<Changed> {
+  const { password = '', force = false, now = Date.now() } = options
+  const fault = verb === 'passwd' ? passwordFault(password) : null
+  if (fault !== null) throw new RangeError(fault)
+  const hash = verb === 'passwd' ? await hashPassword(password) : ''
+  const { apply, closes } = rules[verb]
+  return db.transaction().execute(async (trx) => {
+    // Locked: two commands that each leave the other's admin would leave none.
+    const before = await allUsers(trx, postgres)
+    const user = before.find((each) => each.name === name)
+    if (user === undefined) return 'unknown'
+    const left = before.some((each) => each.name !== name && isAdmin(each))
+    if (closes && isAdmin(user) && !left && !force) return 'last_admin'
+    await apply({ trx, name, hash })
+    await trx.deleteFrom('refresh_tokens').where('user_name', '=', name).execute()
+    const after = await findUser(trx, name)
+    await audit(trx, now, userAudit(verb, shown(user), after === null ? null : shown(after)))
+    return 'changed'
+  })
+}

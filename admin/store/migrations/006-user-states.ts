@@ -1,0 +1,19 @@
+import type { Migration } from './index.ts'
+
+/** Users can be disabled; their last log-in and their refresh tokens are found by name; a session knows when it began. */
+export const userStates: Migration = {
+  id: '006-user-states',
+  async up(db) {
+    await db.schema
+      .alterTable('users')
+      .addColumn('disabled', 'integer', (column) => column.notNull().defaultTo(0))
+      .execute()
+    await db.schema.alterTable('users').addColumn('last_login', 'bigint').execute()
+    await db.schema.alterTable('refresh_tokens').addColumn('auth_time', 'bigint').execute()
+    await db.schema
+      .createIndex('refresh_user')
+      .on('refresh_tokens')
+      .columns(['user_name'])
+      .execute()
+  },
+}
