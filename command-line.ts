@@ -5,6 +5,8 @@ import { faultLine, type LoadedConfig } from './config-file.ts'
 /** EX_CONFIG of sysexits.h. */
 export const badConfig = 78
 export const badUsage = 64
+/** EX_TEMPFAIL: another process has the state, and the same command works once that has ended. */
+export const inUse = 75
 
 const { stderr } = process
 

@@ -111,6 +111,6 @@ export const commands: Readonly<Record<string, { usage: string; run: Run }>> = {
     usage: 'list|freeze|unfreeze|rollback [ID]|reset --supplier SSP [--config FILE]',
     run: model,
   },
-  demo: { usage: '[--listen HOST:PORT] [--admin HOST:PORT]', run: demo },
+  demo: { usage: '[--listen HOST:PORT] [--admin HOST:PORT] [--state DIR]', run: demo },
   schema: { usage: '', run: schema },
 }

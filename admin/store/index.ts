@@ -1,10 +1,12 @@
 /** One store for SQLite and PostgreSQL: the same tables, the same code above them. */
-import { Kysely, PostgresDialect, sql } from 'kysely'
+import { resolve } from 'node:path'
+import { Kysely, sql } from 'kysely'
 import pg from 'pg'
 import { oneAtATime } from '../one-at-a-time.ts'
-import { StoreError } from './errors.ts'
+import { createIntegrity } from './integrity.ts'
 import { createLedger, type GroupLedger } from './ledger.ts'
 import { migrate } from './migrations/index.ts'
+import { postgresDialect } from './postgres.ts'
 import { sqliteDialect } from './sqlite.ts'
 import type { Tables } from './tables.ts'
 
@@ -16,6 +18,11 @@ export interface StoreLog {
 
 export interface Store {
   db: Kysely<Tables>
+  /**
+   * The same for what writes and counts wins. On PostgreSQL its connections are others: a ledger that is slow or locked
+   * holds up no log-in, no call of the API and no look for changes.
+   */
+  wins: Kysely<Tables>
   /** Where it is, for those who read it at length on a thread of their own. */
   url: string
   ledger: GroupLedger
@@ -27,8 +34,8 @@ export interface Store {
   onChange(listener: () => Promise<void>): void
   /** Says so to the other nodes, in the transaction at hand. */
   bump(db: Kysely<Tables>): Promise<void>
-  /** One round trip that writes, since a full disk can still be read; rejects when the store is lost. */
-  ping(): Promise<void>
+  /** The parts that do not answer a round trip which writes (a full disk can still be read); empty: all is well. */
+  lost(): Promise<string[]>
   close(): Promise<void>
 }
 
@@ -39,37 +46,68 @@ export interface StoreOptions {
   observe?: (seconds: number) => void
   /** Milliseconds between two looks for changes of other nodes. */
   every?: number
+  /** Checks a SQLite file before it is used, and refuses one that is corrupt. */
+  verify?: boolean
 }
 
 const channel = 'bidweir'
+/** Connections to PostgreSQL of a node, besides one that listens and one each for reports and retention. */
+const connections = { management: 4, wins: 6 }
 
-// int8 fits a double here: counts and times in milliseconds.
-pg.types.setTypeParser(20, Number)
+interface Databases {
+  db: Kysely<Tables>
+  wins: Kysely<Tables>
+  postgres: boolean
+  verify(): Promise<void>
+  /** By part; each rejects when that part is lost. */
+  pings: Readonly<Record<string, () => Promise<unknown>>>
+}
 
-function dialectOf(url: string, log: StoreLog): { db: Kysely<Tables>; postgres: boolean } {
-  if (url.startsWith('sqlite:'))
-    return { db: new Kysely<Tables>({ dialect: sqliteDialect(url.slice(7)) }), postgres: false }
-  const pool = new pg.Pool({
-    connectionString: url,
-    max: 8,
-    connectionTimeoutMillis: 3000,
-    // A statement that hangs would hold its caller for ever, a server that hangs does not end it.
-    statement_timeout: 5000,
-    query_timeout: 6000,
-  })
-  // A connection that dies must not reach the top, idle or between two statements of a transaction (there the pool
-  // hears nothing): what it was doing fails, the next query opens another.
+function openSqlite(path: string, now: () => number): Databases {
+  const integrity = createIntegrity(() => db, resolve(path))
+  const dialect = sqliteDialect(path, { create: true, damaged: integrity.damaged })
+  const db = new Kysely<Tables>({ dialect })
+  const ping = async () => {
+    await integrity.check()
+    // SQLite does not write what is as it was; its user_version is nobody's else
+    await sql`pragma user_version = ${sql.lit(now() % 2 ** 31)}`.execute(db)
+  }
+  return { db, wins: db, postgres: false, verify: integrity.verify, pings: { store: ping } }
+}
+
+function openPostgres(url: string, log: StoreLog): Databases {
   const lost = (error: Error) => log.warn({ err: error.message }, 'a database connection was lost')
-  pool.on('error', lost)
-  pool.on('connect', (client) => client.on('error', lost))
-  return { db: new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) }), postgres: true }
+  const open = (max: number) =>
+    new Kysely<Tables>({ dialect: postgresDialect(url, { max, longest: 5000, lost }) })
+  const db = open(connections.management)
+  const wins = open(connections.wins)
+  return {
+    db,
+    wins,
+    postgres: true,
+    verify: async () => {},
+    pings: {
+      management: () => sql`update revision set n = n`.execute(db),
+      // changes no row, and wants the lock and the rights that a win wants
+      wins: () => sql`update ledger set at = at where false`.execute(wins),
+    },
+  }
 }
 
 export async function openStore(url: string, options: StoreOptions): Promise<Store> {
   const { now, log, observe = () => {}, every = 500 } = options
-  const { db, postgres } = dialectOf(url, log)
-  await migrate(db, postgres, now())
-  const ledger = createLedger(db, postgres, observe)
+  const { db, wins, postgres, verify, pings } = url.startsWith('sqlite:')
+    ? openSqlite(url.slice(7), now)
+    : openPostgres(url, log)
+  const close = () => Promise.all([...new Set([db, wins])].map((each) => each.destroy()))
+  try {
+    if (options.verify === true) await verify()
+    await migrate(db, postgres, now())
+  } catch (error) {
+    await close()
+    throw error
+  }
+  const ledger = createLedger(wins, postgres, observe)
   const listeners: (() => Promise<void>)[] = []
   let known = -1
   let lost = false
@@ -91,16 +129,26 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   await look()
   const timer = setInterval(() => void look(), every)
   timer.unref()
-  let pinging: Promise<void> | null = null
-  // SQLite does not write what is as it was; its user_version is nobody's else
-  const written = () =>
-    postgres
-      ? sql`update revision set n = n`
-      : sql`pragma user_version = ${sql.lit(now() % 2 ** 31)}`
+  const silent = new Set<string>()
+  /** The part's name where it does not answer: one line of the log each time that changes. */
+  async function ping([part, ask]: [string, () => Promise<unknown>]): Promise<string[]> {
+    try {
+      await ask()
+      if (silent.delete(part)) log.info({ part }, 'this part of the store is back')
+      return []
+    } catch (error) {
+      const err = (error as Error).message
+      if (!silent.has(part)) log.error({ part, err }, 'this part of the store is lost')
+      silent.add(part)
+      return [part]
+    }
+  }
+  let pinging: Promise<string[]> | null = null
   const ear = postgres ? listen(url, () => void look(), log) : null
 
   return {
     db,
+    wins,
     url,
     ledger,
     postgres,
@@ -114,16 +162,10 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
         .execute()
       if (postgres) await sql`select pg_notify(${channel}, '')`.execute(within)
     },
-    ping() {
+    lost() {
       // who asks again meanwhile hears the same: readiness probes cost one write at a time
-      pinging ??= written()
-        .execute(db)
-        .then(
-          () => undefined,
-          (error: Error) => {
-            throw new StoreError('unavailable', error.message, { cause: error })
-          },
-        )
+      pinging ??= Promise.all(Object.entries(pings).map(ping))
+        .then((parts) => parts.flat())
         .finally(() => {
           pinging = null
         })
@@ -133,7 +175,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
       clearInterval(timer)
       await ear?.close()
       await ledger.flush()
-      await db.destroy()
+      await close()
     },
   }
 }
