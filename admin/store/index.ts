@@ -1,9 +1,8 @@
 /** One store for SQLite and PostgreSQL: the same tables, the same code above them. */
-import { resolve } from 'node:path'
 import { Kysely, sql } from 'kysely'
 import pg from 'pg'
 import { oneAtATime } from '../one-at-a-time.ts'
-import { createIntegrity } from './integrity.ts'
+import { checkSql, createIntegrity } from './integrity.ts'
 import { createLedger, type GroupLedger } from './ledger.ts'
 import { migrate } from './migrations/index.ts'
 import { postgresDialect } from './postgres.ts'
@@ -58,21 +57,24 @@ interface Databases {
   db: Kysely<Tables>
   wins: Kysely<Tables>
   postgres: boolean
-  verify(): Promise<void>
+  /** Rejects with what is wrong with a file. */
+  verify(): Promise<unknown>
+  /** Rejects while a file that has failed was not found whole since. */
+  check(): Promise<void>
   /** By part; each rejects when that part is lost. */
   pings: Readonly<Record<string, () => Promise<unknown>>>
 }
 
 function openSqlite(path: string, now: () => number): Databases {
-  const integrity = createIntegrity(() => db, resolve(path))
-  const dialect = sqliteDialect(path, { create: true, damaged: integrity.damaged })
-  const db = new Kysely<Tables>({ dialect })
+  const verify = () => sql.raw(checkSql).execute(db)
+  const { damaged, check } = createIntegrity(verify)
+  const db = new Kysely<Tables>({ dialect: sqliteDialect(path, { create: true, damaged }) })
   const ping = async () => {
-    await integrity.check()
+    await check()
     // SQLite does not write what is as it was; its user_version is nobody's else
     await sql`pragma user_version = ${sql.lit(now() % 2 ** 31)}`.execute(db)
   }
-  return { db, wins: db, postgres: false, verify: integrity.verify, pings: { store: ping } }
+  return { db, wins: db, postgres: false, verify, check, pings: { store: ping } }
 }
 
 function openPostgres(url: string, log: StoreLog): Databases {
@@ -86,6 +88,7 @@ function openPostgres(url: string, log: StoreLog): Databases {
     wins,
     postgres: true,
     verify: async () => {},
+    check: async () => {},
     pings: {
       management: () => sql`update revision set n = n`.execute(db),
       // changes no row, and wants the lock and the rights that a win wants
@@ -96,7 +99,7 @@ function openPostgres(url: string, log: StoreLog): Databases {
 
 export async function openStore(url: string, options: StoreOptions): Promise<Store> {
   const { now, log, observe = () => {}, every = 500 } = options
-  const { db, wins, postgres, verify, pings } = url.startsWith('sqlite:')
+  const { db, wins, postgres, verify, check, pings } = url.startsWith('sqlite:')
     ? openSqlite(url.slice(7), now)
     : openPostgres(url, log)
   const close = () => Promise.all([...new Set([db, wins])].map((each) => each.destroy()))
@@ -113,6 +116,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   let lost = false
   const look = oneAtATime(async () => {
     try {
+      await check()
       const row = await db.selectFrom('revision').select('n').executeTakeFirst()
       const n = Number(row?.n ?? 0)
       if (n !== known) await Promise.all(listeners.map((listener) => listener()))

@@ -4,7 +4,8 @@ import { dirname, resolve } from 'node:path'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 import { exactSum } from './exact-sum.ts'
-import { type HeldFile, holdFile } from './held-file.ts'
+import { type HeldFile, heldInMemory, holdFile } from './held-file.ts'
+import { checkSql, faultOfFile } from './integrity.ts'
 
 export interface Opening {
   file: string
@@ -31,6 +32,7 @@ const { file: given, create } = workerData as Opening
 const inMemory = given === ':memory:'
 const file = inMemory ? given : resolve(given)
 const cantOpen = 14
+const corrupt = 11
 /** Bytes that the log keeps between two checkpoints; what a long reader let it grow beyond is cut. */
 const keptLog = 16 * 1024 * 1024
 
@@ -72,10 +74,11 @@ function statement(database: DatabaseSync, sql: string): StatementSync {
   return known
 }
 
+const nothing = { rows: [], changes: 0, insertId: 0 }
+
 function run(database: DatabaseSync, { id, sql, parameters }: Ask): Answer {
   // a disk that is full has ended the transaction already
-  if (sql === 'rollback' && !database.isTransaction)
-    return { id, rows: [], changes: 0, insertId: 0 }
+  if (sql === 'rollback' && !database.isTransaction) return { id, ...nothing }
   const prepared = statement(database, sql)
   if (prepared.columns().length > 0)
     return { id, rows: prepared.all(...parameters), changes: 0, insertId: 0 }
@@ -88,21 +91,41 @@ function faultOf(error: unknown): Fault {
   return { error: message, result: errcode === undefined ? null : errcode & 0xff }
 }
 
-/** What is wrong from the first look on that found the file elsewhere: only a restart opens what is there by then. */
+/** Wrong for good: the paths name other files, and only a restart opens what is there by then. */
 let gone: Fault | null = null
+/** Wrong until the file has been read and found whole. */
+let doubt: Fault | null = null
+
+function doubted({ database, written }: HeldFile): Fault | null {
+  if (doubt !== null || !written()) return doubt
+  if (database.isTransaction) database.exec('rollback')
+  doubt = { error: `another program has written to ${file}`, result: corrupt }
+  return doubt
+}
+
+function check({ database, note }: HeldFile, id: number): Answer {
+  const found = faultOfFile(database)
+  if (found !== null)
+    return { id, error: `the database file ${file} is corrupt: ${found}`, result: corrupt }
+  doubt = null
+  note()
+  return { id, ...nothing }
+}
 
 /** Nothing is told of what is not in the files that the next start opens: they are looked at after each commit. */
-function answer({ database, moved }: HeldFile, ask: Ask): Answer {
-  const { id } = ask
-  if (gone !== null) return { id, ...gone }
+function answer(held: HeldFile, ask: Ask): Answer {
+  const { database, moved, note } = held
+  const { id, sql } = ask
   try {
+    if (gone === null && sql === checkSql) return check(held, id)
+    const wrong = gone ?? doubted(held)
+    if (wrong !== null) return { id, ...wrong }
     const done = run(database, ask)
+    // the database writes to its file in its own statements alone
+    note()
     const path = database.isTransaction ? null : moved()
     if (path === null) return done
-    gone = {
-      error: `${path} was removed or replaced while it was open: restart`,
-      result: cantOpen,
-    }
+    gone = { error: `${path} was removed or replaced while it was open: restart`, result: cantOpen }
     return { id, ...gone }
   } catch (error) {
     return { id, ...faultOf(error) }
@@ -112,7 +135,7 @@ function answer({ database, moved }: HeldFile, ask: Ask): Answer {
 function open(): Opened {
   try {
     if (!inMemory) make()
-    const held = inMemory ? { database: connect(), moved: () => null } : holdFile(file, connect)
+    const held = inMemory ? heldInMemory(connect()) : holdFile(file, connect)
     parentPort!.on('message', (ask: Ask | 'close') => {
       if (ask !== 'close') return parentPort!.postMessage(answer(held, ask))
       held.database.close()
