@@ -1,16 +1,18 @@
 /** What `bidweir COMMAND` does; a new row is the whole change. */
 import { userCommand } from './admin/auth/user-command.ts'
 import { openStore } from './admin/store/index.ts'
-import { badConfig, badUsage, configOption, type Run, tell } from './command-line.ts'
+import { backup, type CopyCommand, parseCopyArgs, restore } from './backup-command.ts'
+import { badConfig, badUsage, configOption, inUse, type Run, tell } from './command-line.ts'
 import { type Config, jsonSchema } from './config.ts'
 import { check, loadConfig } from './config-file.ts'
 import { embeddedConfig, newKey } from './embedded.ts'
 import { createLog } from './log.ts'
 import { modelCommand, parseModelArgs } from './model-command.ts'
-import { modelsDirOf } from './parts.ts'
+import { modelsDirOf, stateDirOf } from './parts.ts'
 import { replayCommand } from './replay-command.ts'
 import { warningsOf } from './settings.ts'
 import { demo, start } from './start-command.ts'
+import { InUseError, lockState } from './state-lock.ts'
 
 const { stdout, stderr } = process
 
@@ -93,6 +95,36 @@ const model: Run = async (argv) => {
   return modelCommand(args, { dir, suppliers, stdout, stderr })
 }
 
+/** `backup DIR` and `restore DIR`: 75 where another process has the state, 1 where it cannot be done. */
+const copying =
+  (name: CopyCommand): Run =>
+  async (argv) => {
+    let args: ReturnType<typeof parseCopyArgs>
+    try {
+      args = parseCopyArgs(name, argv)
+    } catch (error) {
+      stderr.write(`bidweir: ${(error as Error).message}\n`)
+      return badUsage
+    }
+    const { dir, file, force } = args
+    const config = configOf(file)
+    if (config === null) return badConfig
+    const { database } = config.store
+    const stateDir = stateDirOf(config)
+    const deps = { dir, stateDir, database, stdout }
+    try {
+      if (name === 'backup') await backup(deps)
+      else {
+        lockState(stateDir, database)
+        restore(deps, force)
+      }
+      return 0
+    } catch (error) {
+      stderr.write(`bidweir: ${(error as Error).message}\n`)
+      return error instanceof InUseError ? inUse : 1
+    }
+  }
+
 const schema: Run = async () => {
   stdout.write(`${JSON.stringify(jsonSchema(), null, 2)}\n`)
   return 0
@@ -111,6 +143,8 @@ export const commands: Readonly<Record<string, { usage: string; run: Run }>> = {
     usage: 'list|freeze|unfreeze|rollback [ID]|reset --supplier SSP [--config FILE]',
     run: model,
   },
+  backup: { usage: 'DIR [--config FILE]', run: copying('backup') },
+  restore: { usage: 'DIR [--config FILE] [--force]', run: copying('restore') },
   demo: { usage: '[--listen HOST:PORT] [--admin HOST:PORT] [--state DIR]', run: demo },
   schema: { usage: '', run: schema },
 }
