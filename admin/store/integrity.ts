@@ -9,7 +9,7 @@ export const checkSql = 'check the file'
  * Bytes of a file that is read whole: `quick_check` takes 1.8 s a GiB that is cached (`integrity_check`, which also
  * compares indexes with their tables, 27 s). Of a larger file the ledger is left out, which has nearly all of it.
  */
-const mostWhole = 4 * 2 ** 30
+const mostWhole = 2 * 2 ** 30
 
 /** What is wrong first, or null. It is the disk that is asked, not what is known of it. */
 export function faultOfFile(database: DatabaseSync): string | null {

@@ -129,6 +129,9 @@ class Connection implements DatabaseConnection {
   }
 }
 
+/** Milliseconds that a caller waits for its turn: another program may have the file's lock, 5 s for each that asks. */
+const longestWait = 5000
+
 /** One connection, taken in turns: a transaction of one caller never holds statements of another. */
 class SqliteDriver implements Driver {
   private readonly link: Link
@@ -146,10 +149,18 @@ class SqliteDriver implements Driver {
   async acquireConnection(): Promise<DatabaseConnection> {
     const before = this.turn
     let release = () => {}
+    let timer: NodeJS.Timeout | undefined
     this.turn = new Promise((resolve) => {
       release = resolve
     })
-    await before
+    const late = new Promise<'late'>((resolve) => {
+      timer = setTimeout(resolve, longestWait, 'late')
+    })
+    if ((await Promise.race([before, late])) === 'late') {
+      void before.then(release)
+      throw new StoreError('overloaded', 'the database thread is busy')
+    }
+    clearTimeout(timer)
     this.done = release
     return this.connection
   }

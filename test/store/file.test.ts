@@ -8,6 +8,7 @@ import {
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
 import { sql } from 'kysely'
 import t, { type Test } from 'tap'
 import { openStore } from '../../admin/store/index.ts'
@@ -122,6 +123,20 @@ t.test('the log shrinks to 16 MiB after it has been larger', async (t) => {
   t.ok(statSync(`${file}-wal`).size > 2e7)
   for (let n = 0; n < 3; n++) await store.ledger.record(entry(`row ${n}`))
   t.ok(statSync(`${file}-wal`).size <= 16 * 2 ** 20)
+})
+
+t.test('callers do not queue behind a lock of another program without end', async (t) => {
+  const { file, store } = await opened(t)
+  const other = new DatabaseSync(file)
+  other.exec('begin immediate')
+  const write = () => store.db.updateTable('revision').set({ n: 7 }).execute()
+  const answers = await Promise.allSettled([write(), write(), write(), write()])
+  t.match(answers[0], { reason: { name: 'StoreError', code: 'unavailable' } })
+  for (const answer of answers.slice(2))
+    t.match(answer, { reason: { name: 'StoreError', code: 'overloaded' } })
+  other.close()
+  await until(async () => (await store.lost()).length === 0)
+  await write()
 })
 
 t.test('what is wrong with a statement or a row is no loss of the store', async (t) => {
