@@ -46,7 +46,7 @@ export async function openParts(live: Live, log: Log) {
     now,
     log,
     observe: (s) => meters.store.observe(s),
-    verify: true,
+    owns: true,
   })
   const directory = await createDirectory(store, log)
   const { attributionWindow, contextTtl, decisionLog } = started.opd

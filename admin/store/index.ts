@@ -45,8 +45,8 @@ export interface StoreOptions {
   observe?: (seconds: number) => void
   /** Milliseconds between two looks for changes of other nodes. */
   every?: number
-  /** Checks a SQLite file before it is used, and refuses one that is corrupt. */
-  verify?: boolean
+  /** The service, not a command beside it: a SQLite file is checked first, and after writes of any other program. */
+  owns?: boolean
 }
 
 const channel = 'bidweir'
@@ -65,10 +65,10 @@ interface Databases {
   pings: Readonly<Record<string, () => Promise<unknown>>>
 }
 
-function openSqlite(path: string, now: () => number): Databases {
+function openSqlite(path: string, { now, owns = false }: StoreOptions): Databases {
   const verify = () => sql.raw(checkSql).execute(db)
   const { damaged, check } = createIntegrity(verify)
-  const db = new Kysely<Tables>({ dialect: sqliteDialect(path, { create: true, damaged }) })
+  const db = new Kysely<Tables>({ dialect: sqliteDialect(path, { create: true, owns, damaged }) })
   const ping = async () => {
     await check()
     // SQLite does not write what is as it was; its user_version is nobody's else
@@ -100,11 +100,11 @@ function openPostgres(url: string, log: StoreLog): Databases {
 export async function openStore(url: string, options: StoreOptions): Promise<Store> {
   const { now, log, observe = () => {}, every = 500 } = options
   const { db, wins, postgres, verify, check, pings } = url.startsWith('sqlite:')
-    ? openSqlite(url.slice(7), now)
+    ? openSqlite(url.slice(7), options)
     : openPostgres(url, log)
   const close = () => Promise.all([...new Set([db, wins])].map((each) => each.destroy()))
   try {
-    if (options.verify === true) await verify()
+    if (options.owns === true) await verify()
     await migrate(db, postgres, now())
   } catch (error) {
     await close()

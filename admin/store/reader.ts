@@ -12,6 +12,6 @@ export function openReader(url: string): { db: Kysely<Tables>; postgres: boolean
   const dialect = postgres
     ? // the next question opens another connection, and says so where it cannot
       postgresDialect(url, { max: 1, longest, idle: 5000, lost: () => undefined })
-    : sqliteDialect(url.slice(7), { create: false })
+    : sqliteDialect(url.slice(7), { create: false, owns: false })
   return { db: new Kysely<Tables>({ dialect }), postgres }
 }

@@ -17,6 +17,8 @@ import type { Answer, Ask, Fault, Opened, Opening } from './worker.ts'
 export interface SqliteOptions {
   /** Makes a file that is absent. */
   create: boolean
+  /** The service, of which a file has one. */
+  owns: boolean
   /** Told of each fault of the file itself: it cannot be read, written, or makes no sense. */
   damaged?: () => void
 }
@@ -44,8 +46,8 @@ class Link {
   private next = 0
   private closing = false
 
-  constructor(file: string, { create, damaged = () => {} }: SqliteOptions) {
-    this.opening = { file, create }
+  constructor(file: string, { create, owns, damaged = () => {} }: SqliteOptions) {
+    this.opening = { file, create, owns }
     this.damaged = damaged
   }
 

@@ -11,6 +11,8 @@ export interface Opening {
   file: string
   /** Makes a file that is absent; otherwise that is a fault. */
   create: boolean
+  /** The service, of which a file has one: no other program writes to the file itself, if to its log. */
+  owns: boolean
 }
 export interface Ask {
   id: number
@@ -28,13 +30,16 @@ export type Answer =
 /** The first word: it is open, or why it is not. */
 export type Opened = 'open' | Fault
 
-const { file: given, create } = workerData as Opening
+const { file: given, create, owns } = workerData as Opening
 const inMemory = given === ':memory:'
 const file = inMemory ? given : resolve(given)
 const cantOpen = 14
 const corrupt = 11
 /** Bytes that the log keeps between two checkpoints; what a long reader let it grow beyond is cut. */
 const keptLog = 16 * 1024 * 1024
+
+/** Pages of the log that its owner moves to the file. */
+const checkpointPages = 1000
 
 /** It holds the key that signs tokens: nobody else of this machine reads it, nor the log beside it, which has its mode. */
 function make(): void {
@@ -54,6 +59,7 @@ function connect(): DatabaseSync {
     'busy_timeout = 5000',
     'foreign_keys = ON',
     `journal_size_limit = ${keptLog}`,
+    `wal_autocheckpoint = ${owns ? checkpointPages : 0}`,
   ])
     database.exec(`PRAGMA ${pragma}`)
   // the log is opened by the first statement that reads
@@ -97,18 +103,18 @@ let gone: Fault | null = null
 let doubt: Fault | null = null
 
 function doubted({ database, written }: HeldFile): Fault | null {
-  if (doubt !== null || !written()) return doubt
+  if (doubt !== null || !owns || !written()) return doubt
   if (database.isTransaction) database.exec('rollback')
   doubt = { error: `another program has written to ${file}`, result: corrupt }
   return doubt
 }
 
 function check({ database, note }: HeldFile, id: number): Answer {
+  note()
   const found = faultOfFile(database)
   if (found !== null)
     return { id, error: `the database file ${file} is corrupt: ${found}`, result: corrupt }
   doubt = null
-  note()
   return { id, ...nothing }
 }
 

@@ -24,7 +24,11 @@ async function opened(t: Test) {
   const file = `${newFolder()}/b.db`
   const errors: string[] = []
   const error = (fields: object) => void errors.push((fields as { err: string }).err)
-  const store = await storeAt(t, { url: `sqlite:${file}` }, { log: { ...silent, error } })
+  const store = await storeAt(
+    t,
+    { url: `sqlite:${file}` },
+    { owns: true, log: { ...silent, error } },
+  )
   t.equal(await store.ledger.record(entry('before')), 'recorded')
   t.same(await store.lost(), [])
   return { file, store, errors }
@@ -92,7 +96,7 @@ t.test('a corrupt file is refused by its name', async (t) => {
   const { file, store } = await opened(t)
   for (let n = 0; n < 50; n++) await store.ledger.record(entry(`row ${n}`))
   await store.close()
-  const open = () => openStore(`sqlite:${file}`, { now: Date.now, log: silent, verify: true })
+  const open = () => openStore(`sqlite:${file}`, { now: Date.now, log: silent, owns: true })
   await (await open()).close()
   const torn = readFileSync(file)
   // the last page is a leaf: every statement of a start goes well
@@ -115,6 +119,22 @@ t.test('a file that cannot be opened is named; a reader makes none', async (t) =
   await t.rejects(db.selectFrom('ledger').selectAll().execute(), refused)
   await db.destroy()
   t.equal(existsSync(absent), false)
+})
+
+t.test('commands and reports go on while the service writes to its file', async (t) => {
+  const { file, store } = await opened(t)
+  const url = `sqlite:${file}`
+  const { db } = openReader(url)
+  t.teardown(() => db.destroy())
+  const command = await storeAt(t, { url })
+  const rows = () => db.selectFrom('ledger').select('decision').execute()
+  t.equal((await rows()).length, 1)
+  await store.ledger.record(entry('later'))
+  await sql`pragma wal_checkpoint(truncate)`.execute(store.db)
+  t.equal((await rows()).length, 2)
+  t.equal(await command.ledger.record(entry('beside')), 'recorded')
+  t.equal(await store.ledger.record(entry('beside')), 'duplicate')
+  t.same(await store.lost(), [])
 })
 
 t.test('the log shrinks to 16 MiB after it has been larger', async (t) => {
