@@ -1,6 +1,6 @@
 /**
  * Whether an open SQLite database is still that of its paths. A file that was removed or replaced takes commits as
- * before, but a restart opens another; one that another program writes over is known in memory as it was.
+ * before, but a restart opens another; one that another program overwrites is still in memory as it was.
  */
 import { type Stats, statSync } from 'node:fs'
 import type { DatabaseSync } from 'node:sqlite'
@@ -15,7 +15,7 @@ export interface HeldFile {
   database: DatabaseSync
   /** The first path that names no file or another one; null: all are as they were opened. 7 us. */
   moved(): string | null
-  /** Whether the file was written to since `note`. */
+  /** Whether the file was written to, or its log cut, since `note`. */
   written(): boolean
   /** The file is as the database left it. */
   note(): void
@@ -31,13 +31,14 @@ export function holdFile(file: string, open: () => DatabaseSync): HeldFile {
     (path) => [path, identity(look(path))] as const,
   )
   if (files[0]![1] !== before) throw new Error('it was replaced while it was opened')
-  let noted = content(look(file))
+  const logSize = () => look(files[1]![0])?.size ?? 0
+  let noted = { content: content(look(file)), logSize: logSize() }
   return {
     database,
     moved: () => files.find(([path, known]) => identity(look(path)) !== known)?.[0] ?? null,
-    written: () => content(look(file)) !== noted,
+    written: () => content(look(file)) !== noted.content || logSize() < noted.logSize,
     note() {
-      noted = content(look(file))
+      noted = { content: content(look(file)), logSize: logSize() }
     },
   }
 }

@@ -18,8 +18,8 @@ export interface StoreLog {
 export interface Store {
   db: Kysely<Tables>
   /**
-   * The same for what writes and counts wins. On PostgreSQL its connections are others: a ledger that is slow or locked
-   * holds up no log-in, no call of the API and no look for changes.
+   * The same database for what stores and counts wins. On PostgreSQL it has connections of its own: a ledger that is
+   * slow or locked delays no log-in, no call of the API and no poll for changes.
    */
   wins: Kysely<Tables>
   /** Where it is, for those who read it at length on a thread of their own. */

@@ -21,11 +21,12 @@ export interface PoolOptions {
 function clientOf(client: pg.PoolClient): PostgresPoolClient {
   let broken: Error | undefined
   const query = async (sql: string, parameters: unknown[]) => {
+    if (broken !== undefined) throw broken
     try {
       return await client.query(sql, parameters)
     } catch (error) {
       const failure = storeErrorOf(error)
-      // without a word of the server its answer may come yet: the next caller would wait behind it
+      // the server has not answered, so the next statement, a rollback too, would wait behind this one
       if (failure instanceof StoreError && !(error instanceof pg.DatabaseError)) broken = failure
       throw failure
     }

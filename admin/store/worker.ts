@@ -105,7 +105,7 @@ let doubt: Fault | null = null
 function doubted({ database, written }: HeldFile): Fault | null {
   if (doubt !== null || !owns || !written()) return doubt
   if (database.isTransaction) database.exec('rollback')
-  doubt = { error: `another program has written to ${file}`, result: corrupt }
+  doubt = { error: `another program has changed ${file} or its log`, result: corrupt }
   return doubt
 }
 
@@ -118,7 +118,7 @@ function check({ database, note }: HeldFile, id: number): Answer {
   return { id, ...nothing }
 }
 
-/** Nothing is told of what is not in the files that the next start opens: they are looked at after each commit. */
+/** Acknowledges only what is in the files that the next start opens: their paths are checked after each commit. */
 function answer(held: HeldFile, ask: Ask): Answer {
   const { database, moved, note } = held
   const { id, sql } = ask

@@ -5,6 +5,7 @@ import {
   readFileSync,
   renameSync,
   statSync,
+  truncateSync,
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -77,6 +78,13 @@ t.test('a file that is written over takes no win until it is whole again', async
   await until(async () => (await store.lost()).length === 0)
   t.equal(await store.ledger.record(entry('after')), 'recorded')
   t.equal(await store.ledger.record(entry('before')), 'duplicate')
+})
+
+t.test('a file whose log is cut takes no win', async (t) => {
+  const { file, store } = await opened(t)
+  truncateSync(`${file}-wal`)
+  await t.rejects(store.ledger.record(entry('after')), refused)
+  t.same(await store.lost(), ['store'])
 })
 
 t.test('a transaction during which the file is written over leaves nothing behind', async (t) => {
