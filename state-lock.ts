@@ -3,7 +3,7 @@
  * find the bids of the other. The lock is an exclusive one of an open SQLite file: the system ends it with the process,
  * however that ends, and it holds across containers that share a volume, where process ids repeat.
  */
-import { mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -13,6 +13,8 @@ export class InUseError extends Error {
   override name = 'InUseError'
 }
 
+/** Nobody else of this machine reads what is in the state folder, or takes its lock. */
+const mode = 0o600
 /** SQLite's BUSY: another connection has the lock. */
 const busy = 5
 /** They are kept until the process ends: a connection that is collected gives its lock up. */
@@ -31,6 +33,7 @@ function holderOf(file: string): string {
 /** `what` is what the lock at `path` is for, as a message names it. */
 function lock(path: string, what: string): void {
   try {
+    if (!existsSync(path)) writeFileSync(path, '', { mode, flag: 'a' })
     const database = new DatabaseSync(path, { timeout: 0 })
     // a journal would be left behind by a process that is killed
     database.exec('pragma journal_mode = memory; begin exclusive')
@@ -41,7 +44,7 @@ function lock(path: string, what: string): void {
     throw new Error(`${what} cannot be locked by ${path}: ${message}`, { cause: error })
   }
   const holder = { pid: process.pid, host: hostname(), since: new Date().toISOString() }
-  writeFileSync(`${path}.json`, `${JSON.stringify(holder)}\n`)
+  writeFileSync(`${path}.json`, `${JSON.stringify(holder)}\n`, { mode })
 }
 
 /** The path without links, whether there is a file yet or not. */
