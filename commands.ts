@@ -48,8 +48,9 @@ const addService: Add = (program, does) => {
     .description('run the service with a demo supplier, bid traffic and win notices')
     .option('--listen <host:port>', 'where bid traffic is taken')
     .option('--admin <host:port>', 'where the API and the dashboard are')
+    .option('--state <dir>', 'folder for keys, models and the database')
     .action(
-      does(async (at: { listen?: string; admin?: string }) =>
+      does(async (at: { listen?: string; admin?: string; state?: string }) =>
         (await import('./start-command.ts')).demo(at),
       ),
     )
@@ -104,6 +105,30 @@ const addFiles: Add = (program, does, streams) => {
     .action(
       does(async (logs: string[], options: ReplayOptions) =>
         (await import('./replay-command.ts')).replayCommand(logs, options, streams),
+      ),
+    )
+}
+
+const addCopies: Add = (program, does, streams) => {
+  program
+    .command('backup')
+    .description('copy the SQLite database, keys and models while the service runs')
+    .argument('<dir>', 'an empty folder, or one that does not exist')
+    .option(...config)
+    .action(
+      does(async (dir: string, { config }: { config?: string }) =>
+        (await import('./config-commands.ts')).backup(config, dir, streams),
+      ),
+    )
+  program
+    .command('restore')
+    .description('put a backup in place of the state, while no service uses it')
+    .argument('<dir>', 'a folder that backup has written')
+    .option(...config)
+    .option('--force', 'also if there is a state already, which is replaced', false)
+    .action(
+      does(async (dir: string, { config, force }: { config?: string; force: boolean }) =>
+        (await import('./config-commands.ts')).restore(config, dir, force, streams),
       ),
     )
 }
@@ -225,7 +250,8 @@ export async function runCommand(
     })
     .addHelpText('after', exitCodes)
     .exitOverride()
-  for (const add of [addService, addFiles, addUsers, addModels]) add(program, does, streams)
+  for (const add of [addService, addFiles, addCopies, addUsers, addModels])
+    add(program, does, streams)
   try {
     await program.parseAsync(argv, { from: 'user' })
     return code

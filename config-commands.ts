@@ -2,7 +2,7 @@
 
 import type { UserCall } from './admin/auth/user-command.ts'
 import type { Store } from './admin/store/index.ts'
-import { badConfig, type CommandStreams } from './command-line.ts'
+import { badConfig, type CommandStreams, inUse } from './command-line.ts'
 import type { Config } from './config.ts'
 import { check as checkValue, faultLine, type LoadedConfig, loadConfig } from './config-file.ts'
 import { embeddedConfig } from './embedded.ts'
@@ -84,4 +84,48 @@ export async function model(
       ...{ stdout, stderr },
     }),
   )
+}
+
+/** Runs a copy command; 75 if another process has the state, 1 if it cannot be done. */
+async function copying(
+  file: string | undefined,
+  streams: CommandStreams,
+  work: (state: { stateDir: string; database: string }) => Promise<void> | void,
+): Promise<number> {
+  const config = configOf(file, streams)
+  if (config === null) return badConfig
+  const { stateDirOf } = await import('./parts.ts')
+  const { InUseError } = await import('./state-lock.ts')
+  try {
+    await work({ stateDir: stateDirOf(config), database: config.store.database })
+    return 0
+  } catch (error) {
+    streams.stderr.write(`bidweir: ${(error as Error).message}\n`)
+    return error instanceof InUseError ? inUse : 1
+  }
+}
+
+export function backup(
+  file: string | undefined,
+  dir: string,
+  streams: CommandStreams,
+): Promise<number> {
+  return copying(file, streams, async (state) => {
+    const { backup } = await import('./backup-command.ts')
+    await backup({ ...state, dir, stdout: streams.stdout })
+  })
+}
+
+export function restore(
+  file: string | undefined,
+  dir: string,
+  force: boolean,
+  streams: CommandStreams,
+): Promise<number> {
+  return copying(file, streams, async (state) => {
+    const { restore } = await import('./backup-command.ts')
+    const { lockState } = await import('./state-lock.ts')
+    lockState(state.stateDir, state.database)
+    restore({ ...state, dir, stdout: streams.stdout }, force)
+  })
 }

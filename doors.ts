@@ -49,7 +49,7 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
     listen,
     log,
     plugins: [
-      health({ registry, ping: () => store.ping(), missing }),
+      health({ registry, lost: () => store.lost(), missing }),
       ...(auth.plugin === null ? [] : [auth.plugin]),
       management({
         store,

@@ -49,6 +49,7 @@ export async function openParts(live: Live, log: Log) {
     now,
     log,
     observe: (s) => meters.store.observe(s),
+    owns: true,
   })
   const directory = await createDirectory(store, log)
   const { attributionWindow, contextTtl, decisionLog } = started.opd
@@ -76,9 +77,11 @@ export async function openParts(live: Live, log: Log) {
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
   modelMetrics(registry, keeper)
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
-  const rollup = createRollup(store, log)
-  const repeats = createRepeats(store, log)
-  const retention = createRetention(store, { keep: () => keptFor(live.config), now, log })
+  // what counts wins shares their connections, none of the API's
+  const counted = { ...store, db: store.wins }
+  const rollup = createRollup(counted, log)
+  const repeats = createRepeats(counted, log)
+  const retention = createRetention(counted, { keep: () => keptFor(live.config), now, log })
   const engine = createEngine(engineConfig(started, keys, live.invalidOpd), {
     learners: keeper,
     bidLog: rollup.counting(bidLog),

@@ -1,14 +1,17 @@
 /** The service as a command: started with or without the demo's traffic, told by signals when to end. */
+import { join } from 'node:path'
 import { runDemo } from './bench/demo/main.ts'
 import { createDemoSupplier, type DemoSupplier } from './bench/demo/supplier.ts'
-import { badConfig } from './command-line.ts'
+import { badConfig, inUse } from './command-line.ts'
 import type { Config, ConfigInput } from './config.ts'
 import { tell } from './config-commands.ts'
 import { check, loadConfig } from './config-file.ts'
 import { curlLine, demoConfig, embeddedConfig } from './embedded.ts'
 import { createLog } from './log.ts'
+import { stateDirOf } from './parts.ts'
 import { flushTime, type Service, startService } from './service.ts'
 import { warningsOf } from './settings.ts'
+import { InUseError, lockState } from './state-lock.ts'
 
 const { stdout, stderr } = process
 
@@ -21,8 +24,16 @@ const signals = ['SIGTERM', 'SIGINT'] as const
 /** Process 1 of a container hears of no signal that it has no word for, and a start may wait for a database. */
 const leave = () => process.exit(0)
 
+/** What to change where the state or an address is in use. */
+const besideAnother = {
+  start:
+    'beside another process it needs its own store.database, proxy.listen and admin.listen (--config FILE)',
+  demo: 'beside another process it needs its own --state DIR, --listen HOST:PORT and --admin HOST:PORT',
+}
+
 async function begin(
   file: string | undefined,
+  command: keyof typeof besideAnother,
   configOf = embeddedConfig,
 ): Promise<Running | number> {
   for (const signal of signals) process.on(signal, leave)
@@ -37,6 +48,7 @@ async function begin(
   const log = createLog(config.log.level)
   for (const warning of warningsOf(config)) if (file !== undefined) log.warn({}, warning)
   try {
+    lockState(stateDirOf(config), config.store.database)
     const service = await startService({
       loaded: { ...loaded, config },
       again: file === undefined ? null : () => loadConfig(file),
@@ -44,9 +56,12 @@ async function begin(
     })
     return { service, demo }
   } catch (error) {
-    stderr.write(`bidweir: it does not start: ${(error as Error).message}\n`)
+    const { message, code } = error as NodeJS.ErrnoException
+    const locked = error instanceof InUseError
+    const advice = locked || code === 'EADDRINUSE' ? `; ${besideAnother[command]}` : ''
+    stderr.write(`bidweir: it does not start: ${message}${advice}\n`)
     await demo?.close()
-    return 1
+    return locked ? inUse : 1
   }
 }
 
@@ -103,7 +118,7 @@ function greet({ service, demo }: Running, config: Config): void {
 
 /** null: the service runs. */
 export async function start(file: string | undefined): Promise<number | null> {
-  const running = await begin(file)
+  const running = await begin(file, 'start')
   if (typeof running === 'number') return running
   stopOnSignals(running, () => {})
   greet(running, running.service.config())
@@ -111,15 +126,22 @@ export async function start(file: string | undefined): Promise<number | null> {
 }
 
 /** null: the service runs. */
-export async function demo(at: { listen?: string; admin?: string }): Promise<number | null> {
-  const addresses: Pick<ConfigInput, 'proxy' | 'admin'> = {
+export async function demo(at: {
+  listen?: string
+  admin?: string
+  state?: string
+}): Promise<number | null> {
+  const given: Pick<ConfigInput, 'proxy' | 'admin' | 'store'> = {
     ...(at.listen === undefined ? {} : { proxy: { listen: at.listen } }),
+    ...(at.state === undefined
+      ? {}
+      : { store: { database: `sqlite:${join(at.state, 'bidweir.db')}` } }),
     admin: {
       impressions: { auth: 'context' },
       ...(at.admin === undefined ? {} : { listen: at.admin }),
     },
   }
-  const running = await begin(undefined, (url) => ({ ...demoConfig(url), ...addresses }))
+  const running = await begin(undefined, 'demo', (url) => ({ ...demoConfig(url), ...given }))
   if (typeof running === 'number') return running
   const over = new AbortController()
   stopOnSignals(running, () => over.abort())

@@ -7,12 +7,12 @@ import { problem } from './problem.ts'
 export interface HealthDeps {
   /** What is still missing before bid traffic can be served; empty: ready. A lost store is not among it. */
   missing: () => string[]
-  /** Rejects when the store is lost. */
-  ping: () => Promise<void>
+  /** The parts of the store that do not answer. Names alone: probes are answered to anyone, the log says the rest. */
+  lost: () => Promise<string[]>
   registry: Registry
 }
 
-export function health({ missing, ping, registry }: HealthDeps): FastifyPluginAsync {
+export function health({ missing, lost, registry }: HealthDeps): FastifyPluginAsync {
   const scrape = exposition(registry)
   return async (app) => {
     // some load balancers ask with HEAD
@@ -25,12 +25,10 @@ export function health({ missing, ping, registry }: HealthDeps): FastifyPluginAs
       return problem(reply, 503, 'not_ready', `not ready: ${waits.join(', ')}`)
     })
     get('/readyz/admin', async (_request, reply) => {
-      try {
-        await ping()
-        return { status: 'ready' }
-      } catch (error) {
-        return problem(reply, 503, 'store_unavailable', (error as Error).message)
-      }
+      const parts = await lost()
+      if (parts.length === 0) return { status: 'ready' }
+      reply.header('retry-after', '1')
+      return problem(reply, 503, 'store_unavailable', `not ready: ${parts.join(', ')}`)
     })
     get('/metrics', async (_request, reply) =>
       reply.type(registry.contentType).send(await scrape()),

@@ -83,7 +83,7 @@ export function createAdmin(deps: AdminDeps): Admin {
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const { code, message } = error
     const status = error.statusCode ?? 500
-    if (error instanceof StoreError || (status >= 500 && isDatabase(error))) {
+    if (error instanceof StoreError) {
       log.warn({ code, err: message, request: request.id }, 'the store did not answer')
       return problem(
         reply.header('retry-after', '1'),
@@ -128,13 +128,4 @@ export function createAdmin(deps: AdminDeps): Admin {
       clearInterval(idle)
     },
   }
-}
-
-/** pg's errors: those of the connection, and of a server that ends what it was asked (57014: it took too long). */
-function isDatabase(error: FastifyError): boolean {
-  const { code = '' } = error
-  return (
-    /^(ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EHOSTUNREACH|57|53|08|XX)/.test(code) ||
-    /connection (terminated|timeout)|timeout exceeded|query read timeout/i.test(error.message)
-  )
 }

@@ -42,7 +42,10 @@ export function createDesk(store: Pick<Store, 'db' | 'postgres' | 'url'>): Desk 
     thread.on('message', (answer: Answer) => {
       const asked = waiting.get(answer.id)
       waiting.delete(answer.id)
-      if ('error' in answer) asked?.reject(new StoreError('unavailable', answer.error))
+      if ('error' in answer)
+        asked?.reject(
+          answer.lost ? new StoreError('unavailable', answer.error) : new Error(answer.error),
+        )
       else asked?.resolve(answer.bytes)
       if (waiting.size === 0) rest()
     })

@@ -1,10 +1,11 @@
 /** One store for SQLite and PostgreSQL: the same tables, the same code above them. */
-import { Kysely, PostgresDialect, sql } from 'kysely'
+import { Kysely, sql } from 'kysely'
 import pg from 'pg'
 import { oneAtATime } from '../one-at-a-time.ts'
-import { StoreError } from './errors.ts'
+import { checkSql, createIntegrity } from './integrity.ts'
 import { createLedger, type GroupLedger } from './ledger.ts'
 import { migrate } from './migrations/index.ts'
+import { postgresDialect } from './postgres.ts'
 import { sqliteDialect } from './sqlite.ts'
 import type { Tables } from './tables.ts'
 
@@ -16,6 +17,11 @@ export interface StoreLog {
 
 export interface Store {
   db: Kysely<Tables>
+  /**
+   * The same database for what stores and counts wins. On PostgreSQL it has connections of its own: a ledger that is
+   * slow or locked delays no log-in, no call of the API and no poll for changes.
+   */
+  wins: Kysely<Tables>
   /** Where it is, for those who read it at length on a thread of their own. */
   url: string
   ledger: GroupLedger
@@ -27,8 +33,8 @@ export interface Store {
   onChange(listener: () => Promise<void>): void
   /** Says so to the other nodes, in the transaction at hand. */
   bump(db: Kysely<Tables>): Promise<void>
-  /** One round trip that writes, since a full disk can still be read; rejects when the store is lost. */
-  ping(): Promise<void>
+  /** The parts that do not answer a round trip which writes (a full disk can still be read); empty: all is well. */
+  lost(): Promise<string[]>
   close(): Promise<void>
 }
 
@@ -39,42 +45,78 @@ export interface StoreOptions {
   observe?: (seconds: number) => void
   /** Milliseconds between two looks for changes of other nodes. */
   every?: number
+  /** The service, not a command beside it: a SQLite file is checked first, and after writes of any other program. */
+  owns?: boolean
 }
 
 const channel = 'bidweir'
+/** Connections to PostgreSQL of a node, besides one that listens and one each for reports and retention. */
+const connections = { management: 4, wins: 6 }
 
-// int8 fits a double here: counts and times in milliseconds.
-pg.types.setTypeParser(20, Number)
+interface Databases {
+  db: Kysely<Tables>
+  wins: Kysely<Tables>
+  postgres: boolean
+  /** Rejects with what is wrong with a file. */
+  verify(): Promise<unknown>
+  /** Rejects while a file that has failed was not found whole since. */
+  check(): Promise<void>
+  /** By part; each rejects when that part is lost. */
+  pings: Readonly<Record<string, () => Promise<unknown>>>
+}
 
-function dialectOf(url: string, log: StoreLog): { db: Kysely<Tables>; postgres: boolean } {
-  if (url.startsWith('sqlite:'))
-    return { db: new Kysely<Tables>({ dialect: sqliteDialect(url.slice(7)) }), postgres: false }
-  const pool = new pg.Pool({
-    connectionString: url,
-    max: 8,
-    connectionTimeoutMillis: 3000,
-    // A statement that hangs would hold its caller for ever, a server that hangs does not end it.
-    statement_timeout: 5000,
-    query_timeout: 6000,
-  })
-  // A connection that dies must not reach the top, idle or between two statements of a transaction (there the pool
-  // hears nothing): what it was doing fails, the next query opens another.
+function openSqlite(path: string, { now, owns = false }: StoreOptions): Databases {
+  const verify = () => sql.raw(checkSql).execute(db)
+  const { damaged, check } = createIntegrity(verify)
+  const db = new Kysely<Tables>({ dialect: sqliteDialect(path, { create: true, owns, damaged }) })
+  const ping = async () => {
+    await check()
+    // SQLite does not write what is as it was; its user_version is nobody's else
+    await sql`pragma user_version = ${sql.lit(now() % 2 ** 31)}`.execute(db)
+  }
+  return { db, wins: db, postgres: false, verify, check, pings: { store: ping } }
+}
+
+function openPostgres(url: string, log: StoreLog): Databases {
   const lost = (error: Error) => log.warn({ err: error.message }, 'a database connection was lost')
-  pool.on('error', lost)
-  pool.on('connect', (client) => client.on('error', lost))
-  return { db: new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) }), postgres: true }
+  const open = (max: number) =>
+    new Kysely<Tables>({ dialect: postgresDialect(url, { max, longest: 5000, lost }) })
+  const db = open(connections.management)
+  const wins = open(connections.wins)
+  return {
+    db,
+    wins,
+    postgres: true,
+    verify: async () => {},
+    check: async () => {},
+    pings: {
+      management: () => sql`update revision set n = n`.execute(db),
+      // changes no row, and wants the lock and the rights that a win wants
+      wins: () => sql`update ledger set at = at where false`.execute(wins),
+    },
+  }
 }
 
 export async function openStore(url: string, options: StoreOptions): Promise<Store> {
   const { now, log, observe = () => {}, every = 500 } = options
-  const { db, postgres } = dialectOf(url, log)
-  await migrate(db, postgres, now())
-  const ledger = createLedger(db, postgres, observe)
+  const { db, wins, postgres, verify, check, pings } = url.startsWith('sqlite:')
+    ? openSqlite(url.slice(7), options)
+    : openPostgres(url, log)
+  const close = () => Promise.all([...new Set([db, wins])].map((each) => each.destroy()))
+  try {
+    if (options.owns === true) await verify()
+    await migrate(db, postgres, now())
+  } catch (error) {
+    await close()
+    throw error
+  }
+  const ledger = createLedger(wins, postgres, observe)
   const listeners: (() => Promise<void>)[] = []
   let known = -1
   let lost = false
   const look = oneAtATime(async () => {
     try {
+      await check()
       const row = await db.selectFrom('revision').select('n').executeTakeFirst()
       const n = Number(row?.n ?? 0)
       if (n !== known) await Promise.all(listeners.map((listener) => listener()))
@@ -91,16 +133,26 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   await look()
   const timer = setInterval(() => void look(), every)
   timer.unref()
-  let pinging: Promise<void> | null = null
-  // SQLite does not write what is as it was; its user_version is nobody's else
-  const written = () =>
-    postgres
-      ? sql`update revision set n = n`
-      : sql`pragma user_version = ${sql.lit(now() % 2 ** 31)}`
+  const silent = new Set<string>()
+  /** The part's name where it does not answer: one line of the log each time that changes. */
+  async function ping([part, ask]: [string, () => Promise<unknown>]): Promise<string[]> {
+    try {
+      await ask()
+      if (silent.delete(part)) log.info({ part }, 'this part of the store is back')
+      return []
+    } catch (error) {
+      const err = (error as Error).message
+      if (!silent.has(part)) log.error({ part, err }, 'this part of the store is lost')
+      silent.add(part)
+      return [part]
+    }
+  }
+  let pinging: Promise<string[]> | null = null
   const ear = postgres ? listen(url, () => void look(), log) : null
 
   return {
     db,
+    wins,
     url,
     ledger,
     postgres,
@@ -114,16 +166,10 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
         .execute()
       if (postgres) await sql`select pg_notify(${channel}, '')`.execute(within)
     },
-    ping() {
+    lost() {
       // who asks again meanwhile hears the same: readiness probes cost one write at a time
-      pinging ??= written()
-        .execute(db)
-        .then(
-          () => undefined,
-          (error: Error) => {
-            throw new StoreError('unavailable', error.message, { cause: error })
-          },
-        )
+      pinging ??= Promise.all(Object.entries(pings).map(ping))
+        .then((parts) => parts.flat())
         .finally(() => {
           pinging = null
         })
@@ -133,7 +179,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
       clearInterval(timer)
       await ear?.close()
       await ledger.flush()
-      await db.destroy()
+      await close()
     },
   }
 }

@@ -1,6 +1,6 @@
 /** A connection that reads beside the store's own: no win waits for what it asks. */
-import { Kysely, PostgresDialect } from 'kysely'
-import pg from 'pg'
+import { Kysely } from 'kysely'
+import { postgresDialect } from './postgres.ts'
 import { sqliteDialect } from './sqlite.ts'
 import type { Tables } from './tables.ts'
 
@@ -8,17 +8,10 @@ import type { Tables } from './tables.ts'
 const longest = 60_000
 
 export function openReader(url: string): { db: Kysely<Tables>; postgres: boolean } {
-  if (url.startsWith('sqlite:'))
-    return { db: new Kysely<Tables>({ dialect: sqliteDialect(url.slice(7)) }), postgres: false }
-  const pool = new pg.Pool({
-    connectionString: url,
-    max: 1,
-    connectionTimeoutMillis: 3000,
-    idleTimeoutMillis: 5000,
-    statement_timeout: longest,
-    query_timeout: longest + 2000,
-  })
-  // the next question opens another connection, and says so where it cannot
-  pool.on('error', () => undefined)
-  return { db: new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) }), postgres: true }
+  const postgres = !url.startsWith('sqlite:')
+  const dialect = postgres
+    ? // the next question opens another connection, and says so where it cannot
+      postgresDialect(url, { max: 1, longest, idle: 5000, lost: () => undefined })
+    : sqliteDialect(url.slice(7), { create: false, owns: false })
+  return { db: new Kysely<Tables>({ dialect }), postgres }
 }

@@ -11,30 +11,49 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely'
-import { StoreError } from './errors.ts'
-import type { Answer, Ask } from './worker.ts'
+import { StoreError, storeErrorOf } from './errors.ts'
+import type { Answer, Ask, Fault, Opened, Opening } from './worker.ts'
+
+export interface SqliteOptions {
+  /** Makes a file that is absent. */
+  create: boolean
+  /** The service, of which a file has one. */
+  owns: boolean
+  /** Told of each fault of the file itself: it cannot be read, written, or makes no sense. */
+  damaged?: () => void
+}
 
 interface Waiting {
   resolve(result: QueryResult<unknown>): void
   reject(error: Error): void
 }
 
+/** SQLite's IOERR, CORRUPT and NOTADB. */
+const damage = [10, 11, 26]
+
+const failureOf = ({ error, result }: Fault): Error =>
+  result === null
+    ? new Error(error)
+    : storeErrorOf(Object.assign(new Error(error), { code: `SQLITE_${result}` }))
+
 /** Questions to the worker and their answers; a worker that dies fails them all, and the next question starts another. */
 class Link {
-  private readonly file: string
+  private readonly opening: Opening
+  private readonly damaged: () => void
   private worker: Worker | null = null
   private starting: Promise<Worker> | null = null
   private readonly waiting = new Map<number, Waiting>()
   private next = 0
   private closing = false
 
-  constructor(file: string) {
-    this.file = file
+  constructor(file: string, { create, owns, damaged = () => {} }: SqliteOptions) {
+    this.opening = { file, create, owns }
+    this.damaged = damaged
   }
 
   private async start(): Promise<Worker> {
     const name = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js'
-    const worker = new Worker(new URL(name, import.meta.url), { workerData: this.file })
+    const worker = new Worker(new URL(name, import.meta.url), { workerData: this.opening })
     const died = (error: Error) => {
       if (this.worker === worker) this.worker = null
       for (const { reject } of this.waiting.values())
@@ -45,16 +64,19 @@ class Link {
     worker.on('exit', (code) => died(new Error(`exit ${code}`)))
     const [first] = (await Promise.race([
       once(worker, 'message'),
-      once(worker, 'exit').then(([code]) => [`exit ${code}`]),
-    ])) as [unknown]
-    if (first !== 'open')
-      throw new StoreError('unavailable', `the database does not open: ${first}`)
+      once(worker, 'exit').then(([code]) => [{ error: `exit ${code}`, result: null }]),
+    ])) as [Opened]
+    if (first !== 'open') throw new StoreError('unavailable', first.error)
+    // a thread that follows this one makes no file: the one that is open now has the wins
+    this.opening.create = false
     worker.on('message', (answer: Answer | 'closed') => {
       if (answer === 'closed') return
       const waiting = this.waiting.get(answer.id)
       this.waiting.delete(answer.id)
-      if ('error' in answer) waiting?.reject(new StoreError('unavailable', answer.error))
-      else
+      if ('error' in answer) {
+        if (damage.includes(answer.result ?? 0)) this.damaged()
+        waiting?.reject(failureOf(answer))
+      } else
         waiting?.resolve({
           rows: answer.rows,
           numAffectedRows: BigInt(answer.changes),
@@ -109,6 +131,9 @@ class Connection implements DatabaseConnection {
   }
 }
 
+/** Milliseconds that a caller waits for its turn: another program may have the file's lock, 5 s for each that asks. */
+const longestWait = 5000
+
 /** One connection, taken in turns: a transaction of one caller never holds statements of another. */
 class SqliteDriver implements Driver {
   private readonly link: Link
@@ -116,8 +141,8 @@ class SqliteDriver implements Driver {
   private turn: Promise<void> = Promise.resolve()
   private done: (() => void) | null = null
 
-  constructor(file: string) {
-    this.link = new Link(file)
+  constructor(file: string, options: SqliteOptions) {
+    this.link = new Link(file, options)
     this.connection = new Connection(this.link)
   }
 
@@ -126,10 +151,18 @@ class SqliteDriver implements Driver {
   async acquireConnection(): Promise<DatabaseConnection> {
     const before = this.turn
     let release = () => {}
+    let timer: NodeJS.Timeout | undefined
     this.turn = new Promise((resolve) => {
       release = resolve
     })
-    await before
+    const late = new Promise<'late'>((resolve) => {
+      timer = setTimeout(resolve, longestWait, 'late')
+    })
+    if ((await Promise.race([before, late])) === 'late') {
+      void before.then(release)
+      throw new StoreError('overloaded', 'the database thread is busy')
+    }
+    clearTimeout(timer)
     this.done = release
     return this.connection
   }
@@ -155,10 +188,10 @@ class SqliteDriver implements Driver {
   }
 }
 
-export function sqliteDialect(file: string): Dialect {
+export function sqliteDialect(file: string, options: SqliteOptions): Dialect {
   return {
     createAdapter: () => new SqliteAdapter(),
-    createDriver: () => new SqliteDriver(file),
+    createDriver: () => new SqliteDriver(file, options),
     createIntrospector: (db) => new SqliteIntrospector(db),
     createQueryCompiler: () => new SqliteQueryCompiler(),
   }

@@ -1,42 +1,76 @@
 /** The thread that SQLite lives in: its driver is synchronous, and a flush takes up to 26 ms at p99. */
 import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 import { exactSum } from './exact-sum.ts'
+import { type HeldFile, heldInMemory, holdFile } from './held-file.ts'
+import { checkSql, faultOfFile } from './integrity.ts'
 
+export interface Opening {
+  file: string
+  /** Makes a file that is absent; otherwise that is a fault. */
+  create: boolean
+  /** The service, of which a file has one: no other program writes to the file itself, if to its log. */
+  owns: boolean
+}
 export interface Ask {
   id: number
   sql: string
   parameters: SQLInputValue[]
 }
+export interface Fault {
+  error: string
+  /** SQLite's primary result code; null: the fault is not SQLite's. */
+  result: number | null
+}
 export type Answer =
   | { id: number; rows: unknown[]; changes: number; insertId: number }
-  | { id: number; error: string }
+  | ({ id: number } & Fault)
+/** The first word: it is open, or why it is not. */
+export type Opened = 'open' | Fault
 
-const file = workerData as string
+const { file: given, create, owns } = workerData as Opening
+const inMemory = given === ':memory:'
+const file = inMemory ? given : resolve(given)
+const cantOpen = 14
+const corrupt = 11
+/** Bytes that the log keeps between two checkpoints; what a long reader let it grow beyond is cut. */
+const keptLog = 16 * 1024 * 1024
+
+/** Pages of the log that its owner moves to the file. */
+const checkpointPages = 1000
+
 /** It holds the key that signs tokens: nobody else of this machine reads it, nor the log beside it, which has its mode. */
-function create(): void {
-  mkdirSync(dirname(file), { recursive: true })
+function make(): void {
   // one that is there is not opened: to close it would let go of the locks of the process's other connections
-  if (!existsSync(file)) closeSync(openSync(file, 'a', 0o600))
+  if (existsSync(file)) return
+  if (!create) throw new Error('the file is gone')
+  mkdirSync(dirname(file), { recursive: true })
+  closeSync(openSync(file, 'a', 0o600))
 }
-if (file !== ':memory:') create()
-const database = new DatabaseSync(file)
-// Acknowledged means on disk: FULL flushes the log at each commit.
-for (const pragma of [
-  'journal_mode = WAL',
-  'synchronous = FULL',
-  'busy_timeout = 5000',
-  'foreign_keys = ON',
-])
-  database.exec(`PRAGMA ${pragma}`)
 
-// the types know no state but SQL values; the driver takes any
-database.aggregate('exact_sum', exactSum as unknown as Parameters<typeof database.aggregate>[1])
+function connect(): DatabaseSync {
+  const database = new DatabaseSync(file)
+  // Acknowledged means on disk: FULL flushes the log at each commit.
+  for (const pragma of [
+    'journal_mode = WAL',
+    'synchronous = FULL',
+    'busy_timeout = 5000',
+    'foreign_keys = ON',
+    `journal_size_limit = ${keptLog}`,
+    `wal_autocheckpoint = ${owns ? checkpointPages : 0}`,
+  ])
+    database.exec(`PRAGMA ${pragma}`)
+  // the log is opened by the first statement that reads
+  database.prepare('select count(*) from sqlite_master').all()
+  // the types know no state but SQL values; the driver takes any
+  database.aggregate('exact_sum', exactSum as unknown as Parameters<typeof database.aggregate>[1])
+  return database
+}
 
 const prepared = new Map<string, StatementSync>()
-function statement(sql: string): StatementSync {
+function statement(database: DatabaseSync, sql: string): StatementSync {
   let known = prepared.get(sql)
   if (known === undefined) {
     if (prepared.size >= 500) prepared.clear()
@@ -46,22 +80,79 @@ function statement(sql: string): StatementSync {
   return known
 }
 
-function run({ id, sql, parameters }: Ask): Answer {
+const nothing = { rows: [], changes: 0, insertId: 0 }
+
+function run(database: DatabaseSync, { id, sql, parameters }: Ask): Answer {
+  // a disk that is full has ended the transaction already
+  if (sql === 'rollback' && !database.isTransaction) return { id, ...nothing }
+  const prepared = statement(database, sql)
+  if (prepared.columns().length > 0)
+    return { id, rows: prepared.all(...parameters), changes: 0, insertId: 0 }
+  const { changes, lastInsertRowid } = prepared.run(...parameters)
+  return { id, rows: [], changes: Number(changes), insertId: Number(lastInsertRowid) }
+}
+
+function faultOf(error: unknown): Fault {
+  const { message, errcode } = error as Error & { errcode?: number }
+  return { error: message, result: errcode === undefined ? null : errcode & 0xff }
+}
+
+/** Wrong for good: the paths name other files, and only a restart opens what is there by then. */
+let gone: Fault | null = null
+/** Wrong until the file has been read and found whole. */
+let doubt: Fault | null = null
+
+function doubted({ database, written }: HeldFile): Fault | null {
+  if (doubt !== null || !owns || !written()) return doubt
+  if (database.isTransaction) database.exec('rollback')
+  doubt = { error: `another program has changed ${file} or its log`, result: corrupt }
+  return doubt
+}
+
+function check({ database, note }: HeldFile, id: number): Answer {
+  note()
+  const found = faultOfFile(database)
+  if (found !== null)
+    return { id, error: `the database file ${file} is corrupt: ${found}`, result: corrupt }
+  doubt = null
+  return { id, ...nothing }
+}
+
+/** Acknowledges only what is in the files that the next start opens: their paths are checked after each commit. */
+function answer(held: HeldFile, ask: Ask): Answer {
+  const { database, moved, note } = held
+  const { id, sql } = ask
   try {
-    const prepared = statement(sql)
-    if (prepared.columns().length > 0)
-      return { id, rows: prepared.all(...parameters), changes: 0, insertId: 0 }
-    const { changes, lastInsertRowid } = prepared.run(...parameters)
-    return { id, rows: [], changes: Number(changes), insertId: Number(lastInsertRowid) }
+    if (gone === null && sql === checkSql) return check(held, id)
+    const wrong = gone ?? doubted(held)
+    if (wrong !== null) return { id, ...wrong }
+    const done = run(database, ask)
+    // the database writes to its file in its own statements alone
+    note()
+    const path = database.isTransaction ? null : moved()
+    if (path === null) return done
+    gone = { error: `${path} was removed or replaced while it was open: restart`, result: cantOpen }
+    return { id, ...gone }
   } catch (error) {
-    return { id, error: (error as Error).message }
+    return { id, ...faultOf(error) }
   }
 }
 
-parentPort!.on('message', (ask: Ask | 'close') => {
-  if (ask !== 'close') return parentPort!.postMessage(run(ask))
-  database.close()
-  parentPort!.postMessage('closed')
-  parentPort!.close()
-})
-parentPort!.postMessage('open')
+function open(): Opened {
+  try {
+    if (!inMemory) make()
+    const held = inMemory ? heldInMemory(connect()) : holdFile(file, connect)
+    parentPort!.on('message', (ask: Ask | 'close') => {
+      if (ask !== 'close') return parentPort!.postMessage(answer(held, ask))
+      held.database.close()
+      parentPort!.postMessage('closed')
+      parentPort!.close()
+    })
+    return 'open'
+  } catch (error) {
+    const fault = faultOf(error)
+    return { ...fault, error: `the database file ${file} does not open: ${fault.error}` }
+  }
+}
+
+parentPort!.postMessage(open())

@@ -57,7 +57,7 @@ onBoth(async (t, database) => {
     slow.gate = async () => {}
     await hold(real, 'zeta')
     const second = directory.refresh()
-    for (let turn = 0; turn < 5; turn++) await real.ping()
+    for (let turn = 0; turn < 5; turn++) await real.lost()
     late.resolve()
     await Promise.all([first, second])
     t.ok(directory.snapshot().holds.has('zeta'))

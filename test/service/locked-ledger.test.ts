@@ -1,0 +1,74 @@
+/** A ledger that is locked takes wins alone with it: the API, log-ins and the look for changes have their own way. */
+import pg from 'pg'
+import t from 'tap'
+import { postgresAbsent, startPostgres } from '../support/postgres.ts'
+import { token } from '../support/process.ts'
+import { until } from '../support/until.ts'
+import { echoSupplier, startNode } from '../support/wins.ts'
+
+const key = Buffer.alloc(32, 7).toString('base64url')
+
+t.setTimeout(100_000)
+t.test('a locked ledger', { skip: postgresAbsent, timeout: 90_000 }, async (t) => {
+  const database = await startPostgres()
+  t.teardown(() => database.close())
+  const supplier = await echoSupplier()
+  t.teardown(() => supplier.close())
+  const node = await startNode({
+    suppliers: ['id: acme, opd: {enabled: true, holdout: 0}'],
+    endpoint: supplier.url,
+    more: `store: {database: "${database.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
+  })
+  t.teardown(() => node.stop())
+  const won = await node.bids(Array.from({ length: 30 }, (_each, n) => ({ id: `b${n}` })))
+  const notify = (at: number) => {
+    const { id, price, svcOpd } = won[at]!
+    return node.notify({ bid_id: id, price: String(price), svc_opd: svcOpd })
+  }
+  t.equal((await notify(0)).http, 200)
+  const json = { 'content-type': 'application/json' }
+  const seats = [{ name: 'lead', name_external: 'lead', is_active: true, qps: [] }]
+  const edit = (method: string, dsp_seats: object[]) =>
+    node.api('/api/svc/ssp/acme/', { method, headers: json, body: JSON.stringify({ dsp_seats }) })
+  t.equal((await edit('POST', seats)).status, 201)
+
+  const other = new pg.Client({ connectionString: database.url })
+  await other.connect()
+  t.teardown(() => other.end())
+  await other.query('begin')
+  await other.query('lock table ledger')
+  const answers = won.slice(1).map((_each, at) => notify(at + 1))
+  let refused = 0
+  for (const answer of answers) void answer.then(() => refused++)
+  await until(async () => {
+    const { rows } = await other.query<{ n: number }>(
+      "select count(*)::int as n from pg_stat_activity where wait_event_type = 'Lock'",
+    )
+    return rows[0]!.n > 0
+  })
+  const probe = fetch(`${node.admin}/readyz/admin`)
+  let active = true
+  do {
+    active = !active
+    const put = await edit('PUT', [{ name: 'lead', is_active: active }])
+    t.equal(put.status, 200)
+    t.equal((await node.api('/api/svc/ssp/acme/')).status, 200)
+    t.type(await token(node.bidweir), 'string')
+  } while (refused < answers.length)
+  for (const { http, headers, body } of await Promise.all(answers)) {
+    t.equal(http, 503)
+    t.match(headers.get('retry-after'), /^\d+$/)
+    t.match(body, { code: 'store_unavailable' })
+  }
+  const ready = await probe
+  t.equal(ready.status, 503)
+  const told = await ready.text()
+  t.match(JSON.parse(told), { code: 'store_unavailable', title: 'not ready: wins' })
+  t.notMatch(told, /127\.0\.0\.1|postgres|timeout/, 'strangers are told no more')
+  t.match(node.bidweir.stderr(), /"part":"wins","err":/, 'the log is')
+
+  await other.query('rollback')
+  await until(async () => (await fetch(`${node.admin}/readyz/admin`)).status === 200)
+  for (const at of won.keys())
+    t.match((await notify(at)).body, { status: at === 0 ? 'duplicate' : 'attributed' })
+})
