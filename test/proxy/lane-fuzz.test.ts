@@ -33,7 +33,7 @@ interface Allowed {
 const allowedOfRequests: readonly Allowed[] = [
   {
     why: 'an offer to upgrade is ignored behind a request whose response is not finished: a race',
-    where: (bytes) => / HTTP\/1[^]* HTTP\/1[^]*websocket/i.test(bytes),
+    where: (bytes) => / HTTP\/1[\s\S]* HTTP\/1[\s\S]*websocket/i.test(bytes),
   },
   {
     why: 'a request that waits for its turn is read on: a fault of its body refuses it before its head is looked at',
