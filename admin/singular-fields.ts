@@ -3,8 +3,8 @@ import { problem } from './problem.ts'
 import { refusing } from './refusing.ts'
 
 /**
- * Exactly one Host (RFC 9112 3.2) and at most one Authorization (RFC 9110 5.3, 11.6.2). Node takes the first of two,
- * what stands before us may take the other; a request without Host it refuses without a reason.
+ * Exactly one Host (RFC 9112 3.2) and at most one Authorization (RFC 9110 5.3, 11.6.2): Node takes the first of two, a
+ * proxy in front of this listener may take the other.
  */
 export const singularFields = refusing(({ raw: { rawHeaders, httpVersion } }, reply) => {
   const hosts = occurrences(rawHeaders, 'host')

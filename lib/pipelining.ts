@@ -89,7 +89,7 @@ function end(connection: Connection, refusal: string): void {
   if (!connection.writable) return
   connection.bidweirRefused = true
   connection.end(refusal)
-  // Read, so that the caller gets no reset, and dropped unparsed: the rest of a refused request would complete it.
+  // Read, so that the caller gets no reset; not parsed, since the rest of a refused request would complete it.
   connection
     .removeAllListeners('data')
     .on('data', () => {})
