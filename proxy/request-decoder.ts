@@ -34,6 +34,9 @@ const undecodable: Start = { bytes: null, whole: true }
 const lengthOf = (wire: Buffer): number =>
   wire.length < 4 ? 0 : wire.readUInt32LE(wire.length - 4)
 
+/** What may become of a gzip body. */
+const mostOf = (wire: Buffer): number => Math.max(tmaxReach, wire.length * mostRatio)
+
 /** In a buffer of its own: zlib's is 16 KiB long however little is in it. */
 function own(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length)
@@ -67,6 +70,7 @@ export class RequestDecoder {
   /** The first bytes of a request, at most `tmaxReach`. `overload`: no memory is left for them. */
   start(wire: Buffer): Start | 'overload' {
     if (this.budget.bytes + tmaxReach > this.limits().maxHeldBytes) return 'overload'
+    if (lengthOf(wire) > mostOf(wire)) return undecodable
     if (wire.length <= startWire && lengthOf(wire) <= tmaxReach) {
       const bytes = this.attempt(wire, constants.Z_FINISH)
       if (bytes !== null) return bytes ? { bytes: own(bytes), whole: true } : undecodable
@@ -112,7 +116,7 @@ export class RequestDecoder {
 
   private async decode(wire: Buffer): Promise<Buffer | null | 'overload'> {
     const { maxRequestBytes, maxHeldBytes } = this.limits()
-    const room = Math.min(maxRequestBytes, Math.max(tmaxReach, wire.length * mostRatio))
+    const room = Math.min(maxRequestBytes, mostOf(wire))
     if (lengthOf(wire) > room) return null
     const decoded = withRoom(this.budget, room, maxHeldBytes, () =>
       decode(wire, { maxOutputLength: room, chunkSize: 64 * 1024 }),
