@@ -16,9 +16,9 @@ const requests = 500
 const [plain] = requestBodies(1) as [Buffer]
 const padded = (length: number) => Buffer.concat([plain, Buffer.alloc(length - plain.length, ' ')])
 const bomb = zlib.gzipSync(padded(2 ** 22), { level: 9 })
-/** Its end says that it is short. */
-const lies = Buffer.from(bomb)
-lies.writeUInt32LE(3000, lies.length - 4)
+/** The same with a false length at its end, so that decoding is attempted. */
+const falseLength = Buffer.from(bomb)
+falseLength.writeUInt32LE(3000, falseLength.length - 4)
 const many = Buffer.from(`${String(plain).slice(0, -1)},"ext":[${requestBodies(85)}]}`)
 
 const rows: [string, string, Buffer][] = [
@@ -28,7 +28,7 @@ const rows: [string, string, Buffer][] = [
   ['gzip of 3 KB', 'gzip', zlib.gzipSync(plain)],
   ['gzip of 250 KB', 'gzip', zlib.gzipSync(many)],
   ['gzip of 3 KB and 4 MiB of spaces', 'gzip', bomb],
-  ['the same with a length at its end that is a lie', 'gzip', lies],
+  ['the same with a false length at its end', 'gzip', falseLength],
   ['br of it', 'br', zlib.brotliCompressSync(padded(2 ** 22))],
   ['deflate of it', 'deflate', zlib.deflateSync(padded(2 ** 22), { level: 9 })],
 ]

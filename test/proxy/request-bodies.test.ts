@@ -114,8 +114,8 @@ t.test('tmax of a long gzip request is read before it goes out', async (t) => {
     }
 })
 
-/** A bomb of 4 KB whose end says that it is short. */
-function liar(): Buffer {
+/** A bomb of 4 KB with a false, short length at its end. */
+function falseLength(): Buffer {
   const bomb = zlib.gzipSync(request(4 * KiB * KiB), { level: 9 })
   bomb.writeUInt32LE(300, bomb.length - 4)
   return bomb
@@ -128,8 +128,8 @@ t.test('only the beginning of a bomb is decoded, if anything', async (t) => {
   const bomb = zlib.gzipSync(spaces, { level: 9 })
   t.ok(bomb.length < 4200)
   t.equal((await ask(bomb, gzip)).body, noBid)
-  t.equal(await decodedBytes(), 0, 'its end says what it is')
-  t.equal((await ask(liar(), gzip)).body, noBid)
+  t.equal(await decodedBytes(), 0, 'its length shows the bomb')
+  t.equal((await ask(falseLength(), gzip)).body, noBid)
   t.ok((await decodedBytes()) > 0)
   t.ok((await decodedBytes()) <= 8 * 64 * KiB, `${await decodedBytes()} bytes`)
   const before = await decodedBytes()
@@ -144,7 +144,7 @@ t.test('only the beginning of a bomb is decoded, if anything', async (t) => {
 
 t.test('good bids beside 64 bombs at a time are all answered', async (t) => {
   const { ask, held, proxy } = await setUp(t)
-  const bomb = liar()
+  const bomb = falseLength()
   const answers = { good: 0, bombs: 0 }
   const plain = request(300)
   const bombing = Array.from({ length: 64 }, async () => {
@@ -194,10 +194,10 @@ t.test('nothing is decoded without the memory for it', async (t) => {
   t.equal(decoder.bytes, decoded)
   budget.bytes = 0
   const packed = zlib.gzipSync(request(256 * KiB))
-  t.equal(await decoder.whole(packed, () => true), null, 'its end says that it is a bomb')
+  t.equal(await decoder.whole(packed, () => true), null, 'its length shows the bomb')
   packed.writeUInt32LE(9, packed.length - 4)
   const wasted = decoder.bytes
-  t.equal(await decoder.whole(packed, () => true), null, 'one that lies')
+  t.equal(await decoder.whole(packed, () => true), null, 'one with a false length')
   t.ok(decoder.bytes - wasted <= 64 * KiB)
   t.equal(budget.bytes, 0)
 })
