@@ -11,11 +11,11 @@ import { withRoom } from './held.ts'
 
 const decode = promisify<Uint8Array, ZlibOptions, Buffer>(gunzip)
 
-/** Bytes on the wire of which the beginning is decoded: what decodes to nothing costs time as well. */
+/** Bytes on the wire that are decoded at once: input that decodes to nothing takes time as well. */
 const startWire = 16 * 1024
 /**
- * A request that becomes longer than this times its length, and longer than its beginning, is not read: JSON that
- * somebody means is packed 5 to 30 times, a bomb up to 1,032 times.
+ * A request that becomes longer than `tmaxReach` and than this times its length on the wire is not read. Bid requests
+ * shrink 5 to 30 times; a decompression bomb up to 1,032 times.
  */
 const mostRatio = 100
 /** Whole requests that are decoded at once, and that wait for it. */
@@ -30,12 +30,15 @@ export interface Start {
 
 const undecodable: Start = { bytes: null, whole: true }
 
-/** What the end of a gzip body says of its length (RFC 1952 2.3.1): of its last member, and it may lie. */
+/** The decoded length that a gzip body ends with (RFC 1952 2.3.1); it may be false, and is that of the last member. */
 const lengthOf = (wire: Buffer): number =>
   wire.length < 4 ? 0 : wire.readUInt32LE(wire.length - 4)
 
-/** In a buffer of its own: zlib's is 16 KiB long however little is in it. */
-function own(bytes: Buffer): Buffer {
+/** Bytes that a gzip body may decode to. */
+const mostOf = (wire: Buffer): number => Math.max(tmaxReach, wire.length * mostRatio)
+
+/** A copy in a buffer of its own length: zlib's buffer has at least 16 KiB. */
+function detached(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length)
   bytes.copy(copy)
   return copy
@@ -49,7 +52,7 @@ export interface DecoderLimits {
 export class RequestDecoder {
   /** Whole requests that are decoded at the moment. */
   running = 0
-  /** Bytes that decoding has made since the start, whatever became of them. */
+  /** Bytes decoded since the start of the process, those of failed attempts included. */
   bytes = 0
   private readonly queue: (() => void)[] = []
   private readonly budget: Budget
@@ -67,11 +70,12 @@ export class RequestDecoder {
   /** The first bytes of a request, at most `tmaxReach`. `overload`: no memory is left for them. */
   start(wire: Buffer): Start | 'overload' {
     if (this.budget.bytes + tmaxReach > this.limits().maxHeldBytes) return 'overload'
+    if (lengthOf(wire) > mostOf(wire)) return undecodable
     if (wire.length <= startWire && lengthOf(wire) <= tmaxReach) {
       const bytes = this.attempt(wire, constants.Z_FINISH)
-      if (bytes !== null) return bytes ? { bytes: own(bytes), whole: true } : undecodable
+      if (bytes !== null) return bytes ? { bytes: detached(bytes), whole: true } : undecodable
     }
-    // zlib returns nothing of what is too long, so the beginning is found by trying: a half of it, and again.
+    // zlib returns no part of what is too long: the input is halved until it decodes.
     for (let length = Math.min(wire.length >> 1, startWire); length > 0; length >>= 1) {
       const bytes = this.attempt(wire.subarray(0, length), constants.Z_SYNC_FLUSH)
       if (bytes !== null) return bytes ? { bytes, whole: false } : undecodable
@@ -103,7 +107,7 @@ export class RequestDecoder {
     try {
       return wanted() ? await this.decode(wire) : null
     } finally {
-      // Its place goes to the next one that waits.
+      // The next decode in the queue takes its place.
       const next = this.queue.shift()
       if (next === undefined) this.running--
       else next()
@@ -112,7 +116,7 @@ export class RequestDecoder {
 
   private async decode(wire: Buffer): Promise<Buffer | null | 'overload'> {
     const { maxRequestBytes, maxHeldBytes } = this.limits()
-    const room = Math.min(maxRequestBytes, Math.max(tmaxReach, wire.length * mostRatio))
+    const room = Math.min(maxRequestBytes, mostOf(wire))
     if (lengthOf(wire) > room) return null
     const decoded = withRoom(this.budget, room, maxHeldBytes, () =>
       decode(wire, { maxOutputLength: room, chunkSize: 64 * 1024 }),

@@ -12,20 +12,25 @@ import { serve } from '../loop/service.ts'
 import { requestBodies } from '../proxy/bodies.ts'
 import { cpu } from '../proxy/process.ts'
 
-const requests = 1000
+const requests = 500
 const [plain] = requestBodies(1) as [Buffer]
-const spaces = (length: number) => Buffer.concat([Buffer.from('{'), Buffer.alloc(length, ' ')])
-/** The plain request, so long that it is just read. */
-const padded = Buffer.concat([plain, Buffer.alloc(2 ** 20 - plain.length, ' ')])
+const padded = (length: number) => Buffer.concat([plain, Buffer.alloc(length - plain.length, ' ')])
+const bomb = zlib.gzipSync(padded(2 ** 22), { level: 9 })
+/** The same with a false length at its end, so that decoding is attempted. */
+const falseLength = Buffer.from(bomb)
+falseLength.writeUInt32LE(3000, falseLength.length - 4)
+const many = Buffer.from(`${String(plain).slice(0, -1)},"ext":[${requestBodies(85)}]}`)
 
 const rows: [string, string, Buffer][] = [
   ['plain, 3 KB', 'identity', plain],
-  ['plain, 1 MiB', 'identity', padded],
+  ['plain, 250 KB', 'identity', many],
+  ['plain, 1 MiB', 'identity', padded(2 ** 20)],
   ['gzip of 3 KB', 'gzip', zlib.gzipSync(plain)],
-  ['gzip of 3 KB and 1 MiB of spaces, priced', 'gzip', zlib.gzipSync(padded)],
-  ['gzip of 4 MiB of spaces', 'gzip', zlib.gzipSync(spaces(2 ** 22), { level: 9 })],
-  ['br of 4 MiB of spaces', 'br', zlib.brotliCompressSync(spaces(2 ** 22))],
-  ['deflate of 4 MiB of spaces', 'deflate', zlib.deflateSync(spaces(2 ** 22), { level: 9 })],
+  ['gzip of 250 KB', 'gzip', zlib.gzipSync(many)],
+  ['gzip of 3 KB and 4 MiB of spaces', 'gzip', bomb],
+  ['the same with a false length at its end', 'gzip', falseLength],
+  ['br of it', 'br', zlib.brotliCompressSync(padded(2 ** 22))],
+  ['deflate of it', 'deflate', zlib.deflateSync(padded(2 ** 22), { level: 9 })],
 ]
 
 /** Sends a request and waits for the end of its answer, which has a length. */

@@ -67,7 +67,7 @@ export class AnswerSpans {
   shaped = false
   /** It has a `seatbid` that is an array. */
   listed = false
-  /** OpenRTB 3.0: its bids are in `openrtb.response`, which nobody here reads. */
+  /** OpenRTB 3.0: the bids are in `openrtb.response`, which is not read. */
   enveloped = false
   twoCurrencies = false
   twoLists = false

@@ -12,6 +12,7 @@ t.test('defaults are those of the README', (t) => {
       maxRequestBytes: 1048576,
       maxConnectionAge: 600_000,
       maxRewriteBytes: 4194304,
+      maxHeldBytes: 'auto',
       maxConnections: 20_000,
       headTimeout: 5000,
       recompress: 'same',

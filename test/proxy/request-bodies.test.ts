@@ -112,16 +112,24 @@ t.test('tmax of a long gzip request is read before it goes out', async (t) => {
       const answer = await raw(proxy.port, post('/bid/acme', body, gzip))
       t.equal(answer.headers['x-bidweir-reason'], 'timeout', `${length}`)
     }
-  t.equal(silent.requests.length, 6)
 })
 
-t.test('only the beginning of a bomb is decoded, and nothing of it is held', async (t) => {
+/** A bomb of 4 KB with a false, short length at its end. */
+function falseLength(): Buffer {
+  const bomb = zlib.gzipSync(request(4 * KiB * KiB), { level: 9 })
+  bomb.writeUInt32LE(300, bomb.length - 4)
+  return bomb
+}
+
+t.test('only the beginning of a bomb is decoded, if anything', async (t) => {
   const noBid = '{"seatbid":[]}'
   const { ask, decodedBytes, supplier } = await setUp(t, { bid: noBid })
   const spaces = Buffer.concat([Buffer.from('{'), Buffer.alloc(4 * KiB * KiB, ' ')])
   const bomb = zlib.gzipSync(spaces, { level: 9 })
   t.ok(bomb.length < 4200)
   t.equal((await ask(bomb, gzip)).body, noBid)
+  t.equal(await decodedBytes(), 0, 'its length shows the bomb')
+  t.equal((await ask(falseLength(), gzip)).body, noBid)
   t.ok((await decodedBytes()) > 0)
   t.ok((await decodedBytes()) <= 8 * 64 * KiB, `${await decodedBytes()} bytes`)
   const before = await decodedBytes()
@@ -131,12 +139,12 @@ t.test('only the beginning of a bomb is decoded, and nothing of it is held', asy
   ] as const)
     t.equal((await ask(body, `Content-Encoding: ${coding}\r\n`)).body, noBid)
   t.equal(await decodedBytes(), before, 'br and deflate cost nothing')
-  t.equal(supplier.requests.length, 3)
+  t.equal(supplier.requests.length, 4)
 })
 
 t.test('good bids beside 64 bombs at a time are all answered', async (t) => {
   const { ask, held, proxy } = await setUp(t)
-  const bomb = zlib.gzipSync(request(4 * KiB * KiB), { level: 9 })
+  const bomb = falseLength()
   const answers = { good: 0, bombs: 0 }
   const plain = request(300)
   const bombing = Array.from({ length: 64 }, async () => {
@@ -186,10 +194,10 @@ t.test('nothing is decoded without the memory for it', async (t) => {
   t.equal(decoder.bytes, decoded)
   budget.bytes = 0
   const packed = zlib.gzipSync(request(256 * KiB))
-  t.equal(await decoder.whole(packed, () => true), null, 'its end says that it is a bomb')
+  t.equal(await decoder.whole(packed, () => true), null, 'its length shows the bomb')
   packed.writeUInt32LE(9, packed.length - 4)
   const wasted = decoder.bytes
-  t.equal(await decoder.whole(packed, () => true), null, 'one that lies')
+  t.equal(await decoder.whole(packed, () => true), null, 'one with a false length')
   t.ok(decoder.bytes - wasted <= 64 * KiB)
   t.equal(budget.bytes, 0)
 })
