@@ -112,7 +112,7 @@ export class Gate {
       for (const candidate of queue) {
         if (limiter.full) return
         queue.delete(candidate)
-        if (candidate.due - now < this.takes * 1.05) candidate.refuse()
+        if (candidate.due - now < Math.max(this.takes * 1.05, limiter.last)) candidate.refuse()
         else {
           limiter.sent(now)
           candidate.send()

@@ -4,11 +4,11 @@
  *
  * Everything is measured by rounds. A round ends with the first answer to a request that was sent in it, so it lasts
  * at least as long as the supplier takes, and a change of the limit shows in the round after it. Time is milliseconds
- * of any monotonic clock. The figures below were chosen by `bench/overload/simulate.ts`.
+ * of any monotonic clock. The figures below were chosen with `bench/overload/simulation.ts`.
  */
 
 /** The limit before anything is known of the supplier. */
-export const firstLimit = 16
+export const firstLimit = 12
 /** Requests that end in a round before it may end, at most. */
 const enough = 32
 /** Milliseconds after which a limit that is not reached any more is back at the first one. */
@@ -16,7 +16,7 @@ const memory = 15_000
 /** Share of its time that a request may spend at a supplier, where the supplier itself takes less. */
 const comfortable = 1 / 3
 /** The same where the supplier itself takes long: at most, after many late answers, and at the very most. */
-const most = 0.7
+const most = 0.6
 const least = 0.25
 const utmost = 0.95
 /** Late requests of a round, above the usual share, that mean too many in flight. */
@@ -29,6 +29,8 @@ export class Limiter {
   inFlight = 0
   /** Milliseconds that a request takes, on average; 0: not known yet. */
   latency = 0
+  /** Milliseconds that the last request took. */
+  last = 0
   /** Requests that end per millisecond. */
   rate = 0
   /** The supplier does no more, however many requests are in flight. */
@@ -87,6 +89,7 @@ export class Limiter {
   finished(sentAt: number, now: number, answered: boolean): void {
     this.inFlight--
     const took = now - sentAt
+    this.last = took
     this.latency = this.latency === 0 ? took : this.latency + (took - this.latency) / 8
     const { round } = this
     round.ended++
