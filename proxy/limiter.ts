@@ -25,6 +25,7 @@ const tolerated = 0.2
 const calmRounds = 3
 
 export class Limiter {
+  /** Fractions of it add up as it falls. */
   limit = firstLimit
   inFlight = 0
   /** Milliseconds that a request takes, on average; 0: not known yet. */
@@ -44,6 +45,9 @@ export class Limiter {
   /** Share of requests that are late however few are in flight. */
   private usual = 0
   private calm = 0
+  /** Nothing has shown yet where the supplier's capacity ends. */
+  private starting = true
+  private closed = 0
   private fixed = false
   private highest = Number.POSITIVE_INFINITY
   private round = new Round(0, 0)
@@ -85,6 +89,11 @@ export class Limiter {
     this.round.spare = true
   }
 
+  /** A request is refused: the limit is too low, or the supplier does no more. */
+  refused(): void {
+    this.round.refused = true
+  }
+
   /** A request ended: with its answer, or (`answered` false) at its deadline. */
   finished(sentAt: number, now: number, answered: boolean): void {
     this.inFlight--
@@ -107,11 +116,12 @@ export class Limiter {
     const seen = round.ended / elapsed
     const mean = round.sum / round.ended
     const late = round.late / round.ended
-    const standing = round.reached && !round.spare
+    const standing = (round.reached && !round.spare) || (this.starting && round.refused)
     const crowded = this.isCrowded(mean, late)
     if (round.answered > 0) this.learn(mean, late, crowded, standing)
     this.measure(seen, crowded, standing)
-    if (!this.fixed) this.adapt(mean, elapsed, crowded, standing)
+    if (!this.fixed) this.adapt(mean, now - this.closed, crowded, standing)
+    this.closed = now
     round.begin(now, this.inFlight)
   }
 
@@ -163,6 +173,7 @@ export class Limiter {
 
   private measure(seen: number, crowded: boolean, standing: boolean): void {
     if (crowded || standing) this.calm = 0
+    if (crowded || (standing && seen < this.rate * 1.25)) this.starting = false
     if (crowded) {
       this.rate = this.saturated ? (this.rate + seen) / 2 : seen
       this.saturated = true
@@ -176,16 +187,19 @@ export class Limiter {
     }
   }
 
-  private adapt(mean: number, elapsed: number, crowded: boolean, standing: boolean): void {
+  private adapt(mean: number, since: number, crowded: boolean, standing: boolean): void {
     const { limit, round } = this
     let next = this.rate * this.target
     if (crowded) next = Math.floor(next)
-    else if (standing) next = Math.max(next, mean < this.base * 1.2 ? limit * 1.25 : limit)
-    else {
-      const kept = limit > firstLimit ? limit * Math.max(0, 1 - elapsed / memory) : limit
+    else if (standing) {
+      const growth = mean < this.base * 1.2 ? (this.starting ? 2 : 1.25) : 1
+      next = Math.max(next, limit * growth)
+    } else {
+      const kept = limit > firstLimit ? limit * Math.max(0, 1 - since / memory) : limit
       next = round.reached ? Math.max(next, kept) : kept
+      if (next <= firstLimit) this.starting = true
     }
-    this.limit = Math.min(this.highest, Math.max(1, Math.ceil(next)))
+    this.limit = Math.min(this.highest, Math.max(1, next))
   }
 }
 
@@ -203,6 +217,7 @@ class Round {
   /** The limit was reached; a place that became free was left free. */
   reached = false
   spare = false
+  refused = false
 
   constructor(now: number, inFlight: number) {
     this.began = now
@@ -219,5 +234,6 @@ class Round {
     this.least = Number.POSITIVE_INFINITY
     this.reached = false
     this.spare = false
+    this.refused = false
   }
 }

@@ -152,7 +152,11 @@ class Simulated implements Candidate {
 }
 
 /** `limits`: the limit of requests in flight after each request that ended. */
-export function simulate(scenario: Scenario): { requests: Request[]; limits: number[]; gate: Gate } {
+export function simulate(scenario: Scenario): {
+  requests: Request[]
+  limits: number[]
+  gate: Gate
+} {
   const agenda = new Agenda()
   const gate = new Gate()
   gate.configure(scenario.maxInFlight ?? null, 8192, 0)
