@@ -27,7 +27,7 @@ export class Gate {
   private readonly queue = new Set<Candidate>()
 
   get limit(): number {
-    return this.limiter.limit
+    return Math.ceil(this.limiter.limit)
   }
 
   get queued(): number {
@@ -39,9 +39,11 @@ export class Gate {
     this.next(now)
   }
 
-  /** Whether a request that is due then would be refused now. */
+  /** Whether a request that is due then is refused now; one that is not may still be, when its body has come. */
   refuses(due: number, now: number): boolean {
-    return this.limiter.full && !this.hasTime(this.queue.size, due - now)
+    if (!this.limiter.full || this.hasTime(this.queue.size, due - now)) return false
+    this.limiter.refused()
+    return true
   }
 
   enter(candidate: Candidate, now: number): 'sent' | 'queued' | 'refused' {
@@ -53,7 +55,10 @@ export class Gate {
       candidate.send()
       return 'sent'
     }
-    if (!this.hasTime(queue.size, left)) return 'refused'
+    if (!this.hasTime(queue.size, left)) {
+      limiter.refused()
+      return 'refused'
+    }
     queue.add(candidate)
     return 'queued'
   }
@@ -112,8 +117,10 @@ export class Gate {
       for (const candidate of queue) {
         if (limiter.full) return
         queue.delete(candidate)
-        if (candidate.due - now < this.takes * 1.05) candidate.refuse()
-        else {
+        if (candidate.due - now < Math.max(this.takes * 1.05, limiter.last)) {
+          limiter.refused()
+          candidate.refuse()
+        } else {
           limiter.sent(now)
           candidate.send()
         }

@@ -4,11 +4,11 @@
  *
  * Everything is measured by rounds. A round ends with the first answer to a request that was sent in it, so it lasts
  * at least as long as the supplier takes, and a change of the limit shows in the round after it. Time is milliseconds
- * of any monotonic clock. The figures below were chosen by `bench/overload/simulate.ts`.
+ * of any monotonic clock. The figures below were chosen with `bench/overload/simulation.ts`.
  */
 
 /** The limit before anything is known of the supplier. */
-export const firstLimit = 16
+export const firstLimit = 12
 /** Requests that end in a round before it may end, at most. */
 const enough = 32
 /** Milliseconds after which a limit that is not reached any more is back at the first one. */
@@ -16,7 +16,7 @@ const memory = 15_000
 /** Share of its time that a request may spend at a supplier, where the supplier itself takes less. */
 const comfortable = 1 / 3
 /** The same where the supplier itself takes long: at most, after many late answers, and at the very most. */
-const most = 0.7
+const most = 0.6
 const least = 0.25
 const utmost = 0.95
 /** Late requests of a round, above the usual share, that mean too many in flight. */
@@ -25,10 +25,13 @@ const tolerated = 0.2
 const calmRounds = 3
 
 export class Limiter {
+  /** Fractions of it add up as it falls. */
   limit = firstLimit
   inFlight = 0
   /** Milliseconds that a request takes, on average; 0: not known yet. */
   latency = 0
+  /** Milliseconds that the last request took. */
+  last = 0
   /** Requests that end per millisecond. */
   rate = 0
   /** The supplier does no more, however many requests are in flight. */
@@ -42,6 +45,9 @@ export class Limiter {
   /** Share of requests that are late however few are in flight. */
   private usual = 0
   private calm = 0
+  /** Nothing has shown yet where the supplier's capacity ends. */
+  private starting = true
+  private closed = 0
   private fixed = false
   private highest = Number.POSITIVE_INFINITY
   private round = new Round(0, 0)
@@ -83,10 +89,16 @@ export class Limiter {
     this.round.spare = true
   }
 
+  /** A request is refused: the limit is too low, or the supplier does no more. */
+  refused(): void {
+    this.round.refused = true
+  }
+
   /** A request ended: with its answer, or (`answered` false) at its deadline. */
   finished(sentAt: number, now: number, answered: boolean): void {
     this.inFlight--
     const took = now - sentAt
+    this.last = took
     this.latency = this.latency === 0 ? took : this.latency + (took - this.latency) / 8
     const { round } = this
     round.ended++
@@ -104,11 +116,12 @@ export class Limiter {
     const seen = round.ended / elapsed
     const mean = round.sum / round.ended
     const late = round.late / round.ended
-    const standing = round.reached && !round.spare
+    const standing = (round.reached && !round.spare) || (this.starting && round.refused)
     const crowded = this.isCrowded(mean, late)
     if (round.answered > 0) this.learn(mean, late, crowded, standing)
     this.measure(seen, crowded, standing)
-    if (!this.fixed) this.adapt(mean, elapsed, crowded, standing)
+    if (!this.fixed) this.adapt(mean, now - this.closed, crowded, standing)
+    this.closed = now
     round.begin(now, this.inFlight)
   }
 
@@ -160,6 +173,7 @@ export class Limiter {
 
   private measure(seen: number, crowded: boolean, standing: boolean): void {
     if (crowded || standing) this.calm = 0
+    if (crowded || (standing && seen < this.rate * 1.25)) this.starting = false
     if (crowded) {
       this.rate = this.saturated ? (this.rate + seen) / 2 : seen
       this.saturated = true
@@ -173,16 +187,19 @@ export class Limiter {
     }
   }
 
-  private adapt(mean: number, elapsed: number, crowded: boolean, standing: boolean): void {
+  private adapt(mean: number, since: number, crowded: boolean, standing: boolean): void {
     const { limit, round } = this
     let next = this.rate * this.target
     if (crowded) next = Math.floor(next)
-    else if (standing) next = Math.max(next, mean < this.base * 1.2 ? limit * 1.25 : limit)
-    else {
-      const kept = limit > firstLimit ? limit * Math.max(0, 1 - elapsed / memory) : limit
+    else if (standing) {
+      const growth = mean < this.base * 1.2 ? (this.starting ? 2 : 1.25) : 1
+      next = Math.max(next, limit * growth)
+    } else {
+      const kept = limit > firstLimit ? limit * Math.max(0, 1 - since / memory) : limit
       next = round.reached ? Math.max(next, kept) : kept
+      if (next <= firstLimit) this.starting = true
     }
-    this.limit = Math.min(this.highest, Math.max(1, Math.ceil(next)))
+    this.limit = Math.min(this.highest, Math.max(1, next))
   }
 }
 
@@ -200,6 +217,7 @@ class Round {
   /** The limit was reached; a place that became free was left free. */
   reached = false
   spare = false
+  refused = false
 
   constructor(now: number, inFlight: number) {
     this.began = now
@@ -216,5 +234,6 @@ class Round {
     this.least = Number.POSITIVE_INFINITY
     this.reached = false
     this.spare = false
+    this.refused = false
   }
 }

@@ -14,9 +14,9 @@ export interface Service {
   admin: number
 }
 
-/** Supplier ids, their endpoint and timeout. */
+/** Supplier ids, their endpoint and limits. */
 export async function serve(
-  suppliers: Record<string, { endpoint: string; timeout: string }>,
+  suppliers: Record<string, { endpoint: string; timeout: string; maxInFlight?: 'auto' | number }>,
 ): Promise<Service> {
   const folder = mkdtempSync(join(tmpdir(), 'bidweir-loop-'))
   const file = join(folder, 'bidweir.yaml')
@@ -24,8 +24,8 @@ export async function serve(
   const config = {
     proxy: { listen: '127.0.0.1:0' },
     admin: { listen: '127.0.0.1:0', impressions: { auth: 'context' } },
-    suppliers: Object.entries(suppliers).map(([id, { endpoint, timeout }]) => ({
-      ...{ id, endpoints: [endpoint], timeout, opd },
+    suppliers: Object.entries(suppliers).map(([id, { endpoint, ...route }]) => ({
+      ...{ id, endpoints: [endpoint], opd, ...route },
     })),
   }
   // YAML is a superset of JSON.

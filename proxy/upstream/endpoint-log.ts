@@ -9,8 +9,12 @@ export type EndpointState = 'up' | 'failing' | 'ejected'
 /** Why a request failed: the error of its connection, its deadline, or the status of its answer. */
 export type Failure = Error | 'timeout' | number
 
-/** Milliseconds after a recovery in which nothing is logged: an endpoint that comes and goes would fill the log. */
-const quiet = 10_000
+/**
+ * Milliseconds after a recovery in which nothing is logged, twice as long after each one up to the longest: an
+ * endpoint that comes and goes would fill the log.
+ */
+const firstQuiet = 10_000
+const longestQuiet = 600_000
 
 const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'refused',
@@ -33,6 +37,7 @@ export class EndpointLog {
   private readonly ssp: string
   private readonly endpoint: string
   private logged: EndpointState = 'up'
+  private quiet = firstQuiet
   private quietUntil = 0
 
   constructor(log: Log, ssp: string, endpoint: string) {
@@ -44,6 +49,7 @@ export class EndpointLog {
 
   failed(state: EndpointState, failure: Failure, now: number): void {
     if (state === this.logged || now < this.quietUntil) return
+    if (now - this.quietUntil > longestQuiet) this.quiet = firstQuiet
     this.logged = state
     const { ssp, endpoint } = this
     this.log.warn({ ssp, endpoint, state, ...described(failure) }, `an endpoint is ${state}`)
@@ -52,7 +58,8 @@ export class EndpointLog {
   recovered(now: number): void {
     if (this.logged === 'up') return
     this.logged = 'up'
-    this.quietUntil = now + quiet
+    this.quietUntil = now + this.quiet
+    this.quiet = Math.min(longestQuiet, this.quiet * 2)
     const { ssp, endpoint } = this
     this.log.info({ ssp, endpoint, state: 'up' }, 'an endpoint is up again')
   }

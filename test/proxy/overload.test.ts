@@ -172,14 +172,14 @@ t.test('maxInFlightPerSupplier bounds what waits as well', async (t) => {
   for (const answer of await Promise.all(calls)) t.equal(answer.status, 200)
 })
 
-t.test('without a limit of its own a supplier begins with sixteen places', async (t) => {
+t.test('without a limit of its own a supplier begins with twelve places', async (t) => {
   const { gauge, waiting, answerNext, send, queued, sent } = await holding(t, {})
-  const calls = Array.from({ length: 17 }, () => send())
-  await sent(16)
+  const calls = Array.from({ length: 13 }, () => send())
+  await sent(12)
   await queued(1)
-  t.equal(await gauge('supplier_limit'), 16)
+  t.equal(await gauge('supplier_limit'), 12)
   answerNext()
-  await sent(17)
+  await sent(13)
   for (const _answer of [...waiting]) answerNext()
   for (const answer of await Promise.all(calls)) t.equal(answer.status, 200)
 })

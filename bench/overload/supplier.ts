@@ -1,0 +1,49 @@
+/**
+ * A supplier of so many slots, each busy for the service time, behind a queue of its own that has no end. It runs as
+ * a process of its own: `supplier.ts SLOTS MILLISECONDS SIGMA CANCELS`. With SIGMA above 0 the service time is
+ * lognormal around its mean; with CANCELS a closed connection takes its request out of queue and slot.
+ */
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+const [slots = 4, mean = 100, sigma = 0] = process.argv.slice(2, 5).map(Number)
+const cancels = process.argv[5] === 'cancels'
+
+const queue: ServerResponse[] = []
+let busy = 0
+
+function serviceTime(): number {
+  if (sigma === 0) return mean
+  const normal = Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random())
+  return mean * Math.exp(sigma * normal - (sigma * sigma) / 2)
+}
+
+function work(): void {
+  while (busy < slots && queue.length > 0) {
+    const response = queue.shift()!
+    if (cancels && response.destroyed) continue
+    busy++
+    let done = false
+    const free = () => {
+      if (done) return
+      done = true
+      busy--
+      work()
+    }
+    setTimeout(() => {
+      if (!response.destroyed) response.end('{"id":"r","seatbid":[]}')
+      free()
+    }, serviceTime())
+    if (cancels) response.on('close', free)
+  }
+}
+
+const server = createServer((request, response) => {
+  request.resume().on('end', () => {
+    response.setHeader('Content-Type', 'application/json')
+    queue.push(response)
+    work()
+  })
+})
+server.keepAliveTimeout = 60_000
+server.listen(0, '127.0.0.1', 4096, () => process.send?.((server.address() as AddressInfo).port))

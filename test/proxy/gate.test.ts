@@ -1,0 +1,160 @@
+/** The adaptive limit and the queue before a supplier, in simulated time (CONTRACT 3, overload). */
+import t from 'tap'
+import { type Request, type Scenario, simulate } from '../../bench/overload/simulation.ts'
+import { Gate } from '../../proxy/gate.ts'
+import { source } from '../support/random.ts'
+
+const steady = (of: Partial<Scenario> & { rate: number; takes: number }): Scenario => ({
+  ...{ slots: 4, cancels: true, deadline: 500, lasts: 6000 },
+  ...{ service: () => of.takes, arrivals: () => of.rate },
+  ...of,
+})
+
+const count = (requests: readonly Request[], outcome: Request['outcome']) =>
+  requests.filter((each) => each.outcome === outcome).length
+
+/** Lognormal around its mean. */
+function varying(mean: number, sigma: number): () => number {
+  const random = source(7)
+  return () => {
+    const normal = Math.sqrt(-2 * Math.log(random())) * Math.cos(2 * Math.PI * random())
+    return mean * Math.exp(sigma * normal - (sigma * sigma) / 2)
+  }
+}
+
+t.test('past its capacity a supplier answers in time what it can', (t) => {
+  const suppliers = [
+    { slots: 4, takes: 100, deadline: 500 },
+    { slots: 10, takes: 50, deadline: 300 },
+    { slots: 60, takes: 20, deadline: 120 },
+  ]
+  for (const supplier of suppliers)
+    for (const cancels of [true, false])
+      for (const [times, goal] of [
+        [2, 0.99],
+        [5, 0.95],
+        [10, 0.9],
+      ] as const) {
+        const { slots, takes } = supplier
+        const capacity = (1000 * slots) / takes
+        const scenario = steady({ ...supplier, cancels, rate: capacity * times })
+        const possible = capacity * (scenario.lasts / 1000)
+        const adaptive = count(simulate(scenario).requests, 'good') / possible
+        const name = `${capacity}/s, ${times}x, ${cancels ? 'cancels' : 'ignores aborts'}`
+        t.ok(adaptive >= goal, `${name}: ${(100 * adaptive).toFixed(1)} %`)
+        const fixed = count(simulate({ ...scenario, maxInFlight: slots }).requests, 'good')
+        t.ok(fixed / possible >= 0.99, `${name}, maxInFlight: ${(100 * fixed) / possible} %`)
+      }
+  t.end()
+})
+
+t.test('what is refused is refused at once, save while the capacity is being found', (t) => {
+  for (const maxInFlight of [undefined, 10]) {
+    const of = { slots: 10, takes: 50, deadline: 300, rate: 1000 }
+    const { requests } = simulate(steady({ ...of, ...(maxInFlight && { maxInFlight }) }))
+    const refused = requests.filter(({ outcome }) => outcome === 'refused')
+    const waited = refused.filter(({ arrived, ended }) => arrived > 1000 && ended - arrived > 50)
+    t.ok(refused.length > 3000)
+    t.ok(waited.length <= refused.length * 0.02, `${waited.length} of ${refused.length} waited`)
+  }
+  t.end()
+})
+
+t.test('below its capacity nothing is refused, from the first request on', (t) => {
+  const suppliers: (Partial<Scenario> & { rate: number; takes: number; mostRefused?: number })[] = [
+    { slots: 4, takes: 100, rate: 36 },
+    { slots: 10, takes: 50, rate: 190, deadline: 300 },
+    { slots: 60, takes: 20, rate: 2400, deadline: 120, mostRefused: 0.001 },
+    { slots: 20, takes: 2, rate: 5000, deadline: 120 },
+    { slots: 1, takes: 20, rate: 1, deadline: 120, lasts: 60_000 },
+    {
+      slots: 20,
+      takes: 60,
+      rate: 260,
+      deadline: 120,
+      service: varying(60, 0.4),
+      mostRefused: 0.01,
+    },
+    // None can wait: the first limit has to double twice before all of them have a place.
+    { slots: 100, takes: 100, rate: 500, deadline: 120, mostRefused: 0.1 },
+  ]
+  for (const supplier of suppliers) {
+    const { requests } = simulate(steady(supplier))
+    const name = `${supplier.rate}/s of ${supplier.slots} slots, ${supplier.takes} ms`
+    const refused = count(requests, 'refused')
+    t.ok(refused <= requests.length * (supplier.mostRefused ?? 0), `${name}: ${refused} refused`)
+  }
+  t.end()
+})
+
+t.test('a burst that can be answered in time is', (t) => {
+  const arrivals = (at: number) => (at > 3001 && at < 3041 ? 7000 : 50)
+  const { requests } = simulate(steady({ slots: 60, takes: 20, deadline: 120, rate: 50, arrivals }))
+  t.ok(requests.length > 400)
+  t.equal(count(requests, 'refused'), 0)
+  t.end()
+})
+
+t.test('a slow phase that ends before the deadline costs nothing', (t) => {
+  const service = (at: number) => (at > 3000 && at < 3050 ? 60 : 5)
+  const { requests } = simulate(steady({ slots: 20, takes: 5, deadline: 120, rate: 1000, service }))
+  t.equal(count(requests, 'good'), requests.length)
+  t.end()
+})
+
+t.test('after an overload, and after a supplier that hung, all is answered within 250 ms', (t) => {
+  const ends = 3000
+  const after = ({ requests }: { requests: Request[] }) =>
+    requests.filter(({ arrived }) => arrived > ends + 250)
+  for (const cancels of [true, false]) {
+    const arrivals = (at: number) => (at < ends ? 400 : 20)
+    const overload = after(simulate(steady({ takes: 100, rate: 0, arrivals, cancels })))
+    t.equal(count(overload, 'good'), overload.length)
+  }
+  const service = (at: number) => (at > 2000 && at < ends ? Number.POSITIVE_INFINITY : 10)
+  const hung = simulate(steady({ slots: 100, takes: 0, deadline: 120, rate: 1000, service }))
+  const calm = after(hung)
+  t.equal(count(calm, 'good'), calm.length)
+  const refusedMeanwhile = hung.requests.filter(
+    ({ arrived, outcome }) => arrived > 2500 && arrived < ends && outcome === 'refused',
+  )
+  t.ok(refusedMeanwhile.length > 300, 'a supplier that hangs is not sent everything')
+  t.end()
+})
+
+t.test('a supplier that takes nearly the whole time is found to be no overload', (t) => {
+  const { requests, limits } = simulate(
+    steady({ slots: 50, takes: 90, deadline: 120, rate: 400, service: varying(85, 0.25) }),
+  )
+  const later = requests.filter(({ arrived }) => arrived > 3000)
+  const refused = count(later, 'refused')
+  t.ok(refused <= later.length * 0.01, `${refused} of ${later.length}`)
+  t.ok(limits.at(-1)! >= 34, `${limits.at(-1)}`)
+  t.end()
+})
+
+t.test('failures that come at once do not change the limit, and give their place back', (t) => {
+  const gate = new Gate()
+  gate.configure(null, 8192, 0)
+  const { limit } = gate
+  let refused = 0
+  for (let at = 0; at < 1000; at++) {
+    const candidate = { due: at + 120, send() {}, refuse: () => refused++ }
+    if (gate.enter(candidate, at) === 'sent') gate.dropped(at + 0.5)
+    else refused++
+  }
+  t.equal(refused, 0)
+  t.equal(gate.limit, limit)
+  t.equal(gate.limiter.inFlight, 0)
+  t.end()
+})
+
+t.test('a limit that is no longer reached falls back to the first one', (t) => {
+  const arrivals = (at: number) => (at < 2000 ? 20_000 : 20)
+  const { limits } = simulate(
+    steady({ slots: 1000, takes: 20, deadline: 120, rate: 0, arrivals, lasts: 120_000 }),
+  )
+  t.ok(Math.max(...limits) > 300, `${Math.max(...limits)}`)
+  t.ok(limits.at(-1)! <= 20, `${limits.at(-1)}`)
+  t.end()
+})
