@@ -100,8 +100,15 @@ const otherRow = sql`select 1 from ledger as w where w.bid_id = u.bid_id and w.e
     or w.status = 'unattributed' and w.decision < u.decision and w.reason <> ${sql.lit(foreignBid)})
   and u.at >= least(w.decided_at, w.at) - ${sql.lit(clockSlack)} limit 1`
 
-/** What a sweep asks for: the bid ids whose rows it looks at. */
-const sweptNames = ['bid_id', 'event', 'since', 'at'] as const satisfies (keyof AskedRow)[]
+/** What is asked of the rows to look for others of their wins: a part of their JSON, which costs by the member. */
+const winNames = [
+  'bid_id',
+  'event',
+  'since',
+  'at',
+  'status',
+  'supplier',
+] as const satisfies (keyof AskedRow)[]
 
 export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
   const member = (at: number, type: string) => jsonMember(postgres, at, type)
@@ -114,7 +121,7 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
   const textOf = (rows: readonly AskedRow[], names: readonly (keyof AskedRow)[]) =>
     json(rows.map((row) => names.map((name) => row[name])))
   const asked = (text: string, names: readonly (keyof AskedRow)[]) => sql`
-    with asked as materialized (select ${sql.join(
+    with asked as (select ${sql.join(
       names.map((name, at) => sql`${member(at, askedTypes[name])} as ${sql.ref(name)}`),
     )} from ${jsonRows(postgres, text)})`
 
@@ -141,7 +148,7 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
         union all select decision, event, false as inserted from removed`,
     )
     const sweep = statement(
-      (text) => sql<RowKey>`${asked(text, sweptNames)},
+      (text) => sql<RowKey>`${asked(text, winNames)},
         ${removal(sql`${bare} and (${otherRow}) is not null`)}
         select decision, event from removed`,
     )
@@ -153,7 +160,7 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
           removed: told.filter(({ inserted }) => !inserted),
         }
       },
-      sweep: (rows) => sweep(textOf(rows, sweptNames)),
+      sweep: (rows) => sweep(textOf(rows, winNames)),
     }
   }
 
@@ -161,14 +168,14 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
   function forSqlite(): Pick<LedgerSql, 'insert' | 'sweep'> {
     const insert = statement((text) => sql<RowKey>`${asked(text, askedNames)} ${insertion}`)
     const find = statement(
-      (text) => sql<RowKey & { place: number }>`${asked(text, askedNames)}
+      (text) => sql<RowKey & { place: number }>`${asked(text, winNames)}
         select u.rowid as place, u.decision, u.event
         from asked as a cross join ledger as u where ${replaced}`,
     )
     return {
       async insert(rows) {
         const text = textOf(rows, askedNames)
-        const removed = await find(text)
+        const removed = await find(textOf(rows, winNames))
         if (removed.length === 0) return { fresh: await insert(text), removed }
         const places = sql.join(removed.map(({ place }) => sql.lit(place)))
         const now = sql.lit(Math.max(...rows.map(({ at }) => at)))
