@@ -50,11 +50,15 @@ export async function user(
   }
   const { openStore } = await import('./admin/store/index.ts')
   const { userCommand } = await import('./admin/auth/user-command.ts')
-  const store = await openStore(config.store.database, { now: Date.now, log: createLog('error') })
+  const log = createLog('error')
   try {
-    return await userCommand(store, call, streams)
-  } finally {
+    const store = await openStore(config.store.database, { now: Date.now, log })
+    const code = await userCommand(store, call, streams)
     await store.close()
+    return code
+  } catch (error) {
+    streams.stderr.write(`bidweir: the store does not answer: ${(error as Error).message}\n`)
+    return 1
   }
 }
 
