@@ -1,12 +1,9 @@
 /** What commands share: exit codes of sysexits.h and streams. */
+import type { UserStreams } from './admin/auth/user-command.ts'
 
 /** EX_CONFIG. */
 export const badConfig = 78
 /** EX_USAGE. */
 export const badUsage = 64
 
-export interface CommandStreams {
-  stdin: NodeJS.ReadableStream & { isTTY?: boolean }
-  stdout: { write(text: string): unknown }
-  stderr: { write(text: string): unknown }
-}
+export type CommandStreams = UserStreams
