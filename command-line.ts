@@ -1,4 +1,5 @@
 /** What commands share: exit codes of sysexits.h and streams. */
+import type { UserStreams } from './admin/auth/user-command.ts'
 
 /** EX_CONFIG. */
 export const badConfig = 78
@@ -7,8 +8,4 @@ export const badUsage = 64
 /** EX_TEMPFAIL: another process has the state, and the same command works once that has ended. */
 export const inUse = 75
 
-export interface CommandStreams {
-  stdin: NodeJS.ReadableStream & { isTTY?: boolean }
-  stdout: { write(text: string): unknown }
-  stderr: { write(text: string): unknown }
-}
+export type CommandStreams = UserStreams

@@ -38,16 +38,21 @@ function configOf(file: string | undefined, streams: CommandStreams): Config | n
   return loaded.config
 }
 
+/** 1 if the store cannot be reached. */
 async function withStore(
   { store: { database } }: Config,
+  { stderr }: CommandStreams,
   work: (store: Store) => Promise<number>,
 ): Promise<number> {
   const { openStore } = await import('./admin/store/index.ts')
-  const store = await openStore(database, { now: Date.now, log: createLog('error') })
   try {
-    return await work(store)
-  } finally {
+    const store = await openStore(database, { now: Date.now, log: createLog('error') })
+    const code = await work(store)
     await store.close()
+    return code
+  } catch (error) {
+    stderr.write(`bidweir: the store does not answer: ${(error as Error).message}\n`)
+    return 1
   }
 }
 
@@ -64,7 +69,7 @@ export async function user(
     return 1
   }
   const { userCommand } = await import('./admin/auth/user-command.ts')
-  return withStore(config, (store) => userCommand(store, call, streams))
+  return withStore(config, streams, (store) => userCommand(store, call, streams))
 }
 
 export async function model(
@@ -78,7 +83,7 @@ export async function model(
   const { modelsDirOf } = await import('./parts.ts')
   const { modelCommand } = await import('./model-command.ts')
   const suppliers = new Set(config.suppliers.map(({ id }) => id))
-  return withStore(config, (store) =>
+  return withStore(config, streams, (store) =>
     modelCommand(args, {
       ...{ store, dir: modelsDirOf(config), suppliers, now: Date.now },
       ...{ stdout, stderr },

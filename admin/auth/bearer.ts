@@ -56,8 +56,8 @@ export async function admit(
 }
 
 /**
- * Verifies the token: 401 without a valid one, 403 without `role` or one that includes it, 503 while no key of the issuer is known; nothing of
- * the call is done then.
+ * Verifies the token: 401 without a valid one, 403 without `role` or one that includes it, 503 while no key of the
+ * issuer is known; nothing of the call is done then.
  */
 export function bearer(
   verifier: TokenVerifier,

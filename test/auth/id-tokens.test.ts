@@ -86,8 +86,8 @@ t.test('the document and tokens name the listener as the caller reached it', asy
     })
   const proxied = { 'x-forwarded-host': 'a.example, b.example:8443', 'x-forwarded-proto': 'https' }
   t.equal(await issuerAt({ host: 'bids.example' }), `http://bids.example${realmPath}`)
-  const bad = await issuerAt({ host: 'x/y?"' })
-  t.equal(bad, `http://localhost:8081${realmPath}`, 'a host that is none')
+  for (const host of ['x/y?"', 'x:99999', 'a@b', '[::1'])
+    t.equal(await issuerAt({ host }), `http://localhost:8081${realmPath}`, 'a host that is none')
   const spoofed = { host: 'bids.example', ...proxied }
   t.equal(await issuerAt(spoofed), `http://bids.example${realmPath}`, 'no proxy is trusted')
   trusted.list = ['127.0.0.1']

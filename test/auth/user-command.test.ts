@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
+import t from 'tap'
 import { logIn } from '../../admin/auth/users.ts'
 import { runCommand } from '../../commands.ts'
 import { newFolder } from '../support/process.ts'
@@ -19,6 +20,19 @@ function terminal(lines: readonly string[]) {
   const asked = () => setImmediate(() => raw && stdin.emit('data', `${left.shift()}\r`))
   return { stdin, asked }
 }
+
+t.test('a store that does not open is said in one line', async (t) => {
+  const file = join(newFolder(), 'c.yaml')
+  writeFileSync(file, 'store: {database: "sqlite:/dev/null/b.db"}\n')
+  let err = ''
+  const code = await runCommand(['user', 'list', '--config', file], {
+    stdin: process.stdin,
+    stdout: process.stdout,
+    stderr: { write: (text) => (err += text) },
+  })
+  t.equal(code, 1)
+  t.match(err, /^bidweir: the store does not answer: [^\n]+\n$/)
+})
 
 onBoth(async (t, database) => {
   const store = await storeAt(t, database)

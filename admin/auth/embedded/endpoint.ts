@@ -6,7 +6,7 @@ import { always } from '../../refusing.ts'
 import type { Store } from '../../store/index.ts'
 import { PasswordsBusyError } from '../passwords.ts'
 import type { Throttle } from '../throttle.ts'
-import { logIn, type StoredUser } from '../users.ts'
+import { logIn } from '../users.ts'
 import { discoveryOf } from './discovery.ts'
 import { askedScopes, grantScope, need, OAuthError, oauthErrors, readForm } from './form.ts'
 import { accessLife, clientId, type Issuer } from './issuer.ts'
@@ -49,14 +49,14 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     const key = name.slice(0, 128)
     const wait = throttle.begin(key, from)
     if (wait > 0) throw new OAuthError('slow_down', 'too many failed log-ins', wait)
-    let user: StoredUser | null
+    let session: Session | null
     try {
-      user = await logIn(store, name, password)
+      const user = await logIn(store, name, password)
+      session = user === null ? null : await refresh.start(user, scope)
     } catch (error) {
       throttle.undone(key, from)
       throw error
     }
-    const session = user === null ? null : await refresh.start(user, scope)
     if (session === null) throw new OAuthError('invalid_grant', 'user or password is wrong')
     throttle.succeeded(key, from)
     return { session, scope }

@@ -22,5 +22,6 @@ export function reachedAt(
   const host = authority.test(forwarded) ? forwarded : (headers.host ?? '')
   if (!authority.test(host)) return otherwise
   const proto = proxied && last(headers['x-forwarded-proto']) === 'https' ? 'https' : 'http'
-  return `${proto}://${host}`
+  const base = `${proto}://${host}`
+  return URL.canParse(base) ? base : otherwise
 }
