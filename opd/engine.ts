@@ -65,6 +65,8 @@ export interface DecisionRecord {
   propensity: number
   inBa: string
   outBa: string
+  /** Standalone only: the demand-side price that came with the bid. */
+  priceDsp?: string
   currency: string
   /** Milliseconds since the epoch. */
   at: number

@@ -174,6 +174,7 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       teaches: features.length > 0,
       features,
       floor: bid.floor,
+      ...(bid.priceDspText === undefined ? {} : { priceDsp: plain(bid.priceDspText) }),
       ...(decision === null ? {} : { winIn: decision.winIn, winOut: decision.winOut }),
       ...(decision?.theta === undefined ? {} : { theta: decision.theta }),
       ...(decision?.lambda === undefined ? {} : { lambda: decision.lambda }),

@@ -13,9 +13,8 @@ const twice = (pointer: string, keys: readonly string[]) =>
 function priceFault(pointer: string, text: SentPrice): Fault[] {
   if (text === null) return []
   if (typeof text !== 'string') return [fault(pointer, 'Must be a number.')]
-  const value = Number(text)
-  if (!Number.isFinite(value)) return [fault(pointer, 'Is too large a number.')]
-  return value < 0 ? [fault(pointer, 'Must not be negative.')] : []
+  if (!Number.isFinite(Number(text))) return [fault(pointer, 'Is too large a number.')]
+  return text.startsWith('-') ? [fault(pointer, 'Must not be negative.')] : []
 }
 
 function textFault(pointer: string, value: unknown, required: boolean): Fault[] {

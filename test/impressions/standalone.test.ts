@@ -110,6 +110,7 @@ t.test('the explain call', async (t) => {
     arm: 'treated',
     in_ba: '2',
     out_ba: '1.8',
+    price_dsp: '2',
     factor: 0.9,
     propensity: 0.5,
     model_version: 7,

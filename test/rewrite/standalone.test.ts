@@ -157,6 +157,11 @@ const faults: [string, string | object, string[], Record<string, unknown>?][] = 
   ['id a number', offer([bid({ id: 7 })]), [`${at}/id`]],
   ['no price', offer([{ id: 'a' }]), [`${at}/price`]],
   ['price a text', offer([bid({ price: '1' })]), [`${at}/price`]],
+  [
+    'price_dsp minus 0',
+    '{"seatbid":[{"bid":[{"id":"a","price":1,"price_dsp":-0}]}]}',
+    [`${at}/price_dsp`],
+  ],
   ['price below 0', offer([bid({ price: -1 })]), [`${at}/price`]],
   ['price beyond numbers', '{"seatbid":[{"bid":[{"id":"a","price":1e999}]}]}', [`${at}/price`]],
   ['price_dsp a list', offer([bid({ price_dsp: [] })]), [`${at}/price_dsp`]],
