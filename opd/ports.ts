@@ -2,6 +2,11 @@
 import type { DecisionRecord } from './engine.ts'
 import type { Learner } from './learner.ts'
 
+export interface Log {
+  info(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
 /** The newest decisions by bid id, for notices that bring no context. Bounded, O(1), no sweeps. */
 export interface BidLog {
   put(record: DecisionRecord): void
@@ -9,7 +14,7 @@ export interface BidLog {
   find(bidId: string): DecisionRecord[]
 }
 
-/** The bid log of all nodes. Writes are batched and never waited for; reads may fail to `[]`, counted. */
+/** The bid log of all nodes. Writes are batched and never waited for. */
 export interface SharedBidLog {
   put(record: DecisionRecord): void
   find(bidId: string): Promise<DecisionRecord[]>

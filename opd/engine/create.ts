@@ -9,14 +9,17 @@ import type {
   Engine,
   EngineConfig,
   RewrittenAnswer,
+  StandaloneAnswer,
+  StandaloneEntry,
   Traced,
   WonMoney,
 } from '../engine.ts'
-import type { BidLog, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
+import type { BidLog, DecisionSink, Learners, Log, SharedBidLog } from '../ports.ts'
 import type { BidReason, PriceBid } from '../priced.ts'
 import { pricing } from '../pricing.ts'
 import { rewriteInTurns } from '../rewrite.ts'
 import { standalone } from '../standalone.ts'
+import { createFaultLog, type FaultPlace } from './fault-log.ts'
 import { createLogs } from './logs.ts'
 import { EngineStats, type SupplierStats } from './stats.ts'
 
@@ -25,6 +28,7 @@ export interface EngineDeps {
   bidLog: BidLog
   shared: SharedBidLog | null
   sink: DecisionSink | null
+  log: Log
   /** Milliseconds since the epoch. */
   now: () => number
   random: () => number
@@ -55,8 +59,9 @@ const neverPrices: PriceBid = ({ priceText }) => ({
 
 export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
   const { now, learners } = deps
-  const logs = createLogs(deps.bidLog, deps.shared)
   const stats = new EngineStats()
+  const fault = createFaultLog(stats.faults, deps.log, now)
+  const logs = createLogs(deps.bidLog, deps.shared, fault)
   const nonces = new Nonces()
   let config = initial
   let codec = createContextCodec([], 0, nonces)
@@ -71,7 +76,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     const secret = next.keys[0]?.secret ?? new Uint8Array(32)
     const seeds = Buffer.from(hkdfSync('sha256', secret, '', 'bidweir shares v1', 12))
     const shares = { seed: seeds.readInt32BE(0), auctionSalt: seeds.toString('hex', 4) }
-    const pricingDeps = { ...deps, ...shares, codec, held }
+    const pricingDeps = { ...deps, ...shares, codec, held, fault }
     bound = new Map(next.integrations.map((each) => [each.id, bind(each, pricingDeps)]))
   }
 
@@ -121,8 +126,9 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
         onBid: own.onBid,
         cutOnly: answer.cutOnly ?? false,
       })
-    } catch {
+    } catch (error) {
       // a fault of ours costs the optimisation, never the answer; seats that must be cut win over it
+      fault('rewrite', error, supplier)
       if (own.stats !== null) own.stats.faults++
       rewritten = asItCame(body, cuts)
     }
@@ -177,32 +183,57 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   function taught(record: DecisionRecord, cleared: number, late: boolean): void {
     const rate = rateOf(record.currency)
     if (!armRules[record.arm].money) return
-    deps.sink?.won({
+    const win = {
       time: now(),
       id: record.id,
       ssp: record.supplier,
       // without a rate in its own currency, as its decision stands there
       cleared: cleared / (rate ?? 1),
       late,
-    })
+    }
+    guarded('decision_log', record, () => deps.sink?.won(win))
     if (rate === null) return
     if (!record.teaches || record.features.length === 0) return
     // above out_ba it is a win and no saving: the learner sees to that, and its guards to those that do it often
-    guarded(() => learners.of(record.mode).win(record.features, cleared / rate, now()))
+    guarded('training', record, () =>
+      learners.of(record.mode).win(record.features, cleared / rate, now()),
+    )
   }
 
   function withdrawn(record: DecisionRecord): void {
+    const { id, supplier: ssp } = record
     if (armRules[record.arm].money)
-      deps.sink?.withdrawn?.({ time: now(), id: record.id, ssp: record.supplier })
+      guarded('decision_log', record, () => deps.sink?.withdrawn?.({ time: now(), id, ssp }))
     if (!record.teaches || record.features.length === 0) return
-    guarded(() => learners.of(record.mode).withdraw(record.features, now()))
+    guarded('training', record, () => learners.of(record.mode).withdraw(record.features, now()))
   }
 
-  function guarded(teach: () => void): void {
+  function guarded(place: FaultPlace, { supplier }: DecisionRecord, work: () => void): void {
     try {
-      teach()
-    } catch {
-      stats.teachErrors++
+      work()
+    } catch (error) {
+      fault(place, error, supplier)
+    }
+  }
+
+  /** Faults in here are bugs: the caller gets an error without a word of the body, which the API answers with 500. */
+  function priceAlone(supplier: string, own: Bound, body: Buffer): StandaloneAnswer {
+    const failed = (error: unknown) => {
+      fault('standalone', error, supplier)
+      return new Error('a standalone call failed')
+    }
+    function* watched(entries: Iterable<StandaloneEntry>) {
+      try {
+        yield* entries
+      } catch (error) {
+        throw failed(error)
+      }
+    }
+    try {
+      const answer = standalone(body, own.integration, config.rates, config.base, own.price)
+      return answer.ok ? { ok: true, entries: watched(answer.entries) } : answer
+    } catch (error) {
+      throw failed(error)
     }
   }
 
@@ -227,7 +258,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       const own = bound.get(supplier)
       if (own === undefined) return { ok: false, status: 404, faults: [] }
       if (!own.reads) return { ok: false, status: 403, faults: [] }
-      return standalone(body, own.integration, config.rates, config.base, own.price)
+      return priceAlone(supplier, own, body)
     },
     trace,
     explain(svcOpd, bidId) {

@@ -48,6 +48,7 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     seed: 1,
     auctionSalt: 'salt',
     held: () => false,
+    fault() {},
   }
   const price = pricing(integration('acme'), deps, new ModeStats())
   price(bid({ floor: 0.4, rate: 2, features: { publisher: 'pub-1', country: 'DEU' } }))
