@@ -39,9 +39,10 @@ export interface StandaloneEntry {
   context: string
 }
 
-/** Bids are priced as `entries` is read, once: ten thousand of them need not hold the event loop. */
+/** Bids are priced as `entries` is read, once: ten thousand of them need not hold the event loop. `withoutImp`: their
+ * floor is 0, since no imp came with them. */
 export type StandaloneAnswer =
-  | { ok: true; entries: Iterable<StandaloneEntry> }
+  | { ok: true; entries: Iterable<StandaloneEntry>; withoutImp: boolean }
   | { ok: false; status: 400 | 403 | 404; faults: Fault[] }
 
 /** What a checked context or the bid log tells of one decision. Money is exact decimal text, CPM. */

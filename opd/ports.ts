@@ -3,7 +3,7 @@ import type { DecisionRecord } from './engine.ts'
 import type { Learner } from './learner.ts'
 
 export interface Log {
-  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
   error(fields: object, message: string): void
 }
 

@@ -63,6 +63,8 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   const fault = createFaultLog(stats.faults, deps.log, now)
   const logs = createLogs(deps.bidLog, deps.shared, fault)
   const nonces = new Nonces()
+  /** Integrations whose standalone calls have come without `imp`. */
+  const withoutImp = new Set<string>()
   let config = initial
   let codec = createContextCodec([], 0, nonces)
   let bound = new Map<string, Bound>()
@@ -208,6 +210,12 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     guarded('training', record, () => learners.of(record.mode).withdraw(record.features, now()))
   }
 
+  function warnOfNoImp(ssp: string): void {
+    if (withoutImp.has(ssp)) return
+    withoutImp.add(ssp)
+    deps.log.warn({ ssp }, 'a standalone call brought bids without imp: floor 0; said once')
+  }
+
   function guarded(place: FaultPlace, { supplier }: DecisionRecord, work: () => void): void {
     try {
       work()
@@ -231,7 +239,9 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     }
     try {
       const answer = standalone(body, own.integration, config.rates, config.base, own.price)
-      return answer.ok ? { ok: true, entries: watched(answer.entries) } : answer
+      if (!answer.ok) return answer
+      if (answer.withoutImp) warnOfNoImp(supplier)
+      return { ...answer, entries: watched(answer.entries) }
     } catch (error) {
       throw failed(error)
     }

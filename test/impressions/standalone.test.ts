@@ -10,7 +10,10 @@ import { integration } from '../support/opd.ts'
 const owners: Readonly<Record<string, string>> = { acme: 'media', other: 'someone', off: 'media' }
 
 async function door(t: Test) {
+  const warnings: object[] = []
+  const log = { warn: (fields: object) => void warnings.push(fields), error() {} }
   const world = testEngine({
+    log,
     integrations: [
       integration('acme'),
       integration('other'),
@@ -40,7 +43,7 @@ async function door(t: Test) {
     const response = await fetch(`${url}${path}`)
     return { http: response.status, body: (await response.json()) as Record<string, unknown> }
   }
-  return { ...world, post, get, url }
+  return { ...world, post, get, url, warnings }
 }
 
 const bids = (...bid: object[]) => JSON.stringify({ seatbid: [{ bid }] })
@@ -95,6 +98,21 @@ t.test('refusals are problem documents', async (t) => {
   const get = await fetch(`${url}/opd/acme_yesbid`)
   t.equal(get.status, 405)
   t.equal(get.headers.get('allow'), 'POST')
+})
+
+t.test('bids without imp are told of once an integration', async (t) => {
+  const { post, warnings } = await door(t)
+  const priced = (id: string) => ({ id, impid: '1', price: 2 })
+  const inner = { seatbid: [{ bid: [priced('a')] }], bidrequest: { imp: [{ id: '1' }] } }
+  t.equal((await post('acme_yesbid', JSON.stringify(inner))).http, 200)
+  t.same(warnings, [])
+  for (const id of ['b', 'c']) t.equal((await post('acme_yesbid', bids(priced(id)))).http, 200)
+  t.same(warnings, [{ ssp: 'acme' }])
+  const both = { ...inner, imp: [{ id: '1', bidfloor: 1 }] }
+  t.match(await post('acme_yesbid', JSON.stringify(both)), {
+    http: 400,
+    body: { code: 'malformed', errors: [{ pointer: '/bidrequest/imp' }] },
+  })
 })
 
 t.test('the explain call', async (t) => {

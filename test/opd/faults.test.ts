@@ -19,7 +19,7 @@ interface Dependencies {
 function world(dependencies: Dependencies = {}) {
   const lines: Record<string, unknown>[] = []
   const log = {
-    info() {},
+    warn() {},
     error: (fields: object, message: string) => void lines.push({ ...fields, message }),
   }
   const made = testEngine({ integrations: [integration('acme')], log, ...dependencies })

@@ -16,7 +16,7 @@ export interface TestEngineOptions {
   log?: Log
 }
 
-export const noLog: Log = { info() {}, error() {} }
+export const noLog: Log = { warn() {}, error() {} }
 
 export function testEngine(options: TestEngineOptions) {
   const { integrations, factor = 0.9, shared, sink, log } = options
