@@ -2,6 +2,7 @@
 import type { Config, SupplierConfig } from './config.ts'
 import type { ContextKey, Integration, Rates } from './opd/config.ts'
 import type { EngineConfig } from './opd/engine.ts'
+import { rateOf } from './opd/rates.ts'
 import type { Route } from './proxy/config.ts'
 
 export function integrationOf(
@@ -25,10 +26,17 @@ export const keptFor = ({ store, opd }: Config) =>
 
 /** How reports read the ledger: each supplier's notices, and what currencies are worth. */
 export function readingsOf(config: Config) {
-  const { base, rates } = config.currency
+  const rates = ratesOf(config)
+  const { base } = config.currency
+  const currencies = new Set([base, ...Object.keys(rates?.rates ?? {})])
   return {
     notices: Object.fromEntries(config.suppliers.map(({ id, notices }) => [id, notices])),
-    rates: { ...rates?.rates, [base]: 1 },
+    rates: Object.fromEntries(
+      [...currencies].flatMap((currency) => {
+        const rate = rateOf(currency, rates, base)
+        return rate === null ? [] : [[currency, rate]]
+      }),
+    ),
   }
 }
 

@@ -38,7 +38,7 @@ export interface Readings {
   rates: Readonly<Record<string, number>> | null
 }
 
-function rateOf({ rates }: Readings, currency: string): number | null {
+function listedRate({ rates }: Readings, currency: string): number | null {
   if (rates === null) return 1
   return Object.hasOwn(rates, currency) ? rates[currency]! : null
 }
@@ -106,7 +106,7 @@ function winsIn(row: WinRow, notices = 'win'): number {
 function addWins(sums: Sums, row: WinRow, readings: Readings): void {
   const n = winsIn(row, readings.notices[row.supplier ?? ''])
   const side = armOf(sums, row.arm)
-  const worth = rateOf(readings, row.currency ?? '')
+  const worth = listedRate(readings, row.currency ?? '')
   sums.wins += n
   if (side !== null) side.wins += n
   if (n > 0) {
@@ -159,7 +159,7 @@ export async function rowsBy(
       rejected: sums.rejected,
       late: sums.late,
       over: sums.over,
-      ...counted(sums.purses, (currency) => rateOf(readings, currency)),
+      ...counted(sums.purses, (currency) => listedRate(readings, currency)),
       win_rate: sums.decided === 0 ? null : sums.wins / sums.decided,
       ...keptOf(sums),
       ...upliftOf(sums),

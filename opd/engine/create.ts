@@ -17,6 +17,7 @@ import type {
 import type { BidLog, DecisionSink, Learners, Log, SharedBidLog } from '../ports.ts'
 import type { BidReason, PriceBid } from '../priced.ts'
 import { pricing } from '../pricing.ts'
+import { rateOf } from '../rates.ts'
 import { rewriteInTurns } from '../rewrite.ts'
 import { standalone } from '../standalone.ts'
 import { createFaultLog, type FaultPlace } from './fault-log.ts'
@@ -167,38 +168,34 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     return { context: state, by: 'bid_log', record: only, ambiguous: false, late: late(only) }
   }
 
-  function rateOf(currency: string): number | null {
-    if (currency === config.base) return 1
-    const rate = config.rates?.rates[currency]
-    return rate !== undefined && rate > 0 ? rate : null
-  }
+  const rate = (currency: string) => rateOf(currency, config.rates, config.base)
 
   function counted(record: DecisionRecord, won: boolean, money: WonMoney | null): void {
     const { arm, mode, supplier } = record
-    const rate = rateOf(record.currency)
-    if (rate === null || !armRules[arm].money) return
+    const perBase = rate(record.currency)
+    if (perBase === null || !armRules[arm].money) return
     const own = stats.of(supplier).modes[mode]
     if (won) own.won(arm)
-    if (money !== null) own.paid(arm, money.cleared / rate, money.margin / rate)
+    if (money !== null) own.paid(arm, money.cleared / perBase, money.margin / perBase)
   }
 
   function taught(record: DecisionRecord, cleared: number, late: boolean): void {
-    const rate = rateOf(record.currency)
+    const perBase = rate(record.currency)
     if (!armRules[record.arm].money) return
     const win = {
       time: now(),
       id: record.id,
       ssp: record.supplier,
       // without a rate in its own currency, as its decision stands there
-      cleared: cleared / (rate ?? 1),
+      cleared: cleared / (perBase ?? 1),
       late,
     }
     guarded('decision_log', record, () => deps.sink?.won(win))
-    if (rate === null) return
+    if (perBase === null) return
     if (!record.teaches || record.features.length === 0) return
     // above out_ba it is a win and no saving: the learner sees to that, and its guards to those that do it often
     guarded('training', record, () =>
-      learners.of(record.mode).win(record.features, cleared / rate, now()),
+      learners.of(record.mode).win(record.features, cleared / perBase, now()),
     )
   }
 
@@ -277,7 +274,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       const late = record !== null && record.at < at - config.attributionWindow
       return { context: state, record, late }
     },
-    rate: rateOf,
+    rate,
     counted,
     taught,
     withdrawn,
