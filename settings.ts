@@ -1,6 +1,12 @@
 /** What each part gets of a checked configuration: the file's words on one side, the parts' options on the other. */
 import type { Config, SupplierConfig } from './config.ts'
-import type { ContextKey, Integration, Rates } from './opd/config.ts'
+import {
+  type ContextKey,
+  type Integration,
+  type OpdConfig,
+  opdSchema,
+  type Rates,
+} from './opd/config.ts'
 import type { EngineConfig } from './opd/engine.ts'
 import { rateOf } from './opd/rates.ts'
 import type { Route } from './proxy/config.ts'
@@ -111,16 +117,36 @@ export function needsRestart(before: Config, after: Config): string[] {
     .map(([path]) => path)
 }
 
+const mostExplored = 0.2
+const plainTarget = opdSchema.parse({}).targetMargin
+
+/** Values of an `opd` block that are allowed but seldom meant. */
+const opdWarnings: readonly [(opd: OpdConfig) => boolean, string][] = [
+  [
+    ({ holdout, minWinRate, minSpend }) => holdout === 0 && (minWinRate > 0 || minSpend > 0),
+    'holdout is 0: minWinRate and minSpend have nothing to be measured against',
+  ],
+  [
+    ({ mode, targetMargin }) => mode === 'revenue' && targetMargin !== plainTarget,
+    'targetMargin is given, but is read with mode: margin only',
+  ],
+  [
+    ({ explore }) => explore > mostExplored,
+    `explore is above ${mostExplored}: that share of bids is priced at random`,
+  ],
+  [({ share }) => share === 0, 'share is 0: no bid is priced'],
+]
+
 /** What is allowed but seldom meant. */
-export function warningsOf(config: Config): string[] {
-  const open = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
-  return config.suppliers
-    .filter(
-      ({ callers }) =>
-        open && callers.cidrs.length === 0 && Object.keys(callers.headers).length === 0,
-    )
-    .map(
-      ({ id }) =>
-        `suppliers ${id}: callers is empty and proxy.listen is not loopback: anyone may send bids`,
-    )
+export function warningsOf({ proxy, suppliers }: Config): string[] {
+  const open = !/^(127\.|localhost:|\[::1\])/.test(proxy.listen)
+  return suppliers.flatMap(({ id, callers, opd }) => {
+    const anyone =
+      open && callers.cidrs.length === 0 && Object.keys(callers.headers).length === 0
+        ? ['callers is empty and proxy.listen is not loopback: anyone may send bids']
+        : []
+    const applies = opd !== undefined && opd.enabled !== false ? opdWarnings : []
+    const opdTexts = applies.filter(([meets]) => meets(opd!)).map(([, text]) => `opd.${text}`)
+    return [...anyone, ...opdTexts].map((text) => `suppliers ${id}: ${text}`)
+  })
 }
