@@ -1,4 +1,4 @@
-import type { Guard } from './arms.ts'
+import type { Arm, Guard, Mode } from './arms.ts'
 import type { ContextKey, Integration, Rates } from './config.ts'
 import type { AnswerReason } from './priced.ts'
 
@@ -51,18 +51,8 @@ export interface DecisionRecord {
   id: string
   bidId: string
   supplier: string
-  mode: 'revenue' | 'margin'
-  arm:
-    | 'holdout'
-    | 'explored'
-    | 'treated'
-    | 'shadow'
-    | 'hold'
-    | 'test'
-    | 'no_rate'
-    | 'floor'
-    | 'outside'
-    | 'fixed'
+  mode: Mode
+  arm: Arm
   propensity: number
   inBa: string
   outBa: string

@@ -9,7 +9,12 @@ import type { BadLine, DecisionLine, LogLine, WinLine, WithdrawnLine } from './r
 import { drawn } from './replay/match.ts'
 import { PendingRows } from './replay/pending.ts'
 import { type ReplayPolicy, Replica } from './replay/replica.ts'
-import { type IntegrationReport, report, type TotalReport } from './replay/report.ts'
+import {
+  type Evaluated,
+  type IntegrationReport,
+  report,
+  type TotalReport,
+} from './replay/report.ts'
 import { type Row, Sums } from './replay/sums.ts'
 
 export interface ReplayOptions {
@@ -22,17 +27,6 @@ export interface ReplayOptions {
   /** Milliseconds from the first line whose bids are learned from and not in the figures. */
   warmUp?: number
   create?: typeof createLearner
-}
-
-/** One integration, in one mode, as it is evaluated. */
-export interface Evaluated {
-  ssp: string
-  policy: ReplayPolicy
-  sums: Sums
-  /** Bids in a row that were drawn, and none held out: known before the next one is. */
-  sinceHoldout: number
-  /** Bids that no model was asked for, by arm. */
-  left: Record<string, number>
 }
 
 export interface ReplayCounts {

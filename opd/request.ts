@@ -1,6 +1,6 @@
 /** The bid request as OPD reads it: once per answer that holds the pattern, never before. */
-import { type Scanner, scannerOf } from './json/scan.ts'
-import type { Read } from './json/shape.ts'
+
+import { type Read, type Scanner, scannerOf } from './json/scan.ts'
 import { RequestFacts } from './request/facts.ts'
 import { readCall, readRoot } from './request/root.ts'
 

@@ -1,7 +1,8 @@
 /** The document of `/opd/imp`, `/opd/<ssp>_yesbid`, reports and decisions. */
 import { decisionProperties } from '../decisions.ts'
 import { noticeParameters } from '../impressions/notice.ts'
-import { formats, groups, reports } from '../reports/ask.ts'
+import { formats, reports } from '../reports/ask.ts'
+import { groups } from '../reports/scope.ts'
 import { body, guarded, inPath, inQuery, type Json, problems } from './parts.ts'
 
 const told: Readonly<Record<string, string>> = {

@@ -7,8 +7,9 @@
  *   in  sent  W(in)  W(out)
  *   4   4     2      2
  */
-import type { BidFacts, Decision } from '../learner.ts'
+
 import { hashText, mix } from './hash.ts'
+import type { BidFacts, Decision } from './types.ts'
 
 const version = 2
 const hashesAt = 11

@@ -1,7 +1,18 @@
 /** The figures of a replay, and what of them the explored slice carries. Keys are stable: README names them. */
-import type { Evaluated } from '../replay.ts'
 import type { Estimate } from './ratio.ts'
+import type { ReplayPolicy } from './replica.ts'
 import type { Sums } from './sums.ts'
+
+/** One integration, in one mode, as it is evaluated. */
+export interface Evaluated {
+  ssp: string
+  policy: ReplayPolicy
+  sums: Sums
+  /** Bids in a row that were drawn, and none held out: known before the next one is. */
+  sinceHoldout: number
+  /** Bids that no model was asked for, by arm. */
+  left: Record<string, number>
+}
 
 /** Below this many effective samples nothing is claimed: wins are rare, and a normal interval wants dozens of them. */
 export const leastEffective = 100

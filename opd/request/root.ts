@@ -1,6 +1,5 @@
 /** The BidRequest around its imps: who sells, where, to whom. */
-import { listOf, objectOf } from '../json/scan.ts'
-import { type Read, Shape } from '../json/shape.ts'
+import { listOf, objectOf, type Read, Shape } from '../json/scan.ts'
 import { BRACE, BRACKET, malformed } from '../json/text.ts'
 import type { RequestFacts } from './facts.ts'
 import { readImp } from './imp.ts'

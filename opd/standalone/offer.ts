@@ -1,6 +1,5 @@
 /** The bids of a standalone call, with what is needed to say what is wrong with each of them. */
-import { objectOf, type Scanner } from '../json/scan.ts'
-import { type Read, Shape } from '../json/shape.ts'
+import { objectOf, type Read, type Scanner, Shape } from '../json/scan.ts'
 import { BRACE, BRACKET, MINUS, malformed, NINE, ZERO } from '../json/text.ts'
 import { isNull, leaf } from '../request/reads.ts'
 

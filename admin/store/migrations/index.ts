@@ -1,16 +1,12 @@
 /** Forward only, each once, safe when several nodes start together. */
-import type { Kysely, Transaction } from 'kysely'
+import type { Kysely } from 'kysely'
 import { sql } from 'kysely'
 import type { Tables } from '../tables.ts'
 import { core } from './001-core.ts'
 import { auth } from './002-auth.ts'
 import { refreshExpiry } from './003-refresh-expiry.ts'
 import { hours } from './004-hours.ts'
-
-export interface Migration {
-  id: string
-  up(db: Transaction<Tables>, postgres: boolean): Promise<void>
-}
+import type { Migration } from './migration.ts'
 
 export const migrations: readonly Migration[] = [core, auth, refreshExpiry, hours]
 
