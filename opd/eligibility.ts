@@ -32,12 +32,12 @@ export interface Rules {
 }
 
 /** What a verdict rests on; a bid left alone may want it too (standalone). */
-export interface Grounds {
+interface Grounds {
   imp: ImpFacts | null
   deal: DealFacts | null
 }
 
-export type Verdict = { reason: BidReason } | { bid: EligibleBid }
+type Verdict = { reason: BidReason } | { bid: EligibleBid }
 
 /** ISO 4217: no currency. */
 const noCurrency = 'XXX'

@@ -10,7 +10,7 @@ export interface BidFloor {
 }
 
 /** What a bid says of itself that its floor hangs on. */
-export interface FloorTerms {
+interface FloorTerms {
   currency: string
   dur: unknown
   mtype: number | undefined

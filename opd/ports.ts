@@ -39,7 +39,7 @@ export interface DecisionSink {
   decided(entry: DecisionEntry): void
   won(entry: WinEntry): void
   /** A win came that may not teach: what became of the bid is not known. */
-  withdrawn?(entry: { time: number; id: string; ssp: string }): void
+  withdrawn(entry: { time: number; id: string; ssp: string }): void
 }
 
 /** `cleared`: CPM in the base currency, as all money of the decision log is. */

@@ -17,7 +17,7 @@ import {
 } from './replay/report.ts'
 import { type Row, Sums } from './replay/sums.ts'
 
-export interface ReplayOptions {
+interface ReplayOptions {
   /** Milliseconds. */
   attributionWindow: number
   /** The policy to evaluate, by integration and the mode that its log says. */
@@ -48,7 +48,7 @@ export interface ReplayCounts {
   to: number | null
 }
 
-export interface Replay {
+interface Replay {
   feed(line: LogLine | BadLine): void
   report(): { counts: ReplayCounts; integrations: IntegrationReport[]; total: TotalReport }
 }

@@ -24,7 +24,7 @@ import { createFaultLog, type FaultPlace } from './fault-log.ts'
 import { createLogs } from './logs.ts'
 import { EngineStats, type SupplierStats } from './stats.ts'
 
-export interface EngineDeps {
+interface EngineDeps {
   learners: Learners
   bidLog: BidLog
   shared: SharedBidLog | null
@@ -35,7 +35,7 @@ export interface EngineDeps {
   random: () => number
 }
 
-export interface BidweirEngine extends Engine {
+interface BidweirEngine extends Engine {
   readonly stats: EngineStats
   /** The configuration of one supplier, null where the file names none. */
   integration(id: string): Integration | null
@@ -202,7 +202,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   function withdrawn(record: DecisionRecord): void {
     const { id, supplier: ssp } = record
     if (armRules[record.arm].money)
-      guarded('decision_log', record, () => deps.sink?.withdrawn?.({ time: now(), id, ssp }))
+      guarded('decision_log', record, () => deps.sink?.withdrawn({ time: now(), id, ssp }))
     if (!record.teaches || record.features.length === 0) return
     guarded('training', record, () => learners.of(record.mode).withdraw(record.features, now()))
   }

@@ -3,7 +3,7 @@ import type { DecisionRecord } from '../engine.ts'
 import type { BidLog, SharedBidLog } from '../ports.ts'
 import type { NoteFault } from './fault-log.ts'
 
-export interface Logs {
+interface Logs {
   /** Features that had no room in a context are in the logs; without them it teaches nothing. */
   withFeatures(record: DecisionRecord): Promise<DecisionRecord>
   /** The latest decision under the bid id of each supplier, or of `ssp` alone, not before `earliest` (milliseconds). */

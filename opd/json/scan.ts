@@ -65,7 +65,7 @@ function equal(key: Uint8Array, body: Uint8Array, start: number): boolean {
 }
 
 /** Nesting that is read; deeper is left alone (it would be a stack, not a bid). */
-export const maxDepth = 1000
+const maxDepth = 1000
 
 export class Scanner extends Strings {
   /** What the last `read` read; `undefined` for an object or an array. */

@@ -18,7 +18,7 @@ const floorAt = hashesAt + 3 * hashed
 const moneyAt = floorAt + 1
 export const featureBytes = moneyAt + 12
 
-export const arms = ['holdout', 'explored', 'treated'] as const
+const arms = ['holdout', 'explored', 'treated'] as const
 const secondFlag = 0x08
 const marginFlag = 0x04
 

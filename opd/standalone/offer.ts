@@ -7,7 +7,7 @@ type Leaf = Scanner['value']
 
 /** `undefined` is absent, `null` is null, anything of a wrong type is `wrong`. */
 const wrong = Symbol('wrong type')
-export type Sent = Leaf | typeof wrong
+type Sent = Leaf | typeof wrong
 export const isWrong = (value: unknown): value is typeof wrong => value === wrong
 
 const bidKeys = ['id', 'impid', 'dealid', 'mtype', 'dur', 'w', 'h', 'dsp_id'] as const
@@ -51,7 +51,7 @@ export class SentBid {
   }
 }
 
-export class SentSeat {
+class SentSeat {
   name: Leaf = undefined
   /** Whether `bid` is a list. */
   listed = false
@@ -69,7 +69,7 @@ export class SentSeat {
 }
 
 /** Members of a BidRequest, in the body or in its `bidrequest`. */
-export class RequestPart {
+class RequestPart {
   /** Those that are there and not null, `cur` only as a list: as a text it is the BidResponse's. */
   members: string[] = []
   /** BidRequest.id, or in the body BidResponse.id, which is the same. */

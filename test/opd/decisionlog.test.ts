@@ -41,7 +41,11 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     learners: { of: () => fixedLearner(0.9), version: () => 3 },
     bidLog: createBidLog({ ttl: 1000, now }),
     shared: null,
-    sink: { decided: (entry: DecisionEntry) => void entries.push(entry), won: () => {} },
+    sink: {
+      decided: (entry: DecisionEntry) => void entries.push(entry),
+      won: () => {},
+      withdrawn: () => {},
+    },
     now,
     random: () => 0,
     codec: createContextCodec(keys, 1000, new Nonces()),

@@ -53,7 +53,7 @@ t.test('a learner that throws: one line at once, then one a minute with a count'
 
 t.test('places do not silence each other', async (t) => {
   const { engine, learner, lines } = world({
-    sink: { decided: thrower, won: thrower },
+    sink: { decided: thrower, won: thrower, withdrawn: thrower },
     shared: { put: thrower, find: thrower },
   })
   const won = auction(engine, { id: 'a' })
@@ -72,7 +72,7 @@ t.test('places do not silence each other', async (t) => {
     lines.map(({ place }) => place),
     ['bid_log', 'decision_log', 'shared_bid_log', 'training', 'learner'],
   )
-  t.match(engine.stats.faults, { bid_log: 2, decision_log: 3, shared_bid_log: 1, training: 2 })
+  t.match(engine.stats.faults, { bid_log: 2, decision_log: 4, shared_bid_log: 1, training: 2 })
   silentOn(t, lines)
 })
 
