@@ -137,16 +137,22 @@ const opdWarnings: readonly [(opd: OpdConfig) => boolean, string][] = [
   [({ share }) => share === 0, 'share is 0: no bid is priced'],
 ]
 
+const opdWarningsOf = ({ id, opd }: SupplierConfig) =>
+  opd === undefined || opd.enabled === false
+    ? []
+    : opdWarnings.filter(([meets]) => meets(opd)).map(([, text]) => `suppliers ${id}: opd.${text}`)
+
 /** What is allowed but seldom meant. */
-export function warningsOf({ proxy, suppliers }: Config): string[] {
-  const open = !/^(127\.|localhost:|\[::1\])/.test(proxy.listen)
-  return suppliers.flatMap(({ id, callers, opd }) => {
-    const anyone =
-      open && callers.cidrs.length === 0 && Object.keys(callers.headers).length === 0
-        ? ['callers is empty and proxy.listen is not loopback: anyone may send bids']
-        : []
-    const applies = opd !== undefined && opd.enabled !== false ? opdWarnings : []
-    const opdTexts = applies.filter(([meets]) => meets(opd!)).map(([, text]) => `opd.${text}`)
-    return [...anyone, ...opdTexts].map((text) => `suppliers ${id}: ${text}`)
-  })
+export function warningsOf(config: Config): string[] {
+  const open = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
+  const anyone = config.suppliers
+    .filter(
+      ({ callers }) =>
+        open && callers.cidrs.length === 0 && Object.keys(callers.headers).length === 0,
+    )
+    .map(
+      ({ id }) =>
+        `suppliers ${id}: callers is empty and proxy.listen is not loopback: anyone may send bids`,
+    )
+  return [...anyone, ...config.suppliers.flatMap(opdWarningsOf)]
 }

@@ -197,12 +197,12 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       teaches: features.length > 0,
       features,
       floor: bid.floor,
-      ...(bid.priceDspText === undefined ? {} : { priceDsp: plain(bid.priceDspText) }),
       ...(decision === null ? {} : { winIn: decision.winIn, winOut: decision.winOut }),
       ...(decision?.theta === undefined ? {} : { theta: decision.theta }),
       ...(decision?.lambda === undefined ? {} : { lambda: decision.lambda }),
       ...(isGuard(decision?.guard) ? { guard: decision.guard } : {}),
     }
+    if (bid.priceDspText !== undefined) record.priceDsp = plain(bid.priceDspText)
     const context = codec.encode(record)
     if (!context.withFeatures) stats.contextsCut++
     log(record, bid, rate, money, decision)

@@ -16,13 +16,13 @@ interface Dependencies {
   sink?: DecisionSink
 }
 
-function world(dependencies: Dependencies = {}) {
+function world(dependencies: Dependencies = {}, integrations = [integration('acme')]) {
   const lines: Record<string, unknown>[] = []
   const log = {
     warn() {},
     error: (fields: object, message: string) => void lines.push({ ...fields, message }),
   }
-  const made = testEngine({ integrations: [integration('acme')], log, ...dependencies })
+  const made = testEngine({ integrations, log, ...dependencies })
   return { ...made, lines }
 }
 
@@ -99,12 +99,10 @@ t.test('rewriting that throws: the answer goes out as it came', async (t) => {
 })
 
 t.test('a standalone call that throws is a 500 without data', async (t) => {
-  const { engine, lines } = world()
-  // Exclusions that throw stand for any bug on the way of a bid.
+  // Exclusions that throw stand for any bug in the code that a bid passes.
   const broken = integration('acme')
-  const opd = broken.opd as object
-  Object.defineProperty(opd, 'exclude', { get: thrower })
-  engine.configure({ ...world().config, integrations: [broken] })
+  Object.defineProperty(broken.opd, 'exclude', { get: thrower })
+  const { engine, lines } = world({}, [broken])
   const app = Fastify()
   await app.register(standalone({ engine, bearer: async () => {} }))
   t.teardown(() => app.close())
