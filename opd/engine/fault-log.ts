@@ -36,10 +36,12 @@ const frame = /^ {4}at (?:.* \()?(?:file:\/\/|node:|\/)[^()]*:\d+:\d+\)?$/
  */
 function safeFields(error: unknown) {
   if (!(error instanceof Error)) return { error: typeof error }
-  const { message, stack = '' } = error
-  const trace = stack.replace(message, () => '').split('\n')
+  // Anything may be thrown, an error whose fields have other types too.
+  const trace = String(error.stack)
+    .replace(String(error.message), () => '')
+    .split('\n')
   const at = trace.filter((line) => frame.test(line)).slice(0, longestTrace)
-  return { error: error.constructor.name, at: at.map((line) => line.trim()) }
+  return { error: error.constructor?.name, at: at.map((line) => line.trim()) }
 }
 
 export function createFaultLog(counts: FaultCounts, log: Log, now: () => number): NoteFault {

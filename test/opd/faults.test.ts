@@ -51,6 +51,19 @@ t.test('a learner that throws: one line at once, then one a minute with a count'
   silentOn(t, lines)
 })
 
+t.test('whatever is thrown', async (t) => {
+  const odd = Object.assign(new Error(secret), { stack: 4, message: { secret }, constructor: null })
+  for (const thrown of [null, undefined, secret, { secret }, odd]) {
+    const { engine, learner, lines } = world()
+    learner.decide = () => {
+      throw thrown
+    }
+    t.equal(auction(engine, { id: 'a' }).price, 1)
+    t.match(lines, [{ place: 'learner', leftOut: 0 }])
+    silentOn(t, lines)
+  }
+})
+
 t.test('places do not silence each other', async (t) => {
   const { engine, learner, lines } = world({
     sink: { decided: thrower, won: thrower, withdrawn: thrower },
