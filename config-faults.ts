@@ -60,6 +60,12 @@ function allowed(issue: Issue): string {
   }
 }
 
+/** YAML reads `id: 17` and `name: yes` as what they look like. */
+const wantsQuotes = (issue: Issue, value: unknown) =>
+  issue.code === 'invalid_type' &&
+  issue.expected === 'string' &&
+  (typeof value === 'number' || typeof value === 'boolean')
+
 const secretName = /(secret|password|keys?|token|redis|database|store|headers)$/i
 const isSecret = (path: Path) => {
   const names = path.filter((part) => typeof part === 'string')
@@ -118,7 +124,7 @@ export function faultsOf(
         path: show(issue.path),
         line: lineOf(issue.path),
         found: describe(value, issue.path, outside),
-        allowed: allowed(issue),
+        allowed: allowed(issue) + (wantsQuotes(issue, value) ? ': write it in quotes' : ''),
       },
     ]
   })

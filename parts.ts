@@ -87,6 +87,7 @@ export async function openParts(live: Live, log: Log) {
     bidLog: rollup.counting(bidLog),
     shared: redis?.shared ?? null,
     sink,
+    log,
     now,
     random: Math.random,
   })

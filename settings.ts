@@ -1,7 +1,14 @@
 /** What each part gets of a checked configuration: the file's words on one side, the parts' options on the other. */
 import type { Config, SupplierConfig } from './config.ts'
-import type { ContextKey, Integration, Rates } from './opd/config.ts'
+import {
+  type ContextKey,
+  type Integration,
+  type OpdConfig,
+  opdSchema,
+  type Rates,
+} from './opd/config.ts'
 import type { EngineConfig } from './opd/engine.ts'
+import { rateOf } from './opd/rates.ts'
 import type { Route } from './proxy/config.ts'
 
 export function integrationOf(
@@ -25,10 +32,17 @@ export const keptFor = ({ store, opd }: Config) =>
 
 /** How reports read the ledger: each supplier's notices, and what currencies are worth. */
 export function readingsOf(config: Config) {
-  const { base, rates } = config.currency
+  const rates = ratesOf(config)
+  const { base } = config.currency
+  const currencies = new Set([base, ...Object.keys(rates?.rates ?? {})])
   return {
     notices: Object.fromEntries(config.suppliers.map(({ id, notices }) => [id, notices])),
-    rates: { ...rates?.rates, [base]: 1 },
+    rates: Object.fromEntries(
+      [...currencies].flatMap((currency) => {
+        const rate = rateOf(currency, rates, base)
+        return rate === null ? [] : [[currency, rate]]
+      }),
+    ),
   }
 }
 
@@ -104,10 +118,35 @@ export function needsRestart(before: Config, after: Config): string[] {
     .map(([path]) => path)
 }
 
+const mostExplored = 0.2
+const plainTarget = opdSchema.parse({}).targetMargin
+
+/** Values of an `opd` block that are allowed but seldom meant. */
+const opdWarnings: readonly [(opd: OpdConfig) => boolean, string][] = [
+  [
+    ({ holdout, minWinRate, minSpend }) => holdout === 0 && (minWinRate > 0 || minSpend > 0),
+    'holdout is 0: minWinRate and minSpend have nothing to be measured against',
+  ],
+  [
+    ({ mode, targetMargin }) => mode === 'revenue' && targetMargin !== plainTarget,
+    'targetMargin is given, but is read with mode: margin only',
+  ],
+  [
+    ({ explore }) => explore > mostExplored,
+    `explore is above ${mostExplored}: that share of bids is priced at random`,
+  ],
+  [({ share }) => share === 0, 'share is 0: no bid is priced'],
+]
+
+const opdWarningsOf = ({ id, opd }: SupplierConfig) =>
+  opd === undefined || opd.enabled === false
+    ? []
+    : opdWarnings.filter(([meets]) => meets(opd)).map(([, text]) => `suppliers ${id}: opd.${text}`)
+
 /** What is allowed but seldom meant. */
 export function warningsOf(config: Config): string[] {
   const open = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
-  return config.suppliers
+  const anyone = config.suppliers
     .filter(
       ({ callers }) =>
         open && callers.cidrs.length === 0 && Object.keys(callers.headers).length === 0,
@@ -116,4 +155,5 @@ export function warningsOf(config: Config): string[] {
       ({ id }) =>
         `suppliers ${id}: callers is empty and proxy.listen is not loopback: anyone may send bids`,
     )
+  return [...anyone, ...config.suppliers.flatMap(opdWarningsOf)]
 }

@@ -1,11 +1,12 @@
 /** What waits, what was dropped and what failed beside the paths of bids and notices: read at the scrape. */
 import { Counter, Gauge, type Registry } from 'prom-client'
+import { type FaultCounts, faultPlaces } from './opd/engine/fault-log.ts'
 
 export interface StateParts {
   redis: { connected: boolean; counts: { written: number; dropped: number; failed: number } } | null
   ledger: { waiting: number; replaced: number }
   sink: { counts: { written: number; dropped: number; failed: number } } | null
-  stats: { teachErrors: number }
+  stats: { faults: FaultCounts }
   nodes: () => number
 }
 
@@ -42,7 +43,16 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
     () => ledger.replaced,
   )
   gauge('bidweir_live_nodes', 'Nodes that share the allotments of this location', nodes)
-  counter('bidweir_teach_errors_total', 'Wins that the model failed at', () => stats.teachErrors)
+  new Counter({
+    name: 'bidweir_engine_faults_total',
+    help: 'Exceptions in the price engine, by where they came; each cost no more than an optimisation',
+    labelNames: ['place'],
+    registers,
+    collect() {
+      this.reset()
+      for (const place of faultPlaces) this.inc({ place }, stats.faults[place])
+    },
+  })
   if (redis !== null) {
     const { counts } = redis
     gauge('bidweir_redis_up', '1 while Redis is connected', () => Number(redis.connected))

@@ -72,6 +72,7 @@ function explained(record: DecisionRecord, late: boolean) {
     priced: armRules[arm].priced,
     in_ba: record.inBa,
     out_ba: record.outBa,
+    price_dsp: record.priceDsp ?? null,
     currency: record.currency,
     floor: record.floor ?? null,
     factor: roundTo(6, Number(record.outBa) / Number(record.inBa)),
@@ -108,6 +109,10 @@ export const decisionProperties = {
   priced: { type: 'boolean' },
   in_ba: money,
   out_ba: money,
+  price_dsp: {
+    type: ['string', 'null'],
+    description: 'CPM in `currency`, exact: the demand-side price that a standalone bid came with',
+  },
   currency: text,
   floor: number,
   factor: { type: 'number' },

@@ -1,7 +1,4 @@
 /** Which way a bid goes, and what each way means (CONTRACT 4.3, second paragraph). */
-import type { DecisionRecord } from './engine.ts'
-
-export type Arm = DecisionRecord['arm']
 
 /** The order is the number that contexts carry: append only. */
 export const arms = [
@@ -15,7 +12,8 @@ export const arms = [
   'floor',
   'outside',
   'fixed',
-] as const satisfies readonly Arm[]
+] as const
+export type Arm = (typeof arms)[number]
 
 export const armAt = Object.fromEntries(arms.map((name, at) => [name, at])) as Record<Arm, number>
 

@@ -19,12 +19,12 @@ import { createSealer, nonceBytes, type Sealer, tagBytes } from './seal.ts'
 const version = 1
 const nonceAt = 2
 const headBytes = nonceAt + nonceBytes
-export const longestContext = 512
+const longestContext = 512
 const longestPlain = (longestContext / 4) * 3 - headBytes - tagBytes
 /** A context may be this far from the future: clocks of nodes differ (CONTRACT 5). */
 const clockSlack = 5 * 60_000
 
-export interface Decoded {
+interface Decoded {
   state: ContextState
   /** Of a context that is sound, expired or not. */
   record: DecisionRecord | null

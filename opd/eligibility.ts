@@ -2,8 +2,9 @@
 import type { OpdConfig, Rates } from './config.ts'
 import { exclusionsOf } from './exclusions.ts'
 import { featuresOf } from './features.ts'
-import { type BidFloor, floorOf, rateOf } from './floors.ts'
+import { type BidFloor, floorOf } from './floors.ts'
 import type { BidReason, EligibleBid } from './priced.ts'
+import { rateOf } from './rates.ts'
 import type { DealFacts, ImpFacts, RequestFacts } from './request.ts'
 
 /** A bid as its response spells it, whichever door it came through. */
@@ -31,12 +32,12 @@ export interface Rules {
 }
 
 /** What a verdict rests on; a bid left alone may want it too (standalone). */
-export interface Grounds {
+interface Grounds {
   imp: ImpFacts | null
   deal: DealFacts | null
 }
 
-export type Verdict = { reason: BidReason } | { bid: EligibleBid }
+type Verdict = { reason: BidReason } | { bid: EligibleBid }
 
 /** ISO 4217: no currency. */
 const noCurrency = 'XXX'

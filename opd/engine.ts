@@ -1,4 +1,4 @@
-import type { Guard } from './arms.ts'
+import type { Arm, Guard, Mode } from './arms.ts'
 import type { ContextKey, Integration, Rates } from './config.ts'
 import type { AnswerReason } from './priced.ts'
 
@@ -45,9 +45,10 @@ export interface StandaloneEntry {
   context: string
 }
 
-/** Bids are priced as `entries` is read, once: ten thousand of them need not hold the event loop. */
+/** Bids are priced as `entries` is read, once: ten thousand of them need not hold the event loop. `withoutImp`: their
+ * floor is 0, since no imp came with them. */
 export type StandaloneAnswer =
-  | { ok: true; entries: Iterable<StandaloneEntry> }
+  | { ok: true; entries: Iterable<StandaloneEntry>; withoutImp: boolean }
   | { ok: false; status: 400 | 403 | 404; faults: Fault[] }
 
 /** What a checked context or the bid log tells of one decision. Money is exact decimal text, CPM. */
@@ -56,21 +57,13 @@ export interface DecisionRecord {
   id: string
   bidId: string
   supplier: string
-  mode: 'revenue' | 'margin'
-  arm:
-    | 'holdout'
-    | 'explored'
-    | 'treated'
-    | 'shadow'
-    | 'hold'
-    | 'test'
-    | 'no_rate'
-    | 'floor'
-    | 'outside'
-    | 'fixed'
+  mode: Mode
+  arm: Arm
   propensity: number
   inBa: string
   outBa: string
+  /** Standalone only: the demand-side price that came with the bid. */
+  priceDsp?: string
   currency: string
   /** Milliseconds since the epoch. */
   at: number

@@ -3,7 +3,7 @@ import type { OpdConfig } from './config.ts'
 import type { RequestFacts } from './request.ts'
 
 /** What of a bid exclusions look at. */
-export interface Excludable {
+interface Excludable {
   dealid: unknown
   seat: string | null
   adomain: readonly string[] | null

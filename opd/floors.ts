@@ -1,5 +1,6 @@
 /** The floor of one bid, in the bid's currency (CONTRACT 4.4). */
 import type { Rates } from './config.ts'
+import { rateOf } from './rates.ts'
 import type { DealFacts, DurationFloors, Floor, ImpFacts } from './request/facts.ts'
 
 export interface BidFloor {
@@ -9,24 +10,10 @@ export interface BidFloor {
 }
 
 /** What a bid says of itself that its floor hangs on. */
-export interface FloorTerms {
+interface FloorTerms {
   currency: string
   dur: unknown
   mtype: number | undefined
-}
-
-const perUnit = (currency: string, { base, rates }: Rates): number | null => {
-  if (currency === base) return 1
-  const rate = Object.hasOwn(rates, currency) ? rates[currency]! : Number.NaN
-  return rate > 0 && Number.isFinite(rate) ? rate : null
-}
-
-/** Units of `currency` for one unit of the base; null without a rate. The file of rates may have a base of its own. */
-export function rateOf(currency: string, rates: Rates | null, base: string): number | null {
-  if (currency === base) return 1
-  if (rates === null) return null
-  const [rate, own] = [perUnit(currency, rates), perUnit(base, rates)]
-  return rate === null || own === null ? null : rate / own
 }
 
 /** What a floor is in another currency; null where a rate is missing. */

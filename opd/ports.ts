@@ -2,6 +2,11 @@
 import type { DecisionRecord } from './engine.ts'
 import type { Learner } from './learner.ts'
 
+export interface Log {
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
 /** The newest decisions by bid id, for notices that bring no context. Bounded, O(1), no sweeps. */
 export interface BidLog {
   put(record: DecisionRecord): void
@@ -9,7 +14,7 @@ export interface BidLog {
   find(bidId: string): DecisionRecord[]
 }
 
-/** The bid log of all nodes. Writes are batched and never waited for; reads may fail to `[]`, counted. */
+/** The bid log of all nodes. Writes are batched and never waited for. */
 export interface SharedBidLog {
   put(record: DecisionRecord): void
   find(bidId: string): Promise<DecisionRecord[]>
@@ -27,7 +32,7 @@ export interface DecisionSink {
   decided(entry: DecisionEntry): void
   won(entry: WinEntry): void
   /** A win came that may not teach: what became of the bid is not known. */
-  withdrawn?(entry: { time: number; id: string; ssp: string }): void
+  withdrawn(entry: { time: number; id: string; ssp: string }): void
 }
 
 /** `cleared`: CPM in the base currency, as all money of the decision log is. */

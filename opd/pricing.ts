@@ -3,12 +3,13 @@ import { type Amounts, amounts, keepOf, lowered } from './amounts.ts'
 import { type Arm, armRules, type Guard, guards, shareOf } from './arms.ts'
 import type { Integration, OpdConfig } from './config.ts'
 import type { ContextCodec } from './context.ts'
+import type { NoteFault } from './engine/fault-log.ts'
 import type { ModeStats } from './engine/stats.ts'
 import type { DecisionRecord } from './engine.ts'
 import type { BidFacts, Decision, Learner, Policy } from './learner.ts'
 import { plain } from './money.ts'
 import { cut, hashed, longestDomain, longestPublisher } from './names.ts'
-import type { BidLog, DecisionSink, Learners, SharedBidLog } from './ports.ts'
+import type { BidLog, DecisionEntry, DecisionSink, Learners, SharedBidLog } from './ports.ts'
 import type { EligibleBid, PriceBid, PricedBid } from './priced.ts'
 
 /** What pricing shares over all integrations. */
@@ -24,6 +25,7 @@ export interface PricingDeps {
   seed: number
   auctionSalt: string
   held: (supplier: string) => boolean
+  fault: NoteFault
 }
 
 const none = new Uint8Array(0)
@@ -43,7 +45,7 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
   const opd = integration.opd as OpdConfig
   const supplier = integration.id
   const { mode, minFactor } = opd
-  const { codec, now, random, learners, sink } = deps
+  const { codec, now, random, learners, sink, fault } = deps
   const keep = keepOf(opd.clientFee)
   const policy: Policy = {
     minWinRate: opd.minWinRate,
@@ -86,9 +88,10 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
         chosen.factor = decision.arm === 'holdout' ? 1 : Math.max(factor, minFactor)
         chosen.propensity = decision.propensity
       }
-    } catch {
-      // a model that fails costs the optimisation, never the bid (counted)
+    } catch (error) {
+      // a model that fails costs the optimisation, never the bid
       stats.learnerErrors++
+      fault('learner', error, supplier)
       if (chosen.decision === null && armRules[chosen.arm].priced) chosen.arm = 'hold'
     }
   }
@@ -97,12 +100,14 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
     if (chosen.decision === null || chosen.learner === null) return none
     try {
       return chosen.learner.expose(chosen.decision, sent, at)
-    } catch {
+    } catch (error) {
       stats.learnerErrors++
+      fault('learner', error, supplier)
       return none
     }
   }
 
+  /** A log that fails costs its own entry: the bid has its price and its context. */
   function log(
     record: DecisionRecord,
     bid: EligibleBid,
@@ -110,11 +115,29 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
     money: Amounts,
     decision: Decision | null,
   ): void {
-    deps.bidLog.put(record)
-    deps.shared?.put(record)
+    try {
+      deps.bidLog.put(record)
+      deps.shared?.put(record)
+    } catch (error) {
+      fault('bid_log', error, supplier)
+    }
     if (sink === null || bid.test) return
+    try {
+      sink.decided(entryOf(record, bid, rate, money, decision))
+    } catch (error) {
+      fault('decision_log', error, supplier)
+    }
+  }
+
+  function entryOf(
+    record: DecisionRecord,
+    bid: EligibleBid,
+    rate: number,
+    money: Amounts,
+    decision: Decision | null,
+  ): DecisionEntry {
     const { publisher: _publisher, domain: _domain, ...features } = bid.features
-    sink.decided({
+    return {
       time: record.at,
       id: record.id,
       ssp: supplier,
@@ -135,7 +158,7 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       domain: record.domain === '' ? null : hashed(record.domain),
       features,
       model: record.modelVersion,
-    })
+    }
   }
 
   function one(bid: EligibleBid): PricedBid {
@@ -179,6 +202,7 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       ...(decision?.lambda === undefined ? {} : { lambda: decision.lambda }),
       ...(isGuard(decision?.guard) ? { guard: decision.guard } : {}),
     }
+    if (bid.priceDspText !== undefined) record.priceDsp = plain(bid.priceDspText)
     const context = codec.encode(record)
     if (!context.withFeatures) stats.contextsCut++
     log(record, bid, rate, money, decision)
@@ -195,9 +219,10 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
   return (bid) => {
     try {
       return one(bid)
-    } catch {
-      // whatever it was, the bid goes out as it came, its macros expanded (counted)
+    } catch (error) {
+      // whatever it was, the bid goes out as it came, its macros expanded
       stats.learnerErrors++
+      fault('pricing', error, supplier)
       const text = plain(bid.priceText)
       return { priceText: null, inText: text, outText: text, context: '', mode }
     }

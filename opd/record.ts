@@ -2,10 +2,11 @@
  * A decision as bytes: what a context encrypts and what the bid log keeps. The id and the bid id
  * stand outside (the nonce, and associated data).
  *
- *   flags  at  model  propensity  winIn winOut  theta floor lambda guard  in  out  currency  supplier  publisher  domain  features
- *   1      6   4      8           2     2       4     4     4      1      1+n 1+n  1+n       1+n       1+n        1+n     the rest
+ *   flags  at  model  propensity  winIn winOut  theta floor lambda guard  in  out  currency  supplier  publisher  domain  price_dsp  features
+ *   1      6   4      8           2     2       4     4     4      1      1+n 1+n  1+n       1+n       1+n        1+n     1+n        the rest
  *
- * theta, floor, lambda and guard only where a flag says that they stand there.
+ * One flag says that theta, floor, lambda and guard are present, another that price_dsp is. Records written before
+ * price_dsp existed do not have its flag.
  */
 import { type Arm, armAt, arms, guards, type Mode } from './arms.ts'
 import type { DecisionRecord } from './engine.ts'
@@ -13,11 +14,16 @@ import { plain } from './money.ts'
 
 /** Room that any record fits in, without its features. */
 export const recordRoom = 512
-/** A money text longer than this is carried as 30 digits and an exponent. */
-const longestMoney = 40
+/**
+ * A money text longer than `length` is carried as its leading digits and an exponent. Three prices have fewer digits
+ * each than two, so that the longest record without its features (350 bytes) fits in a context.
+ */
+const twoPrices = { length: 40, digits: 30 }
+const threePrices = { length: 27, digits: 17 }
 const longestCurrency = 16
 const unknownChance = 0xffff
 const explains = 0x10
+const hasPriceDsp = 0x20
 const fixedBytes = 23
 const explaining = ['theta', 'floor', 'lambda'] as const
 /** The guard is its place in the list and 1; 0: none was asked. */
@@ -43,13 +49,13 @@ function writeText(into: Buffer, at: number, text: string, most: number): number
   return at + 1 + written
 }
 
-/** Money that a context has no room for keeps its 30 leading digits. */
-function shortMoney(text: string): string {
-  if (text.length <= longestMoney) return text
+/** Money that a context has no room for keeps its leading digits. */
+function shortMoney(text: string, most: typeof twoPrices): string {
+  if (text.length <= most.length) return text
   const digits = text.replace('.', '').replace(/^0+/, '')
   const point = text.indexOf('.')
   const whole = (point === -1 ? text : text.slice(0, point)).replace(/^0+/, '')
-  const leading = digits.slice(0, 30).replace(/0+$/, '')
+  const leading = digits.slice(0, most.digits).replace(/0+$/, '')
   const zeros = point === -1 ? 0 : (/^0*/.exec(text.slice(point + 1))?.[0].length ?? 0)
   const exponent = (whole === '' ? -zeros : whole.length) - leading.length
   return `${leading}e${exponent}`
@@ -70,10 +76,13 @@ export function writeRecord(
   record: DecisionRecord,
   explained = true,
 ): number {
+  const { priceDsp } = record
+  const most = priceDsp === undefined ? twoPrices : threePrices
   let at = start
   into[at++] =
     armAt[record.arm] |
     (explained ? explains : 0) |
+    (priceDsp === undefined ? 0 : hasPriceDsp) |
     (record.mode === 'margin' ? 0x40 : 0) |
     (record.teaches ? 0x80 : 0)
   const low = record.at % 2 ** 32
@@ -88,15 +97,17 @@ export function writeRecord(
     for (const name of explaining) at = into.writeFloatBE(record[name] ?? Number.NaN, at)
     into[at++] = record.guard === undefined ? 0 : guards.indexOf(record.guard) + 1
   }
-  at = writeText(into, at, shortMoney(record.inBa), longestMoney)
-  at = writeText(into, at, shortMoney(record.outBa), longestMoney)
+  at = writeText(into, at, shortMoney(record.inBa, most), most.length)
+  at = writeText(into, at, shortMoney(record.outBa, most), most.length)
   at = writeText(into, at, record.currency, longestCurrency)
   at = writeText(into, at, record.supplier, 63)
   at = writeText(into, at, record.publisher, 64)
-  return writeText(into, at, record.domain, 96)
+  at = writeText(into, at, record.domain, 96)
+  if (priceDsp === undefined) return at
+  return writeText(into, at, shortMoney(priceDsp, most), most.length)
 }
 
-/** The fixed fields alone are this long, with seven empty texts. */
+/** The fixed fields alone are this long, with six empty texts. */
 const shortest = fixedBytes + 6
 
 /** Float32s as the decimals they were written from; absent where one is none. */
@@ -121,14 +132,15 @@ export function readRecord(
   if (end - start < shortest) return null
   const flags = from[start]!
   const arm: Arm | undefined = arms[flags & 0x0f]
-  if (arm === undefined || (flags & 0x20) !== 0) return null
+  if (arm === undefined) return null
   const explained = (flags & explains) !== 0
   const textsAt = start + fixedBytes + (explained ? explainBytes : 0)
   if (textsAt > end) return null
   const mode: Mode = (flags & 0x40) === 0 ? 'revenue' : 'margin'
   let at = textsAt
   const texts: string[] = []
-  for (let index = 0; index < 6; index++) {
+  const count = (flags & hasPriceDsp) === 0 ? 6 : 7
+  for (let index = 0; index < count; index++) {
     const length = from[at]
     if (length === undefined || at + 1 + length > end) return null
     texts.push(from.toString('utf8', at + 1, at + 1 + length))
@@ -152,6 +164,7 @@ export function readRecord(
     domain: texts[5]!,
     teaches: (flags & 0x80) !== 0,
     features: new Uint8Array(from.subarray(at, end)),
+    ...(count === 6 ? {} : { priceDsp: plain(texts[6]!) }),
     ...(winIn === unknownChance ? {} : { winIn: winIn / (unknownChance - 1) }),
     ...(winOut === unknownChance ? {} : { winOut: winOut / (unknownChance - 1) }),
     ...(explained ? explanation(from, textsAt - explainBytes) : {}),

@@ -9,10 +9,15 @@ import type { BadLine, DecisionLine, LogLine, WinLine, WithdrawnLine } from './r
 import { drawn } from './replay/match.ts'
 import { PendingRows } from './replay/pending.ts'
 import { type ReplayPolicy, Replica } from './replay/replica.ts'
-import { type IntegrationReport, report, type TotalReport } from './replay/report.ts'
+import {
+  type Evaluated,
+  type IntegrationReport,
+  report,
+  type TotalReport,
+} from './replay/report.ts'
 import { type Row, Sums } from './replay/sums.ts'
 
-export interface ReplayOptions {
+interface ReplayOptions {
   /** Milliseconds. */
   attributionWindow: number
   /** The policy to evaluate, by integration and the mode that its log says. */
@@ -22,17 +27,6 @@ export interface ReplayOptions {
   /** Milliseconds from the first line whose bids are learned from and not in the figures. */
   warmUp?: number
   create?: typeof createLearner
-}
-
-/** One integration, in one mode, as it is evaluated. */
-export interface Evaluated {
-  ssp: string
-  policy: ReplayPolicy
-  sums: Sums
-  /** Bids in a row that were drawn, and none held out: known before the next one is. */
-  sinceHoldout: number
-  /** Bids that no model was asked for, by arm. */
-  left: Record<string, number>
 }
 
 export interface ReplayCounts {
@@ -54,7 +48,7 @@ export interface ReplayCounts {
   to: number | null
 }
 
-export interface Replay {
+interface Replay {
   feed(line: LogLine | BadLine): void
   report(): { counts: ReplayCounts; integrations: IntegrationReport[]; total: TotalReport }
 }

@@ -13,7 +13,7 @@ import { createCipheriv, createSecretKey, hash, hkdfSync, timingSafeEqual } from
 export const nonceBytes = 12
 export const tagBytes = 16
 /** Longest message. */
-export const longestMessage = 384
+const longestMessage = 384
 const blocksPerMessage = longestMessage / 16
 const messagesPerPool = 128
 const padBytes = 64

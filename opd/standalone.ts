@@ -8,7 +8,7 @@ import type { Fault, StandaloneAnswer, StandaloneEntry } from './engine.ts'
 import { exclusionsOf } from './exclusions.ts'
 import { scannerOf } from './json/scan.ts'
 import type { BidReason, EligibleBid, PriceBid } from './priced.ts'
-import { type RequestFacts, requestOf } from './request.ts'
+import { type RequestFacts, requestInCall } from './request.ts'
 import { faultsOf } from './standalone/faults.ts'
 import { type Offer, readOffer, type SentBid } from './standalone/offer.ts'
 
@@ -22,7 +22,8 @@ const refused = (status: 400 | 403, faults: Fault[]): StandaloneAnswer => ({
 })
 
 /**
- * `body` is an OpenRTB BidResponse, or just its `seatbid`, with what it needs of the BidRequest beside it. 403: OPD is
+ * `body` is an OpenRTB BidResponse, or just its `seatbid`, with what it needs of the BidRequest beside it or in one
+ * `bidrequest`. Members that are not known are extensions and ignored, save floors where none is read. 403: OPD is
  * not enabled; 400: every fault with its JSON pointer. Never throws.
  */
 export function standalone(
@@ -35,12 +36,17 @@ export function standalone(
   if (opd === null || opd === 'invalid' || opd.enabled === false) return refused(403, [])
   const scan = scannerOf(body)
   const offer = scan === null ? null : readOffer(scan)
-  const request = scan === null || offer === null ? null : requestOf(scan)
-  if (offer === null || request === null) return refused(400, [{ pointer: '', detail: notRead }])
-  const faults = faultsOf(offer, request, opd)
+  const request = scan === null || offer === null ? null : requestInCall(scan)
+  if (scan === null || offer === null || request === null)
+    return refused(400, [{ pointer: '', detail: notRead }])
+  const faults = faultsOf(scan.text, offer, request, opd)
   if (faults.length > 0) return refused(400, faults)
+  // The body's own id is BidResponse.id; it counts where the request has none.
+  const id = offer.bidrequest?.id
+  if (typeof id === 'string' && id !== '') request.id = id
   const rules = { opd, rates, base }
-  return { ok: true, entries: priced(offer, request, rules, price) }
+  const withoutImp = !request.impSent && offer.bids.length > 0
+  return { ok: true, entries: priced(offer, request, rules, price), withoutImp }
 }
 
 function* priced(

@@ -20,7 +20,7 @@ export interface ArmTotals {
   margin: number
   marginSquares: number
 }
-export interface SpendTotals {
+interface SpendTotals {
   bids: number
   wins: number
   spend: number
@@ -28,7 +28,7 @@ export interface SpendTotals {
 }
 
 /** Probability that the interval ever misses. */
-export const alpha = 0.05
+const alpha = 0.05
 /**
  * Wins that the mixture is tuned by: narrowest at about nine times as many, and no more than 10 % wider from 700 to
  * 100,000. With fewer it is much wider, which also covers what the normal approximation gets wrong there.

@@ -147,13 +147,15 @@ export function attributedEntry(notice: Notice, of: Attribution, at: number): Le
   const money = armRules[record.arm].money && eventsOf(integration).money === notice.event
   const opd = integration?.opd
   const demandSide = opd != null && opd !== 'invalid' && opd.priceDsp
-  const revenue = demandSide ? (notice.priceDsp ?? record.inBa) : record.inBa
+  const priceDsp = notice.priceDsp ?? record.priceDsp ?? null
+  const revenue = demandSide ? (priceDsp ?? record.inBa) : record.inBa
   return {
     ...blank(notice, at),
     ...decided(record),
     decision: record.id,
     status: 'attributed',
     by: of.by,
+    priceDsp,
     margin: money ? difference(revenue, notice.price) : null,
     late: of.late,
     over: isOver(notice.price, record.outBa),

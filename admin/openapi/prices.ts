@@ -1,7 +1,8 @@
 /** The document of `/opd/imp`, `/opd/<ssp>_yesbid`, reports and decisions. */
 import { decisionProperties } from '../decisions.ts'
 import { noticeParameters } from '../impressions/notice.ts'
-import { formats, groups, reports } from '../reports/ask.ts'
+import { formats, reports } from '../reports/ask.ts'
+import { groups } from '../reports/scope.ts'
 import { body, guarded, inPath, inQuery, type Json, problems } from './parts.ts'
 
 const told: Readonly<Record<string, string>> = {
@@ -74,6 +75,39 @@ const time = (name: string, description: string) =>
     ],
   })
 
+/** Bids of a standalone call; all other members of OpenRTB may come too. */
+const offeredBids = {
+  type: 'array',
+  items: {
+    type: 'object',
+    properties: {
+      id: { type: 'string' },
+      impid: { type: 'string' },
+      price: { type: ['number', 'null'], minimum: 0, description: 'CPM; or else `price_dsp`' },
+      dsp_id: { type: ['string', 'number', 'null'] },
+      price_dsp: {
+        type: ['number', 'null'],
+        minimum: 0,
+        description:
+          'The demand-side price, CPM: the revenue of a win whose notice carries none, where the integration prices on the demand side',
+      },
+    },
+    required: ['id'],
+  },
+}
+
+const requestMembers = {
+  id: { type: 'string' },
+  imp: { type: 'array', items: { type: 'object' } },
+  site: { type: ['object', 'null'] },
+  app: { type: ['object', 'null'] },
+  dooh: { type: ['object', 'null'] },
+  device: { type: ['object', 'null'] },
+  cur: { type: 'array', items: { type: 'string' } },
+  at: { type: 'integer' },
+  test: { type: 'integer' },
+}
+
 export const pricePaths: Readonly<Record<string, Json>> = {
   'GET /opd/imp': {
     operationId: 'reportWin',
@@ -97,7 +131,7 @@ export const pricePaths: Readonly<Record<string, Json>> = {
     operationId: 'modifyPrices',
     summary: 'Prices winning bids without the service in the bid’s way',
     description:
-      'An OpenRTB BidResponse; it may also carry the BidRequest’s `imp`, `site`, `app`, `device` and `cur`. One entry a bid, in order.',
+      'An OpenRTB BidResponse with what its prices depend on of the BidRequest: `imp`, `site`, `app`, `device`, `cur` and the like, each either as a member of the body or in `bidrequest`; in both places it is 400. `cur` as a text is the BidResponse’s, as a list the BidRequest’s. Without `imp` the floor is 0 and a bid with a `dealid` keeps its price. Members that are not known are ignored, but `imp` or `bidfloor` in a place where neither is read is 400 in a call without `imp`, save in an `ext`. One entry a bid, in order.',
     tags: ['prices'],
     security: guarded,
     parameters: [inPath('ssp', 'The integration', 'acme')],
@@ -106,11 +140,17 @@ export const pricePaths: Readonly<Record<string, Json>> = {
       content: body(
         {
           type: 'object',
-          properties: { seatbid: { type: 'array', items: { type: 'object' } } },
+          properties: {
+            seatbid: { type: 'array', items: { type: 'object', properties: { bid: offeredBids } } },
+            ...requestMembers,
+            cur: { ...requestMembers.cur, type: ['string', 'array'] },
+            bidrequest: { type: ['object', 'null'], properties: requestMembers },
+          },
           required: ['seatbid'],
         },
         {
           seatbid: [{ bid: [{ id: 'b1', impid: '1', price: 2.1, dsp_id: 'd1', price_dsp: 2.3 }] }],
+          bidrequest: { imp: [{ id: '1', bidfloor: 1.5 }], cur: ['USD'] },
         },
       ),
     },

@@ -2,6 +2,7 @@
 import type { ProblemFault } from '../problem.ts'
 import { day } from '../store/hour.ts'
 import type { ReportRow } from './rows.ts'
+import { type Group, groups } from './scope.ts'
 
 /** The columns of each report, in order. A new row is the whole change. */
 export const reports: Readonly<Record<string, readonly (keyof ReportRow)[]>> = {
@@ -34,8 +35,6 @@ export const reports: Readonly<Record<string, readonly (keyof ReportRow)[]>> = {
     'no_rate',
   ],
 }
-export const groups = ['ssp', 'publisher', 'domain', 'hour', 'day'] as const
-export type Group = (typeof groups)[number]
 const longestSpan = 400 * day
 
 export const formats = ['json', 'csv'] as const

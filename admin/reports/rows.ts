@@ -40,7 +40,7 @@ export interface Readings {
   rates: Readonly<Record<string, number>> | null
 }
 
-function rateOf({ rates }: Readings, currency: string): number | null {
+function listedRate({ rates }: Readings, currency: string): number | null {
   if (rates === null) return 1
   return Object.hasOwn(rates, currency) ? rates[currency]! : null
 }
@@ -110,7 +110,7 @@ function winsIn(row: WinRow, notices = 'win'): number {
 function addWins(sums: Sums, row: WinRow, readings: Readings): void {
   const n = winsIn(row, readings.notices[row.supplier ?? ''])
   const side = armOf(sums, row.arm)
-  const worth = rateOf(readings, row.currency ?? '')
+  const worth = listedRate(readings, row.currency ?? '')
   sums.wins += n
   if (side !== null) side.wins += n
   if (n > 0) {
@@ -165,7 +165,7 @@ export async function rowsBy(
       voided: sums.voided,
       late: sums.late,
       over: sums.over,
-      ...counted(sums.purses, (currency) => rateOf(readings, currency)),
+      ...counted(sums.purses, (currency) => listedRate(readings, currency)),
       win_rate: sums.decided === 0 ? null : sums.wins / sums.decided,
       ...keptOf(sums),
       ...upliftOf(sums),

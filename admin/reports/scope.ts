@@ -2,7 +2,9 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { day, hour } from '../store/hour.ts'
 import type { Tables } from '../store/tables.ts'
-import type { Group } from './ask.ts'
+
+export const groups = ['ssp', 'publisher', 'domain', 'hour', 'day'] as const
+export type Group = (typeof groups)[number]
 
 /** A database to read from. */
 export interface Source {

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Histogram } from '../proxy/histogram.ts'
 
-export interface Load {
+interface Load {
   port: number
   connections: number
   /** Requests a second; 0: closed loop, each connection sends when it has its answer. */

@@ -29,7 +29,7 @@ export interface BidRow {
   outcome: BidOutcome
 }
 
-export interface Results {
+interface Results {
   notices: NoticeRow[]
   prices: PriceRow[]
   bids: BidRow[]

@@ -57,6 +57,7 @@ function priceWith(learner: Learner, over: Partial<PricingDeps> = {}) {
       seed: 1,
       auctionSalt: 'salt',
       held: () => false,
+      fault() {},
       ...over,
     },
     new ModeStats(),

@@ -6,7 +6,7 @@ import type { DemoSupplier } from './supplier.ts'
 import { type Answered, createTally, interval, type Tally } from './tally.ts'
 import { sendTraffic } from './traffic.ts'
 
-export interface DemoOptions {
+interface DemoOptions {
   /** Both listeners: `http://127.0.0.1:8080`, `http://127.0.0.1:8081`. */
   proxyUrl: string
   adminUrl: string

@@ -48,7 +48,7 @@ export function publishers(seed: number): Publisher[] {
 /** Share of impressions that go to someone's deal at any price. */
 const reserved = 0.25
 
-export interface Offer {
+interface Offer {
   /** One impression on sale: BidRequest.id and the imp's id. */
   auction: string
   imp: string

@@ -2,7 +2,7 @@
 import { Pool } from 'undici'
 import { seeded } from './random.ts'
 
-export interface NoticeOptions {
+interface NoticeOptions {
   /** The admin listener: `http://127.0.0.1:8081`. */
   adminUrl: string
   /** `ssp` of each notice. */
@@ -15,7 +15,7 @@ export interface NoticeOptions {
   seed?: number
 }
 
-export interface Notices {
+interface Notices {
   /** `nurl` is the answer's own, with the service's macros expanded; `cleared` is what ${AUCTION_PRICE} becomes, CPM in the bid's currency. */
   won(nurl: string, cleared: number): void
   counts: {

@@ -5,7 +5,7 @@ import { gunzipSync } from 'node:zlib'
 import { answer, type DemoRequest } from './bids.ts'
 import { createMarket, type Market } from './market.ts'
 
-export interface DemoSupplierOptions {
+interface DemoSupplierOptions {
   /** Default 0: the system picks. */
   port?: number
   /** Default 127.0.0.1. */

@@ -14,7 +14,7 @@ export interface Answered {
   seatbid: { bid: AnsweredBid[] }[]
 }
 
-export interface Win {
+interface Win {
   nurl: string
   /** In the bid's currency. */
   cleared: number
@@ -36,7 +36,7 @@ export interface Tally {
 }
 
 /** in_ba as the service wrote it into the notice; null where the bid was left alone. */
-export function inPrice(nurl: string | undefined): number | null {
+function inPrice(nurl: string | undefined): number | null {
   const text = nurl === undefined ? null : new URL(nurl).searchParams.get('in')
   return text === null || text.startsWith('$') ? null : Number(text)
 }

@@ -5,7 +5,7 @@ import type { Publisher } from './market.ts'
 import { type Random, seeded } from './random.ts'
 import { type BodyKind, busy, type MadeRequest, makeRequest } from './requests.ts'
 
-export interface TrafficOptions {
+interface TrafficOptions {
   /** Where to POST: `http://127.0.0.1:8080/bid/demo`. */
   url: string
   /** Requests a second. */

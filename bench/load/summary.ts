@@ -6,7 +6,7 @@ export interface Tally {
   reasons: Map<string, number>
 }
 
-export interface LoadResult {
+interface LoadResult {
   /** Seconds. */
   duration: number
   errors: number

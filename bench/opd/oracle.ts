@@ -5,7 +5,7 @@ import type { MarketOf, Offer } from './market.ts'
 const steps = 48
 
 /** The price that maximises margin(p) + ((theta - 1) in + lambda) W(p) over [lowest, in]. */
-export interface Best {
+interface Best {
   price: number
   wins: number
   margin: number

@@ -1,5 +1,5 @@
 /** Notices on their way: a binary heap by the time they are due. */
-export interface Notice {
+interface Notice {
   due: number
   features: Uint8Array
   cleared: number

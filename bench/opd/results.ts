@@ -3,7 +3,7 @@ import type { Goal } from './goals.ts'
 import type { Speed } from './speed.ts'
 import type { Done } from './task.ts'
 
-export interface Result {
+interface Result {
   goal: Goal
   mean: number
   error: number

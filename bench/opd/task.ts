@@ -12,7 +12,7 @@ export interface Done extends Task {
   seconds: number
 }
 
-export function perform({ goal, seed, bids }: Task): Done {
+function perform({ goal, seed, bids }: Task): Done {
   const from = performance.now()
   const measured = goals[goal]!.measure(seed, bids)
   return { goal, seed, bids, measured, seconds: (performance.now() - from) / 1000 }

@@ -94,6 +94,13 @@ class Slots {
   }
 }
 
+interface Parts {
+  gate: Gate
+  slots: Slots
+  agenda: Agenda
+  ended: (request: Request) => void
+}
+
 class Simulated implements Candidate {
   readonly due: number
   inSlot = false
@@ -106,7 +113,7 @@ class Simulated implements Candidate {
   private readonly ended: (request: Request) => void
 
   constructor(
-    { gate, slots, agenda, ended }: Pick<Simulated, 'gate' | 'slots' | 'agenda' | 'ended'>,
+    { gate, slots, agenda, ended }: Parts,
     deadline: number,
   ) {
     this.gate = gate
@@ -167,7 +174,7 @@ export function simulate(scenario: Scenario): {
     requests.push(request)
     limits.push(gate.limit)
   }
-  const parts = { gate, slots, agenda, ended } as unknown as Simulated
+  const parts: Parts = { gate, slots, agenda, ended }
   const arrive = () => {
     const rate = scenario.arrivals(agenda.now)
     if (agenda.now > 0 && rate > 0) new Simulated(parts, scenario.deadline)

@@ -1,6 +1,6 @@
 /** A bar chart as SVG text. */
 
-export interface Bar {
+interface Bar {
   label: string
   value: number
   accent: boolean

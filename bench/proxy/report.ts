@@ -2,7 +2,7 @@
 import type { Sample } from './harness.ts'
 import type { Stage } from './plan.ts'
 
-export interface Row {
+interface Row {
   subject: string
   label: string
   sample: Sample
@@ -74,7 +74,7 @@ function matrix({ stage, rows }: Measured, shows: 'perRequest' | 'latency'): str
   )
 }
 
-export interface Facts {
+interface Facts {
   date: string
   cpu: string
   cores: number

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { passThrough, rewriting } from './nginx.ts'
 
-export interface Subject {
+interface Subject {
   name: string
   /** What it does with answers that hold a marker. */
   job: 'passes' | 'rewrites'

@@ -9,29 +9,34 @@ import type {
   Engine,
   EngineConfig,
   RewrittenAnswer,
+  StandaloneAnswer,
+  StandaloneEntry,
   Traced,
   Turn,
   WonMoney,
 } from '../engine.ts'
-import type { BidLog, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
+import type { BidLog, DecisionSink, Learners, Log, SharedBidLog } from '../ports.ts'
 import type { BidReason, PriceBid } from '../priced.ts'
 import { pricing } from '../pricing.ts'
+import { rateOf } from '../rates.ts'
 import { rewriteInTurns } from '../rewrite.ts'
 import { standalone } from '../standalone.ts'
+import { createFaultLog, type FaultPlace } from './fault-log.ts'
 import { createLogs } from './logs.ts'
 import { EngineStats, type SupplierStats } from './stats.ts'
 
-export interface EngineDeps {
+interface EngineDeps {
   learners: Learners
   bidLog: BidLog
   shared: SharedBidLog | null
   sink: DecisionSink | null
+  log: Log
   /** Milliseconds since the epoch. */
   now: () => number
   random: () => number
 }
 
-export interface BidweirEngine extends Engine {
+interface BidweirEngine extends Engine {
   readonly stats: EngineStats
   /** The configuration of one supplier, null where the file names none. */
   integration(id: string): Integration | null
@@ -56,9 +61,12 @@ const neverPrices: PriceBid = ({ priceText }) => ({
 
 export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
   const { now, learners } = deps
-  const logs = createLogs(deps.bidLog, deps.shared)
   const stats = new EngineStats()
+  const fault = createFaultLog(stats.faults, deps.log, now)
+  const logs = createLogs(deps.bidLog, deps.shared, fault)
   const nonces = new Nonces()
+  /** Integrations whose standalone calls have come without `imp`. */
+  const withoutImp = new Set<string>()
   let config = initial
   let codec = createContextCodec([], 0, nonces)
   let bound = new Map<string, Bound>()
@@ -72,7 +80,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     const secret = next.keys[0]?.secret ?? new Uint8Array(32)
     const seeds = Buffer.from(hkdfSync('sha256', secret, '', 'bidweir shares v1', 12))
     const shares = { seed: seeds.readInt32BE(0), auctionSalt: seeds.toString('hex', 4) }
-    const pricingDeps = { ...deps, ...shares, codec, held }
+    const pricingDeps = { ...deps, ...shares, codec, held, fault }
     bound = new Map(next.integrations.map((each) => [each.id, bind(each, pricingDeps)]))
   }
 
@@ -122,8 +130,9 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
         onBid: own.onBid,
         cutOnly: answer.cutOnly ?? false,
       })
-    } catch {
+    } catch (error) {
       // a fault of ours costs the optimisation, never the answer; seats that must be cut win over it
+      fault('rewrite', error, supplier)
       if (own.stats !== null) own.stats.faults++
       rewritten = asItCame(body, cuts)
     }
@@ -160,50 +169,79 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     return { context: state, by: 'bid_log', record: only, ambiguous: false, late: late(only) }
   }
 
-  function rateOf(currency: string): number | null {
-    if (currency === config.base) return 1
-    const rate = config.rates?.rates[currency]
-    return rate !== undefined && rate > 0 ? rate : null
-  }
+  const rate = (currency: string) => rateOf(currency, config.rates, config.base)
 
   function counted(record: DecisionRecord, won: boolean, money: WonMoney | null): void {
     const { arm, mode, supplier } = record
-    const rate = rateOf(record.currency)
-    if (rate === null || !armRules[arm].money) return
+    const perBase = rate(record.currency)
+    if (perBase === null || !armRules[arm].money) return
     const own = stats.of(supplier).modes[mode]
     if (won) own.won(arm)
-    if (money !== null) own.paid(arm, money.cleared / rate, money.margin / rate)
+    if (money !== null) own.paid(arm, money.cleared / perBase, money.margin / perBase)
   }
 
   function taught(record: DecisionRecord, cleared: number, late: boolean): void {
-    const rate = rateOf(record.currency)
+    const perBase = rate(record.currency)
     if (!armRules[record.arm].money) return
-    deps.sink?.won({
+    const win = {
       time: now(),
       id: record.id,
       ssp: record.supplier,
       // without a rate in its own currency, as its decision stands there
-      cleared: cleared / (rate ?? 1),
+      cleared: cleared / (perBase ?? 1),
       late,
-    })
-    if (rate === null) return
+    }
+    guarded('decision_log', record, () => deps.sink?.won(win))
+    if (perBase === null) return
     if (!record.teaches || record.features.length === 0) return
     // above out_ba it is a win and no saving: the learner sees to that, and its guards to those that do it often
-    guarded(() => learners.of(record.mode).win(record.features, cleared / rate, now()))
+    guarded('training', record, () =>
+      learners.of(record.mode).win(record.features, cleared / perBase, now()),
+    )
   }
 
   function withdrawn(record: DecisionRecord): void {
+    const { id, supplier: ssp } = record
     if (armRules[record.arm].money)
-      deps.sink?.withdrawn?.({ time: now(), id: record.id, ssp: record.supplier })
+      guarded('decision_log', record, () => deps.sink?.withdrawn({ time: now(), id, ssp }))
     if (!record.teaches || record.features.length === 0) return
-    guarded(() => learners.of(record.mode).withdraw(record.features, now()))
+    guarded('training', record, () => learners.of(record.mode).withdraw(record.features, now()))
   }
 
-  function guarded(teach: () => void): void {
+  function warnOfNoImp(ssp: string): void {
+    if (withoutImp.has(ssp)) return
+    withoutImp.add(ssp)
+    deps.log.warn({ ssp }, 'a standalone call brought bids without imp: floor 0; said once')
+  }
+
+  function guarded(place: FaultPlace, { supplier }: DecisionRecord, work: () => void): void {
     try {
-      teach()
-    } catch {
-      stats.teachErrors++
+      work()
+    } catch (error) {
+      fault(place, error, supplier)
+    }
+  }
+
+  /** Faults in here are bugs: the caller gets an error without a word of the body, which the API answers with 500. */
+  function priceAlone(supplier: string, own: Bound, body: Buffer): StandaloneAnswer {
+    const failed = (error: unknown) => {
+      fault('standalone', error, supplier)
+      return new Error('a standalone call failed')
+    }
+    function* watched(entries: Iterable<StandaloneEntry>) {
+      try {
+        yield* entries
+      } catch (error) {
+        throw failed(error)
+      }
+    }
+    try {
+      const answer = standalone(body, own.integration, config.rates, config.base, own.price)
+      if (!answer.ok) return answer
+      if (answer.withoutImp) warnOfNoImp(supplier)
+      return { ...answer, entries: watched(answer.entries) }
+    } catch (error) {
+      throw failed(error)
     }
   }
 
@@ -228,7 +266,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       const own = bound.get(supplier)
       if (own === undefined) return { ok: false, status: 404, faults: [] }
       if (!own.reads) return { ok: false, status: 403, faults: [] }
-      return standalone(body, own.integration, config.rates, config.base, own.price)
+      return priceAlone(supplier, own, body)
     },
     trace,
     explain(svcOpd, bidId) {
@@ -237,7 +275,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       const late = record !== null && record.at < at - config.attributionWindow
       return { context: state, record, late }
     },
-    rate: rateOf,
+    rate,
     counted,
     taught,
     withdrawn,

@@ -1,17 +1,24 @@
 /** Decisions as the bid logs know them: this node's memory, and what all nodes share. */
 import type { DecisionRecord } from '../engine.ts'
 import type { BidLog, SharedBidLog } from '../ports.ts'
+import type { NoteFault } from './fault-log.ts'
 
-export interface Logs {
+interface Logs {
   /** Features that had no room in a context are in the logs; without them it teaches nothing. */
   withFeatures(record: DecisionRecord): Promise<DecisionRecord>
   /** The latest decision under the bid id of each supplier, or of `ssp` alone, not before `earliest` (milliseconds). */
   latest(bidId: string, ssp: string | undefined, earliest: number): Promise<DecisionRecord[]>
 }
 
-export function createLogs(bidLog: BidLog, shared: SharedBidLog | null): Logs {
-  const fromShared = (bidId: string): Promise<DecisionRecord[]> =>
-    shared === null ? Promise.resolve([]) : shared.find(bidId).catch(() => [])
+export function createLogs(bidLog: BidLog, shared: SharedBidLog | null, fault: NoteFault): Logs {
+  async function fromShared(bidId: string): Promise<DecisionRecord[]> {
+    try {
+      return (await shared?.find(bidId)) ?? []
+    } catch (error) {
+      fault('shared_bid_log', error)
+      return []
+    }
+  }
 
   return {
     async withFeatures(record) {

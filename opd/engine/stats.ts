@@ -4,6 +4,7 @@
  */
 import { type Arm, armAt, arms, type Guard, guards, isAlarm, type Mode } from '../arms.ts'
 import type { AnswerReason, BidReason } from '../priced.ts'
+import { noFaults } from './fault-log.ts'
 
 export const bidReasons = [
   'no_macro',
@@ -155,7 +156,7 @@ export class SupplierStats {
 
 export class EngineStats {
   readonly suppliers = new Map<string, SupplierStats>()
-  teachErrors = 0
+  readonly faults = noFaults()
 
   /** Counters of one supplier; kept when the file no longer names it. */
   of(supplier: string): SupplierStats {

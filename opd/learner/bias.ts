@@ -28,7 +28,7 @@ const [lineMisses, lineError] = [0.4, 0.2]
 const few = 20
 const [lowest, highest] = [-0.5, 3]
 
-export type Kind = 'wins' | 'spend'
+type Kind = 'wins' | 'spend'
 const columnsOf = {
   wins: ['wins', 'due', 'dueVariance', 'winsDepth', 'dueDepth', 'dueDepths'],
   spend: ['spend', 'spendDue', 'spendVariance', 'spendDepth', 'spendDueDepth', 'spendDueDepths'],

@@ -1,6 +1,6 @@
 /** Deltas and snapshots as bytes: a head, rows of (kind and slot, a, b) by columns, a checksum. */
 import { crc32 } from 'node:zlib'
-import { slotCount } from './weights.ts'
+import { type Rows, slotCount } from './weights.ts'
 
 export class DeltaError extends Error {
   override name = 'DeltaError'
@@ -11,15 +11,6 @@ export class SnapshotError extends Error {
 
 const rowBytes = 12
 const headBytes = 12
-
-/** Information on weights, row by row in three columns: no object a row, deltas have tens of thousands. */
-export interface Rows {
-  /** Kind (which effect the weight belongs to, from 1: it says the prior) times 2^24, and slot. */
-  places: Uint32Array
-  /** What 1/v and m/v grew by. */
-  a: Float32Array
-  b: Float32Array
-}
 
 /** The end of what is sealed: a checksum of all before it. */
 const sealBytes = 4

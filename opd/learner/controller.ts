@@ -3,8 +3,9 @@
  * lambda kept wins, in units of the mean bid. Both climb the dual: each decision moves them by how far the model's own
  * expectation, corrected by the holdout, lies from the goal; the goal moves a little with what was missed before.
  */
-import type { Policy } from '../learner.ts'
+
 import { depthOf, type Evidence } from './evidence.ts'
+import type { Policy } from './types.ts'
 
 /** e-folds of a multiplier for a gap of 1, a decision. With the usual slope a move takes 350 decisions. */
 const gain = 0.1

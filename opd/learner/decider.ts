@@ -1,5 +1,5 @@
 /** The price of one bid: holdout, explored, or what the curve and the multipliers say. */
-import type { BidFacts, Decision, Policy } from '../learner.ts'
+
 import { type Asked, Chooser } from './choose.ts'
 import type { Controls } from './controls.ts'
 import type { Curve } from './curve.ts'
@@ -18,6 +18,7 @@ import { shareStep } from './outcome.ts'
 import { OwnDecision } from './own.ts'
 import { keyCount } from './shape.ts'
 import type { SupplierState } from './supplier.ts'
+import type { BidFacts, Decision, Policy } from './types.ts'
 
 /** Bids that go out below their own price before the first win; without one by then its own is better. */
 const coldFor = 1000

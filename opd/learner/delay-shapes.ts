@@ -27,7 +27,7 @@ const curves: ((x: number) => number)[] = [
 const medians = Array.from({ length: 24 }, (_each, n) => 100 * 1.6 ** n)
 const [usualMedian, usualSpread] = [8000, 1.5]
 
-export interface Shape {
+interface Shape {
   prior: number
   shares: Float64Array
   /** The share that has come by the end of a bin. */

@@ -8,7 +8,7 @@
  * `beside` is `deep` once more, remembered for as long as the holdout: what the model is off by at all prices moves by
  * the hour, and two means over other hours would tell that for a difference between prices.
  */
-export const groups = ['flat', 'deep', 'explored', 'heldFlat', 'heldDeep', 'beside'] as const
+const groups = ['flat', 'deep', 'explored', 'heldFlat', 'heldDeep', 'beside'] as const
 export type Group = (typeof groups)[number]
 const groupAt = { flat: 0, deep: 1, explored: 2, heldFlat: 3, heldDeep: 4, beside: 5 } as const
 
@@ -35,10 +35,10 @@ const columns = [
   'dueDepths',
   'spendDueDepths',
 ] as const
-export type Column = (typeof columns)[number]
+type Column = (typeof columns)[number]
 const at = Object.fromEntries(columns.map((name, index) => [name, index])) as Record<Column, number>
 const width = columns.length
-export const evidenceWidth = groups.length * width
+const evidenceWidth = groups.length * width
 /** Optimised groups come first. */
 const heldFrom = groupAt.heldFlat * width
 const heldTo = groupAt.beside * width

@@ -7,8 +7,9 @@
  *   in  sent  W(in)  W(out)
  *   4   4     2      2
  */
-import type { BidFacts, Decision } from '../learner.ts'
+
 import { hashText, mix } from './hash.ts'
+import type { BidFacts, Decision } from './types.ts'
 
 const version = 2
 const hashesAt = 11
@@ -17,7 +18,7 @@ const floorAt = hashesAt + 3 * hashed
 const moneyAt = floorAt + 1
 export const featureBytes = moneyAt + 12
 
-export const arms = ['holdout', 'explored', 'treated'] as const
+const arms = ['holdout', 'explored', 'treated'] as const
 const secondFlag = 0x08
 const marginFlag = 0x04
 

@@ -2,7 +2,7 @@
  * The prices that are tried, the same for every bid: decades of 184 steps of 1.26 %, each step stood for by the roundest
  * number in it. Spikes of real markets lie on round numbers, and a mass is won by the very price, not by a little less.
  */
-export const decade = 184
+const decade = 184
 /** Fine steps a coarse one has: 5.1 %. */
 export const coarse = 4
 const perDecade = decade / coarse

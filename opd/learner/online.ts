@@ -1,5 +1,5 @@
 /** The learner behind the door: decisions, teaching, deltas, snapshots. */
-import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from '../learner.ts'
+
 import {
   DeltaError,
   joined,
@@ -23,6 +23,7 @@ import { keyCount } from './shape.ts'
 import type { Explained } from './supplier.ts'
 import { isRows } from './taught.ts'
 import { Teaching } from './teaching.ts'
+import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from './types.ts'
 import { slotCount } from './weights.ts'
 
 const deltaMagic = 0x62774435

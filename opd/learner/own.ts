@@ -1,4 +1,4 @@
-import type { BidFacts, Decision } from '../learner.ts'
+import type { BidFacts, Decision } from './types.ts'
 
 /** A decision that still knows what it was made from: `expose` follows with the price really sent. */
 export class OwnDecision implements Decision {

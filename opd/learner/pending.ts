@@ -16,7 +16,7 @@ const perChunk = 2 ** chunkBits
 const buckets = 65_536
 const none = -1
 /** 58 bytes a room. */
-export const roomsMost = 2 ** 20
+const roomsMost = 2 ** 20
 
 /** Rooms come in chunks, so that a quiet node holds one. */
 interface Chunk {

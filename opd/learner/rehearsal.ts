@@ -14,7 +14,7 @@ import { featureBytes } from './features.ts'
 export const rehearsed = 65_536
 const none = -1
 /** What became of it; `void`: a win that may not teach came for it. */
-export const outcomes = { lost: 0, won: 1, void: 2 } as const
+const outcomes = { lost: 0, won: 1, void: 2 } as const
 
 /** What settled owes: so much of a step is taught again for every bid. */
 const owedEach = 0.2

@@ -11,7 +11,7 @@ import type { Pending } from './pending.ts'
 /** Pending exposures that a snapshot carries; of more, an even sample. */
 const carried = 65_536
 
-export interface State {
+interface State {
   /** Milliseconds. */
   now: number
   wins: number

@@ -33,7 +33,7 @@ export const keyAt = Object.fromEntries(keyNames.map((name, at) => [name, at])) 
 export type Priors = Partial<Record<Key, number>>
 
 /** W = Q (T + (1 - T) (F + (1 - F) sigmoid(S (ln f + A + C x)))), S = e^B. */
-export interface Expert {
+interface Expert {
   A: Priors
   B: Priors
   C: Priors

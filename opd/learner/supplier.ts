@@ -1,12 +1,12 @@
 /** What is held per supplier and mode: evidence, the controller's multipliers, the guards. */
 import type { Guard } from '../arms.ts'
-import type { Policy } from '../learner.ts'
 import { type Beta, experience, keptBy, keptError, ownBeta, pooledBeta } from './bias.ts'
 import { Controller, free, type Standing } from './controller.ts'
 import { Evidence, heard } from './evidence.ts'
 import { Guards, type Matured } from './guards.ts'
 import { groupOf, type Outcome, seenOf } from './outcome.ts'
 import type { Segment, Segments } from './segments.ts'
+import type { Policy } from './types.ts'
 
 type Mode = 'revenue' | 'margin'
 

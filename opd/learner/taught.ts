@@ -9,7 +9,7 @@
 import { featureBytes, timeIn } from './features.ts'
 
 /** `lost`: an exposure settled; `undone`: one that teaches nothing after all; `paid` and `saved`: a win, at the price sent or below. */
-export const parts = ['lost', 'undone', 'won', 'paid', 'saved'] as const
+const parts = ['lost', 'undone', 'won', 'paid', 'saved'] as const
 export type TaughtPart = (typeof parts)[number]
 
 const headBytes = 6

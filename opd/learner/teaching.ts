@@ -25,7 +25,7 @@ const unknownMost = 15_000
 const shareOf = (ticket: number) => (Math.imul(ticket, 0x9e3779b1) >>> 0) / 2 ** 32
 
 /** What of it a snapshot carries as numbers. */
-export interface TaughtState {
+interface TaughtState {
   now: number
   wins: number
   /** Bids that settled, as rehearsal counts them. */

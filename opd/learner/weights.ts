@@ -2,7 +2,6 @@
  * The table of weights, a mean and a variance each, and what of it was touched since the last delta. Deltas are in
  * information form (1/v and m/v), which adds: nodes sum what others learned, in any order.
  */
-import type { Rows } from './bytes.ts'
 
 /** The first half holds blocks, the second single prices. 2^19 means and variances are 4 MiB, and as much for what was sent. */
 export const slotCount = 2 ** 19
@@ -19,6 +18,15 @@ const marks = linesFrom + halfCount / lineSlots
 /** A mean never leaves this, whatever it is taught; a variance not (1e-4, 1] of its prior. */
 export const bound = 12
 export const surest = 1e-4
+
+/** Information on weights, row by row in three columns: no object a row, deltas have tens of thousands. */
+export interface Rows {
+  /** Kind (which effect the weight belongs to, from 1: it says the prior) times 2^24, and slot. */
+  places: Uint32Array
+  /** What 1/v and m/v grew by. */
+  a: Float32Array
+  b: Float32Array
+}
 
 const markOf = (slot: number) =>
   slot < halfCount ? slot >> 1 : linesFrom + ((slot - halfCount) >> lineBits)

@@ -1,14 +1,25 @@
 /** The figures of a replay, and what of them the explored slice carries. Keys are stable: README names them. */
-import type { Evaluated } from '../replay.ts'
 import type { Estimate } from './ratio.ts'
+import type { ReplayPolicy } from './replica.ts'
 import type { Sums } from './sums.ts'
 
+/** One integration, in one mode, as it is evaluated. */
+export interface Evaluated {
+  ssp: string
+  policy: ReplayPolicy
+  sums: Sums
+  /** Bids in a row that were drawn, and none held out: known before the next one is. */
+  sinceHoldout: number
+  /** Bids that no model was asked for, by arm. */
+  left: Record<string, number>
+}
+
 /** Below this many effective samples nothing is claimed: wins are rare, and a normal interval wants dozens of them. */
-export const leastEffective = 100
+const leastEffective = 100
 /** Prices that nothing explored can speak for: more than this share of them, and nothing is claimed. */
 const mostUnsupported = 0.01
 
-export interface Figures {
+interface Figures {
   win_rate: number | null
   mean_factor: number | null
   /** CPM a bid in the base currency. */
@@ -19,7 +30,7 @@ export interface Figures {
   kept_spend: number | null
 }
 
-export interface Estimates {
+interface Estimates {
   win_rate: Estimate | null
   margin_per_bid: Estimate | null
   margin_share: Estimate | null
@@ -28,7 +39,7 @@ export interface Estimates {
   kept_spend: Estimate | null
 }
 
-export interface Slice {
+interface Slice {
   /** Bids that a policy which draws has priced: what ips and doubly_robust speak of. */
   bids: number
   explored: number

@@ -1,6 +1,5 @@
 /** `imp[]` of a BidRequest: floors, deals, what is offered. */
-import { listOf, objectOf } from '../json/scan.ts'
-import { type Read, Shape } from '../json/shape.ts'
+import { listOf, objectOf, type Read, Shape } from '../json/scan.ts'
 import { DealFacts, ImpFacts, type RequestFacts, type Size, TimedFacts } from './facts.ts'
 import { doubt, durationMembers, floorMembers, isNull, leaf, numberOf, textOf } from './reads.ts'
 

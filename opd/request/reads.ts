@@ -1,7 +1,6 @@
 /** Small readers from which the shapes of a BidRequest are made. */
-import { listOf, objectOf, type Scanner } from '../json/scan.ts'
-import type { Read } from '../json/shape.ts'
-import { Shape } from '../json/shape.ts'
+
+import { listOf, objectOf, type Read, type Scanner, Shape } from '../json/scan.ts'
 import { malformed } from '../json/text.ts'
 import type { DurationFloor, DurationFloors, Floor } from './facts.ts'
 

@@ -1,7 +1,6 @@
 /** The BidRequest around its imps: who sells, where, to whom. */
-import { listOf, objectOf } from '../json/scan.ts'
-import { type Read, Shape } from '../json/shape.ts'
-import { BRACE, BRACKET } from '../json/text.ts'
+import { listOf, objectOf, type Read, Shape } from '../json/scan.ts'
+import { BRACE, BRACKET, malformed } from '../json/text.ts'
 import type { RequestFacts } from './facts.ts'
 import { readImp } from './imp.ts'
 import { doubt, leaf, numberOf, textOf } from './reads.ts'
@@ -43,39 +42,50 @@ const geo = new Shape<RequestFacts>({
   }),
 })
 
-const rootShape = new Shape<RequestFacts>(
-  {
-    id: leaf((facts, value) => {
-      facts.id = textOf(value) ?? ''
-    }),
-    test: leaf((facts, value) => {
-      facts.test = value === true || numberOf(value) === 1
-    }),
-    at: leaf((facts, value) => {
-      facts.at = numberOf(value)
-    }),
-    imp: (scan, at, facts) => {
-      facts.impSent = true
-      facts.impList = scan.text.charCodeAt(at) === BRACKET
-      return listOf(scan, at, readImp, facts)
-    },
-    site: object(new Shape<RequestFacts>({ domain, page, publisher }, doubt)),
-    app: object(new Shape<RequestFacts>({ bundle: app, id: app, domain, publisher }, doubt)),
-    dooh: object(new Shape<RequestFacts>({ id: app, domain, publisher }, doubt)),
-    device: object(
-      new Shape<RequestFacts>({
-        devicetype: leaf((facts, value) => {
-          if (typeof value === 'number') facts.device = String(value)
-        }),
-        geo: object(geo),
+const members: Readonly<Record<string, Read<RequestFacts>>> = {
+  id: leaf((facts, value) => {
+    facts.id = textOf(value) ?? ''
+  }),
+  test: leaf((facts, value) => {
+    facts.test = value === true || numberOf(value) === 1
+  }),
+  at: leaf((facts, value) => {
+    facts.at = numberOf(value)
+  }),
+  imp: (scan, at, facts) => {
+    facts.impSent = true
+    facts.impList = scan.text.charCodeAt(at) === BRACKET
+    return listOf(scan, at, readImp, facts)
+  },
+  site: object(new Shape<RequestFacts>({ domain, page, publisher }, doubt)),
+  app: object(new Shape<RequestFacts>({ bundle: app, id: app, domain, publisher }, doubt)),
+  dooh: object(new Shape<RequestFacts>({ id: app, domain, publisher }, doubt)),
+  device: object(
+    new Shape<RequestFacts>({
+      devicetype: leaf((facts, value) => {
+        if (typeof value === 'number') facts.device = String(value)
       }),
-    ),
-  },
-  (facts, key) => {
-    // A device is a feature of the model and decides nothing.
-    if (key !== 'device') facts.ambiguous = true
-  },
+      geo: object(geo),
+    }),
+  ),
+}
+
+const repeated = (facts: RequestFacts, key: string) => {
+  // A device is a feature of the model and decides nothing.
+  if (key !== 'device') facts.ambiguous = true
+}
+
+const requestShape = new Shape<RequestFacts>(members, repeated)
+/** A standalone call has members of the BidRequest beside the bids, or in an object of their own. */
+const callShape = new Shape<RequestFacts>(
+  { ...members, bidrequest: object(requestShape) },
+  repeated,
 )
 
-export const readRoot: Read<RequestFacts | null> = (scan, at, facts) =>
-  facts !== null && scan.text.charCodeAt(at) === BRACE ? scan.object(at, rootShape, facts) : -1
+const rootOf =
+  (shape: Shape<RequestFacts>): Read<RequestFacts> =>
+  (scan, at, facts) =>
+    scan.text.charCodeAt(at) === BRACE ? scan.object(at, shape, facts) : malformed
+
+export const readRoot = rootOf(requestShape)
+export const readCall = rootOf(callShape)

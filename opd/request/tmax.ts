@@ -1,6 +1,5 @@
 /** The deadline's look into a request before it goes out. */
-import { Scanner } from '../json/scan.ts'
-import { type Read, Shape } from '../json/shape.ts'
+import { type Read, Scanner, Shape } from '../json/scan.ts'
 import { BRACE, malformed, number, QUOTE } from '../json/text.ts'
 
 interface Tmax {

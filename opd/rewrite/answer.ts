@@ -1,6 +1,5 @@
 /** Where the bids of a BidResponse stand in its bytes: spans and the few values that decide, no copies. */
-import { listOf, objectOf, type Scanner } from '../json/scan.ts'
-import { type Read, Shape } from '../json/shape.ts'
+import { listOf, objectOf, type Read, type Scanner, Shape } from '../json/scan.ts'
 import { own } from '../json/strings.ts'
 import { BRACE, BRACKET, MINUS, malformed, NINE, QUOTE, ZERO } from '../json/text.ts'
 import type { PatternFinder } from './macros.ts'

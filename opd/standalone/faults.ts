@@ -2,6 +2,7 @@
 import type { OpdConfig } from '../config.ts'
 import type { Fault } from '../engine.ts'
 import type { RequestFacts } from '../request.ts'
+import { misplacedFloors } from './misplaced.ts'
 import { isWrong, type Offer, type SentBid, type SentPrice } from './offer.ts'
 
 const fault = (pointer: string, detail: string): Fault => ({ pointer, detail })
@@ -13,9 +14,8 @@ const twice = (pointer: string, keys: readonly string[]) =>
 function priceFault(pointer: string, text: SentPrice): Fault[] {
   if (text === null) return []
   if (typeof text !== 'string') return [fault(pointer, 'Must be a number.')]
-  const value = Number(text)
-  if (!Number.isFinite(value)) return [fault(pointer, 'Is too large a number.')]
-  return value < 0 ? [fault(pointer, 'Must not be negative.')] : []
+  if (!Number.isFinite(Number(text))) return [fault(pointer, 'Is too large a number.')]
+  return text.startsWith('-') ? [fault(pointer, 'Must not be negative.')] : []
 }
 
 function textFault(pointer: string, value: unknown, required: boolean): Fault[] {
@@ -46,14 +46,36 @@ function bidFaults(bid: SentBid, internalIds: boolean): Fault[] {
   ]
 }
 
+/** A member of the BidRequest has one place: two might say two things. */
+function placeFaults({ members, inner, bidrequest }: Offer): Fault[] {
+  if (isWrong(inner)) return [fault('/bidrequest', 'Must be an object.')]
+  if (bidrequest === null) return []
+  return [
+    ...twice('/bidrequest', bidrequest.repeated),
+    ...[...new Set(bidrequest.members)]
+      .filter((key) => members.includes(key))
+      .map((key) => fault(`/bidrequest/${key}`, `Stands in the body too, as /${key}.`)),
+  ]
+}
+
+const misplaced = 'A floor is read from imp, in the body or in bidrequest, and nowhere else.'
+
 /** More faults than anyone reads would make a small call a large answer. */
 const mostFaults = 100
 
-/** Faults of the document, its seats, then its bids; the first hundred. */
-export function faultsOf(offer: Offer, request: RequestFacts, { internalIds }: OpdConfig): Fault[] {
-  const faults = twice('', offer.repeated)
+/** Faults of the document, its seats, then its bids; the first hundred. `text`: the body's bytes as latin1. */
+export function faultsOf(
+  text: string,
+  offer: Offer,
+  request: RequestFacts,
+  { internalIds }: OpdConfig,
+): Fault[] {
+  const faults = [...twice('', offer.repeated), ...placeFaults(offer)]
   if (!offer.listed) faults.push(fault('/seatbid', 'Must be an array of seats.'))
-  if (request.impSent && !request.impList) faults.push(fault('/imp', 'Must be an array.'))
+  const impAt = offer.bidrequest?.members.includes('imp') ? '/bidrequest/imp' : '/imp'
+  if (request.impSent && !request.impList) faults.push(fault(impAt, 'Must be an array.'))
+  if (!request.impSent)
+    for (const pointer of misplacedFloors(text, mostFaults)) faults.push(fault(pointer, misplaced))
   for (const seat of offer.seats) {
     if (!seat.isObject) faults.push(fault(seat.pointer, 'Must be an object.'))
     else if (!seat.listed) faults.push(fault(`${seat.pointer}/bid`, 'Must be an array of bids.'))

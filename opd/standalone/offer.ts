@@ -1,14 +1,14 @@
 /** The bids of a standalone call, with what is needed to say what is wrong with each of them. */
-import { objectOf, type Scanner } from '../json/scan.ts'
-import { type Read, Shape } from '../json/shape.ts'
+import { objectOf, type Read, type Scanner, Shape } from '../json/scan.ts'
 import { BRACE, BRACKET, MINUS, malformed, NINE, ZERO } from '../json/text.ts'
+import { isNull, leaf } from '../request/reads.ts'
 
 type Leaf = Scanner['value']
 
 /** `undefined` is absent, `null` is null, anything of a wrong type is `wrong`. */
 const wrong = Symbol('wrong type')
-export type Sent = Leaf | typeof wrong
-export const isWrong = (value: Sent) => value === wrong
+type Sent = Leaf | typeof wrong
+export const isWrong = (value: unknown): value is typeof wrong => value === wrong
 
 const bidKeys = ['id', 'impid', 'dealid', 'mtype', 'dur', 'w', 'h', 'dsp_id'] as const
 const moneyKeys = ['price', 'price_dsp'] as const
@@ -51,7 +51,7 @@ export class SentBid {
   }
 }
 
-export class SentSeat {
+class SentSeat {
   name: Leaf = undefined
   /** Whether `bid` is a list. */
   listed = false
@@ -68,15 +68,36 @@ export class SentSeat {
   }
 }
 
-export class Offer {
+/** Members of a BidRequest, in the body or in its `bidrequest`. */
+class RequestPart {
+  /** Those that are there and not null, `cur` only as a list: as a text it is the BidResponse's. */
+  members: string[] = []
+  /** BidRequest.id, or in the body BidResponse.id, which is the same. */
+  id: Leaf = undefined
+  /** A text, or the only or first one of a list; null: of a wrong type; undefined: absent. */
+  cur: string | null | undefined = undefined
+  /** Keys that decide something and stand twice. */
+  repeated: string[] = []
+}
+
+export class Offer extends RequestPart {
   seats: SentSeat[] = []
   bids: SentBid[] = []
   /** Pointers of elements of `bid` that are no objects. */
   noBids: string[] = []
   listed = false
-  /** A BidResponse's text, or the only or first one of a BidRequest's list; null: of a wrong type. */
-  currency: string | null = 'USD'
-  repeated: string[] = []
+  /** `bidrequest`; null: absent, `wrong`: no object. */
+  inner: RequestPart | typeof wrong | null = null
+
+  get bidrequest(): RequestPart | null {
+    return this.inner === null || this.inner === wrong ? null : this.inner
+  }
+
+  /** null: of a wrong type. */
+  get currency(): string | null {
+    const { cur = this.bidrequest?.cur } = this
+    return cur === undefined ? 'USD' : cur
+  }
 }
 
 const repeats = (into: { repeated: string[] }, key: string) => {
@@ -165,27 +186,62 @@ const currencyIn: Read<string[]> = (scan, at, names) => {
   return end
 }
 
+const present =
+  (key: string): Read<RequestPart> =>
+  (scan, at, part) => {
+    if (!isNull(scan, at)) part.members.push(key)
+    return scan.skip(at)
+  }
+
+const readCurrency: Read<RequestPart> = (scan, at, part) => {
+  if (scan.text.charCodeAt(at) === BRACKET) {
+    part.members.push('cur')
+    const names: string[] = []
+    const end = scan.array(at, currencyIn, names)
+    part.cur = names.includes('USD') ? 'USD' : (names[0] ?? 'USD')
+    return end
+  }
+  const end = scan.read(at)
+  const { value } = scan
+  if (value === null || value === '') part.cur = undefined
+  else part.cur = typeof value === 'string' ? value.toUpperCase() : null
+  return end
+}
+
+const requestKeys = ['imp', 'site', 'app', 'dooh', 'device', 'test', 'at'] as const
+const requestMembers: Record<string, Read<RequestPart>> = {
+  ...Object.fromEntries(requestKeys.map((key) => [key, present(key)])),
+  id: leaf((part, value) => {
+    part.id = value
+  }),
+  cur: readCurrency,
+}
+
+/** What decides something in the request itself makes its bids ambiguous, as it does inline. */
+const repeatedPart = (part: RequestPart, key: string) => {
+  if (key === 'seatbid' || key === 'bidrequest' || key === 'cur') part.repeated.push(key)
+}
+
+const innerShape = new Shape<RequestPart>(requestMembers, repeatedPart)
+
 const offerShape = new Shape<Offer>(
   {
+    ...requestMembers,
     seatbid: (scan, at, offer) => {
       offer.listed = scan.text.charCodeAt(at) === BRACKET
       return offer.listed ? scan.array(at, readSeat, offer) : scan.skip(at)
     },
-    cur: (scan, at, offer) => {
-      if (scan.text.charCodeAt(at) === BRACKET) {
-        const names: string[] = []
-        const end = scan.array(at, currencyIn, names)
-        offer.currency = names.includes('USD') ? 'USD' : (names[0] ?? 'USD')
-        return end
+    bidrequest: (scan, at, offer) => {
+      if (scan.text.charCodeAt(at) === BRACE) {
+        const part = new RequestPart()
+        offer.inner = part
+        return scan.object(at, innerShape, part)
       }
-      const end = scan.read(at)
-      const { value } = scan
-      if (value === null || value === '') offer.currency = 'USD'
-      else offer.currency = typeof value === 'string' ? value.toUpperCase() : null
-      return end
+      offer.inner = isNull(scan, at) ? null : wrong
+      return scan.skip(at)
     },
   },
-  repeats,
+  repeatedPart,
 )
 
 const readRoot: Read<Offer> = (scan, at, offer) =>

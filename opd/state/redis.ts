@@ -3,7 +3,7 @@
  * Redis is lost: failures are counted, one line is logged at each turn, and nothing on the hot path waits.
  */
 import { randomUUID } from 'node:crypto'
-import { createClient } from 'redis'
+import { createClient, ErrorReply } from 'redis'
 import type { DecisionRecord } from '../engine.ts'
 import type { SharedBidLog } from '../ports.ts'
 import { readRecord, recordRoom, writeRecord } from '../record.ts'
@@ -39,6 +39,8 @@ const flushEvery = 20
 /** Milliseconds that an answer is waited for, and that none is asked for after one that did not come. */
 const patience = 500
 const deafness = 2000
+/** Milliseconds between two lines about commands that failed. */
+const quietFor = 60_000
 const heartbeatEvery = 1000
 const nodeLife = 3500
 
@@ -94,6 +96,15 @@ export function openRedis(options: RedisOptions): RedisState {
   let deafUntil = 0
   const there = () => client.isReady && performance.now() >= deafUntil
 
+  let quietUntil = 0
+  /** Of a reply of Redis only the code: the rest may quote a bid id. */
+  function tell(error: Error): void {
+    if (performance.now() < quietUntil) return
+    quietUntil = performance.now() + quietFor
+    const err = error instanceof ErrorReply ? error.message.split(' ', 1)[0] : error.message
+    log.warn({ err, failures: counts.failed }, 'redis did not take a command')
+  }
+
   async function attempt<T>(work: () => Promise<T>, otherwise: T): Promise<T> {
     if (!there()) {
       counts.failed++
@@ -108,8 +119,9 @@ export function openRedis(options: RedisOptions): RedisState {
     })
     try {
       return await Promise.race([work(), late])
-    } catch {
+    } catch (error) {
       counts.failed++
+      tell(error as Error)
       return otherwise
     } finally {
       clearTimeout(timer)

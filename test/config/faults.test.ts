@@ -146,6 +146,40 @@ t.test('several nodes need keys of their own choice', (t) => {
   t.end()
 })
 
+t.test('a number where a text is wanted wants quotes', (t) => {
+  const { faults } = loadConfig(
+    file('suppliers:\n  - {id: 17, name: true, endpoints: [http://x/]}\n'),
+  )
+  t.match(faults, [
+    { path: 'suppliers[0].id', found: '17', allowed: 'string: write it in quotes' },
+    { path: 'suppliers[0].name', found: 'true', allowed: 'string: write it in quotes' },
+  ])
+  const { config } = loadConfig(file('suppliers:\n  - {id: "17", endpoints: [http://x/]}\n'))
+  t.equal(config?.suppliers[0]?.id, '17')
+  t.end()
+})
+
+t.test('values of an opd block that are seldom meant are warned of', (t) => {
+  const warned = (opd: string) =>
+    warningsOf(
+      loadConfig(file(`proxy: {listen: "127.0.0.1:0"}\nsuppliers:\n${supplier}    opd: {${opd}}\n`))
+        .config!,
+    ).map((text) => /opd\.(\w+)/.exec(text)?.[1])
+  for (const [opd, ...wanted] of [
+    ['enabled: true'],
+    ['enabled: true, holdout: 0', 'holdout'],
+    ['enabled: shadow, holdout: 0, minSpend: 0', 'holdout'],
+    ['enabled: true, holdout: 0, minWinRate: 0, minSpend: 0'],
+    ['enabled: true, targetMargin: 0.2', 'targetMargin'],
+    ['enabled: true, mode: margin, targetMargin: 0.2'],
+    ['enabled: true, explore: 0.2'],
+    ['enabled: true, explore: 1, share: 0', 'explore', 'share'],
+    ['enabled: false, explore: 1, share: 0, holdout: 0'],
+  ] as const)
+    t.same(warned(opd), wanted, opd)
+  t.end()
+})
+
 t.test('callers that may be anyone are warned of where the listener is not loopback', (t) => {
   const warned = (listen: string, callers: string) =>
     warningsOf(

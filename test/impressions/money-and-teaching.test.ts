@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { opdMetrics } from '../../admin/opd-metrics.ts'
+import type { DecisionRecord } from '../../opd/engine.ts'
 import { createBidLog } from '../../opd/state/bidlog.ts'
 import { door } from '../support/door.ts'
 import { auction, hour } from '../support/engine.ts'
@@ -106,6 +107,41 @@ t.test('revenue is price_dsp where the integration says so', async (t) => {
     ledger.rows.map(({ margin }) => margin),
     ['0.05', '-0.2', '-0.2'],
   )
+})
+
+t.test('the price_dsp of a standalone bid is the revenue of a notice without one', async (t) => {
+  const kept: DecisionRecord[] = []
+  const shared = {
+    put: (record: DecisionRecord) => void kept.push(record),
+    find: async (bidId: string) => kept.filter((record) => record.bidId === bidId),
+  }
+  const { engine, node, listen, ledger } = await door(t, {
+    integrations: [integration('acme', { priceDsp: true }), integration('other')],
+    shared,
+  })
+  const rows: [string, string, object, boolean, string | undefined, string][] = [
+    ['by context', 'acme', { price: 2.0, price_dsp: 2.6 }, true, undefined, '0.7'],
+    ['by bid log', 'acme', { price: 2.0, price_dsp: 2.6 }, false, undefined, '0.7'],
+    ["the notice's own wins", 'acme', { price: 2.0, price_dsp: 2.6 }, true, '2.5', '0.6'],
+    ['none', 'acme', { price: 2.0 }, true, undefined, '0.1'],
+    ['price is absent', 'acme', { price_dsp: 2.6 }, true, undefined, '0.7'],
+    ['an exponent', 'acme', { price: 2.0, price_dsp: '26e-1' }, true, undefined, '0.7'],
+    ['not on the demand side', 'other', { price: 2.0, price_dsp: 2.6 }, true, undefined, '0.1'],
+  ]
+  for (const elsewhere of [false, true]) {
+    const { notify } = await listen(elsewhere ? node() : engine)
+    for (const [name, supplier, prices, withContext, price_dsp, margin] of rows) {
+      const bid_id = `${name} ${elsewhere}`
+      const bid = JSON.stringify({ id: bid_id, ...prices }).replace('"26e-1"', '26e-1')
+      const answer = engine.standalone(supplier, Buffer.from(`{"seatbid":[{"bid":[${bid}]}]}`))
+      if (!answer.ok) throw new Error('refused')
+      const svc_opd = [...answer.entries][0]!.context
+      const given = withContext ? { svc_opd } : {}
+      const { body } = await notify({ bid_id, price: '1.9', price_dsp, ...given })
+      t.match(body, { status: 'attributed', by: withContext ? 'context' : 'bid_log' })
+      t.equal(ledger.rows.at(-1)?.margin, margin, bid_id)
+    }
+  }
 })
 
 t.test('tests are no money; a currency without a rate is, in its own', async (t) => {

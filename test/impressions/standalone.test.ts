@@ -10,7 +10,10 @@ import { integration } from '../support/opd.ts'
 const owners: Readonly<Record<string, string>> = { acme: 'media', other: 'someone', off: 'media' }
 
 async function door(t: Test) {
+  const warnings: object[] = []
+  const log = { warn: (fields: object) => void warnings.push(fields), error() {} }
   const world = testEngine({
+    log,
     integrations: [
       integration('acme'),
       integration('other'),
@@ -40,7 +43,7 @@ async function door(t: Test) {
     const response = await fetch(`${url}${path}`)
     return { http: response.status, body: (await response.json()) as Record<string, unknown> }
   }
-  return { ...world, post, get, url }
+  return { ...world, post, get, url, warnings }
 }
 
 const bids = (...bid: object[]) => JSON.stringify({ seatbid: [{ bid }] })
@@ -97,6 +100,21 @@ t.test('refusals are problem documents', async (t) => {
   t.equal(get.headers.get('allow'), 'POST')
 })
 
+t.test('bids without imp are told of once an integration', async (t) => {
+  const { post, warnings } = await door(t)
+  const priced = (id: string) => ({ id, impid: '1', price: 2 })
+  const inner = { seatbid: [{ bid: [priced('a')] }], bidrequest: { imp: [{ id: '1' }] } }
+  t.equal((await post('acme_yesbid', JSON.stringify(inner))).http, 200)
+  t.same(warnings, [])
+  for (const id of ['b', 'c']) t.equal((await post('acme_yesbid', bids(priced(id)))).http, 200)
+  t.same(warnings, [{ ssp: 'acme' }])
+  const both = { ...inner, imp: [{ id: '1', bidfloor: 1 }] }
+  t.match(await post('acme_yesbid', JSON.stringify(both)), {
+    http: 400,
+    body: { code: 'malformed', errors: [{ pointer: '/bidrequest/imp' }] },
+  })
+})
+
 t.test('the explain call', async (t) => {
   const { post, get } = await door(t)
   const price = { impid: '1', price: 2, dsp_id: 'd', price_dsp: 2 }
@@ -110,6 +128,7 @@ t.test('the explain call', async (t) => {
     arm: 'treated',
     in_ba: '2',
     out_ba: '1.8',
+    price_dsp: '2',
     factor: 0.9,
     propensity: 0.5,
     model_version: 7,

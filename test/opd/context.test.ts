@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
 import { createContextCodec, Nonces } from '../../opd/context.ts'
@@ -42,6 +43,7 @@ t.test('what goes in comes out, for any names and money', async (t) => {
         arm: fc.constantFrom('holdout' as const, 'floor' as const, 'fixed' as const),
         propensity: fc.double({ min: 0, max: 1, noNaN: true }),
         inBa: fc.stringMatching(/^[1-9]\d{0,9}\.\d{1,16}$/),
+        priceDsp: fc.option(fc.stringMatching(/^[1-9]\d{0,9}\.\d{1,16}$/), { nil: undefined }),
         at: fc.integer({ min: at - 40 * hour, max: at }),
         modelVersion: fc.nat(),
         publisher: fc.stringMatching(/^.{0,16}$/),
@@ -50,12 +52,13 @@ t.test('what goes in comes out, for any names and money', async (t) => {
         features: fc.uint8Array({ maxLength: 90 }),
       }),
       (over) => {
-        const before = record(over)
+        const { priceDsp, ...others } = over
+        const before = record(priceDsp === undefined ? others : { ...others, priceDsp })
         const { text } = codec.encode(before)
         if (text.length > 512 || !/^[A-Za-z0-9_-]+$/.test(text)) throw new Error(text)
         const { state, record: after } = codec.decode(text, before.bidId, at)
         t.equal(state, 'valid')
-        if (JSON.stringify(after) !== JSON.stringify(before)) t.same(after, before)
+        if (!isDeepStrictEqual(after, before)) t.strictSame(after, before)
       },
     ),
   )
@@ -79,6 +82,50 @@ t.test('the longest names leave it within 512 characters', async (t) => {
   t.equal(back.publisher, longest.publisher)
   t.equal(back.inBa, `${'9'.repeat(30)}${'0'.repeat(270)}`)
   t.equal(back.outBa, longest.outBa)
+})
+
+t.test('the longest of everything with a price_dsp leaves it within 512 characters', async (t) => {
+  const dear = '9'.repeat(300)
+  const longest = record({
+    supplier: 's'.repeat(63),
+    publisher: 'ü'.repeat(32),
+    domain: 'd'.repeat(96),
+    inBa: dear,
+    outBa: `0.${'0'.repeat(200)}${'1'.repeat(60)}`,
+    priceDsp: `1234567890.${'1'.repeat(60)}`,
+    currency: 'X'.repeat(40),
+    features: new Uint8Array(100),
+    theta: 1.25,
+    lambda: 0.5,
+    floor: 0.25,
+    guard: 'start',
+  })
+  const { text } = codec.encode(longest)
+  t.ok(text.length <= 512, `${text.length}`)
+  const back = codec.decode(text, longest.bidId, at).record!
+  const names = ({ supplier, publisher, domain }: DecisionRecord) => [supplier, publisher, domain]
+  t.same(names(back), names(longest))
+  t.equal(back.priceDsp, '1234567890.1111111')
+  t.equal(back.inBa, `${'9'.repeat(17)}${'0'.repeat(283)}`)
+})
+
+t.test('a context made before price_dsp was kept still decodes', async (t) => {
+  const made =
+    'AQEDAwMDAwMDAwMDAwMJa8poFcxBBy9P2PG1gY2765MGP0QnEVgaEMUPjnnJUuLu42dbkr0m9tSXntQV5oRfR1WHaWX5MN3Pla6ldFL5O-osZGlJ9ke2AEVhN_vdGLEH7idWSG7vK9DshrS-'
+  const old = createContextCodec([{ id: 1, secret: Buffer.alloc(32, 7) }], hour, nonces)
+  const { state, record: back } = old.decode(made, 'bid-1', at)
+  t.equal(state, 'valid')
+  t.match(back, {
+    supplier: 'acme',
+    mode: 'margin',
+    inBa: '1.00',
+    outBa: '0.85',
+    domain: 'news.example',
+    theta: 1.25,
+    guard: 'start',
+    features: new Uint8Array([1, 2, 3, 250]),
+  })
+  t.notOk('priceDsp' in back!)
 })
 
 t.test('every changed bit, every cut and every addition is invalid', async (t) => {

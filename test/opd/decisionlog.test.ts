@@ -41,13 +41,18 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     learners: { of: () => fixedLearner(0.9), version: () => 3 },
     bidLog: createBidLog({ ttl: 1000, now }),
     shared: null,
-    sink: { decided: (entry: DecisionEntry) => void entries.push(entry), won: () => {} },
+    sink: {
+      decided: (entry: DecisionEntry) => void entries.push(entry),
+      won: () => {},
+      withdrawn: () => {},
+    },
     now,
     random: () => 0,
     codec: createContextCodec(keys, 1000, new Nonces()),
     seed: 1,
     auctionSalt: 'salt',
     held: () => false,
+    fault() {},
   }
   const price = pricing(integration('acme'), deps, new ModeStats())
   price(bid({ floor: 0.4, rate: 2, features: { publisher: 'pub-1', country: 'DEU' } }))

@@ -65,6 +65,23 @@ t.test('what is exposed is the price really sent, in the base currency', async (
   t.same(shadow.learner.exposed, [1])
 })
 
+t.test('rates with a base of their own are honoured on every path', async (t) => {
+  const { config, engine, learner } = testEngine({ integrations: [integration('acme')] })
+  engine.configure({ ...config, rates: { base: 'EUR', rates: { USD: 1.25, GBP: 0.875 } } })
+  for (const [currency, rate] of [
+    ['USD', 1],
+    ['EUR', 0.8],
+    ['GBP', 0.7],
+    ['JPY', null],
+    ['constructor', null],
+  ] as const)
+    t.equal(engine.rate(currency), rate, currency)
+  const { svcOpd } = auction(engine, { id: 'a', cur: 'GBP', price: '1.4' })
+  t.same(learner.exposed, [1.26 / 0.7])
+  engine.taught(engine.explain(svcOpd, 'a').record!, 1.05, false)
+  t.match(learner.taught, [{ kind: 'win', cleared: 1.05 / 0.7 }])
+})
+
 t.test('a hold of one or of all integrations is factor 1 at once', async (t) => {
   const { engine } = testEngine({ integrations: [integration('acme'), integration('other')] })
   const prices = () => [

@@ -5,7 +5,7 @@ import type { OpdConfig } from '../../opd/config.ts'
 import { createEngine } from '../../opd/engine/create.ts'
 import { createLearner } from '../../opd/learner.ts'
 import { createBidLog } from '../../opd/state/bidlog.ts'
-import { type AskedBid, auction, testEngine } from '../support/engine.ts'
+import { type AskedBid, auction, noLog, testEngine } from '../support/engine.ts'
 import { integration } from '../support/opd.ts'
 
 const rows: [Arm, Partial<OpdConfig>, Omit<AskedBid, 'id'>, number, number][] = [
@@ -56,6 +56,7 @@ t.test('an auction is wholly holdout or not, in the share that is asked, on ever
       bidLog: createBidLog({ ttl: 3_600_000, now }),
       shared: null,
       sink: null,
+      log: noLog,
       now,
       random: () => 0.5,
     })

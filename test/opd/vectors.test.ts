@@ -2,7 +2,7 @@ import t from 'tap'
 import { createEngine } from '../../opd/engine/create.ts'
 import { createLearner, type Learner } from '../../opd/learner.ts'
 import { createBidLog } from '../../opd/state/bidlog.ts'
-import { keys } from '../support/engine.ts'
+import { keys, noLog } from '../support/engine.ts'
 import { matchHoles } from '../support/holes.ts'
 import { fixedLearner, integration } from '../support/opd.ts'
 import { vectors } from '../support/vectors.ts'
@@ -24,6 +24,7 @@ function engineOf(learner: Learner, enabled: boolean) {
       bidLog: createBidLog({ ttl: 1000, now }),
       shared: null,
       sink: null,
+      log: noLog,
       now,
       random: () => 0.5,
     },

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { createEngine } from '../../opd/engine/create.ts'
 import { createBidLog } from '../../opd/state/bidlog.ts'
-import { keys } from '../support/engine.ts'
+import { keys, noLog } from '../support/engine.ts'
 import { codings, framings, unchunked } from '../support/framings.ts'
 import { matchHoles } from '../support/holes.ts'
 import { fixedLearner, integration } from '../support/opd.ts'
@@ -29,6 +29,7 @@ const realEngine = () =>
       bidLog: createBidLog({ ttl: 60_000, now: Date.now }),
       shared: null,
       sink: null,
+      log: noLog,
       now: Date.now,
       random: Math.random,
     },

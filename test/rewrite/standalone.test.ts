@@ -25,7 +25,7 @@ function call(body: string | object, opd: Record<string, unknown> | null = {}) {
         svc_opd: context,
       }))
     : []
-  return { answer: answer.ok ? { ok: true as const, entries } : answer, priced }
+  return { answer: answer.ok ? { ...answer, entries } : answer, priced }
 }
 const bid = (more: object = {}) => ({ id: 'b1', price: 1, dsp_id: 'd', price_dsp: 1.2, ...more })
 const offer = (bids: unknown[], more: object = {}) => ({
@@ -43,6 +43,7 @@ t.test('one entry a bid, in order, across seats', async (t) => {
   })
   t.strictSame(answer, {
     ok: true,
+    withoutImp: true,
     entries: [
       { id: 'b1', modified_price: 0.75, svc_opd: 'c1' },
       { id: 'b2', modified_price: 0, svc_opd: 'c2' },
@@ -141,6 +142,50 @@ for (const [name, reason, body, opd] of stays)
     t.equal(priced[0]?.fixed, reason)
   })
 
+const request = {
+  id: 'rq',
+  imp: [{ id: '1', bidfloor: 0.6, tagid: 'top', banner: { w: 300, h: 250 } }],
+  site: { domain: 'news.example', publisher: { id: 'p' } },
+  device: { geo: { country: 'DEU' } },
+}
+
+t.test('a bidrequest object is read as its members in the body are', async (t) => {
+  const one = bid({ impid: '1' })
+  const { priced: asMembers } = call(offer([one], { ...request, cur: ['EUR'] }))
+  t.match(asMembers, [{ currency: 'EUR', fixed: 'currency' }])
+  for (const body of [
+    offer([one], { bidrequest: { ...request, cur: ['EUR'] } }),
+    { bidrequest: { ...request, cur: ['EUR'] }, ...offer([one]) },
+    offer([one], { bidrequest: { ...request, cur: ['EUR'] }, id: 'response', site: null }),
+    offer([one], { ...request, bidrequest: { cur: ['EUR'] } }),
+    offer([one], { ...request, cur: ['EUR'], bidrequest: null }),
+  ]) {
+    const { answer, priced } = call(body)
+    t.match(answer, { ok: true, withoutImp: false })
+    t.strictSame(priced, asMembers)
+  }
+  const { priced } = call(offer([one], { bidrequest: request }))
+  t.match(priced[0], { auction: 'rq', floor: 0.6, floorText: '0.6', features: { country: 'DEU' } })
+})
+
+t.test("cur as a text is the response's, beside the list of the request", async (t) => {
+  const bidrequest = { ...request, cur: ['USD', 'EUR'] }
+  t.match(call(offer([bid({ impid: '1' })], { cur: 'EUR', bidrequest })).priced, [
+    { currency: 'EUR' },
+  ])
+  t.match(call(offer([bid({ impid: '1' })], { bidrequest })).priced, [{ currency: 'USD' }])
+})
+
+t.test('extensions are ignored, bids without imp are told', async (t) => {
+  const ext = { imp: [{ bidfloor: 2 }], bidfloor: 1 }
+  const { answer, priced } = call(offer([bid({ ext })], { ext, imps: 4, extra: { bidfloor: 0 } }))
+  t.match(answer, { ok: true, withoutImp: true })
+  t.match(priced, [{ floor: 0 }])
+  t.match(call(offer([])).answer, { ok: true, withoutImp: false })
+  const known = offer([bid({ impid: '1', bidfloor: 3 })], { ...request, more: { imp: [{}] } })
+  t.match(call(known).priced, [{ floor: 0.6 }])
+})
+
 const at = '/seatbid/0/bid/0'
 const faults: [string, string | object, string[], Record<string, unknown>?][] = [
   ['no JSON', '{', ['']],
@@ -157,11 +202,32 @@ const faults: [string, string | object, string[], Record<string, unknown>?][] = 
   ['id a number', offer([bid({ id: 7 })]), [`${at}/id`]],
   ['no price', offer([{ id: 'a' }]), [`${at}/price`]],
   ['price a text', offer([bid({ price: '1' })]), [`${at}/price`]],
+  [
+    'price_dsp minus 0',
+    '{"seatbid":[{"bid":[{"id":"a","price":1,"price_dsp":-0}]}]}',
+    [`${at}/price_dsp`],
+  ],
   ['price below 0', offer([bid({ price: -1 })]), [`${at}/price`]],
   ['price beyond numbers', '{"seatbid":[{"bid":[{"id":"a","price":1e999}]}]}', [`${at}/price`]],
   ['price_dsp a list', offer([bid({ price_dsp: [] })]), [`${at}/price_dsp`]],
   ['dsp_id an object', offer([bid({ dsp_id: {} })]), [`${at}/dsp_id`]],
   ['imp no list', offer([bid()], { imp: {} }), ['/imp']],
+  ['bidrequest no object', offer([bid()], { bidrequest: [] }), ['/bidrequest']],
+  ['imp in bidrequest no list', offer([bid()], { bidrequest: { imp: {} } }), ['/bidrequest/imp']],
+  [
+    'members in both places',
+    offer([bid()], { ...request, cur: ['USD'], bidrequest: { ...request, cur: ['USD'] } }),
+    ['imp', 'site', 'device', 'cur'].map((key) => `/bidrequest/${key}`),
+  ],
+  ['bidrequest twice', '{"seatbid":[],"bidrequest":{},"bidrequest":{}}', ['/bidrequest']],
+  [
+    'cur twice in bidrequest',
+    '{"seatbid":[],"bidrequest":{"cur":["USD"],"cur":["EUR"]}}',
+    ['/bidrequest/cur'],
+  ],
+  ['imp in another object', offer([bid()], { 'bid/request': request }), ['/bid~1request/imp']],
+  ['a floor in the bid', offer([bid({ bidfloor: 0.5 })]), [`${at}/bidfloor`]],
+  ['a floor in the body', offer([bid()], { bidfloor: '0.5' }), ['/bidfloor']],
   ['a key twice', '{"seatbid":[{"bid":[{"id":"a","price":1,"price":2}]}]}', [`${at}/price`]],
   ['internal ids: impid', offer([bid()]), [`${at}/impid`], { internalIds: true }],
   ['internal ids: both', offer([{ price: 1 }]), [`${at}/id`, `${at}/impid`], { internalIds: true }],

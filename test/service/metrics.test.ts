@@ -146,6 +146,7 @@ for (const [title, skip, more] of [
     t.equal(answer.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8')
     t.same(faultsOf(await answer.text()), [])
     const metrics = await node.metrics()
+    t.equal(metrics.get('bidweir_engine_faults_total{place="pricing"}'), 0)
     t.equal(sumOf(metrics, 'bidweir_impressions_received_total'), names.length + 4)
     t.equal(sumOf(metrics, 'bidweir_impressions_total'), names.length + 4)
     t.equal(sumOf(metrics, 'bidweir_publisher_impressions_total', 'ssp="acme"'), names.length)

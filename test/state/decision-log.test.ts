@@ -39,7 +39,7 @@ t.test('one line a decision, one a win, one where a win may not teach', async (t
   const sink = createDecisionLog({ path, maxBytes: mebi, keep: 2 }, log)
   sink.decided(entry('a'))
   sink.won({ time: 5, id: 'a', ssp: 'acme', cleared: 1.6, late: false })
-  sink.withdrawn!({ time: 6, id: 'b', ssp: 'acme' })
+  sink.withdrawn({ time: 6, id: 'b', ssp: 'acme' })
   await sink.close()
   const [decision, win, withdrawn] = linesOf(path).map((line) => JSON.parse(line))
   t.same(decision, entry('a'))

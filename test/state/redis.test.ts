@@ -1,4 +1,5 @@
 /** What nodes share, on a real Redis: found everywhere, and nobody waits for it when it is gone. */
+import { createClient } from 'redis'
 import t from 'tap'
 import { createLearner } from '../../opd/learner.ts'
 import { createExchange } from '../../opd/state/exchange.ts'
@@ -18,6 +19,7 @@ const record = (bidId: string, supplier = 'acme') => ({
   propensity: 0.97,
   inBa: '2.1',
   outBa: '1.9',
+  priceDsp: '2.6',
   currency: 'USD',
   at: 1_700_000_000_000,
   modelVersion: 3,
@@ -50,6 +52,7 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
       supplier: 'acme',
       inBa: '2.1',
       outBa: '1.9',
+      priceDsp: '2.6',
       propensity: 0.97,
     })
     t.same([...found[0]!.features], [1, 2, 3])
@@ -100,6 +103,29 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     t.equal(exchanges[1]!.counts.merged, 1)
     await exchanges[1]!.round()
     t.equal(exchanges[1]!.counts.merged, 1, 'merged once')
+  })
+
+  t.test('a command that Redis refuses is counted and logged, once a minute', async (t) => {
+    const warnings: object[] = []
+    const node = openRedis({
+      url: server.url,
+      location: 'us',
+      contextTtl: () => 60_000,
+      log: { ...log, warn: (fields: object) => void warnings.push(fields) },
+      onNodes() {},
+    })
+    const client = await createClient({ url: server.url }).connect()
+    t.teardown(async () => {
+      client.destroy()
+      await node.close()
+    })
+    await until(() => node.connected)
+    await client.set('bidweir:bid:user-4711', 'no hash')
+    for (let n = 1; n <= 2; n++) {
+      t.same(await node.shared.find('user-4711'), [])
+      t.equal(node.counts.failed, n)
+    }
+    t.same(warnings, [{ err: 'WRONGTYPE', failures: 1 }])
   })
 
   t.test('a bid is counted as written once it is, else as dropped', async (t) => {

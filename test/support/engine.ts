@@ -1,7 +1,7 @@
 /** An engine on a clock of the test's own, fed with bid requests and answers as the proxy feeds it. */
 import type { Integration } from '../../opd/config.ts'
 import { createEngine } from '../../opd/engine/create.ts'
-import type { DecisionSink, SharedBidLog } from '../../opd/ports.ts'
+import type { DecisionSink, Log, SharedBidLog } from '../../opd/ports.ts'
 import { createBidLog } from '../../opd/state/bidlog.ts'
 import { fixedLearner } from './opd.ts'
 
@@ -13,9 +13,13 @@ export interface TestEngineOptions {
   factor?: number
   shared?: SharedBidLog
   sink?: DecisionSink
+  log?: Log
 }
 
-export function testEngine({ integrations, factor = 0.9, shared, sink }: TestEngineOptions) {
+export const noLog: Log = { warn() {}, error() {} }
+
+export function testEngine(options: TestEngineOptions) {
+  const { integrations, factor = 0.9, shared, sink, log } = options
   const clock = { now: 1_800_000_000_000 }
   const now = () => clock.now
   const learner = fixedLearner(factor)
@@ -34,6 +38,7 @@ export function testEngine({ integrations, factor = 0.9, shared, sink }: TestEng
       bidLog: createBidLog({ ttl: 48 * hour, now, maxEntries: 10_000 }),
       shared: shared ?? null,
       sink: sink ?? null,
+      log: log ?? noLog,
       now,
       random: () => 0.5,
     })

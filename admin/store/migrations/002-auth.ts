@@ -1,4 +1,4 @@
-import type { Migration } from './index.ts'
+import type { Migration } from './migration.ts'
 
 /** Users of the embedded token endpoint, its refresh tokens by hash, its signing keys. */
 export const auth: Migration = {

@@ -1,4 +1,4 @@
-import type { Migration } from './index.ts'
+import type { Migration } from './migration.ts'
 
 /** A client that refreshes every five minutes leaves 8,600 tokens in a month: those that ended are found by index. */
 export const refreshExpiry: Migration = {

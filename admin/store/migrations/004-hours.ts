@@ -1,5 +1,5 @@
 import type { CreateTableBuilder } from 'kysely'
-import type { Migration } from './index.ts'
+import type { Migration } from './migration.ts'
 
 /** The ledger added up by hour, how far that has come, and the notices that came again, which the ledger does not keep. */
 export const hours: Migration = {

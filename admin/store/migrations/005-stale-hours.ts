@@ -1,4 +1,4 @@
-import type { Migration } from './index.ts'
+import type { Migration } from './migration.ts'
 
 /** Hours whose sums are to be made again: rows of the ledger change when a win is voided or becomes attributed late. */
 export const staleHours: Migration = {

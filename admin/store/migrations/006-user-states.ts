@@ -1,4 +1,4 @@
-import type { Migration } from './index.ts'
+import type { Migration } from './migration.ts'
 
 /** Users can be disabled; their last log-in and their refresh tokens are found by name; a session knows when it began. */
 export const userStates: Migration = {

@@ -1,5 +1,5 @@
 /** Forward only, each once, safe when several nodes start together. */
-import type { Kysely, Transaction } from 'kysely'
+import type { Kysely } from 'kysely'
 import { sql } from 'kysely'
 import type { Tables } from '../tables.ts'
 import { core } from './001-core.ts'
@@ -9,11 +9,7 @@ import { hours } from './004-hours.ts'
 import { staleHours } from './005-stale-hours.ts'
 import { userStates } from './006-user-states.ts'
 import { models } from './007-models.ts'
-
-export interface Migration {
-  id: string
-  up(db: Transaction<Tables>, postgres: boolean): Promise<void>
-}
+import type { Migration } from './migration.ts'
 
 export const migrations: readonly Migration[] = [
   core,

@@ -5,7 +5,7 @@
 import type { Market, Offer } from '../market.ts'
 import { synthetic } from './synthetic.ts'
 
-export interface ReactingOptions {
+interface ReactingOptions {
   /** Share of the last winning prices that the floor of a publisher rises to. */
   floorShare?: number
   /** How strongly competitors of a publisher raise their bids when they win less than they want. */

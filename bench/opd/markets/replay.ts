@@ -23,7 +23,7 @@ interface Slot {
   below: Float64Array
 }
 
-export interface ReplayOptions {
+interface ReplayOptions {
   /** Milliseconds between bids. */
   every?: number
   slots?: number

@@ -11,7 +11,7 @@ const countries = ['US', 'DE', 'GB', 'FR', 'BR', 'JP', 'PL', 'IN'] as const
 const sizes = ['300x250', '728x90', '320x50', '160x600', '970x250'] as const
 const devices = ['desktop', 'mobile', 'tablet'] as const
 
-export interface SyntheticOptions {
+interface SyntheticOptions {
   /** Share of auctions where the second price is paid. */
   second?: number
   /** At this bid, half of the publishers shift their competition by `shift` (log). */

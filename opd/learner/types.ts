@@ -1,0 +1,84 @@
+/** What the learner is asked and what it answers. */
+
+export interface BidFacts {
+  supplier: string
+  mode: 'revenue' | 'margin'
+  /** CPM, same currency as `floor`. */
+  inBa: number
+  floor: number
+  publisher?: string
+  domain?: string
+  placement?: string
+  country?: string
+  device?: string
+  format?: 'banner' | 'video' | 'native' | 'audio'
+  size?: string
+  dsp?: string
+  seat?: string
+  deal?: string
+  /** BidRequest.at; at 2 a lower bid loses wins and saves little. */
+  auction?: 1 | 2
+}
+export interface Decision {
+  outBa: number
+  factor: number
+  arm: 'holdout' | 'explored' | 'treated'
+  propensity: number
+  winIn: number
+  winOut: number
+  /** The multipliers at work: out = argmax (theta in + lambda - p) W(p). Absent where none were. */
+  theta?: number
+  /** CPM. */
+  lambda?: number
+  /** What holds prices up: `none`, `start` (shallow first), or the guard that acts. Absent where no guard was asked. */
+  guard?: string
+  /** Explored only: the density of this factor, given that the bid was explored; what replay weighs by. */
+  density?: number
+}
+/** Of one integration; may change between calls. */
+export interface Policy {
+  minWinRate?: number
+  /** Default: minWinRate. */
+  minSpend?: number
+  targetMargin?: number
+  explore?: number
+  minFactor?: number
+  holdout?: number
+}
+export interface LearnerOptions {
+  /** Milliseconds. */
+  attributionWindow?: number
+  /**
+   * false: exposures that wait in the snapshot are left out (after a crash, a rollback, or of another node), and wins of what
+   * was sent before this life and not settled in the snapshot teach nothing, or a crash would look like wins without bids.
+   */
+  carries?: boolean
+  /** true: what was merged is taught by `advance` and `expose`, some at a time, and not before the next decision. */
+  slices?: boolean
+}
+export interface Learner {
+  decide(facts: BidFacts, policy: Policy, key: string, now: number, random: () => number): Decision
+  /** The bid left at this price (shadow, hold and decimals may differ from outBa); returns what the context carries. */
+  expose(decision: Decision, sentPrice: number, now: number): Uint8Array
+  /** At most once per decision: the caller de-duplicates. */
+  win(features: Uint8Array, clearedPrice: number, now: number): void
+  /** This exposure teaches nothing (a win that may not teach came for it). */
+  withdraw(features: Uint8Array, now: number): void
+  /** Settles bids whose window has passed; idempotent. */
+  advance(now: number): void
+  /** What this node learned since the last call. */
+  delta(): Uint8Array
+  /** What others learned; commutative. */
+  merge(delta: Uint8Array): void
+  /** Whole state, for restart. */
+  snapshot(): Uint8Array
+  /**
+   * The same as pieces, made in slices of a millisecond or two between which the learner may go on. `taken` is called in the
+   * slice whose state it is.
+   */
+  snapshotting?(taken?: () => void): Generator<undefined, Uint8Array[]>
+  /** While frozen, decisions move nothing: no multiplier, no guard. What is told besides is for the caller to hold back. */
+  freeze?(is: boolean): void
+  /** W(price | facts) as the model stands; changes nothing. Replay asks it of the prices that were logged. */
+  chance?(facts: BidFacts, price: number): number
+}

@@ -1,0 +1,16 @@
+/** Exchange rates. */
+import type { Rates } from './config.ts'
+
+const perUnit = (currency: string, { base, rates }: Rates): number | null => {
+  if (currency === base) return 1
+  const rate = Object.hasOwn(rates, currency) ? rates[currency]! : Number.NaN
+  return rate > 0 && Number.isFinite(rate) ? rate : null
+}
+
+/** Units of `currency` for one unit of the base; null without a rate. The file of rates may have a base of its own. */
+export function rateOf(currency: string, rates: Rates | null, base: string): number | null {
+  if (currency === base) return 1
+  if (rates === null) return null
+  const [rate, own] = [perUnit(currency, rates), perUnit(base, rates)]
+  return rate === null || own === null ? null : rate / own
+}
