@@ -34,7 +34,7 @@ const cases: Case[] = [
     cancels: false,
   },
   { name: '200/s, lognormal', slots: 10, service: 50, sigma: 0.5, deadline: 300, cancels: true },
-  { name: '2,000/s', slots: 20, service: 10, sigma: 0, deadline: 120, cancels: true },
+  { name: '500/s', slots: 10, service: 20, sigma: 0, deadline: 120, cancels: true },
 ]
 const loads = [0.5, 2, 5, 10, 0.5]
 const seconds = Number(process.argv.find((each) => /^\d+$/.test(each)) ?? 5)

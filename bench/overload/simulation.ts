@@ -107,19 +107,11 @@ class Simulated implements Candidate {
   over = false
   private sentAt = -1
   private readonly arrived: number
-  private readonly gate: Gate
-  private readonly slots: Slots
-  private readonly agenda: Agenda
-  private readonly ended: (request: Request) => void
+  private readonly parts: Parts
 
-  constructor(
-    { gate, slots, agenda, ended }: Parts,
-    deadline: number,
-  ) {
-    this.gate = gate
-    this.slots = slots
-    this.agenda = agenda
-    this.ended = ended
+  constructor(parts: Parts, deadline: number) {
+    const { agenda, gate } = parts
+    this.parts = parts
     this.arrived = agenda.now
     this.due = agenda.now + deadline
     if (gate.enter(this, agenda.now) === 'refused') this.refuse()
@@ -127,8 +119,8 @@ class Simulated implements Candidate {
   }
 
   send(): void {
-    this.sentAt = this.agenda.now
-    this.slots.take(this)
+    this.sentAt = this.parts.agenda.now
+    this.parts.slots.take(this)
   }
 
   refuse(): void {
@@ -137,24 +129,24 @@ class Simulated implements Candidate {
 
   private end(outcome: Request['outcome']): void {
     this.over = true
-    this.ended({ arrived: this.arrived, ended: this.agenda.now, outcome })
+    this.parts.ended({ arrived: this.arrived, ended: this.parts.agenda.now, outcome })
   }
 
   private expire(): void {
     if (this.over) return
     if (this.sentAt < 0) {
-      this.gate.leave(this)
+      this.parts.gate.leave(this)
       return this.refuse()
     }
     this.end('late')
-    this.slots.abort(this)
-    this.gate.finished(this.sentAt, this.agenda.now, false)
+    this.parts.slots.abort(this)
+    this.parts.gate.finished(this.sentAt, this.parts.agenda.now, false)
   }
 
   answered(): void {
     if (this.over) return
     this.end('good')
-    this.gate.finished(this.sentAt, this.agenda.now, true)
+    this.parts.gate.finished(this.sentAt, this.parts.agenda.now, true)
   }
 }
 

@@ -9,6 +9,7 @@ import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { silent, storeAt } from '../support/store.ts'
 import { until } from '../support/until.ts'
 
+t.setTimeout(110_000)
 async function world(t: Test) {
   const database = await startPostgres()
   t.teardown(() => database.close())
@@ -23,19 +24,19 @@ async function world(t: Test) {
   const ended = (which = 'true') =>
     admin.query(`select pg_terminate_backend(pid) ${others} and ${which}`, ['client backend'])
   return {
-    ...{ store, call, put, admin },
+    ...{ store, call, put },
     /** A setting of every connection from now on. */
     async set(setting: string) {
       await admin.query(`alter database postgres ${setting}`)
       await ended()
       await until(async () => (await call('GET', path)).status === 200)
     },
-    /** Ends, or cancels, whoever waits for a lock; resolves when there was one. */
+    /** Ends the connections that wait for a lock; resolves when there was one. */
     async endWaiting() {
       const waits = "wait_event_type = 'Lock'"
       await until(async () => ((await ended(waits)).rowCount ?? 0) > 0)
     },
-    /** Takes what the next PUT waits for, until `ended`. */
+    /** Holds the row that a PUT waits for, during a function. */
     async held(during: () => Promise<void>, end: 'rollback' | 'commit' = 'rollback') {
       await admin.query('begin')
       await admin.query('update suppliers set revision = revision')

@@ -75,8 +75,6 @@ t.test('below its capacity nothing is refused, from the first request on', (t) =
       service: varying(60, 0.4),
       mostRefused: 0.01,
     },
-    // None can wait: the first limit has to double twice before all of them have a place.
-    { slots: 100, takes: 100, rate: 500, deadline: 120, mostRefused: 0.1 },
   ]
   for (const supplier of suppliers) {
     const { requests } = simulate(steady(supplier))
