@@ -92,6 +92,10 @@ const allowedOfAnswers: readonly Allowed[] = [
     where: (bytes, fast) => /content-length: *\d{16}/i.test(bytes) && statusOf(fast) === 502,
   },
   {
+    why: 'llhttp takes no blank before or in a chunk extension (RFC 9112 7.1.1 says to read it)',
+    where: (bytes) => /[0-9a-f]( |\\t)+;|;( |\\t)|( |\\t)=|=( |\\t)/i.test(bytes),
+  },
+  {
     why: 'llhttp takes CR CR for the end of a line',
     where: (bytes, fast) => bytes.includes('\\r\\r') && statusOf(fast) === 502,
   },

@@ -119,6 +119,14 @@ test('an interim 100 is passed over, another major version is no answer', async 
   t.equal((await raw(old.port, post('/bid/acme', '{}'))).status, 502)
 })
 
+test('chunks that llhttp does not see as such are no answer', async (t) => {
+  const answer = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\t\r\n\r\n2\r\nok\r\n0\r\n\r\n'
+  const { url } = await supplier(t, () => ({ bytes: Buffer.from(answer), cut: 0, closes: true }))
+  const request = post('/bid/acme', '{}')
+  t.equal((await raw(await proxyOn(t, 'general', url), request)).status, 502)
+  t.match(seen(await raw(await proxyOn(t, 'fast', url), request)), { status: 200, body: 'ok' })
+})
+
 test('a storm of interim answers ends as no answer', async (t) => {
   const { port } = await fastProxy(t, `${'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(40)}${ok}`)
   t.equal((await raw(port, post('/bid/acme', '{}'))).status, 502)

@@ -243,25 +243,26 @@ for (const name of Object.keys(listeners) as Name[]) {
   })
 }
 
-t.test('nothing behind a head that came too late is sent on', async (t) => {
-  for (const name of ['fast', 'general'] as const) {
-    const { proxy, supplier, reached } = await world(t, name, undefined, { headTimeout: '100ms' })
-    supplier.requests.length = 0
-    // It goes on sending when it is told, and closed.
-    const caller = connect({ port: proxy.port, host: '127.0.0.1', allowHalfOpen: true })
-    const half = bid('{}', 'X-General: 1\r\n').length / 2
-    caller.write(bid('{}').slice(0, half))
-    let bytes = ''
-    caller
-      .on('error', () => {})
-      .on('data', (chunk) => {
-        bytes += chunk.toString('latin1')
-        if (bytes.endsWith('\r\n\r\n')) caller.write(bid('{}').slice(half) + bid('"behind"'))
-      })
-    await new Promise((resolve) => caller.once('close', resolve).once('end', () => caller.end()))
-    t.match(bytes, /^HTTP\/1\.1 408 /, name)
-    t.same(await reached(), ['/openrtb "after"'], name)
-  }
+t.test('nothing behind what came too late is sent on, nor its rest', async (t) => {
+  // Cut in its head, and in its body.
+  for (const cut of [40, bid().length - 1])
+    for (const name of ['fast', 'general'] as const) {
+      const { proxy, supplier, reached } = await world(t, name, undefined, { headTimeout: '100ms' })
+      supplier.requests.length = 0
+      // It goes on sending when it is told, and closed.
+      const caller = connect({ port: proxy.port, host: '127.0.0.1', allowHalfOpen: true })
+      caller.write(bid().slice(0, cut))
+      let bytes = ''
+      caller
+        .on('error', () => {})
+        .on('data', (chunk) => {
+          bytes += chunk.toString('latin1')
+          if (bytes.endsWith('\r\n\r\n')) caller.write(bid().slice(cut) + bid('"behind"'))
+        })
+      await new Promise((resolve) => caller.once('close', resolve).once('end', () => caller.end()))
+      t.match(bytes, /^HTTP\/1\.1 408 /, name)
+      t.same(await reached(), ['/openrtb "after"'], `${name}, cut at ${cut}`)
+    }
 })
 
 t.test('a connection with too many requests in line is closed', async (t) => {

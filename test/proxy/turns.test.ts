@@ -228,11 +228,12 @@ t.test('an upgrade that comes in a drain does not hold it', async (t) => {
     .on('data', (chunk) => {
       text += chunk
     })
+  const closed = new Promise((resolve) => caller.once('close', resolve))
   caller.write(chunked)
   await until(() => supplier.requests.length === 1)
   const drained = proxy.close()
   caller.write(upgrade)
   await drained
+  await closed
   t.match(text, /^HTTP\/1\.1 200 [\s\S]*okHTTP\/1\.1 200 /, 'the offer is ignored behind a bid')
-  caller.destroy()
 })
