@@ -33,6 +33,14 @@ t.test('tmax is the one of the top level', async (t) => {
   t.equal(quickTmax(Buffer.from('{"tmax":1e2}')), 100)
   t.equal(quickTmax(Buffer.from(`{"tmax":${' '.repeat(61)}1200}`)), 1200, 'far behind its key')
   t.equal(quickTmax(Buffer.from(`{"tmax"${'\n'.repeat(90)}: 1200}`)), 1200)
+  const reach = 64 * 1024
+  const at = (before: number) => {
+    const start = `{"x":"${'y'.repeat(before - 15)}","tmax":`
+    return quickTmax(Buffer.from(`${start}1200}${' '.repeat(reach)}`))
+  }
+  t.equal(at(reach - 10), 1200, 'within the first 64 KiB')
+  t.equal(at(reach - 2), undefined, 'a number that is cut there')
+  t.equal(at(reach + 9), undefined, 'behind them')
   for (const text of [
     '',
     '"tmax"',
