@@ -104,45 +104,47 @@ export function createLedger(
   async function commit(batch: Waiting[]): Promise<void> {
     // A key that stands twice in one batch: the first is asked for, the others are its duplicates.
     const first = new Map<string, Waiting>()
-    for (const each of batch) {
-      const key = keyOf(each.row)
-      if (first.has(key)) each.resolve('duplicate')
-      else first.set(key, each)
-    }
+    for (const each of batch) if (!first.has(keyOf(each.row))) first.set(keyOf(each.row), each)
     // nodes that insert the same rows at once wait for each other in one order
-    const asked = [...first.values()].sort((one, other) =>
-      one.row.decision < other.row.decision ? -1 : 1,
-    )
-    const rows = asked.map(({ row }) => row)
+    const rows = [...first.values()]
+      .map(({ row }) => row)
+      .sort((one, other) => (one.decision < other.decision ? -1 : 1))
     const began = performance.now()
     try {
       const { fresh, removed } = await statements.insert(rows)
       replaced += removed.length
-      void settle(asked, new Set(fresh.map(keyOf)))
+      void settle(batch, first, new Set(fresh.map(keyOf)))
     } catch (error) {
       // the others of its batch have nothing to do with a row that the database will not have
-      if (asked.length > 1 && isOfTheRow(error)) {
-        for (const each of asked) await commit([each])
+      if (batch.length > 1 && isOfTheRow(error)) {
+        for (const each of batch) await commit([each])
         return
       }
       const failure =
         error instanceof StoreError
           ? error
           : new StoreError('unavailable', (error as Error).message, { cause: error })
-      for (const each of asked) each.reject(failure)
+      for (const each of batch) each.reject(failure)
     }
     observe((performance.now() - began) / 1000)
   }
 
   /** Answers for rows that are on disk, after the sweep where other nodes write; the next batch does not wait for it. */
-  async function settle(asked: readonly Waiting[], fresh: Set<string>): Promise<void> {
-    const rows = asked.filter(({ row }) => row.since !== null).map(({ row }) => row)
+  async function settle(
+    batch: readonly Waiting[],
+    first: ReadonlyMap<string, Waiting>,
+    fresh: Set<string>,
+  ): Promise<void> {
+    const rows = [...first.values()].map(({ row }) => row).filter(({ since }) => since !== null)
     if (statements.sweep !== null && rows.length > 0) {
       // the rows are on disk: a store that is lost now does not undo that
       const swept = await tracked(statements.sweep(rows).catch(() => []))
       for (const row of swept) if (!fresh.delete(keyOf(row))) replaced++
     }
-    for (const { row, resolve } of asked) resolve(fresh.has(keyOf(row)) ? 'recorded' : 'duplicate')
+    for (const each of batch) {
+      const key = keyOf(each.row)
+      each.resolve(first.get(key) === each && fresh.has(key) ? 'recorded' : 'duplicate')
+    }
   }
 
   async function tracked<T>(work: Promise<T>): Promise<T> {

@@ -86,4 +86,15 @@ onBoth(async (t, database) => {
       t.same(await under(bidId), ['attributed'], bidId)
     }
   })
+
+  t.test('a repeat is no duplicate of a row that did not reach the disk', async (t) => {
+    if (database.stop === undefined) return
+    await database.stop()
+    const both = [ledger.record(win('lost'), same), ledger.record(win('lost'), same)]
+    const told = await Promise.allSettled(both)
+    t.same(
+      told.map(({ status }) => status),
+      ['rejected', 'rejected'],
+    )
+  })
 })
