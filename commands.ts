@@ -4,6 +4,7 @@ import { openStore } from './admin/store/index.ts'
 import { badConfig, badUsage, configOption, type Run, tell } from './command-line.ts'
 import { type Config, jsonSchema } from './config.ts'
 import { check, loadConfig } from './config-file.ts'
+import { createLoad } from './config-loader.ts'
 import { embeddedConfig, newKey } from './embedded.ts'
 import { createLog } from './log.ts'
 import { modelCommand, parseModelArgs } from './model-command.ts'
@@ -18,7 +19,7 @@ const checkCommand: Run = async (argv) => {
   const options = configOption(argv, true)
   if (options === null) return badUsage
   const file = options.file!
-  const loaded = loadConfig(file)
+  const loaded = await createLoad(file)()
   tell(loaded, file)
   if (loaded.config !== null)
     for (const warning of warningsOf(loaded.config)) stdout.write(`warning: ${warning}\n`)

@@ -4,7 +4,8 @@ import { runDemo } from './bench/demo/main.ts'
 import { createDemoSupplier, type DemoSupplier } from './bench/demo/supplier.ts'
 import { badConfig, badUsage, configOption, type Run, tell } from './command-line.ts'
 import type { Config, ConfigInput } from './config.ts'
-import { check, loadConfig } from './config-file.ts'
+import { check } from './config-file.ts'
+import { createLoad } from './config-loader.ts'
 import { curlLine, demoConfig, embeddedConfig } from './embedded.ts'
 import { createLog } from './log.ts'
 import { flushTime, type Service, startService } from './service.ts'
@@ -27,7 +28,8 @@ async function begin(
 ): Promise<Running | number> {
   for (const signal of signals) process.on(signal, leave)
   const demo = file === undefined ? await createDemoSupplier() : null
-  const loaded = file === undefined ? check(configOf(demo!.url), '.') : loadConfig(file)
+  const load = file === undefined ? null : createLoad(file)
+  const loaded = load === null ? check(configOf(demo!.url), '.') : await load()
   const { config } = loaded
   if (config === null) {
     tell(loaded, file ?? 'configuration')
@@ -39,7 +41,7 @@ async function begin(
   try {
     const service = await startService({
       loaded: { ...loaded, config },
-      again: file === undefined ? null : () => loadConfig(file),
+      again: load,
       log,
     })
     return { service, demo }

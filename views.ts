@@ -1,18 +1,11 @@
 /** What the admin room shows of the others, and the metrics of the process as a whole. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, type Registry } from 'prom-client'
 import type { LiveState } from './admin/dashboard.ts'
-import type { Config } from './config.ts'
 import type { Integration } from './opd/config.ts'
 import { outcomes } from './proxy/metrics.ts'
 import type { BidProxy } from './proxy/proxy.ts'
 
 const refusedForQps = outcomes.indexOf('qps')
-
-export function accountsOf(config: Config): Map<string, string> {
-  return new Map(
-    config.suppliers.flatMap(({ id, account }) => (account === undefined ? [] : [[id, account]])),
-  )
-}
 
 /** What the configuration says of an integration's OPD. */
 export function opdState(integration: Integration | null): LiveState | null {

@@ -121,7 +121,8 @@ t.test('a reload keeps counters and contexts; what is off is counted', async (t)
   const seat = { supplier: 'acme', request: () => null, inactiveSeats: new Set<string>() }
   const body = Buffer.from('{"seatbid":[]}')
   const next = { id: 2, secret: Buffer.alloc(32, 9) }
-  engine.configure({ ...config, keys: [next, ...keys], integrations: [] })
+  engine.configure({ ...config, keys: [next, ...keys] })
+  engine.removeIntegration('acme')
   t.match(explained(engine, before, 'a'), { supplier: 'acme' })
   t.equal(engine.reads('acme'), false)
   t.match(engine.rewrite({ ...seat, body }), { reason: 'disabled', body })
@@ -130,7 +131,7 @@ t.test('a reload keeps counters and contexts; what is off is counted', async (t)
     [null, 'disabled'],
     ['invalid', 'invalid_config'],
   ] as const) {
-    engine.configure({ ...config, integrations: [{ id: 'acme', opd, notices: 'win' }] })
+    engine.setIntegration({ id: 'acme', opd, notices: 'win' })
     t.equal(engine.rewrite({ ...seat, body }).reason, reason)
     t.same(engine.standalone('acme', body), { ok: false, status: 403, faults: [] })
   }
