@@ -111,7 +111,7 @@ t.test('absurd prices spoil no sum', async (t) => {
   const { engine } = testEngine({ integrations: [integration('acme')] })
   for (const price of ['1e308', '1e308', '9e-320', '0.000001']) auction(engine, { id: 'a', price })
   const stats = engine.stats.of('acme').modes.revenue
-  t.ok(Number.isFinite(stats.inSum) && Number.isFinite(stats.factorSum))
+  t.ok(Number.isFinite(stats.inSum) && Number.isFinite(stats.factors.sum))
   t.equal(stats.learnerErrors, 0)
 })
 
