@@ -2,6 +2,7 @@
  * Loads a configuration on a thread of its own, with bounded memory and time, and takes the result over in slices:
  * whatever the file holds, the event loop goes on.
  */
+import { resolve } from 'node:path'
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import type { SupplierConfig } from './config.ts'
 import type { ConfigFault, LoadedConfig } from './config-file.ts'
@@ -63,9 +64,11 @@ async function receive(port: MessagePort, count: number, take: (row: string) => 
 
 export function createLoad(file: string, { time, memory }: LoadLimits = limits): Load {
   let known = new Map<string, SupplierConfig>()
+  let read = [resolve(file)]
 
   async function takeOver(port: MessagePort, summary: LoadSummary): Promise<LoadedConfig> {
     const { config, invalidOpd, files } = summary
+    read = files
     const next = new Map<string, SupplierConfig>()
     await receive(port, summary.suppliers, (row) => {
       next.set(row, known.get(row) ?? JSON.parse(row))
@@ -90,7 +93,7 @@ export function createLoad(file: string, { time, memory }: LoadLimits = limits):
     } catch (error) {
       const fault = failureOf(error as Error, { time, memory })
       const faults = [{ path: '', line: null, ...fault }]
-      return { config: null, faults, invalidOpd: new Set(), files: [file] }
+      return { config: null, faults, invalidOpd: new Set(), files: read }
     } finally {
       port.close()
       void worker.terminate()

@@ -3,6 +3,7 @@ import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSy
 
 const mebibyte = 1024 * 1024
 const mostBytes = 16 * mebibyte
+const leastBuffer = 65_535
 
 /** What a file holds, or what is wrong with it, as the end of a sentence: `which is a FIFO`. */
 export type FileText = { text: string } | { fault: string; allowed: string }
@@ -23,14 +24,14 @@ function faultOf(stat: Stats): string | null {
 
 /** Files of /proc say that they are empty, and another process may append: the bytes that come are counted. */
 function readBytes(descriptor: number, size: number): Buffer | null {
-  let bytes = Buffer.alloc(Math.min(size, mostBytes) + 1)
+  let bytes = Buffer.alloc(Math.max(size, leastBuffer) + 1)
   let length = 0
   for (;;) {
     const read = readSync(descriptor, bytes, length, bytes.length - length, null)
     if (read === 0) return bytes.subarray(0, length)
     length += read
     if (length > mostBytes) return null
-    if (length === bytes.length) bytes = Buffer.concat([bytes], Math.min(2 * length, mostBytes + 1))
+    if (length === bytes.length) bytes = Buffer.concat([bytes], 2 * length)
   }
 }
 

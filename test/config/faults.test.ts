@@ -159,3 +159,18 @@ t.test('callers that may be anyone are warned of where the listener is not loopb
   t.equal(warned('0.0.0.0:8080', '    callers: {headers: {x-key: k}}\n'), 0)
   t.end()
 })
+
+t.test(
+  'a supplier that nothing can be asked of is warned of, one without endpoints is not',
+  (t) => {
+    const warned = (more: string) => {
+      const { config, faults } = loadConfig(file(`suppliers: [{id: acme${more}}]\n`))
+      t.same(faults, [])
+      return warningsOf(config!)
+    }
+    t.match(warned(''), [/acme: neither endpoints nor opd/])
+    t.match(warned(', endpoints: []'), [/acme: neither endpoints nor opd/])
+    t.same(warned(', opd: {enabled: true}'), [])
+    t.end()
+  },
+)

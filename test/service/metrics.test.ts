@@ -154,6 +154,12 @@ for (const [title, skip, more] of [
     const answer = await fetch(`${node.admin}/metrics`)
     t.equal(answer.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8')
     t.same(faultsOf(await answer.text()), [])
+    t.equal(answer.headers.get('content-encoding'), 'gzip', 'fetch asks for it')
+    const plain = await fetch(`${node.admin}/metrics`, {
+      headers: { 'accept-encoding': 'gzip;q=0' },
+    })
+    t.equal(plain.headers.get('content-encoding'), null)
+    t.match(await plain.text(), /^# HELP /)
     const metrics = await node.metrics()
     t.equal(sumOf(metrics, 'bidweir_impressions_received_total'), names.length + 4)
     t.equal(sumOf(metrics, 'bidweir_impressions_total'), names.length + 4)
