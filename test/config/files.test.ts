@@ -91,10 +91,9 @@ t.test(
 
 t.test('faults beyond 10,000 are counted, and long ones are cut', async (t) => {
   const rows = Array.from({ length: 5050 }, (_each, n) => `  - {id: A${n}, endpoints: [1]}\n`)
-  const { faults } = await createLoad(
-    file(`suppliers:\n${rows.join('')}${'x'.repeat(1000)}: 1\n`),
-  )()
+  const { faults } = await createLoad(file(`suppliers:\n${rows.join('')}`))()
   t.equal(faults.length, 10_001)
-  t.equal(Math.max(...faults.map(({ path }) => path.length)), 500)
-  t.equal(faults.at(-1)!.found, '101 faults more')
+  t.equal(faults.at(-1)!.found, '100 faults more')
+  const [long] = (await createLoad(file(`${'x'.repeat(1000)}: 1\n`))()).faults
+  t.equal(long!.path.length, 500)
 })

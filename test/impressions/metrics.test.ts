@@ -168,7 +168,11 @@ t.test('a scrape of 3,000 suppliers is looked after at least every 64 samples', 
     // 1,000 with bids; of the others nothing is shown, and looking at them is work all the same
     if (n % 3 === 0) revenue.priced('treated', 2, 1.9)
     const { arms } = revenue
-    Object.defineProperty(revenue, 'arms', { get: () => (work++, arms) })
+    const get = () => {
+      work++
+      return arms
+    }
+    Object.defineProperty(revenue, 'arms', { get })
   }
   opdMetrics(registry, { stats, counters: new ImpressionCounters(), ...idle })
   let most = 0
