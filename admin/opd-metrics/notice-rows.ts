@@ -7,9 +7,9 @@ export function noticeRows(counters: ImpressionCounters): Row[] {
     const values = key.split('\t')
     return Object.fromEntries(names.map((name, at) => [name, values[at] ?? '']))
   }
-  function* perSupplierMoney(pick: (money: SupplierMoney) => number, onceIt = false) {
+  function* perSupplierMoney(pick: (money: SupplierMoney) => number, onlyRaised = false) {
     for (const [key, money] of counters.money)
-      if (!onceIt || pick(money) > 0)
+      if (!onlyRaised || pick(money) > 0)
         yield { value: pick(money), labels: labelled(['ssp', 'mode'], key) }
   }
   function* marginSamples() {
