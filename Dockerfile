@@ -21,8 +21,9 @@ COPY --from=dependencies /app/package.json /app/package.json
 COPY --from=dependencies /app/node_modules /app/node_modules
 COPY --from=build /app/dist /app/dist
 COPY --from=build /app/bidweir /usr/local/bin/bidweir
-RUN mkdir -p /data && chown 65532:65532 /data
-# The state folder is data/ under the working directory: /data, the one place that is written to.
+RUN mkdir -p /data /etc/bidweir && chown 65532:65532 /data && ln -s /data /etc/bidweir/data
+# The state folder is data/, of the working directory or beside /etc/bidweir/bidweir.yaml: both are /data, the one
+# place that is written to.
 WORKDIR /
 VOLUME /data
 USER 65532:65532

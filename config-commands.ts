@@ -20,7 +20,8 @@ export function tell(
 
 export async function check(file: string, streams: CommandStreams): Promise<number> {
   const { stdout } = streams
-  const loaded = loadConfig(file)
+  const { createLoad } = await import('./config-loader.ts')
+  const loaded = await createLoad(file)()
   tell(loaded, file, streams)
   if (loaded.config !== null)
     for (const warning of warningsOf(loaded.config)) stdout.write(`warning: ${warning}\n`)

@@ -1,9 +1,10 @@
 /** From a YAML file to a checked configuration, with every fault at once and where it stands. */
-import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { type Config, configSchema, crossFaults } from './config.ts'
 import { type ConfigFault, faultsOf } from './config-faults.ts'
 import { type Path, show } from './config-path.ts'
+import { place } from './config-places.ts'
+import { readText } from './config-read.ts'
 import { coerce, type Expansion, expand } from './config-values.ts'
 import { readYaml } from './config-yaml.ts'
 
@@ -29,16 +30,9 @@ export function loadConfig(file: string): LoadedConfig {
     invalidOpd: new Set(),
     files,
   })
-  let text: string
-  try {
-    text = readFileSync(path, 'utf8')
-  } catch (error) {
-    return whole(
-      `no readable file at ${file} (${(error as NodeJS.ErrnoException).code})`,
-      'a YAML file',
-    )
-  }
-  const { root, faults, lineOf } = readYaml(text)
+  const read = readText(path)
+  if ('fault' in read) return whole(`${file}, ${read.fault}`, read.allowed)
+  const { root, faults, lineOf } = readYaml(read.text)
   if (root === undefined) return { ...whole('', ''), faults }
   // Also what an editor leaves between emptying a file and filling it again.
   if (root === null) return whole('nothing', 'a map, such as `suppliers: […]`')
@@ -72,9 +66,10 @@ export function check(
     faults.push({ path: show(path), line: lineOf(path), found, allowed })
   if (!result.success) {
     const issues = result.error.issues.filter((issue) => !unset.has(show(issue.path)))
-    faults.push(...faultsOf(issues, root, into.outside, lineOf))
+    for (const fault of faultsOf(issues, root, into.outside, lineOf)) faults.push(fault)
   }
-  if (faults.length === 0) return { config: result.data ?? null, faults, invalidOpd, files }
+  if (faults.length === 0)
+    return { config: result.success ? place(result.data, base) : null, faults, invalidOpd, files }
   const opdBlock = /^suppliers\[(\d+)\]\.opd(\.|$|\[)/
   if (!faults.every((fault) => opdBlock.test(fault.path)))
     return { config: null, faults, invalidOpd, files }
@@ -85,5 +80,5 @@ export function check(
     delete supplier['opd']
   }
   const rest = configSchema.safeParse(root)
-  return { config: rest.data ?? null, faults, invalidOpd, files }
+  return { config: rest.success ? place(rest.data, base) : null, faults, invalidOpd, files }
 }

@@ -1,8 +1,8 @@
 /** Values that stand outside of the file: `${ENV_NAME}` and `{file: path}`, and the types they have to take. */
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type * as z from 'zod'
 import { type Path, show, valueAt } from './config-path.ts'
+import { readText } from './config-read.ts'
 
 export interface Expansion {
   files: string[]
@@ -42,13 +42,10 @@ function readReference(reference: string, path: Path, base: string, into: Expans
   const name = `{file: ${unhide(reference)}}`
   into.files.push(file)
   into.outside.set(show(path), name)
-  try {
-    return readFileSync(file, 'utf8').replace(/\r?\n$/, '')
-  } catch (error) {
-    const found = `${name}, which cannot be read (${(error as NodeJS.ErrnoException).code})`
-    into.faults.push({ path, found, allowed: 'a file that can be read' })
-    return undefined
-  }
+  const read = readText(file)
+  if ('text' in read) return read.text.replace(/\r?\n$/, '')
+  into.faults.push({ path, found: `${name}, ${read.fault}`, allowed: read.allowed })
+  return undefined
 }
 
 /** Nothing in the schema is deeper; an alias that holds itself is. */

@@ -57,6 +57,7 @@ const supplierSchema = z.strictObject({
 
 export const configSchema = z.strictObject({
   location: z.string().min(1).max(128).default('local'),
+  stateDir: z.string().min(1).describe('data, or the folder of the SQLite file').optional(),
   proxy: proxySchema.prefault({}),
   admin: adminSchema.prefault({}),
   store: storeSchema.prefault({}),
@@ -145,7 +146,13 @@ function parsedOrNull(text: string): unknown {
   }
 }
 
-export type Config = z.infer<typeof configSchema>
+/** As the file says it: what it leaves out of places, and relative paths, are settled by `place`. */
+export type ParsedConfig = z.infer<typeof configSchema>
+export interface Config extends ParsedConfig {
+  /** Absolute, as is every path below. */
+  stateDir: string
+  store: ParsedConfig['store'] & { database: string }
+}
 export type ConfigInput = z.input<typeof configSchema>
 export type SupplierConfig = Config['suppliers'][number]
 

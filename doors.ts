@@ -15,7 +15,7 @@ import type { Log } from './log.ts'
 import { snapshotCatalog } from './opd/state/snapshot-catalog.ts'
 import { type Live, modelsDirOf, type Parts } from './parts.ts'
 import { listedSuppliers, readingsOf } from './settings.ts'
-import { accountsOf, allotmentOf, endpointsOf, opdState } from './views.ts'
+import { allotmentOf, endpointsOf, opdState } from './views.ts'
 
 /** `missing`: why bid traffic cannot be served now. */
 export async function openDoors(live: Live, parts: Parts, missing: () => string[], log: Log) {
@@ -34,14 +34,14 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
   })
   const reading = bearer(auth.verifier, { role: 'viewer' })
   const editing = bearer(auth.verifier, { role: 'api' })
-  let accounts = accountsOf(live.config)
-  const account = (supplier: string) => accounts.get(supplier)
+  const account = (id: string) => live.taken.get(id)?.supplier.account
   const suppliers = () => listedSuppliers(live.config)
   opdMetrics(registry, {
     stats: engine.stats,
     counters,
-    invalid: () =>
-      live.config.suppliers.map(({ id }) => ({ ssp: id, invalid: live.invalidOpd.has(id) })),
+    *invalid() {
+      for (const [ssp, { invalid }] of live.taken) yield { ssp, invalid }
+    },
     bidLog,
     model: (mode) => ({ version: keeper.version(mode), ageSeconds: keeper.age(mode) ?? 0 }),
   })
@@ -109,10 +109,6 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
       const bound = await admin.listen()
       address = listen.replace(/\d+$/, String(bound.port))
       return bound
-    },
-    /** Takes the configuration that holds now. */
-    configure() {
-      accounts = accountsOf(live.config)
     },
     close: () => admin.close(),
     /** Lets go of issuers and tokens, once nobody asks any more. */

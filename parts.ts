@@ -1,5 +1,5 @@
 /** What the service is made of, opened in the order of their needs and closed in the other. */
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { Registry } from 'prom-client'
 import { createDirectory } from './admin/directory.ts'
 import { oneAtATime } from './admin/one-at-a-time.ts'
@@ -19,21 +19,21 @@ import { createExchange } from './opd/state/exchange.ts'
 import { createKeeper } from './opd/state/keeper.ts'
 import { bidLogLimit } from './proxy/memory.ts'
 import { createProxy } from './proxy/proxy.ts'
-import { engineConfig, keptFor, keysOf, ratesAge, routesOf } from './settings.ts'
+import { engineSettings, integrationOf, keptFor, keysOf, ratesAge, routeOf } from './settings.ts'
+import type { Slices } from './slices.ts'
 import { bindStateMetrics } from './state-metrics.ts'
+import { type SupplierParts, swapSuppliers, type Taken } from './supplier-swap.ts'
 import { bindServiceMetrics } from './views.ts'
 
 /** The configuration that holds now; a reload puts another in its place. */
 export interface Live {
   config: Config
-  invalidOpd: Set<string>
+  /** Its suppliers by id, ahead of `config` while a reload takes them in. */
+  taken: Map<string, Taken>
 }
 
-/** Where keys and models live: beside the database, or in `data`. */
-export function stateDirOf(config: Config): string {
-  const { database } = config.store
-  return database.startsWith('sqlite:') ? dirname(database.slice(7)) : 'data'
-}
+/** Where keys, models and the SQLite file live; absolute. */
+export const stateDirOf = (config: Config) => config.stateDir
 
 export const modelsDirOf = (config: Config) => join(stateDirOf(config), 'models')
 
@@ -82,18 +82,29 @@ export async function openParts(live: Live, log: Log) {
   const rollup = createRollup(counted, log)
   const repeats = createRepeats(counted, log)
   const retention = createRetention(counted, { keep: () => keptFor(live.config), now, log })
-  const engine = createEngine(engineConfig(started, keys, live.invalidOpd), {
-    learners: keeper,
-    bidLog: rollup.counting(bidLog),
-    shared: redis?.shared ?? null,
-    sink,
-    log,
-    now,
-    random: Math.random,
-  })
+  const integrations = [...live.taken.values()].map(({ supplier, invalid }) =>
+    integrationOf(supplier, invalid),
+  )
+  const settings = engineSettings(started, keys, attributionWindow)
+  const engine = createEngine(
+    { ...settings, integrations },
+    {
+      learners: keeper,
+      bidLog: rollup.counting(bidLog),
+      shared: redis?.shared ?? null,
+      sink,
+      log,
+      now,
+      random: Math.random,
+    },
+  )
   const { ledger } = store
   bindStateMetrics(registry, { redis, ledger, sink, stats: engine.stats, nodes: () => nodes })
-  const proxy = createProxy(started.proxy, routesOf(started), { engine, registry, log })
+  const proxy = createProxy(started.proxy, started.suppliers.map(routeOf), {
+    engine,
+    registry,
+    log,
+  })
 
   /** Takes what the directory says now to engine and proxy. */
   const wire = () => {
@@ -125,14 +136,24 @@ export async function openParts(live: Live, log: Log) {
       proxy,
     },
     now,
-    /** Takes the configuration that holds now. */
-    configure() {
-      const { config, invalidOpd } = live
+    /** Takes in another configuration, in slices. */
+    async configure(config: Config, slices: Slices) {
       const next = config.opd.keys === undefined ? keys : keysOf(config.opd.keys)
-      engine.configure(engineConfig(config, next, invalidOpd))
+      engine.configure(engineSettings(config, next, attributionWindow))
       bidLog.retain(config.opd.contextTtl)
-      proxy.configure(config.proxy, routesOf(config))
-      wire()
+      proxy.configure(config.proxy)
+      const parts: SupplierParts = {
+        set(supplier) {
+          engine.setIntegration(integrationOf(supplier, false))
+          proxy.setRoute(routeOf(supplier))
+        },
+        remove(id) {
+          engine.removeIntegration(id)
+          proxy.removeRoute(id)
+        },
+      }
+      await swapSuppliers(live.taken, config.suppliers, parts, slices)
+      live.config = config
     },
     /** Flushes and closes what outlives the listeners. */
     async close() {

@@ -1,12 +1,16 @@
 /** The composition root: opens the parts and the doors, listens, reloads and drains. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { firstUser } from './admin/auth/users.ts'
+import { oneAtATime } from './admin/one-at-a-time.ts'
 import type { Config } from './config.ts'
 import { faultLine, type LoadedConfig } from './config-file.ts'
+import type { Load } from './config-loader.ts'
 import { openDoors } from './doors.ts'
 import type { Log } from './log.ts'
 import { type Live, openParts } from './parts.ts'
 import { needsRestart, ratesAge } from './settings.ts'
+import { createSlices, type Slices } from './slices.ts'
+import { takenOf } from './supplier-swap.ts'
 import { watchFiles } from './watch.ts'
 
 export interface Service {
@@ -15,7 +19,6 @@ export interface Service {
   /** Set at the first start of an embedded realm. */
   firstUser: { name: string; password: string } | null
   config(): Config
-  reload(loaded: LoadedConfig): void
   /**
    * Answers what is in flight, flushes, and resolves. Milliseconds: `grace` before the listener closes, `limit` for it
    * all; what is in flight by then (a download under /pass has no end of its own) is cut, the stores are not.
@@ -26,7 +29,7 @@ export interface Service {
 export interface ServiceOptions {
   loaded: LoadedConfig & { config: Config }
   /** Reads the configuration again; null: there is no file. */
-  again: (() => LoadedConfig) | null
+  again: Load | null
   log: Log
 }
 
@@ -34,8 +37,9 @@ export interface ServiceOptions {
 export const flushTime = (limit: number) => Math.min(5000, limit / 4)
 
 export async function startService({ loaded, again, log }: ServiceOptions): Promise<Service> {
-  const live: Live = { config: loaded.config, invalidOpd: loaded.invalidOpd }
-  const started = live.config
+  const { config, invalidOpd } = loaded
+  const live: Live = { config, taken: takenOf(config.suppliers, invalidOpd) }
+  const started = config
   const parts = await openParts(live, log)
   let ready = false
   let draining = false
@@ -56,34 +60,33 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   const ratesLook = setInterval(alertRates, 3_600_000).unref()
   alertRates()
 
-  const reload = (next: LoadedConfig) => {
-    const { reloads } = parts.meters
-    if (next.config === null) {
-      reloads.inc({ result: 'refused' })
-      for (const fault of next.faults)
-        log.error({ path: fault.path }, faultLine(fault, next.files[0] ?? 'configuration'))
-      return log.error({ faults: next.faults.length }, 'reload refused, nothing is changed')
+  const refuse = async ({ faults, files }: LoadedConfig, slices: Slices) => {
+    parts.meters.reloads.inc({ result: 'refused' })
+    for (const fault of faults) {
+      log.error({ path: fault.path }, faultLine(fault, files[0] ?? 'configuration'))
+      await slices.next()
     }
-    reportOpdFaults(next, log)
+    log.error({ faults: faults.length }, 'reload refused, nothing is changed')
+  }
+  /** What is allowed at a start, an `opd` block with faults, is not at a reload: OPD would be off without a word. */
+  const reload = async (next: LoadedConfig) => {
+    const slices = createSlices()
+    if (next.config === null || next.faults.length > 0) return refuse(next, slices)
     const fixed = needsRestart(started, next.config)
     if (fixed.length > 0) log.warn({ paths: fixed }, 'restart needed')
-    live.config = next.config
-    live.invalidOpd = next.invalidOpd
-    doors.configure()
-    parts.configure()
+    await parts.configure(next.config, slices)
     alertRates()
-    reloads.inc({ result: 'taken' })
+    parts.meters.reloads.inc({ result: 'taken' })
     log.info({ suppliers: live.config.suppliers.length }, 'configuration reloaded')
   }
   reportOpdFaults(loaded, log)
-  const watching = again === null ? null : watchConfig(again, reload, loaded.files)
+  const watching = again === null ? null : watchConfig(again, reload, loaded.files, log)
 
   return {
     proxyPort,
     adminPort,
     firstUser: first,
     config: () => live.config,
-    reload,
     async stop(grace, limit = Number.POSITIVE_INFINITY) {
       const { proxy, store } = parts
       const began = performance.now()
@@ -113,21 +116,28 @@ function reportOpdFaults(loaded: LoadedConfig, log: Log): void {
     )
 }
 
+/** One reload at a time; what changes meanwhile is read by the next. */
 function watchConfig(
-  again: () => LoadedConfig,
-  reload: (loaded: LoadedConfig) => void,
+  again: Load,
+  reload: (loaded: LoadedConfig) => Promise<void>,
   files: string[],
+  log: Log,
 ) {
-  const look = () => {
-    const loaded = again()
+  const read = oneAtATime(async () => {
+    const loaded = await again()
+    if (closed) return
     watch.set(loaded.files)
-    reload(loaded)
-  }
+    await reload(loaded)
+  })
+  const look = () =>
+    void read().catch((error: Error) => log.error({ err: error.message }, 'the reload failed'))
+  let closed = false
   const watch = watchFiles(look)
   watch.set(files)
   process.on('SIGHUP', look)
   return {
     close() {
+      closed = true
       watch.close()
       process.off('SIGHUP', look)
     },

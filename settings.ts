@@ -7,16 +7,13 @@ import {
   opdSchema,
   type Rates,
 } from './opd/config.ts'
-import type { EngineConfig } from './opd/engine.ts'
+import type { EngineSettings } from './opd/engine.ts'
 import { rateOf } from './opd/rates.ts'
 import type { Route } from './proxy/config.ts'
 
-export function integrationOf(
-  supplier: SupplierConfig,
-  invalidOpd: ReadonlySet<string>,
-): Integration {
+export function integrationOf(supplier: SupplierConfig, invalid: boolean): Integration {
   const { id, opd, notices, clearing } = supplier
-  return { id, notices, clearing, opd: invalidOpd.has(id) ? 'invalid' : (opd ?? null) }
+  return { id, notices, clearing, opd: invalid ? 'invalid' : (opd ?? null) }
 }
 
 export function ratesOf(config: Config): Rates | null {
@@ -61,34 +58,33 @@ export function keysOf(rows: readonly { id: number; secret: string }[]): Context
   return rows.map(({ id, secret }) => ({ id, secret: Buffer.from(secret, 'base64url') }))
 }
 
-export function engineConfig(
+/** `attributionWindow` is that of the start: learners keep it. */
+export function engineSettings(
   config: Config,
   keys: readonly ContextKey[],
-  invalidOpd: ReadonlySet<string>,
-): EngineConfig {
+  attributionWindow: number,
+): EngineSettings {
   return {
     keys,
-    attributionWindow: config.opd.attributionWindow,
+    attributionWindow,
     contextTtl: config.opd.contextTtl,
-    integrations: config.suppliers.map((supplier) => integrationOf(supplier, invalidOpd)),
     rates: ratesOf(config),
     base: config.currency.base,
   }
 }
 
-export function routesOf(config: Config): Route[] {
-  return config.suppliers.map(
-    ({ id, endpoints, timeout, tmaxMargin, maxInFlight, onFailure, callers, passThrough }) => ({
-      id,
-      endpoints,
-      timeout,
-      tmaxMargin,
-      maxInFlight,
-      onFailure,
-      callers,
-      ...(passThrough === undefined ? {} : { passThrough }),
-    }),
-  )
+export function routeOf({
+  id,
+  endpoints,
+  timeout,
+  tmaxMargin,
+  maxInFlight,
+  onFailure,
+  callers,
+  passThrough,
+}: SupplierConfig): Route {
+  const pass = passThrough === undefined ? {} : { passThrough }
+  return { id, endpoints, timeout, tmaxMargin, maxInFlight, onFailure, callers, ...pass }
 }
 
 /** The suppliers as the management API lists them: names default to the id, without account only `*` sees them. */
@@ -105,12 +101,14 @@ export function listedSuppliers(config: Config) {
 export function needsRestart(before: Config, after: Config): string[] {
   const fixed: [string, (config: Config) => unknown][] = [
     ['location', (config) => config.location],
+    ['stateDir', (config) => config.stateDir],
     ['proxy.listen', (config) => config.proxy.listen],
     ['proxy.tls', (config) => config.proxy.tls === undefined],
     ['admin.listen', (config) => config.admin.listen],
     ['admin.auth', (config) => config.admin.auth],
     ['admin.impressions', (config) => config.admin.impressions],
     ['store', (config) => config.store],
+    ['opd.attributionWindow', (config) => config.opd.attributionWindow],
     ['opd.decisionLog', (config) => config.opd.decisionLog],
   ]
   return fixed
@@ -146,14 +144,15 @@ const opdWarningsOf = ({ id, opd }: SupplierConfig) =>
 /** What is allowed but seldom meant. */
 export function warningsOf(config: Config): string[] {
   const open = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
-  const anyone = config.suppliers
-    .filter(
-      ({ callers }) =>
-        open && callers.cidrs.length === 0 && Object.keys(callers.headers).length === 0,
-    )
-    .map(
-      ({ id }) =>
-        `suppliers ${id}: callers is empty and proxy.listen is not loopback: anyone may send bids`,
-    )
-  return [...anyone, ...config.suppliers.flatMap(opdWarningsOf)]
+  const routes = config.suppliers.flatMap(({ id, endpoints, callers, opd }) => {
+    if (endpoints.length === 0)
+      return opd === undefined
+        ? [`suppliers ${id}: neither endpoints nor opd: nothing can be asked of it`]
+        : []
+    const anyone = callers.cidrs.length === 0 && Object.keys(callers.headers).length === 0
+    return open && anyone
+      ? [`suppliers ${id}: callers is empty and proxy.listen is not loopback: anyone may send bids`]
+      : []
+  })
+  return [...routes, ...config.suppliers.flatMap(opdWarningsOf)]
 }

@@ -1,11 +1,11 @@
 /** The service as a command: started with or without the demo's traffic, told by signals when to end. */
-import { join } from 'node:path'
 import { runDemo } from './bench/demo/main.ts'
 import { createDemoSupplier, type DemoSupplier } from './bench/demo/supplier.ts'
 import { badConfig, inUse } from './command-line.ts'
 import type { Config, ConfigInput } from './config.ts'
 import { tell } from './config-commands.ts'
-import { check, loadConfig } from './config-file.ts'
+import { check } from './config-file.ts'
+import { createLoad } from './config-loader.ts'
 import { curlLine, demoConfig, embeddedConfig } from './embedded.ts'
 import { createLog } from './log.ts'
 import { stateDirOf } from './parts.ts'
@@ -27,7 +27,7 @@ const leave = () => process.exit(0)
 /** What to change where the state or an address is in use. */
 const besideAnother = {
   start:
-    'beside another process it needs its own store.database, proxy.listen and admin.listen (--config FILE)',
+    'beside another process it needs its own stateDir, proxy.listen and admin.listen (--config FILE)',
   demo: 'beside another process it needs its own --state DIR, --listen HOST:PORT and --admin HOST:PORT',
 }
 
@@ -38,7 +38,8 @@ async function begin(
 ): Promise<Running | number> {
   for (const signal of signals) process.on(signal, leave)
   const demo = file === undefined ? await createDemoSupplier() : null
-  const loaded = file === undefined ? check(configOf(demo!.url), '.') : loadConfig(file)
+  const load = file === undefined ? null : createLoad(file)
+  const loaded = load === null ? check(configOf(demo!.url), '.') : await load()
   const { config } = loaded
   if (config === null) {
     tell(loaded, file ?? 'configuration')
@@ -51,7 +52,7 @@ async function begin(
     lockState(stateDirOf(config), config.store.database)
     const service = await startService({
       loaded: { ...loaded, config },
-      again: file === undefined ? null : () => loadConfig(file),
+      again: load,
       log,
     })
     return { service, demo }
@@ -131,11 +132,9 @@ export async function demo(at: {
   admin?: string
   state?: string
 }): Promise<number | null> {
-  const given: Pick<ConfigInput, 'proxy' | 'admin' | 'store'> = {
+  const given: Pick<ConfigInput, 'proxy' | 'admin' | 'stateDir'> = {
     ...(at.listen === undefined ? {} : { proxy: { listen: at.listen } }),
-    ...(at.state === undefined
-      ? {}
-      : { store: { database: `sqlite:${join(at.state, 'bidweir.db')}` } }),
+    ...(at.state === undefined ? {} : { stateDir: at.state }),
     admin: {
       impressions: { auth: 'context' },
       ...(at.admin === undefined ? {} : { listen: at.admin }),

@@ -1,18 +1,12 @@
 /** What the admin room shows of the others, and the metrics of the process as a whole. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, type Registry } from 'prom-client'
 import type { LiveState } from './admin/dashboard.ts'
-import type { Config } from './config.ts'
+import { programVersion } from './admin/openapi/version.ts'
 import type { Integration } from './opd/config.ts'
-import { outcomes } from './proxy/metrics.ts'
+import { bounds, outcomes } from './proxy/metrics.ts'
 import type { BidProxy } from './proxy/proxy.ts'
 
 const refusedForQps = outcomes.indexOf('qps')
-
-export function accountsOf(config: Config): Map<string, string> {
-  return new Map(
-    config.suppliers.flatMap(({ id, account }) => (account === undefined ? [] : [[id, account]])),
-  )
-}
 
 /** What the configuration says of an integration's OPD. */
 export function opdState(integration: Integration | null): LiveState | null {
@@ -40,10 +34,16 @@ export function allotmentOf(proxy: BidProxy, id: string) {
 
 export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number | null) {
   const registers = [registry]
-  collectDefaultMetrics({ register: registry, prefix: 'bidweir_' })
+  collectDefaultMetrics({ register: registry })
   // gauges that are called like counters; the same figures stand under their types
   for (const name of ['handles', 'requests', 'resources'])
-    registry.removeSingleMetric(`bidweir_nodejs_active_${name}_total`)
+    registry.removeSingleMetric(`nodejs_active_${name}_total`)
+  new Gauge({
+    name: 'bidweir_build_info',
+    help: '1; the program that runs, by its labels',
+    labelNames: ['version', 'node'],
+    registers,
+  }).set({ version: programVersion(), node: process.versions.node }, 1)
   const reloads = new Counter({
     name: 'bidweir_config_reloads_total',
     help: 'Reloads of the configuration, by result',
@@ -53,7 +53,7 @@ export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number 
   const store = new Histogram({
     name: 'bidweir_store_commit_seconds',
     help: 'Commits of the impression ledger',
-    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1],
+    buckets: bounds.filter((bound) => bound >= 0.0005 && bound <= 1),
     registers,
   })
   new Gauge({

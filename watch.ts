@@ -1,11 +1,11 @@
 /** Watches files by asking for their state: an editor's rename and a ConfigMap's swapped link look alike. */
-import { statSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
 
-/** Never throws: a folder that may not be entered is one more state. */
-function stateOf(file: string): string {
+/** Never rejects: a folder that may not be entered is one more state. */
+async function stateOf(file: string): Promise<string> {
   try {
-    const stat = statSync(file, { throwIfNoEntry: false })
-    return stat === undefined ? 'absent' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`
+    const { ino, size, mtimeMs } = await stat(file)
+    return `${ino} ${size} ${mtimeMs}`
   } catch (error) {
     return String((error as NodeJS.ErrnoException).code)
   }
@@ -22,26 +22,48 @@ export interface Watch {
  * still being written may be a whole one, with half of the suppliers.
  */
 export function watchFiles(changed: () => void, every = 250): Watch {
-  let states = new Map<string, string>()
+  /** null: not known yet. */
+  let states = new Map<string, string | null>()
+  let looking = false
   let waiting = false
-  const timer = setInterval(() => {
-    let moved = false
-    for (const [file, before] of states) {
-      const now = stateOf(file)
+  let closed = false
+
+  /** Whether a file changed since the last look. */
+  async function moved(): Promise<boolean> {
+    const of = states
+    let any = false
+    for (const [file, before] of of) {
+      const now = await stateOf(file)
       if (now === before) continue
-      states.set(file, now)
-      moved = true
+      of.set(file, now)
+      any ||= before !== null
     }
-    const settled = waiting && !moved
-    waiting = moved
-    if (settled) changed()
-  }, every)
+    return any
+  }
+
+  async function look(): Promise<void> {
+    if (looking) return
+    looking = true
+    const any = await moved()
+    looking = false
+    const settled = waiting && !any
+    waiting = any
+    if (settled && !closed) changed()
+  }
+  const timer = setInterval(() => void look(), every)
   timer.unref()
+
+  async function lookAtNew(of: Map<string, string | null>): Promise<void> {
+    for (const [file, state] of of) if (state === null) of.set(file, await stateOf(file))
+  }
+
   return {
     set(files) {
-      states = new Map(files.map((file) => [file, states.get(file) ?? stateOf(file)]))
+      states = new Map(files.map((file) => [file, states.get(file) ?? null]))
+      void lookAtNew(states)
     },
     close() {
+      closed = true
       clearInterval(timer)
     },
   }

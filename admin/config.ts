@@ -51,7 +51,8 @@ export const storeSchema = z.strictObject({
   database: z
     .string()
     .regex(/^(sqlite:.+|postgres(ql)?:\/\/.+)$/, 'sqlite:PATH or postgres://…')
-    .default('sqlite:data/bidweir.db'),
+    .describe('sqlite:<stateDir>/bidweir.db unless given')
+    .optional(),
   redis: z
     .string()
     .regex(/^rediss?:\/\/.+$/, 'redis://… or rediss://…')

@@ -1,4 +1,6 @@
 /** `/healthz`, `/readyz`, `/readyz/admin`, `/metrics`. */
+import { promisify } from 'node:util'
+import { constants, gzip } from 'node:zlib'
 import type { FastifyPluginAsync, RouteHandlerMethod } from 'fastify'
 import type { Registry } from 'prom-client'
 import { exposition } from './opd-metrics/exposition.ts'
@@ -12,8 +14,23 @@ export interface HealthDeps {
   registry: Registry
 }
 
+const compress = promisify(gzip)
+const takesGzip = (accepted = '') =>
+  /(^|,)\s*gzip\s*(;\s*q=(?!0(\.0*)?\s*(,|$))|,|$)/i.test(accepted)
+
+/** Compresses a text once, whoever asks for it; on a thread of the pool. */
+function createZip() {
+  const known = new WeakMap<Buffer, Promise<Buffer>>()
+  return (text: Buffer) => {
+    const zipped = known.get(text) ?? compress(text, { level: constants.Z_BEST_SPEED })
+    known.set(text, zipped)
+    return zipped
+  }
+}
+
 export function health({ missing, lost, registry }: HealthDeps): FastifyPluginAsync {
   const scrape = exposition(registry)
+  const zipped = createZip()
   return async (app) => {
     // some load balancers ask with HEAD
     const get = (url: string, handler: RouteHandlerMethod) =>
@@ -30,8 +47,11 @@ export function health({ missing, lost, registry }: HealthDeps): FastifyPluginAs
       reply.header('retry-after', '1')
       return problem(reply, 503, 'store_unavailable', `not ready: ${parts.join(', ')}`)
     })
-    get('/metrics', async (_request, reply) =>
-      reply.type(registry.contentType).send(await scrape()),
-    )
+    get('/metrics', async ({ headers }, reply) => {
+      const text = await scrape()
+      reply.type(registry.contentType).header('vary', 'accept-encoding')
+      if (!takesGzip(headers['accept-encoding'])) return reply.send(text)
+      return reply.header('content-encoding', 'gzip').send(await zipped(text))
+    })
   }
 }

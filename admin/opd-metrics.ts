@@ -23,7 +23,7 @@ function collected(registry: Registry, row: Row): void {
   const metric = {
     ...shape,
     samples,
-    get: async () => ({ ...shape, values: [...samples()] }),
+    get: async () => ({ ...shape, values: [...samples()].filter((sample) => sample !== null) }),
     reset: () => {},
   }
   registry.registerMetric(metric as unknown as Gauge)
@@ -35,11 +35,9 @@ function nodeRows({ invalid, bidLog, model }: OpdMetricsDeps): Row[] {
       'bidweir_opd_config_invalid',
       'gauge',
       '1 where the opd block of a supplier has faults',
-      () =>
-        [...invalid()].map(({ ssp, invalid }) => ({
-          value: invalid ? 1 : 0,
-          labels: { ssp },
-        })),
+      function* () {
+        for (const { ssp, invalid: is } of invalid()) yield { value: is ? 1 : 0, labels: { ssp } }
+      },
     ],
     [
       'bidweir_bidlog_entries',

@@ -104,7 +104,11 @@ export interface WonMoney {
 
 /** The price engine as its two users, proxy and admin, know it. */
 export interface Engine {
-  configure(config: EngineConfig): void
+  /** Takes effect for all integrations at once. */
+  configure(settings: EngineSettings): void
+  /** Takes in one integration, or what is new of it; counters stay. */
+  setIntegration(integration: Integration): void
+  removeIntegration(supplier: string): void
   /** Integrations held at factor 1; `*` holds all. */
   setHolds(suppliers: ReadonlySet<string>): void
   /** The whole answer at once; a request that is still to be decoded counts as one that cannot be read. */
@@ -144,12 +148,16 @@ export interface Engine {
   withdrawn(record: DecisionRecord): void
 }
 
-export interface EngineConfig {
+/** What all integrations share. */
+export interface EngineSettings {
   keys: readonly ContextKey[]
   /** Milliseconds. */
   attributionWindow: number
   contextTtl: number
-  integrations: readonly Integration[]
   rates: Rates | null
   base: string
+}
+
+export interface EngineConfig extends EngineSettings {
+  integrations: readonly Integration[]
 }

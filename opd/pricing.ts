@@ -12,7 +12,7 @@ import { cut, hashed, longestDomain, longestPublisher } from './names.ts'
 import type { BidLog, DecisionEntry, DecisionSink, Learners, SharedBidLog } from './ports.ts'
 import type { EligibleBid, PriceBid, PricedBid } from './priced.ts'
 
-/** What pricing shares over all integrations. */
+/** What pricing shares over all integrations; codec, seed and salt change with the keys. */
 export interface PricingDeps {
   learners: Learners
   bidLog: BidLog
@@ -45,7 +45,7 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
   const opd = integration.opd as OpdConfig
   const supplier = integration.id
   const { mode, minFactor } = opd
-  const { codec, now, random, learners, sink, fault } = deps
+  const { now, random, learners, sink, fault } = deps
   const keep = keepOf(opd.clientFee)
   const policy: Policy = {
     minWinRate: opd.minWinRate,
@@ -181,7 +181,7 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
     const features = asks ? expose(chosen, out / rate, at) : none
     const { decision } = chosen
     const record: DecisionRecord = {
-      id: codec.nextId(),
+      id: deps.codec.nextId(),
       bidId: bid.bidId,
       supplier,
       mode,
@@ -203,7 +203,7 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       ...(isGuard(decision?.guard) ? { guard: decision.guard } : {}),
     }
     if (bid.priceDspText !== undefined) record.priceDsp = plain(bid.priceDspText)
-    const context = codec.encode(record)
+    const context = deps.codec.encode(record)
     if (!context.withFeatures) stats.contextsCut++
     log(record, bid, rate, money, decision)
     count(bid, record.arm, money.in, out)

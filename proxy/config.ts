@@ -69,10 +69,11 @@ export const proxySchema = z.strictObject({
 
 /** What the proxy needs of one supplier of the file. */
 export const routeSchema = z.strictObject({
+  /** None: the integration is standalone only. */
   endpoints: z
     .array(url(['http:', 'https:']))
-    .min(1)
-    .max(64),
+    .max(64)
+    .default([]),
   timeout: duration('120ms').refine((ms) => ms >= 1, 'a duration of at least 1ms'),
   tmaxMargin: duration('10ms'),
   /** Requests at the supplier at once, on this node; `auto` adapts to what the supplier does. */

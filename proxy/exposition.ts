@@ -1,5 +1,6 @@
 /** The path's metrics as Prometheus sees them: made at the scrape from counters and gauges that stand anyway. */
 import { Gauge, type Registry } from 'prom-client'
+import { HistogramSeries, others } from '../histogram-series.ts'
 import { type Buckets, bounds, outcomes, type SupplierMetrics } from './metrics.ts'
 
 interface EndpointState {
@@ -41,58 +42,58 @@ interface Row {
   name: string
   help: string
   type: 'counter' | 'histogram' | 'gauge'
-  values(state: PathState): Sample[]
+  /** null: no sample, an occasion to end a slice. */
+  samples(state: PathState): Iterable<Sample | null>
 }
 
 /** Samples of each supplier, with its label. */
-const each =
-  (samples: (supplier: SupplierState, ssp: { ssp: string }) => Sample[]): Row['values'] =>
-  (state) =>
-    [...state.suppliers()].flatMap((supplier) => samples(supplier, { ssp: supplier.id }))
+const each = (
+  samples: (supplier: SupplierState, ssp: { ssp: string }) => Iterable<Sample>,
+): Row['samples'] =>
+  function* (state) {
+    for (const supplier of state.suppliers()) {
+      yield* samples(supplier, { ssp: supplier.id })
+      yield null
+    }
+  }
 
-const ofSupplier = (value: (supplier: SupplierState) => number): Row['values'] =>
-  each((supplier, labels) => [{ value: value(supplier), labels }])
+const ofSupplier = (
+  value: (supplier: SupplierState) => number,
+  shows: (supplier: SupplierState) => boolean = () => true,
+) => each((supplier, labels) => (shows(supplier) ? [{ value: value(supplier), labels }] : []))
 
-const ofEndpoint = (value: (endpoint: EndpointState) => number): Row['values'] =>
+const ofEndpoint = (
+  value: (endpoint: EndpointState) => number,
+  shows: (supplier: SupplierState) => boolean = () => true,
+) =>
   each((supplier, ssp) =>
-    supplier.endpoints.all.map((endpoint) => ({
+    (shows(supplier) ? supplier.endpoints.all : []).map((endpoint) => ({
       value: value(endpoint),
       labels: { ...ssp, endpoint: endpoint.url.origin + endpoint.url.pathname },
     })),
   )
 
+/** Thousands of suppliers without traffic would be most of a scrape. */
+const hadTraffic = ({ inFlight, metrics }: SupplierState) =>
+  inFlight > 0 || metrics.requests.some((count) => count > 0)
+
 function histogram(
   name: string,
   help: string,
   buckets: (metrics: SupplierMetrics) => Buckets,
-): Row {
-  return {
-    ...{ name, help, type: 'histogram' },
-    values: each(({ metrics }, labels) => {
-      const { counts, sum } = buckets(metrics)
-      let total = 0
-      const samples: Sample[] = [...counts].map((count, at) => {
-        total += count
-        const le = bounds[at] ?? '+Inf'
-        return { value: total, labels: { ...labels, le }, metricName: `${name}_bucket` }
-      })
-      samples.push({ value: sum, labels, metricName: `${name}_sum` })
-      samples.push({ value: total, labels, metricName: `${name}_count` })
-      return samples
-    }),
+): () => Row {
+  return () => {
+    const series = new HistogramSeries(name, bounds)
+    function* histograms(state: PathState) {
+      for (const { id, metrics } of state.suppliers())
+        yield [{ ssp: id }, buckets(metrics)] as [{ ssp: string }, Buckets]
+    }
+    const samples = (state: PathState) => series.samples(histograms(state), { ssp: others })
+    return { name, help, type: 'histogram', samples }
   }
 }
 
-const rows: readonly Row[] = [
-  {
-    ...{ name: 'bidweir_requests_total', help: 'Bid requests by outcome', type: 'counter' },
-    values: each(({ metrics }, ssp) =>
-      outcomes.map((outcome, at) => ({
-        value: metrics.requests[at]!,
-        labels: { ...ssp, outcome },
-      })),
-    ),
-  },
+const histograms = [
   histogram(
     'bidweir_request_duration_seconds',
     'From the head of a bid request to its answer',
@@ -108,41 +109,59 @@ const rows: readonly Row[] = [
     'What the proxy itself added to a bid request',
     ({ overhead }) => overhead,
   ),
+]
+
+const rows: readonly Row[] = [
+  {
+    name: 'bidweir_requests_total',
+    help: 'Bid requests by outcome; an outcome that never was is absent',
+    type: 'counter',
+    samples: each(function* ({ metrics }, ssp) {
+      for (const [at, outcome] of outcomes.entries()) {
+        const value = metrics.requests[at]!
+        if (value > 0) yield { value, labels: { ...ssp, outcome } }
+      }
+    }),
+  },
   {
     name: 'bidweir_replays_total',
     help: 'Requests sent once more on a new connection',
     type: 'counter',
-    values: ofSupplier(({ metrics }) => metrics.replays),
+    samples: ofSupplier(
+      ({ metrics }) => metrics.replays,
+      ({ metrics }) => metrics.replays > 0,
+    ),
   },
   {
     ...{ name: 'bidweir_requests_in_flight', help: 'Bid requests in flight', type: 'gauge' },
-    values: ofSupplier(({ inFlight }) => inFlight),
+    samples: ofSupplier(({ inFlight }) => inFlight, hadTraffic),
   },
   {
     name: 'bidweir_supplier_limit',
     help: 'Requests that may be at the supplier at once',
     type: 'gauge',
-    values: ofSupplier(({ gate }) => gate.limit),
+    samples: ofSupplier(({ gate }) => gate.limit),
   },
   {
     name: 'bidweir_supplier_queued',
     help: 'Requests that wait for a place at the supplier',
     type: 'gauge',
-    values: ofSupplier(({ gate }) => gate.queued),
+    samples: ofSupplier(({ gate }) => gate.queued),
   },
   {
     name: 'bidweir_qps_allotment',
     help: 'Queries per second allotted to this node',
     type: 'gauge',
-    values: each(({ clientQps }, labels) =>
-      clientQps === null ? [] : [{ value: clientQps, labels }],
+    samples: ofSupplier(
+      ({ clientQps }) => clientQps!,
+      ({ clientQps }) => clientQps !== null,
     ),
   },
   {
     name: 'bidweir_datacenter_active',
     help: '1 where this location takes bids of the supplier',
     type: 'gauge',
-    values: ofSupplier(({ active }) => (active ? 1 : 0)),
+    samples: ofSupplier(({ active }) => (active ? 1 : 0)),
   },
   {
     ...{
@@ -150,62 +169,70 @@ const rows: readonly Row[] = [
       help: '0 while an endpoint fails or is ejected',
       type: 'gauge',
     },
-    values: ofEndpoint(({ state }) => (state === 'up' ? 1 : 0)),
+    samples: ofEndpoint(({ state }) => (state === 'up' ? 1 : 0)),
   },
   {
     name: 'bidweir_endpoint_in_flight',
     help: 'Requests in flight to an endpoint',
     type: 'gauge',
-    values: ofEndpoint(({ inFlight }) => inFlight),
+    samples: ofEndpoint(({ inFlight }) => inFlight, hadTraffic),
   },
   {
     name: 'bidweir_endpoint_connections',
     help: 'Open connections to an endpoint',
     type: 'gauge',
-    values: ofEndpoint(({ connections }) => connections.open),
+    samples: ofEndpoint(({ connections }) => connections.open, hadTraffic),
   },
   {
     ...{ name: 'bidweir_connections', help: 'Connections of callers', type: 'gauge' },
-    values: (state) => [{ value: state.connections(), labels: {} }],
+    samples: (state) => [{ value: state.connections(), labels: {} }],
   },
   {
     ...{ name: 'bidweir_held_bytes', help: 'Bytes of bodies held in memory', type: 'gauge' },
-    values: (state) => [{ value: state.heldBytes(), labels: {} }],
+    samples: (state) => [{ value: state.heldBytes(), labels: {} }],
   },
   {
     name: 'bidweir_held_bytes_limit',
     help: 'Bytes of bodies that may be held in memory',
     type: 'gauge',
-    values: (state) => [{ value: state.maxHeldBytes(), labels: {} }],
+    samples: (state) => [{ value: state.maxHeldBytes(), labels: {} }],
   },
   {
     name: 'bidweir_request_decodes',
     help: 'gzip requests that are decoded whole at the moment, or wait for it',
     type: 'gauge',
-    values: ({ decoder: { running, waiting } }) =>
+    samples: ({ decoder: { running, waiting } }) =>
       Object.entries({ running, waiting }).map(([state, value]) => ({ value, labels: { state } })),
   },
   {
     name: 'bidweir_request_decoded_bytes_total',
     help: 'Bytes that decoding gzip requests has made',
     type: 'counter',
-    values: ({ decoder }) => [{ value: decoder.bytes, labels: {} }],
+    samples: ({ decoder }) => [{ value: decoder.bytes, labels: {} }],
   },
   {
     name: 'bidweir_connections_closed_total',
     help: 'Connections closed or refused, by reason',
     type: 'counter',
-    values: ({ closed }) => [...closed].map(([reason, value]) => ({ value, labels: { reason } })),
+    samples: ({ closed }) => [...closed].map(([reason, value]) => ({ value, labels: { reason } })),
   },
 ]
 
 /** Registers the rows; returns where the lateness of the event loop is reported, in seconds. */
 export function bindMetrics(registry: Registry, state: PathState) {
-  for (const { name, help, type, values } of rows) {
+  for (const { name, help, type, samples } of [...histograms.map((make) => make()), ...rows]) {
     const aggregator = 'sum' as const
     const metric = {
       ...{ name, help, type, aggregator },
-      get: async () => ({ name, help, type, aggregator, values: values(state) }),
+      // The scrape takes these, one by one; prom-client itself takes `get`.
+      samples: () => samples(state),
+      get: async () => ({
+        name,
+        help,
+        type,
+        aggregator,
+        values: [...samples(state)].filter((sample) => sample !== null),
+      }),
       reset: () => {},
     }
     registry.registerMetric(metric as unknown as Gauge)

@@ -192,9 +192,11 @@ export function createListener(options: ListenerOptions): Listener {
       })
     },
     configure(next) {
+      const before = config.tls
       config = next
       limit()
-      if (tls !== undefined && next.tls !== undefined)
+      const other = next.tls?.cert !== before?.cert || next.tls?.key !== before?.key
+      if (tls !== undefined && next.tls !== undefined && other)
         (server as TlsServer).setSecureContext({
           cert: next.tls.cert,
           key: next.tls.key,

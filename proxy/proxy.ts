@@ -35,7 +35,12 @@ export interface Log {
 
 export interface BidProxy {
   listen(): Promise<AddressInfo>
-  configure(config: ProxyConfig, routes: readonly Route[]): void
+  /** Limits, for all suppliers at once. */
+  configure(config: ProxyConfig): void
+  /** Takes in one supplier, or what is new of it. Without endpoints there is no `/bid` for it. */
+  setRoute(route: Route): void
+  /** Forgets one supplier; its requests in flight are answered. */
+  removeRoute(supplier: string): void
   /** The directory changed, or the number of live nodes; `share` of each allotment is this node's. */
   admit(standing: (supplier: string) => Standing | undefined, share: number): void
   drain(): void
@@ -60,6 +65,11 @@ export function createProxy(
   const budget: Budget = { inFlight: 0, bytes: 0 }
   const decoder = new RequestDecoder(budget, () => context.limits)
   const suppliers = new Map<string, Supplier>()
+  /** Origins behind /pass, by supplier. */
+  const passes = new Map<string, string>()
+  let standing: Parameters<BidProxy['admit']>[0] = () => undefined
+  let share = 1
+  let maxInFlight = config.maxInFlightPerSupplier
   const kept = new Map<string, SupplierMetrics>()
   let trusted: AddressCheck = () => false
   const bound = bindMetrics(registry, {
@@ -150,14 +160,10 @@ export function createProxy(
 
   const passTarget = (url: string) => {
     const match = passPath.exec(url)
-    const origin = match === null ? undefined : suppliers.get(match[1]!)?.route.passThrough
+    const origin = match === null ? undefined : passes.get(match[1]!)
     if (origin === undefined) return null
     const rest = match![2] ?? '/'
-    return {
-      supplier: suppliers.get(match![1]!)!,
-      origin,
-      path: rest[0] === '/' ? rest : `/${rest}`,
-    }
+    return { origin, path: rest[0] === '/' ? rest : `/${rest}` }
   }
 
   const passOn = (request: IncomingMessage, response: ServerResponse, url: string) => {
@@ -182,7 +188,7 @@ export function createProxy(
     },
   })
 
-  const configure = (next: ProxyConfig, wanted: readonly Route[]) => {
+  const configure = (next: ProxyConfig) => {
     trusted = addressCheck(next.trustedProxies)
     context.limits = {
       maxHeldBytes: heldLimit(next.maxHeldBytes),
@@ -193,34 +199,56 @@ export function createProxy(
     context.recompress = next.recompress
     context.via = next.via ? '1.1 bidweir' : null
     listener.configure(next)
-    const gone = new Set(suppliers.keys())
-    for (const route of wanted) {
-      gone.delete(route.id)
-      let supplier = suppliers.get(route.id)
-      if (supplier === undefined) {
-        const metrics = kept.get(route.id) ?? new SupplierMetrics()
-        kept.set(route.id, metrics)
-        supplier = new Supplier(route, metrics, upstream, log)
-        suppliers.set(route.id, supplier)
-      } else supplier.configure(route, upstream)
-      supplier.limit(next.maxInFlightPerSupplier)
-    }
-    for (const id of gone) {
-      suppliers.get(id)!.close()
-      suppliers.delete(id)
-    }
-    resolver.watch(wanted.flatMap((route) => route.endpoints.map((url) => new URL(url).hostname)))
+    maxInFlight = next.maxInFlightPerSupplier
+    for (const supplier of suppliers.values()) supplier.limit(maxInFlight)
   }
-  configure(config, routes)
+
+  const admitOne = (supplier: Supplier) => {
+    const now = standing(supplier.id)
+    supplier.admit(now?.allotment, now?.inactiveSeats ?? new Set(), share)
+  }
+
+  const added = (route: Route): Supplier => {
+    const metrics = kept.get(route.id) ?? new SupplierMetrics()
+    kept.set(route.id, metrics)
+    const supplier = new Supplier(route, metrics, upstream, log)
+    supplier.limit(maxInFlight)
+    admitOne(supplier)
+    return supplier
+  }
+
+  const removed = (id: string) => {
+    suppliers.get(id)?.close()
+    suppliers.delete(id)
+  }
+
+  const setRoute = (next: Route) => {
+    const { id, endpoints, passThrough } = next
+    if (passThrough === undefined) passes.delete(id)
+    else passes.set(id, passThrough)
+    const known = suppliers.get(id)
+    if (endpoints.length === 0) removed(id)
+    else if (known === undefined) suppliers.set(id, added(next))
+    else {
+      known.configure(next, upstream)
+      known.limit(maxInFlight)
+    }
+  }
+  configure(config)
+  for (const each of routes) setRoute(each)
 
   return {
     listen: () => listener.listen(),
     configure,
-    admit(standing, share) {
-      for (const supplier of suppliers.values()) {
-        const now = standing(supplier.id)
-        supplier.admit(now?.allotment, now?.inactiveSeats ?? new Set(), share)
-      }
+    setRoute,
+    removeRoute(id) {
+      passes.delete(id)
+      removed(id)
+    },
+    admit(says, part) {
+      standing = says
+      share = part
+      for (const supplier of suppliers.values()) admitOne(supplier)
     },
     drain: () => listener.drain(),
     async close() {

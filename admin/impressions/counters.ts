@@ -8,6 +8,8 @@ import { BusiestNames } from './busiest.ts'
 export type Status = 'attributed' | 'unattributed' | 'duplicate' | 'ignored' | 'rejected'
 
 export interface SupplierMoney {
+  /** Wins that the sums are of. */
+  priced: number
   cleared: number
   margin: number
   late: number
@@ -16,7 +18,14 @@ export interface SupplierMoney {
   out: number
 }
 
-const noMoney = (): SupplierMoney => ({ cleared: 0, margin: 0, late: 0, over: 0, out: 0 })
+const noMoney = (): SupplierMoney => ({
+  priced: 0,
+  cleared: 0,
+  margin: 0,
+  late: 0,
+  over: 0,
+  out: 0,
+})
 
 /** Label values of one counter, joined; bounded by suppliers x modes x the words above. */
 const join = (...labels: string[]) => labels.join('\t')
@@ -66,6 +75,7 @@ export class ImpressionCounters {
     if (entry.late) money.late++
     if (entry.over) money.over++
     if (entry.margin === null || rate === null) return
+    money.priced++
     money.cleared += summable(Number(entry.cleared) / rate)
     money.margin += summable(Number(entry.margin) / rate)
     // asked and paid are compared: a price that is no sum has no other side either

@@ -3,6 +3,7 @@
  * suppliers, 20,000 series, hold the event loop for 30 ms. Here a scrape gives way every millisecond.
  */
 import type { Registry } from 'prom-client'
+import { createSlices, type Slices } from '../../slices.ts'
 import { oneAtATime } from '../one-at-a-time.ts'
 import type { Labels, Sample } from './samples.ts'
 
@@ -12,11 +13,10 @@ interface Metric {
   help: string
   type: string
   get(): Promise<{ values?: (Sample & { sharedLabels?: Labels })[]; type: string | number }>
-  samples?: () => Iterable<Sample>
+  samples?: () => Iterable<Sample | null>
 }
 
-/** Milliseconds of one slice, and samples between two looks at the clock. */
-const slice = 1
+/** Samples between two looks at the clock. */
 const samplesPerLook = 64
 const chunkLength = 64 * 1024
 
@@ -36,36 +36,42 @@ function line(name: string, sample: Sample & { sharedLabels?: Labels }): string 
   return `${metricName}${inside === '' ? '' : `{${inside}}`} ${valueText(value)}\n`
 }
 
-async function render(metrics: readonly Metric[]): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let text = ''
-  let began = performance.now()
-  const breath = async () => {
-    await new Promise((resolve) => setImmediate(resolve))
-    began = performance.now()
+/** Text that grows to chunks of bytes. */
+class Pages {
+  private readonly chunks: Buffer[] = []
+  private text = ''
+
+  add(text: string): void {
+    this.text += text
+    if (this.text.length < chunkLength) return
+    this.chunks.push(Buffer.from(this.text))
+    this.text = ''
   }
+
+  whole(): Buffer {
+    return Buffer.concat([...this.chunks, Buffer.from(this.text)])
+  }
+}
+
+async function render(metrics: readonly Metric[], slices: Slices): Promise<Buffer> {
+  const pages = new Pages()
   for (const metric of metrics) {
     const { name, help, type } = metric
-    if (performance.now() - began > slice) await breath()
+    await slices.next()
     const samples = metric.samples?.() ?? (await metric.get()).values ?? []
-    text += `# HELP ${name} ${helpText(help)}\n# TYPE ${name} ${type}\n`
+    pages.add(`# HELP ${name} ${helpText(help)}\n# TYPE ${name} ${type}\n`)
     let until = samplesPerLook
     for (const sample of samples) {
-      text += line(name, sample)
+      if (sample !== null) pages.add(line(name, sample))
       if (--until > 0) continue
       until = samplesPerLook
-      if (text.length > chunkLength) {
-        chunks.push(Buffer.from(text))
-        text = ''
-      }
-      if (performance.now() - began > slice) await breath()
+      await slices.next()
     }
-    text += '\n'
+    pages.add('\n')
   }
-  chunks.push(Buffer.from(text))
-  return Buffer.concat(chunks)
+  return pages.whole()
 }
 
 /** One scrape at a time; those that come meanwhile share the next one. */
-export const exposition = (registry: Registry): (() => Promise<Buffer>) =>
-  oneAtATime(() => render(registry.getMetricsAsArray() as unknown as Metric[]))
+export const exposition = (registry: Registry, slicesOf = createSlices): (() => Promise<Buffer>) =>
+  oneAtATime(() => render(registry.getMetricsAsArray() as unknown as Metric[], slicesOf()))

@@ -7,22 +7,28 @@ export function noticeRows(counters: ImpressionCounters): Row[] {
     const values = key.split('\t')
     return Object.fromEntries(names.map((name, at) => [name, values[at] ?? '']))
   }
-  const perSupplierMoney = (pick: (money: SupplierMoney) => number) =>
-    [...counters.money].map(([key, money]) => ({
-      value: pick(money),
-      labels: labelled(['ssp', 'mode'], key),
-    }))
+  function* perSupplierMoney(pick: (money: SupplierMoney) => number, onlyRaised = false) {
+    for (const [key, money] of counters.money)
+      if (!onlyRaised || pick(money) > 0)
+        yield { value: pick(money), labels: labelled(['ssp', 'mode'], key) }
+  }
+  function* marginSamples() {
+    for (const [key, { margin, priced }] of counters.money) {
+      const labels = labelled(['ssp', 'mode'], key)
+      yield { value: margin, labels, metricName: 'bidweir_margin_sum' }
+      yield { value: priced, labels, metricName: 'bidweir_margin_count' }
+    }
+  }
   // received is the sum of what became of them in every scrape: both are of one moment
   let seen: [key: string, count: number][] = []
   const received = () => {
     seen = [...counters.impressions]
     return one(counters.received)
   }
-  const impressionSamples = () =>
-    seen.map(([key, value]) => ({
-      value,
-      labels: labelled(['ssp', 'mode', 'status', 'attribution', 'event'], key),
-    }))
+  function* impressionSamples() {
+    for (const [key, value] of seen)
+      yield { value, labels: labelled(['ssp', 'mode', 'status', 'attribution', 'event'], key) }
+  }
   function* names(of: ImpressionCounters['publishers'], label: 'publisher' | 'domain') {
     for (const { ssp, mode, name, value } of of.scraped())
       yield { value, labels: { ssp, mode, [label]: name } }
@@ -46,13 +52,13 @@ export function noticeRows(counters: ImpressionCounters): Row[] {
       'bidweir_impressions_late_total',
       'counter',
       'Attributed after the attribution window',
-      () => perSupplierMoney((money) => money.late),
+      () => perSupplierMoney((money) => money.late, true),
     ],
     [
       'bidweir_impressions_over_total',
       'counter',
       'Cleared more than 0.5 % above out_ba',
-      () => perSupplierMoney((money) => money.over),
+      () => perSupplierMoney((money) => money.over, true),
     ],
     [
       'bidweir_impressions_unreadable_margin_total',
@@ -79,10 +85,10 @@ export function noticeRows(counters: ImpressionCounters): Row[] {
       () => perSupplierMoney((money) => money.out),
     ],
     [
-      'bidweir_margin_sum',
-      'gauge',
-      'Revenue less cleared price, CPM in the base currency; may fall',
-      () => perSupplierMoney((money) => money.margin),
+      'bidweir_margin',
+      'summary',
+      'Revenue less cleared price of wins, CPM in the base currency; the sum may fall',
+      marginSamples,
     ],
     [
       'bidweir_contexts_total',

@@ -1,5 +1,6 @@
 /** Samples of what the engine counts. */
-import { arms, modes } from '../../opd/arms.ts'
+import { type Histogram, HistogramSeries, others } from '../../histogram-series.ts'
+import { arms, type Mode, modes } from '../../opd/arms.ts'
 import {
   answerReasons,
   bidReasons,
@@ -18,53 +19,49 @@ export interface Sample {
 /** Name, kind, help, and the values at a scrape. */
 export type Row = [
   name: string,
-  kind: 'counter' | 'gauge' | 'histogram',
+  kind: 'counter' | 'gauge' | 'histogram' | 'summary',
   help: string,
-  samples: () => Iterable<Sample>,
+  /** null: no sample, but work was done that a slice has to count. */
+  samples: () => Iterable<Sample | null>,
 ]
 
 export const one = (value: number, labels: Labels = {}): Sample[] => [{ value, labels }]
 
-/** A mode that is configured, or was: its counters show, at 0 as well. */
+/** A mode that bids came in. */
 export const live = (stats: ModeStats) =>
-  stats.configured ||
-  stats.left.some((count) => count > 0) ||
-  stats.arms.some(({ bids }) => bids > 0)
+  stats.left.some((count) => count > 0) || stats.arms.some(({ bids }) => bids > 0)
 
 /** Arms and reasons to leave a bid alone stand under one label; `fixed` bids count under their reason. */
-export function* bidSamples(stats: EngineStats): Generator<Sample> {
+export function* bidSamples(stats: EngineStats): Generator<Sample | null> {
   for (const [ssp, own] of stats.suppliers)
     for (const mode of modes) {
+      yield null
       const of = own.modes[mode]
-      if (!live(of)) continue
       for (const [at, reason] of bidReasons.entries())
-        yield { value: of.left[at]!, labels: { ssp, mode, reason } }
-      for (const arm of arms)
-        if (arm !== 'fixed') yield { value: of.sums(arm).bids, labels: { ssp, mode, reason: arm } }
+        if (of.left[at]! > 0) yield { value: of.left[at]!, labels: { ssp, mode, reason } }
+      for (const arm of arms) {
+        const { bids } = of.sums(arm)
+        if (arm !== 'fixed' && bids > 0) yield { value: bids, labels: { ssp, mode, reason: arm } }
+      }
     }
 }
 
-export function* answerSamples(stats: EngineStats): Generator<Sample> {
+export function* answerSamples(stats: EngineStats): Generator<Sample | null> {
   for (const [ssp, own] of stats.suppliers) {
+    yield null
     for (const [at, reason] of answerReasons.entries())
-      yield { value: own.answers[at]!, labels: { ssp, reason } }
-    yield { value: own.faults, labels: { ssp, reason: 'fault' } }
+      if (own.answers[at]! > 0) yield { value: own.answers[at]!, labels: { ssp, reason } }
+    if (own.faults > 0) yield { value: own.faults, labels: { ssp, reason: 'fault' } }
   }
 }
 
-export function* factorSamples(stats: EngineStats): Generator<Sample> {
-  const name = 'bidweir_factor'
-  for (const [ssp, own] of stats.suppliers)
-    for (const mode of modes) {
-      const of = own.modes[mode]
-      if (!live(of)) continue
-      let total = 0
-      for (const [at, count] of of.factors.entries()) {
-        total += count
-        const le = factorBounds[at] ?? '+Inf'
-        yield { value: total, labels: { ssp, mode, le }, metricName: `${name}_bucket` }
-      }
-      yield { value: of.factorSum, labels: { ssp, mode }, metricName: `${name}_sum` }
-      yield { value: total, labels: { ssp, mode }, metricName: `${name}_count` }
-    }
+/** Factors of the busiest integrations, by mode; the rest share one series a mode. */
+export function factorSamples(name: string, stats: EngineStats): () => Generator<Sample | null> {
+  const series = modes.map((mode) => ({ mode, of: new HistogramSeries(name, factorBounds) }))
+  function* histograms(mode: Mode): Generator<[Labels, Histogram]> {
+    for (const [ssp, { modes }] of stats.suppliers) yield [{ ssp, mode }, modes[mode].factors]
+  }
+  return function* () {
+    for (const { mode, of } of series) yield* of.samples(histograms(mode), { ssp: others, mode })
+  }
 }

@@ -8,6 +8,7 @@ import type {
   DecisionRecord,
   Engine,
   EngineConfig,
+  EngineSettings,
   RewrittenAnswer,
   StandaloneAnswer,
   StandaloneEntry,
@@ -67,24 +68,24 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   const nonces = new Nonces()
   /** Integrations whose standalone calls have come without `imp`. */
   const withoutImp = new Set<string>()
-  let config = initial
-  let codec = createContextCodec([], 0, nonces)
-  let bound = new Map<string, Bound>()
+  let config: EngineSettings = initial
+  const bound = new Map<string, Bound>()
   let holds: ReadonlySet<string> = new Set()
   let holdsAll = false
   const held = (supplier: string) => holdsAll || holds.has(supplier)
 
-  function configure(next: EngineConfig): void {
-    config = next
-    codec = createContextCodec(next.keys, next.contextTtl, nonces)
-    const secret = next.keys[0]?.secret ?? new Uint8Array(32)
+  const keyed = (settings: EngineSettings) => {
+    const secret = settings.keys[0]?.secret ?? new Uint8Array(32)
     const seeds = Buffer.from(hkdfSync('sha256', secret, '', 'bidweir shares v1', 12))
-    const shares = { seed: seeds.readInt32BE(0), auctionSalt: seeds.toString('hex', 4) }
-    const pricingDeps = { ...deps, ...shares, codec, held, fault }
-    bound = new Map(next.integrations.map((each) => [each.id, bind(each, pricingDeps)]))
+    return {
+      codec: createContextCodec(settings.keys, settings.contextTtl, nonces),
+      seed: seeds.readInt32BE(0),
+      auctionSalt: seeds.toString('hex', 4),
+    }
   }
+  const pricingDeps = { ...deps, ...keyed(initial), held, fault }
 
-  function bind(integration: Integration, pricingDeps: Parameters<typeof pricing>[1]): Bound {
+  function bind(integration: Integration): Bound {
     const { opd } = integration
     const counters = stats.of(integration.id)
     if (opd === null || opd === 'invalid' || opd.enabled === false)
@@ -150,7 +151,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
 
   async function trace(...[notice, opens]: Parameters<Engine['trace']>): Promise<Traced> {
     const at = now()
-    const { state, record } = codec.decode(notice.svcOpd, notice.bidId, at)
+    const { state, record } = pricingDeps.codec.decode(notice.svcOpd, notice.bidId, at)
     const late = (decided: DecisionRecord) => decided.at < at - config.attributionWindow
     if (state === 'valid' && record !== null)
       return {
@@ -245,10 +246,15 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     }
   }
 
-  configure(initial)
+  for (const each of initial.integrations) bound.set(each.id, bind(each))
   return {
     stats,
-    configure,
+    configure(next) {
+      config = next
+      Object.assign(pricingDeps, keyed(next))
+    },
+    setIntegration: (integration) => void bound.set(integration.id, bind(integration)),
+    removeIntegration: (supplier) => void bound.delete(supplier),
     integration: (id) => bound.get(id)?.integration ?? null,
     setHolds(suppliers) {
       holds = suppliers
@@ -271,7 +277,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     trace,
     explain(svcOpd, bidId) {
       const at = now()
-      const { state, record } = codec.decode(svcOpd, bidId, at)
+      const { state, record } = pricingDeps.codec.decode(svcOpd, bidId, at)
       const late = record !== null && record.at < at - config.attributionWindow
       return { context: state, record, late }
     },

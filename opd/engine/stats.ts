@@ -76,8 +76,8 @@ export class ModeStats {
   configured = false
   readonly left = new Float64Array(bidReasons.length)
   readonly arms: readonly ArmSums[] = arms.map(noSums)
-  readonly factors = new Float64Array(factorBounds.length + 1)
-  factorSum = 0
+  /** Bids by factor, and the sum of their factors. */
+  readonly factors = { counts: new Float64Array(factorBounds.length + 1), sum: 0 }
   inSum = 0
   outSum = 0
   learnerErrors = 0
@@ -117,8 +117,8 @@ export class ModeStats {
     const factor = inBase > 0 ? outBase / inBase : 1
     let at = 0
     while (at < factorBounds.length && factor > factorBounds[at]!) at++
-    this.factors[at]!++
-    this.factorSum += factor
+    this.factors.counts[at]!++
+    this.factors.sum += factor
   }
 
   won(arm: Arm): void {

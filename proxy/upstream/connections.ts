@@ -108,6 +108,12 @@ export function createConnections(origin: string, upstream: Upstream): Connectio
     for (const connection of idle.filter((each) => stale(each, now))) connection.destroy()
   }, sweepEvery)
   sweep.unref()
+  upstream.resolver.watch([hostname])
+  const end = () => {
+    if (!closed) upstream.resolver.unwatch([hostname])
+    closed = true
+    clearInterval(sweep)
+  }
 
   return {
     take,
@@ -118,13 +124,11 @@ export function createConnections(origin: string, upstream: Upstream): Connectio
       return all.size
     },
     close() {
-      closed = true
-      clearInterval(sweep)
+      end()
       for (const connection of idle.splice(0)) connection.destroy()
     },
     destroy() {
-      closed = true
-      clearInterval(sweep)
+      end()
       for (const connection of [...all]) connection.destroy()
     },
   }

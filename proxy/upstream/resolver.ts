@@ -1,6 +1,7 @@
 /** Names of endpoints, resolved off the hot path; the last good addresses stay when DNS does not answer. */
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
+import { createSlices } from '../../slices.ts'
 
 interface Entry {
   addresses: LookupAddress[]
@@ -8,6 +9,8 @@ interface Entry {
   /** Address -> until when it is passed over, after a connection to it failed. */
   avoid: Map<string, number>
   pending: Promise<void> | null
+  /** Endpoints with this name. */
+  users: number
   /** Until when a name without any address is not asked for again by a request. */
   unknownUntil: number
 }
@@ -15,7 +18,9 @@ interface Entry {
 export interface Resolver {
   /** For `net.connect`: answers from memory once a name is known. */
   lookup: LookupFunction
+  /** Asks for these names from now on; a name is asked for until each `watch` has had its `unwatch`. */
   watch(hostnames: readonly string[]): void
+  unwatch(hostnames: readonly string[]): void
   /** A connection to this address failed: others go first for a while. */
   failed(hostname: string, address: string): void
   close(): void
@@ -54,7 +59,8 @@ export function createResolver(options: {
   const entryOf = (hostname: string): Entry => {
     let entry = entries.get(hostname)
     if (entry === undefined) {
-      entry = { addresses: [], next: 0, avoid: new Map(), pending: null, unknownUntil: 0 }
+      const none = { addresses: [], next: 0, pending: null, users: 0, unknownUntil: 0 }
+      entry = { ...none, avoid: new Map() }
       entries.set(hostname, entry)
     }
     return entry
@@ -74,9 +80,16 @@ export function createResolver(options: {
     return addresses[entry.next++ % Math.max(1, addresses.length)]
   }
 
-  const timer = setInterval(() => {
-    for (const [hostname, entry] of entries) void refresh(hostname, entry)
-  }, every)
+  const isName = (hostname: string) => !hostname.startsWith('[') && isIP(hostname) === 0
+
+  const refreshAll = async () => {
+    const slices = createSlices()
+    for (const [hostname, entry] of entries) {
+      void refresh(hostname, entry)
+      await slices.next()
+    }
+  }
+  const timer = setInterval(() => void refreshAll(), every)
   timer.unref()
 
   return {
@@ -92,10 +105,16 @@ export function createResolver(options: {
       else void refresh(hostname, entry).then(answer)
     },
     watch(hostnames) {
-      const isName = (hostname: string) => !hostname.startsWith('[') && isIP(hostname) === 0
-      const wanted = new Set(hostnames.filter(isName))
-      for (const hostname of entries.keys()) if (!wanted.has(hostname)) entries.delete(hostname)
-      for (const hostname of wanted) void refresh(hostname, entryOf(hostname))
+      for (const hostname of hostnames.filter(isName)) {
+        const entry = entryOf(hostname)
+        if (entry.users++ === 0) void refresh(hostname, entry)
+      }
+    },
+    unwatch(hostnames) {
+      for (const hostname of hostnames) {
+        const entry = entries.get(hostname)
+        if (entry !== undefined && --entry.users <= 0) entries.delete(hostname)
+      }
     },
     failed(hostname, address) {
       entries.get(hostname)?.avoid.set(address, now() + avoidFor)

@@ -26,6 +26,7 @@ t.test('the pod of `helm test` finds a release that serves', needsHelm, async (t
       .replace('0.0.0.0:8080', `127.0.0.1:${proxy}`)
       .replace('0.0.0.0:8081', `127.0.0.1:${admin}`)
       .replace('http://127.0.0.1:9090/openrtb', supplier.url)
+      .replace('stateDir: /data', `stateDir: ${dir}`)
       .replace('sqlite:/data/', `sqlite:${dir}/`)
       .replace('grace: 15s', 'grace: 0s'),
   )

@@ -36,6 +36,7 @@ const refusals: readonly (readonly [title: string, set: string, message: RegExp]
   ],
   ['keys in the ConfigMap', 'config.opd.keys[0].id=1', /config\.opd\.keys: is set by the chart/],
   ['a store in the ConfigMap', 'config.store.redis=x', /config\.store: is set by the chart/],
+  ['a state folder elsewhere', 'config.stateDir=/x', /config\.stateDir: is set by the chart/],
   ['a key id twice', 'contextKeys[0].id=1,contextKeys[1].id=1', /contextKeys: id 1 stands twice/],
   [
     'a password and a Secret',
@@ -59,7 +60,11 @@ const refusals: readonly (readonly [title: string, set: string, message: RegExp]
     'replicaCount=two',
     /replicaCount.*\n?.*want integer|replicaCount: Invalid type/i,
   ],
-  ['a supplier without endpoints', 'config.suppliers[0].id=acme', /endpoints/],
+  [
+    'endpoints that are no list',
+    `${supplier.split(',')[0]},config.suppliers[0].endpoints=x`,
+    /endpoints/,
+  ],
   ['a supplier id that no path can carry', supplier.replace('acme', 'A/B'), /pattern/],
   ['a secret that is no key', 'contextKeys[0].id=1,contextKeys[0].secret=short', /pattern/],
   ['a database that is not PostgreSQL', 'store.database.url=mysql://x', /pattern/],

@@ -1,6 +1,7 @@
+import { join } from 'node:path'
 import t from 'tap'
 import { loadConfig } from '../../config-file.ts'
-import { file, supplier } from '../support/config.ts'
+import { file, folder, supplier } from '../support/config.ts'
 
 t.test('defaults are those of the README', (t) => {
   const { config, faults } = loadConfig(file(`suppliers:\n${supplier}    opd: {enabled: true}\n`))
@@ -22,7 +23,8 @@ t.test('defaults are those of the README', (t) => {
       auth: { embedded: { realm: 'main' } },
       impressions: { auth: 'bearer' },
     },
-    store: { database: 'sqlite:data/bidweir.db', redis: null },
+    stateDir: join(folder, 'data'),
+    store: { database: `sqlite:${join(folder, 'data', 'bidweir.db')}`, redis: null },
     opd: { attributionWindow: 1_800_000, contextTtl: 172_800_000, decisionLog: null },
     drain: { grace: 15_000, timeout: 45_000 },
     currency: { base: 'USD' },

@@ -16,7 +16,7 @@ suppliers:
   - id: Acme!
     endpoints: [ftp://x]
     timeout: fast
-  - endpoints: []
+  - endpoints: nowhere
 `),
     )
     t.equal(config, null)
@@ -28,7 +28,7 @@ suppliers:
       /^bidweir.yaml:6: suppliers\[0\].endpoints\[0\]: found "ftp:\/\/x", allowed: a URL/,
       /^bidweir.yaml:7: suppliers\[0\].timeout: found "fast", allowed: a duration/,
       /suppliers\[1\].id: found nothing/,
-      /suppliers\[1\].endpoints: found \[\], allowed: at least 1 entries/,
+      /suppliers\[1\].endpoints: found "nowhere", allowed: array/,
     ])
       t.ok(
         lines.some((line) => wanted.test(line)),
@@ -72,7 +72,7 @@ t.test('secrets are not repeated wherever the fault beside them stands', (t) => 
 
 t.test('faults between rows are told beside those of the rows', (t) => {
   const { faults } = loadConfig(
-    file(`suppliers:\n${supplier}${supplier}  - {id: x, endpoints: []}\nproxy: {headTimeout: 5}\n`),
+    file(`suppliers:\n${supplier}${supplier}  - {id: x, endpoints: 3}\nproxy: {headTimeout: 5}\n`),
   )
   t.match(faults, [
     { path: 'suppliers[1].id', line: 4, found: /acme/ },
@@ -193,3 +193,18 @@ t.test('callers that may be anyone are warned of where the listener is not loopb
   t.equal(warned('0.0.0.0:8080', '    callers: {headers: {x-key: k}}\n'), 0)
   t.end()
 })
+
+t.test(
+  'a supplier that nothing can be asked of is warned of, one without endpoints is not',
+  (t) => {
+    const warned = (more: string) => {
+      const { config, faults } = loadConfig(file(`suppliers: [{id: acme${more}}]\n`))
+      t.same(faults, [])
+      return warningsOf(config!)
+    }
+    t.match(warned(''), [/acme: neither endpoints nor opd/])
+    t.match(warned(', endpoints: []'), [/acme: neither endpoints nor opd/])
+    t.same(warned(', opd: {enabled: true}'), [])
+    t.end()
+  },
+)

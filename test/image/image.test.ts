@@ -110,14 +110,14 @@ t.test('the stages build in a clean folder, and what they make serves', needsRoo
     const file = join(dir, 'config/bidweir.yaml')
     writeFileSync(file, 'suppliers: [{id: acme, endpoints: ["https://a.example/"]}]\n')
     t.equal(spawnSync(...bidweir(image, 'check', '--config', file)).status, 0)
-    writeFileSync(file, 'suppliers: [{id: acme}]\n')
+    writeFileSync(file, 'suppliers: [{id: acme, endpoints: 1}]\n')
     const { status, stdout, stderr } = spawnSync(...bidweir(image, 'check', '--config', file))
     t.equal(status, 1)
     t.match(`${stdout}${stderr}`, /suppliers\[0\]\.endpoints/)
   })
 
   t.test('it starts with nothing but /data to write to, and SIGTERM ends it with 0', async (t) => {
-    const file = join(dir, 'config/start.yaml')
+    const file = join(image.root, 'etc/bidweir/bidweir.yaml')
     const listeners = 'proxy: {listen: "127.0.0.1:0"}\nadmin: {listen: "127.0.0.1:0"}\n'
     writeFileSync(file, `${listeners}drain: {grace: 0s, timeout: 10s}\n`)
     chmodSync(image.root, 0o555)
@@ -139,6 +139,7 @@ t.test('the stages build in a clean folder, and what they make serves', needsRoo
     service.kill('SIGTERM')
     const [code] = await ended
     t.equal(code, 0, said)
+    t.ok(existsSync(join(image.root, 'data/bidweir.db')), 'beside /etc/bidweir stands /data')
   })
 
   t.test('the demo supplier of the chart runs from it', async (t) => {

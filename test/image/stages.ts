@@ -41,7 +41,7 @@ export interface BuildOptions {
 }
 
 /** Absolute paths of the image that RUN lines name. */
-const known = /(^|[\s'"=])\/(app|data|usr\/local\/bin)(?=[\s/'"]|$)/g
+const known = /(^|[\s'"=])\/(app|data|etc\/bidweir|usr\/local\/bin)(?=[\s/'"]|$)/g
 
 /** Builds all stages; the last one is what would be the image. */
 export function build(options: BuildOptions): Stage[] {

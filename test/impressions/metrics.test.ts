@@ -57,10 +57,11 @@ t.test('kept win rate and uplift with their bounds', async (t) => {
   t.match(compared(new ModeStats()), { kept: null, uplift: null })
 })
 
-t.test('each series stands once, for two suppliers that have done nothing yet', async (t) => {
+t.test('each series stands once, and what never happened has none', async (t) => {
   const registry = new Registry()
   const stats = new EngineStats()
   for (const id of ['a', 'b']) stats.of(id).modes.revenue.configured = true
+  stats.of('a').modes.revenue.priced('treated', 2, 1.9)
   opdMetrics(registry, {
     stats,
     counters: new ImpressionCounters(),
@@ -72,7 +73,8 @@ t.test('each series stands once, for two suppliers that have done nothing yet', 
   const series = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
   const names = series.map((line) => line.slice(0, line.lastIndexOf(' ')))
   t.equal(new Set(names).size, names.length)
-  t.match(text, /^bidweir_bids_total\{ssp="b",mode="revenue",reason="holdout"\} 0$/m)
+  t.match(text, /^bidweir_bids_total\{ssp="a",mode="revenue",reason="treated"\} 1$/m)
+  t.notMatch(text, /reason="holdout"|ssp="b"/)
   t.match(text, /^bidweir_opd_config_invalid\{ssp="a"\} 1$/m)
   t.notMatch(text, /NaN|undefined/)
 })
@@ -156,3 +158,34 @@ t.test(
     t.equal(sum('bidweir_impressions_received_total'), sum('bidweir_impressions_total'))
   },
 )
+
+t.test('a scrape of 3,000 suppliers is looked after at least every 64 samples', async (t) => {
+  const registry = new Registry()
+  const stats = new EngineStats()
+  let work = 0
+  for (let n = 0; n < 3000; n++) {
+    const { revenue } = stats.of(`s${n}`).modes
+    // 1,000 with bids; of the others nothing is shown, and looking at them is work all the same
+    if (n % 3 === 0) revenue.priced('treated', 2, 1.9)
+    const { arms } = revenue
+    const get = () => {
+      work++
+      return arms
+    }
+    Object.defineProperty(revenue, 'arms', { get })
+  }
+  opdMetrics(registry, { stats, counters: new ImpressionCounters(), ...idle })
+  let most = 0
+  const slices = {
+    next() {
+      most = Math.max(most, work)
+      work = 0
+      return undefined
+    },
+  }
+  const text = (await exposition(registry, () => slices)()).toString()
+  t.equal(linesOf(text).filter((line) => line.startsWith('bidweir_bids_total')).length, 1000)
+  t.equal(linesOf(text).filter((line) => line.startsWith('bidweir_opd_theta')).length, 300)
+  // 64 integrations, a mode each, which are looked at up to 20 times; the choice of the busiest is one piece
+  t.ok(most <= 3000 + 64 * 20, `${most} looks between two slices`)
+})

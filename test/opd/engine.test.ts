@@ -128,7 +128,7 @@ t.test('absurd prices spoil no sum', async (t) => {
   const { engine } = testEngine({ integrations: [integration('acme')] })
   for (const price of ['1e308', '1e308', '9e-320', '0.000001']) auction(engine, { id: 'a', price })
   const stats = engine.stats.of('acme').modes.revenue
-  t.ok(Number.isFinite(stats.inSum) && Number.isFinite(stats.factorSum))
+  t.ok(Number.isFinite(stats.inSum) && Number.isFinite(stats.factors.sum))
   t.equal(stats.learnerErrors, 0)
 })
 
@@ -138,7 +138,8 @@ t.test('a reload keeps counters and contexts; what is off is counted', async (t)
   const seat = { supplier: 'acme', request: () => null, inactiveSeats: new Set<string>() }
   const body = Buffer.from('{"seatbid":[]}')
   const next = { id: 2, secret: Buffer.alloc(32, 9) }
-  engine.configure({ ...config, keys: [next, ...keys], integrations: [] })
+  engine.configure({ ...config, keys: [next, ...keys] })
+  engine.removeIntegration('acme')
   t.match(explained(engine, before, 'a'), { supplier: 'acme' })
   t.equal(engine.reads('acme'), false)
   t.match(engine.rewrite({ ...seat, body }), { reason: 'disabled', body })
@@ -147,7 +148,7 @@ t.test('a reload keeps counters and contexts; what is off is counted', async (t)
     [null, 'disabled'],
     ['invalid', 'invalid_config'],
   ] as const) {
-    engine.configure({ ...config, integrations: [{ id: 'acme', opd, notices: 'win' }] })
+    engine.setIntegration({ id: 'acme', opd, notices: 'win' })
     t.equal(engine.rewrite({ ...seat, body }).reason, reason)
     t.same(engine.standalone('acme', body), { ok: false, status: 403, faults: [] })
   }

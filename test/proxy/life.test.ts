@@ -61,7 +61,9 @@ t.test(
     const inFlight = raw(proxy.port, post('/bid/acme', '1'))
     while (waiting.length < 1) await new Promise((resolve) => setImmediate(resolve))
     const route = { ...routeSchema.parse({ endpoints: [other.url] }), id: 'new' }
-    proxy.proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0' }), [route])
+    proxy.proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0' }))
+    proxy.proxy.setRoute(route)
+    proxy.proxy.removeRoute('acme')
     t.equal((await raw(proxy.port, post('/bid/acme', '2'))).status, 404)
     t.equal((await raw(proxy.port, post('/bid/new', '3'))).status, 204)
     waiting[0]!()
@@ -98,8 +100,7 @@ t.test('TLS inbound, and a new certificate for new connections', { skip }, async
       sent.end('{}')
     })
   t.equal(await name(), '200 one')
-  const route = { ...routeSchema.parse({ endpoints: [supplier.url] }), id: 'acme' }
-  proxy.proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0', tls: second! }), [route])
+  proxy.proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0', tls: second! }))
   t.equal(await name(), '200 two')
   const garbage = await raw(proxy.port, 'GET / HTTP/1.1\r\n\r\n', () => false)
   t.ok(garbage.closed, 'plain text on a TLS port is closed')

@@ -134,9 +134,8 @@ t.test('a reload that gives more places sends what waits', async (t) => {
   await sent(1)
   calls.push(send(), send())
   await queued(2)
-  const config = proxySchema.parse({ listen: '127.0.0.1:0' })
   const next = { endpoints: [supplier.url], timeout: '20s', maxInFlight: 3 }
-  proxy.proxy.configure(config, [{ ...routeSchema.parse(next), id: 'acme' }])
+  proxy.proxy.setRoute({ ...routeSchema.parse(next), id: 'acme' })
   await sent(3)
   for (const _call of calls) answerNext()
   for (const answer of await Promise.all(calls)) t.equal(answer.status, 200)
@@ -160,7 +159,8 @@ t.test('maxInFlightPerSupplier bounds what waits as well', async (t) => {
   const { supplier, proxy, answerNext, send, queued, sent } = await holding(t, { maxInFlight: 1 })
   const route = { ...routeSchema.parse({ endpoints: [supplier.url], maxInFlight: 1 }), id: 'acme' }
   const config = proxySchema.parse({ listen: '127.0.0.1:0', maxInFlightPerSupplier: 2 })
-  proxy.proxy.configure(config, [{ ...route, timeout: 20_000 }])
+  proxy.proxy.configure(config)
+  proxy.proxy.setRoute({ ...route, timeout: 20_000 })
   const calls = [send()]
   await sent(1)
   calls.push(send())

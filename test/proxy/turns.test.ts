@@ -195,7 +195,6 @@ t.test('a caller that takes no answers gets no more of them, and is closed', asy
 
 t.test('a body that a reload makes too large is 413, and its connection goes on', async (t) => {
   const { port, proxy, supplier } = await world(t, (socket) => socket.write(ok))
-  const routes = [{ ...routeSchema.parse({ endpoints: [supplier.url] }), id: 'acme' }]
   const caller = connect({ port, host: '127.0.0.1', noDelay: true })
   let text = ''
   caller.on('data', (chunk) => {
@@ -204,7 +203,7 @@ t.test('a body that a reload makes too large is 413, and its connection goes on'
   caller.write('POST /bid/acme HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n')
   caller.write('x'.repeat(40))
   await until(() => [...proxy.suppliers.values()][0]!.inFlight > 0)
-  proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0', maxRequestBytes: 60 }), routes)
+  proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0', maxRequestBytes: 60 }))
   caller.write(`${'x'.repeat(60)}${bid.toString()}`)
   t.ok(await until(() => text.endsWith('ok')))
   t.match(text, /^HTTP\/1\.1 413 [\s\S]*HTTP\/1\.1 200 OK/)
@@ -217,8 +216,7 @@ t.test('an upgrade that comes in a drain does not hold it', async (t) => {
     setTimeout(() => socket.write(ok), 100),
   )
   const passThrough = new URL(supplier.url).origin
-  const routes = [{ ...routeSchema.parse({ endpoints: [supplier.url], passThrough }), id: 'acme' }]
-  proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0' }), routes)
+  proxy.setRoute({ ...routeSchema.parse({ endpoints: [supplier.url], passThrough }), id: 'acme' })
   const upgrade =
     'GET /pass/acme/x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
   const caller = connect({ port, host: '127.0.0.1', noDelay: true })

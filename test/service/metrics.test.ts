@@ -25,7 +25,9 @@ function faultsOf(text: string): string[] {
       if (types.has(name) || name !== family) faults.push(`${name} is not one family`)
       types.set(name, type)
       if ((type === 'counter') !== name.endsWith('_total')) faults.push(`${name} is a ${type}`)
-      if (!name.startsWith('bidweir_')) faults.push(`${name} has no prefix`)
+      if (!/^(bidweir|process|nodejs)_/.test(name)) faults.push(`${name} has no prefix`)
+      if (/_(sum|count|bucket)$/.test(name)) faults.push(`${name}: reserved for parts of a family`)
+      if (/_(gauge|counter|histogram|summary)(_|$)/.test(name)) faults.push(`${name}: its type`)
       if (/_(ms|milliseconds|minutes|kb|kilobytes)(_|$)/.test(name)) faults.push(`${name}: unit`)
     } else {
       const [, base = '', labels = ''] = sample.exec(line) ?? []
@@ -51,6 +53,7 @@ const promised: Readonly<Record<string, string>> = {
   'impressions by ssp, mode, attribution':
     'bidweir_impressions_total{ssp="acme",mode="revenue",status="attributed",attribution="context",event="win"}',
   'cleared prices': 'bidweir_cleared_price_sum_total{ssp="acme",mode="revenue"}',
+  'margin and its wins': 'bidweir_margin_count{ssp="acme",mode="revenue"}',
   margin: 'bidweir_margin_sum{ssp="acme",mode="revenue"}',
   'win rate': 'bidweir_win_rate{ssp="acme",mode="revenue",arm="optimised"}',
   'duplicate contexts':
@@ -61,6 +64,8 @@ const promised: Readonly<Record<string, string>> = {
   'store latency': 'bidweir_store_commit_seconds_count',
   'config reloads': 'bidweir_config_reloads_total{result="taken"}',
   'event-loop lag': 'bidweir_event_loop_lag_seconds',
+  'the process': 'process_resident_memory_bytes',
+  'Node.js': 'nodejs_heap_size_used_bytes',
   'QPS allotment': 'bidweir_qps_allotment{ssp="acme"}',
   'QPS refusals': 'bidweir_requests_total{ssp="acme",outcome="qps"}',
 }
@@ -109,9 +114,13 @@ t.test('what is promised is there, and has counted', async (t) => {
     [1],
     'endpoint state',
   )
+  const text = await (await fetch(`${node.admin}/metrics`)).text()
+  t.match(text, /^bidweir_build_info\{version="\d+\.\d+\.\d+[^"]*",node="\d+\.[\d.]+"\} 1$/m)
+  const bounds = [0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2, 0.225, 0.25]
+  for (const family of ['bidweir_request_duration_seconds', 'bidweir_upstream_duration_seconds'])
+    for (const le of bounds) t.ok(metrics.has(`${family}_bucket{ssp="acme",le="${le}"}`), `${le} s`)
   for (const family of ['bidweir_kept_win_rate', 'bidweir_uplift'])
-    for (const bound of ['', '_lower', '_upper'])
-      t.match(await (await fetch(`${node.admin}/metrics`)).text(), `# TYPE ${family}${bound} gauge`)
+    for (const bound of ['', '_lower', '_upper']) t.match(text, `# TYPE ${family}${bound} gauge`)
 })
 
 for (const [title, skip, more] of [
@@ -145,6 +154,12 @@ for (const [title, skip, more] of [
     const answer = await fetch(`${node.admin}/metrics`)
     t.equal(answer.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8')
     t.same(faultsOf(await answer.text()), [])
+    t.equal(answer.headers.get('content-encoding'), 'gzip', 'fetch asks for it')
+    const plain = await fetch(`${node.admin}/metrics`, {
+      headers: { 'accept-encoding': 'gzip;q=0' },
+    })
+    t.equal(plain.headers.get('content-encoding'), null)
+    t.match(await plain.text(), /^# HELP /)
     const metrics = await node.metrics()
     t.equal(metrics.get('bidweir_engine_faults_total{place="pricing"}'), 0)
     t.equal(sumOf(metrics, 'bidweir_impressions_received_total'), names.length + 4)

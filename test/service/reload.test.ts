@@ -115,3 +115,57 @@ t.test('keys of contexts rotate without a lost win', async (t) => {
   for (const name of ['old', 'second'])
     t.equal((await told(name))['code'], 'context_required', `${name}: its key is gone`)
 })
+
+t.test(
+  'a supplier without endpoints is standalone only, and a reload gives and takes them',
+  async (t) => {
+    const { node, rewritten, yaml } = await world(t)
+    const bid = () => raw(node.bidweir.proxyPort, post('/bid/acme', '{"id":"q","ext":{"bids":[]}}'))
+    const prices = async () => {
+      const body =
+        '{"seatbid":[{"bid":[{"id":"b","impid":"1","price":2,"dsp_id":"d","price_dsp":2.5}]}]}'
+      const headers = { 'content-type': 'application/json' }
+      return (await node.api('/opd/acme_yesbid', { method: 'POST', headers, body })).status
+    }
+    t.same([(await bid()).status, await prices()], [200, 200])
+    await rewritten(yaml.replace(/, endpoints: \[[^\]]*\]/, ''))
+    t.same([(await bid()).status, await prices()], [404, 200])
+    await rewritten(yaml)
+    t.same([(await bid()).status, await prices()], [200, 200])
+  },
+)
+
+t.test(
+  'the window of attribution waits for a restart, how long contexts live does not',
+  async (t) => {
+    const { node, rewritten, yaml } = await world(
+      t,
+      'opd: {attributionWindow: 30m, contextTtl: 48h}',
+    )
+    const won = await node.bid({ id: 'b' })
+    await rewritten(yaml.replace('30m, contextTtl: 48h', '1ms, contextTtl: 47h'))
+    t.match(node.bidweir.stderr(), /"paths":\["opd.attributionWindow"\][^\n]*restart needed/)
+    const told = await node.notify({ bid_id: 'b', price: '0.5', svc_opd: won.svcOpd })
+    t.match(told.body, { status: 'attributed' })
+    const metrics = await node.metrics()
+    t.equal(
+      metrics.get('bidweir_impressions_late_total{ssp="acme",mode="revenue"}') ?? 0,
+      0,
+      'in time',
+    )
+  },
+)
+
+t.test('signals during a reload: the newest file is the one that holds', async (t) => {
+  const { node, yaml } = await world(t)
+  const file = join(node.folder, 'bidweir.yaml')
+  for (let n = 0; n < 10; n++) {
+    writeFileSync(file, yaml.replaceAll('acme', `name-${n}`))
+    node.bidweir.child.kill('SIGHUP')
+  }
+  const status = async (id: string) =>
+    (await raw(node.bidweir.proxyPort, post(`/bid/${id}`, '{"id":"q","ext":{"bids":[]}}'))).status
+  await until(async () => (await status('name-9')) === 200)
+  t.equal(await status('acme'), 404)
+  t.equal((await node.metrics()).get('bidweir_config_reloads_total{result="refused"}') ?? 0, 0)
+})

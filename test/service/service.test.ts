@@ -132,14 +132,37 @@ t.test('a changed file is reloaded, a wrong one is refused with all its faults',
   const url = new URL(shadowed!.nurl)
   t.equal(Number(url.searchParams.get('in')), shadowed!.price, 'shadow leaves the price')
   writeFileSync(file, yaml(supplier.url, ', minFactor: 7'))
-  await until(async () => bidweir.stderr().includes('OPD is off for this supplier'))
-  const metrics = async () => (await fetch(`http://127.0.0.1:${bidweir.adminPort}/metrics`)).text()
-  await until(async () => (await metrics()).includes('bidweir_opd_config_invalid{ssp="demo"} 1'))
+  await until(async () => bidweir.stderr().split('reload refused').length === 3)
+  t.match(bidweir.stderr(), /suppliers\[0\].opd.minFactor: found 7, allowed/)
+  const metrics = await (await fetch(`http://127.0.0.1:${bidweir.adminPort}/metrics`)).text()
+  t.match(metrics, 'bidweir_config_reloads_total{result="refused"} 2')
+  t.match(metrics, 'bidweir_opd_config_invalid{ssp="demo"} 0')
+  const url2 = new URL((await bid(bidweir.proxyPort)).bid!.nurl)
+  t.match(url2.searchParams.get('svc_opd'), /^[\w-]+$/, 'OPD goes on as it was')
+})
+
+t.test('an opd block with faults is off from a start, until a reload has a good one', async (t) => {
+  const supplier = await createDemoSupplier()
+  const bidweir = await startBidweir(yaml(supplier.url, ', minFactor: 7'))
+  t.teardown(async () => {
+    await bidweir.stop()
+    await supplier.close()
+  })
+  const invalid = async () => {
+    const text = await (await fetch(`http://127.0.0.1:${bidweir.adminPort}/metrics`)).text()
+    return /^bidweir_opd_config_invalid\{ssp="demo"\} (\d)$/m.exec(text)?.[1]
+  }
+  t.match(bidweir.stderr(), 'OPD is off for this supplier')
+  t.equal(await invalid(), '1')
   t.match(
     (await bid(bidweir.proxyPort)).bid!.nurl,
     /SVC_OPD_CONTEXT/,
     'the answer is left as it is',
   )
+  const file = join(bidweir.folder, 'bidweir.yaml')
+  writeFileSync(file, yaml(supplier.url).replace(/ {4}opd: .*\n/, ''))
+  await until(async () => bidweir.stderr().includes('configuration reloaded'))
+  t.equal(await invalid(), '0', 'without a block there is none with faults')
 })
 
 t.test('SIGTERM: not ready at once, answers go on for the grace, then exit 0', async (t) => {
@@ -157,13 +180,13 @@ t.test('SIGTERM: not ready at once, answers go on for the grace, then exit 0', a
 t.test('commands: check, key new, user add, wrong configurations, wrong usage', async (t) => {
   const folder = newFolder()
   writeFileSync(join(folder, 'good.yaml'), yaml('http://127.0.0.1:9/'))
-  writeFileSync(join(folder, 'bad.yaml'), 'location: 3\nsuppliers: [{id: x}]\n')
+  writeFileSync(join(folder, 'bad.yaml'), 'location: 3\nsuppliers: [{id: x, endpoints: 1}]\n')
   const good = await command(['check', '--config', 'good.yaml'], { cwd: folder })
   t.equal(good.code, 0)
   const bad = await command(['check', '--config', 'bad.yaml'], { cwd: folder })
   t.equal(bad.code, 1)
   t.match(bad.stderr, /bad.yaml:1: location: found 3, allowed: string/)
-  t.match(bad.stderr, /suppliers\[0\].endpoints: found nothing/)
+  t.match(bad.stderr, /suppliers\[0\].endpoints: found 1, allowed: array/)
   const start = await command(['start', '--config', 'bad.yaml'], { cwd: folder })
   t.equal(start.code, 78)
   t.equal(start.stderr, bad.stderr, 'the same list')

@@ -7,6 +7,8 @@ import { type BidProxy, createProxy } from '../../proxy/proxy.ts'
 export function idleEngine(over: Partial<Engine> = {}): Engine {
   const engine: Engine = {
     configure() {},
+    setIntegration() {},
+    removeIntegration() {},
     setHolds() {},
     rewrite: ({ body }) => ({ body, reason: 'disabled', removed: 0, left: 0, unreadable: false }),
     untouched() {},

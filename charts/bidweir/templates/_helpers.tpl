@@ -91,7 +91,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if include "bidweir.redis" . }}
 {{- $_ := set $store "redis" (dict "file" "/etc/bidweir/redis/url") }}
 {{- end }}
-{{- dict "admin" $admin "store" $store | toYaml }}
+{{- dict "admin" $admin "stateDir" "/data" "store" $store | toYaml }}
 {{- end }}
 
 {{- define "bidweir.config" -}}

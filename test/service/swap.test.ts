@@ -1,0 +1,71 @@
+/** A configuration is taken in supplier by supplier, and the event loop has its turn in between. */
+import t from 'tap'
+import { loadConfig } from '../../config-file.ts'
+import { createSlices } from '../../slices.ts'
+import { swapSuppliers, takenOf } from '../../supplier-swap.ts'
+import { file } from '../support/config.ts'
+
+const suppliersOf = (ids: string[]) =>
+  loadConfig(
+    file(`suppliers: [${ids.map((id) => `{id: ${id}, endpoints: ["http://x"]}`).join()}]\n`),
+  ).config!.suppliers
+
+function world() {
+  const calls: string[] = []
+  return {
+    calls,
+    parts: {
+      set: ({ id }: { id: string }) => void calls.push(`set ${id}`),
+      remove: (id: string) => void calls.push(`remove ${id}`),
+    },
+    slices: {
+      async next() {
+        calls.push('slice')
+      },
+    },
+  }
+}
+
+t.test(
+  'what changed, came or went is one piece each; what reads as before is left alone',
+  async (t) => {
+    const { calls, parts, slices } = world()
+    const [a, b, c] = suppliersOf(['a', 'b', 'c']) as [never, never, never]
+    const [otherB, d] = suppliersOf(['b', 'd']) as [never, never]
+    const taken = takenOf([a, b, c], new Set())
+    await swapSuppliers(taken, [d, a, otherB], parts, slices)
+    t.same(calls, ['set d', 'slice', 'set b', 'slice', 'remove c', 'slice'])
+    t.same([...taken.keys()].sort(), ['a', 'b', 'd'])
+    t.equal(taken.get('b')!.supplier, otherB)
+  },
+)
+
+t.test(
+  'a supplier whose opd block had faults is taken in though its rest reads as before',
+  async (t) => {
+    const { calls, parts, slices } = world()
+    const suppliers = suppliersOf(['a', 'b'])
+    const taken = takenOf(suppliers, new Set(['b']))
+    t.equal(taken.get('b')!.invalid, true)
+    await swapSuppliers(taken, suppliers, parts, slices)
+    t.same(calls, ['set b', 'slice'])
+    t.equal(taken.get('b')!.invalid, false)
+  },
+)
+
+t.test('a slice ends after a millisecond of work, and others have their turn', async (t) => {
+  let clock = 0
+  let turns = 0
+  const slices = createSlices(
+    () => clock,
+    async () => {
+      turns++
+    },
+  )
+  for (let piece = 0; piece < 100; piece++) {
+    clock += 0.25
+    await slices.next()
+  }
+  t.equal(turns, 25)
+  t.equal(slices.next(), undefined, 'no promise while a slice lasts')
+})
