@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 // A third of a start's CPU is reading and compiling what has not changed since the last one. Where the cache cannot be
 // written all goes on without.
 enableCompileCache(fileURLToPath(new URL('.cache', import.meta.url)))
-const { runCommand } = await import('./commands.ts')
+const { runCommand } = await import('./service/cli/index.ts')
 
 const code = await runCommand(argv.slice(2))
 if (code !== null) exit(code)

@@ -1,5 +1,5 @@
 /** The snapshot that bid traffic obeys: pushed at each change, kept when the store is lost. */
-import { oneAtATime } from './one-at-a-time.ts'
+import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import type { DirectorySnapshot, SupplierState } from './ports.ts'
 import type { Store, StoreLog } from './store/index.ts'
 import { readHolds } from './store/suppliers.ts'

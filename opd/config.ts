@@ -61,9 +61,3 @@ export interface ContextKey {
   id: number
   secret: Uint8Array
 }
-
-/** Exchange rates: units of the currency for one unit of the base. */
-export interface Rates {
-  base: string
-  rates: Readonly<Record<string, number>>
-}

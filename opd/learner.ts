@@ -1,5 +1,5 @@
 /** The learner's public interface, which does not change. Pure: no clock, no randomness, no I/O of its own. */
-import { OnlineLearner } from './learner/online.ts'
+import { OnlineLearner } from './learner/learner.ts'
 import type { Learner, LearnerOptions } from './learner/types.ts'
 
 export type { BidFacts, Decision, Learner, LearnerOptions, Policy } from './learner/types.ts'

@@ -1,5 +1,5 @@
 /** What the engine needs from outside; opd/state implements these, in memory or over Redis. */
-import type { DecisionRecord } from './engine.ts'
+import type { DecisionRecord } from './engine/types.ts'
 import type { Learner } from './learner.ts'
 
 export interface Log {

@@ -1,6 +1,6 @@
 /** Who may send bids to a supplier's integration, and whose X-Forwarded-* are kept. */
 import { BlockList, isIP } from 'node:net'
-import { header } from './headers.ts'
+import { header } from './exchange/headers.ts'
 
 export type AddressCheck = (remote: string) => boolean
 

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { createSecureContext } from 'node:tls'
 import * as z from 'zod'
-import { autoSize, duration, size } from '../opd/units.ts'
+import { autoSize, duration, size } from '../opd/shared/units.ts'
 
 /** `host:port`, the host a name, an IPv4 address or an IPv6 address in brackets; port 0 lets the system pick. */
 export const address = z

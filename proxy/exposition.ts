@@ -1,6 +1,6 @@
 /** The path's metrics as Prometheus sees them: made at the scrape from counters and gauges that stand anyway. */
 import { Gauge, type Registry } from 'prom-client'
-import { HistogramSeries, others } from '../histogram-series.ts'
+import { HistogramSeries, others } from '../opd/shared/histogram-series.ts'
 import { type Buckets, bounds, outcomes, type SupplierMetrics } from './metrics.ts'
 
 interface EndpointState {

@@ -4,9 +4,9 @@ import { type CallerCheck, callerCheck } from './callers.ts'
 import type { Route } from './config.ts'
 import { Gate } from './gate.ts'
 import type { SupplierMetrics } from './metrics.ts'
-import type { Upstream } from './upstream/connections.ts'
 import { EndpointLog, type Log } from './upstream/endpoint-log.ts'
 import { Endpoint, Endpoints } from './upstream/endpoints.ts'
+import type { Upstream } from './upstream/pool.ts'
 
 const noSeats: ReadonlySet<string> = new Set()
 const unlimited: Allotment = { active: true, clientQps: null }

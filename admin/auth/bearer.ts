@@ -1,8 +1,8 @@
 /** The door of every API call: RFC 6750, answered as problem documents (CONTRACT 8). */
 import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
+import { problem } from '../http/problem.ts'
+import { refusing } from '../http/reply-hook.ts'
 import type { Caller, TokenVerifier } from '../ports.ts'
-import { problem } from '../problem.ts'
-import { refusing } from '../refusing.ts'
 import { TokenError, type TokenErrorCode, tokenErrors } from './errors.ts'
 import { may, type Role } from './roles.ts'
 

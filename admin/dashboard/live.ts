@@ -1,16 +1,17 @@
 /** What the dashboard shows, from the counters of this node (CONTRACT 10's figures, as JSON). */
-import { type Mode, modes } from '../../opd/arms.ts'
+
 import {
   answerReasons,
   bidReasons,
   type EngineStats,
   type SupplierStats,
 } from '../../opd/engine/stats.ts'
+import { type Mode, modes } from '../../opd/pricing/arms.ts'
+import { sees } from '../access.ts'
 import { may } from '../auth/roles.ts'
 import type { ImpressionCounters } from '../impressions/counters.ts'
-import { compared, type Interval } from '../opd-metrics/kept.ts'
+import { compared, type Interval } from '../metrics/kept.ts'
 import type { Caller } from '../ports.ts'
-import { sees } from '../sees.ts'
 
 export interface LiveMode {
   mode: Mode

@@ -1,9 +1,9 @@
 /** What became of notices. received = attributed + unattributed + duplicate + ignored + rejected. */
 
 import { summable } from '../../opd/engine/stats.ts'
-import type { ContextState, DecisionRecord } from '../../opd/engine.ts'
+import type { ContextState, DecisionRecord } from '../../opd/engine/types.ts'
 import type { LedgerEntry } from '../ports.ts'
-import { BusiestNames } from './busiest.ts'
+import { BusiestNames } from './top-names.ts'
 
 export type Status = 'attributed' | 'unattributed' | 'duplicate' | 'ignored' | 'rejected'
 

@@ -1,5 +1,5 @@
 /** The parameters of a win notice, checked: every bad one is named (CONTRACT 6). */
-import type { ProblemFault } from '../problem.ts'
+import type { ProblemFault } from '../http/problem.ts'
 import { storable } from '../store/text.ts'
 
 export interface Notice {

@@ -1,7 +1,7 @@
 /** Who may see what, and the refusals that every management call shares. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type ProblemFault, problem } from '../problem.ts'
-import { sees } from '../sees.ts'
+import { sees } from '../access.ts'
+import { type ProblemFault, problem } from '../http/problem.ts'
 import type { Store } from '../store/index.ts'
 import type { AuditEntry } from '../store/suppliers.ts'
 

@@ -1,6 +1,6 @@
 /** `GET /api/svc/audit/`: who changed what, newest first; an account sees what became of its own suppliers. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { ProblemFault } from '../problem.ts'
+import type { ProblemFault } from '../http/problem.ts'
 import { storable } from '../store/text.ts'
 import { type Access, malformed, notFound, visible } from './access.ts'
 import type { AuditResource } from './schema.ts'

@@ -1,7 +1,7 @@
 /** Bodies of the management API, from their bytes: strict JSON, the aliases of `datacenters`, then the schema. */
 import type * as z from 'zod'
-import { escapePart, parseJson } from '../json.ts'
-import type { ProblemFault } from '../problem.ts'
+import { escapePart, parseJson } from '../http/json-body.ts'
+import type { ProblemFault } from '../http/problem.ts'
 
 /** Faults that one answer names. */
 const most = 100

@@ -1,6 +1,6 @@
 /** `/api/svc/opd/`: OPD held at factor 1, for one integration or all of them. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { problem } from '../problem.ts'
+import { problem } from '../http/problem.ts'
 import { readHolds, setHold } from '../store/suppliers.ts'
 import { type Access, entryOf, find, malformed, notFound, visible } from './access.ts'
 import { parsed } from './body.ts'

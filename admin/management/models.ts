@@ -1,8 +1,8 @@
 /** `/api/svc/models/`: the models of all nodes frozen, rolled back, or made to forget a supplier (CONTRACT 8). */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { modes } from '../../opd/arms.ts'
+import { modes } from '../../opd/pricing/arms.ts'
 import { type SnapshotCatalog, SnapshotError } from '../../opd/state/snapshot-catalog.ts'
-import { problem } from '../problem.ts'
+import { problem } from '../http/problem.ts'
 import { forgetSupplier, readModelControl, rollBack, setFrozen } from '../store/model-control.ts'
 import { type Access, entryOf, malformed, notFound, visible } from './access.ts'
 import { parsed } from './body.ts'

@@ -1,7 +1,7 @@
 /** What may be created and changed (SERVICE 4.3-4.5, 8; CONTRACT 8). Pure: what stands and what is asked in, a verdict out. */
 import { isDeepStrictEqual } from 'node:util'
+import type { ProblemFault } from '../http/problem.ts'
 import type { DataCenter, QpsEntry, Seat } from '../ports.ts'
-import type { ProblemFault } from '../problem.ts'
 import type { SupplierRows } from '../store/suppliers.ts'
 import type { CreateBody, UpdateBody } from './schema.ts'
 

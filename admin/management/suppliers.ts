@@ -1,6 +1,6 @@
 /** `/api/svc/ssp/`: read, add to and change suppliers; all or nothing, under the supplier's lock. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { problem } from '../problem.ts'
+import { problem } from '../http/problem.ts'
 import { changeSupplier, readSuppliers, type SupplierRows } from '../store/suppliers.ts'
 import {
   type Access,

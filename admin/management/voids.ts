@@ -1,6 +1,6 @@
 /** `POST /api/svc/impressions/<decision>/void`: takes a win out of all sums; once more changes nothing. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { problem } from '../problem.ts'
+import { problem } from '../http/problem.ts'
 import { storable } from '../store/text.ts'
 import { voidWin } from '../store/voids.ts'
 import { type Access, entryOf, visible } from './access.ts'

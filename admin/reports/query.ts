@@ -4,7 +4,7 @@ import { hourOf } from '../store/hour.ts'
 import { margins, money, squares } from '../store/sums.ts'
 import { hourOthers, hourWins } from './hours.ts'
 import { keyOf, type Scope, type Source, withinScope } from './scope.ts'
-import type { Stretches } from './stretch.ts'
+import type { Stretches } from './time-ranges.ts'
 
 /** Wins and their money by all that decides what they count as; test bids are no money and no wins. */
 function ledgerWins(source: Source, scope: Scope) {

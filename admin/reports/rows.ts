@@ -1,9 +1,9 @@
 /** One row a group: what was decided, what was won, and what the optimised bids kept of the holdout's wins. */
-import { type ArmTotals, keptWins, uplift } from '../../opd/trust.ts'
-import { addMoney, counted, type Money, type Purses } from './purse.ts'
+import { type ArmTotals, keptWins, uplift } from '../../opd/pricing/confidence.ts'
+import { addMoney, counted, type Money, type Purses } from './currency-totals.ts'
 import { decidedRows, otherRows, winRows } from './query.ts'
 import { type Scope, type Source, spans } from './scope.ts'
-import { rolledOf, split } from './stretch.ts'
+import { rolledOf, split } from './time-ranges.ts'
 
 export type { Scope } from './scope.ts'
 

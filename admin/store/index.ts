@@ -1,7 +1,7 @@
 /** One store for SQLite and PostgreSQL: the same tables, the same code above them. */
 import { Kysely, sql } from 'kysely'
 import pg from 'pg'
-import { oneAtATime } from '../one-at-a-time.ts'
+import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { checkSql, createIntegrity } from './integrity.ts'
 import { createLedger, type GroupLedger } from './ledger.ts'
 import { migrate } from './migrations/index.ts'

@@ -12,8 +12,8 @@
  */
 import type { Kysely } from 'kysely'
 import type { Ledger, LedgerEntry, SameWin } from '../ports.ts'
+import { gather } from './batcher.ts'
 import { isOfTheRow, StoreError } from './errors.ts'
-import { gather } from './gather.ts'
 import { type AskedRow, ledgerSql, type RowKey } from './ledger-sql.ts'
 import type { LedgerRow, Tables } from './tables.ts'
 

@@ -3,7 +3,7 @@
  * its audit entry; the counters in the rows order the changes, so that no clock does.
  */
 import type { Kysely, Transaction } from 'kysely'
-import { type Mode, modes } from '../../opd/arms.ts'
+import { type Mode, modes } from '../../opd/pricing/arms.ts'
 import type { ModelControl, ModelControlSource } from '../../opd/state/model-control.ts'
 import type { Store } from './index.ts'
 import { type AuditEntry, audit } from './suppliers.ts'

@@ -1,11 +1,11 @@
 /** Bids decided, added up by hour, supplier, arm, publisher and domain. */
 import { summable } from '../../opd/engine/stats.ts'
-import type { DecisionRecord } from '../../opd/engine.ts'
+import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { BidLog } from '../../opd/ports.ts'
+import { createTally } from './buffered-counts.ts'
 import { hourOf } from './hour.ts'
 import type { Store, StoreLog } from './index.ts'
 import type { DecidedRow } from './tables.ts'
-import { createTally } from './tally.ts'
 import { storable } from './text.ts'
 
 export interface Rollup {

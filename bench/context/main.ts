@@ -1,13 +1,13 @@
 /** What a bid costs beside its bytes: contexts, the bid log, and the whole price function. Microseconds, medians. */
 
 import { opdSchema } from '../../opd/config.ts'
-import { createContextCodec, Nonces } from '../../opd/context.ts'
 import { ModeStats } from '../../opd/engine/stats.ts'
-import type { DecisionRecord } from '../../opd/engine.ts'
+import type { DecisionRecord } from '../../opd/engine/types.ts'
 import { createLearner, type Learner } from '../../opd/learner.ts'
-import type { EligibleBid } from '../../opd/priced.ts'
-import { type PricingDeps, pricing } from '../../opd/pricing.ts'
-import { createBidLog } from '../../opd/state/bidlog.ts'
+import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
+import { type PricingDeps, pricing } from '../../opd/pricing/pricing.ts'
+import type { EligibleBid } from '../../opd/pricing/types.ts'
+import { createBidLog } from '../../opd/state/bid-log.ts'
 
 const hour = 3_600_000
 const now = () => 1_800_000_000_000

@@ -4,9 +4,9 @@
  */
 import { parseArgs } from 'node:util'
 import autocannon from 'autocannon'
-import { publishers } from '../demo/market.ts'
-import { seeded } from '../demo/random.ts'
-import { type BodyKind, busy, makeRequest } from '../demo/requests.ts'
+import { publishers } from '../../service/demo/market.ts'
+import { seeded } from '../../service/demo/random.ts'
+import { type BodyKind, busy, makeRequest } from '../../service/demo/requests.ts'
 import { summary, type Tally } from './summary.ts'
 
 const kinds: readonly BodyKind[] = ['banner', 'video', 'native', 'audio', 'mix']

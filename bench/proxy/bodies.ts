@@ -1,8 +1,8 @@
 /** What goes over the wire in the benchmark: answers of each kind, and requests of 2.7 to 3 KB. */
 import { gzipSync } from 'node:zlib'
-import { publishers } from '../demo/market.ts'
-import { seeded } from '../demo/random.ts'
-import { makeRequest } from '../demo/requests.ts'
+import { publishers } from '../../service/demo/market.ts'
+import { seeded } from '../../service/demo/random.ts'
+import { makeRequest } from '../../service/demo/requests.ts'
 
 const notice = (bid: string) =>
   `https://win.supplier.example/n?bid_id=${bid}&price=\${AUCTION_PRICE}&svc_opd=\${SVC_OPD_CONTEXT}&out=\${SVC_OPD_OUT_BID_PRICE}`

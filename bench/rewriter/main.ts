@@ -3,9 +3,9 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { opdSchema } from '../../opd/config.ts'
-import type { PriceBid } from '../../opd/priced.ts'
-import { readRequest } from '../../opd/request.ts'
-import { rewrite } from '../../opd/rewrite.ts'
+import { readRequest } from '../../opd/openrtb/request.ts'
+import type { PriceBid } from '../../opd/pricing/types.ts'
+import { rewrite } from '../../opd/rewrite/rewrite.ts'
 import { bodies, request } from './bodies.ts'
 
 const integration = {

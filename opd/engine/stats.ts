@@ -2,8 +2,8 @@
  * What the engine counts, by supplier and mode: plain numbers and typed arrays, read at a scrape. A
  * reload keeps them.
  */
-import { type Arm, armAt, arms, type Guard, guards, isAlarm, type Mode } from '../arms.ts'
-import type { AnswerReason, BidReason } from '../priced.ts'
+import { type Arm, armAt, arms, type Guard, guards, isAlarm, type Mode } from '../pricing/arms.ts'
+import type { AnswerReason, BidReason } from '../pricing/types.ts'
 import { noFaults } from './fault-log.ts'
 
 export const bidReasons = [

@@ -8,7 +8,7 @@
  *   4   4     2      2
  */
 
-import { hashText, mix } from './hash.ts'
+import { hashText, mix } from './curve/hash.ts'
 import type { BidFacts, Decision } from './types.ts'
 
 const version = 2

@@ -1,6 +1,6 @@
 /** One line of a decision log, checked: a decision, a win, a win that may not teach, or why it is none of them. */
-import { type Arm, armAt, type Mode } from '../arms.ts'
-import type { BidFeatures } from '../priced.ts'
+import { type Arm, armAt, type Mode } from '../pricing/arms.ts'
+import type { BidFeatures } from '../pricing/types.ts'
 
 export interface DecisionLine {
   kind: 'decision'

@@ -1,6 +1,7 @@
 /** The report of a replay for people: a block an integration, a line a figure. */
-import type { ReplayCounts } from '../replay.ts'
+
 import type { Estimate } from './ratio.ts'
+import type { ReplayCounts } from './replay.ts'
 import type { IntegrationReport, TotalReport } from './report.ts'
 
 interface Whole {

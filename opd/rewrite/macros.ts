@@ -2,8 +2,8 @@
  * The SVC_OPD macros in a JSON string, found as the string decodes: `\u0024{SVC_OPD_CONTEXT}` is the macro,
  * `%24{…}` and an escape inside JSON inside a string are not. Values are ASCII and need no escape of their own.
  */
-import { nextOf } from '../json/text.ts'
-import type { PricedBid } from '../priced.ts'
+import { nextOf } from '../json/syntax.ts'
+import type { PricedBid } from '../pricing/types.ts'
 import type { Splice } from './splice.ts'
 import { Unescaped } from './unescaped.ts'
 

@@ -1,5 +1,5 @@
 /** Seats that are switched off: their bids are cut out of the bytes, OPD on or off (CONTRACT 3). */
-import type { AnswerSpans, SeatSpans } from './answer.ts'
+import type { AnswerSpans, SeatSpans } from '../openrtb/response.ts'
 import type { Splice } from './splice.ts'
 
 export interface Cut {

@@ -1,7 +1,7 @@
 /** All that is wrong with a standalone call, each fault with its place (RFC 6901). */
 import type { OpdConfig } from '../config.ts'
-import type { Fault } from '../engine.ts'
-import type { RequestFacts } from '../request.ts'
+import type { Fault } from '../engine/types.ts'
+import type { RequestFacts } from '../openrtb/request.ts'
 import { misplacedFloors } from './misplaced.ts'
 import { isWrong, type Offer, type SentBid, type SentPrice } from './offer.ts'
 

@@ -1,7 +1,7 @@
 /** The bids of a standalone call, with what is needed to say what is wrong with each of them. */
-import { objectOf, type Read, type Scanner, Shape } from '../json/scan.ts'
-import { BRACE, BRACKET, MINUS, malformed, NINE, ZERO } from '../json/text.ts'
-import { isNull, leaf } from '../request/reads.ts'
+import { objectOf, type Read, type Scanner, Shape } from '../json/scanner.ts'
+import { BRACE, BRACKET, MINUS, malformed, NINE, ZERO } from '../json/syntax.ts'
+import { isNull, leaf } from '../openrtb/readers.ts'
 
 type Leaf = Scanner['value']
 

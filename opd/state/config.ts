@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { size } from '../units.ts'
+import { size } from '../shared/units.ts'
 
 /** Decision log: NDJSON, one line a decision and one a win; rotated by size. */
 export const decisionLogSchema = z.strictObject({

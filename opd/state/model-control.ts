@@ -1,5 +1,5 @@
 /** What operators decided about the models: rows of the store, which every node follows (CONTRACT 8 and 13). */
-import { type Mode, modes } from '../arms.ts'
+import { type Mode, modes } from '../pricing/arms.ts'
 
 export interface ModelControl {
   /** Models decide and do not learn. */

@@ -1,6 +1,6 @@
 /** Models in Redis: a stream of deltas for each mode. */
 import type { createClient } from 'redis'
-import type { ModelBus } from './exchange.ts'
+import type { ModelBus } from './model-sync.ts'
 
 /** Deltas kept for nodes that come back; older ones are in every snapshot. */
 const keptDeltas = 600

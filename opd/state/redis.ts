@@ -4,10 +4,10 @@
  */
 import { randomUUID } from 'node:crypto'
 import { createClient, ErrorReply } from 'redis'
-import type { DecisionRecord } from '../engine.ts'
+import type { DecisionRecord } from '../engine/types.ts'
 import type { SharedBidLog } from '../ports.ts'
-import { readRecord, recordRoom, writeRecord } from '../record.ts'
-import type { ModelBus } from './exchange.ts'
+import { readRecord, recordRoom, writeRecord } from '../pricing/record.ts'
+import type { ModelBus } from './model-sync.ts'
 import { modelBus } from './redis-models.ts'
 
 export interface RedisLog {

@@ -1,8 +1,8 @@
 /** The snapshots in the state folder of one node, as operators see them: list, and load one to roll back to. */
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Mode, modes } from '../arms.ts'
 import { createLearner } from '../learner.ts'
+import { type Mode, modes } from '../pricing/arms.ts'
 import { parseSnapshotId } from './model-control.ts'
 import { snapshots, unpack } from './snapshots.ts'
 

@@ -2,8 +2,9 @@
  * The endpoints of one supplier: two choices at random, the one with fewer requests in flight wins
  * (Mitzenmacher 2001). One that fails repeatedly is ejected for a growing time and probed back in, never the last.
  */
-import { type Connections, createConnections, type Upstream } from './connections.ts'
+
 import type { EndpointLog, EndpointState, Failure } from './endpoint-log.ts'
+import { type Connections, createConnections, type Upstream } from './pool.ts'
 
 /** So many failures in a row eject. */
 const failuresToEject = 5

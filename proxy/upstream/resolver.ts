@@ -1,7 +1,7 @@
 /** Names of endpoints, resolved off the hot path; the last good addresses stay when DNS does not answer. */
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
-import { createSlices } from '../../slices.ts'
+import { createSlices } from '../../opd/shared/slices.ts'
 
 interface Entry {
   addresses: LookupAddress[]

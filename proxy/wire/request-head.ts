@@ -2,7 +2,7 @@
  * The head of a bid request, stricter than HTTP asks: one POST to /bid/…, one Host, one Content-Length, nothing that
  * changes how the connection goes on. What is not certain is the general lane's, unread.
  */
-import { lower } from '../headers.ts'
+import { lower } from '../exchange/headers.ts'
 import { isHost, lengthOf, readFields } from './fields.ts'
 
 export interface RequestHead {

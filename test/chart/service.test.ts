@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import t from 'tap'
-import { createDemoSupplier } from '../../bench/demo/supplier.ts'
+import { createDemoSupplier } from '../../service/demo/supplier.ts'
 import { manifests, needsHelm, root, template } from './helm.ts'
 import { layOut } from './release.ts'
 

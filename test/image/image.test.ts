@@ -96,7 +96,7 @@ t.test('the stages build in a clean folder, and what they make serves', needsRoo
     t.notOk(existsSync(join(image.root, 'app/node_modules/typescript')))
     t.notOk(existsSync(join(image.root, 'app/node_modules/tap')))
     t.ok(existsSync(join(image.root, 'app/dist/main.js')))
-    t.ok(existsSync(join(image.root, 'app/dist/bench/demo/serve.js')))
+    t.ok(existsSync(join(image.root, 'app/dist/service/demo/serve.js')))
     t.notOk(existsSync(join(image.root, 'app/dist/test')))
     t.equal(statSync(join(image.root, 'data')).uid, 65532)
   })
@@ -144,7 +144,7 @@ t.test('the stages build in a clean folder, and what they make serves', needsRoo
 
   t.test('the demo supplier of the chart runs from it', async (t) => {
     const [, , options] = bidweir(image)
-    const serve = join(image.root, 'app/dist/bench/demo/serve.js')
+    const serve = join(image.root, 'app/dist/service/demo/serve.js')
     const demo = spawn(process.execPath, [serve, '127.0.0.1', '0'], { ...options, stdio: 'pipe' })
     t.teardown(() => demo.kill('SIGKILL'))
     const [line] = await once(demo.stdout, 'data')

@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { DecisionRecord } from '../../opd/engine.ts'
-import { createBidLog } from '../../opd/state/bidlog.ts'
+import type { DecisionRecord } from '../../opd/engine/types.ts'
+import { createBidLog } from '../../opd/state/bid-log.ts'
 
 const hour = 3_600_000
 let now = 1_800_000_000_000

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
-import { createContextCodec, Nonces } from '../../opd/context.ts'
-import type { DecisionRecord } from '../../opd/engine.ts'
+import type { DecisionRecord } from '../../opd/engine/types.ts'
+import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
 
 const hour = 3_600_000
 const at = 1_800_000_000_000

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { createContextCodec, Nonces } from '../../opd/context.ts'
 import { ModeStats } from '../../opd/engine/stats.ts'
 import type { DecisionEntry } from '../../opd/ports.ts'
-import { pricing } from '../../opd/pricing.ts'
-import { createBidLog } from '../../opd/state/bidlog.ts'
+import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
+import { pricing } from '../../opd/pricing/pricing.ts'
+import { createBidLog } from '../../opd/state/bid-log.ts'
 import { type AskedBid, auction, keys, testEngine } from '../support/engine.ts'
 import { bid, fixedLearner, integration } from '../support/opd.ts'
 

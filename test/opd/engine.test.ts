@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { DecisionRecord } from '../../opd/engine.ts'
+import type { DecisionRecord } from '../../opd/engine/types.ts'
 import { auction, hour, keys, testEngine } from '../support/engine.ts'
 import { integration } from '../support/opd.ts'
 

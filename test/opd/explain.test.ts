@@ -1,9 +1,9 @@
 /** `GET /api/svc/decisions/<svc_opd>?bid_id=`: all that a context tells of a price, and nothing that it does not. */
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
-import { decisions } from '../../admin/decisions.ts'
-import { createContextCodec, Nonces } from '../../opd/context.ts'
-import type { DecisionRecord } from '../../opd/engine.ts'
+import { decisions } from '../../admin/prices/decisions.ts'
+import type { DecisionRecord } from '../../opd/engine/types.ts'
+import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
 import { auction, hour, keys, testEngine } from '../support/engine.ts'
 import { integration } from '../support/opd.ts'
 

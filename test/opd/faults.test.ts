@@ -1,7 +1,7 @@
 /** Exceptions of the engine and its dependencies: counted, logged without data, and no bid is lost to them. */
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
-import { standalone } from '../../admin/standalone.ts'
+import { standalone } from '../../admin/prices/standalone.ts'
 import type { DecisionSink, SharedBidLog } from '../../opd/ports.ts'
 import { auction, testEngine } from '../support/engine.ts'
 import { integration } from '../support/opd.ts'

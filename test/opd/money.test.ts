@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { amounts, keepOf, lowered } from '../../opd/amounts.ts'
+import { amounts, keepOf, lowered } from '../../opd/pricing/amounts.ts'
 import {
   compare,
   decimal,
@@ -9,7 +9,7 @@ import {
   microsText,
   plain,
   shortMicros,
-} from '../../opd/money.ts'
+} from '../../opd/shared/decimal.ts'
 
 t.test('a JSON number becomes a plain decimal of the same value', async (t) => {
   const cases: [string, string][] = [

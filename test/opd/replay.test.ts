@@ -2,7 +2,7 @@
 import t from 'tap'
 import { createLearner, type Learner } from '../../opd/learner.ts'
 import { parseLine } from '../../opd/replay/line.ts'
-import { createReplay } from '../../opd/replay.ts'
+import { createReplay } from '../../opd/replay/replay.ts'
 import { chance, type Market, marketLines, spelled } from '../support/decision-log.ts'
 
 const policy = { minWinRate: 0, minSpend: 0, explore: 0, minFactor: 0.5 }

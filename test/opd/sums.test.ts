@@ -1,10 +1,10 @@
 /** What is summed of priced bids, arm by arm; and an auction is wholly of one arm, as the learner says (CONTRACT 4). */
 import t from 'tap'
-import { type Arm, armAt } from '../../opd/arms.ts'
 import type { OpdConfig } from '../../opd/config.ts'
-import { createEngine } from '../../opd/engine/create.ts'
+import { createEngine } from '../../opd/engine/engine.ts'
 import { createLearner } from '../../opd/learner.ts'
-import { createBidLog } from '../../opd/state/bidlog.ts'
+import { type Arm, armAt } from '../../opd/pricing/arms.ts'
+import { createBidLog } from '../../opd/state/bid-log.ts'
 import { type AskedBid, auction, noLog, testEngine } from '../support/engine.ts'
 import { integration } from '../support/opd.ts'
 

@@ -1,6 +1,6 @@
 /** Intervals that hold however often one looks: their coverage under continuous peeking, and how narrow they are. */
 import t from 'tap'
-import { type Interval, keptSpend, keptWins, radius, uplift } from '../../opd/trust.ts'
+import { type Interval, keptSpend, keptWins, radius, uplift } from '../../opd/pricing/confidence.ts'
 import { source } from '../support/random.ts'
 
 const arm = () => ({ bids: 0, wins: 0, margin: 0, marginSquares: 0, spend: 0, spendSquares: 0 })

@@ -1,6 +1,6 @@
 /** Data centers, allotments, seats, overload: refused at once, counted, the rest unharmed. */
 import t from 'tap'
-import type { AnswerToRewrite, RewrittenAnswer } from '../../opd/engine.ts'
+import type { AnswerToRewrite, RewrittenAnswer } from '../../opd/engine/types.ts'
 import { Bucket, LoopLag } from '../../proxy/admission.ts'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'

@@ -1,6 +1,6 @@
 /** A body as it comes, and what it takes of the node's budget. */
 import t from 'tap'
-import { Held } from '../../proxy/held.ts'
+import { Held } from '../../proxy/exchange/body-buffer.ts'
 
 /** Pieces that tell where they belong, of these lengths. */
 function piecesOf(lengths: readonly number[]): Buffer[] {

@@ -1,7 +1,7 @@
 /** Which answers are looked at: a 200 of JSON that may be transformed; all others pass untouched (CONTRACT 4.6, 4.7). */
 import t from 'tap'
 import { answerReasons } from '../../opd/engine/stats.ts'
-import type { AnswerReason, NotLookedAt } from '../../opd/priced.ts'
+import type { AnswerReason, NotLookedAt } from '../../opd/pricing/types.ts'
 import { testEngine } from '../support/engine.ts'
 import { integration } from '../support/opd.ts'
 import { idleEngine, startProxy } from '../support/proxy.ts'

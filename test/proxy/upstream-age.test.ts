@@ -1,7 +1,7 @@
 /** Upstream connections live 5 minutes at most, so that new nodes behind a name get traffic (CONTRACT 3). */
 import { createServer } from 'node:net'
 import t from 'tap'
-import { createConnections } from '../../proxy/upstream/connections.ts'
+import { createConnections } from '../../proxy/upstream/pool.ts'
 import { createResolver } from '../../proxy/upstream/resolver.ts'
 
 const real = performance.now.bind(performance)

@@ -1,7 +1,7 @@
 /** One connection to an endpoint, request by request. */
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import t from 'tap'
-import { createConnections } from '../../proxy/upstream/connections.ts'
+import { createConnections } from '../../proxy/upstream/pool.ts'
 import { createResolver } from '../../proxy/upstream/resolver.ts'
 import { answerText, rawSupplier } from '../support/supplier.ts'
 

@@ -1,7 +1,7 @@
 /** Every acceptance vector over real sockets, in every framing and every coding: bytes in, bytes out. */
 import t from 'tap'
-import { createEngine } from '../../opd/engine/create.ts'
-import { createBidLog } from '../../opd/state/bidlog.ts'
+import { createEngine } from '../../opd/engine/engine.ts'
+import { createBidLog } from '../../opd/state/bid-log.ts'
 import { keys, noLog } from '../support/engine.ts'
 import { codings, framings, unchunked } from '../support/framings.ts'
 import { matchHoles } from '../support/holes.ts'

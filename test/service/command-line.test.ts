@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { runCommand } from '../../commands.ts'
+import { runCommand } from '../../service/cli/index.ts'
 import { command } from '../support/process.ts'
 
 const root = new URL('../../', import.meta.url)

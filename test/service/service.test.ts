@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { createDemoSupplier } from '../../bench/demo/supplier.ts'
+import { createDemoSupplier } from '../../service/demo/supplier.ts'
 import { command, newFolder, startBidweir, token } from '../support/process.ts'
 import { until } from '../support/until.ts'
 

@@ -1,8 +1,8 @@
 /** A configuration is taken in supplier by supplier, and the event loop has its turn in between. */
 import t from 'tap'
-import { loadConfig } from '../../config-file.ts'
-import { createSlices } from '../../slices.ts'
-import { swapSuppliers, takenOf } from '../../supplier-swap.ts'
+import { createSlices } from '../../opd/shared/slices.ts'
+import { loadConfig } from '../../service/config/load.ts'
+import { swapSuppliers, takenOf } from '../../service/supplier-swap.ts'
 import { file } from '../support/config.ts'
 
 const suppliersOf = (ids: string[]) =>

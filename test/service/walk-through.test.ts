@@ -1,7 +1,7 @@
 /** The README's walk through the API, as pasted, against the embedded default. */
 import t from 'tap'
-import { createDemoSupplier } from '../../bench/demo/supplier.ts'
-import { embeddedConfig } from '../../embedded.ts'
+import { embeddedConfig } from '../../service/default-config.ts'
+import { createDemoSupplier } from '../../service/demo/supplier.ts'
 import { startBidweir } from '../support/process.ts'
 import { walkThrough } from '../support/readme.ts'
 

@@ -1,8 +1,8 @@
 /** An engine on a clock of the test's own, fed with bid requests and answers as the proxy feeds it. */
 import type { Integration } from '../../opd/config.ts'
-import { createEngine } from '../../opd/engine/create.ts'
+import { createEngine } from '../../opd/engine/engine.ts'
 import type { DecisionSink, Log, SharedBidLog } from '../../opd/ports.ts'
-import { createBidLog } from '../../opd/state/bidlog.ts'
+import { createBidLog } from '../../opd/state/bid-log.ts'
 import { fixedLearner } from './opd.ts'
 
 export const hour = 3_600_000

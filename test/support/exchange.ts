@@ -1,7 +1,7 @@
 /** Nodes whose model is a sum, and a bus in memory: what each has learned can be read, and how often. */
 import type { Learner } from '../../opd/learner.ts'
-import type { ModelBus } from '../../opd/state/exchange.ts'
-import { createKeeper, type Keeper } from '../../opd/state/keeper.ts'
+import { createKeeper, type Keeper } from '../../opd/state/model-manager.ts'
+import type { ModelBus } from '../../opd/state/model-sync.ts'
 
 export const log = { info() {}, warn() {}, error() {} }
 

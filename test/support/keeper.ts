@@ -1,6 +1,6 @@
 /** Keepers of real models that nothing drives by a timer, bids to teach them, and what they then expect. */
 import { type BidFacts, createLearner, type Policy } from '../../opd/learner.ts'
-import { createKeeper, type Keeper, type KeeperOptions } from '../../opd/state/keeper.ts'
+import { createKeeper, type Keeper, type KeeperOptions } from '../../opd/state/model-manager.ts'
 
 export const errors: string[] = []
 const log = {

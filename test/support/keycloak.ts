@@ -9,7 +9,7 @@ import { freePort } from './postgres.ts'
 
 const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
 const home = process.env['KEYCLOAK_HOME'] ?? join(cache, 'bidweir', 'keycloak-26.0.7')
-const realm = new URL('../auth/fixtures/realm.json', import.meta.url)
+const realm = new URL('../admin/auth/fixtures/realm.json', import.meta.url)
 
 export const keycloakAbsent = existsSync(join(home, 'bin', 'kc.sh')) ? false : 'keycloak not found'
 

@@ -6,7 +6,7 @@ import {
   rollBack,
   setFrozen,
 } from '../../admin/store/model-control.ts'
-import type { Keeper } from '../../opd/state/keeper.ts'
+import type { Keeper } from '../../opd/state/model-manager.ts'
 import { snapshotCatalog } from '../../opd/state/snapshot-catalog.ts'
 import { type Database, storeAt } from './store.ts'
 

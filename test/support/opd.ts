@@ -2,7 +2,7 @@
 import { foreignBid, type Ledger, type LedgerEntry } from '../../admin/ports.ts'
 import { type Integration, type OpdConfig, opdSchema } from '../../opd/config.ts'
 import type { Decision, Learner } from '../../opd/learner.ts'
-import type { EligibleBid } from '../../opd/priced.ts'
+import type { EligibleBid } from '../../opd/pricing/types.ts'
 
 export interface Taught {
   kind: 'win' | 'withdraw'

@@ -1,6 +1,6 @@
 /** A proxy on port 0 with an engine that leaves every answer alone, unless told otherwise. */
 import { Registry } from 'prom-client'
-import type { Engine } from '../../opd/engine.ts'
+import type { Engine } from '../../opd/engine/types.ts'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { type BidProxy, createProxy } from '../../proxy/proxy.ts'
 

@@ -1,8 +1,9 @@
 /** The rewriter driven by cases as data: what a case leaves out is an ordinary bid of 2.00 on an imp with floor 0.5. */
-import { type Integration, opdSchema, type Rates } from '../../opd/config.ts'
-import type { RewrittenAnswer } from '../../opd/engine.ts'
-import type { BidReason, EligibleBid, PriceBid } from '../../opd/priced.ts'
-import { rewrite } from '../../opd/rewrite.ts'
+import { type Integration, opdSchema } from '../../opd/config.ts'
+import type { RewrittenAnswer } from '../../opd/engine/types.ts'
+import type { BidReason, EligibleBid, PriceBid } from '../../opd/pricing/types.ts'
+import { rewrite } from '../../opd/rewrite/rewrite.ts'
+import type { Rates } from '../../opd/shared/rates.ts'
 
 export interface RewriteCase {
   title: string

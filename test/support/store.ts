@@ -1,7 +1,7 @@
 /** Real stores of a test's own: one on SQLite, and one on PostgreSQL where that is installed. */
 import t, { type Test } from 'tap'
 import { openStore, type Store, type StoreOptions } from '../../admin/store/index.ts'
-import type { DecisionRecord } from '../../opd/engine.ts'
+import type { DecisionRecord } from '../../opd/engine/types.ts'
 import { postgresAbsent, startPostgres } from './postgres.ts'
 import { newFolder } from './process.ts'
 

@@ -11,7 +11,7 @@ export interface Vector {
   expected: string
 }
 
-const file = new URL('../rewrite/fixtures/rewrite.jsonl', import.meta.url)
+const file = new URL('../opd/rewrite/fixtures/rewrite.jsonl', import.meta.url)
 
 export const vectors = readFileSync(file, 'utf8')
   .trim()

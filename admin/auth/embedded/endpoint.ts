@@ -1,8 +1,8 @@
 /** The embedded realm over HTTP: tokens, the end of sessions, discovery and keys (SERVICE 4.1, 5; CONTRACT 9). */
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import { problem } from '../../problem.ts'
-import { always } from '../../refusing.ts'
+import { problem } from '../../http/problem.ts'
+import { always } from '../../http/reply-hook.ts'
 import type { Store } from '../../store/index.ts'
 import { PasswordsBusyError } from '../passwords.ts'
 import type { Throttle } from '../throttle.ts'

@@ -1,0 +1,57 @@
+/** `/healthz`, `/readyz`, `/readyz/admin`, `/metrics`. */
+import { promisify } from 'node:util'
+import { constants, gzip } from 'node:zlib'
+import type { FastifyPluginAsync, RouteHandlerMethod } from 'fastify'
+import type { Registry } from 'prom-client'
+import { exposition } from '../metrics/exposition.ts'
+import { problem } from './problem.ts'
+
+export interface HealthDeps {
+  /** What is still missing before bid traffic can be served; empty: ready. A lost store is not among it. */
+  missing: () => string[]
+  /** The parts of the store that do not answer. Names alone: probes are answered to anyone, the log says the rest. */
+  lost: () => Promise<string[]>
+  registry: Registry
+}
+
+const compress = promisify(gzip)
+const takesGzip = (accepted = '') =>
+  /(^|,)\s*gzip\s*(;\s*q=(?!0(\.0*)?\s*(,|$))|,|$)/i.test(accepted)
+
+/** Compresses a text once, whoever asks for it; on a thread of the pool. */
+function createZip() {
+  const known = new WeakMap<Buffer, Promise<Buffer>>()
+  return (text: Buffer) => {
+    const zipped = known.get(text) ?? compress(text, { level: constants.Z_BEST_SPEED })
+    known.set(text, zipped)
+    return zipped
+  }
+}
+
+export function health({ missing, lost, registry }: HealthDeps): FastifyPluginAsync {
+  const scrape = exposition(registry)
+  const zipped = createZip()
+  return async (app) => {
+    // some load balancers ask with HEAD
+    const get = (url: string, handler: RouteHandlerMethod) =>
+      app.route({ method: ['GET', 'HEAD'], url, handler })
+    get('/healthz', async () => ({ status: 'ok' }))
+    get('/readyz', async (_request, reply) => {
+      const waits = missing()
+      if (waits.length === 0) return { status: 'ready' }
+      return problem(reply, 503, 'not_ready', `not ready: ${waits.join(', ')}`)
+    })
+    get('/readyz/admin', async (_request, reply) => {
+      const parts = await lost()
+      if (parts.length === 0) return { status: 'ready' }
+      reply.header('retry-after', '1')
+      return problem(reply, 503, 'store_unavailable', `not ready: ${parts.join(', ')}`)
+    })
+    get('/metrics', async ({ headers }, reply) => {
+      const text = await scrape()
+      reply.type(registry.contentType).header('vary', 'accept-encoding')
+      if (!takesGzip(headers['accept-encoding'])) return reply.send(text)
+      return reply.header('content-encoding', 'gzip').send(await zipped(text))
+    })
+  }
+}

@@ -1,0 +1,14 @@
+import { problem } from './problem.ts'
+import { refusing } from './reply-hook.ts'
+
+/** A coded body is read by nobody here (RFC 9110 15.5.16). */
+export const plainOnly = refusing((request, reply) => {
+  if (/^(identity)?$/i.test(request.headers['content-encoding'] ?? '')) return false
+  problem(
+    reply.header('accept-encoding', 'identity'),
+    415,
+    'unsupported_encoding',
+    'The body must not be encoded',
+  )
+  return true
+})

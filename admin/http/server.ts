@@ -1,0 +1,131 @@
+/** The small listener: everything but bid traffic. Errors of all kinds leave as problem documents. */
+
+import { randomUUID } from 'node:crypto'
+import { METHODS } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyPluginAsync,
+  type FastifyReply,
+} from 'fastify'
+import { StoreError } from '../store/errors.ts'
+import { refusalsArrive } from './drain-body.ts'
+import { createHttpServer, onClientError } from './http-server.ts'
+import { missing } from './not-found.ts'
+import { documented } from './openapi.ts'
+import { problem } from './problem.ts'
+import { refusing } from './reply-hook.ts'
+import { singularFields } from './singular-fields.ts'
+
+export interface AdminLog {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+export interface AdminDeps {
+  /** host:port */
+  listen: string
+  plugins: readonly FastifyPluginAsync[]
+  log: AdminLog
+}
+
+export interface Admin {
+  app: FastifyInstance
+  listen(): Promise<AddressInfo>
+  close(): Promise<void>
+}
+
+/** Contexts stand in paths; they have at most 512 characters. */
+const maxParamLength = 600
+const bodyLimit = 1024 * 1024
+
+const codes: Readonly<Record<number, string>> = {
+  400: 'malformed',
+  404: 'not_found',
+  405: 'method_not_allowed',
+  413: 'too_large',
+  414: 'too_long',
+  415: 'unsupported_media_type',
+  431: 'too_large',
+}
+
+export function createAdmin(deps: AdminDeps): Admin {
+  const { log } = deps
+  const app = fastify({
+    logger: false,
+    bodyLimit,
+    // A HEAD must never count a win (SERVICE 4.7).
+    exposeHeadRoutes: false,
+    // in the audit trail of all nodes, over all their restarts
+    genReqId: () => randomUUID(),
+    routerOptions: { maxParamLength },
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    frameworkErrors(error, _request, reply) {
+      // a path that cannot be decoded; one with a name that nothing here can have
+      if (error.code === 'FST_ERR_BAD_URL')
+        problem(reply as FastifyReply, 400, 'malformed', 'The path cannot be decoded')
+      else problem(reply as FastifyReply, 404, 'not_found', 'No such path')
+    },
+    serverFactory: createHttpServer,
+    clientErrorHandler: onClientError,
+  })
+
+  app.addHook('onRequest', async (_request, reply) => {
+    reply.header('x-content-type-options', 'nosniff')
+  })
+
+  app.addHook('onRequest', singularFields)
+  app.addHook('onSend', refusalsArrive)
+
+  app.setErrorHandler((error: FastifyError, request, reply) => {
+    const { code, message } = error
+    const status = error.statusCode ?? 500
+    if (error instanceof StoreError) {
+      log.warn({ code, err: message, request: request.id }, 'the store did not answer')
+      return problem(
+        reply.header('retry-after', '1'),
+        503,
+        'store_unavailable',
+        'The store cannot be reached: try again',
+      )
+    }
+    if (status >= 500) {
+      log.error({ err: error, request: request.id }, 'a call of the API failed')
+      return problem(reply, 500, 'internal', 'Internal Server Error')
+    }
+    return problem(reply, status, codes[status] ?? 'refused', message)
+  })
+
+  // paths that say no to all but one method say so to PROPFIND as well
+  for (const method of METHODS)
+    if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method)
+  // before a body is looked at: what is wrong with it is nothing to a path that takes none
+  const absent = missing(app)
+  const noPath = refusing((request, reply) => {
+    if (request.is404) absent(request, reply)
+    return request.is404
+  })
+  app.addHook('onRequest', noPath)
+
+  documented(app)
+  for (const plugin of deps.plugins) void app.register(plugin)
+
+  return {
+    app,
+    async listen() {
+      const at = deps.listen.lastIndexOf(':')
+      const host = deps.listen.slice(0, at).replace(/^\[|\]$/g, '')
+      await app.listen({ host, port: Number(deps.listen.slice(at + 1)) })
+      return app.server.address() as AddressInfo
+    },
+    async close() {
+      // Callers keep connections; one that becomes idle meanwhile is closed at the next look.
+      const idle = setInterval(() => app.server.closeIdleConnections(), 100)
+      await app.close()
+      clearInterval(idle)
+    },
+  }
+}

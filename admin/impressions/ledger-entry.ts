@@ -1,0 +1,164 @@
+/** Rows of the ledger from notices and decisions. Money stays exact decimal text. */
+import { createHash } from 'node:crypto'
+import { clearingDefaults, type Integration } from '../../opd/config.ts'
+import type { DecisionRecord } from '../../opd/engine/types.ts'
+import { armRules } from '../../opd/pricing/arms.ts'
+import { cut } from '../../opd/pricing/pseudonyms.ts'
+import { compare, decimal, difference, times } from '../../opd/shared/decimal.ts'
+import type { LedgerEntry } from '../ports.ts'
+import { storable } from '../store/text.ts'
+import type { Notice } from './notice.ts'
+
+/** Which event teaches and which is money, by the supplier's `notices`. */
+const eventRules = {
+  win: { teaches: 'win', money: 'win' },
+  billing: { teaches: 'billing', money: 'billing' },
+  both: { teaches: 'win', money: 'billing' },
+} as const
+
+export const eventsOf = (integration: Integration | null) =>
+  eventRules[integration?.notices ?? 'win']
+
+const longestBidId = 512
+/** A bid id as the ledger keeps and asks for it: an index row has room for some 2,700 bytes. */
+export const ledgerBidId = (bidId: string) => cut(storable(bidId), longestBidId)
+
+const orNull = (text: string) => (text === '' ? null : storable(text))
+
+const longestIdentity = 256
+
+/** A text that identifies something, short enough for any index. */
+function identity(kind: string, text: string): string {
+  const whole = storable(text)
+  if (whole === text && Buffer.byteLength(text) <= longestIdentity) return `${kind}:${text}`
+  return `${kind}:sha256:${createHash('sha256').update(text).digest('base64url')}`
+}
+
+const supplierId = /^[a-z0-9_-]{1,63}$/
+
+/** One bare bid id is one win, of a supplier where the notice names it; what is no supplier's id may be of any length. */
+function bidIdentity({ bidId, ssp }: Notice): string {
+  if (ssp === undefined) return identity('bid', bidId)
+  return supplierId.test(ssp) ? identity(`bid@${ssp}`, bidId) : identity('bid@', `${ssp}\0${bidId}`)
+}
+
+const rejectedIdentity = ({ bidId, svcOpd }: Notice, reason: string) =>
+  identity('rejected', `${reason}\n${bidId}\n${svcOpd ?? ''}`)
+
+const overShare = { digits: 1005n, scale: 3 }
+
+/** Cleared by more than 0.5 % above out_ba. */
+function isOver(cleared: string, outBa: string): boolean {
+  const paid = decimal(cleared)
+  const most = decimal(outBa)
+  return paid !== null && most !== null && compare(paid, times(most, overShare)) > 0
+}
+
+/** Cleared so far above out_ba that the notice is refused: another unit, or a price of nobody's. */
+export function isImplausible(
+  cleared: string,
+  outBa: string,
+  integration: Integration | null,
+): boolean {
+  const { maxOver } = integration?.clearing ?? clearingDefaults
+  const paid = decimal(cleared)
+  const asked = decimal(outBa)
+  const most = decimal(String(maxOver))
+  return paid !== null && asked !== null && most !== null && compare(paid, times(asked, most)) > 0
+}
+
+function blank(notice: Notice, at: number) {
+  return {
+    event: notice.event,
+    bidId: ledgerBidId(notice.bidId),
+    by: null,
+    supplier: null,
+    mode: null,
+    arm: null,
+    publisher: null,
+    domain: null,
+    inBa: null,
+    outBa: null,
+    cleared: notice.price,
+    priceDsp: notice.priceDsp ?? null,
+    currency: null,
+    margin: null,
+    late: false,
+    over: false,
+    decidedAt: null,
+    at,
+  }
+}
+
+function decided(record: DecisionRecord) {
+  return {
+    supplier: record.supplier,
+    mode: record.mode,
+    arm: record.arm,
+    publisher: orNull(record.publisher),
+    domain: orNull(record.domain),
+    inBa: record.inBa,
+    outBa: record.outBa,
+    currency: storable(record.currency),
+    decidedAt: record.at,
+  }
+}
+
+export function rejectedEntry(
+  notice: Notice,
+  record: DecisionRecord | null,
+  reason: string,
+  at: number,
+): LedgerEntry {
+  return {
+    ...blank(notice, at),
+    ...(record === null ? {} : decided(record)),
+    decision: rejectedIdentity(notice, reason),
+    status: 'rejected',
+    reason,
+  }
+}
+
+export function unattributedEntry(
+  notice: Notice,
+  supplier: string | null,
+  reason: string,
+  at: number,
+): LedgerEntry {
+  return {
+    ...blank(notice, at),
+    supplier,
+    decision: bidIdentity(notice),
+    status: 'unattributed',
+    reason,
+  }
+}
+
+export interface Attribution {
+  record: DecisionRecord
+  by: 'context' | 'bid_log'
+  late: boolean
+  integration: Integration | null
+  reason: string | null
+}
+
+export function attributedEntry(notice: Notice, of: Attribution, at: number): LedgerEntry {
+  const { record, integration } = of
+  const money = armRules[record.arm].money && eventsOf(integration).money === notice.event
+  const opd = integration?.opd
+  const demandSide = opd != null && opd !== 'invalid' && opd.priceDsp
+  const priceDsp = notice.priceDsp ?? record.priceDsp ?? null
+  const revenue = demandSide ? (priceDsp ?? record.inBa) : record.inBa
+  return {
+    ...blank(notice, at),
+    ...decided(record),
+    decision: record.id,
+    status: 'attributed',
+    by: of.by,
+    priceDsp,
+    margin: money ? difference(revenue, notice.price) : null,
+    late: of.late,
+    over: isOver(notice.price, record.outBa),
+    reason: of.reason,
+  }
+}

@@ -1,0 +1,73 @@
+/** `/api/svc/`: suppliers, their seats and data centers; holds, models, voided wins, the audit trail (CONTRACT 8). */
+import type {
+  FastifyPluginAsync,
+  FastifyReply,
+  FastifyRequest,
+  preHandlerAsyncHookHandler,
+} from 'fastify'
+import { plainOnly } from '../http/reject-encoded-body.ts'
+import { auditCall } from './audit.ts'
+import { holdCalls } from './holds.ts'
+import { type ModelAccess, modelCalls } from './models.ts'
+import { supplierCalls } from './suppliers.ts'
+import { voidCall } from './voids.ts'
+
+export type { ListedSupplier } from './access.ts'
+
+export interface ManagementDeps extends ModelAccess {
+  /** Admit whoever may read, edit, hold. */
+  reading: preHandlerAsyncHookHandler
+  editing: preHandlerAsyncHookHandler
+  operator: preHandlerAsyncHookHandler
+}
+
+/** Bytes. */
+const bodyLimit = 1024 * 1024
+
+type Call = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+
+export function management(deps: ManagementDeps): FastifyPluginAsync {
+  const { reading, editing, operator } = deps
+  const suppliers = supplierCalls(deps)
+  const holds = holdCalls(deps)
+  const models = modelCalls(deps)
+
+  return async (app) => {
+    // Bodies stay bytes until they are looked at: duplicate keys and encodings are faults.
+    app.removeAllContentTypeParsers()
+    app.addContentTypeParser(
+      'application/json',
+      { parseAs: 'buffer', bodyLimit },
+      async (_request: FastifyRequest, body: Buffer) => body,
+    )
+    // what one account sees is nobody else's, and changes
+    app.addHook('onRequest', async ({ id }, reply) => {
+      reply.headers({ 'cache-control': 'no-store', 'x-request-id': id })
+    })
+    const route = (
+      method: 'GET' | 'POST' | 'PUT',
+      path: string,
+      handler: Call,
+      door = method === 'GET' ? reading : editing,
+    ) => {
+      // who may not call is told before a body is read
+      const onRequest = method === 'GET' ? [door] : [door, plainOnly]
+      const exposeHeadRoute = method === 'GET'
+      for (const url of [path, path.slice(0, -1)])
+        app.route({ method, url, onRequest, bodyLimit, exposeHeadRoute, handler })
+    }
+    route('GET', '/api/svc/ssp/', suppliers.list)
+    route('GET', '/api/svc/ssp/:id([^/]+)/', suppliers.one)
+    route('POST', '/api/svc/ssp/:id([^/]+)/', suppliers.create)
+    route('PUT', '/api/svc/ssp/:id([^/]+)/', suppliers.put)
+    route('GET', '/api/svc/opd/', holds.list)
+    route('PUT', '/api/svc/opd/:id([^/]+)/', holds.put, operator)
+    route('GET', '/api/svc/models/', models.list)
+    route('POST', '/api/svc/models/freeze/', models.freeze, operator)
+    route('POST', '/api/svc/models/unfreeze/', models.unfreeze, operator)
+    route('POST', '/api/svc/models/rollback/', models.rollback, operator)
+    route('POST', '/api/svc/models/reset/', models.reset, operator)
+    route('POST', '/api/svc/impressions/:decision([^/]+)/void/', voidCall(deps), operator)
+    route('GET', '/api/svc/audit/', auditCall(deps))
+  }
+}

@@ -1,0 +1,40 @@
+/** What the optimised bids keep of the holdout's wins, and what they gain, with intervals that hold whenever one looks. */
+import type { ArmSums, ModeStats } from '../../opd/engine/stats.ts'
+import { type Interval, keptSpend, keptWins, uplift } from '../../opd/pricing/confidence.ts'
+
+export type { Interval }
+export interface Comparison {
+  holdout: ArmSums
+  optimised: ArmSums
+  /** Ratio of win rates; null before both have won. */
+  kept: Interval | null
+  /** Ratio of spend (wins weighted by in_ba) per bid. */
+  keptSpend: Interval | null
+  /** Difference of margin per bid, CPM in the base currency. */
+  uplift: Interval | null
+}
+
+function added(a: ArmSums, b: ArmSums): ArmSums {
+  return {
+    bids: a.bids + b.bids,
+    wins: a.wins + b.wins,
+    in: a.in + b.in,
+    cleared: a.cleared + b.cleared,
+    margin: a.margin + b.margin,
+    marginSquares: a.marginSquares + b.marginSquares,
+    spend: a.spend + b.spend,
+    spendSquares: a.spendSquares + b.spendSquares,
+  }
+}
+
+export function compared(stats: ModeStats): Comparison {
+  const holdout = stats.sums('holdout')
+  const optimised = added(stats.sums('treated'), stats.sums('explored'))
+  return {
+    holdout,
+    optimised,
+    kept: keptWins(optimised, holdout),
+    keptSpend: keptSpend(optimised, holdout),
+    uplift: uplift(optimised, holdout),
+  }
+}

@@ -1,0 +1,68 @@
+/** Samples of what the engine counts. */
+
+import {
+  answerReasons,
+  bidReasons,
+  type EngineStats,
+  factorBounds,
+  type ModeStats,
+} from '../../opd/engine/stats.ts'
+import { arms, type Mode, modes } from '../../opd/pricing/arms.ts'
+import { type Histogram, HistogramSeries, others } from '../../opd/shared/histogram-series.ts'
+
+export type Labels = Record<string, string | number>
+export interface Sample {
+  value: number
+  labels: Labels
+  metricName?: string
+}
+
+/** Name, kind, help, and the values at a scrape. */
+export type Row = [
+  name: string,
+  kind: 'counter' | 'gauge' | 'histogram' | 'summary',
+  help: string,
+  /** null: no sample, but work was done that a slice has to count. */
+  samples: () => Iterable<Sample | null>,
+]
+
+export const one = (value: number, labels: Labels = {}): Sample[] => [{ value, labels }]
+
+/** A mode that bids came in. */
+export const live = (stats: ModeStats) =>
+  stats.left.some((count) => count > 0) || stats.arms.some(({ bids }) => bids > 0)
+
+/** Arms and reasons to leave a bid alone stand under one label; `fixed` bids count under their reason. */
+export function* bidSamples(stats: EngineStats): Generator<Sample | null> {
+  for (const [ssp, own] of stats.suppliers)
+    for (const mode of modes) {
+      yield null
+      const of = own.modes[mode]
+      for (const [at, reason] of bidReasons.entries())
+        if (of.left[at]! > 0) yield { value: of.left[at]!, labels: { ssp, mode, reason } }
+      for (const arm of arms) {
+        const { bids } = of.sums(arm)
+        if (arm !== 'fixed' && bids > 0) yield { value: bids, labels: { ssp, mode, reason: arm } }
+      }
+    }
+}
+
+export function* answerSamples(stats: EngineStats): Generator<Sample | null> {
+  for (const [ssp, own] of stats.suppliers) {
+    yield null
+    for (const [at, reason] of answerReasons.entries())
+      if (own.answers[at]! > 0) yield { value: own.answers[at]!, labels: { ssp, reason } }
+    if (own.faults > 0) yield { value: own.faults, labels: { ssp, reason: 'fault' } }
+  }
+}
+
+/** Factors of the busiest integrations, by mode; the rest share one series a mode. */
+export function factorSamples(name: string, stats: EngineStats): () => Generator<Sample | null> {
+  const series = modes.map((mode) => ({ mode, of: new HistogramSeries(name, factorBounds) }))
+  function* histograms(mode: Mode): Generator<[Labels, Histogram]> {
+    for (const [ssp, { modes }] of stats.suppliers) yield [{ ssp, mode }, modes[mode].factors]
+  }
+  return function* () {
+    for (const { mode, of } of series) yield* of.samples(histograms(mode), { ssp: others, mode })
+  }
+}

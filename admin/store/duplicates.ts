@@ -1,0 +1,61 @@
+/** Notices that came again: the ledger has a row for the first alone, so the others are counted by hour. */
+import type { Repeat } from '../ports.ts'
+import { createTally } from './buffered-counts.ts'
+import { hourKey, hourOf } from './hour.ts'
+import type { Store, StoreLog } from './index.ts'
+import type { HourRow } from './tables.ts'
+import { storable } from './text.ts'
+
+export interface Repeats {
+  count(repeat: Repeat): void
+  flush(): Promise<void>
+  close(): Promise<void>
+}
+
+const rowOf = ({ supplier, event, mode, publisher, domain, at }: Repeat): HourRow => ({
+  hour: hourOf(at),
+  supplier,
+  event,
+  status: 'duplicate',
+  mode,
+  arm: '',
+  publisher: storable(publisher),
+  domain: storable(domain),
+  currency: '',
+  n: 1,
+  bids: 0,
+  priced: 0,
+  late: 0,
+  over_count: 0,
+  cleared: '0',
+  out_ba: '0',
+  margin: '0',
+  margins: 0,
+  squares: 0,
+})
+
+export function createRepeats(store: Store, log: StoreLog): Repeats {
+  const { add, flush, close } = createTally<HourRow>({
+    what: 'repeated notices',
+    maxRows: 5000,
+    // 19 columns each
+    sliceRows: 100,
+    log,
+    keyOf: (row) => hourKey.map((name) => row[name]).join('\0'),
+    merge(row, { n }) {
+      row.n += n
+    },
+    async write(rows) {
+      await store.db
+        .insertInto('ledger_hours')
+        .values(rows)
+        .onConflict((conflict) =>
+          conflict.columns([...hourKey]).doUpdateSet(({ ref, eb }) => ({
+            n: eb(ref('ledger_hours.n'), '+', ref('excluded.n')),
+          })),
+        )
+        .execute()
+    },
+  })
+  return { count: (repeat) => add(rowOf(repeat)), flush, close }
+}

@@ -1,0 +1,193 @@
+/**
+ * What keeps a supplier from harm faster than the controller can: prices start shallow and deepen by wins received while
+ * every guard is quiet; a guard that acts puts the bid's own price in place, and the way back is from shallow again.
+ */
+import type { Guard } from '../../pricing/arms.ts'
+import { radius } from '../../pricing/confidence.ts'
+import { Maturing } from './delayed-sum.ts'
+import type { Evidence } from './kept.ts'
+import { Fall } from './win-rate-cusum.ts'
+
+/** The lowest factor, by wins received since the start or the last alarm. */
+const depths: readonly [wins: number, factor: number][] = [
+  [0, 0.95],
+  [60, 0.9],
+  [150, 0.8],
+  [300, 0.65],
+  [500, 0],
+]
+const deep = depths.at(-1)![0]
+/** Wins that were due since the last one came, before notices count as stopped; and wins that must have come ever. */
+const dueBeforeSilence = 40
+const winsBeforeGuards = 50
+/** Expected wins that an alarm holds prices up for; doubled by each that follows before prices are deep again. */
+const holdDue = 150
+const mostDoublings = 5
+/** Share of wins that cleared above the price sent, and wins before it says something. */
+const overShare = 0.2
+const overWins = 100
+/** Of the win rate's reference, milliseconds. */
+const memory = 3 * 3_600_000
+const alarm = 16
+
+/** What has matured since the last look: bids weighted by the share they keep, and wins. */
+export interface Matured {
+  bids: number
+  wins: number
+}
+
+export class Guards {
+  guard: Guard = 'start'
+  /** Milliseconds; when the guard changed. */
+  since = 0
+  /** Wins since the start, or since the last alarm was over. */
+  wins = 0
+  winsEver = 0
+  /** With those that other nodes heard of. */
+  winsKnown = 0
+  /** How often one acted. */
+  readonly alarms: Partial<Record<Guard, number>> = {}
+  /** Expected wins since the last, and when the newest bid was sent that won. */
+  private due = 0
+  private newest = 0
+  private held = 0
+  private doublings = 0
+  private over = 0
+  /** By when the bids were sent, so that neither a ramp of traffic nor a long delay is a fall. */
+  private readonly dues = new Maturing()
+  private readonly bids = new Maturing()
+  private readonly arrived = new Maturing()
+  private late = 0
+  private readonly fall = new Fall(memory, alarm)
+
+  get acts(): boolean {
+    return this.guard !== 'none' && this.guard !== 'start'
+  }
+
+  /** Prices are held up, by an alarm or by the steps. */
+  get shallow(): boolean {
+    return this.guard !== 'none'
+  }
+
+  lowest(minFactor: number): number {
+    if (this.guard === 'none') return minFactor
+    if (this.guard !== 'start') return 1
+    let depth = 1
+    for (const [wins, factor] of depths) if (this.wins >= wins) depth = factor
+    return depth > minFactor ? depth : minFactor
+  }
+
+  /** An alarm that follows another before prices are deep again holds for twice as long. */
+  private turn(guard: Guard, now: number): void {
+    if (guard === this.guard) return
+    if (guard === 'none') this.doublings = 0
+    else if (guard !== 'start') {
+      this.alarms[guard] = (this.alarms[guard] ?? 0) + 1
+      this.held = holdDue * 2 ** this.doublings
+      this.doublings = Math.min(mostDoublings, this.doublings + 1)
+    }
+    this.guard = guard
+    this.since = now
+    this.wins = 0
+  }
+
+  /** `due`: expected wins at the price sent; `bids`: the share of wins that it is expected to keep, or a sum of those. */
+  exposed(due: number, bids: number, now: number, patience: number): void {
+    this.dues.add(due, now, patience)
+    this.bids.add(bids, now, patience)
+    this.arrived.add(0, now, patience)
+  }
+
+  /** What others sent: in the slice that their wins are counted in, or a burst of one would look like a fall. */
+  told(due: number, bids: number, at: number, now: number, patience: number): void {
+    if (this.dues.addBack(due, at)) this.bids.addBack(bids, at)
+    else this.exposed(due, bids, now, patience)
+  }
+
+  /** What has waited long enough: written into `into`. */
+  mature(now: number, patience: number, into: Matured): void {
+    const due = this.dues.take(now - patience, this.newest)
+    into.bids = this.bids.take(now - patience)
+    into.wins = this.arrived.take(now - patience) + this.late
+    this.late = 0
+    // of bids sent after the newest that won: whatever notices take, those before are not missing
+    this.due += this.dues.newer
+    if (this.guard !== 'silence') this.held -= due
+    if (this.winsEver < winsBeforeGuards) return
+    if (this.due > dueBeforeSilence) this.turn('silence', now)
+    else if (this.acts && this.guard !== 'silence' && this.held <= 0) this.turn('start', now)
+  }
+
+  /** `usual`: what the rate of all suppliers does; a fall of all is judged by `fallen`. */
+  compare({ bids, wins }: Matured, usual: number, now: number): boolean {
+    return this.fall.seen(bids, wins, usual, now)
+  }
+
+  /** The win rate has fallen, here or everywhere; what it is now is the new reference. */
+  fell(now: number): void {
+    this.fall.begin()
+    if (!this.acts) this.turn('drop', now)
+  }
+
+  /** `at`: when its bid was sent. */
+  won(at: number, sent: number, cleared: number, now: number): void {
+    this.winsEver++
+    this.over += ((cleared > sent * 1.005 ? 1 : 0) - this.over) / Math.min(overWins, this.winsEver)
+    this.heard(1, at, now)
+    if (this.winsEver > overWins && this.over > overShare && !this.acts) this.turn('cleared', now)
+  }
+
+  /** Wins, by way of other nodes as well. */
+  heard(wins: number, at: number, now: number): void {
+    if (!(wins > 0)) return
+    this.wins += wins
+    this.winsKnown += wins
+    this.due = 0
+    if (at > this.newest && at <= now) this.newest = at
+    // later than it was waited for
+    if (!this.arrived.addBack(wins, at)) this.late += wins
+    if (this.guard === 'silence') this.turn('start', now)
+    if (this.guard === 'start' && this.wins >= deep) this.turn('none', now)
+  }
+
+  /** P(kept < floor) > .99, however often one looks: prices go up until there is new evidence. */
+  judge(evidence: Evidence, floor: number, now: number): boolean {
+    if (this.acts || !(floor > 0)) return false
+    const kept = measured(evidence)
+    if (kept === null || kept.upper >= floor) return false
+    this.turn('kept', now)
+    return true
+  }
+
+  saved() {
+    const { guard, since, wins, winsEver, winsKnown, alarms, held, doublings, over } = this
+    const fall = this.fall.saved()
+    return { guard, since, wins, winsEver, winsKnown, alarms, held, doublings, over, fall }
+  }
+
+  restore({ fall, alarms, ...rest }: ReturnType<Guards['saved']>): void {
+    Object.assign(this, rest)
+    this.winsKnown = Math.max(this.winsKnown, this.winsEver)
+    Object.assign(this.alarms, alarms)
+    this.fall.restore(fall)
+  }
+
+  /** A number that is none came out of the model. */
+  broken(now: number): void {
+    if (!this.acts) this.turn('number', now)
+  }
+}
+
+/** Kept wins by notices alone, each arm relative to the model at the bids' own prices; two-sided 98 %. */
+function measured(evidence: Evidence): { at: number; upper: number } | null {
+  const of = (side: 'optimised' | 'holdout') => {
+    const wins = evidence.total(side, 'wins')
+    const due = evidence.total(side, 'dueIn')
+    const rate = wins / Math.max(1, evidence.total(side, 'bids'))
+    return { wins, ratio: wins / due, variance: (1 - Math.min(0.99, rate)) / wins }
+  }
+  const [treated, holdout] = [of('optimised'), of('holdout')]
+  if (!(treated.wins > 20 && holdout.wins > 20)) return null
+  const at = treated.ratio / holdout.ratio
+  return { at, upper: at * Math.exp(radius([treated, holdout], 0.02)) }
+}

@@ -1,0 +1,150 @@
+/**
+ * The multipliers of one supplier and mode: out = argmax (theta in + lambda - p) W(p). theta - 1 prices kept spend,
+ * lambda kept wins, in units of the mean bid. Both climb the dual: each decision moves them by how far the model's own
+ * expectation, corrected by the holdout, lies from the goal; the goal moves a little with what was missed before.
+ */
+
+import type { Policy } from '../types.ts'
+import { depthOf, type Evidence } from './kept.ts'
+
+/** e-folds of a multiplier for a gap of 1, a decision. With the usual slope a move takes 350 decisions. */
+const gain = 0.1
+/** A multiplier never falls below: from there it is up again in time. Nor above: the bid's own price. */
+const least = 0.02
+const most = 54
+const mostMargin = 200
+/**
+ * Aimed at above the floors: a little, and most of a standard error of what is kept. A floor is a promise, and before
+ * millions of bids nobody knows what is kept to better than half a point.
+ */
+const slack = 0.001
+const slackErrors = 0.7
+/** What was kept too little over the horizon is made up for, and what was kept too much spent, within these. */
+const [makeUp, spendDown] = [0.006, 0.0015]
+const startSpend = 1.5
+const startWins = 0.1
+const startMargin = 1
+const meanHorizon = 2000
+/** A bid dearer than so many mean bids counts for less of the mean: one of 1e8 would be what lambda is reckoned in for days. */
+const dearest = 50
+const young = 20
+/** A gap of one dear bid, in mean bids; clipped lower, the dear ones would be given up. */
+const largest = 12
+
+/** Where a constraint stands: what was kept, its standard error, and what the model is wrong by. */
+export interface Standing {
+  kept: number
+  error: number
+  beta: number
+}
+
+const within = (value: number, low: number, high: number) =>
+  value > low ? (value < high ? value : high) : low
+
+export class Controller {
+  /** theta - 1 and lambda over the mean bid, where the constraint is one of keeping. */
+  spend = startSpend
+  wins = startWins
+  /** lambda over the mean bid in margin mode. */
+  margin = startMargin
+  /** Means over decisions: of in, W(in), W(in) in, W(out) in. */
+  private readonly means = new Float64Array(4)
+  private seen = 0
+
+  theta(policy: Policy, mode: 'revenue' | 'margin'): number {
+    if (mode === 'margin') return 1 - (policy.targetMargin ?? 0.15)
+    return free(policy) ? 1 : 1 + this.spend
+  }
+
+  /** CPM. */
+  lambda(policy: Policy, mode: 'revenue' | 'margin'): number {
+    if (mode === 'margin') return this.margin * this.means[0]!
+    return free(policy) ? 0 : this.wins * this.means[0]!
+  }
+
+  /** Multipliers of another supplier to begin with. */
+  startFrom({ spend, wins, margin }: { spend: number; wins: number; margin: number }): void {
+    Object.assign(this, { spend, wins, margin })
+  }
+
+  saved(): number[] {
+    return [this.seen, ...this.means]
+  }
+
+  restore([seen = 0, ...means]: readonly number[]): void {
+    this.seen = seen
+    this.means.set(means)
+  }
+
+  /** `shallow`: prices are held up by a guard, so what is kept now says nothing against the multipliers. */
+  decided(
+    policy: Policy,
+    mode: 'revenue' | 'margin',
+    bid: { inBa: number; out: number; winIn: number; winOut: number },
+    evidence: Evidence,
+    wins: Standing,
+    spend: Standing,
+    shallow: boolean,
+  ): void {
+    const { inBa, out, winIn, winOut } = bid
+    const { means } = this
+    this.seen = Math.min(meanHorizon, this.seen + 1)
+    const dear = this.seen < young ? 1 : Math.min(1, (dearest * means[0]!) / inBa)
+    const share = dear / this.seen
+    means[0]! += (inBa - means[0]!) * share
+    means[1]! += (winIn - means[1]!) * share
+    means[2]! += (winIn * inBa - means[2]!) * share
+    means[3]! += (winOut * inBa - means[3]!) * share
+    if (mode === 'margin') {
+      const target = policy.targetMargin ?? 0.15
+      const gap = (marginGoal(evidence, target) * winOut * inBa - winOut * (inBa - out)) / means[3]!
+      // too little margin is too much kept
+      this.margin = moved(this.margin, gap, shallow, 1e-3, mostMargin)
+      return
+    }
+    if (free(policy)) return
+    const minWins = policy.minWinRate ?? 0.97
+    const minSpend = policy.minSpend ?? minWins
+    const depth = depthOf(inBa, out)
+    const roomWins = winOut * (1 - wins.beta * depth) - goal(minWins, wins) * winIn
+    const roomSpend = (winOut * (1 - spend.beta * depth) - goal(minSpend, spend) * winIn) * inBa
+    this.wins = minWins > 0 ? moved(this.wins, roomWins / means[1]!, shallow, least) : 0
+    this.spend = minSpend > 0 ? moved(this.spend, roomSpend / means[2]!, shallow, least) : 0
+  }
+}
+
+export const free = ({ minWinRate, minSpend }: Policy) =>
+  minWinRate !== undefined && minWinRate <= 0 && (minSpend ?? minWinRate) <= 0
+
+function goal(floor: number, { kept, error }: Standing): number {
+  const aim = Math.min(1, floor + slack + Math.min(slackErrors * error, (1 - floor) / 3))
+  return Math.min(0.9995, aim + within(aim - kept, -spendDown, makeUp))
+}
+
+/** The modelled margin share that makes the realised one the target, and makes up for what it was before. */
+function marginGoal(evidence: Evidence, target: number): number {
+  const get = (name: 'wins' | 'spend' | 'spendDue' | 'margin' | 'marginDue') =>
+    evidence.total('optimised', name)
+  const wins = get('wins')
+  if (!(wins > 0 && get('spend') > 0 && get('marginDue') > 0)) return target
+  const share = get('margin') / get('spend')
+  const expected = get('marginDue') / get('spendDue')
+  // of few wins neither says much
+  const weight = wins / (wins + 200)
+  const short = within(target - share, -0.03, 0.03) * weight
+  const ratio = within(1 + (share / expected - 1) * weight, 0.7, 1.4)
+  return (target + short) / ratio
+}
+
+/** `room` above 0: more is kept than asked. A number that is none is the safe end. */
+function moved(
+  multiplier: number,
+  room: number,
+  shallow: boolean,
+  low: number,
+  high = most,
+): number {
+  if (shallow && room > 0) return multiplier
+  const next = Math.max(low, multiplier) * Math.exp(-gain * within(room, -largest, largest))
+  return Number.isFinite(next) ? within(next, low, high) : high
+}

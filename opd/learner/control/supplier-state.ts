@@ -1,0 +1,233 @@
+/** What is held per supplier and mode: evidence, the controller's multipliers, the guards. */
+import type { Guard } from '../../pricing/arms.ts'
+import type { Policy } from '../types.ts'
+import { type Beta, experience, keptBy, keptError, ownBeta, pooledBeta } from './calibration.ts'
+import { Guards, type Matured } from './guardrails.ts'
+import { Evidence, heard } from './kept.ts'
+import { Controller, free, type Standing } from './multipliers.ts'
+import { groupOf, type Outcome, seenOf } from './outcome.ts'
+import type { Segment, Segments } from './segments.ts'
+
+type Mode = 'revenue' | 'margin'
+
+/** What explains a decision, and what a metric shows. */
+export interface Explained {
+  theta: number
+  /** CPM. */
+  lambda: number
+  guard: Guard
+  /** Milliseconds; when the guard changed. */
+  since: number
+  /** Shares kept by the last 25,000 bids, as measured; and the realised margin share. */
+  wins: number
+  spend: number
+  margin: number
+  /** How often each guard acted. */
+  alarms: Readonly<Partial<Record<Guard, number>>>
+}
+
+/** A third of beta, by trial: with all of it only the deepest prices, the least certain, would be left. */
+const chosenBias = 0.35
+/** Decisions between two looks of the slow guard. */
+const judgeEvery = 64
+/** At this much under the floor the kill switch acts. */
+const killBelow = 0.02
+
+const kinds = ['wins', 'spend'] as const
+const pooled: Beta = { ...experience }
+const own: Beta = { ...experience }
+const standing = (): Standing => ({ kept: 1, error: 0.02, beta: experience.at })
+
+export class SupplierState {
+  readonly evidence = new Evidence()
+  readonly controller = new Controller()
+  readonly guards = new Guards()
+  theta = 1
+  lambda = 0
+  /** A price is chosen as if W(p) were (p / in)^bias of what the model says. */
+  bias = 0
+  exposures = 0
+  private readonly pool: Evidence
+  private readonly segments: Segments
+  private readonly standings = { wins: standing(), spend: standing() }
+  private floor = 0
+  private bound = true
+  private judgeIn = judgeEvery
+
+  constructor(pool: Evidence, segments: Segments) {
+    this.pool = pool
+    this.segments = segments
+  }
+
+  get guard(): Guard {
+    return this.guards.guard
+  }
+
+  lowest(minFactor: number): number {
+    return this.guards.lowest(minFactor)
+  }
+
+  /** What is explored beyond the configured share while little is known: it decays with the wins that came, to any node, not with bids that nobody has answered yet. */
+  get curiosity(): number {
+    return 0.15 / Math.sqrt(1 + this.guards.winsKnown / 4)
+  }
+
+  /** Sets theta and lambda for one bid of a publisher and a seat. */
+  load(policy: Policy, mode: Mode, publisher: number, seat: number): void {
+    const { controller, segments } = this
+    this.theta = controller.theta(policy, mode)
+    this.lambda = controller.lambda(policy, mode)
+    const { wins, spend } = this.standings
+    // pure margin asks what is won, not what is lost against the bid's own price
+    const bias = mode === 'revenue' && free(policy) ? 0 : (wins.beta + spend.beta) / 2
+    this.bias = chosenBias * (bias > 0 ? (bias < 1 ? bias : 1) : 0)
+    if (mode === 'margin') return
+    const boost = Math.max(segments.boost(publisher), segments.boost(seat))
+    if (boost === 1) return
+    this.theta = 1 + (this.theta - 1) * boost
+    this.lambda *= boost
+  }
+
+  /** A price of the treated or explored was found. */
+  decided(
+    policy: Policy,
+    mode: Mode,
+    bid: { inBa: number; out: number; winIn: number; winOut: number },
+    now: number,
+  ): void {
+    this.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
+    this.bound = mode === 'margin' || !free(policy)
+    if (--this.judgeIn <= 0) this.judge(now)
+    if (!Number.isFinite(bid.winIn + bid.winOut + bid.out)) {
+      this.guards.broken(now)
+      return
+    }
+    const { controller, evidence, standings, guards } = this
+    const { wins, spend } = standings
+    controller.decided(policy, mode, bid, evidence, wins, spend, guards.shallow)
+  }
+
+  private judge(now: number): void {
+    this.judgeIn = judgeEvery
+    const { evidence, pool, guards, controller, standings } = this
+    for (const kind of kinds) {
+      // Aimed for is what all keep together: what one keeps more than another is no risk of it.
+      const all = pooledBeta(pool, kind, pooled)
+      const beta = ownBeta(evidence, kind, all, own)
+      const standing = standings[kind]
+      standing.beta = beta.at
+      standing.kept = keptBy(evidence, kind, beta)
+      standing.error = keptError(evidence, kind, all)
+    }
+    if (!guards.judge(evidence, this.floor - killBelow, now)) return
+    // what was measured was of prices that are gone
+    evidence.reset()
+    controller.spend *= 1.5
+    controller.wins *= 1.5
+  }
+
+  exposed(outcome: Outcome, patience: number, publisher: number, seat: number): void {
+    this.exposures++
+    const expected = outcome.arm === 'holdout' ? outcome.winIn : outcome.winOut
+    const keeps = outcome.winIn > 0 ? expected / outcome.winIn : 1
+    this.guards.exposed(expected, keeps, outcome.at, patience)
+    const group = groupOf(outcome)
+    if (group === null) return
+    const seen = seenOf(outcome)
+    this.evidence.exposed(group, seen)
+    this.pool.exposed(group, seen)
+    if (outcome.arm === 'holdout') return
+    this.segment(this.segments.exposed(publisher, outcome.winIn))
+    if (seat !== publisher) this.segment(this.segments.exposed(seat, outcome.winIn))
+  }
+
+  private segment(segment: Segment): void {
+    const { evidence } = this
+    const ratio =
+      evidence.total('optimised', 'wins') / Math.max(1, evidence.total('optimised', 'dueIn'))
+    this.segments.judge(segment, ratio, this.standings.wins.kept, this.floor)
+  }
+
+  won(outcome: Outcome, cleared: number, now: number, publisher: number, seat: number): void {
+    this.guards.won(outcome.at, outcome.sent, cleared, now)
+    const group = groupOf(outcome)
+    if (group === null) return
+    const { inBa, sent } = seenOf(outcome)
+    const paid = Math.min(cleared, sent)
+    this.evidence.won(group, inBa, sent, paid)
+    this.pool.won(group, inBa, sent, paid)
+    if (outcome.arm === 'holdout') return
+    this.segments.won(publisher)
+    if (seat !== publisher) this.segments.won(seat)
+  }
+
+  /** The exposure teaches nothing; its notice came, so its supplier is not silent. */
+  withdrawn(outcome: Outcome): void {
+    const group = groupOf(outcome)
+    if (group === null) return
+    this.evidence.exposed(group, seenOf(outcome), -1)
+    this.pool.exposed(group, seenOf(outcome), -1)
+  }
+
+  mature(now: number, patience: number, into: Matured): void {
+    this.guards.mature(now, patience, into)
+  }
+
+  /** Without a floor or a target there is nothing that a lower win rate could break. */
+  get guarded(): boolean {
+    return this.bound
+  }
+
+  /** Sums of another node. */
+  merge(sums: Float64Array, now: number, patience: number): void {
+    this.evidence.merge(sums)
+    this.pool.merge(sums)
+    const at = now - patience / 4
+    const due = Math.max(0, heard(sums, 'due'))
+    const dueIn = heard(sums, 'dueIn')
+    const bids = dueIn > 0 ? (heard(sums, 'bids') * due) / dueIn : 0
+    this.guards.told(due, bids, at, now, patience)
+    this.guards.heard(heard(sums, 'wins'), at, now)
+  }
+
+  explained(): Explained {
+    const { evidence, theta, lambda, guards } = this
+    const spend = evidence.total('optimised', 'spend')
+    return {
+      theta,
+      lambda,
+      guard: guards.guard,
+      since: guards.since,
+      wins: this.standings.wins.kept,
+      spend: this.standings.spend.kept,
+      margin: spend > 0 ? evidence.total('optimised', 'margin') / spend : 0,
+      alarms: guards.alarms,
+    }
+  }
+
+  saved() {
+    const { evidence, controller, guards, exposures } = this
+    const { spend, wins, margin } = controller
+    return {
+      exposures,
+      sums: [...evidence.sums],
+      ages: [...evidence.ages],
+      multipliers: [spend, wins, margin] as [number, number, number],
+      means: controller.saved(),
+      guards: guards.saved(),
+    }
+  }
+
+  restore(from: ReturnType<SupplierState['saved']>): void {
+    this.exposures = from.exposures
+    // With its ages: what is young forgets.
+    const sums = Float64Array.from(from.sums)
+    this.evidence.merge(sums, from.ages)
+    this.pool.merge(sums, from.ages)
+    const [spend, wins, margin] = from.multipliers
+    this.controller.startFrom({ spend, wins, margin })
+    this.controller.restore(from.means)
+    this.guards.restore(from.guards)
+    this.judgeIn = 1
+  }
+}

@@ -1,0 +1,112 @@
+/** The states of all suppliers and modes, and what they tell other nodes and a restart. */
+
+import type { Matured } from './guardrails.ts'
+import { Evidence, toldWidth } from './kept.ts'
+import { Segments } from './segments.ts'
+import { SupplierState } from './supplier-state.ts'
+import { Fall } from './win-rate-cusum.ts'
+
+const suppliersKept = 1000
+/** Bids by which another supplier's multipliers are worth copying. */
+const settledIn = 2000
+const recordBytes = 4 + 8 * toldWidth
+
+export interface Saved {
+  suppliers: [number, Parameters<SupplierState['restore']>[0]][]
+  segments: Parameters<Segments['restore']>[0]
+  fall: number[]
+}
+
+export class Controls {
+  /** All suppliers together: what the model is wrong by, it is mostly wrong by everywhere. */
+  private readonly pool = new Evidence(4)
+  private readonly segments = new Segments()
+  private readonly suppliers = new Map<number, SupplierState>()
+  /** The win rate of all suppliers together: it falls sooner than one can be sure of, and later, for each. */
+  private readonly fall = new Fall(3_600_000, 10)
+  private readonly all: Matured = { bids: 0, wins: 0 }
+  private readonly own: Matured = { bids: 0, wins: 0 }
+  private now = 0
+  private patience = 30_000
+
+  known(supplier: number): SupplierState | undefined {
+    return this.suppliers.get(supplier)
+  }
+
+  of(supplier: number): SupplierState {
+    return this.suppliers.get(supplier) ?? this.admit(supplier)
+  }
+
+  private admit(supplier: number): SupplierState {
+    const state = new SupplierState(this.pool, this.segments)
+    for (const other of this.suppliers.values())
+      if (other.exposures >= settledIn) {
+        state.controller.startFrom(other.controller)
+        break
+      }
+    if (this.suppliers.size < suppliersKept) this.suppliers.set(supplier, state)
+    return state
+  }
+
+  advance(now: number, patience: number): void {
+    this.now = now
+    this.patience = patience
+    const { all, own } = this
+    all.bids = all.wins = 0
+    const usual = Math.max(0.5, Math.min(1.2, this.fall.ratio))
+    for (const state of this.suppliers.values()) {
+      state.mature(now, patience, own)
+      all.bids += own.bids
+      all.wins += own.wins
+      if (own.bids > 0 && state.guards.compare(own, usual, now) && state.guarded)
+        state.guards.fell(now)
+    }
+    if (all.bids > 0 && this.fall.seen(all.bids, all.wins, 1, now))
+      for (const state of this.suppliers.values()) if (state.guarded) state.guards.fell(now)
+  }
+
+  /** Records of supplier and sums, of those with news. */
+  delta(): Uint8Array {
+    const news = [...this.suppliers].filter(([, { evidence }]) =>
+      evidence.fresh.some((sum) => sum !== 0),
+    )
+    const bytes = new Uint8Array(news.length * recordBytes)
+    const view = new DataView(bytes.buffer)
+    let offset = 0
+    for (const [supplier, { evidence }] of news) {
+      view.setUint32(offset, supplier)
+      for (let n = 0; n < toldWidth; n++) view.setFloat64(offset + 4 + 8 * n, evidence.fresh[n]!)
+      evidence.fresh.fill(0)
+      offset += recordBytes
+    }
+    return bytes
+  }
+
+  /** What is no record, or holds a number that is none, is left out. */
+  merge(tail: Uint8Array): void {
+    const view = new DataView(tail.buffer, tail.byteOffset, tail.length)
+    const sums = new Float64Array(toldWidth)
+    for (let offset = 0; offset + recordBytes <= tail.length; offset += recordBytes) {
+      for (let n = 0; n < toldWidth; n++) sums[n] = view.getFloat64(offset + 4 + 8 * n)
+      if (!sums.every(Number.isFinite)) continue
+      const state = this.of(view.getUint32(offset))
+      state.merge(sums, this.now, this.patience)
+    }
+  }
+
+  /** One by one, to be called: a thousand suppliers are 2 MB of text. */
+  saved(): (() => Saved['suppliers'][number])[] {
+    return Array.from(this.suppliers, ([id, state]) => () => [id, state.saved()])
+  }
+
+  /** What is saved besides. */
+  rest(): Omit<Saved, 'suppliers'> {
+    return { segments: this.segments.saved(), fall: this.fall.saved() }
+  }
+
+  restore({ suppliers, segments, fall }: Saved): void {
+    for (const [id, saved] of suppliers) this.of(id).restore(saved)
+    this.segments.restore(segments)
+    this.fall.restore(fall)
+  }
+}

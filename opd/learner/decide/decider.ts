@@ -1,0 +1,156 @@
+/** The price of one bid: holdout, explored, or what the curve and the multipliers say. */
+
+import { shareStep } from '../control/outcome.ts'
+import type { SupplierState } from '../control/supplier-state.ts'
+import type { Controls } from '../control/supplier-states.ts'
+import type { Curve } from '../curve/curve.ts'
+import { hashText } from '../curve/hash.ts'
+import { sound } from '../curve/numbers.ts'
+import { keyCount } from '../curve/priors.ts'
+import {
+  describe,
+  featureBytes,
+  hasFloor,
+  keysOf,
+  publisherIn,
+  seatIn,
+  supplierIn,
+} from '../features.ts'
+import type { BidFacts, Decision, Policy } from '../types.ts'
+import { OwnDecision } from './own.ts'
+import { type Asked, Chooser } from './price-search.ts'
+
+/** Bids that go out below their own price before the first win; without one by then its own is better. */
+const coldFor = 1000
+/** Where the policy does not say: as the configuration. */
+const usualExplore = 0.005
+
+export class Decider {
+  private readonly curve: Curve
+  private readonly controls: Controls
+  private readonly chooser = new Chooser()
+  private readonly keys = new Uint32Array(keyCount)
+  private readonly asked: Asked = { inBa: 0, lowest: 0, reward: 0, saving: 0, bias: 0 }
+
+  constructor(curve: Curve, controls: Controls) {
+    this.curve = curve
+    this.controls = controls
+  }
+
+  /** `still`: no multiplier moves. */
+  decide(
+    facts: BidFacts,
+    policy: Policy,
+    key: string,
+    now: number,
+    random: () => number,
+    still: boolean,
+  ): Decision {
+    const bytes = new Uint8Array(featureBytes)
+    const { inBa } = facts
+    const decision = new OwnDecision(facts, bytes)
+    decision.outBa = inBa
+    if (!(inBa >= 1e-9 && inBa < 1e9)) return decision
+    describe(facts, bytes)
+    keysOf(bytes, now > 0 ? now : 0, this.keys)
+    this.curve.load(this.keys, Math.log(inBa), hasFloor(bytes))
+    const holdout = sound(policy.holdout, 0, 1, 0)
+    const held = holdout > 0 && hashText(key, 0x27d4eb2f) / 2 ** 32 < holdout
+    if (held) {
+      decision.arm = 'holdout'
+      decision.propensity = holdout
+    }
+    const floor = facts.floor > 0 ? facts.floor : 0
+    if (floor >= inBa) return this.unchanged(decision)
+    const state = this.controls.of(supplierIn(bytes, facts.mode))
+    state.load(policy, facts.mode, publisherIn(bytes), seatIn(bytes))
+    decision.theta = state.theta
+    decision.lambda = state.lambda
+    decision.guard = state.guard
+    const least = Math.max(sound(policy.minFactor, 0, 1, 0), floor / inBa)
+    const guarded = Math.max(least, state.lowest(least))
+    if (held) return this.hold(decision, state, guarded, floor)
+    const steady = sound(policy.explore, 0, 1, usualExplore)
+    const explore =
+      steady === 0 || state.exposures === 0 ? 0 : Math.max(steady, Math.min(0.1, state.curiosity))
+    if (explore > 0 && random() < explore) {
+      this.explore(decision, least, guarded, steady / explore, random)
+      decision.propensity = (1 - holdout) * explore
+      decision.winIn = this.curve.wins(inBa)
+      decision.winOut = Math.min(decision.winIn, this.curve.wins(decision.outBa))
+    } else {
+      decision.propensity = (1 - holdout) * (1 - explore)
+      this.choose(decision, state, guarded, floor)
+    }
+    const { outBa: out, winIn, winOut } = decision
+    if (!still) state.decided(policy, facts.mode, { inBa, out, winIn, winOut }, now)
+    return decision
+  }
+
+  private unchanged(decision: OwnDecision): Decision {
+    decision.winIn = this.curve.wins(decision.inBa)
+    decision.winOut = decision.winIn
+    return decision
+  }
+
+  /** Its own price, and in the features what it would have had: that tells what lower prices lose. */
+  private hold(
+    decision: OwnDecision,
+    state: SupplierState,
+    lowest: number,
+    floor: number,
+  ): Decision {
+    this.choose(decision, state, lowest, floor)
+    decision.would =
+      decision.factor < 0.999
+        ? Math.max(0, Math.min(decision.winOut, decision.winIn - 4 * shareStep))
+        : decision.winIn
+    decision.outBa = decision.inBa
+    decision.factor = 1
+    decision.winOut = decision.winIn
+    return decision
+  }
+
+  /** Uniform over what is permitted (share `wide`) or over what the guards allow: a mixture of two densities. */
+  private explore(
+    decision: OwnDecision,
+    least: number,
+    guarded: number,
+    wide: number,
+    random: () => number,
+  ): void {
+    decision.arm = 'explored'
+    const low = random() < wide ? least : guarded
+    const factor = low + random() * (1 - low)
+    decision.density = wide / (1 - least) + (factor >= guarded ? (1 - wide) / (1 - guarded) : 0)
+    decision.factor = factor
+    decision.outBa = Math.min(decision.inBa, decision.inBa * factor)
+  }
+
+  private choose(decision: OwnDecision, state: SupplierState, lowest: number, floor: number): void {
+    const { curve, chooser, asked } = this
+    const { inBa } = decision
+    curve.caution()
+    asked.inBa = inBa
+    asked.lowest = Math.max(floor, inBa * lowest)
+    asked.reward = state.theta * inBa + state.lambda
+    asked.bias = state.bias
+    asked.saving = curve.savings.share(decision.second)
+    if (asked.lowest >= inBa) {
+      this.unchanged(decision)
+      return
+    }
+    // What is quite unknown is not left at its own price: it would never be known.
+    const cold = state.guards.winsKnown === 0 && state.exposures < coldFor
+    const price = cold ? asked.lowest : chooser.best(curve, asked)
+    decision.outBa = price < asked.lowest ? asked.lowest : price
+    decision.factor = decision.outBa / inBa
+    if (cold) {
+      decision.winIn = curve.wins(inBa)
+      decision.winOut = Math.min(decision.winIn, curve.wins(price))
+      return
+    }
+    decision.winIn = chooser.winIn
+    decision.winOut = chooser.winOut
+  }
+}

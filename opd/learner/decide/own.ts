@@ -1,0 +1,28 @@
+import type { BidFacts, Decision } from '../types.ts'
+
+/** A decision that still knows what it was made from: `expose` follows with the price really sent. */
+export class OwnDecision implements Decision {
+  outBa = 0
+  factor = 1
+  arm: Decision['arm'] = 'treated'
+  propensity = 1
+  winIn = 0
+  winOut = 0
+  theta?: number
+  lambda?: number
+  guard?: string
+  density?: number
+  /** Holdout: the chance at the price that it would have had. */
+  would?: number
+  readonly inBa: number
+  readonly second: boolean
+  readonly mode: BidFacts['mode']
+  readonly bytes: Uint8Array
+
+  constructor({ inBa, auction, mode }: BidFacts, bytes: Uint8Array) {
+    this.inBa = inBa
+    this.second = auction === 2
+    this.mode = mode
+    this.bytes = bytes
+  }
+}

@@ -1,0 +1,214 @@
+/**
+ * The price: argmax over p of (theta in + lambda - p) W(p) + s J(p), J the integral of W from the lowest price to p: where the
+ * second price is paid (a share s of wins), what lies below the border is saved anyway. Coarse grid first, every 5 %, then the
+ * fine steps about its two best. W is made monotone from below.
+ */
+import type { Curve } from '../curve/curve.ts'
+import { coarse, coarseGrid, fineGrid } from './price-grid.ts'
+
+/** More coarse steps than this below in are not tried: that is a factor of .05. */
+const most = 60
+/** Below this share of in every other coarse step is tried, and below that every fourth. */
+const [far, farther] = [0.4, 0.16]
+/** A price nearer to in than this saves nothing. */
+const nearIn = 1 - 1e-4
+const room = most + 2
+/** Steps from one knot to the next; between two of them is looked where the best may lie. */
+const stride = 4
+const unknown = -1
+/** Fine steps are looked at within the best coarse one, and so many on either side. */
+const beside = 2
+const roomFine = coarse + 2 * beside
+/** So near to the best the second best is looked at closely as well. */
+const close = 0.96
+
+export interface Asked {
+  inBa: number
+  /** The lowest price that may be asked, below inBa. */
+  lowest: number
+  /** theta in + lambda. */
+  reward: number
+  /** Share of wins that pay the second price. */
+  saving: number
+  /** W(p) is taken to be (p / in)^bias of the curve's. */
+  bias: number
+}
+
+export class Chooser {
+  /** Chances at the price chosen and at in, after `best`. */
+  winOut = 0
+  winIn = 0
+  private readonly prices = new Float64Array(room)
+  private readonly ticks = new Int32Array(room)
+  private readonly chances = new Float64Array(room)
+  private readonly saved = new Float64Array(room)
+  private count = 0
+  /** Fine steps about the best, and their chances. */
+  private readonly fine = new Int32Array(roomFine)
+  private readonly found = new Float64Array(roomFine)
+  private asked: Asked = { inBa: 1, lowest: 1, reward: 1, saving: 0, bias: 0 }
+  private price = 0
+  private worth = 0
+
+  /** `curve` has the bid loaded. */
+  best(curve: Curve, asked: Asked): number {
+    const { inBa, lowest, saving } = asked
+    this.asked = asked
+    const from = Math.max(lowest, inBa * 0.05)
+    this.lay(curve, from, inBa)
+    const { chances, count, ticks } = this
+    const last = count - 1
+    if (saving > 0) curve.sweep(coarseGrid, ticks, chances, 1, last - 1, 1)
+    else this.look(curve, last)
+    this.gather()
+    this.worth = Number.NEGATIVE_INFINITY
+    return this.pick(curve)
+  }
+
+  /** The coarse grid from the lowest price to in; only at its ends something is known. */
+  private lay(curve: Curve, from: number, inBa: number): void {
+    const { prices, ticks, chances } = this
+    const { price: priceOf, unit } = coarseGrid
+    prices[0] = from
+    chances[0] = curve.wins(from)
+    let count = 1
+    const lowest = (curve.tick / coarse) | 0
+    const winIn = curve.wins(inBa)
+    const highest = (curve.tick / coarse) | 0
+    ticks[0] = lowest
+    for (let tick = lowest; tick <= highest; tick++) {
+      const price = priceOf[tick]!
+      // Far below in fewer steps are enough: little is won there, and the best is refined anyway.
+      if (price < inBa * far && (tick & (price < inBa * farther ? 3 : 1)) !== 0) continue
+      if (!(price > from && price < inBa * nearIn && count < room - 1)) continue
+      prices[count] = price
+      ticks[count] = tick
+      chances[count++] = unknown
+    }
+    prices[count] = inBa
+    ticks[count] = highest
+    chances[count] = winIn
+    this.count = count + 1
+    // What lies between has units that one of its ends has, or a neighbour's.
+    curve.span(unit[lowest > 0 ? lowest - 1 : 0]!, unit[highest + 1]!)
+  }
+
+  /** Knots first, then what lies between two of them where the lower one's price and the upper one's chance beat the best. */
+  private look(curve: Curve, last: number): void {
+    const { prices, chances, ticks, asked } = this
+    curve.sweep(coarseGrid, ticks, chances, stride, last - 1, stride)
+    let best = 0
+    let highest = 0
+    for (let n = 0; n <= last; n = n < last && n + stride > last ? last : n + stride) {
+      highest = Math.max(highest, chances[n]!)
+      best = Math.max(best, this.biased(prices[n]!, highest))
+    }
+    highest = 0
+    for (let n = 0; n < last; n += stride) {
+      const to = Math.min(last, n + stride)
+      highest = Math.max(highest, chances[n]!, chances[to]!)
+      if ((asked.reward - prices[n]!) * highest * this.kept(prices[to]!) <= best) continue
+      curve.sweep(coarseGrid, ticks, chances, n + 1, to - 1, 1)
+      for (let at = n + 1; at < to; at++)
+        best = Math.max(best, this.biased(prices[at]!, chances[at]!))
+    }
+  }
+
+  /** Keeps what was looked at, made monotone. */
+  private gather(): void {
+    const { prices, chances, saved, ticks } = this
+    let count = 1
+    for (let n = 1; n < this.count; n++) {
+      if (chances[n] === unknown) continue
+      const below = chances[count - 1]!
+      const price = prices[n]!
+      const chance = Math.max(below, chances[n]!)
+      saved[count] = saved[count - 1]! + 0.5 * (below + chance) * (price - prices[count - 1]!)
+      prices[count] = price
+      ticks[count] = ticks[n]!
+      chances[count++] = chance
+    }
+    this.count = count
+  }
+
+  private pick(curve: Curve): number {
+    const { prices, chances } = this
+    const last = this.count - 1
+    this.winIn = chances[last]!
+    this.price = prices[last]!
+    this.winOut = this.winIn
+    let [first, second] = [last, -1]
+    let [firstWorth, secondWorth] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
+    for (let n = last; n >= 0; n--) {
+      const worth = this.valued(n, prices[n]!, chances[n]!)
+      if (worth > firstWorth) {
+        second = first
+        secondWorth = firstWorth
+        first = n
+        firstWorth = worth
+      } else if (worth > secondWorth) {
+        second = n
+        secondWorth = worth
+      }
+    }
+    this.refine(curve, first)
+    if (secondWorth > firstWorth * close && Math.abs(second - first) > 1) this.refine(curve, second)
+    return this.price
+  }
+
+  /** (p / in)^bias, its Padé approximant about p = in: 1 % off at a factor of .5. */
+  private kept(price: number): number {
+    const { bias, inBa } = this.asked
+    if (bias === 0) return 1
+    const [less, more] = [1 - bias, 1 + bias]
+    return (more * price + less * inBa) / (less * price + more * inBa)
+  }
+
+  private biased(price: number, chance: number): number {
+    return (this.asked.reward - price) * chance * this.kept(price)
+  }
+
+  /** Values a price that lies at or above coarse step `n`, and keeps the best. */
+  private valued(n: number, price: number, chance: number): number {
+    let worth = this.biased(price, chance)
+    const { saving } = this.asked
+    if (saving > 0)
+      worth +=
+        saving * (this.saved[n]! + (price - this.prices[n]!) * 0.5 * (chance + this.chances[n]!))
+    if (worth > this.worth) {
+      this.worth = worth
+      this.price = price
+      this.winOut = chance
+    }
+    return worth
+  }
+
+  /** The fine steps about a coarse one. */
+  private refine(curve: Curve, about: number): void {
+    const { prices, chances, fine, found } = this
+    const low = Math.max(0, about - 1)
+    const high = Math.min(this.count - 1, about + 1)
+    const from = prices[low]!
+    const to = prices[high]! * nearIn
+    const first = this.ticks[about]! * coarse - beside
+    let count = 0
+    for (let tick = first > 0 ? first : 0; count < roomFine; tick++) {
+      fine[count] = tick
+      found[count++] = unknown
+    }
+    curve.sweep(fineGrid, fine, found, 0, count - 1, 1)
+    let below = low
+    let chance = chances[low]!
+    for (let n = 0; n < count; n++) {
+      const price = fineGrid.price[fine[n]!]!
+      if (price <= from || price >= to) continue
+      while (below + 1 <= high && prices[below + 1]! <= price) {
+        below++
+        chance = Math.max(chance, chances[below]!)
+      }
+      if (price === prices[below]!) continue
+      chance = Math.max(chance, found[n]!)
+      this.valued(below, price, chance)
+    }
+  }
+}

@@ -1,0 +1,162 @@
+/** The learner behind the door: decisions, teaching, deltas, snapshots. */
+
+import type { Explained } from './control/supplier-state.ts'
+import { Controls } from './control/supplier-states.ts'
+import { Curve } from './curve/curve.ts'
+import { sound } from './curve/numbers.ts'
+import { keyCount } from './curve/priors.ts'
+import { slotCount } from './curve/weights.ts'
+import { Decider } from './decide/decider.ts'
+import { OwnDecision } from './decide/own.ts'
+import { describe, featureBytes, hasFloor, keysOf, supplierKey } from './features.ts'
+import {
+  DeltaError,
+  joined,
+  readDense,
+  readRows,
+  readTold,
+  SnapshotError,
+  writeDense,
+  writeRows,
+  writeTold,
+} from './snapshot.ts'
+import { readTail, writeTail } from './snapshot-state.ts'
+import { rehearsed } from './train/experience-replay.ts'
+import { Teaching } from './train/trainer.ts'
+import { isRows } from './train/update-log.ts'
+import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from './types.ts'
+
+const deltaMagic = 0x62774435
+const toldMagic = 0x62774436
+const snapshotMagic = 0x62775334
+const none = new Uint8Array(0)
+
+export class OnlineLearner implements Learner {
+  private readonly curve = new Curve()
+  private readonly controls = new Controls()
+  private readonly decider = new Decider(this.curve, this.controls)
+  private readonly teaching: Teaching
+  private readonly keys = new Uint32Array(keyCount)
+  /** Frozen: decisions move no multiplier. */
+  private still = false
+
+  constructor(options: LearnerOptions, snapshot?: Uint8Array) {
+    const window = sound(options.attributionWindow, 1, 1e10, 1_800_000)
+    this.teaching = new Teaching(this.curve, this.controls, window, options.slices === true)
+    if (snapshot !== undefined) this.restore(snapshot, options.carries !== false)
+  }
+
+  decide(
+    facts: BidFacts,
+    policy: Policy,
+    key: string,
+    now: number,
+    random: () => number,
+  ): Decision {
+    if (!this.still) this.teaching.hearAll()
+    return this.decider.decide(facts, policy, key, now, random, this.still)
+  }
+
+  expose(decision: Decision, sentPrice: number, now: number): Uint8Array {
+    if (!(decision instanceof OwnDecision)) return none
+    const { inBa } = decision
+    if (!(sentPrice >= 1e-9 && sentPrice < 1e9 && inBa >= 1e-9 && inBa < 1e9)) return none
+    this.teaching.exposed(decision, Math.min(sentPrice, inBa), now)
+    // A copy: one decision may be exposed twice.
+    return decision.bytes.slice()
+  }
+
+  win(features: Uint8Array, clearedPrice: number, now: number): void {
+    this.teaching.win(features, clearedPrice, now)
+  }
+
+  withdraw(features: Uint8Array, now: number): void {
+    this.teaching.withdraw(features, now)
+  }
+
+  advance(now: number): void {
+    if (!(now > 0 && now < 2 ** 48)) return
+    this.teaching.advance(now)
+    if (!this.still) this.teaching.rehearse()
+  }
+
+  freeze(is: boolean): void {
+    this.still = is
+  }
+
+  /** What holds now for a supplier, null where it never bid; for explanations and metrics. */
+  explained(supplier: string, mode: BidFacts['mode']): Explained | null {
+    return this.controls.known(supplierKey(supplier, mode))?.explained() ?? null
+  }
+
+  /** W(price | facts) as the model stands. */
+  chance(facts: BidFacts, price: number): number {
+    const { inBa } = facts
+    if (!(inBa >= 1e-9 && inBa < 1e9 && price >= 1e-9)) return 0
+    this.teaching.hearAll()
+    const bytes = new Uint8Array(featureBytes)
+    describe(facts, bytes)
+    keysOf(bytes, this.teaching.now, this.keys)
+    this.curve.load(this.keys, Math.log(inBa), hasFloor(bytes))
+    return this.curve.wins(Math.min(price, inBa))
+  }
+
+  delta(): Uint8Array {
+    const { controls, curve } = this
+    const { telling } = this.teaching
+    const tail = controls.delta()
+    if (telling.over) {
+      telling.take()
+      return writeRows(deltaMagic, curve.weights.delta(), tail)
+    }
+    curve.weights.forget()
+    return writeTold(toldMagic, telling.take(), tail)
+  }
+
+  merge(delta: Uint8Array): void {
+    this.teaching.accompanied()
+    const told = readTold(toldMagic, delta)
+    if (told !== null && isRows(told.told)) {
+      this.teaching.tell(told.told)
+      this.controls.merge(told.tail)
+      return
+    }
+    const read = readRows(deltaMagic, delta)
+    if (read === null) throw new DeltaError('a delta that is damaged, or no delta at all')
+    this.curve.weights.merge(read.rows)
+    this.controls.merge(read.tail)
+  }
+
+  snapshot(): Uint8Array {
+    const slices = this.snapshotting()
+    for (;;) {
+      const { done, value } = slices.next()
+      if (done) return joined(value)
+    }
+  }
+
+  /** The same in slices of a millisecond or two; `taken` is called when the weights are copied. */
+  *snapshotting(taken: () => void = () => undefined): Generator<undefined, Uint8Array[]> {
+    const { curve, controls, teaching } = this
+    return yield* writeDense(snapshotMagic, curve.weights.both, () => {
+      taken()
+      const { now, wins, settled, delays, pending, heard } = teaching
+      return writeTail({ now, wins, settled, delays, controls }, pending, heard.saved())
+    })
+  }
+
+  private restore(snapshot: Uint8Array, carries: boolean): void {
+    const read = readDense(snapshotMagic, snapshot, 2 * slotCount)
+    if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
+    this.curve.weights.restore(read.array)
+    const { state, exposures, heard } = readTail(read.tail)
+    this.teaching.delays.restore(state.delays)
+    this.controls.restore(state.controls)
+    const { now, wins, settled = rehearsed } = state
+    this.teaching.restore(
+      { now, wins, settled },
+      isRows(heard) ? heard : none,
+      carries ? exposures : null,
+    )
+  }
+}

@@ -1,0 +1,250 @@
+/** What is taught, and when: exposures when their notice would have come, wins as they come, and what other nodes tell. */
+import type { Controls } from '../control/supplier-states.ts'
+import type { Curve } from '../curve/curve.ts'
+import type { OwnDecision } from '../decide/own.ts'
+import { seal } from '../features.ts'
+import { Lessons } from './lessons.ts'
+import { Delays } from './notice-delay.ts'
+import { Pending } from './pending-exposures.ts'
+import { Heard, type Row, type TaughtPart, Telling } from './update-log.ts'
+
+/** Exposures settled by one call: under 5 ms. */
+const settledAtOnce = 1500
+/** Rows of other nodes that are taught beside one exposure where that is done in slices; and most that wait. */
+const heardBeside = 8
+const heardMost = 65_536
+/** Wins that are due since the last one came, before losses are no longer taken for losses; and wins that must have come. */
+const dueBeforeDoubt = 15
+const winsBeforeDoubt = 50
+/** Milliseconds without a win that are no burst. */
+const quiet = 5000
+/** Milliseconds between looks at an exposure before any notice came, and most that it waits for one. */
+const unknownFor = 5000
+const unknownMost = 15_000
+
+const shareOf = (ticket: number) => (Math.imul(ticket, 0x9e3779b1) >>> 0) / 2 ** 32
+
+/** What of it a snapshot carries as numbers. */
+interface TaughtState {
+  now: number
+  wins: number
+  /** Bids that settled, as rehearsal counts them. */
+  settled: number
+}
+
+export class Teaching {
+  readonly delays = new Delays()
+  readonly pending: Pending
+  readonly telling = new Telling()
+  readonly heard = new Heard()
+  private readonly controls: Controls
+  private readonly window: number
+  private readonly slices: boolean
+  private readonly lessons: Lessons
+  private readonly seen: Lessons['seen']
+  /** After a crash: until when the life before is known, and since when this one is; NaN: nothing was lost. */
+  private lostAt = Number.NaN
+  private bornAt = Number.NaN
+  wins = 0
+  get settled(): number {
+    return this.lessons.rehearsal.settled
+  }
+  /** Wins that the model expects of what was settled since the last win. */
+  private due = 0
+  private wonAt = 0
+  private behind = false
+  /** The latest time that was told. */
+  now = 0
+  /** When the exposure that was read last is looked at; a ticket's own share of notices has come by then. */
+  private readonly dueOf = (ticket: number) => {
+    const { at } = this.seen
+    const age = this.delays.age(shareOf(ticket))
+    return at + Math.min(this.window, this.delays.look(age, Math.max(0, this.now - at)))
+  }
+  private readonly hearRow = (row: Row) => this.hear(row)
+  private readonly settleDue = (bytes: Uint8Array, weight: number) => this.settle(bytes, weight)
+
+  /** `window`: milliseconds after which silence is a loss. `slices`: what others tell is taught bit by bit. */
+  constructor(curve: Curve, controls: Controls, window: number, slices: boolean) {
+    this.lessons = new Lessons(curve)
+    this.seen = this.lessons.seen
+    this.controls = controls
+    this.window = window
+    this.slices = slices
+    this.pending = new Pending(window)
+  }
+
+  /** Keeps the exposure until it is taught; seals it into the decision's bytes. */
+  exposed(decision: OwnDecision, sent: number, now: number): void {
+    const { bytes } = decision
+    const at = now > 0 && now < 2 ** 48 ? now : this.now
+    this.now = at
+    if (!(this.bornAt > 0)) this.bornAt = at
+    this.hearSome(this.slices ? heardBeside : Number.POSITIVE_INFINITY)
+    if (this.behind) this.behind = !this.pending.advance(at, 4, this.settleDue)
+    seal(bytes, decision, decision, sent, at)
+    this.lessons.read(bytes)
+    const { supplier, publisher, seat, winIn, winOut } = this.seen
+    this.delays.exposed(decision.arm === 'holdout' ? winIn : winOut, at)
+    this.pending.add(bytes, at, this.dueOf)
+    this.controls.of(supplier).exposed(this.seen, this.delays.patience, publisher, seat)
+  }
+
+  win(features: Uint8Array, clearedPrice: number, now: number): void {
+    this.hearAll()
+    const { seen } = this
+    if (!(clearedPrice >= 0) || !this.lessons.read(features)) return
+    const age = now - seen.at
+    if (this.isLost(now)) {
+      if (seen.at <= this.lostAt)
+        this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
+      return
+    }
+    const weight = this.pending.take(seen.ticket, features)
+    this.lessons.load(features)
+    if (weight > 0) this.lost(features, weight, age)
+    const part =
+      clearedPrice > seen.sent * 1.005 ? 'won' : clearedPrice < seen.sent * 0.999 ? 'saved' : 'paid'
+    this.telling.add(part, 0, age, features)
+    this.won(features, part, age, true)
+    this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
+  }
+
+  /** Its exposure went with the life before, untaught: the win read last teaches nothing either. */
+  private isLost(now: number): boolean {
+    if (!(this.lostAt > 0)) return false
+    if (!(this.bornAt > 0)) this.bornAt = now
+    const { at, ticket } = this.seen
+    return at < this.bornAt && this.delays.age(shareOf(ticket)) > this.lostAt - at
+  }
+
+  /** An own exposure, read and loaded, is taught as if lost, and told. */
+  private lost(features: Uint8Array, weight: number, age: number): void {
+    this.telling.add('lost', weight, age, features)
+    this.lessons.lost(features, weight)
+  }
+
+  /** A win, read and loaded, is taught. */
+  private won(features: Uint8Array, part: TaughtPart, age: number, here: boolean): void {
+    const now = this.seen.at + age
+    if (age >= 0 && age < 1e12) this.delays.came(age, now, here)
+    this.wins++
+    this.due = 0
+    if (now > this.wonAt) this.wonAt = now
+    this.lessons.won(features, part)
+  }
+
+  /** What another node taught its model is taught to this one; a win that was told there takes its exposure out here. */
+  private hear({ part, weight, age, features }: Row): void {
+    const { seen } = this
+    if (!this.lessons.read(features)) return
+    this.lessons.load(features)
+    const own = part === 'lost' ? 0 : this.pending.take(seen.ticket, features)
+    if (own > 0 && part !== 'undone') this.lost(features, own, age)
+    this.lessons.foreign(true)
+    if (part === 'lost') this.lessons.lost(features, weight)
+    else if (part !== 'undone') this.won(features, part, age, false)
+    else if (own === 0) this.lessons.undo(features)
+    this.lessons.foreign(false)
+  }
+
+  withdraw(features: Uint8Array, now: number): void {
+    this.hearAll()
+    const { seen } = this
+    if (!this.lessons.read(features)) return
+    this.controls.of(seen.supplier).withdrawn(seen)
+    if (this.pending.take(seen.ticket, features) > 0) return
+    this.lessons.load(features)
+    this.telling.add('undone', 1, now - seen.at, features)
+    this.lessons.undo(features)
+  }
+
+  /** Settles what is due, a slice of it. */
+  advance(now: number): void {
+    this.now = now
+    if (!(this.bornAt > 0)) this.bornAt = now
+    this.hearSome(this.slices ? settledAtOnce : Number.POSITIVE_INFINITY)
+    this.behind = !this.pending.advance(now, settledAtOnce, this.settleDue)
+    this.controls.advance(now, this.delays.patience)
+  }
+
+  /** What settled is gone over again. */
+  rehearse(): void {
+    this.lessons.rehearse(this.now, this.delays.patience)
+  }
+
+  /** Notices have stopped, or take much longer than they did: silence says nothing now. */
+  private get doubts(): boolean {
+    if (this.wins < winsBeforeDoubt || this.due < dueBeforeDoubt) return false
+    // Exposures are settled in bursts: what fell due at once is no silence.
+    return this.now - this.wonAt > quiet
+  }
+
+  /** The time of an exposure has come: taught as if lost, or looked at again later. */
+  private settle(bytes: Uint8Array, weight: number): number {
+    const { seen } = this
+    if (!this.lessons.read(bytes)) return 0
+    const age = this.now - seen.at
+    // Before the first notice nobody knows how long they take; where all go to other nodes, none comes here.
+    if (this.wins === 0 && age < unknownMost) return this.now + unknownFor
+    if (this.doubts && age < this.window) {
+      this.delays.forget()
+      // A loss at the end of the window at the latest.
+      return Math.min(seen.at + this.window, this.now + this.window / 16)
+    }
+    // By what is known of delays now, which may be more than when it was sent.
+    const wait = Math.min(this.window, this.delays.age(shareOf(seen.ticket)))
+    if (age < 0.95 * wait && age < this.window)
+      return seen.at + Math.min(this.window, this.delays.look(wait, age))
+    this.lessons.load(bytes)
+    // Long settled traffic, told late, is no silence now.
+    if (this.pending.dueAt > this.wonAt) this.due += seen.winOut * weight
+    this.lost(bytes, weight, age)
+    return 0
+  }
+
+  /** Rows that another node told; taught in slices, or before the next call that asks. */
+  tell(rows: Uint8Array): void {
+    this.heard.add(rows)
+    if (this.heard.size > heardMost) this.hearSome()
+  }
+
+  /** Others live, and most wins are of their bids: what a crash here lost is no matter. */
+  accompanied(): void {
+    this.lostAt = Number.NaN
+  }
+
+  /** What was heard is taught before anything is asked, save where that is done in slices. */
+  hearAll(): void {
+    if (!this.slices) this.hearSome()
+  }
+
+  private hearSome(most = Number.POSITIVE_INFINITY): void {
+    if (this.heard.size > 0) this.heard.take(most, this.hearRow)
+  }
+
+  /** `exposures` null: they went with a life that ended out of order. */
+  restore(
+    { now, wins, settled }: TaughtState,
+    heard: Uint8Array,
+    exposures: { bytes: Uint8Array; weight: number }[] | null,
+  ): void {
+    this.now = now
+    this.wins = wins
+    this.lessons.rehearsal.settled = settled
+    this.heard.add(heard)
+    if (exposures === null) this.lostAt = now
+    else for (const { bytes, weight } of exposures) this.wait(bytes, weight)
+  }
+
+  /** An exposure of before the restart waits on. */
+  private wait(bytes: Uint8Array, weight: number): void {
+    if (!this.lessons.read(bytes)) return
+    const { at } = this.seen
+    // It was not due when the snapshot was made: its share of notices is one of those that come later.
+    const come = this.delays.share(this.now - at)
+    const dueOf = (ticket: number) =>
+      at + Math.min(this.window, this.delays.age(come + (1 - come) * shareOf(ticket)))
+    this.pending.place(bytes, at, dueOf, weight)
+  }
+}

@@ -1,0 +1,58 @@
+/** What the model may know of a bid. Never a user, a device id or an address (CONTRACT 5). */
+import type { BidFeatures } from '../pricing/types.ts'
+import type { Size } from './facts.ts'
+import type { DealFacts, ImpFacts, RequestFacts } from './request.ts'
+
+interface Featured {
+  seat: string | null
+  width: unknown
+  height: unknown
+}
+
+const formats = [undefined, 'banner', 'video', 'audio', 'native'] as const
+
+function formatOf(mtype: number | undefined, imp: ImpFacts | null): BidFeatures['format'] {
+  if (mtype !== undefined || imp === null) return formats[mtype ?? 0]
+  if (imp.banner !== null) return 'banner'
+  if (imp.video !== null) return 'video'
+  if (imp.native) return 'native'
+  return imp.audio === null ? undefined : 'audio'
+}
+
+const isSize = (size: Size | null) => size !== null && size.w !== undefined && size.h !== undefined
+
+/** The creative's own size, else the placement's, else the first that the placement takes. */
+function sizeOf({ width, height }: Featured, imp: ImpFacts | null): string | undefined {
+  if (typeof width === 'number' && typeof height === 'number' && width > 0 && height > 0)
+    return `${width}x${height}`
+  const size = isSize(imp?.banner ?? null) ? imp!.banner! : imp?.format
+  return size != null && isSize(size) ? `${size.w}x${size.h}` : undefined
+}
+
+const auctionOf = (at: number | undefined): 1 | 2 | undefined =>
+  at === 1 || at === 2 ? at : undefined
+
+export function featuresOf(
+  bid: Featured,
+  mtype: number | undefined,
+  request: RequestFacts,
+  imp: ImpFacts | null,
+  deal: DealFacts | null,
+): BidFeatures {
+  const features: BidFeatures = {}
+  const domain = request.domains[0] ?? request.host ?? request.apps[0]
+  const format = formatOf(mtype, imp)
+  const size = sizeOf(bid, imp)
+  const auction = auctionOf(deal?.at ?? request.at)
+  if (request.publisher !== undefined) features.publisher = request.publisher
+  if (domain !== undefined) features.domain = domain
+  if (imp?.placement !== undefined) features.placement = imp.placement
+  if (request.country !== undefined) features.country = request.country
+  if (request.device !== undefined) features.device = request.device
+  if (format !== undefined) features.format = format
+  if (size !== undefined) features.size = size
+  if (bid.seat !== null) features.seat = bid.seat
+  if (deal !== null) features.deal = deal.id
+  if (auction !== undefined) features.auction = auction
+  return features
+}

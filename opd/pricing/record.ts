@@ -1,0 +1,173 @@
+/**
+ * A decision as bytes: what a context encrypts and what the bid log keeps. The id and the bid id
+ * stand outside (the nonce, and associated data).
+ *
+ *   flags  at  model  propensity  winIn winOut  theta floor lambda guard  in  out  currency  supplier  publisher  domain  price_dsp  features
+ *   1      6   4      8           2     2       4     4     4      1      1+n 1+n  1+n       1+n       1+n        1+n     1+n        the rest
+ *
+ * One flag says that theta, floor, lambda and guard are present, another that price_dsp is. Records written before
+ * price_dsp existed do not have its flag.
+ */
+
+import type { DecisionRecord } from '../engine/types.ts'
+import { plain } from '../shared/decimal.ts'
+import { type Arm, armAt, arms, guards, type Mode } from './arms.ts'
+
+/** Room that any record fits in, without its features. */
+export const recordRoom = 512
+/**
+ * A money text longer than `length` is carried as its leading digits and an exponent. Three prices have fewer digits
+ * each than two, so that the longest record without its features (350 bytes) fits in a context.
+ */
+const twoPrices = { length: 40, digits: 30 }
+const threePrices = { length: 27, digits: 17 }
+const longestCurrency = 16
+const unknownChance = 0xffff
+const explains = 0x10
+const hasPriceDsp = 0x20
+const fixedBytes = 23
+const explaining = ['theta', 'floor', 'lambda'] as const
+/** The guard is its place in the list and 1; 0: none was asked. */
+const explainBytes = 4 * explaining.length + 1
+
+function writeText(into: Buffer, at: number, text: string, most: number): number {
+  const { length } = text
+  if (length <= most) {
+    let index = 0
+    for (; index < length; index++) {
+      const code = text.charCodeAt(index)
+      if (code > 127) break
+      into[at + 1 + index] = code
+    }
+    if (index === length) {
+      into[at] = length
+      return at + 1 + length
+    }
+  }
+  let written = into.write(text, at + 1, most, 'utf8')
+  if (written < 0) written = 0
+  into[at] = written
+  return at + 1 + written
+}
+
+/** Money that a context has no room for keeps its leading digits. */
+function shortMoney(text: string, most: typeof twoPrices): string {
+  if (text.length <= most.length) return text
+  const digits = text.replace('.', '').replace(/^0+/, '')
+  const point = text.indexOf('.')
+  const whole = (point === -1 ? text : text.slice(0, point)).replace(/^0+/, '')
+  const leading = digits.slice(0, most.digits).replace(/0+$/, '')
+  const zeros = point === -1 ? 0 : (/^0*/.exec(text.slice(point + 1))?.[0].length ?? 0)
+  const exponent = (whole === '' ? -zeros : whole.length) - leading.length
+  return `${leading}e${exponent}`
+}
+
+const chance = (value: number | undefined) =>
+  value === undefined || !(value >= 0 && value <= 1)
+    ? unknownChance
+    : Math.round(value * (unknownChance - 1))
+
+/**
+ * Writes a record without its features; returns the end. `into` has `recordRoom` bytes after `at`. `explained`: with
+ * what nothing but the explain call reads.
+ */
+export function writeRecord(
+  into: Buffer,
+  start: number,
+  record: DecisionRecord,
+  explained = true,
+): number {
+  const { priceDsp } = record
+  const most = priceDsp === undefined ? twoPrices : threePrices
+  let at = start
+  into[at++] =
+    armAt[record.arm] |
+    (explained ? explains : 0) |
+    (priceDsp === undefined ? 0 : hasPriceDsp) |
+    (record.mode === 'margin' ? 0x40 : 0) |
+    (record.teaches ? 0x80 : 0)
+  const low = record.at % 2 ** 32
+  into.writeUInt16BE((record.at - low) / 2 ** 32, at)
+  into.writeUInt32BE(low, at + 2)
+  into.writeUInt32BE(record.modelVersion >>> 0, at + 6)
+  into.writeDoubleBE(record.propensity, at + 10)
+  into.writeUInt16BE(chance(record.winIn), at + 18)
+  into.writeUInt16BE(chance(record.winOut), at + 20)
+  at += fixedBytes - 1
+  if (explained) {
+    for (const name of explaining) at = into.writeFloatBE(record[name] ?? Number.NaN, at)
+    into[at++] = record.guard === undefined ? 0 : guards.indexOf(record.guard) + 1
+  }
+  at = writeText(into, at, shortMoney(record.inBa, most), most.length)
+  at = writeText(into, at, shortMoney(record.outBa, most), most.length)
+  at = writeText(into, at, record.currency, longestCurrency)
+  at = writeText(into, at, record.supplier, 63)
+  at = writeText(into, at, record.publisher, 64)
+  at = writeText(into, at, record.domain, 96)
+  if (priceDsp === undefined) return at
+  return writeText(into, at, shortMoney(priceDsp, most), most.length)
+}
+
+/** The fixed fields alone are this long, with six empty texts. */
+const shortest = fixedBytes + 6
+
+/** Float32s as the decimals they were written from; absent where one is none. */
+function explanation(from: Buffer, at: number): Partial<DecisionRecord> {
+  const values = explaining.map((name, n) => [name, from.readFloatBE(at + 4 * n)] as const)
+  const told = values.filter(([, value]) => Number.isFinite(value))
+  const guard = guards[from[at + explainBytes - 1]! - 1]
+  return {
+    ...Object.fromEntries(told.map(([name, value]) => [name, Number(value.toPrecision(7))])),
+    ...(guard === undefined ? {} : { guard }),
+  }
+}
+
+/** Reads what `writeRecord` and the features behind it say; null where the bytes say nothing sound. */
+export function readRecord(
+  from: Buffer,
+  start: number,
+  end: number,
+  id: string,
+  bidId: string,
+): DecisionRecord | null {
+  if (end - start < shortest) return null
+  const flags = from[start]!
+  const arm: Arm | undefined = arms[flags & 0x0f]
+  if (arm === undefined) return null
+  const explained = (flags & explains) !== 0
+  const textsAt = start + fixedBytes + (explained ? explainBytes : 0)
+  if (textsAt > end) return null
+  const mode: Mode = (flags & 0x40) === 0 ? 'revenue' : 'margin'
+  let at = textsAt
+  const texts: string[] = []
+  const count = (flags & hasPriceDsp) === 0 ? 6 : 7
+  for (let index = 0; index < count; index++) {
+    const length = from[at]
+    if (length === undefined || at + 1 + length > end) return null
+    texts.push(from.toString('utf8', at + 1, at + 1 + length))
+    at += 1 + length
+  }
+  const winIn = from.readUInt16BE(start + 19)
+  const winOut = from.readUInt16BE(start + 21)
+  return {
+    id,
+    bidId,
+    supplier: texts[3]!,
+    mode,
+    arm,
+    propensity: from.readDoubleBE(start + 11),
+    inBa: plain(texts[0]!),
+    outBa: plain(texts[1]!),
+    currency: texts[2]!,
+    at: from.readUInt16BE(start + 1) * 2 ** 32 + from.readUInt32BE(start + 3),
+    modelVersion: from.readUInt32BE(start + 7),
+    publisher: texts[4]!,
+    domain: texts[5]!,
+    teaches: (flags & 0x80) !== 0,
+    features: new Uint8Array(from.subarray(at, end)),
+    ...(count === 6 ? {} : { priceDsp: plain(texts[6]!) }),
+    ...(winIn === unknownChance ? {} : { winIn: winIn / (unknownChance - 1) }),
+    ...(winOut === unknownChance ? {} : { winOut: winOut / (unknownChance - 1) }),
+    ...(explained ? explanation(from, textsAt - explainBytes) : {}),
+  }
+}

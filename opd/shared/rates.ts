@@ -1,0 +1,20 @@
+/** Exchange rates. */
+/** Exchange rates: units of the currency for one unit of the base. */
+export interface Rates {
+  base: string
+  rates: Readonly<Record<string, number>>
+}
+
+const perUnit = (currency: string, { base, rates }: Rates): number | null => {
+  if (currency === base) return 1
+  const rate = Object.hasOwn(rates, currency) ? rates[currency]! : Number.NaN
+  return rate > 0 && Number.isFinite(rate) ? rate : null
+}
+
+/** Units of `currency` for one unit of the base; null without a rate. The file of rates may have a base of its own. */
+export function rateOf(currency: string, rates: Rates | null, base: string): number | null {
+  if (currency === base) return 1
+  if (rates === null) return null
+  const [rate, own] = [perUnit(currency, rates), perUnit(base, rates)]
+  return rate === null || own === null ? null : rate / own
+}

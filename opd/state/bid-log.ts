@@ -1,0 +1,162 @@
+/**
+ * The bid log of this node: decisions as bytes in slabs, found by a table of newest positions.
+ *
+ *   heads[hash of bid id] ──▶ newest record ──prev──▶ older record of the same row ──▶ … ──▶ gone
+ *
+ *   slab 7 (oldest) ▏slab 8 ▏slab 9 ▏slab 10 (being filled)      the oldest slab goes whole
+ *
+ * No sweep and nothing for the garbage collector to walk: a million DecisionRecord objects in a Map
+ * cost it hundreds of milliseconds of marking. A position is `slab number * slab size + offset`, so
+ * that a link to what has gone is known by its number alone.
+ */
+import { hash } from 'node:crypto'
+import type { DecisionRecord } from '../engine/types.ts'
+import type { BidLog } from '../ports.ts'
+import { readRecord, recordRoom, writeRecord } from '../pricing/record.ts'
+
+export interface BidLogOptions {
+  /** Milliseconds that a decision may be found. */
+  ttl: number
+  maxEntries?: number
+  /** Off the JavaScript heap. */
+  maxBytes?: number
+  now: () => number
+}
+
+export interface MemoryBidLog extends BidLog {
+  readonly stats: { entries: number; bytes: number; evicted: number; expired: number }
+  /** Milliseconds; a reload may change it. */
+  retain(ttl: number): void
+}
+
+const slabBytes = 1024 * 1024
+/** `next` position, id length, bid id length, record length. */
+const headBytes = 8 + 1 + 2 + 2
+const longestBidId = 512
+/** One row of the table is walked no further: a supplier may send one bid id for ever. */
+const longestWalk = 1024
+const nowhere = -1
+
+interface Slab {
+  number: number
+  bytes: Buffer
+  entries: number
+  /** Time of its newest record. */
+  newest: number
+}
+
+function hashOf(text: string): number {
+  let value = 0x811c9dc5
+  for (let at = 0; at < text.length; at++)
+    value = Math.imul(value ^ text.charCodeAt(at), 0x01000193)
+  value = Math.imul(value ^ (value >>> 15), 0x85ebca6b)
+  return (value ^ (value >>> 13)) >>> 0
+}
+
+const keyOf = (bidId: string) =>
+  bidId.length * 3 <= longestBidId || Buffer.byteLength(bidId) <= longestBidId
+    ? bidId
+    : `sha256:${hash('sha256', bidId, 'hex')}`
+
+export function createBidLog(options: BidLogOptions): MemoryBidLog {
+  const { maxEntries = 1_000_000, maxBytes = 256 * 1024 * 1024, now } = options
+  let { ttl } = options
+  const maxSlabs = Math.max(2, Math.floor(maxBytes / slabBytes))
+  const rows = 2 ** Math.ceil(Math.log2(Math.max(1024, Math.min(maxEntries, 2 ** 20))))
+  const heads = new Float64Array(rows).fill(nowhere)
+  const slabs = new Map<number, Slab>()
+  let oldest = 0
+  let current: Slab | null = null
+  let offset = 0
+  const stats = { entries: 0, bytes: 0, evicted: 0, expired: 0 }
+
+  function drop(slab: Slab, why: 'evicted' | 'expired'): void {
+    slabs.delete(slab.number)
+    stats.entries -= slab.entries
+    stats[why] += slab.entries
+    stats.bytes -= slabBytes
+    oldest = slab.number + 1
+  }
+
+  function nextSlab(at: number): Slab {
+    const number = current === null ? 0 : current.number + 1
+    let spare: Buffer | null = null
+    for (let slab = slabs.get(oldest); slab !== undefined; slab = slabs.get(oldest)) {
+      const gone = slab.newest < at - ttl
+      if (!gone && slabs.size < maxSlabs && stats.entries < maxEntries) break
+      drop(slab, gone ? 'expired' : 'evicted')
+      spare = slab.bytes
+    }
+    const slab = {
+      number,
+      bytes: spare ?? Buffer.allocUnsafeSlow(slabBytes),
+      entries: 0,
+      newest: 0,
+    }
+    slabs.set(number, slab)
+    stats.bytes += slabBytes
+    offset = 0
+    return slab
+  }
+
+  function put(record: DecisionRecord): void {
+    const key = keyOf(record.bidId)
+    const room = headBytes + record.id.length + key.length * 3 + recordRoom + record.features.length
+    if (room > slabBytes) return
+    const full = current === null || offset + room > slabBytes
+    if (full || current!.entries >= maxEntries / 2) current = nextSlab(record.at)
+    const { bytes, number } = current!
+    const row = hashOf(key) & (rows - 1)
+    const start = offset
+    let at = start + headBytes
+    const idEnd = at + bytes.write(record.id, at, 'latin1')
+    const keyEnd = idEnd + bytes.write(key, idEnd, 'utf8')
+    at = writeRecord(bytes, keyEnd, record, false)
+    bytes.set(record.features, at)
+    at += record.features.length
+    bytes.writeDoubleBE(heads[row]!, start)
+    bytes[start + 8] = idEnd - start - headBytes
+    bytes.writeUInt16BE(keyEnd - idEnd, start + 9)
+    bytes.writeUInt16BE(at - keyEnd, start + 11)
+    heads[row] = number * slabBytes + start
+    offset = at
+    current!.entries++
+    current!.newest = record.at
+    stats.entries++
+  }
+
+  function find(bidId: string): DecisionRecord[] {
+    const key = Buffer.from(keyOf(bidId))
+    const found: DecisionRecord[] = []
+    const earliest = now() - ttl
+    let position = heads[hashOf(keyOf(bidId)) & (rows - 1)]!
+    for (let walked = 0; position !== nowhere && walked < longestWalk; walked++) {
+      const number = Math.floor(position / slabBytes)
+      const slab = slabs.get(number)
+      if (slab === undefined) break
+      const { bytes } = slab
+      const start = position - number * slabBytes
+      const idAt = start + headBytes
+      const keyAt = idAt + bytes[start + 8]!
+      const recordAt = keyAt + bytes.readUInt16BE(start + 9)
+      if (bytes.compare(key, 0, key.length, keyAt, recordAt) === 0) {
+        const end = recordAt + bytes.readUInt16BE(start + 11)
+        const id = bytes.toString('latin1', idAt, keyAt)
+        const record = readRecord(bytes, recordAt, end, id, bidId)
+        const known = record === null || found.some(({ supplier }) => supplier === record.supplier)
+        if (!known && record.at >= earliest) found.push(record)
+      }
+      position = bytes.readDoubleBE(start)
+    }
+    return found
+  }
+
+  return {
+    put,
+    find,
+    stats,
+    retain: (next) => {
+      ttl = next
+    },
+  }
+}

@@ -1,0 +1,142 @@
+/** `bidweir backup DIR` and `bidweir restore DIR`: the SQLite file, keys and models, while the service runs. */
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
+import { sql } from 'kysely'
+import { openReader } from '../../admin/store/reader.ts'
+
+export interface BackupDeps {
+  /** The folder that the copy is in. */
+  dir: string
+  stateDir: string
+  /** As the configuration has it. */
+  database: string
+  stdout: { write(text: string): unknown }
+}
+
+/** Written last: a folder that has it has all the rest. */
+const mark = 'backup.json'
+const databaseCopy = 'bidweir.db'
+/** Of the models' folder: a mark that holds for the life which wrote it alone, and what is half written. */
+const notKept = /^ended-in-order$|\.(new|tmp)$/
+
+const fileOf = (database: string) =>
+  database.startsWith('sqlite:') ? database.slice('sqlite:'.length) : null
+
+function sync(path: string): void {
+  const fd = openSync(path, 'r')
+  fsyncSync(fd)
+  closeSync(fd)
+}
+
+/** The copies that go together: where each file is in the state folder and in the backup. */
+function stateFiles(from: string, to: string): { from: string; to: string }[] {
+  const models = join(from, 'models')
+  const names = existsSync(models)
+    ? readdirSync(models, { withFileTypes: true }).filter(
+        (each) => each.isFile() && !notKept.test(each.name),
+      )
+    : []
+  const files = names.map(({ name }) => join('models', name))
+  if (existsSync(join(from, 'keys.json'))) files.push('keys.json')
+  return files.map((name) => ({ from: join(from, name), to: join(to, name) }))
+}
+
+function copy(files: readonly { from: string; to: string }[]): void {
+  for (const { from, to } of files) {
+    mkdirSync(dirname(to), { recursive: true, mode: 0o700 })
+    try {
+      copyFileSync(from, to)
+    } catch (error) {
+      // an older snapshot goes when a newer one has come, which is kept
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') continue
+      throw error
+    }
+    sync(to)
+  }
+}
+
+/** Throws where the copy cannot be made whole, and leaves none then. */
+export async function backup(deps: BackupDeps): Promise<void> {
+  const { dir } = deps
+  if (existsSync(dir) && readdirSync(dir).length > 0)
+    throw new Error(`${resolve(dir)} is not empty: a backup goes into a folder of its own`)
+  mkdirSync(dir, { recursive: true, mode: 0o700 })
+  try {
+    await copyAll(deps)
+  } catch (error) {
+    for (const name of readdirSync(dir)) rmSync(join(dir, name), { recursive: true })
+    throw error
+  }
+}
+
+async function copyAll({ dir, stateDir, database, stdout }: BackupDeps): Promise<void> {
+  // the models first: a win that only the database has is counted and not taught, one that only they have is both again
+  copy(stateFiles(stateDir, dir))
+  const sqlite = fileOf(database) !== null
+  if (sqlite) {
+    const to = join(dir, databaseCopy)
+    // it holds the key that signs tokens; into a file that is there and empty SQLite writes
+    writeFileSync(to, '', { mode: 0o600 })
+    const { db } = openReader(database)
+    try {
+      await sql`vacuum into ${to}`.execute(db)
+    } finally {
+      await db.destroy()
+    }
+    sync(to)
+  }
+  const about = { at: new Date().toISOString(), database: sqlite }
+  writeFileSync(join(dir, mark), `${JSON.stringify(about)}\n`)
+  sync(join(dir, mark))
+  sync(dir)
+  const what = sqlite ? 'database, keys and models' : 'keys and models, no database'
+  stdout.write(`${resolve(dir)}: ${what}\n`)
+}
+
+/** Puts the copy in the place of the state, which nobody has in use. `force`: also where there is one already. */
+export function restore({ dir, stateDir, database, stdout }: BackupDeps, force: boolean): void {
+  if (!existsSync(join(dir, mark)))
+    throw new Error(`${resolve(dir)} is no backup: ${mark}, which is written last, is not there`)
+  const about = JSON.parse(readFileSync(join(dir, mark), 'utf8')) as { database: boolean }
+  const file = fileOf(database)
+  if (about.database !== (file !== null))
+    throw new Error(
+      about.database
+        ? 'it is a backup of a SQLite file, and store.database is PostgreSQL'
+        : 'it is a backup without a database, and store.database is a SQLite file',
+    )
+  const models = join(stateDir, 'models')
+  const keys = join(stateDir, 'keys.json')
+  const old = [
+    models,
+    keys,
+    ...(file === null ? [] : ['', '-wal', '-shm'].map((end) => file + end)),
+  ]
+  const there = old.filter((path) => existsSync(path))
+  if (there.length > 0 && !force)
+    throw new Error(`there is a state already: ${there.join(', ')}; --force replaces it`)
+  // beside their places first: the old state goes when the new one is on disk
+  const fresh = join(stateDir, 'restored')
+  rmSync(fresh, { recursive: true, force: true })
+  mkdirSync(fresh, { recursive: true, mode: 0o700 })
+  copy(stateFiles(dir, fresh))
+  if (file !== null) copy([{ from: join(dir, databaseCopy), to: `${file}.restored` }])
+  for (const path of old) rmSync(path, { recursive: true, force: true })
+  for (const name of readdirSync(fresh)) renameSync(join(fresh, name), join(stateDir, name))
+  rmSync(fresh, { recursive: true })
+  if (file !== null) renameSync(`${file}.restored`, file)
+  sync(stateDir)
+  stdout.write(`${resolve(stateDir)}: restored from ${basename(resolve(dir))}\n`)
+}

@@ -1,0 +1,152 @@
+/** `bidweir replay LOG… [--config FILE] [--format json]`: what OPD would have done on a recorded decision log. */
+
+import { type OpdConfig, opdSchema } from '../../opd/config.ts'
+import { createReplay } from '../../opd/replay/replay.ts'
+import type { ReplayPolicy } from '../../opd/replay/replica.ts'
+import { table } from '../../opd/replay/table.ts'
+import { milliseconds } from '../../opd/shared/units.ts'
+import { logFiles, type ReadLine, readLogs } from '../../opd/state/log-reader.ts'
+import { faultLine, loadConfig } from '../config/load.ts'
+import type { Config } from '../config/schema.ts'
+
+/** EX_USAGE, EX_DATAERR, EX_NOINPUT, EX_CONFIG of sysexits.h. */
+const codes = { usage: 64, data: 65, input: 66, config: 78 }
+/** Bad lines are counted to the end and named up to here. */
+const named = 20
+const halfAnHour = 1_800_000
+
+export interface Streams {
+  stdout: { write(text: string): unknown }
+  stderr: { write(text: string): unknown }
+}
+
+/** As the command line has them. */
+export interface ReplayOptions {
+  config?: string
+  format: string
+  warmUp: string
+  pending?: string
+}
+
+interface Asked {
+  logs: readonly string[]
+  config: string | undefined
+  format: string
+  pending: number | undefined
+  /** Milliseconds. */
+  warmUp: number
+}
+
+class Refused extends Error {
+  readonly code: number
+  constructor(code: number, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+function asked(
+  logs: readonly string[],
+  { config, format, pending, ...rest }: ReplayOptions,
+): Asked {
+  const warmUp = milliseconds(rest.warmUp)
+  if (Number.isNaN(warmUp))
+    throw new Refused(codes.usage, '--warm-up is a duration such as 30m or 6h')
+  if (pending !== undefined && !/^[1-9]\d{0,8}$/.test(pending))
+    throw new Refused(codes.usage, '--pending is a number of bids')
+  return {
+    logs,
+    config,
+    format,
+    pending: pending === undefined ? undefined : Number(pending),
+    warmUp,
+  }
+}
+
+function policyOf(opd: OpdConfig, from: ReplayPolicy['from']): ReplayPolicy {
+  const { mode, minWinRate, minSpend, explore, minFactor, targetMargin } = opd
+  const policy = { minWinRate, minSpend, explore, minFactor }
+  return { mode, from, policy: mode === 'margin' ? { ...policy, targetMargin } : policy }
+}
+
+/** What `enabled` says is not asked: the point is to know before switching it on. */
+function policies(config: Config | null) {
+  const byFile = new Map<string, ReplayPolicy>()
+  for (const { id, opd } of config?.suppliers ?? [])
+    if (opd !== undefined) byFile.set(id, policyOf(opd, 'file'))
+  const defaults = {
+    revenue: policyOf(opdSchema.parse({ mode: 'revenue' }), 'default'),
+    margin: policyOf(opdSchema.parse({ mode: 'margin' }), 'default'),
+  }
+  return (ssp: string, mode: 'revenue' | 'margin') => byFile.get(ssp) ?? defaults[mode]
+}
+
+function configOf(file: string | undefined, { stderr }: Streams): Config | null {
+  if (file === undefined) return null
+  const { config, faults } = loadConfig(file)
+  if (config !== null && faults.length === 0) return config
+  for (const fault of faults) stderr.write(`${faultLine(fault, file)}\n`)
+  throw new Refused(codes.config, `${file}: the configuration is wrong`)
+}
+
+async function filesOf(paths: readonly string[]): Promise<string[]> {
+  try {
+    return await logFiles(paths)
+  } catch (error) {
+    throw new Refused(codes.input, (error as Error).message)
+  }
+}
+
+async function run(call: Asked, streams: Streams): Promise<void> {
+  const config = configOf(call.config, streams)
+  const files = await filesOf(call.logs)
+  const replay = createReplay({
+    attributionWindow: config?.opd.attributionWindow ?? halfAnHour,
+    policyOf: policies(config),
+    warmUp: call.warmUp,
+    ...(call.pending === undefined ? {} : { maxPending: call.pending }),
+  })
+  const bad: { file: string; line: number; why: string }[] = []
+  for await (const { file, number, line } of readLogs(files) as AsyncIterable<ReadLine>) {
+    replay.feed(line)
+    if (line.kind !== 'bad') continue
+    if (bad.length < named) bad.push({ file, line: number, why: line.why })
+  }
+  const { counts, integrations, total } = replay.report()
+  for (const { file, line, why } of bad) streams.stderr.write(`${file}:${line}: ${why}\n`)
+  if (counts.bad > bad.length)
+    streams.stderr.write(`and ${counts.bad - bad.length} more bad lines\n`)
+  if (counts.decisions === 0)
+    throw new Refused(
+      codes.data,
+      counts.bad === 0 ? 'the log is empty' : 'no decision can be read in this log',
+    )
+  const text =
+    call.format === 'table'
+      ? table({ counts, integrations, total })
+      : `${JSON.stringify({ format: 1, files, counts: spelled(counts), bad, integrations, total }, null, 2)}\n`
+  streams.stdout.write(text)
+}
+
+/** Keys of the JSON are snake_case, times ISO 8601. */
+function spelled(counts: ReturnType<ReturnType<typeof createReplay>['report']>['counts']) {
+  const { unmatchedWins, warmUp, from, to, ...rest } = counts
+  const at = (time: number | null) => (time === null ? null : new Date(time).toISOString())
+  const named = { unmatched_wins: unmatchedWins, warm_up: warmUp }
+  return { ...rest, ...named, from: at(from), to: at(to) }
+}
+
+export async function replayCommand(
+  logs: readonly string[],
+  options: ReplayOptions,
+  streams: Streams,
+): Promise<number> {
+  try {
+    await run(asked(logs, options), streams)
+    return 0
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error
+    streams.stderr.write(`bidweir: ${error.message}\n`)
+    return error.code
+  }
+}

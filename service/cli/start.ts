@@ -1,0 +1,158 @@
+/** The service as a command: started with or without the demo's traffic, told by signals when to end. */
+
+import { check } from '../config/load.ts'
+import { createLoad } from '../config/loader.ts'
+import type { Config, ConfigInput } from '../config/schema.ts'
+import { stateDirOf } from '../data-plane.ts'
+import { curlLine, demoConfig, embeddedConfig } from '../default-config.ts'
+import { runDemo } from '../demo/main.ts'
+import { createDemoSupplier, type DemoSupplier } from '../demo/supplier.ts'
+import { createLog } from '../log.ts'
+import { warningsOf } from '../runtime-config.ts'
+import { flushTime, type Service, startService } from '../service.ts'
+import { InUseError, lockState } from '../state-lock.ts'
+import { badConfig, inUse } from './command-line.ts'
+import { tell } from './config-commands.ts'
+
+const { stdout, stderr } = process
+
+interface Running {
+  service: Service
+  demo: DemoSupplier | null
+}
+
+const signals = ['SIGTERM', 'SIGINT'] as const
+/** Process 1 of a container hears of no signal that it has no word for, and a start may wait for a database. */
+const leave = () => process.exit(0)
+
+/** What to change where the state or an address is in use. */
+const besideAnother = {
+  start:
+    'beside another process it needs its own stateDir, proxy.listen and admin.listen (--config FILE)',
+  demo: 'beside another process it needs its own --state DIR, --listen HOST:PORT and --admin HOST:PORT',
+}
+
+async function begin(
+  file: string | undefined,
+  command: keyof typeof besideAnother,
+  configOf = embeddedConfig,
+): Promise<Running | number> {
+  for (const signal of signals) process.on(signal, leave)
+  const demo = file === undefined ? await createDemoSupplier() : null
+  const load = file === undefined ? null : createLoad(file)
+  const loaded = load === null ? check(configOf(demo!.url), '../..') : await load()
+  const { config } = loaded
+  if (config === null) {
+    tell(loaded, file ?? 'configuration')
+    await demo?.close()
+    return badConfig
+  }
+  const log = createLog(config.log.level)
+  for (const warning of warningsOf(config)) if (file !== undefined) log.warn({}, warning)
+  try {
+    lockState(stateDirOf(config), config.store.database)
+    const service = await startService({
+      loaded: { ...loaded, config },
+      again: load,
+      log,
+    })
+    return { service, demo }
+  } catch (error) {
+    const { message, code } = error as NodeJS.ErrnoException
+    const locked = error instanceof InUseError
+    const advice = locked || code === 'EADDRINUSE' ? `; ${besideAnother[command]}` : ''
+    stderr.write(`bidweir: it does not start: ${message}${advice}\n`)
+    await demo?.close()
+    return locked ? inUse : 1
+  }
+}
+
+/** A terminal's Ctrl-C reaches all of `npm start`, and npm passes its own on as well: one signal, twice. */
+const underNpm = process.env['npm_lifecycle_event'] !== undefined && process.stdin.isTTY === true
+const npmForwards = 500
+
+/** SIGTERM drains with grace, SIGINT without; a second signal ends at once; the process has `drain.timeout`. */
+function stopOnSignals({ service, demo }: Running, before: () => void): void {
+  let stopping = Number.POSITIVE_INFINITY
+  const stop = (signal: 'SIGTERM' | 'SIGINT') => {
+    const since = performance.now() - stopping
+    if (since >= 0) {
+      if (underNpm && signal === 'SIGINT' && since < npmForwards) return
+      process.exit(1)
+    }
+    stopping = performance.now()
+    before()
+    const { grace, timeout } = service.config().drain
+    const late = setTimeout(() => {
+      stderr.write('bidweir: drain.timeout has passed, the rest is cut\n')
+      process.exit(0)
+    }, timeout)
+    late.unref()
+    void service
+      .stop(signal === 'SIGINT' ? 0 : Math.min(grace, timeout - flushTime(timeout)), timeout)
+      .then(() => demo?.close())
+      .then(
+        () => process.exit(0),
+        (error: Error) => {
+          stderr.write(`bidweir: the drain failed: ${error.message}\n`)
+          process.exit(1)
+        },
+      )
+  }
+  for (const signal of signals) {
+    process.off(signal, leave)
+    process.on(signal, () => stop(signal))
+  }
+}
+
+function greet({ service, demo }: Running, config: Config): void {
+  const at = (listen: string, port: number) => `${listen.slice(0, listen.lastIndexOf(':'))}:${port}`
+  const lines = [
+    `bid traffic   ${config.proxy.tls === undefined ? 'http' : 'https'}://${at(config.proxy.listen, service.proxyPort)}/bid/<supplier>`,
+    `admin         http://${at(config.admin.listen, service.adminPort)}/`,
+  ]
+  const { firstUser } = service
+  if (firstUser !== null)
+    lines.push(`user          ${firstUser.name}`, `password      ${firstUser.password}`)
+  if (demo !== null) lines.push('', curlLine(service.proxyPort), '')
+  stdout.write(`${lines.join('\n')}\n`)
+}
+
+/** null: the service runs. */
+export async function start(file: string | undefined): Promise<number | null> {
+  const running = await begin(file, 'start')
+  if (typeof running === 'number') return running
+  stopOnSignals(running, () => {})
+  greet(running, running.service.config())
+  return null
+}
+
+/** null: the service runs. */
+export async function demo(at: {
+  listen?: string
+  admin?: string
+  state?: string
+}): Promise<number | null> {
+  const given: Pick<ConfigInput, 'proxy' | 'admin' | 'stateDir'> = {
+    ...(at.listen === undefined ? {} : { proxy: { listen: at.listen } }),
+    ...(at.state === undefined ? {} : { stateDir: at.state }),
+    admin: {
+      impressions: { auth: 'context' },
+      ...(at.admin === undefined ? {} : { listen: at.admin }),
+    },
+  }
+  const running = await begin(undefined, 'demo', (url) => ({ ...demoConfig(url), ...given }))
+  if (typeof running === 'number') return running
+  const over = new AbortController()
+  stopOnSignals(running, () => over.abort())
+  greet(running, running.service.config())
+  const { service } = running
+  void runDemo({
+    proxyUrl: `http://127.0.0.1:${service.proxyPort}`,
+    adminUrl: `http://127.0.0.1:${service.adminPort}`,
+    supplier: running.demo!,
+    signal: over.signal,
+    out: stdout,
+  })
+  return null
+}

@@ -1,0 +1,135 @@
+/** `bidweir user`: the users of the embedded token endpoint. Passwords come from a prompt or stdin, never from argv. */
+import type { ReadStream } from 'node:tty'
+import { type Changed, changeUser, type UserVerb } from '../../admin/auth/user-changes.ts'
+import { addUser, allUsers, findUser, shown } from '../../admin/auth/users.ts'
+import type { Store } from '../../admin/store/index.ts'
+
+export interface UserStreams {
+  stdin: NodeJS.ReadableStream & { isTTY?: boolean }
+  stdout: { write(text: string): unknown }
+  stderr: { write(text: string): unknown }
+}
+
+export type UserCall =
+  | { verb: 'list'; json: boolean }
+  | { verb: 'add'; name: string; roles: readonly string[]; account: string }
+  | { verb: UserVerb; name: string; force: boolean }
+
+/** One line from a terminal, not echoed. */
+function prompt(stdin: ReadStream, out: UserStreams['stderr'], question: string): Promise<string> {
+  out.write(question)
+  return new Promise((resolve, reject) => {
+    let text = ''
+    stdin.setRawMode(true)
+    const done = (end: () => void) => {
+      stdin.off('data', take)
+      stdin.setRawMode(false)
+      stdin.pause()
+      out.write('\n')
+      end()
+    }
+    const take = (chunk: Buffer | string) => {
+      for (const letter of String(chunk)) {
+        if (letter === '\r' || letter === '\n') return done(() => resolve(text))
+        if (letter === '\u0003') return done(() => reject(new Error('interrupted')))
+        if (letter === '\u007f' || letter === '\b') text = text.slice(0, -1)
+        else text += letter
+      }
+    }
+    stdin.on('data', take)
+    stdin.resume()
+  })
+}
+
+async function readPassword({ stdin, stderr }: UserStreams): Promise<string> {
+  if (stdin.isTTY === true) {
+    const first = await prompt(stdin as ReadStream, stderr, 'password: ')
+    const again = await prompt(stdin as ReadStream, stderr, 'once more: ')
+    if (first !== again) throw new Error('the two passwords differ')
+    return first
+  }
+  const chunks: Buffer[] = []
+  for await (const chunk of stdin) chunks.push(Buffer.from(chunk))
+  return Buffer.concat(chunks)
+    .toString()
+    .replace(/\r?\n$/, '')
+}
+
+function table(users: readonly ReturnType<typeof shown>[]): string {
+  const rows = [
+    ['NAME', 'ROLES', 'ACCOUNT', 'STATE', 'LAST LOG-IN'],
+    ...users.map(({ name, roles, account, state, last_login }) => [
+      name,
+      roles.join(',') || '-',
+      account || '-',
+      state,
+      last_login ?? '-',
+    ]),
+  ]
+  const widths = rows[0]!.map((_, at) => Math.max(...rows.map((row) => row[at]!.length)))
+  const line = (row: string[]) => row.map((cell, at) => cell.padEnd(widths[at]!)).join('  ')
+  return rows.map((row) => `${line(row).trimEnd()}\n`).join('')
+}
+
+const done: Readonly<Record<UserVerb, string>> = {
+  passwd: 'has a new password',
+  disable: 'is disabled',
+  enable: 'is enabled',
+  remove: 'is removed',
+}
+/** Access tokens carry what they say and are not looked up. */
+const remains = ': refresh tokens have ended, access tokens end within 5 minutes'
+
+const refusals: Readonly<Record<Exclude<Changed, 'changed'>, (name: string) => string>> = {
+  unknown: (name) => `there is no user ${name}`,
+  last_admin: (name) =>
+    `${name} is the last enabled user with the role operator and account *: nothing was changed (--force does it)`,
+}
+
+async function add(
+  store: Store,
+  { name, roles, account }: UserCall & { verb: 'add' },
+  streams: UserStreams,
+): Promise<string> {
+  const password = await readPassword(streams)
+  if (!(await addUser(store, { name, password, roles, account })))
+    throw new Error(`there is a user ${name} already; nothing was changed`)
+  if (roles.length === 0)
+    streams.stderr.write(`bidweir: warning: ${name} has no role and may call nothing\n`)
+  return `user ${name}: roles ${roles.join(', ') || 'none'}, account ${account || 'none'}\n`
+}
+
+async function change(
+  store: Store,
+  { verb, name, force }: UserCall & { verb: UserVerb },
+  streams: UserStreams,
+): Promise<string> {
+  // Nobody types a password for a user who is not there.
+  if ((await findUser(store.db, name)) === null) throw new Error(refusals.unknown(name))
+  const password = verb === 'passwd' ? await readPassword(streams) : ''
+  const changed = await changeUser(store, name, verb, { password, force })
+  if (changed !== 'changed') throw new Error(refusals[changed](name))
+  return `user ${name} ${done[verb]}${verb === 'enable' ? '' : remains}\n`
+}
+
+async function run(store: Store, call: UserCall, streams: UserStreams): Promise<string> {
+  if (call.verb === 'add') return add(store, call, streams)
+  if (call.verb !== 'list') return change(store, call, streams)
+  const users = (await allUsers(store.db)).map(shown)
+  return call.json ? `${JSON.stringify(users, null, 2)}\n` : table(users)
+}
+
+/** 0 done, 1 refused. */
+export async function userCommand(
+  store: Store,
+  call: UserCall,
+  streams: UserStreams,
+): Promise<number> {
+  try {
+    streams.stdout.write(await run(store, call, streams))
+    return 0
+  } catch (error) {
+    streams.stderr.write(`bidweir: ${(error as Error).message}\n`)
+    return 1
+  }
+}

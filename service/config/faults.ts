@@ -1,0 +1,137 @@
+/** What is wrong with a configuration, in words: the path, what was found, what is allowed. Secrets are not repeated. */
+import type * as z from 'zod'
+import { type Path, show, valueAt } from './path.ts'
+import { jsonSchema } from './schema.ts'
+
+export interface ConfigFault {
+  /** `suppliers[0].opd.minFactor`; empty for the file as a whole. */
+  path: string
+  /** 1-based; null where the value does not stand in the file. */
+  line: number | null
+  found: string
+  allowed: string
+}
+
+type Issue = z.core.$ZodIssue
+
+interface SchemaNode {
+  properties?: Record<string, SchemaNode>
+  items?: SchemaNode
+  anyOf?: SchemaNode[]
+}
+
+/** Made once: ten thousand suppliers may share one key that is not known. */
+let schema: SchemaNode | null = null
+
+/** The keys that the schema knows at a path. */
+function knownKeys(path: Path): string[] {
+  schema ??= jsonSchema() as SchemaNode
+  let nodes: SchemaNode[] = [schema]
+  const open = (node: SchemaNode): SchemaNode[] => [node, ...(node.anyOf ?? []).flatMap(open)]
+  for (const part of path)
+    nodes = nodes
+      .flatMap(open)
+      .flatMap(
+        (node) => (typeof part === 'number' ? node.items : node.properties?.[String(part)]) ?? [],
+      )
+  return nodes.flatMap(open).flatMap((node) => Object.keys(node.properties ?? {}))
+}
+
+function allowed(issue: Issue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.message.startsWith('Invalid input') ? issue.expected : issue.message
+    case 'invalid_key':
+      return issue.issues[0]?.message ?? issue.message
+    case 'too_small':
+      return issue.origin === 'string' || issue.origin === 'array'
+        ? `at least ${issue.minimum} ${issue.origin === 'string' ? 'characters' : 'entries'}`
+        : `${issue.inclusive === false ? 'more than' : 'at least'} ${issue.minimum}`
+    case 'too_big':
+      return issue.origin === 'string' || issue.origin === 'array'
+        ? `at most ${issue.maximum} ${issue.origin === 'string' ? 'characters' : 'entries'}`
+        : `${issue.inclusive === false ? 'less than' : 'at most'} ${issue.maximum}`
+    case 'invalid_value':
+      return issue.values.map((value) => JSON.stringify(value)).join(' | ')
+    case 'invalid_union':
+      return [...new Set(issue.errors.flat().map((inner) => allowed(inner as Issue)))].join(' | ')
+    default:
+      return issue.message
+  }
+}
+
+/** YAML reads `id: 17` and `name: yes` as what they look like. */
+const wantsQuotes = (issue: Issue, value: unknown) =>
+  issue.code === 'invalid_type' &&
+  issue.expected === 'string' &&
+  (typeof value === 'number' || typeof value === 'boolean')
+
+const secretName = /(secret|password|keys?|token|redis|database|store|headers)$/i
+const isSecret = (path: Path) => {
+  const names = path.filter((part) => typeof part === 'string')
+  return secretName.test(names.at(-1) ?? '') || names.at(-2) === 'headers'
+}
+/** User and password of an address. */
+const userinfo = /\/\/[^/?#\s"]*@/g
+
+function describe(value: unknown, path: Path, outside: ReadonlyMap<string, string>): string {
+  const source = outside.get(show(path))
+  if (value === undefined) return 'nothing'
+  if (source !== undefined) return `the value of ${source}`
+  if (isSecret(path) && value !== null)
+    return `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`
+  if (typeof value === 'number') return String(value)
+  const hidden = (name: string, inner: unknown) =>
+    name !== '' && secretName.test(name) ? '…' : inner
+  const text = (JSON.stringify(value, hidden) ?? String(value)).replace(userinfo, '//…@')
+  return text.length > 120 ? `${text.slice(0, 117)}…` : text
+}
+
+/** Of several shapes the one that is meant: the one with the fewest keys that it does not know. */
+function meant(issue: Issue, value: unknown): Issue[] | null {
+  if (issue.code !== 'invalid_union' || value === null || typeof value !== 'object') return null
+  const strangers = (branch: readonly Issue[]) =>
+    branch.reduce((sum, { code, path, ...rest }) => {
+      const unknown = code === 'unrecognized_keys' && path.length === 0
+      return unknown ? sum + (rest as { keys: string[] }).keys.length : sum
+    }, 0)
+  const branches = issue.errors as unknown as Issue[][]
+  const [best] = [...branches].sort((one, other) => strangers(one) - strangers(other))
+  return best?.map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] })) ?? null
+}
+
+export function faultsOf(
+  issues: readonly Issue[],
+  root: unknown,
+  outside: ReadonlyMap<string, string>,
+  lineOf: (path: Path) => number | null,
+): ConfigFault[] {
+  return issues.flatMap((issue): ConfigFault[] => {
+    const value = valueAt(root, issue.path)
+    const inner = meant(issue, value)
+    if (inner !== null) return faultsOf(inner, root, outside, lineOf)
+    if (issue.code === 'unrecognized_keys') {
+      const keys = knownKeys(issue.path)
+      return issue.keys.map((key) => ({
+        path: show([...issue.path, key]),
+        line: lineOf([...issue.path, key]),
+        found: 'a key that is not known',
+        allowed: keys.length > 0 ? keys.join(', ') : 'no such key',
+      }))
+    }
+    return [
+      {
+        path: show(issue.path),
+        line: lineOf(issue.path),
+        found: describe(value, issue.path, outside),
+        allowed: allowed(issue) + (wantsQuotes(issue, value) ? ': write it in quotes' : ''),
+      },
+    ]
+  })
+}
+
+/** One line a fault: `bidweir.yaml:12: suppliers[0].timeout: found "fast", allowed: a duration …`. */
+export function faultLine(fault: ConfigFault, file: string): string {
+  const place = fault.line === null ? file : `${file}:${fault.line}`
+  return `${place}: ${fault.path === '' ? '' : `${fault.path}: `}found ${fault.found}, allowed: ${fault.allowed}`
+}

@@ -1,0 +1,102 @@
+/**
+ * Loads a configuration on a thread of its own, with bounded memory and time, and takes the result over in slices:
+ * whatever the file holds, the event loop goes on.
+ */
+import { resolve } from 'node:path'
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
+import { createSlices } from '../../opd/shared/slices.ts'
+import type { ConfigFault, LoadedConfig } from './load.ts'
+import type { SupplierConfig } from './schema.ts'
+import type { Batch, LoadSummary, LoadTask } from './worker.ts'
+
+export interface LoadLimits {
+  /** Milliseconds. */
+  time: number
+  /** MiB of the heap; 10,000 suppliers take 400. */
+  memory: number
+}
+
+const limits: LoadLimits = { time: 30_000, memory: 512 }
+
+/** Suppliers that read as before are the same objects as before: who has taken one in has nothing to do. */
+export type Load = () => Promise<LoadedConfig>
+
+interface Failure {
+  found: string
+  allowed: string
+}
+
+/** Rejects with what ended the thread. */
+async function summaryOf(worker: Worker, time: number): Promise<LoadSummary> {
+  let watchdog: NodeJS.Timeout | undefined
+  try {
+    return await new Promise<LoadSummary>((resolve, reject) => {
+      watchdog = setTimeout(
+        () => reject(new Error(`it took longer than ${time / 1000} s to read`)),
+        time,
+      )
+      worker.once('message', resolve)
+      worker.once('error', reject)
+      worker.once('exit', (code) => reject(new Error(`its thread ended with ${code}`)))
+    })
+  } finally {
+    clearTimeout(watchdog)
+  }
+}
+
+const failureOf = (error: NodeJS.ErrnoException, { memory }: LoadLimits): Failure =>
+  error.code === 'ERR_WORKER_OUT_OF_MEMORY'
+    ? { found: 'what takes too much memory to read', allowed: `at most ${memory} MiB` }
+    : { found: `what cannot be read: ${error.message}`, allowed: 'YAML 1.2' }
+
+/** The next rows that were sent, each by `take`. */
+async function receive(port: MessagePort, count: number, take: (row: string) => void) {
+  const slices = createSlices()
+  for (let left = count; left > 0; ) {
+    const batch = receiveMessageOnPort(port)!.message as Batch
+    left -= batch.length
+    for (const row of batch) {
+      take(row)
+      await slices.next()
+    }
+  }
+}
+
+export function createLoad(file: string, { time, memory }: LoadLimits = limits): Load {
+  let known = new Map<string, SupplierConfig>()
+  let read = [resolve(file)]
+
+  async function takeOver(port: MessagePort, summary: LoadSummary): Promise<LoadedConfig> {
+    const { config, invalidOpd, files } = summary
+    read = files
+    const next = new Map<string, SupplierConfig>()
+    await receive(port, summary.suppliers, (row) => {
+      next.set(row, known.get(row) ?? JSON.parse(row))
+    })
+    const faults: ConfigFault[] = []
+    await receive(port, summary.faults, (row) => faults.push(JSON.parse(row)))
+    if (config === null) return { config, faults, invalidOpd, files }
+    known = next
+    return { config: { ...config, suppliers: [...next.values()] }, faults, invalidOpd, files }
+  }
+
+  return async () => {
+    const name = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js'
+    const { port1: port, port2 } = new MessageChannel()
+    const worker = new Worker(new URL(name, import.meta.url), {
+      workerData: { file, port: port2 } satisfies LoadTask,
+      transferList: [port2],
+      resourceLimits: { maxOldGenerationSizeMb: memory },
+    })
+    try {
+      return await takeOver(port, await summaryOf(worker, time))
+    } catch (error) {
+      const fault = failureOf(error as Error, { time, memory })
+      const faults = [{ path: '', line: null, ...fault }]
+      return { config: null, faults, invalidOpd: new Set(), files: read }
+    } finally {
+      port.close()
+      void worker.terminate()
+    }
+  }
+}

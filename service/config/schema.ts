@@ -1,0 +1,165 @@
+/** The configuration file: one schema, put together from what each room knows of its own part. */
+import * as z from 'zod'
+import { adminSchema, storeSchema } from '../../admin/config.ts'
+import { clearingSchema, opdSchema } from '../../opd/config.ts'
+import { duration } from '../../opd/shared/units.ts'
+import { decisionLogSchema } from '../../opd/state/config.ts'
+import { proxySchema, routeSchema } from '../../proxy/config.ts'
+
+const base64url32 = z
+  .string()
+  .refine(
+    (text) => /^[A-Za-z0-9_-]{43}=?$/.test(text) && Buffer.from(text, 'base64url').length === 32,
+    '32 bytes in base64url, as `bidweir key new` prints them',
+  )
+
+const contextTtl = duration('48h')
+
+const keySchema = z.strictObject({ id: z.int().min(0).max(255), secret: base64url32 })
+
+const currencyCode = z.string().regex(/^[A-Z]{3}$/, 'an ISO 4217 code such as USD')
+
+const rateTable = z.strictObject({
+  base: currencyCode,
+  rates: z.record(currencyCode, z.number().positive()),
+  asOf: z
+    .string()
+    .refine((text) => !Number.isNaN(Date.parse(text)), 'a date')
+    .optional(),
+})
+
+/** `{file: rates.json}` arrives here as the file's text. */
+const ratesSchema = z.preprocess((value, context) => {
+  if (typeof value !== 'string') return value
+  try {
+    return JSON.parse(value)
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: `JSON (${(error as Error).message})`, input: '' })
+    return z.NEVER
+  }
+}, rateTable)
+
+const supplierSchema = z.strictObject({
+  id: z
+    .string()
+    .regex(
+      /^[a-z0-9][a-z0-9_-]{0,62}$/,
+      'a-z, 0-9, _ and -, up to 63, the first a letter or digit',
+    ),
+  name: z.string().min(1).max(255).optional(),
+  name_external: z.string().min(1).max(255).optional(),
+  account: z.string().min(1).max(255).optional(),
+  ...routeSchema.shape,
+  opd: opdSchema.optional(),
+  clearing: clearingSchema.prefault({}),
+  notices: z.enum(['win', 'billing', 'both']).default('win'),
+})
+
+export const configSchema = z.strictObject({
+  location: z.string().min(1).max(128).default('local'),
+  stateDir: z.string().min(1).describe('data, or the folder of the SQLite file').optional(),
+  proxy: proxySchema.prefault({}),
+  admin: adminSchema.prefault({}),
+  store: storeSchema.prefault({}),
+  opd: z
+    .strictObject({
+      keys: z.array(keySchema).min(1).optional(),
+      attributionWindow: duration('30m'),
+      contextTtl,
+      decisionLog: decisionLogSchema.nullable().default(null),
+    })
+    .prefault({}),
+  drain: z.strictObject({ grace: duration('15s'), timeout: duration('45s') }).prefault({}),
+  suppliers: z.array(supplierSchema).max(10_000).default([]),
+  currency: z
+    .strictObject({ base: currencyCode.default('USD'), rates: ratesSchema.optional() })
+    .prefault({}),
+  log: z
+    .strictObject({ level: z.enum(['debug', 'info', 'warn', 'error']).default('info') })
+    .prefault({}),
+})
+
+interface CrossFault {
+  path: PropertyKey[]
+  found: string
+  allowed: string
+}
+
+/** Each row but the first of those with one id. */
+function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
+  if (!Array.isArray(rows)) return []
+  const seen = new Set<unknown>()
+  const faults: CrossFault[] = []
+  for (const [at, row] of rows.entries()) {
+    const id = (row as { id?: unknown } | null)?.id
+    const found = `${JSON.stringify(id)}, which stands above already`
+    if (seen.has(id)) faults.push({ path: [...path, at, 'id'], found, allowed: 'an id of its own' })
+    else if (id !== undefined) seen.add(id)
+  }
+  return faults
+}
+
+/** What one part of the file asks of another; works on the raw value, so that it is seen beside every other fault. */
+export function crossFaults(root: unknown): CrossFault[] {
+  const at = (...path: string[]) =>
+    path.reduce<unknown>((value, key) => (value as Record<string, unknown> | null)?.[key], root)
+  const shared = at('store', 'redis') != null || /^postgres/.test(String(at('store', 'database')))
+  const faults = [
+    ...repeatedIds(at('suppliers'), ['suppliers']),
+    ...repeatedIds(at('opd', 'keys'), ['opd', 'keys']),
+  ]
+  if (shared && at('opd', 'keys') === undefined)
+    faults.push({
+      path: ['opd', 'keys'],
+      found: 'nothing',
+      allowed: 'at least one key where Redis or PostgreSQL is configured: the nodes share it',
+    })
+  const days = Number(
+    at('store', 'retentionDays') ?? storeSchema.shape.retentionDays.parse(undefined),
+  )
+  const ttl = contextTtl.safeParse(at('opd', 'contextTtl'))
+  if (ttl.success && days * 86_400_000 < ttl.data)
+    faults.push({
+      path: ['store', 'retentionDays'],
+      found: `${days} days, less than opd.contextTtl`,
+      allowed: 'at least opd.contextTtl: a win that may be reported again has its row',
+    })
+  const base = at('currency', 'base') ?? 'USD'
+  let rates = at('currency', 'rates')
+  if (typeof rates === 'string') rates = parsedOrNull(rates)
+  const ratesBase = (rates as { base?: unknown } | null | undefined)?.base
+  if (typeof ratesBase === 'string' && ratesBase !== base)
+    faults.push({
+      path: ['currency', 'rates'],
+      found: `rates with base ${ratesBase}`,
+      allowed: `rates with currency.base (${String(base)})`,
+    })
+  return faults
+}
+
+/** null where the schema itself says what is wrong with the text. */
+function parsedOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+/** As the file says it: what it leaves out of places, and relative paths, are settled by `place`. */
+export type ParsedConfig = z.infer<typeof configSchema>
+export interface Config extends ParsedConfig {
+  /** Absolute, as is every path below. */
+  stateDir: string
+  store: ParsedConfig['store'] & { database: string }
+}
+export type ConfigInput = z.input<typeof configSchema>
+export type SupplierConfig = Config['suppliers'][number]
+
+/** The JSON Schema that is shipped as bidweir.schema.json: any value may also be `${ENV}` or `{file: path}`. */
+export function jsonSchema(): object {
+  return {
+    title: 'bidweir.yaml',
+    ...z.toJSONSchema(configSchema, { io: 'input', unrepresentable: 'any' }),
+  }
+}

@@ -1,0 +1,153 @@
+/** What each part gets of a checked configuration: the file's words on one side, the parts' options on the other. */
+
+import { type ContextKey, type Integration, type OpdConfig, opdSchema } from '../opd/config.ts'
+import type { EngineSettings } from '../opd/engine/types.ts'
+import { type Rates, rateOf } from '../opd/shared/rates.ts'
+import type { Route } from '../proxy/config.ts'
+import type { Config, SupplierConfig } from './config/schema.ts'
+
+export function integrationOf(supplier: SupplierConfig, invalid: boolean): Integration {
+  const { id, opd, notices, clearing } = supplier
+  return { id, notices, clearing, opd: invalid ? 'invalid' : (opd ?? null) }
+}
+
+export function ratesOf(config: Config): Rates | null {
+  const { rates } = config.currency
+  return rates === undefined ? null : { base: rates.base, rates: rates.rates }
+}
+
+const day = 86_400_000
+
+/** Milliseconds that rows are kept: a win that may still be reported again has its row. */
+export const keptFor = ({ store, opd }: Config) =>
+  Math.max(store.retentionDays * day, opd.contextTtl + day)
+
+/** How reports read the ledger: each supplier's notices, and what currencies are worth. */
+export function readingsOf(config: Config) {
+  const rates = ratesOf(config)
+  const { base } = config.currency
+  const currencies = new Set([base, ...Object.keys(rates?.rates ?? {})])
+  return {
+    notices: Object.fromEntries(config.suppliers.map(({ id, notices }) => [id, notices])),
+    rates: Object.fromEntries(
+      [...currencies].flatMap((currency) => {
+        const rate = rateOf(currency, rates, base)
+        return rate === null ? [] : [[currency, rate]]
+      }),
+    ),
+  }
+}
+
+/** Rates older than this are alerted (CONTRACT 2). */
+const staleAfter = 24 * 3_600_000
+
+/** Milliseconds since the rates were made; null where they do not say. */
+export function ratesAge(config: Config, now: number): { age: number; stale: boolean } | null {
+  const asOf = config.currency.rates?.asOf
+  if (asOf === undefined) return null
+  const age = now - Date.parse(asOf)
+  return { age, stale: age > staleAfter }
+}
+
+export function keysOf(rows: readonly { id: number; secret: string }[]): ContextKey[] {
+  return rows.map(({ id, secret }) => ({ id, secret: Buffer.from(secret, 'base64url') }))
+}
+
+/** `attributionWindow` is that of the start: learners keep it. */
+export function engineSettings(
+  config: Config,
+  keys: readonly ContextKey[],
+  attributionWindow: number,
+): EngineSettings {
+  return {
+    keys,
+    attributionWindow,
+    contextTtl: config.opd.contextTtl,
+    rates: ratesOf(config),
+    base: config.currency.base,
+  }
+}
+
+export function routeOf({
+  id,
+  endpoints,
+  timeout,
+  tmaxMargin,
+  maxInFlight,
+  onFailure,
+  callers,
+  passThrough,
+}: SupplierConfig): Route {
+  const pass = passThrough === undefined ? {} : { passThrough }
+  return { id, endpoints, timeout, tmaxMargin, maxInFlight, onFailure, callers, ...pass }
+}
+
+/** The suppliers as the management API lists them: names default to the id, without account only `*` sees them. */
+export function listedSuppliers(config: Config) {
+  return config.suppliers.map(({ id, name, name_external, account }) => ({
+    id,
+    name: name ?? id,
+    name_external: name_external ?? name ?? id,
+    account: account ?? null,
+  }))
+}
+
+/** What a reload cannot change (CONTRACT 2); the paths that differ. */
+export function needsRestart(before: Config, after: Config): string[] {
+  const fixed: [string, (config: Config) => unknown][] = [
+    ['location', (config) => config.location],
+    ['stateDir', (config) => config.stateDir],
+    ['proxy.listen', (config) => config.proxy.listen],
+    ['proxy.tls', (config) => config.proxy.tls === undefined],
+    ['admin.listen', (config) => config.admin.listen],
+    ['admin.auth', (config) => config.admin.auth],
+    ['admin.impressions', (config) => config.admin.impressions],
+    ['store', (config) => config.store],
+    ['opd.attributionWindow', (config) => config.opd.attributionWindow],
+    ['opd.decisionLog', (config) => config.opd.decisionLog],
+  ]
+  return fixed
+    .filter(([, of]) => JSON.stringify(of(before)) !== JSON.stringify(of(after)))
+    .map(([path]) => path)
+}
+
+const mostExplored = 0.2
+const plainTarget = opdSchema.parse({}).targetMargin
+
+/** Values of an `opd` block that are allowed but seldom meant. */
+const opdWarnings: readonly [(opd: OpdConfig) => boolean, string][] = [
+  [
+    ({ holdout, minWinRate, minSpend }) => holdout === 0 && (minWinRate > 0 || minSpend > 0),
+    'holdout is 0: minWinRate and minSpend have nothing to be measured against',
+  ],
+  [
+    ({ mode, targetMargin }) => mode === 'revenue' && targetMargin !== plainTarget,
+    'targetMargin is given, but is read with mode: margin only',
+  ],
+  [
+    ({ explore }) => explore > mostExplored,
+    `explore is above ${mostExplored}: that share of bids is priced at random`,
+  ],
+  [({ share }) => share === 0, 'share is 0: no bid is priced'],
+]
+
+const opdWarningsOf = ({ id, opd }: SupplierConfig) =>
+  opd === undefined || opd.enabled === false
+    ? []
+    : opdWarnings.filter(([meets]) => meets(opd)).map(([, text]) => `suppliers ${id}: opd.${text}`)
+
+/** What is allowed but seldom meant. */
+export function warningsOf(config: Config): string[] {
+  const open = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
+  const routes = config.suppliers.flatMap(({ id, endpoints, callers, opd }) => {
+    if (endpoints.length === 0)
+      return opd === undefined
+        ? [`suppliers ${id}: neither endpoints nor opd: nothing can be asked of it`]
+        : []
+    const anyone = callers.cidrs.length === 0 && Object.keys(callers.headers).length === 0
+    return open && anyone
+      ? [`suppliers ${id}: callers is empty and proxy.listen is not loopback: anyone may send bids`]
+      : []
+  })
+  return [...routes, ...config.suppliers.flatMap(opdWarningsOf)]
+}

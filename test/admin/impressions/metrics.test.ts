@@ -1,0 +1,191 @@
+import { Gauge, Histogram, Registry } from 'prom-client'
+import t from 'tap'
+import { ImpressionCounters } from '../../../admin/impressions/counters.ts'
+import { BusiestNames } from '../../../admin/impressions/top-names.ts'
+import { exposition } from '../../../admin/metrics/exposition.ts'
+import { compared } from '../../../admin/metrics/kept.ts'
+import { opdMetrics } from '../../../admin/metrics/registry.ts'
+import { EngineStats, ModeStats } from '../../../opd/engine/stats.ts'
+
+t.test('the 200 busiest names have counters, the rest is other, and nothing is lost', async (t) => {
+  const names = new BusiestNames()
+  for (let index = 0; index < 5000; index++) names.add('acme', 'revenue', `p${index}`)
+  for (let round = 0; round < 50; round++) names.add('acme', 'revenue', 'late-but-busy')
+  const sum = () => [...names.samples()].reduce((total, { value }) => total + value, 0)
+  t.equal([...names.samples()].length, 201)
+  t.equal(sum(), 5050)
+  names.promote()
+  names.add('acme', 'revenue', 'late-but-busy')
+  const samples = [...names.samples()]
+  t.equal(samples.length, 201)
+  t.equal(sum(), 5051)
+  t.match(
+    samples.find(({ name }) => name === 'late-but-busy'),
+    { value: 1 },
+  )
+})
+
+t.test('other never falls, whoever comes and goes', async (t) => {
+  const names = new BusiestNames()
+  let before = 0
+  for (let round = 0; round < 40; round++) {
+    for (let index = 0; index < 600; index++)
+      names.add('a', 'revenue', `p${round % 3}-${index % 250}`)
+    names.promote()
+    const other = [...names.samples()].find(({ name }) => name === 'other')?.value ?? 0
+    if (other < before) t.fail(`${other} after ${before}`)
+    before = other
+  }
+  t.ok(before > 0)
+})
+
+t.test('kept win rate and uplift with their bounds', async (t) => {
+  const stats = new ModeStats()
+  for (let index = 0; index < 10_000; index++) {
+    const arm = index % 10 === 0 ? 'holdout' : 'treated'
+    stats.priced(arm, 1, arm === 'holdout' ? 1 : 0.9)
+    const wins = arm === 'holdout' ? index % 20 === 0 : index % 100 < 48
+    if (!wins) continue
+    stats.won(arm)
+    stats.paid(arm, arm === 'holdout' ? 1 : 0.9, arm === 'holdout' ? 0 : 0.1)
+  }
+  const { kept, uplift, holdout, optimised } = compared(stats)
+  const rate = optimised.wins / optimised.bids / (holdout.wins / holdout.bids)
+  t.equal(kept?.at, rate)
+  t.ok(kept !== null && kept.lower < rate && rate < kept.upper)
+  t.ok(uplift !== null && uplift.lower > 0 && Math.abs(uplift.at - 0.0478) < 0.005)
+  t.match(compared(new ModeStats()), { kept: null, uplift: null })
+})
+
+t.test('each series stands once, and what never happened has none', async (t) => {
+  const registry = new Registry()
+  const stats = new EngineStats()
+  for (const id of ['a', 'b']) stats.of(id).modes.revenue.configured = true
+  stats.of('a').modes.revenue.priced('treated', 2, 1.9)
+  opdMetrics(registry, {
+    stats,
+    counters: new ImpressionCounters(),
+    invalid: () => [{ ssp: 'a', invalid: true }],
+    bidLog: { stats: { entries: 0, bytes: 0, evicted: 0, expired: 0 } },
+    model: () => ({ version: 1, ageSeconds: 0 }),
+  })
+  const text = await registry.metrics()
+  const series = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+  const names = series.map((line) => line.slice(0, line.lastIndexOf(' ')))
+  t.equal(new Set(names).size, names.length)
+  t.match(text, /^bidweir_bids_total\{ssp="a",mode="revenue",reason="treated"\} 1$/m)
+  t.notMatch(text, /reason="holdout"|ssp="b"/)
+  t.match(text, /^bidweir_opd_config_invalid\{ssp="a"\} 1$/m)
+  t.notMatch(text, /NaN|undefined/)
+})
+
+const idle = {
+  invalid: () => [],
+  bidLog: { stats: { entries: 0, bytes: 0, evicted: 0, expired: 0 } },
+  model: () => ({ version: 1, ageSeconds: 0 }),
+}
+const linesOf = (text: string) => text.split('\n').filter((line) => /^[^#]/.test(line))
+
+t.test('a publisher called other, or like a line of text, is no second series', async (t) => {
+  const registry = new Registry()
+  const counters = new ImpressionCounters()
+  for (let index = 0; index < 300; index++) counters.publishers.add('a', 'revenue', `p${index}`)
+  for (const name of ['other', 'other', '', 'unknown', 'a"b\\c\nd'])
+    counters.publishers.add('a', 'revenue', name)
+  opdMetrics(registry, { stats: new EngineStats(), counters, ...idle })
+  const text = (await exposition(registry)()).toString()
+  const own = linesOf(text).filter((line) => line.startsWith('bidweir_publisher'))
+  t.equal(new Set(own.map((line) => line.slice(0, line.lastIndexOf(' ')))).size, own.length)
+  t.equal(
+    own.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0),
+    305,
+  )
+})
+
+t.test(
+  'a scrape in slices tells what prom-client tells, and each counter ends in _total',
+  async (t) => {
+    const registry = new Registry()
+    const stats = new EngineStats()
+    const counters = new ImpressionCounters()
+    new Histogram({ name: 'x_seconds', help: 'a\\b\nc', labelNames: ['l'], registers: [registry] })
+      .labels('"\\\n')
+      .observe(0.3)
+    new Gauge({ name: 'y', help: 'y', registers: [registry] }).set(Number.POSITIVE_INFINITY)
+    stats.of('a').modes.revenue.priced('treated', 2, 1.9)
+    counters.counted('a', 'revenue', 'attributed', 'context', 'win')
+    counters.domains.add('a', 'revenue', 'd.example')
+    opdMetrics(registry, { stats, counters, ...idle })
+    const own = (await exposition(registry)()).toString()
+    t.same(linesOf(own), linesOf(await registry.metrics()))
+    const counterNames = [...own.matchAll(/^# TYPE (\S+) counter$/gm)].map(([, name]) => name)
+    t.ok(counterNames.length > 15)
+    t.same(
+      counterNames.filter((name) => !name!.endsWith('_total')),
+      [],
+    )
+  },
+)
+
+t.test(
+  'the names of many suppliers are scraped in turns, and received adds up in each',
+  async (t) => {
+    const registry = new Registry()
+    const counters = new ImpressionCounters()
+    const notice = (ssp: string) => {
+      counters.counted(ssp, 'revenue', 'attributed', 'context', 'win')
+      for (let index = 0; index < 150; index++) counters.publishers.add(ssp, 'revenue', `p${index}`)
+    }
+    for (let ssp = 0; ssp < 60; ssp++) notice(`s${ssp}`)
+    opdMetrics(registry, { stats: new EngineStats(), counters, ...idle })
+    const scrape = exposition(registry)
+    let turns = 0
+    let running = true
+    const traffic = () => {
+      turns++
+      counters.counted('s1', 'revenue', 'duplicate', 'context', 'win')
+      if (running) setImmediate(traffic)
+    }
+    traffic()
+    const texts = await Promise.all([scrape(), scrape(), scrape()])
+    running = false
+    t.ok(turns > 3, 'others had their turns')
+    t.equal(texts[0], texts[2], 'scrapes that come together share one')
+    const sum = (family: string) =>
+      linesOf(texts[0]!.toString())
+        .filter((line) => line.startsWith(family))
+        .reduce((total, line) => total + Number(line.slice(line.lastIndexOf(' ') + 1)), 0)
+    t.equal(sum('bidweir_impressions_received_total'), sum('bidweir_impressions_total'))
+  },
+)
+
+t.test('a scrape of 3,000 suppliers is looked after at least every 64 samples', async (t) => {
+  const registry = new Registry()
+  const stats = new EngineStats()
+  let work = 0
+  for (let n = 0; n < 3000; n++) {
+    const { revenue } = stats.of(`s${n}`).modes
+    // 1,000 with bids; of the others nothing is shown, and looking at them is work all the same
+    if (n % 3 === 0) revenue.priced('treated', 2, 1.9)
+    const { arms } = revenue
+    const get = () => {
+      work++
+      return arms
+    }
+    Object.defineProperty(revenue, 'arms', { get })
+  }
+  opdMetrics(registry, { stats, counters: new ImpressionCounters(), ...idle })
+  let most = 0
+  const slices = {
+    next() {
+      most = Math.max(most, work)
+      work = 0
+      return undefined
+    },
+  }
+  const text = (await exposition(registry, () => slices)()).toString()
+  t.equal(linesOf(text).filter((line) => line.startsWith('bidweir_bids_total')).length, 1000)
+  t.equal(linesOf(text).filter((line) => line.startsWith('bidweir_opd_theta')).length, 300)
+  // 64 integrations, a mode each, which are looked at up to 20 times; the choice of the busiest is one piece
+  t.ok(most <= 3000 + 64 * 20, `${most} looks between two slices`)
+})

@@ -1,0 +1,185 @@
+/** The API document: valid, complete, readable by all, and shown by a page that fetches nothing from outside. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
+import { existsSync, writeFileSync } from 'node:fs'
+import { type IncomingMessage, request } from 'node:http'
+import { join } from 'node:path'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import type { FastifyInstance } from 'fastify'
+import { chromium } from 'playwright-core'
+import t from 'tap'
+import { managementPaths } from '../../../admin/http/openapi/management.ts'
+import { pricePaths } from '../../../admin/http/openapi/prices.ts'
+import { servicePaths, tokenPaths } from '../../../admin/http/openapi/service.ts'
+import { operationOf } from '../../../admin/http/openapi.ts'
+import { loadConfig } from '../../../service/config/load.ts'
+import { startService } from '../../../service/service.ts'
+import { newFolder, startBidweir, token } from '../../support/process.ts'
+
+const quiet = { info() {}, warn() {}, error() {} }
+const folder = newFolder()
+const yaml = (at: string) => `
+proxy: {listen: 127.0.0.1:0}
+admin: {listen: 127.0.0.1:0}
+store: {database: 'sqlite:${at}/b.db'}
+suppliers: [{id: acme, endpoints: ['http://127.0.0.1:9/'], account: a, opd: {enabled: true}}]
+`
+const bidweir = await startBidweir(yaml(folder), folder)
+t.teardown(() => bidweir.stop())
+const base = `http://127.0.0.1:${bidweir.adminPort}`
+const answer = await fetch(`${base}/api/openapi.json`)
+const text = await answer.text()
+// biome-ignore lint/suspicious/noExplicitAny: an OpenAPI document
+const document = JSON.parse(text) as any
+
+t.test('the document is valid OpenAPI 3.1, and wants no token', async (t) => {
+  t.equal(answer.status, 200)
+  t.match(answer.headers.get('content-type'), 'application/json')
+  t.match(document.openapi, /^3\.1\./)
+  const result = await new Validator().validate(JSON.parse(text))
+  t.equal(result.valid, true, JSON.stringify(result.errors ?? null).slice(0, 2000))
+  const ids = operations().map(({ operation }) => operation.operationId)
+  t.equal(new Set(ids).size, ids.length, 'each operation has an id of its own')
+})
+
+t.test('every reference leads somewhere, and no part stands unused', async (t) => {
+  const used = new Set(
+    [...text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map((m) => m[1]),
+  )
+  t.same([...used].sort(), Object.keys(document.components.schemas).sort())
+  const schemes = Object.keys(document.components.securitySchemes)
+  t.same(schemes, ['bearer', 'oidc'])
+  for (const { operation } of operations())
+    for (const each of operation.security ?? [])
+      for (const name of Object.keys(each)) t.ok(schemes.includes(name))
+})
+
+t.test('every operation that is written down stands, and answers as it says', async (t) => {
+  const written = Object.keys({ ...managementPaths, ...pricePaths, ...tokenPaths, ...servicePaths })
+  const stands = operations().map(
+    ({ method, path }) => `${method} ${path.replace('/auth/realms/main', '{realm}')}`,
+  )
+  t.same(stands.sort(), written.sort())
+  for (const { method, path, operation } of operations()) {
+    const url = path
+      .replace('{id}', 'acme')
+      .replace('{ssp}', 'acme')
+      .replace('{what}', 'margin')
+      .replace('{svc_opd}', 'abc')
+    const told = await fetch(base + url, { method })
+    await told.arrayBuffer()
+    t.ok(operation.responses[told.status], `${method} ${url} says ${told.status}`)
+    const guarded =
+      operation.security.length > 0 && operation.security.every((each: object) => 'bearer' in each)
+    if (guarded) t.equal(told.status, 401, `${method} ${url} wants a token`)
+  }
+})
+
+t.test('paths of the router that the document does not have answer 404 or 405', async (t) => {
+  const authorization = `Bearer ${await token(bidweir)}`
+  for (const path of Object.keys(document.paths)) {
+    const url = path
+      .replace(/\{(id|ssp)\}/, 'acme')
+      .replace('{what}', 'margin')
+      .replace('{svc_opd}', 'abc')
+    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']) {
+      if (document.paths[path][method.toLowerCase()] !== undefined) continue
+      const told = await fetch(base + url, { method, headers: { authorization } })
+      await told.arrayBuffer()
+      t.equal(told.status, 405, `${method} ${url}`)
+      t.ok(told.headers.get('allow'), `${method} ${url} says what is allowed`)
+    }
+  }
+})
+
+t.test('requests are checked as the document says', async (t) => {
+  const { requestBody } = document.paths['/api/svc/ssp/{id}/'].put
+  const { example } = requestBody.content['application/json']
+  const authorization = `Bearer ${await token(bidweir)}`
+  const send = (method: string, body: unknown) =>
+    fetch(`${base}/api/svc/ssp/acme/`, {
+      method,
+      headers: { authorization, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+  const post = document.paths['/api/svc/ssp/{id}/'].post.requestBody.content['application/json']
+  t.equal((await send('POST', post.example)).status, 201, 'the example of POST is taken')
+  t.equal((await send('PUT', example)).status, 200, 'the example of PUT is taken')
+  const { SupplierUpdate } = document.components.schemas
+  t.equal(SupplierUpdate.additionalProperties, false)
+  t.ok(SupplierUpdate.properties['the service'])
+  t.equal((await send('PUT', { more: 1 })).status, 400)
+})
+
+t.test('every route that is registered is in the document', async (t) => {
+  const routes: string[] = []
+  const learn = (message: unknown) => {
+    const { fastify } = message as { fastify: FastifyInstance }
+    fastify.addHook('onRoute', ({ method, url }) => {
+      for (const each of [method].flat()) routes.push(`${each} ${url}`)
+    })
+  }
+  subscribe('fastify.initialization', learn)
+  const other = newFolder()
+  const file = join(other, 'b.yaml')
+  writeFileSync(file, yaml(other))
+  const loaded = loadConfig(file)
+  const { config } = loaded
+  if (config === null) throw new Error('a configuration that is none')
+  const service = await startService({ loaded: { ...loaded, config }, again: null, log: quiet })
+  unsubscribe('fastify.initialization', learn)
+  t.teardown(() => service.stop(0))
+  const own = /^(HEAD|GET) \/(dashboard|api\/docs)\//
+  const left = routes.filter((route) => {
+    const [method, url] = route.split(' ') as [string, string]
+    return method !== 'HEAD' && operationOf(method, url) === null && !own.test(route)
+  })
+  t.ok(routes.length > 40)
+  for (const route of left) {
+    const [method, url] = route.split(' ') as [string, string]
+    const path = url.replace(':name', 'acme_yesbid')
+    // fetch has no TRACE
+    const asked = request({ host: '127.0.0.1', port: service.adminPort, method, path }).end()
+    const [told] = (await once(asked, 'response')) as [IncomingMessage]
+    told.resume()
+    t.equal(told.statusCode, 405, `${route} only says that it is not for this path`)
+  }
+})
+
+const browserPath = '/usr/bin/chromium'
+t.test(
+  'the page shows the document, fetches nothing from outside and breaks no rule of its policy',
+  { skip: existsSync(browserPath) ? false : 'chromium not found' },
+  async (t) => {
+    const browser = await chromium.launch({ executablePath: browserPath, args: ['--no-sandbox'] })
+    t.teardown(() => browser.close())
+    const page = await browser.newPage()
+    const outside: string[] = []
+    const complaints: string[] = []
+    page.on('request', (request) => {
+      const { origin, protocol } = new URL(request.url())
+      if (origin !== base && protocol !== 'data:') outside.push(request.url())
+    })
+    page.on('console', (message) => {
+      if (message.type() === 'error') complaints.push(message.text())
+    })
+    page.on('pageerror', (error) => complaints.push(error.message))
+    const first = await page.goto(`${base}/api/docs`)
+    t.match(first?.headers()['content-security-policy'], /default-src 'none'.*script-src 'self';/)
+    await page.waitForSelector('#operations-management-updateSupplier')
+    await page.click('#operations-management-updateSupplier .opblock-summary')
+    await page.waitForSelector('#operations-management-updateSupplier .opblock-body')
+    t.same(outside, [])
+    t.same(complaints, [])
+  },
+)
+
+function operations() {
+  return Object.entries(document.paths as Record<string, object>).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({
+      path,
+      method: method.toUpperCase(),
+      operation,
+    })),
+  )
+}

@@ -1,0 +1,122 @@
+/** Whatever PostgreSQL refuses that is not the caller's fault is 503 and when to come back; a bug here is 500. */
+import { sql } from 'kysely'
+import pg from 'pg'
+import t, { type Test } from 'tap'
+import { createAdmin } from '../../../admin/http/server.ts'
+import { entry } from '../../support/ledger-entry.ts'
+import { path, seat, serve } from '../../support/management.ts'
+import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
+import { silent, storeAt } from '../../support/store.ts'
+import { until } from '../../support/until.ts'
+
+t.setTimeout(110_000)
+async function world(t: Test) {
+  const database = await startPostgres()
+  t.teardown(() => database.close())
+  const { call } = await serve(t, database)
+  const store = await storeAt(t, database)
+  const admin = new pg.Client({ connectionString: database.url })
+  await admin.connect()
+  t.teardown(() => admin.end())
+  t.equal((await call('POST', path, { dsp_seats: [seat('lead')] })).status, 201)
+  const put = () => call('PUT', path, { dsp_seats: [{ name: 'lead', is_active: false }] })
+  const others = 'from pg_stat_activity where pid <> pg_backend_pid() and backend_type = $1'
+  const ended = (which = 'true') =>
+    admin.query(`select pg_terminate_backend(pid) ${others} and ${which}`, ['client backend'])
+  return {
+    ...{ store, call, put },
+    /** A setting of every connection from now on. */
+    async set(setting: string) {
+      await admin.query(`alter database postgres ${setting}`)
+      await ended()
+      await until(async () => (await call('GET', path)).status === 200)
+    },
+    /** Ends the connections that wait for a lock; resolves when there was one. */
+    async endWaiting() {
+      const waits = "wait_event_type = 'Lock'"
+      await until(async () => ((await ended(waits)).rowCount ?? 0) > 0)
+    },
+    /** Holds the row that a PUT waits for, during a function. */
+    async held(during: () => Promise<void>, end: 'rollback' | 'commit' = 'rollback') {
+      await admin.query('begin')
+      await admin.query('update suppliers set revision = revision')
+      await during()
+      await admin.query(end)
+    },
+    waits: () =>
+      until(async () => {
+        const { rowCount } = await admin.query(
+          "select 1 from pg_stat_activity where wait_event_type = 'Lock'",
+        )
+        return (rowCount ?? 0) > 0
+      }),
+  }
+}
+
+type Call = Awaited<ReturnType<Awaited<ReturnType<typeof world>>['put']>>
+
+function isAway(t: Test, { status, headers, body }: Call): void {
+  t.equal(status, 503)
+  t.equal(headers.get('retry-after'), '1')
+  t.equal(body.code, 'store_unavailable')
+}
+
+const skip = postgresAbsent
+t.test('a database that is read-only, as a replica is', { skip }, async (t) => {
+  const { store, call, put, set } = await world(t)
+  await set('set default_transaction_read_only = on')
+  isAway(t, await put())
+  t.equal((await call('GET', path)).status, 200)
+  await until(async () => (await store.lost()).length === 2)
+  await t.rejects(store.ledger.record(entry('a')), { name: 'StoreError', code: 'unavailable' })
+  await set('reset default_transaction_read_only')
+  t.equal((await put()).status, 200)
+  await until(async () => (await store.lost()).length === 0)
+})
+
+t.test('a connection that ends in a transaction', { skip }, async (t) => {
+  const { put, held, endWaiting } = await world(t)
+  await held(async () => {
+    const answer = put()
+    await endWaiting()
+    isAway(t, await answer)
+  })
+  t.equal((await put()).status, 200)
+})
+
+t.test('a lock that is not had in time', { skip }, async (t) => {
+  const { put, set, held } = await world(t)
+  await set("set lock_timeout = '50ms'")
+  await held(async () => isAway(t, await put()))
+  t.equal((await put()).status, 200)
+})
+
+t.test('a transaction that cannot be serialised', { skip }, async (t) => {
+  const { put, set, held, waits } = await world(t)
+  await set("set default_transaction_isolation = 'serializable'")
+  let answer: Promise<Call> | null = null
+  await held(async () => {
+    answer = put()
+    await waits()
+  }, 'commit')
+  isAway(t, await answer!)
+  t.equal((await put()).status, 200)
+})
+
+t.test('a statement that is wrong is a bug, and told as one', { skip }, async (t) => {
+  const { store } = await world(t)
+  const errors: string[] = []
+  const admin = createAdmin({
+    listen: '127.0.0.1:0',
+    log: { ...silent, error: (_fields, message) => void errors.push(message) },
+    plugins: [
+      async (app) => void app.get('/wrong', async () => sql`selekt 1`.execute(store.db)),
+      async (app) => void app.get('/absent', async () => sql`select x from y`.execute(store.db)),
+    ],
+  })
+  const { port } = await admin.listen()
+  t.teardown(() => admin.close())
+  for (const path of ['wrong', 'absent'])
+    t.equal((await fetch(`http://127.0.0.1:${port}/${path}`)).status, 500)
+  t.same(errors, ['a call of the API failed', 'a call of the API failed'])
+})

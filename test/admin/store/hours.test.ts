@@ -1,0 +1,222 @@
+/** Reports say the same before and after hours are added up, and after the rows behind them are gone; on both databases. */
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import type { LedgerEntry } from '../../../admin/ports.ts'
+import { rowsBy } from '../../../admin/reports/rows.ts'
+import { split } from '../../../admin/reports/time-ranges.ts'
+import { createRepeats } from '../../../admin/store/duplicates.ts'
+import { createRetention } from '../../../admin/store/retention.ts'
+import { difference } from '../../../opd/shared/decimal.ts'
+import { entry } from '../../support/ledger-entry.ts'
+import { onBoth, silent, storeAt } from '../../support/store.ts'
+
+const hour = 3_600_000
+const day = 24 * hour
+const start = Math.floor(1_790_000_000_000 / day) * day
+const readings = {
+  notices: { both: 'both', bill: 'billing' },
+  rates: { USD: 1, EUR: 0.9 },
+} as const
+const suppliers = ['acme', 'both', 'bill']
+
+/** Deterministic, so that a failure can be seen again. */
+function dice(seed: number) {
+  let state = seed
+  return (sides: number) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
+    return Math.floor((state / 0x7fffffff) * sides * 0.999999)
+  }
+}
+
+function notices(count: number): LedgerEntry[] {
+  const roll = dice(7)
+  const pick = <T>(...values: T[]) => values[roll(values.length)]!
+  return Array.from({ length: count }, (_each, n): LedgerEntry => {
+    const at = start + roll(2 * day)
+    const supplier = pick<string | null>(...suppliers, null)
+    const status =
+      supplier === null
+        ? 'unattributed'
+        : pick<LedgerEntry['status']>(
+            'attributed',
+            'attributed',
+            'attributed',
+            'unattributed',
+            'rejected',
+          )
+    const inBa = `${roll(9)}.${roll(1_000_000)}`
+    const cleared = `${roll(9)}.${roll(1_000_000_000)}`
+    const won = status === 'attributed'
+    return entry(`d${n}`, {
+      event: pick('win', 'win', 'billing'),
+      status,
+      supplier,
+      arm: won ? pick('treated', 'holdout', 'explored', 'test') : null,
+      publisher: won ? pick('p1', 'p2', null) : null,
+      domain: won ? pick('a.example', null) : null,
+      mode: won ? 'revenue' : null,
+      inBa: won ? inBa : null,
+      outBa: won ? inBa : null,
+      cleared,
+      currency: won ? pick('USD', 'EUR', 'XAU') : null,
+      margin: won && roll(4) > 0 ? difference(inBa, cleared) : null,
+      late: roll(9) === 0,
+      over: roll(9) === 0,
+      at,
+    })
+  })
+}
+
+onBoth(async (t, database) => {
+  let now = start + 2 * day
+  const store = await storeAt(t, database, { now: () => now })
+  let keep = 400 * day
+  const options = { keep: () => keep, now: () => now, log: silent, breath: 0 }
+  const retention = createRetention(store, options)
+  const repeats = createRepeats(store, silent)
+  t.teardown(async () => {
+    retention.close()
+    await repeats.close()
+  })
+  await Promise.all(notices(3000).map((each) => store.ledger.record(each)))
+  for (const [n, publisher] of ['p1', 'p1', 'p2'].entries())
+    repeats.count({
+      supplier: 'acme',
+      event: 'win',
+      mode: 'revenue',
+      publisher,
+      domain: '',
+      at: start + n * hour,
+    })
+  await repeats.flush()
+
+  const ranges = {
+    whole: [start, start + 2 * day],
+    'broken hours': [start + 10 * hour + 1234, start + 30 * hour + 5678],
+    'within an hour': [start + 5 * hour + 1000, start + 5 * hour + 900_000],
+    'to now and beyond': [start + 40 * hour + 1, start + 3 * day],
+  } as const
+  const all = async (names = Object.keys(ranges) as (keyof typeof ranges)[]) => {
+    const found: Record<string, unknown> = {}
+    for (const name of names)
+      for (const by of ['ssp', 'publisher', 'domain', 'hour', 'day'] as const)
+        for (const everyone of [true, false]) {
+          const [from, to] = ranges[name]
+          const scope = { suppliers, all: everyone, from, to, by }
+          found[`${name} by ${by}${everyone ? '' : ', own'}`] = (
+            await rowsBy(store, scope, readings)
+          ).map(rounded)
+        }
+    return found
+  }
+  const rolled = () => store.db.selectFrom('rolled').selectAll().executeTakeFirstOrThrow()
+  const before = await all()
+  t.equal((before['whole by ssp, own'] as { duplicate: number }[])[0]!.duplicate, 3)
+
+  t.test('hours that have passed are added up, and nothing changes', async (t) => {
+    t.equal(await retention.look(), 0)
+    t.equal(
+      Number((await rolled()).until),
+      now - hour,
+      'the last one may still have notices under way',
+    )
+    t.same(await all(), before)
+    const hours = await store.db.selectFrom('ledger_hours').select('hour').execute()
+    t.ok(hours.length > 300)
+  })
+
+  t.test('a notice that was slow to the disk is in the sums before its hour goes', async (t) => {
+    await store.ledger.record(
+      entry('slow', { at: start + 100, currency: 'USD', publisher: 'p1', domain: null }),
+    )
+    // names that no index has room for
+    const long = { publisher: randomBytes(4000).toString('hex'), currency: 'X'.repeat(5000) }
+    await store.ledger.record(entry('long', { ...long, supplier: 'strange', at: start + 100 }))
+    keep = day
+    now = start + 3 * day
+    const expected = await store.db
+      .selectFrom('ledger')
+      .select('at')
+      .where('at', '<', start + 2 * day)
+      .execute()
+    t.equal(await retention.look(), expected.length)
+    t.equal(Number((await rolled()).sealed), start + 2 * day)
+    t.equal((await store.db.selectFrom('ledger').select('at').execute()).length, 0)
+    const after = await all(['whole'])
+    const [was] = before['whole by ssp, own'] as { key: string; wins: number }[]
+    const [is] = after['whole by ssp, own'] as { key: string; wins: number }[]
+    t.equal(is!.key, 'acme')
+    t.equal(is!.wins, was!.wins + 1)
+    t.same(
+      (after['whole by ssp, own'] as unknown[]).slice(1),
+      (before['whole by ssp, own'] as unknown[]).slice(1),
+      'of the others the rows are gone, the sums are what they were',
+    )
+    t.equal(await retention.look(), 0, 'again: nothing left, nothing counted twice')
+    t.same(await all(['whole']), after)
+  })
+
+  t.test('one node is at it at a time, and another goes on where it was killed', async (t) => {
+    await store.ledger.record(entry('new', { at: now + 10 }))
+    now += day
+    await store.db
+      .updateTable('rolled')
+      .set({ lease: now + 1000 })
+      .execute()
+    const other = createRetention(store, options)
+    t.teardown(() => other.close())
+    const { until } = await rolled()
+    await other.look()
+    t.same((await rolled()).until, until, 'another has the lease')
+    now += hour
+    await other.look()
+    t.ok(Number((await rolled()).until) > Number(until), 'a lease ends by itself')
+  })
+})
+
+/** Sums of doubles depend on their order in the last digits. */
+function rounded<T extends object>(row: T): T {
+  return Object.fromEntries(
+    Object.entries(row).map(([name, value]) => [
+      name,
+      typeof value === 'number' ? Number(value.toPrecision(9)) : value,
+    ]),
+  ) as T
+}
+
+t.test('what was asked is read once, each part from where it stands', async (t) => {
+  const h = (n: number) => n * hour
+  const none = { ledger: [{ from: h(3), to: h(5) }], hours: null }
+  t.same(split({ from: h(3), to: h(5) }, { until: 0, sealed: 0, stale: [] }), none)
+  t.same(split({ from: h(3), to: h(5) }, { until: h(5), sealed: 0, stale: [] }), {
+    ledger: [],
+    hours: { from: h(3), to: h(5), stale: [] },
+  })
+  t.same(split({ from: h(3) + 1, to: h(7) + 1 }, { until: h(6), sealed: h(2), stale: [] }), {
+    ledger: [
+      { from: h(3) + 1, to: h(4) },
+      { from: h(6), to: h(7) + 1 },
+    ],
+    hours: { from: h(4), to: h(6), stale: [] },
+  })
+  t.same(
+    split({ from: h(3) + 1, to: h(7) + 1 }, { until: h(9), sealed: h(9), stale: [] }),
+    { ledger: [], hours: { from: h(3), to: h(8), stale: [] } },
+    'where rows are gone, hours count whole',
+  )
+  t.same(
+    split({ from: h(3), to: h(8) }, { until: h(7), sealed: h(1), stale: [h(2), h(4), h(7)] }),
+    {
+      ledger: [
+        { from: h(4), to: h(5) },
+        { from: h(7), to: h(8) },
+      ],
+      hours: { from: h(3), to: h(7), stale: [h(4)] },
+    },
+    'an hour whose rows have changed is read from its rows',
+  )
+  t.same(split({ from: h(3) + 1, to: h(3) + 2 }, { until: h(9), sealed: h(2), stale: [] }), {
+    ledger: [{ from: h(3) + 1, to: h(3) + 2 }],
+    hours: null,
+  })
+})

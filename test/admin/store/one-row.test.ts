@@ -1,0 +1,100 @@
+/** Which rows are the same win, on both databases; and two rows of one win, left by nodes that were killed, are healed. */
+import { foreignBid, type LedgerEntry } from '../../../admin/ports.ts'
+import { rowOf } from '../../../admin/store/ledger.ts'
+import { entry, unplaced } from '../../support/ledger-entry.ts'
+import { onBoth, storeAt } from '../../support/store.ts'
+
+onBoth(async (t, database) => {
+  const { ledger, db, postgres } = await storeAt(t, database)
+  const same = { since: 500, supplier: 'acme' }
+  const win = (bidId: string, over: Partial<LedgerEntry> = {}) =>
+    entry(`d ${bidId}`, { bidId, at: 1000, ...over })
+  const bare = (bidId: string, over: Partial<LedgerEntry> = {}) =>
+    unplaced(`bid:${bidId}`, { bidId, at: 1000, ...over })
+  const under = async (bidId: string) => {
+    const rows = await db
+      .selectFrom('ledger')
+      .select('status')
+      .where('bid_id', '=', bidId)
+      .orderBy('status')
+      .execute()
+    return rows.map(({ status }) => status)
+  }
+
+  t.test('an attributed row replaces the unattributed one of its win', async (t) => {
+    const cases = {
+      'of nobody': [bare('of nobody'), ['attributed']],
+      own: [bare('own', { supplier: 'acme' }), ['attributed']],
+      'of another supplier': [
+        bare('of another supplier', { supplier: 'zeta' }),
+        ['attributed', 'unattributed'],
+      ],
+      'of another account': [
+        bare('of another account', { reason: foreignBid }),
+        ['attributed', 'unattributed'],
+      ],
+      'of before the bid': [bare('of before the bid', { at: 499 }), ['attributed', 'unattributed']],
+      'another event': [
+        bare('another event', { event: 'billing' }),
+        ['attributed', 'unattributed'],
+      ],
+      refused: [bare('refused', { status: 'rejected' }), ['attributed', 'rejected']],
+    } as const
+    let replaced = 0
+    for (const [bidId, [before, after]] of Object.entries(cases)) {
+      t.equal(await ledger.record(before, { since: 0, supplier: null }), 'recorded', bidId)
+      t.equal(await ledger.record(win(bidId), same), 'recorded', bidId)
+      t.same(await under(bidId), after, bidId)
+      if (after.length === 1) replaced++
+      t.equal(ledger.replaced, replaced, bidId)
+    }
+  })
+
+  t.test('an unattributed row is a duplicate of any win under its bid id', async (t) => {
+    await ledger.record(win('first'), same)
+    const any = { since: 500, supplier: null }
+    t.equal(await ledger.record(bare('first'), any), 'duplicate')
+    t.equal(await ledger.record(bare('first'), { ...any, supplier: 'acme' }), 'duplicate')
+    t.equal(await ledger.record(bare('first', { at: 9000 }), { ...any, since: 1001 }), 'recorded')
+    t.equal(await ledger.record(bare('several'), any), 'recorded')
+    const named = bare('several', { decision: 'bid@acme:several', supplier: 'acme' })
+    t.equal(await ledger.record(named, { ...any, supplier: 'acme' }), 'duplicate')
+    // all handed over at once: none of them sees the others in its own statement
+    const told = await Promise.all([
+      ledger.record(bare('mixed'), any),
+      ledger.record(win('mixed'), same),
+      ledger.record(bare('mixed', { decision: 'bid@acme:mixed' }), { ...any, supplier: 'acme' }),
+    ])
+    t.same(told, ['recorded', 'recorded', 'duplicate'])
+    t.same(await under('mixed'), ['attributed'])
+  })
+
+  t.test('two rows of one win become one at its next notice', async (t) => {
+    // what two killed nodes have committed side by side; of SQLite one process writes
+    const next: Record<string, (bidId: string) => Promise<string>> = {
+      'with context': (bidId) => ledger.record(win(bidId), same),
+      ...(postgres
+        ? { bare: (bidId) => ledger.record(bare(bidId), { ...same, supplier: null }) }
+        : {}),
+    }
+    for (const [bidId, notice] of Object.entries(next)) {
+      await db
+        .insertInto('ledger')
+        .values([win(bidId), bare(bidId)].map(rowOf))
+        .execute()
+      t.equal(await notice(bidId), 'duplicate', bidId)
+      t.same(await under(bidId), ['attributed'], bidId)
+    }
+  })
+
+  t.test('a repeat is no duplicate of a row that did not reach the disk', async (t) => {
+    if (database.stop === undefined) return
+    await database.stop()
+    const both = [ledger.record(win('lost'), same), ledger.record(win('lost'), same)]
+    const told = await Promise.allSettled(both)
+    t.same(
+      told.map(({ status }) => status),
+      ['rejected', 'rejected'],
+    )
+  })
+})

@@ -1,0 +1,128 @@
+/** Notices that came again are counted once each, whatever they hold and while the store is away, on both databases. */
+import { sql } from 'kysely'
+import { createRepeats } from '../../../admin/store/duplicates.ts'
+import type { Store } from '../../../admin/store/index.ts'
+import { hearing, onBoth, storeAt } from '../../support/store.ts'
+
+const now = 1_790_000_000_000
+const repeat = (over: object = {}) => ({
+  ...{ supplier: 'acme', event: 'win', mode: 'revenue', publisher: 'p', domain: 'd', at: now },
+  ...over,
+})
+
+const counted = async ({ db }: Store, supplier: string) => {
+  const rows = await db
+    .selectFrom('ledger_hours')
+    .select(['publisher', 'n'])
+    .where('supplier', '=', supplier)
+    .orderBy('publisher')
+    .execute()
+  return rows.map(({ publisher, n }) => [publisher, Number(n)])
+}
+
+onBoth(async (t, database) => {
+  const { warnings, log } = hearing()
+  const store = await storeAt(t, database, { now: () => now })
+  const repeats = createRepeats(store, log)
+  t.teardown(() => repeats.close())
+
+  t.test('beyond 5,000 rows publisher and domain are given up, and no notice is', async (t) => {
+    for (let n = 0; n < 5010; n++)
+      repeats.count(repeat({ supplier: 'many', publisher: `p${String(n).padStart(4, '0')}` }))
+    repeats.count(repeat({ supplier: 'many', publisher: 'p0000' }))
+    await repeats.flush()
+    const rows = await counted(store, 'many')
+    t.same(rows.slice(0, 3), [
+      ['', 10],
+      ['p0000', 2],
+      ['p0001', 1],
+    ])
+    t.equal(rows.length, 5001)
+    t.same(warnings, [])
+  })
+
+  t.test('who asks for all while some are under way gets all', async (t) => {
+    let early = false
+    const both = await store.db.transaction().execute(async (held) => {
+      if (store.postgres) await sql`lock table ledger_hours`.execute(held)
+      repeats.count(repeat({ supplier: 'slow' }))
+      const first = repeats.flush()
+      const second = repeats.flush().then(() => {
+        early = true
+      })
+      for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve))
+      t.notOk(early, 'the first is not written yet')
+      return { done: Promise.all([first, second]) }
+    })
+    await both.done
+    t.same(await counted(store, 'slow'), [['p', 1]])
+  })
+
+  if (database.stop === undefined) return
+  t.test('two nodes that write the same rows do not lock each other out', async (t) => {
+    const other = createRepeats(await storeAt(t, database, { now: () => now }), log)
+    t.teardown(() => other.close())
+    const names = ['a', 'b', 'm']
+    const count = (to: typeof repeats, publishers: string[]) => {
+      for (const publisher of publishers) to.count(repeat({ supplier: 'both', publisher }))
+    }
+    count(repeats, names)
+    await repeats.flush()
+    count(repeats, ['a', 'm', 'b'])
+    count(other, ['b', 'm', 'a'])
+    const both = await store.db.transaction().execute(async (held) => {
+      await held
+        .updateTable('ledger_hours')
+        .set({ n: 1 })
+        .where('supplier', '=', 'both')
+        .where('publisher', '=', 'm')
+        .execute()
+      const done = Promise.all([repeats.flush(), other.flush()])
+      const waiting = async () => {
+        const { rows } = await sql<{ n: number }>`
+          select count(*) as n from pg_stat_activity where wait_event_type = 'Lock'`.execute(held)
+        return Number(rows[0]!.n)
+      }
+      while ((await waiting()) < 2) await new Promise((resolve) => setTimeout(resolve, 10))
+      return { done }
+    })
+    await both.done
+    t.same(warnings, [])
+    t.same(
+      await counted(store, 'both'),
+      names.map((name) => [name, 3]),
+    )
+  })
+
+  t.test('a row that the database will not have holds up no other', async (t) => {
+    repeats.count(repeat({ supplier: 'no\0supplier' }))
+    repeats.count(repeat({ supplier: 'zeta' }))
+    await repeats.flush()
+    t.same(await counted(store, 'zeta'), [['p', 1]])
+    t.same(warnings.splice(0), ['repeated notices have no place'])
+    repeats.count(repeat({ supplier: 'zeta' }))
+    await repeats.flush()
+    t.same(await counted(store, 'zeta'), [['p', 2]])
+    t.same(warnings, [], 'it is gone')
+  })
+
+  t.test('while the store is away they wait, and are written once', async (t) => {
+    for (let n = 0; n < 250; n++) repeats.count(repeat({ publisher: `p${n}` }))
+    await database.stop!()
+    await repeats.flush()
+    t.same(warnings.splice(0), ['repeated notices were not written, they wait'])
+    repeats.count(repeat({ publisher: 'p7' }))
+    await database.start!()
+    const again = async (): Promise<void> => {
+      await repeats.flush()
+      if (warnings.splice(0).length > 0) await again()
+    }
+    await again()
+    const rows = await counted(store, 'acme')
+    t.equal(rows.length, 250)
+    t.same(
+      rows.filter(([, n]) => n !== 1),
+      [['p7', 2]],
+    )
+  })
+})

@@ -1,0 +1,78 @@
+/** Rows older than what is kept go, the others stay, on both databases. */
+import { createRetention } from '../../../admin/store/retention.ts'
+import { entry } from '../../support/ledger-entry.ts'
+import { onBoth, silent, storeAt } from '../../support/store.ts'
+
+const day = 86_400_000
+const now = 1_790_000_000_000
+
+onBoth(async (t, database) => {
+  const store = await storeAt(t, database, { now: () => now })
+  const retention = createRetention(store, {
+    keep: () => 10 * day,
+    now: () => now,
+    log: silent,
+    breath: 0,
+  })
+  t.teardown(() => retention.close())
+  const old = Array.from({ length: 1200 }, (_, n) => entry(`d${n}`, { at: now - 11 * day }))
+  const young = Array.from({ length: 30 }, (_, n) => entry(`young ${n}`, { at: now - 9 * day }))
+  await Promise.all([...old, ...young].map((each) => store.ledger.record(each)))
+  await store.db
+    .insertInto('decided')
+    .values(
+      [20, 2].map((days) => ({
+        hour: now - days * day,
+        supplier: 'acme',
+        mode: 'revenue',
+        arm: 'treated',
+        publisher: '',
+        domain: '',
+        bids: 1,
+        in_sum: 1,
+        out_sum: 1,
+      })),
+    )
+    .execute()
+  t.equal(await retention.look(), 1200)
+  const left = await store.db.selectFrom('ledger').select('at').execute()
+  t.equal(left.length, 30)
+  t.equal(
+    (await store.db.selectFrom('decided').select('hour').execute()).length,
+    2,
+    'roll-ups stay',
+  )
+  t.equal(await retention.look(), 0)
+
+  t.test('who is at it stays at it, however long it takes', async (t) => {
+    const many = Array.from({ length: 8000 }, (_, n) => entry(`many ${n}`, { at: now - 10 * day }))
+    await Promise.all(many.map((each) => store.ledger.record(each)))
+    let clock = now
+    // every 200 rows take 20 s, whatever this machine takes
+    const db = store.db.withPlugin({
+      transformQuery: ({ node }) => node,
+      async transformResult({ result }) {
+        if (result.numAffectedRows === 200n) clock += 20_000
+        return result
+      },
+    })
+    const options = { keep: () => 9 * day, now: () => clock, log: silent, breath: 0 }
+    const one = createRetention({ ...store, db }, options)
+    const other = createRetention(store, options)
+    t.teardown(() => {
+      one.close()
+      other.close()
+    })
+    let working = true
+    const gone = one.look().finally(() => {
+      working = false
+    })
+    const lease = () => store.db.selectFrom('rolled').select('lease').executeTakeFirstOrThrow()
+    while (Number((await lease()).lease) === 0);
+    let taken = 0
+    while (working) taken += await other.look()
+    t.ok(clock > now + 400_000, 'longer than one lease')
+    t.equal(taken, 0)
+    t.equal(await gone, many.length)
+  })
+})

@@ -1,0 +1,135 @@
+/** Multipliers: what they settle at, what they aim at, what does not move them. */
+import t from 'tap'
+import { Evidence } from '../../../opd/learner/control/kept.ts'
+import { Controller, type Standing } from '../../../opd/learner/control/multipliers.ts'
+import type { Policy } from '../../../opd/learner.ts'
+import { source } from '../../support/random.ts'
+
+const exact: Standing = { kept: 0.97, error: 0, beta: 0 }
+
+/** Decisions of a model that is right, W(f) = .5 f^3: what the multipliers settle at. */
+function settled(policy: Policy, mode: 'revenue' | 'margin', decisions: number) {
+  const controller = new Controller()
+  const evidence = new Evidence()
+  const random = source(1)
+  const sums = { in: 0, out: 0, spendIn: 0, spendOut: 0, margin: 0 }
+  for (let n = 0; n < decisions; n++) {
+    const inBa = Math.exp(random() * 2 - 1)
+    const reward = controller.theta(policy, mode) + controller.lambda(policy, mode) / inBa
+    // argmax (reward - f) f^3
+    const f = Math.max(0.05, Math.min(1, 0.75 * reward))
+    const [winIn, winOut, out] = [0.5, 0.5 * f ** 3, inBa * f]
+    controller.decided(policy, mode, { inBa, out, winIn, winOut }, evidence, exact, exact, false)
+    if (random() < winOut) evidence.won('deep', inBa, out, out)
+    evidence.exposed('deep', { inBa, sent: out, winIn, winSent: winOut })
+    if (n < decisions / 2) continue
+    sums.in += winIn
+    sums.out += winOut
+    sums.spendIn += winIn * inBa
+    sums.spendOut += winOut * inBa
+    sums.margin += winOut * (inBa - out)
+  }
+  return {
+    wins: sums.out / sums.in,
+    spend: sums.spendOut / sums.spendIn,
+    margin: sums.margin / sums.spendOut,
+    controller,
+  }
+}
+
+t.test('wins and spend are both held, with little slack', (t) => {
+  const { wins, spend } = settled({ minWinRate: 0.97, minSpend: 0.97 }, 'revenue', 20_000)
+  t.ok(Math.min(wins, spend) > 0.968 && Math.min(wins, spend) < 0.975, `${wins}, ${spend}`)
+  const onlyWins = settled({ minWinRate: 0.97, minSpend: 0 }, 'revenue', 20_000)
+  t.ok(Math.abs(onlyWins.wins - 0.971) < 0.004, `wins ${onlyWins.wins}`)
+  t.equal(onlyWins.controller.spend, 0)
+  const other = settled({ minWinRate: 0.8, minSpend: 0.95 }, 'revenue', 20_000)
+  t.ok(Math.abs(other.spend - 0.951) < 0.004, `spend ${other.spend}`)
+  t.end()
+})
+
+t.test('one bid of a price beyond all others moves no multiplier out of reach', (t) => {
+  const policy: Policy = { targetMargin: 0.15 }
+  const { controller } = settled(policy, 'margin', 5000)
+  const before = controller.lambda(policy, 'margin')
+  const dear = { inBa: 1e8, out: 1e8, winIn: 0.5, winOut: 0.5 }
+  controller.decided(policy, 'margin', dear, new Evidence(), exact, exact, false)
+  const after = controller.lambda(policy, 'margin')
+  t.ok(after < 2 * before && after > before / 4, `${before} CPM, then ${after}`)
+  t.end()
+})
+
+t.test('minSpend is minWinRate where it is not given', (t) => {
+  const { spend } = settled({ minWinRate: 0.9 }, 'revenue', 20_000)
+  t.ok(spend > 0.895, `spend ${spend}`)
+  t.end()
+})
+
+t.test('no floor, no multiplier', (t) => {
+  const controller = new Controller()
+  const policy = { minWinRate: 0 }
+  t.equal(controller.theta(policy, 'revenue'), 1)
+  t.equal(controller.lambda(policy, 'revenue'), 0)
+  t.end()
+})
+
+t.test('margin mode: the share is the target', (t) => {
+  for (const targetMargin of [0.05, 0.15, 0.25]) {
+    const { margin } = settled({ targetMargin }, 'margin', 40_000)
+    t.ok(Math.abs(margin - targetMargin) < 0.003, `${margin} for ${targetMargin}`)
+  }
+  t.end()
+})
+
+t.test(
+  'prices that are held up do not wind the multipliers down, and numbers that are none do not stay',
+  (t) => {
+    const controller = new Controller()
+    const evidence = new Evidence()
+    const policy = { minWinRate: 0.97 }
+    const ask = (
+      bid: { inBa: number; out: number; winIn: number; winOut: number },
+      shallow: boolean,
+    ) => controller.decided(policy, 'revenue', bid, evidence, { ...exact }, { ...exact }, shallow)
+    for (let n = 0; n < 5000; n++) ask({ inBa: 1, out: 1, winIn: 0.5, winOut: 0.5 }, true)
+    t.equal(controller.spend, new Controller().spend)
+    for (let n = 0; n < 5000; n++) ask({ inBa: 1, out: 0.5, winIn: 0.5, winOut: 0.1 }, true)
+    t.ok(controller.spend > 10, 'up they go')
+    controller.decided(
+      policy,
+      'revenue',
+      { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.4 },
+      evidence,
+      { ...exact, beta: Number.NaN },
+      { ...exact, beta: Number.NaN },
+      false,
+    )
+    t.ok(Number.isFinite(controller.theta(policy, 'revenue')))
+    t.end()
+  },
+)
+
+t.test('the less is known of what is kept, the more is aimed at', (t) => {
+  const aimed = (error: number) => {
+    const controller = new Controller()
+    const random = source(3)
+    let [kept, own] = [0, 0]
+    for (let n = 0; n < 20_000; n++) {
+      const inBa = Math.exp(random() * 2 - 1)
+      const policy = { minWinRate: 0.97 }
+      const reward =
+        controller.theta(policy, 'revenue') + controller.lambda(policy, 'revenue') / inBa
+      const f = Math.max(0.05, Math.min(1, 0.75 * reward))
+      const bid = { inBa, out: inBa * f, winIn: 0.5, winOut: 0.5 * f ** 3 }
+      const standing: Standing = { kept: 0.975, error, beta: 0 }
+      controller.decided(policy, 'revenue', bid, new Evidence(), standing, standing, false)
+      if (n < 10_000) continue
+      own += bid.winIn * inBa
+      kept += bid.winOut * inBa
+    }
+    return kept / own
+  }
+  const [sure, unsure] = [aimed(0), aimed(0.01)]
+  t.ok(unsure > sure + 0.004 && unsure < 0.985, `${sure}, unsure ${unsure}`)
+  t.end()
+})

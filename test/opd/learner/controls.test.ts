@@ -1,0 +1,115 @@
+/** The controls of a supplier over restarts, and of nodes that share. */
+import t from 'tap'
+import { Evidence } from '../../../opd/learner/control/kept.ts'
+import type { Outcome } from '../../../opd/learner/control/outcome.ts'
+import { Segments } from '../../../opd/learner/control/segments.ts'
+import { SupplierState } from '../../../opd/learner/control/supplier-state.ts'
+import { Controls } from '../../../opd/learner/control/supplier-states.ts'
+import { type BidFacts, createLearner, type Policy } from '../../../opd/learner.ts'
+import { source } from '../../support/random.ts'
+
+const start = 1_760_000_000_000
+
+t.test('what was measured is not forgotten by a restart', (t) => {
+  const before = new SupplierState(new Evidence(4), new Segments())
+  const outcome: Outcome = {
+    arm: 'treated',
+    lnIn: 0,
+    lnF: Math.log(0.9),
+    sent: 0.9,
+    winIn: 0.5,
+    winOut: 0.48,
+    at: start,
+  }
+  for (let n = 0; n < 20_000; n++) before.exposed(outcome, 20_000, 2, 3)
+  const bids = before.evidence.total('optimised', 'bids')
+  const pool = new Evidence(4)
+  const after = new SupplierState(pool, new Segments())
+  after.restore(JSON.parse(JSON.stringify(before.saved())))
+  for (let n = 0; n < 100; n++) after.exposed(outcome, 20_000, 2, 3)
+  t.ok(after.evidence.total('optimised', 'bids') > 0.9 * bids)
+  t.ok(pool.total('optimised', 'bids') > 0.9 * bids)
+  t.ok(after.evidence.get('beside', 'bids') > 0.9 * before.evidence.get('beside', 'bids'))
+  t.end()
+})
+
+/** Bids of one supplier at `nodes`, whose wins are told to `to(node)`; deltas every 10 s. */
+function cluster(nodes: number, to: (node: number) => number) {
+  const controls = Array.from({ length: nodes }, () => new Controls())
+  const random = source(4)
+  const due: [number, number, Outcome][] = []
+  for (let n = 0; n < 60_000; n++) {
+    const now = start + n * 500
+    const node = n % nodes
+    const held = random() < 0.05
+    const outcome: Outcome = {
+      arm: held ? 'holdout' : 'treated',
+      lnIn: 0,
+      lnF: held ? 0 : Math.log(0.9),
+      sent: held ? 1 : 0.9,
+      winIn: 0.5,
+      winOut: 0.48,
+      at: now,
+    }
+    const state = controls[node]!.of(1)
+    state.decided(
+      { minWinRate: 0.5 },
+      'revenue',
+      { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.48 },
+      now,
+    )
+    state.exposed(outcome, 20_000, 2, 3)
+    if (random() < (held ? 0.5 : 0.46)) due.push([now + 6000, to(node), outcome])
+    while (due.length > 0 && due[0]![0] <= now) {
+      const [, at, won] = due.shift()!
+      controls[at]!.of(1).won(won, won.sent, now, 2, 3)
+    }
+    if (n % 20 === 0) for (const each of controls) each.advance(now, 20_000)
+    if (n % 20 !== 0 || nodes === 1) continue
+    const deltas = controls.map((each) => each.delta())
+    deltas.forEach((delta, from) => {
+      controls.forEach((each, at) => {
+        if (at !== from) each.merge(delta)
+      })
+    })
+  }
+  return controls.map((each) => each.of(1).explained())
+}
+
+t.test('wins that are all told to one node bias no node, and alarm none', (t) => {
+  const [alone] = cluster(1, () => 0)
+  for (const to of [(node: number) => (node + 1) % 4, () => 0])
+    for (const seen of cluster(4, to)) {
+      t.ok(Math.abs(seen.wins - alone!.wins) < 0.01, `${seen.wins}, alone ${alone!.wins}`)
+      t.same(seen.alarms, {})
+    }
+  t.end()
+})
+
+t.test('a restart keeps multipliers, guard and what was measured, and says so', (t) => {
+  const facts: BidFacts = { supplier: 'acme', mode: 'revenue', inBa: 2, floor: 0.1, publisher: 'p' }
+  const policy: Policy = { minWinRate: 0.97, holdout: 0.05, explore: 0.01, minFactor: 0.5 }
+  const learner = createLearner({ attributionWindow: 60_000 })
+  const random = source(9)
+  const due: [number, Uint8Array, number][] = []
+  let now = start
+  for (let n = 0; n < 6000; n++, now += 100) {
+    const decision = learner.decide({ ...facts, inBa: 1 + random() }, policy, `a${n}`, now, random)
+    const features = learner.expose(decision, decision.outBa, now)
+    if (random() < 0.6 * decision.factor ** 2) due.push([now + 3000, features, decision.outBa])
+    while (due.length > 0 && due[0]![0] <= now) {
+      const [, bytes, cleared] = due.shift()!
+      learner.win(bytes, cleared, now)
+    }
+    if (n % 10 === 0) learner.advance(now)
+  }
+  const again = createLearner({ attributionWindow: 60_000 }, learner.snapshot())
+  const ask = (of: typeof learner) => of.decide(facts, policy, 'not held', now, () => 0.999)
+  const [one, other] = [ask(learner), ask(again)]
+  t.ok(one.theta! > 1 && one.lambda! > 0)
+  t.equal(other.theta, one.theta)
+  t.equal(other.lambda, one.lambda)
+  t.equal(other.guard, one.guard)
+  t.equal(other.outBa, one.outBa)
+  t.end()
+})

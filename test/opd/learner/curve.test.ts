@@ -1,0 +1,142 @@
+/** The win curve by itself: where its weights lie, what one observation moves, and the price that is chosen from it. */
+import { crc32 } from 'node:zlib'
+import t from 'tap'
+import { Curve } from '../../../opd/learner/curve/curve.ts'
+import { Step } from '../../../opd/learner/curve/kalman-step.ts'
+import {
+  blockFrom,
+  blockMask,
+  blocks,
+  blockWidth,
+  placesOf,
+  sumCount,
+} from '../../../opd/learner/curve/layout.ts'
+import { keyCount } from '../../../opd/learner/curve/priors.ts'
+import { halfCount, Weights } from '../../../opd/learner/curve/weights.ts'
+import { roundedBy } from '../../../opd/learner/decide/price-grid.ts'
+import { Chooser } from '../../../opd/learner/decide/price-search.ts'
+import { SnapshotError } from '../../../opd/learner/snapshot.ts'
+import { createLearner } from '../../../opd/learner.ts'
+import { source } from '../../support/random.ts'
+
+const keysFrom = (seed: number) =>
+  Uint32Array.from({ length: keyCount }, (_each, n) => Math.imul(seed + n + 1, 0x9e3779b1) >>> 0)
+
+/** A curve that knows something: bids of five publishers, won more often the dearer they went out. */
+function taught(seed: number, bids: number): Curve {
+  const curve = new Curve()
+  const random = source(seed)
+  for (let n = 0; n < bids; n++) {
+    const inBa = 0.5 + 2 * random()
+    const price = inBa * (0.2 + 0.8 * random())
+    curve.load(keysFrom(n % 5), Math.log(inBa), false)
+    const won = random() < 0.1 + 0.7 * (price / inBa) ** 2 + (price >= 1 ? 0.1 : 0)
+    curve.teach(price, 'exposure')
+    if (won) curve.teach(price, 'win')
+  }
+  return curve
+}
+
+t.test('weights of a key lie side by side, each where its sum looks for it', (t) => {
+  for (let key = 0; key < keyCount; key++) {
+    t.ok(-blockMask[key]! >= blockWidth[key]!)
+    t.equal(
+      blockFrom[key],
+      blocks.slice(0, key).reduce((sum, { sums }) => sum + sums.length, 0),
+    )
+  }
+  const found = new Set<string>()
+  for (let sum = 0; sum < sumCount; sum++)
+    for (let n = 0; n < placesOf[sum]!.length; n += 2) {
+      const [key, at] = [placesOf[sum]![n]!, placesOf[sum]![n + 1]!]
+      t.equal(blocks[key]!.sums[at], sum)
+      found.add(`${key} ${at}`)
+    }
+  t.equal(
+    found.size,
+    blocks.reduce((sum, { sums }) => sum + sums.length, 0),
+  )
+  t.end()
+})
+
+t.test(
+  'prices between knots are looked at where the best may be: it is as good as the best of all',
+  (t) => {
+    const curve = taught(5, 4000)
+    const chooser = new Chooser()
+    const random = source(9)
+    let [shares, most] = [0, 0]
+    const runs = 1500
+    for (let n = 0; n < runs; n++) {
+      const inBa = 0.05 * 800 ** random()
+      const [least, theta] = [0.01 + 0.89 * random(), 1 + 3 * random()]
+      const best = (saving: number) => {
+        curve.load(keysFrom(n % 5), Math.log(inBa), false)
+        const bid = { inBa, lowest: least * inBa, reward: theta * inBa, saving, bias: 0 }
+        const price = chooser.best(curve, bid)
+        return (theta * inBa - price) * chooser.winOut
+      }
+      // Where the second price is paid all of the grid is looked at.
+      const share = best(0) / best(1e-12)
+      shares += share
+      if (share > 0.9999) most++
+    }
+    t.ok(shares / runs > 0.998, `${shares / runs} on the mean`)
+    t.ok(most / runs > 0.97, `the very same of ${most / runs}`)
+    t.end()
+  },
+)
+
+t.test('how far rounding moves the border is the logarithm to 1e-4', (t) => {
+  for (let price = 0.013; price < 60; price *= 1.037)
+    for (let unit = 36; unit < 46; unit++) {
+      const size = [0.25, 0.5, 1][unit % 3]! * 10 ** (Math.floor(unit / 3) - 12)
+      if (size > 2 * price) continue
+      const exact = Math.log(((Math.floor(price / size + 1e-6) + 0.5) * size) / price)
+      if (Math.abs(roundedBy(price, unit) - exact) > 1e-4) t.fail(`${price} by ${size}`)
+    }
+  t.end()
+})
+
+t.test('what was learned is told once, also of blocks that overlap; what was heard is not', (t) => {
+  const weights = new Weights([[1, 1, 1, 1], [0.5, 0.5], 0.25])
+  const step = new Step(weights, 0)
+  const move = (slots: readonly number[]) => {
+    step.clear()
+    for (const slot of slots) step.add(slot, 1, 1)
+    step.move(0.1, 0.1)
+  }
+  weights.touch(6, 1)
+  weights.touch(4, 0)
+  weights.touchLine(halfCount + 21, 2)
+  move([4, 5, 6, 7, halfCount + 21])
+  const { places } = weights.delta()
+  t.same(
+    [...places].map((place) => place % 2 ** 24).sort((one, other) => one - other),
+    [4, 5, 6, 7, halfCount + 21],
+  )
+  t.equal(weights.delta().places.length, 0)
+  weights.foreign = true
+  weights.touch(4, 0)
+  move([4, 5])
+  weights.foreign = false
+  t.equal(weights.delta().places.length, 0)
+  weights.touch(4, 0)
+  weights.foreign = true
+  move([4, 5])
+  weights.foreign = false
+  move([5])
+  const told = weights.delta()
+  t.equal(told.a.filter((at) => Math.abs(at) > 1e-3).length, 1, 'its own part alone')
+  t.end()
+})
+
+t.test('a snapshot of the layout before is refused', (t) => {
+  const snapshot = createLearner({}).snapshot()
+  t.doesNotThrow(() => createLearner({}, snapshot))
+  const before = Buffer.from(snapshot)
+  before[3] = 0x33
+  before.writeUInt32BE(crc32(before.subarray(0, -4)), before.length - 4)
+  t.throws(() => createLearner({}, before), SnapshotError)
+  t.end()
+})

@@ -1,0 +1,243 @@
+/** Guards: what puts the bid's own price in place, what does not, and the way back. */
+import t from 'tap'
+import { Guards } from '../../../opd/learner/control/guardrails.ts'
+import { Evidence } from '../../../opd/learner/control/kept.ts'
+import { Fall } from '../../../opd/learner/control/win-rate-cusum.ts'
+import { source } from '../../support/random.ts'
+
+const start = 1_760_000_000_000
+const matured = { bids: 0, wins: 0 }
+
+interface Traffic {
+  bids: number
+  /** True win rate; the model thinks .5. */
+  rate: (now: number) => number
+  delay?: (now: number) => number
+  /** Milliseconds between bids. */
+  every?: (now: number) => number
+  from?: number
+}
+
+/** One supplier's bids and notices; says when a guard acted first. */
+function run(guards: Guards, traffic: Traffic): { acted: number | null; bid: number; now: number } {
+  const { bids, rate, delay = () => 5000, every = () => 1000, from = start } = traffic
+  const random = source(3)
+  const due: [number, number][] = []
+  let now = from
+  let acted: number | null = null
+  let bid = -1
+  for (let n = 0; n < bids; n++, now += every(now)) {
+    while (due.length > 0 && due[0]![0] <= now) {
+      const [, at] = due.shift()!
+      guards.won(at, 1, 1, now)
+    }
+    guards.exposed(0.5, 1, now, 15_000)
+    if (random() < rate(now)) due.push([now + delay(now), now])
+    guards.mature(now, 15_000, matured)
+    if (matured.bids > 0 && guards.compare(matured, 1, now)) guards.fell(now)
+    if (acted === null && guards.acts) {
+      acted = now
+      bid = n
+    }
+  }
+  return { acted, bid, now }
+}
+
+t.test('prices start shallow and deepen by wins', (t) => {
+  const guards = new Guards()
+  t.equal(guards.lowest(0.5), 0.95)
+  t.equal(guards.lowest(0.97), 0.97, 'minFactor holds')
+  const depths: number[] = []
+  for (let n = 0; n < 600; n++) {
+    guards.won(start, 1, 1, start)
+    const lowest = guards.lowest(0.5)
+    if (lowest !== depths.at(-1)) depths.push(lowest)
+  }
+  t.same(depths, [0.95, 0.9, 0.8, 0.65, 0.5])
+  t.equal(guards.guard, 'none')
+  t.end()
+})
+
+t.test(
+  'when notices stop the bid’s own price is asked, and from shallow again when one comes',
+  (t) => {
+    const guards = new Guards()
+    const { now } = run(guards, { bids: 3000, rate: () => 0.5 })
+    t.equal(guards.lowest(0.5), 0.5)
+    const silent = run(guards, { bids: 150, rate: () => 0, from: now })
+    t.ok(silent.bid > 0 && silent.bid < 130, `after ${silent.bid} bids`)
+    t.equal(guards.guard, 'silence')
+    t.equal(guards.lowest(0.5), 1)
+    guards.won(silent.now, 1, 1, silent.now + 1)
+    t.equal(guards.lowest(0.5), 0.95)
+    t.equal(guards.since, silent.now + 1)
+    t.end()
+  },
+)
+
+t.test('a fall of a fifth acts within a few hundred wins, and is over in time', (t) => {
+  const guards = new Guards()
+  const { now, acted } = run(guards, { bids: 20_000, rate: () => 0.5 })
+  t.equal(acted, null)
+  const fallen = run(guards, { bids: 4000, rate: () => 0.4, from: now })
+  t.ok(fallen.acted !== null && fallen.bid < 3000, `after ${fallen.bid} bids`)
+  t.equal(guards.alarms['drop'], 1)
+  run(guards, { bids: 6000, rate: () => 0.4, from: fallen.now })
+  t.equal(guards.guard, 'none', 'what it is now is the new reference')
+  t.end()
+})
+
+const hour = 3_600_000
+const quiet: Readonly<Record<string, Traffic>> = {
+  'a day and its cycle': {
+    bids: 86_400,
+    rate: (now) => 0.5 + 0.05 * Math.sin((2 * Math.PI * now) / 24 / hour),
+  },
+  'a third of notices lost all along': { bids: 40_000, rate: () => 0.35 },
+  'low traffic': { bids: 3000, rate: () => 0.5, every: () => 300_000 },
+  'traffic that grows and falls tenfold': {
+    bids: 60_000,
+    rate: () => 0.5,
+    every: (now) => (Math.floor(now / hour) % 2 === 0 ? 1000 : 100),
+  },
+  'notices that come to take a minute': {
+    bids: 40_000,
+    rate: () => 0.5,
+    delay: (now) => 5000 + Math.min(55_000, (now - start) / 300),
+  },
+}
+for (const [name, traffic] of Object.entries(quiet))
+  t.test(`no alarm: ${name}`, (t) => {
+    const guards = new Guards()
+    run(guards, traffic)
+    t.same(guards.alarms, {})
+    t.end()
+  })
+
+t.test('a night that was as poor the day before is no alarm', (t) => {
+  const poor = (day: number) => {
+    const fall = new Fall(hour, 10)
+    const random = source(5)
+    let alarms = 0
+    for (let n = 0; n < 2 * 86_400; n++) {
+      const now = start - (start % (24 * hour)) + n * 1000
+      const night = Math.floor(now / hour) % 24 >= 20
+      const wins = random() < (night ? 0.3 : 0.5) ? 1 : 0
+      if (fall.seen(1, wins, 1, now) && n >= day * 86_400) alarms++
+    }
+    return alarms
+  }
+  t.equal(poor(1), 0)
+  t.equal(poor(0), 1, 'the first night is one')
+  t.end()
+})
+
+t.test('wins that clear above the price sent put it back', (t) => {
+  const guards = new Guards()
+  for (let n = 0; n < 400; n++) guards.won(start, 1, 1.001, start)
+  t.equal(guards.acts, false)
+  for (let n = 0; n < 100; n++) guards.won(start, 1, 1.1, start)
+  t.equal(guards.guard, 'cleared')
+  t.equal(guards.lowest(0.5), 1)
+  t.end()
+})
+
+t.test('a number that is none puts it back', (t) => {
+  const guards = new Guards()
+  guards.broken(start)
+  t.equal(guards.guard, 'number')
+  t.equal(guards.lowest(0.5), 1)
+  t.end()
+})
+
+/** Bids of which a twentieth is holdout, the rest keeps a share of its wins. */
+function evidenceOf(kept: number, seed: number, each: (evidence: Evidence, n: number) => void) {
+  const evidence = new Evidence()
+  const random = source(seed)
+  for (let n = 0; n < 40_000; n++) {
+    const held = random() < 0.05
+    const group = held ? 'heldDeep' : 'deep'
+    const sent = held ? 1 : 0.9
+    evidence.exposed(group, { inBa: 1, sent, winIn: 0.5, winSent: held ? 0.5 : 0.49 })
+    if (random() < (held ? 0.5 : 0.5 * kept)) evidence.won(group, 1, sent, sent)
+    if (n % 64 === 0) each(evidence, n)
+  }
+}
+
+t.test(
+  'too little is kept: it acts when one can be sure, however often one looks, and else never',
+  (t) => {
+    let acted = 0
+    for (let seed = 1; seed <= 40; seed++) {
+      const guards = new Guards()
+      evidenceOf(0.97, seed, (evidence, n) => guards.judge(evidence, 0.95, n))
+      if (guards.acts) acted++
+    }
+    t.ok(acted <= 1, `${acted} of 40 where .97 is kept`)
+    const guards = new Guards()
+    let at = 0
+    evidenceOf(0.8, 1, (evidence, n) => {
+      if (guards.judge(evidence, 0.95, n)) at = n
+    })
+    t.equal(guards.guard, 'kept')
+    t.ok(at > 0 && at < 30_000, `after ${at} bids`)
+    t.end()
+  },
+)
+
+t.test('each alarm that follows holds longer', (t) => {
+  const guards = new Guards()
+  const held = (from: number) => {
+    let n = 0
+    for (; guards.acts && n < 10_000; n++) {
+      guards.exposed(0.5, 1, from + n * 1000, 1000)
+      guards.mature(from + n * 1000, 1000, matured)
+    }
+    return n
+  }
+  for (let n = 0; n < 60; n++) guards.won(start - 1, 1, 1, start)
+  guards.fell(start)
+  // the win keeps silence away
+  const first = heldWithWins(guards, start)
+  guards.fell(start + 1e7)
+  const second = heldWithWins(guards, start + 1e7)
+  t.ok(second > 1.8 * first, `${first}, ${second}`)
+  t.equal(held(start + 2e7), 0)
+  t.end()
+})
+
+function heldWithWins(guards: Guards, from: number): number {
+  let n = 0
+  for (; guards.acts && n < 10_000; n++) {
+    const now = from + n * 1000
+    guards.exposed(0.5, 1, now, 1000)
+    if (n % 2 === 0) guards.won(now, 1, 1, now)
+    guards.mature(now, 1000, matured)
+  }
+  return n
+}
+
+t.test('wins told to other nodes keep silence away', (t) => {
+  const guards = new Guards()
+  const { now } = run(guards, { bids: 3000, rate: () => 0.5 })
+  for (let n = 0; n < 600; n++) {
+    const at = now + n * 1000
+    guards.exposed(0.5, 1, at, 15_000)
+    if (n % 10 === 0) guards.heard(5, at - 4000, at)
+    guards.mature(at, 15_000, matured)
+  }
+  t.equal(guards.acts, false)
+  t.end()
+})
+
+t.test('a restart knows what a guard did', (t) => {
+  const guards = new Guards()
+  run(guards, { bids: 3000, rate: () => 0.5 })
+  guards.fell(start + 1)
+  const again = new Guards()
+  again.restore(JSON.parse(JSON.stringify(guards.saved())))
+  t.equal(again.guard, 'drop')
+  t.equal(again.since, start + 1)
+  t.equal(again.lowest(0.5), 1)
+  t.end()
+})

@@ -1,0 +1,136 @@
+/** Many nodes are one learner: what each is taught all are taught, once, in any order, by rows or by sums. */
+import * as fc from 'fast-check'
+import t from 'tap'
+import { Evidence } from '../../../opd/learner/control/kept.ts'
+import { Segments } from '../../../opd/learner/control/segments.ts'
+import { SupplierState } from '../../../opd/learner/control/supplier-state.ts'
+import { rowBytes, toldMost } from '../../../opd/learner/train/update-log.ts'
+import { createLearner } from '../../../opd/learner.ts'
+import { apart, bid, chances, long, off, pure, start, taught } from '../../support/learners.ts'
+
+const deltaHead = 16
+
+t.test('eight nodes know what one would that saw all', (t) => {
+  const [one] = taught(1, 24_000, 10)
+  const alone = off(one!)
+  for (const [node, learner] of taught(8, 24_000, 10).entries()) {
+    const among = off(learner)
+    t.ok(among < alone + 0.02, `node ${node} is ${among} off, one alone ${alone}`)
+  }
+  t.end()
+})
+
+t.test('what one node hears is no part of what it tells, told by rows or by sums', (t) => {
+  for (const bids of [300, toldMost + 500]) {
+    const [told] = taught(1, 900, 40)
+    const heard = told!.delta()
+    const [alone, among] = [createLearner({}), createLearner({})]
+    for (let n = 0; n < bids; n++) {
+      const facts = bid(1 + (n % 10) / 10, n % 8)
+      if (n === bids / 2) among.merge(heard)
+      for (const learner of [alone, among]) {
+        const decision = learner.decide(facts, pure, `k${n}`, start + n, () => 0.9)
+        const features = learner.expose(decision, 0.8 * facts.inBa, start + n)
+        if (n % 3 === 0) learner.win(features, 0.8 * facts.inBa, start + n)
+      }
+    }
+    for (const learner of [alone, among])
+      for (let n = 1; n < 4; n++) learner.advance(start + n * long)
+    const [from, also] = [alone.delta(), among.delta()]
+    t.equal(from.length > toldMost * rowBytes, false, 'bounded')
+    const [one, other] = [createLearner({}), createLearner({})]
+    one.merge(from)
+    other.merge(also)
+    t.ok(apart(one, other) < 0.06, `${bids}: ${apart(one, other)}`)
+    t.ok(apart(one, createLearner({})) > 0.1, 'it tells something')
+    t.equal(among.delta().length, deltaHead)
+  }
+  t.end()
+})
+
+t.test('rows of other nodes are taught in one order, whichever delta came first', (t) => {
+  const deltas = taught(4, 1200, 20, false).map((learner) => learner.delta())
+  const model = (order: readonly number[]) => {
+    const learner = createLearner({})
+    for (const at of order) learner.merge(deltas[at]!)
+    return chances(learner)
+  }
+  const usual = model([0, 1, 2, 3])
+  fc.assert(
+    fc.property(fc.shuffledSubarray([0, 1, 2, 3], { minLength: 4 }), (order) => {
+      t.same(model(order), usual)
+    }),
+    { numRuns: 12, seed: 3 },
+  )
+  t.end()
+})
+
+t.test('a win told elsewhere takes its exposure out: it is taught once', (t) => {
+  const [sender, teller] = [createLearner({}), createLearner({})]
+  const decision = sender.decide(bid(2, 1), pure, 'k', start, () => 0.9)
+  const features = sender.expose(decision, 1.5, start)
+  teller.win(features, 1.5, start + 100)
+  sender.merge(teller.delta())
+  const after = chances(sender)
+  sender.advance(start + long)
+  t.same(chances(sender), after, 'nothing waited any more')
+  // Exposure and win: what one node has that was told itself.
+  const alone = createLearner({})
+  alone.win(
+    alone.expose(
+      alone.decide(bid(2, 1), pure, 'k', start, () => 0.9),
+      1.5,
+      start,
+    ),
+    1.5,
+    start + 100,
+  )
+  t.ok(apart(alone, sender) < 1e-9)
+  const before = chances(teller)
+  teller.merge(sender.delta())
+  t.ok(
+    chances(teller).every((chance, n) => chance < before[n]!),
+    'the other heard of the exposure',
+  )
+  t.end()
+})
+
+t.test('an exposure that is withdrawn elsewhere is undone here', (t) => {
+  const [sender, other] = [createLearner({}), createLearner({})]
+  const decision = sender.decide(bid(2, 1), pure, 'k', start, () => 0.9)
+  const features = sender.expose(decision, 1.5, start)
+  for (let n = 0; n < 5; n++) sender.advance(start + long * n)
+  other.merge(sender.delta())
+  const cold = chances(createLearner({}))
+  const moved = chances(other)
+  t.not(moved[0], cold[0])
+  sender.withdraw(features, start + 6 * long)
+  other.merge(sender.delta())
+  other.advance(start + 4 * long)
+  t.notSame(chances(other), moved)
+  t.ok(apart(other, sender) < 1e-9, 'as there')
+  t.end()
+})
+
+t.test('exploration decays with wins told to any node', (t) => {
+  const [evidence, segments] = [new Evidence(), new Segments()]
+  const [here, there] = [
+    new SupplierState(evidence, segments),
+    new SupplierState(evidence, segments),
+  ]
+  const outcome = {
+    arm: 'treated',
+    lnF: -0.1,
+    lnIn: 0,
+    sent: 0.9,
+    winIn: 0.5,
+    winOut: 0.4,
+    at: start,
+  } as const
+  const before = here.curiosity
+  for (let n = 0; n < 400; n++) there.won(outcome, 0.9, start, 0, 0)
+  here.merge(there.evidence.fresh, start, 1000)
+  t.ok(here.curiosity < before / 5)
+  t.equal(here.curiosity, there.curiosity)
+  t.end()
+})

@@ -1,0 +1,55 @@
+import t from 'tap'
+import { createLearner } from '../../../opd/learner.ts'
+import { apart, bid, chances, pure, start, taught } from '../../support/learners.ts'
+
+t.test('in slices: merged rows wait for advance, a snapshot carries them', (t) => {
+  const [told] = taught(1, 2500, 40)
+  const delta = told!.delta()
+  const all = createLearner({})
+  all.merge(delta)
+  const learner = createLearner({ slices: true })
+  learner.merge(delta)
+  const cold = chances(createLearner({}))
+  t.same(chances(learner), cold, 'not yet')
+  learner.advance(start)
+  t.notSame(chances(learner), cold)
+  t.ok(apart(learner, all) > 1e-6, 'some of it')
+  const again = createLearner({}, learner.snapshot())
+  t.ok(apart(again, all) < 1e-6, 'the rest was in the snapshot')
+  for (let n = 0; n < 3; n++) learner.advance(start)
+  t.ok(apart(learner, all) < 1e-9)
+  t.end()
+})
+
+t.test('a snapshot in slices is of one moment, whatever comes between', (t) => {
+  const learner = taught(1, 3000, 40)[0]!
+  const before = chances(learner)
+  const [other] = taught(1, 1500, 30)
+  let [slices, takings] = [0, 0]
+  let pieces: Uint8Array[] = []
+  for (const made = learner.snapshotting!(() => takings++); ; slices++) {
+    const { done, value } = made.next()
+    if (done) {
+      pieces = value
+      break
+    }
+    if (takings === 1) {
+      learner.merge(other!.delta())
+      learner.win(
+        learner.expose(
+          learner.decide(bid(2, 1), pure, 'k', start, () => 0.9),
+          1,
+          start,
+        ),
+        1,
+        start,
+      )
+    }
+  }
+  t.ok(slices > 10, `${slices} slices`)
+  t.equal(takings, 1)
+  t.notSame(chances(learner), before)
+  t.same(chances(createLearner({}, new Uint8Array(Buffer.concat(pieces)))), before)
+  t.same(chances(createLearner({}, learner.snapshot())), chances(learner))
+  t.end()
+})

@@ -1,0 +1,73 @@
+/** What the model may know of a bid: its format, size, auction and place, and nothing of who saw it (CONTRACT 5). */
+import t from 'tap'
+import { type RewriteCase, run } from '../../support/rewrite.ts'
+
+const featuresOf = (each: Omit<RewriteCase, 'title'>) =>
+  run({ title: '', opd: { audio: true }, ...each }).priced[0]!.features
+
+const banner = '"banner":{"w":300,"h":250}'
+const deal = (more: string) => `"pmp":{"deals":[{"id":"d1"${more}}]}`
+const rows: [string, Omit<RewriteCase, 'title'>, Record<string, unknown>][] = [
+  ['nothing known', {}, {}],
+  ['a banner', { imp: banner }, { format: 'banner', size: '300x250' }],
+  ['a video', { imp: '"video":{}' }, { format: 'video' }],
+  ['native', { imp: '"native":{}' }, { format: 'native' }],
+  ['audio', { imp: '"audio":{}' }, { format: 'audio' }],
+  ['of several the visible one', { imp: `"video":{},"audio":{},${banner}` }, { format: 'banner' }],
+  ['what the bid says it is', { imp: banner, bid: '"mtype":4' }, { format: 'native' }],
+  ['an mtype that is none', { imp: banner, bid: '"mtype":9' }, { format: 'banner' }],
+  ['its own size', { imp: banner, bid: '"w":320,"h":50' }, { size: '320x50' }],
+  ['half a size', { imp: banner, bid: '"w":320' }, { size: '300x250' }],
+  ['a size of nothing', { imp: banner, bid: '"w":0,"h":50' }, { size: '300x250' }],
+  ['another of nothing', { imp: banner, bid: '"w":320,"h":0' }, { size: '300x250' }],
+  ['a size that is text', { imp: banner, bid: '"w":"320","h":50' }, { size: '300x250' }],
+  ['another that is text', { imp: banner, bid: '"w":320,"h":"50"' }, { size: '300x250' }],
+  [
+    'a list of sizes',
+    { imp: '"banner":{"format":[{"w":1,"h":2},{"w":3,"h":4}]}' },
+    { size: '1x2' },
+  ],
+  ['first price', { root: '"at":1' }, { auction: 1 }],
+  ['second price', { root: '"at":2' }, { auction: 2 }],
+  ['an auction of another kind', { root: '"at":500' }, { auction: undefined }],
+  [
+    'the auction of its deal',
+    { root: '"at":1', imp: deal(',"at":2'), bid: '"dealid":"d1"' },
+    { auction: 2, deal: 'd1' },
+  ],
+  [
+    'a deal that does not say',
+    { root: '"at":2', imp: deal(''), bid: '"dealid":"d1"' },
+    { auction: 2, deal: 'd1' },
+  ],
+  [
+    'a page without domain',
+    { root: '"site":{"page":"https://a.example/x?y"}' },
+    { domain: 'a.example' },
+  ],
+]
+for (const [name, each, wanted] of rows)
+  t.test(name, (t) => {
+    const found: Record<string, unknown> = { ...featuresOf(each) }
+    for (const [key, value] of Object.entries({ seat: 's1', ...wanted }))
+      t.equal(found[key], value, key)
+    if (Object.keys(wanted).length === 0) t.strictSame(found, { seat: 's1' })
+    t.end()
+  })
+
+t.test('and nothing else, whatever the request says', (t) => {
+  const root =
+    '"user":{"id":"u"},"device":{"ip":"1.2.3.4","ifa":"i","ua":"b","devicetype":4,"geo":{"country":"DEU","lat":52.5}},"site":{"domain":"a.example","keywords":"k","publisher":{"id":"p"}}'
+  const imp = `${banner},"tagid":"top","ext":{"secret":1}`
+  t.strictSame(featuresOf({ root, imp }), {
+    publisher: 'p',
+    domain: 'a.example',
+    placement: 'top',
+    country: 'DEU',
+    device: '4',
+    format: 'banner',
+    size: '300x250',
+    seat: 's1',
+  })
+  t.end()
+})

@@ -1,0 +1,65 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { quickTmax, readRequest } from '../../../opd/openrtb/request.ts'
+import { mutated, parses, respelled } from '../../support/json-bytes.ts'
+
+const runs = { numRuns: 1500 }
+
+t.test('tmax is the one of the top level', async (t) => {
+  const values = fc.oneof(
+    fc.integer({ min: -5, max: 500 }),
+    fc.constantFrom(1.5, '120', null, true, [9], { tmax: 9 }),
+  )
+  const requests = fc.dictionary(
+    fc.constantFrom('a', 'tmax', 'imp', 'ext', '"tmax":7', 'tmax"', '\\'),
+    fc.oneof(
+      values,
+      fc.array(values),
+      fc.dictionary(fc.constantFrom('tmax', 'b'), values),
+      fc.constantFrom('tmax', '"tmax":3', '{'),
+    ),
+  )
+  fc.assert(
+    fc.property(requests, fc.integer(), (request, seed) => {
+      const tmax = request['tmax']
+      const wanted =
+        typeof tmax === 'number' && Number.isInteger(tmax) && tmax > 0 ? tmax : undefined
+      return quickTmax(Buffer.from(respelled(request, seed))) === wanted
+    }),
+    runs,
+  )
+  t.equal(quickTmax(Buffer.from('{"tmax":1,"tmax":2}')), undefined, 'twice')
+  t.equal(quickTmax(Buffer.from('{"tm\\u0061x":12}')), 12)
+  t.equal(quickTmax(Buffer.from('{"tmax":1e2}')), 100)
+  t.equal(quickTmax(Buffer.from(`{"tmax":${' '.repeat(61)}1200}`)), 1200, 'far behind its key')
+  t.equal(quickTmax(Buffer.from(`{"tmax"${'\n'.repeat(90)}: 1200}`)), 1200)
+  const reach = 64 * 1024
+  const at = (before: number) => {
+    const start = `{"x":"${'y'.repeat(before - 15)}","tmax":`
+    return quickTmax(Buffer.from(`${start}1200}${' '.repeat(reach)}`))
+  }
+  t.equal(at(reach - 10), 1200, 'within the first 64 KiB')
+  t.equal(at(reach - 2), undefined, 'a number that is cut there')
+  t.equal(at(reach + 9), undefined, 'behind them')
+  for (const text of [
+    '',
+    '"tmax"',
+    '"tmax":5',
+    '{"tmax"',
+    '{"tmax":',
+    '{"a":"tmax":5}',
+    '[{"tmax":5}]',
+  ])
+    t.equal(quickTmax(Buffer.from(text)), undefined, text)
+})
+
+t.test('requests of any bytes are read or refused, never thrown at', async (t) => {
+  fc.assert(
+    fc.property(mutated, (body) => {
+      const isObject = parses(body) && /^\s*\{/.test(body.toString())
+      return (readRequest(body) !== null) === isObject
+    }),
+    runs,
+  )
+  t.pass()
+})

@@ -1,0 +1,155 @@
+/**
+ * Three nodes through any sequence of steps: each delta counts once, and never in another epoch. In memory with buses
+ * that misbehave, and on a real Redis.
+ */
+import { readdirSync } from 'node:fs'
+import * as fc from 'fast-check'
+import { createClient } from 'redis'
+import t from 'tap'
+import { createExchange, type ModelBus } from '../../../opd/state/model-sync.ts'
+import { openRedis } from '../../../opd/state/redis.ts'
+import { snapshots } from '../../../opd/state/snapshots.ts'
+import { isSum, keeperOf, learn, log, memoryBus, sumOf } from '../../support/exchange.ts'
+import { type Operator, operatorOf } from '../../support/model-control.ts'
+import { newFolder } from '../../support/process.ts'
+import { redisAbsent, startRedis } from '../../support/redis.ts'
+
+type Step =
+  | { do: 'learn' | 'round' | 'save' | 'crash' | 'stop'; node: number }
+  | { do: 'rollback'; node: number }
+
+const steps = (rollbacks: boolean) =>
+  fc.array(
+    fc.record({
+      do: fc.constantFrom<Step['do'][]>(
+        'learn',
+        'learn',
+        'learn',
+        'round',
+        'round',
+        'save',
+        'crash',
+        'stop',
+        ...(rollbacks ? (['rollback'] as const) : []),
+      ),
+      node: fc.integer({ min: 0, max: 2 }),
+    }) as fc.Arbitrary<Step>,
+    { maxLength: 26 },
+  )
+
+/** Three nodes with disks of their own on one bus, through any sequence of steps; what they end with. */
+async function world(operator: Operator, all: Step[], busOf: () => ModelBus) {
+  await operator.clear()
+  let now = 1e12
+  let amount = 1
+  let learned = 0
+  const make = async (dir: string) => {
+    const keeper = keeperOf(dir, () => now)
+    await operator.follow(keeper)
+    return { dir, keeper, exchange: createExchange({ keeper, redis: busOf(), log }) }
+  }
+  const nodes = await Promise.all([0, 1, 2].map(() => make(newFolder())))
+  for (const step of all) {
+    now += 10
+    const node = nodes[step.node]!
+    if (step.do === 'learn') {
+      learn(node.keeper, amount)
+      learned += amount
+      amount *= 4
+    } else if (step.do === 'round') {
+      await operator.follow(node.keeper)
+      await node.exchange.round()
+    } else if (step.do === 'save') await node.keeper.save()
+    else if (step.do === 'rollback') {
+      // A node that has saved once has no earlier snapshot.
+      const files = snapshots(readdirSync(node.dir), 'revenue')
+      if (files.length > 1) await operator.rollback(node.dir)
+    } else {
+      if (step.do === 'stop') {
+        await node.exchange.close()
+        await node.keeper.close()
+      }
+      nodes[step.node] = await make(node.dir)
+    }
+  }
+  for (let round = 0; round < 4; round++)
+    for (const { keeper, exchange } of nodes) {
+      await operator.follow(keeper)
+      await exchange.round()
+    }
+  return { nodes, learned }
+}
+
+/** Amounts are powers of four: a digit 1 says that one is in the sum, 2 or 3 that it counts twice. */
+const onceEach = (sum: number) => /^[01]+$/.test(sum.toString(4))
+
+t.test('three nodes through anything end with the same model, nothing in it twice', async (t) => {
+  const operator = await operatorOf(t, isSum)
+  await fc.assert(
+    fc.asyncProperty(steps(false), async (all) => {
+      const bus = memoryBus()
+      const { nodes, learned } = await world(operator, all, () => bus)
+      const sums = nodes.map(({ keeper }) => sumOf(keeper))
+      const crashed = all.some((step) => step.do === 'crash')
+      return new Set(sums).size === 1 && (crashed ? onceEach(sums[0]!) : sums[0] === learned)
+    }),
+    { numRuns: 60 },
+  )
+})
+
+t.test('a bus that repeats and reorders changes nothing', async (t) => {
+  const operator = await operatorOf(t, isSum)
+  await fc.assert(
+    fc.asyncProperty(steps(false), fc.infiniteStream(fc.nat(3)), async (all, chaos) => {
+      const bus = memoryBus((rows) => {
+        const repeated = rows.flatMap((row) => [row, ...(chaos.next().value === 0 ? [row] : [])])
+        return chaos.next().value === 1 ? repeated.reverse() : repeated
+      })
+      const { nodes, learned } = await world(
+        operator,
+        all.filter((step) => step.do !== 'crash'),
+        () => bus,
+      )
+      return nodes.every(({ keeper }) => sumOf(keeper) === learned)
+    }),
+    { numRuns: 40 },
+  )
+})
+
+t.test('rollbacks between: all nodes end in one epoch with one model', async (t) => {
+  const operator = await operatorOf(t, isSum)
+  await fc.assert(
+    fc.asyncProperty(steps(true), async (all) => {
+      const bus = memoryBus()
+      const { nodes } = await world(operator, all, () => bus)
+      const sums = nodes.map(({ keeper }) => sumOf(keeper))
+      const epochs = nodes.map(({ keeper }) => keeper.control.epochs.revenue)
+      return new Set(epochs).size === 1 && new Set(sums).size === 1 && onceEach(sums[0]!)
+    }),
+    { numRuns: 60 },
+  )
+})
+
+t.test('the same on a real Redis', { skip: redisAbsent }, async (t) => {
+  const server = await startRedis()
+  t.teardown(() => server.stop())
+  const cleaner = await createClient({ url: server.url }).connect()
+  t.teardown(() => cleaner.destroy())
+  const { url } = server
+  const operator = await operatorOf(t, isSum)
+  const open = () => openRedis({ url, location: 'us', contextTtl: () => 60_000, log, onNodes() {} })
+  await fc.assert(
+    fc.asyncProperty(steps(true), async (all) => {
+      await cleaner.flushAll()
+      const clients = [open(), open(), open()]
+      while (!clients.every(({ connected }) => connected))
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      let next = 0
+      const { nodes } = await world(operator, all, () => clients[next++ % 3]!)
+      const sums = nodes.map(({ keeper }) => sumOf(keeper))
+      await Promise.all(clients.map((client) => client.close()))
+      return new Set(sums).size === 1 && onceEach(sums[0]!)
+    }),
+    { numRuns: 12 },
+  )
+})

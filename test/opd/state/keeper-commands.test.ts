@@ -1,0 +1,214 @@
+/** A node follows what operators decided: freeze, roll back, forget a supplier. */
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import type { Policy } from '../../../opd/learner.ts'
+import { initialControl } from '../../../opd/state/model-control.ts'
+import { snapshots } from '../../../opd/state/snapshots.ts'
+import { cold, expects, facts, hour, keeperIn, teach } from '../../support/keeper.ts'
+import { operatorOf } from '../../support/model-control.ts'
+import { newFolder } from '../../support/process.ts'
+
+t.test('frozen: it decides and does not learn; what was won meanwhile counts after', async (t) => {
+  const dir = newFolder()
+  const keeper = keeperIn(dir)
+  teach(keeper, 100, true)
+  const before = teach(keeper, 50, false)
+  const operator = await operatorOf(t)
+  await operator.freeze(true)
+  await operator.follow(keeper)
+  const frozen = expects(keeper)
+  const during = teach(keeper, 50, true)
+  t.ok(
+    during.every(({ length }) => length === 0),
+    'contexts carry nothing to learn from',
+  )
+  for (const features of before) keeper.of('revenue').win(features, 1, 500)
+  keeper.of('revenue').advance(1e13)
+  t.equal(expects(keeper), frozen)
+  t.ok(expects(keeper) > 0, 'it decides')
+  const restarted = keeperIn(dir)
+  await operator.follow(restarted)
+  t.equal(restarted.control.frozen, true, 'over a restart')
+  t.equal(restarted.of('revenue').isFrozen, true)
+  const low = expects(keeper)
+  await operator.freeze(false)
+  await operator.follow(keeper)
+  t.ok(expects(keeper) > low, 'the wins that came meanwhile')
+  t.equal(keeper.of('revenue').counts.stale, 0)
+})
+
+t.test('frozen: multipliers stay where they are, over a rollback as well', async (t) => {
+  const dir = newFolder()
+  const keeper = keeperIn(dir)
+  const operator = await operatorOf(t)
+  const kept: Policy = { minWinRate: 0.97, explore: 0, holdout: 0 }
+  const learner = keeper.of('revenue')
+  const multipliers = (bids: number) => {
+    for (let n = 0; n < bids; n++) {
+      const decision = learner.decide(facts, kept, `m${n}`, n, () => 0.5)
+      const features = learner.expose(decision, decision.outBa, n)
+      if (features.length > 0 && n % 2 === 0) learner.win(features, 1, n + 1)
+    }
+    const { theta, lambda } = learner.decide(facts, kept, 'm', bids, () => 0.5)
+    return { theta, lambda }
+  }
+  const cold = multipliers(0)
+  const learned = multipliers(2000)
+  t.not(learned.theta, cold.theta, 'they move')
+  await keeper.save()
+  await operator.freeze(true)
+  await operator.follow(keeper)
+  const frozen = multipliers(0)
+  t.same(multipliers(2000), frozen)
+  await operator.rollback(dir, 'revenue-1')
+  await operator.follow(keeper)
+  const before = multipliers(0)
+  t.same(multipliers(2000), before)
+  await operator.freeze(false)
+  await operator.follow(keeper)
+  t.notSame(multipliers(2000), before)
+  await keeper.close()
+})
+
+t.test(
+  'a rollback brings back a snapshot; what was exposed before it teaches nothing',
+  async (t) => {
+    const dir = newFolder()
+    let now = 1e12
+    const keeper = keeperIn(dir, { now: () => now })
+    const operator = await operatorOf(t)
+    await t.rejects(operator.rollback(dir), /no earlier snapshot/)
+    for (const id of ['revenue-7', '../x', 'revenue', 'x-1'])
+      await t.rejects(operator.rollback(dir, id), /no snapshot /)
+    teach(keeper, 300, true)
+    await keeper.save()
+    const good = expects(keeper)
+    now += hour
+    const pending = teach(keeper, 300, false)
+    keeper.of('revenue').advance(1e13)
+    await keeper.save()
+    t.ok(expects(keeper) < good)
+    t.same(await operator.rollback(dir, 'revenue-1'), ['revenue-1'])
+    await operator.follow(keeper)
+    t.equal(expects(keeper), good)
+    t.equal(keeper.version('revenue'), 3, 'the version rises')
+    t.equal(keeper.version('margin'), 2, 'the other mode is left alone')
+    t.equal(keeper.control.epochs.revenue, 1)
+    for (const features of pending) keeper.of('revenue').win(features, 1, 5)
+    t.equal(expects(keeper), good)
+    t.equal(keeper.of('revenue').counts.stale, 300)
+    const marked = teach(keeper, 200, true)
+    t.ok(expects(keeper) > good, 'and it goes on learning')
+    t.ok(marked[0]!.length > 0)
+    await keeper.close()
+    const again = keeperIn(dir, { now: () => now })
+    await operator.follow(again)
+    t.equal(again.control.epochs.revenue, 1)
+    again.of('revenue').win(marked[0]!, 1, 9)
+    t.equal(again.of('revenue').counts.stale, 0, 'the epoch lives over a restart')
+    again.of('revenue').win(pending[0]!, 1, 9)
+    t.equal(again.of('revenue').counts.stale, 1)
+    await operator.rollback(dir)
+    await operator.follow(again)
+    t.equal(again.version('margin'), 4, 'without an ID both modes go back')
+  },
+)
+
+t.test('what waited in a snapshot is not taught after a rollback to it', async (t) => {
+  const dir = newFolder()
+  const keeper = keeperIn(dir)
+  teach(keeper, 200, true)
+  teach(keeper, 200, false)
+  await keeper.save()
+  const before = expects(keeper)
+  teach(keeper, 50, true)
+  await keeper.save()
+  const operator = await operatorOf(t)
+  await operator.rollback(dir, 'revenue-1')
+  await operator.follow(keeper)
+  for (let now = 1000; now < 1e9; now += 1e7) keeper.of('revenue').advance(now)
+  t.equal(expects(keeper), before)
+})
+
+t.test('a damaged snapshot is no place to go back to', async (t) => {
+  const dir = newFolder()
+  const keeper = keeperIn(dir)
+  teach(keeper, 100, true)
+  await keeper.save()
+  await keeper.save()
+  const before = expects(keeper)
+  writeFileSync(join(dir, snapshots(readdirSync(dir), 'revenue')[1]!.file), 'x')
+  const operator = await operatorOf(t)
+  await t.rejects(operator.rollback(dir, 'revenue-1'), { code: 'damaged' })
+  await operator.follow(keeper)
+  t.equal(expects(keeper), before)
+  t.equal(keeper.control.epochs.revenue, 0)
+})
+
+t.test('a supplier is forgotten, the others are not', async (t) => {
+  const dir = newFolder()
+  const keeper = keeperIn(dir)
+  teach(keeper, 300, false, 'other')
+  const features = teach(keeper, 300, true)
+  const [acme, other] = [expects(keeper), expects(keeper, 'other')]
+  const operator = await operatorOf(t)
+  await operator.reset('acme')
+  await operator.follow(keeper)
+  const afresh = expects(keeper)
+  t.ok(Math.abs(afresh - cold) < Math.abs(acme - cold), `${afresh} after ${acme}, cold ${cold}`)
+  t.equal(expects(keeper, 'other'), other)
+  keeper.of('revenue').win(features[0]!, 1, 5)
+  const shared = Math.abs(expects(keeper) - afresh)
+  t.ok(shared < 0.01, `an old win moves what all suppliers share alone: ${shared}`)
+  await keeper.close()
+  const again = keeperIn(dir)
+  await operator.follow(again)
+  t.ok(Math.abs(expects(again) - afresh) < 0.01, 'forgotten over a restart')
+})
+
+t.test('a database that is older than the models is raised to their epoch', async (t) => {
+  const dir = newFolder()
+  const keeper = keeperIn(dir)
+  teach(keeper, 100, true)
+  await keeper.save()
+  await keeper.save()
+  const first = await operatorOf(t)
+  await first.rollback(dir, 'revenue-1')
+  await first.follow(keeper)
+  const restored = await operatorOf(t)
+  await restored.follow(keeper)
+  t.same((await restored.source.read()).epochs, { revenue: 1, margin: 0 })
+  const joining = keeperIn(newFolder())
+  await restored.follow(joining)
+  t.equal(expects(joining), expects(keeper), 'other nodes start with the model of this epoch')
+})
+
+t.test('a damaged base is refused; the node goes on from its own model', async (t) => {
+  const keeper = keeperIn(newFolder())
+  teach(keeper, 100, true)
+  const before = expects(keeper)
+  const operator = await operatorOf(t)
+  await operator.source.raise('revenue', 3, Buffer.from('x'))
+  await operator.follow(keeper)
+  t.equal(keeper.failures.refused, 1)
+  t.equal(expects(keeper), before)
+  t.equal(keeper.control.epochs.revenue, 3)
+})
+
+t.test('a store that does not answer changes nothing and delays no snapshot', async (t) => {
+  const dir = newFolder()
+  const keeper = keeperIn(dir)
+  const hangs = () => new Promise<never>(() => {})
+  const control = { ...initialControl, epochs: { revenue: 2, margin: 0 } }
+  const silentStores = [
+    { read: hangs, base: hangs, raise: hangs },
+    { read: async () => control, base: hangs, raise: hangs },
+  ]
+  for (const source of silentStores) void keeper.follow(source)
+  const failing = { read: () => Promise.reject(new Error('away')), base: hangs, raise: hangs }
+  await t.rejects(keeper.follow(failing), /away/)
+  await keeper.close()
+  t.same(keeper.control, initialControl)
+  t.equal(snapshots(readdirSync(dir), 'revenue').length, 1)
+})

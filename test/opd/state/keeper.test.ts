@@ -1,0 +1,111 @@
+/** Models over restarts: restored, damaged, kept for how long, and disks that fail. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import type { Keeper } from '../../../opd/state/model-manager.ts'
+import { outdated, snapshots } from '../../../opd/state/snapshots.ts'
+import { cold, errors, expects, hour, keeperIn, teach } from '../../support/keeper.ts'
+import { newFolder } from '../../support/process.ts'
+
+t.test('what was learned is there after a restart, its version rises', async (t) => {
+  const dir = newFolder()
+  const first = keeperIn(dir)
+  t.equal(first.age('revenue'), null)
+  teach(first, 300, true)
+  const learned = expects(first)
+  t.ok(learned > cold)
+  await first.close()
+  const second = keeperIn(dir)
+  t.equal(expects(second), learned)
+  t.equal(second.version('revenue'), 1)
+  t.equal(second.age('revenue'), 0)
+  await second.close()
+})
+
+t.test('a damaged snapshot is refused loudly, the one before it serves', async (t) => {
+  const dir = newFolder()
+  const first = keeperIn(dir)
+  teach(first, 300, true)
+  await first.save()
+  const learned = expects(first)
+  teach(first, 300, true)
+  await first.close()
+  const newest = snapshots(readdirSync(dir), 'revenue')[0]!.file
+  const bytes = readFileSync(join(dir, newest))
+  for (const damage of [
+    (whole: Buffer) => whole.subarray(0, whole.length / 2),
+    (whole: Buffer) => Buffer.from(whole).fill(7, 200, 300),
+    () => Buffer.alloc(0),
+    () => Buffer.from('not gzip at all'),
+  ]) {
+    writeFileSync(join(dir, newest), damage(bytes))
+    errors.length = 0
+    const again = keeperIn(dir)
+    t.equal(again.failures.refused, 1)
+    t.match(errors, [/snapshot refused/])
+    t.equal(expects(again), learned)
+    t.equal(again.version('revenue'), 1)
+  }
+  for (const { file } of snapshots(readdirSync(dir), 'revenue')) writeFileSync(join(dir, file), 'x')
+  t.equal(expects(keeperIn(dir)), cold, 'or learning starts afresh')
+})
+
+t.test('48 hourly and 14 daily snapshots are kept', (t) => {
+  const now = 1e12
+  const files = Array.from({ length: 12 * 24 * 20 }, (_each, n) => ({
+    file: `${n}`,
+    version: 1e6 - n,
+    at: now - n * 300_000,
+  }))
+  const gone = new Set(outdated(files, now).map(({ file }) => file))
+  const stay = files.filter(({ file }) => !gone.has(file))
+  const young = stay.filter(({ at }) => at > now - 48 * hour)
+  t.ok(young.length >= 48 && young.length <= 51, `${young.length} of 48 hours`)
+  t.ok(stay.length - young.length >= 12 && stay.length <= 64, `${stay.length}`)
+  t.same(outdated(stay, now), [], 'and they stay')
+  t.end()
+})
+
+t.test(
+  'what waited at an end in order waits again, after a crash it teaches nothing',
+  async (t) => {
+    const dir = newFolder()
+    const later = (keeper: Keeper) => {
+      const before = expects(keeper)
+      for (let now = 1000; now < 1e9; now += 1e7) keeper.of('revenue').advance(now)
+      return expects(keeper) - before
+    }
+    const first = keeperIn(dir)
+    teach(first, 300, true)
+    teach(first, 8, false)
+    await first.close()
+    t.ok(later(keeperIn(dir)) < 0, 'taught as losses')
+    t.equal(later(keeperIn(dir)), 0, 'nobody has said that the life before ended in order')
+  },
+)
+
+t.test('what a crash left half written is swept, what fails leaves nothing', async (t) => {
+  const dir = newFolder()
+  writeFileSync(join(dir, '.revenue-00000001-1000000000000.bin.gz.tmp'), 'half')
+  const keeper = keeperIn(dir)
+  const hidden = () => readdirSync(dir).filter((file) => file.startsWith('.'))
+  t.same(hidden(), [])
+  // A folder in the place of the snapshot: the last step fails.
+  mkdirSync(join(dir, 'revenue-00000001-1000000000000.bin.gz', 'x'), { recursive: true })
+  await keeper.save()
+  t.equal(keeper.failures.writes, 1)
+  t.same(hidden(), [])
+})
+
+t.test('a disk that fails costs snapshots, not learning', async (t) => {
+  const dir = newFolder()
+  const keeper = keeperIn(dir)
+  keeper.of('revenue').snapshotting = () => {
+    throw new Error('no room')
+  }
+  errors.length = 0
+  await keeper.save()
+  t.equal(keeper.failures.writes, 1)
+  t.match(errors, [/not written/])
+  t.ok(existsSync(dir))
+})

@@ -1,0 +1,167 @@
+/** What nodes share, on a real Redis: found everywhere, and nobody waits for it when it is gone. */
+import { createClient } from 'redis'
+import t from 'tap'
+import { createLearner } from '../../../opd/learner.ts'
+import { createKeeper } from '../../../opd/state/model-manager.ts'
+import { createExchange } from '../../../opd/state/model-sync.ts'
+import { openRedis, type RedisState } from '../../../opd/state/redis.ts'
+import { newFolder } from '../../support/process.ts'
+import { redisAbsent, startRedis } from '../../support/redis.ts'
+import { until } from '../../support/until.ts'
+
+const log = { info() {}, warn() {}, error() {} }
+const record = (bidId: string, supplier = 'acme') => ({
+  id: `d-${bidId}-${supplier}`,
+  bidId,
+  supplier,
+  mode: 'revenue' as const,
+  arm: 'treated' as const,
+  propensity: 0.97,
+  inBa: '2.1',
+  outBa: '1.9',
+  priceDsp: '2.6',
+  currency: 'USD',
+  at: 1_700_000_000_000,
+  modelVersion: 3,
+  publisher: 'p',
+  domain: 'd',
+  teaches: true,
+  features: new Uint8Array([1, 2, 3]),
+})
+
+t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
+  const server = await startRedis()
+  const alive: number[] = []
+  const open = (onNodes: (nodes: number) => void = () => {}) =>
+    openRedis({ url: server.url, location: 'us', contextTtl: () => 60_000, log, onNodes })
+  const one = open((nodes) => void alive.push(nodes))
+  const two = open()
+  t.teardown(async () => {
+    await Promise.all([one.close(), two.close()])
+    await server.stop()
+  })
+  await until(() => one.connected && two.connected)
+
+  t.test('a bid of one node is found by the other, by supplier', async (t) => {
+    one.shared.put(record('b1'))
+    one.shared.put(record('b1', 'zeta'))
+    await until(async () => (await two.shared.find('b1')).length === 2)
+    const found = (await two.shared.find('b1')).sort((a, b) => (a.supplier < b.supplier ? -1 : 1))
+    t.match(found[0], {
+      id: 'd-b1-acme',
+      supplier: 'acme',
+      inBa: '2.1',
+      outBa: '1.9',
+      priceDsp: '2.6',
+      propensity: 0.97,
+    })
+    t.same([...found[0]!.features], [1, 2, 3])
+    t.same(await two.shared.find('nothing'), [])
+  })
+
+  t.test('live nodes are counted', async (t) => {
+    await until(() => alive.at(-1) === 2)
+    t.equal(alive.at(-1), 2)
+  })
+
+  t.test('what one node learns the other knows', async (t) => {
+    const keepers = [one, two].map(() =>
+      createKeeper({
+        dir: newFolder(),
+        attributionWindow: 60_000,
+        now: () => 1,
+        log,
+        create: createLearner,
+      }),
+    )
+    const exchanges = [one, two].map((redis: RedisState, n) =>
+      createExchange({ keeper: keepers[n]!, redis, log }),
+    )
+    t.teardown(async () => {
+      for (const part of [...exchanges, ...keepers]) await part.close()
+    })
+    const learner = keepers[0]!.of('revenue')
+    const facts = {
+      supplier: 'acme',
+      mode: 'revenue' as const,
+      inBa: 2,
+      floor: 0.5,
+      publisher: 'p',
+    }
+    const policy = { minWinRate: 0, explore: 0, holdout: 0 }
+    const chance = () => keepers[1]!.of('revenue').decide(facts, policy, 'k', 1, () => 0.5).winIn
+    const before = chance()
+    for (let n = 0; n < 200; n++) {
+      const decision = learner.decide(facts, policy, `a${n}`, n, () => 0.5)
+      learner.win(learner.expose(decision, decision.outBa, n), decision.outBa, n + 1)
+    }
+    await exchanges[0]!.round()
+    await exchanges[1]!.round()
+    // What was heard is taught in slices.
+    keepers[1]!.of('revenue').advance(1)
+    t.ok(chance() > before, 'the other node expects more wins now')
+    t.equal(exchanges[1]!.counts.merged, 1)
+    await exchanges[1]!.round()
+    t.equal(exchanges[1]!.counts.merged, 1, 'merged once')
+  })
+
+  t.test('a command that Redis refuses is counted and logged, once a minute', async (t) => {
+    const warnings: object[] = []
+    const node = openRedis({
+      url: server.url,
+      location: 'us',
+      contextTtl: () => 60_000,
+      log: { ...log, warn: (fields: object) => void warnings.push(fields) },
+      onNodes() {},
+    })
+    const client = await createClient({ url: server.url }).connect()
+    t.teardown(async () => {
+      client.destroy()
+      await node.close()
+    })
+    await until(() => node.connected)
+    await client.set('bidweir:bid:user-4711', 'no hash')
+    for (let n = 1; n <= 2; n++) {
+      t.same(await node.shared.find('user-4711'), [])
+      t.equal(node.counts.failed, n)
+    }
+    t.same(warnings, [{ err: 'WRONGTYPE', failures: 1 }])
+  })
+
+  t.test('a bid is counted as written once it is, else as dropped', async (t) => {
+    const { written, dropped } = one.counts
+    one.shared.put(record('b10'))
+    await until(() => one.counts.written === written + 1)
+    server.hang()
+    for (const id of ['b11', 'b12']) one.shared.put(record(id))
+    await until(() => one.counts.written + one.counts.dropped === written + dropped + 3)
+    t.same(one.counts, { ...one.counts, written: written + 1, dropped: dropped + 2 })
+    server.resume()
+    await until(async () => (await one.shared.find('b10')).length === 1)
+  })
+
+  t.test('a Redis that hangs holds nobody for long', async (t) => {
+    server.hang()
+    const began = performance.now()
+    t.same(await one.shared.find('b1'), [])
+    const first = performance.now() - began
+    for (let n = 0; n < 100; n++) t.same(await one.shared.find('b1'), [])
+    t.ok(performance.now() - began < first + 400, 'once it was found out nobody waits')
+    server.resume()
+    await until(async () => (await one.shared.find('b1')).length === 2)
+  })
+
+  t.test('without Redis everything goes on', async (t) => {
+    await server.stop()
+    await until(() => !one.connected)
+    one.shared.put(record('b9'))
+    t.same(await one.shared.find('b1'), [])
+    t.ok(one.counts.failed > 0)
+    await server.start()
+    await until(() => one.connected)
+    await until(async () => {
+      one.shared.put(record('b13'))
+      return (await one.shared.find('b13')).length === 1
+    })
+  })
+})

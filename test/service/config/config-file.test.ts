@@ -1,0 +1,134 @@
+import { join } from 'node:path'
+import t from 'tap'
+import { loadConfig } from '../../../service/config/load.ts'
+import { file, folder, supplier } from '../../support/config.ts'
+
+t.test('defaults are those of the README', (t) => {
+  const { config, faults } = loadConfig(file(`suppliers:\n${supplier}    opd: {enabled: true}\n`))
+  t.same(faults, [])
+  t.match(config, {
+    location: 'local',
+    proxy: {
+      listen: '0.0.0.0:8080',
+      maxRequestBytes: 1048576,
+      maxConnectionAge: 600_000,
+      maxRewriteBytes: 4194304,
+      maxHeldBytes: 'auto',
+      maxConnections: 20_000,
+      headTimeout: 5000,
+      recompress: 'same',
+    },
+    admin: {
+      listen: '127.0.0.1:8081',
+      auth: { embedded: { realm: 'main' } },
+      impressions: { auth: 'bearer' },
+    },
+    stateDir: join(folder, 'data'),
+    store: { database: `sqlite:${join(folder, 'data', 'bidweir.db')}`, redis: null },
+    opd: { attributionWindow: 1_800_000, contextTtl: 172_800_000, decisionLog: null },
+    drain: { grace: 15_000, timeout: 45_000 },
+    currency: { base: 'USD' },
+  })
+  t.match(config?.suppliers[0], {
+    timeout: 120,
+    tmaxMargin: 10,
+    onFailure: 'no-bid',
+    notices: 'win',
+    callers: { cidrs: [], headers: {} },
+    opd: {
+      enabled: true,
+      share: 1,
+      mode: 'revenue',
+      targetMargin: 0.15,
+      minFactor: 0.7,
+      explore: 0.005,
+      clientFee: 0,
+      holdout: 0.02,
+      minWinRate: 0.97,
+      minSpend: 0.97,
+      audio: false,
+      internalIds: false,
+      priceDsp: false,
+      deals: true,
+      exclude: { seats: [], publishers: [], domains: [], apps: [], adomains: [], deals: [] },
+    },
+  })
+  t.end()
+})
+
+t.test('what is absent is off: OPD, pass-through, TLS, rates', (t) => {
+  const { config } = loadConfig(file(`suppliers:\n${supplier}`))
+  const [acme] = config!.suppliers
+  t.same([acme?.opd, acme?.passThrough], [undefined, undefined])
+  t.same([config!.proxy.tls, config!.currency.rates], [undefined, undefined])
+  const named = loadConfig(file(`suppliers:\n${supplier}    opd: {}\n`)).config
+  t.equal(named!.suppliers[0]?.opd?.enabled, false)
+  t.end()
+})
+
+t.test('an invalid opd block switches OPD off for that supplier alone', (t) => {
+  const { config, faults, invalidOpd } = loadConfig(
+    file(
+      `suppliers:\n${supplier}    opd: {enabled: true, minFactor: 3, what: 1}\n  - id: other\n    endpoints: [http://o]\n    opd: {enabled: true}\n`,
+    ),
+  )
+  t.equal(faults.length, 2)
+  t.same([...invalidOpd], ['acme'])
+  t.equal(config?.suppliers[0]?.opd, undefined)
+  t.equal(config?.suppliers[1]?.opd?.enabled, true)
+  t.end()
+})
+
+t.test('values come from the environment and from files', (t) => {
+  process.env['TEST_FACTOR'] = '0.8'
+  process.env['TEST_ON'] = 'true'
+  process.env['TEST_HOST'] = 'bid.example'
+  file(`${'A'.repeat(43)}\n`, 'key')
+  file('{"base":"USD","rates":{"EUR":0.92}}', 'rates.json')
+  const { config, faults, files } = loadConfig(
+    file(`opd: {keys: [{id: 1, secret: {file: key}}]}
+currency: {rates: {file: rates.json}}
+suppliers:
+  - id: acme
+    endpoints: ["https://\${TEST_HOST}/x"]
+    opd: {enabled: "\${TEST_ON}", minFactor: "\${TEST_FACTOR}"}
+`),
+  )
+  t.same(faults, [])
+  t.equal(config?.opd.keys?.[0]?.secret, 'A'.repeat(43))
+  t.equal(config?.currency.rates?.rates['EUR'], 0.92)
+  t.same(config?.suppliers[0]?.endpoints, ['https://bid.example/x'])
+  t.match(config?.suppliers[0]?.opd, { enabled: true, minFactor: 0.8 })
+  t.equal(files.length, 3, 'all of them are watched')
+  t.end()
+})
+
+t.test('variables stand in any place, also between braces, also for numbers and sizes', (t) => {
+  process.env['TEST_COUNT'] = '55'
+  process.env['TEST_BYTES'] = '65536'
+  const { config, faults } = loadConfig(
+    file('proxy: {maxConnections: ${TEST_COUNT}, maxRequestBytes: ${TEST_BYTES}}\n'),
+  )
+  t.same(faults, [])
+  t.match(config?.proxy, { maxConnections: 55, maxRequestBytes: 65536 })
+  const unset = loadConfig(file('proxy: {maxConnections: ${TEST_UNSET}}\n${TEST_COUNT}: 1\n'))
+  t.match(unset.faults, [
+    { path: 'proxy.maxConnections', line: 1, found: '${TEST_UNSET}, which is not set' },
+    { path: '${TEST_COUNT}', found: 'a key that is not known' },
+  ])
+  t.end()
+})
+
+t.test('anchors, aliases and merge keys', (t) => {
+  const many = Array.from({ length: 300 }, (_, n) => `  - {<<: *all, id: s${n}}\n`).join('')
+  const { config, faults } = loadConfig(
+    file(`suppliers:\n  - &all {id: a, endpoints: ["http://x/"], timeout: 50ms}\n${many}`),
+  )
+  t.same(faults, [])
+  t.match(config?.suppliers[300], { id: 's299', timeout: 50 })
+  const levels = ['a: &a [x, x, x, x, x, x, x, x, x]']
+  for (const [at, name] of [...'bcdefghij'].entries())
+    levels.push(`${name}: &${name} [${Array(9).fill(`*${'abcdefghi'[at]}`).join(', ')}]`)
+  t.match(loadConfig(file(levels.join('\n'))).faults, [{ found: /alias/ }])
+  t.end()
+})

@@ -1,0 +1,99 @@
+/** What a file may be: regular and of a bounded size, and nothing that it holds costs the event loop anything. */
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { loadConfig } from '../../../service/config/load.ts'
+import { createLoad } from '../../../service/config/loader.ts'
+import { file, folder } from '../../support/config.ts'
+
+const fifo = join(folder, 'fifo')
+execFileSync('mkfifo', [fifo])
+mkdirSync(join(folder, 'sub'))
+const large = (name: string, mebibytes: number) => {
+  truncateSync(file('', name), mebibytes * 2 ** 20)
+  return join(folder, name)
+}
+
+for (const [path, found] of [
+  [fifo, 'is a FIFO'],
+  ['/dev/zero', 'is a device'],
+  [join(folder, 'sub'), 'is a directory'],
+  [large('20', 20), 'is 20 MiB'],
+  // It says that it is empty, and holds 2 GiB and more.
+  ['/proc/self/pagemap', 'is more than 16 MiB'],
+  [join(folder, 'nowhere'), 'cannot be read (ENOENT)'],
+] as const)
+  t.test(`a file that ${found} is a fault with its place`, async (t) => {
+    const allowed = /ENOENT/.test(found) ? /can be read/ : 'a regular file of at most 16 MiB'
+    t.match(loadConfig(path), {
+      config: null,
+      faults: [{ path: '', found: `${path}, which ${found}`, allowed }],
+    })
+    const named = await createLoad(
+      file(`admin: {auth: {embedded: {realm: {file: "${path}"}}}}\n`),
+    )()
+    t.equal(named.config, null)
+    t.match(named.faults[0], {
+      path: 'admin.auth.embedded.realm',
+      line: 1,
+      found: `{file: ${path}}, which ${found}`,
+      allowed,
+    })
+  })
+
+t.test('a file of 16 MiB is read', (t) => {
+  const text = `location: somewhere\n${`#${'x'.repeat(1022)}\n`.repeat(1024 * 16 - 1)}`
+  t.equal(loadConfig(file(text)).config?.location, 'somewhere')
+  t.end()
+})
+
+t.test('what takes too much memory or time to read is refused, and the loop goes on', async (t) => {
+  const brackets = file('['.repeat(2_000_000))
+  for (const [limits, found] of [
+    [{ time: 60_000, memory: 64 }, /too much memory/],
+    [{ time: 1, memory: 512 }, /longer than 0.001 s/],
+  ] as const) {
+    let turns = 0
+    const timer = setInterval(() => turns++, 1)
+    const { config, faults, files } = await createLoad(brackets, limits)()
+    clearInterval(timer)
+    t.equal(config, null)
+    t.match(faults, [{ path: '', line: null, found }])
+    t.same(files, [brackets], 'it is watched all the same')
+    t.ok(turns > 0, 'others had their turns')
+  }
+})
+
+t.test(
+  'what is loaded is what the file says, and suppliers that read as before are the same',
+  async (t) => {
+    const many = (factor: number) =>
+      Array.from({ length: 500 }, (_each, n) => {
+        const opd = `{enabled: true, minFactor: ${n === 7 ? factor : 0.8}}`
+        return `  - {id: s${n}, endpoints: ["http://x/${n}"], opd: ${opd}}\n`
+      }).join('')
+    const path = file(`suppliers:\n${many(0.7)}`)
+    const load = createLoad(path)
+    const first = await load()
+    t.same(first, loadConfig(path))
+    writeFileSync(path, `suppliers:\n${many(0.9)}`)
+    const second = await load()
+    const before = new Set(first.config!.suppliers)
+    const other = second.config!.suppliers.filter((supplier) => !before.has(supplier))
+    t.match(other, [{ id: 's7', opd: { minFactor: 0.9 } }])
+    writeFileSync(path, 'suppliers: [')
+    t.equal((await load()).config, null)
+    writeFileSync(path, `suppliers:\n${many(0.9)}`)
+    t.equal((await load()).config!.suppliers[0], first.config!.suppliers[0], 'after a fault, too')
+  },
+)
+
+t.test('faults beyond 10,000 are counted, and long ones are cut', async (t) => {
+  const rows = Array.from({ length: 5050 }, (_each, n) => `  - {id: A${n}, endpoints: [1]}\n`)
+  const { faults } = await createLoad(file(`suppliers:\n${rows.join('')}`))()
+  t.equal(faults.length, 10_001)
+  t.equal(faults.at(-1)!.found, '100 faults more')
+  const [long] = (await createLoad(file(`${'x'.repeat(1000)}: 1\n`))()).faults
+  t.equal(long!.path.length, 500)
+})

@@ -1,0 +1,65 @@
+/** Where state lives: relative paths of a file are relative to the file, without a file to the working directory. */
+import { existsSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import t from 'tap'
+import { check, loadConfig } from '../../../service/config/load.ts'
+import { modelsDirOf, stateDirOf } from '../../../service/data-plane.ts'
+import { embeddedConfig } from '../../../service/default-config.ts'
+import { file, folder } from '../../support/config.ts'
+import { command, newFolder } from '../../support/process.ts'
+
+const at = (...path: string[]) => join(folder, ...path)
+
+for (const [text, dir, database] of [
+  ['location: here', at('data'), `sqlite:${at('data/bidweir.db')}`],
+  ['stateDir: kept', at('kept'), `sqlite:${at('kept/bidweir.db')}`],
+  ['stateDir: /kept', '/kept', 'sqlite:/kept/bidweir.db'],
+  ['store: {database: "sqlite:db/b.db"}', at('db'), `sqlite:${at('db/b.db')}`],
+  ['store: {database: "sqlite:/db/b.db"}', '/db', 'sqlite:/db/b.db'],
+  ['stateDir: kept\nstore: {database: "sqlite:b.db"}', at('kept'), `sqlite:${at('b.db')}`],
+  ['store: {database: "sqlite::memory:"}', at('data'), 'sqlite::memory:'],
+] as const)
+  t.test(`${text.replace('\n', ', ')}: ${dir}`, (t) => {
+    const config = loadConfig(file(`${text}\n`)).config!
+    t.equal(stateDirOf(config), dir)
+    t.equal(modelsDirOf(config), join(dir, 'models'))
+    t.equal(config.store.database, database)
+    t.end()
+  })
+
+t.test(
+  'with PostgreSQL, too, the state folder can be said; so can that of the decision log',
+  (t) => {
+    const key = 'A'.repeat(43)
+    const store = `store: {database: "postgres://p/b"}\nopd: {keys: [{id: 1, secret: ${key}}], decisionLog: {path: logs/d.ndjson}}\n`
+    const config = loadConfig(file(`stateDir: kept\n${store}`)).config!
+    t.equal(stateDirOf(config), at('kept'))
+    t.equal(config.store.database, 'postgres://p/b')
+    t.equal(config.opd.decisionLog?.path, at('logs/d.ndjson'))
+    t.equal(stateDirOf(loadConfig(file(store)).config!), at('data'))
+    t.end()
+  },
+)
+
+t.test('the embedded default has data/ of the working directory', (t) => {
+  const config = check(embeddedConfig('http://127.0.0.1:1/'), '.').config!
+  t.equal(stateDirOf(config), resolve('data'))
+  t.equal(config.store.database, `sqlite:${resolve('data/bidweir.db')}`)
+  t.end()
+})
+
+t.test('commands find the state of a file from any folder', async (t) => {
+  const home = newFolder()
+  writeFileSync(join(home, 'bidweir.yaml'), 'stateDir: state\n')
+  const cwd = newFolder()
+  const config = ['--config', join(home, 'bidweir.yaml')]
+  const added = await command(['user', 'add', 'ann', ...config], {
+    cwd,
+    stdin: 'a long password\n',
+  })
+  t.equal(added.code, 0, added.stderr)
+  t.ok(existsSync(join(home, 'state/bidweir.db')))
+  const list = await command(['model', 'list', ...config], { cwd })
+  t.match(list.stderr, `no models in ${join(home, 'state/models')}`)
+  t.notOk(existsSync(join(cwd, 'data')))
+})

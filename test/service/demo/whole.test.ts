@@ -1,0 +1,65 @@
+/** `npm run demo` as a whole: within a minute margin, win rate and uplift move. */
+import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { newFolder } from '../../support/process.ts'
+import { until } from '../../support/until.ts'
+
+const main = fileURLToPath(new URL('../../../main.ts', import.meta.url))
+
+interface Figures {
+  margin: number
+  wins: number
+  kept: { at: number; lower: number; upper: number } | null
+  uplift: { at: number } | null
+}
+
+t.test('margin, win rate and uplift move, then it ends cleanly', async (t) => {
+  const argv = [main, 'demo', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
+  const child = spawn(process.execPath, argv, { cwd: newFolder() })
+  t.teardown(() => child.kill('SIGKILL'))
+  let said = ''
+  child.stderr.on('data', (chunk) => {
+    said += chunk
+  })
+  await new Promise<void>((resolve) => {
+    child.stdout.on('data', (chunk) => {
+      said += chunk
+      if (said.includes('bid requests/s')) resolve()
+    })
+  })
+  const admin = /^admin +(\S+)\/$/m.exec(said)![1]!
+  const password = /^password +(\S+)$/m.exec(said)![1]!
+  const granted = await fetch(`${admin}/auth/realms/main/protocol/openid-connect/token`, {
+    method: 'POST',
+    body: new URLSearchParams({
+      client_id: 'public-client',
+      grant_type: 'password',
+      username: 'admin',
+      password,
+    }),
+  })
+  const { access_token } = (await granted.json()) as { access_token: string }
+  const figures = async (): Promise<Figures | undefined> => {
+    const headers = { authorization: `Bearer ${access_token}` }
+    const live = await (await fetch(`${admin}/api/svc/live/`, { headers })).json()
+    return (live as { integrations: { modes: Figures[] }[] }).integrations[0]?.modes[0]
+  }
+  const seen = async (good: (figures: Figures) => boolean): Promise<Figures> => {
+    let now: Figures | undefined
+    await until(async () => {
+      now = await figures()
+      return now !== undefined && good(now)
+    })
+    return now!
+  }
+  const first = await seen(
+    ({ margin, kept, uplift }) => margin > 0 && kept !== null && uplift !== null,
+  )
+  const later = await seen(({ wins, margin }) => wins > first.wins + 200 && margin > first.margin)
+  t.not(later.kept!.at, first.kept!.at)
+  t.not(later.uplift!.at, first.uplift!.at)
+  t.ok(later.uplift!.at > 0, 'what is optimised earns more than the holdout')
+  child.kill('SIGINT')
+  t.equal(await new Promise((resolve) => child.once('exit', resolve)), 0)
+})
