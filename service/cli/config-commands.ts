@@ -35,7 +35,7 @@ export async function check(file: string, streams: CommandStreams): Promise<numb
 function configOf(file: string | undefined, streams: CommandStreams): Config | null {
   const loaded =
     file === undefined
-      ? checkValue(embeddedConfig('http://127.0.0.1:1/'), '../..')
+      ? checkValue(embeddedConfig('http://127.0.0.1:1/'), '.')
       : loadConfig(file)
   if (loaded.config === null) tell(loaded, file ?? 'configuration', streams)
   return loaded.config

@@ -40,7 +40,7 @@ async function begin(
   for (const signal of signals) process.on(signal, leave)
   const demo = file === undefined ? await createDemoSupplier() : null
   const load = file === undefined ? null : createLoad(file)
-  const loaded = load === null ? check(configOf(demo!.url), '../..') : await load()
+  const loaded = load === null ? check(configOf(demo!.url), '.') : await load()
   const { config } = loaded
   if (config === null) {
     tell(loaded, file ?? 'configuration')
