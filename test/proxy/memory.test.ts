@@ -43,7 +43,9 @@ t.test('1,000 bodies of 1 MiB at a slow supplier: what is over the bound is refu
   const waiting: Socket[] = []
   const supplier = await rawSupplier((socket) => void waiting.push(socket))
   const proxy = await startProxy(
-    { acme: { endpoints: [supplier.url], timeout: '60s', onFailure: 'status' } },
+    {
+      acme: { endpoints: [supplier.url], timeout: '60s', onFailure: 'status', maxInFlight: 1000 },
+    },
     { proxy: { maxHeldBytes: '32MiB', headTimeout: '60s' } },
   )
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))

@@ -67,7 +67,13 @@ t.test('a command loads what it needs', async (t) => {
       env: { NODE_OPTIONS: `--import=${loaded}`, NODE_V8_COVERAGE: '' },
     })
     t.equal(code, 0, argv.join(' '))
-    return stderr.trim().split(' ')
+    // The test runner loads packages of its own into each process that it starts.
+    const runners =
+      /^(@tapjs\/.*|fromentries|node-options-to-argv|pirates|process-on-spawn|signal-exit|uuid)$/
+    return stderr
+      .trim()
+      .split(' ')
+      .filter((name) => !runners.test(name))
   }
   t.same(await packages(['key', 'new']), ['commander'])
   t.same(await packages(['user', 'add', '--help']), ['commander'])

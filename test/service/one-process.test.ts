@@ -29,7 +29,7 @@ t.test('a second start is refused and names the folder and its process', async (
   const second = await command(argv, { cwd: folder })
   t.equal(second.code, 75)
   t.match(second.stderr, `the state folder ${state} is in use by process ${pid} on `)
-  t.match(second.stderr, / since \d{4}-\d\d-\d\dT\S+Z; .*store\.database, .*proxy\.listen/)
+  t.match(second.stderr, / since \d{4}-\d\d-\d\dT\S+Z; .*stateDir, .*proxy\.listen/)
 })
 
 t.test('so is the demo, which says what it needs; with that it runs', async (t) => {

@@ -61,5 +61,5 @@ t.test('calls of the API', async (t) => {
   for (const path of ['/nowhere', '/opd/imp', '/opd/acme_yesbid', '/api/svc/ssp/acme/'])
     await leave(`POST ${path}`, '{"a":')
   t.equal((await node.api('/api/svc/ssp/')).status, 200)
-  t.equal(node.bidweir.stderr(), '', 'nothing went wrong behind the refusal')
+  t.notMatch(node.bidweir.stderr(), /"level":(50|60)|Error/, 'nothing failed behind the refusal')
 })

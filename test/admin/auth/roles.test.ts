@@ -45,7 +45,7 @@ suppliers: [{id: acme, endpoints: ['http://127.0.0.1:9/'], account: a, opd: {ena
   const tokens = new Map<string, string>()
   for (const name of ['none', ...roles]) {
     const held = roles.filter((role) => role === name)
-    await addUser(store, { name, password, account: 'a', roles: held })
+    await addUser(store, { name, password, account: '*', roles: held })
     tokens.set(name, await token(bidweir, name, password))
   }
   const document = (await (await fetch(`${base}/api/openapi.json`)).json()) as {

@@ -45,12 +45,13 @@ t.test('two nodes that know nothing of each other', { skip: postgresAbsent }, as
   t.ok(once('unattributed'), 'what the second node could not place was at most one win')
   const rows = await one.report('discrepancy')
   t.same(
-    rows.map(({ key, wins, unattributed }) => ({ key, wins, unattributed })),
-    [
-      // repeated notices without a context are duplicates of nobody's
-      { key: '', wins: 0, unattributed: 0 },
-      { key: 'acme', wins: 150, unattributed: 0 },
-    ],
+    rows
+      .map(({ key, wins, unattributed }) => ({ key, wins, unattributed }))
+      // Duplicates without a supplier have a row with neither, depending on which notice came first.
+      .filter(
+        ({ key, wins, unattributed }) => key !== '' || Number(wins) + Number(unattributed) > 0,
+      ),
+    [{ key: 'acme', wins: 150, unattributed: 0 }],
     'a win told at once, with and without its context, is one win, and its context counts',
   )
 })

@@ -21,7 +21,7 @@ async function life(url: string, round: number): Promise<string[]> {
   child.stdout.on('data', (chunk) => {
     text += chunk
   })
-  while (!text.includes('\nset ')) await once(child.stdout, 'data')
+  while (!text.includes('\nset ') || !text.includes('\nwin ')) await once(child.stdout, 'data')
   await new Promise((resolve) => setTimeout(resolve, (round * 7) % 60))
   child.kill('SIGKILL')
   await once(child, 'close')

@@ -71,7 +71,7 @@ t.test('the configuration names the policy, whatever its `enabled` says', async 
     (await replay(file, '--config', config)).out,
     /model-based, unverified: nothing was explored/,
   )
-  writeFileSync(config, 'suppliers: [{id: acme}]\n')
+  writeFileSync(config, 'suppliers: [{id: acme, endpoints: 7}]\n')
   const wrong = await replay(file, '--config', config)
   t.equal(wrong.code, 78)
   t.match(wrong.err, /endpoints/)
