@@ -3,9 +3,9 @@ import type { Argument, Command, Option } from 'commander'
 import { createProgram, exitCodes } from '../../service/cli/index.ts'
 import { code, page, table } from './markdown.ts'
 
-const argumentText = ({ required, variadic, name }: Argument) => {
-  const text = name() + (variadic ? '...' : '')
-  return required ? `<${text}>` : `[${text}]`
+const argumentText = (argument: Argument) => {
+  const text = argument.name() + (argument.variadic ? '...' : '')
+  return argument.required ? `<${text}>` : `[${text}]`
 }
 
 function argumentRow(argument: Argument): string[] {

@@ -4,7 +4,7 @@ import { restartKeys } from '../../service/runtime-config.ts'
 import { code, page, table } from './markdown.ts'
 
 interface SchemaNode {
-  type?: string
+  type?: string | string[]
   description?: string
   default?: unknown
   properties?: Record<string, SchemaNode>
@@ -34,7 +34,7 @@ function typeOf(node: SchemaNode): string {
   if (node.type === 'array') return `list of ${typeOf(node.items ?? {})}`
   if (node.type === 'object' && node.properties === undefined && node.additionalProperties)
     return `map to ${typeOf(node.additionalProperties)}`
-  return node.type ?? 'any'
+  return [node.type ?? 'any'].flat().join(' | ')
 }
 
 function unitOf(node: SchemaNode): string {

@@ -2,14 +2,14 @@
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Registry } from 'prom-client'
 import { openDoors } from '../../service/admin-plane.ts'
 import { check } from '../../service/config/load.ts'
 import type { Config } from '../../service/config/schema.ts'
-import { type Live, openParts } from '../../service/data-plane.ts'
+import { type Live, openParts, type Parts } from '../../service/data-plane.ts'
 import { newKey } from '../../service/default-config.ts'
 import { takenOf } from '../../service/supplier-swap.ts'
 import type { ApiDocument } from './api.ts'
@@ -39,9 +39,7 @@ function configOf(stateDir: string, endpoint: string): Config {
 
 const imp = { id: '1', banner: { w: 300, h: 250 }, bidfloor: 0.5 }
 const bidRequest = { id: 'r', imp: [imp], site: { domain: 'news.example', publisher: { id: 'p' } } }
-const bid = {
-  ...{ id: 'b', impid: '1', price: 2, ext: { context: '${SVC_OPD_CONTEXT}' } },
-}
+const bid = { id: 'b', impid: '1', price: 2, adm: '${SVC_OPD_CONTEXT}' }
 const bidResponse = JSON.stringify({ id: 'r', cur: 'USD', seatbid: [{ seat: 's', bid: [bid] }] })
 
 async function createSupplier() {
@@ -61,9 +59,35 @@ async function play(proxyUrl: string, adminUrl: string): Promise<void> {
     body: JSON.stringify(bidRequest),
   })
   const { seatbid } = (await response.json()) as { seatbid: [{ bid: [typeof bid] }] }
-  const { context } = seatbid[0].bid[0].ext
+  const context = seatbid[0].bid[0].adm
   const query = new URLSearchParams({ ssp: 'acme', bid_id: 'b', price: '1', svc_opd: context })
   await (await fetch(`${adminUrl}/opd/imp?${query}`)).arrayBuffer()
+}
+
+/** Counts each kind of event, because a series exists only after its first event. */
+function countEverything({ proxy, engine }: Parts): void {
+  const { metrics } = proxy.suppliers.get('acme')!
+  metrics.requests.fill(1)
+  metrics.replays = 1
+  proxy.admit(() => ({ inactiveSeats: new Set(), allotment: { clientQps: 1, active: true } }), 1)
+  const supplier = engine.stats.of('acme')
+  supplier.untouched('no_macro')
+  const stats = supplier.modes.revenue
+  stats.learnerErrors = 1
+  stats.contextsCut = 1
+  stats.controlled('silence', 1)
+  for (const arm of ['holdout', 'treated'] as const)
+    for (let count = 0; count < 200; count++) {
+      stats.priced(arm, 2, 1)
+      stats.won(arm)
+      stats.paid(arm, 1, 1)
+    }
+}
+
+/** A connection that is refused: its bytes are not HTTP. */
+async function sendGarbage(port: number): Promise<void> {
+  const socket = connect(port, '127.0.0.1', () => socket.write('garbage\r\n\r\n'))
+  await once(socket.resume(), 'close')
 }
 
 interface Registered {
@@ -75,16 +99,16 @@ interface Registered {
 }
 
 async function metricsOf(registry: Registry): Promise<MetricRow[]> {
-  const all = registry.getMetricsAsArray() as unknown as Registered[]
-  return Promise.all(
-    all.map(async (metric) => {
-      const { values = [] } = await metric.get()
-      const labels = new Set(values.flatMap((value) => Object.keys(value.labels)))
-      for (const label of metric.labelNames ?? []) labels.add(label)
-      for (const made of ['le', 'quantile']) labels.delete(made)
-      return { name: metric.name, type: metric.type, help: metric.help, labels: [...labels].sort() }
-    }),
-  )
+  const rows: MetricRow[] = []
+  for (const metric of registry.getMetricsAsArray() as unknown as Registered[]) {
+    const { values = [] } = await metric.get()
+    const labels = new Set(values.flatMap((value) => Object.keys(value.labels)))
+    for (const label of metric.labelNames ?? []) labels.add(label)
+    for (const ofType of ['le', 'quantile']) labels.delete(ofType)
+    const { name, type, help } = metric
+    rows.push({ name, type, help, labels: [...labels].sort() })
+  }
+  return rows
 }
 
 export async function inspectService(): Promise<{ api: ApiDocument; metrics: MetricRow[] }> {
@@ -96,10 +120,10 @@ export async function inspectService(): Promise<{ api: ApiDocument; metrics: Met
   const doors = await openDoors(live, parts, () => [], silent)
   try {
     const adminUrl = `http://127.0.0.1:${(await doors.listen()).port}`
-    const proxyUrl = `http://127.0.0.1:${(await parts.proxy.listen()).port}`
-    await play(proxyUrl, adminUrl)
-    // Every outcome and reason once: what never happened has no sample, so that its labels were not seen.
-    parts.proxy.suppliers.get('acme')!.metrics.requests.fill(1)
+    const { port } = await parts.proxy.listen()
+    await play(`http://127.0.0.1:${port}`, adminUrl)
+    await sendGarbage(port)
+    countEverything(parts)
     const document = await fetch(`${adminUrl}/api/openapi.json`)
     return {
       api: (await document.json()) as ApiDocument,
