@@ -39,7 +39,7 @@ function configOf(stateDir: string, endpoint: string): Config {
 
 const imp = { id: '1', banner: { w: 300, h: 250 }, bidfloor: 0.5 }
 const bidRequest = { id: 'r', imp: [imp], site: { domain: 'news.example', publisher: { id: 'p' } } }
-const bid = { id: 'b', impid: '1', price: 2, adm: '${SVC_OPD_CONTEXT}' }
+const bid = { id: 'b', impid: '1', price: 2, nurl: 'svc_opd=${SVC_OPD_CONTEXT}' }
 const bidResponse = JSON.stringify({ id: 'r', cur: 'USD', seatbid: [{ seat: 's', bid: [bid] }] })
 
 async function createSupplier() {
@@ -59,7 +59,7 @@ async function play(proxyUrl: string, adminUrl: string): Promise<void> {
     body: JSON.stringify(bidRequest),
   })
   const { seatbid } = (await response.json()) as { seatbid: [{ bid: [typeof bid] }] }
-  const context = seatbid[0].bid[0].adm
+  const context = seatbid[0].bid[0].nurl.replace('svc_opd=', '')
   const query = new URLSearchParams({ ssp: 'acme', bid_id: 'b', price: '1', svc_opd: context })
   await (await fetch(`${adminUrl}/opd/imp?${query}`)).arrayBuffer()
 }
