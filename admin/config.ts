@@ -19,47 +19,86 @@ const embedded = z.strictObject({
       realm: z
         .string()
         .regex(/^[A-Za-z0-9_-]{1,64}$/, 'letters, digits, _ and -, up to 64')
-        .default('main'),
-      /** The first admin's password; generated and printed once where absent. */
-      adminPassword: z.string().min(minPassword).max(maxPassword).optional(),
+        .default('main')
+        .describe("Name of the realm, part of the token endpoint's path."),
+      adminPassword: z
+        .string()
+        .min(minPassword)
+        .max(maxPassword)
+        .optional()
+        .describe('Password of the first user. Without it one is generated and printed once.'),
     })
-    .prefault({}),
+    .prefault({})
+    .describe('The token endpoint of bidweir itself.'),
 })
 
 const external = z.strictObject({
-  issuer: httpUrl,
-  audience: z.string().min(1).default('bidweir'),
-  role: z.string().min(1).default('api'),
-  /** The claim that names the caller's account. */
-  accountClaim: z.string().min(1).default('account'),
+  issuer: httpUrl.describe(
+    'URL of an OpenID Connect issuer such as Keycloak. It takes the place of the embedded token endpoint.',
+  ),
+  audience: z.string().min(1).default('bidweir').describe('Audience that access tokens must name.'),
+  role: z
+    .string()
+    .min(1)
+    .default('api')
+    .describe("Role of the issuer that counts as bidweir's role api."),
+  accountClaim: z
+    .string()
+    .min(1)
+    .default('account')
+    .describe("Claim that names the account of the token's user."),
 })
 
 export const adminSchema = z.strictObject({
-  listen: address.default('127.0.0.1:8081'),
-  auth: z.union([external, embedded]).default({ embedded: { realm: 'main' } }),
-  /** How clients reach this listener; null: as each request says. */
+  listen: address
+    .default('127.0.0.1:8081')
+    .describe('Address of the admin listener, host:port. Port 0 lets the system choose a port.'),
+  auth: z
+    .union([external, embedded])
+    .default({ embedded: { realm: 'main' } })
+    .describe('Source of access tokens: the embedded token endpoint, or an external issuer.'),
   publicUrl: httpUrl
     .refine((text) => !/[?#]/.test(text), 'an http or https URL without query and fragment')
     .nullable()
-    .default(null),
+    .default(null)
+    .describe(
+      'URL at which clients reach the admin listener. null: taken from the Host header, or from X-Forwarded-* of a trusted proxy.',
+    ),
   impressions: z
-    .strictObject({ auth: z.enum(['bearer', 'context', 'none']).default('bearer') })
-    .prefault({}),
+    .strictObject({
+      auth: z
+        .enum(['bearer', 'context', 'none'])
+        .default('bearer')
+        .describe(
+          'Credential of a win notice: bearer (an access token), context (a valid svc_opd), or none.',
+        ),
+    })
+    .prefault({})
+    .describe('Win notices.'),
 })
 
 export const storeSchema = z.strictObject({
   database: z
     .string()
     .regex(/^(sqlite:.+|postgres(ql)?:\/\/.+)$/, 'sqlite:PATH or postgres://…')
-    .describe('sqlite:<stateDir>/bidweir.db unless given')
+    .describe('Database: sqlite:PATH or postgres://… . Default: sqlite:<stateDir>/bidweir.db.')
     .optional(),
   redis: z
     .string()
     .regex(/^rediss?:\/\/.+$/, 'redis://… or rediss://…')
     .nullable()
-    .default(null),
-  /** Days that ledger rows are kept; their sums by hour and the audit trail stay. */
-  retentionDays: z.int().min(3).max(3650).default(400),
+    .default(null)
+    .describe(
+      'URL of Redis. Nodes share bid logs, model updates and allotments through it. null: none.',
+    ),
+  retentionDays: z
+    .int()
+    .min(3)
+    .max(3650)
+    .default(400)
+    .describe(
+      'Days that rows of the ledger are kept. Their sums by hour and the audit trail stay.',
+    ),
 })
 
 export type AdminConfig = z.infer<typeof adminSchema>

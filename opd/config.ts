@@ -6,38 +6,94 @@ const names = z.array(z.string()).default([])
 
 /** The `opd` block of one supplier (CONTRACT 2). Absent means OPD is off. */
 export const opdSchema = z.strictObject({
-  enabled: z.union([z.boolean(), z.literal('shadow')]).default(false),
-  share: share.default(1),
-  mode: z.enum(['revenue', 'margin']).default('revenue'),
-  targetMargin: z.number().min(0).lt(1).default(0.15),
-  minFactor: z.number().gt(0).max(1).default(0.7),
-  explore: share.default(0.005),
-  clientFee: z.number().min(0).lt(1).default(0),
-  holdout: share.default(0.02),
-  minWinRate: share.default(0.97),
-  minSpend: share.default(0.97),
-  audio: z.boolean().default(false),
-  internalIds: z.boolean().default(false),
-  priceDsp: z.boolean().default(false),
-  deals: z.boolean().default(true),
+  enabled: z
+    .union([z.boolean(), z.literal('shadow')])
+    .default(false)
+    .describe(
+      'true: optimize prices. shadow: decide and record, but send every bid at factor 1. false: off.',
+    ),
+  share: share
+    .default(1)
+    .describe('Share of auctions that OPD may price, 0 to 1. The rest is treated as in shadow.'),
+  mode: z
+    .enum(['revenue', 'margin'])
+    .default('revenue')
+    .describe(
+      'Objective. revenue: the largest margin while wins and spend are kept. margin: targetMargin with as many wins as possible.',
+    ),
+  targetMargin: z
+    .number()
+    .min(0)
+    .lt(1)
+    .default(0.15)
+    .describe('Margin share to reach, 0 to 1. Read with mode margin only.'),
+  minFactor: z
+    .number()
+    .gt(0)
+    .max(1)
+    .default(0.7)
+    .describe(
+      'Smallest factor, 0 to 1: no price is lowered below this share of the inbound price.',
+    ),
+  explore: share
+    .default(0.005)
+    .describe(
+      'Share of auctions whose factor is drawn at random among the permitted ones, 0 to 1, so that replay can evaluate other prices.',
+    ),
+  clientFee: z
+    .number()
+    .min(0)
+    .lt(1)
+    .default(0)
+    .describe(
+      'Share of the price that is deducted before optimization, 0 to 1: in_ba = price x (1 - clientFee).',
+    ),
+  holdout: share
+    .default(0.02)
+    .describe('Share of auctions that stay at factor 1, 0 to 1, to measure the effect of OPD.'),
+  minWinRate: share
+    .default(0.97)
+    .describe('Least win rate to keep, relative to the holdout, 0 to 1.'),
+  minSpend: share.default(0.97).describe('Least spend to keep, relative to the holdout, 0 to 1.'),
+  audio: z.boolean().default(false).describe('Whether bids on audio impressions are priced.'),
+  internalIds: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Whether standalone calls must carry an impid, and id and impid are the supplier's internal ids.",
+    ),
+  priceDsp: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Whether prices are set on the demand side: revenue is then price_dsp of the notice, if it carries one.',
+    ),
+  deals: z.boolean().default(true).describe('Whether bids with a deal id are priced.'),
   exclude: z
     .strictObject({
-      seats: names,
-      publishers: names,
-      domains: names,
-      apps: names,
-      adomains: names,
-      deals: names,
+      seats: names.describe('Seats whose bids stay unchanged.'),
+      publishers: names.describe('Publisher ids whose bids stay unchanged.'),
+      domains: names.describe('Site domains whose bids stay unchanged.'),
+      apps: names.describe('App bundles whose bids stay unchanged.'),
+      adomains: names.describe('Advertiser domains whose bids stay unchanged.'),
+      deals: names.describe('Deal ids whose bids stay unchanged.'),
     })
-    .prefault({}),
+    .prefault({})
+    .describe('Bids that OPD leaves unchanged.'),
 })
 
 export type OpdConfig = z.infer<typeof opdSchema>
 
 /** The `clearing` block of one supplier (CONTRACT 2): the prices in its notices. */
 export const clearingSchema = z.strictObject({
-  /** A cleared price above this many times out_ba is refused. */
-  maxOver: z.number().min(1).max(1_000_000).default(1.5),
+  maxOver: z
+    .number()
+    .min(1)
+    .max(1_000_000)
+    .default(1.5)
+    .describe(
+      'Largest cleared price, as a multiple of the outbound price. A notice above it is refused.',
+    ),
 })
 
 export type ClearingConfig = z.infer<typeof clearingSchema>

@@ -44,50 +44,122 @@ function isPair(tls: { cert: string; key: string }): boolean {
 }
 
 export const proxySchema = z.strictObject({
-  listen: address.default('0.0.0.0:8080'),
+  listen: address
+    .default('0.0.0.0:8080')
+    .describe(
+      'Address of the listener for bid traffic, host:port. Port 0 lets the system choose a port.',
+    ),
   tls: z
-    .strictObject({ cert: z.string(), key: z.string() })
+    .strictObject({
+      cert: z.string().describe('Certificate chain, PEM.'),
+      key: z.string().describe('Private key of the certificate, PEM.'),
+    })
     .refine(isPair, { error: 'the private key of proxy.tls.cert, both in PEM', path: ['key'] })
-    .optional(),
-  maxRequestBytes: size('1MiB'),
-  maxRewriteBytes: size('4MiB'),
-  /** Request and answer bodies in memory at once; past them `overload`. */
-  maxHeldBytes: autoSize(),
-  trustedProxies: z.array(cidr).default([]),
-  maxConnectionAge: duration('10m'),
-  maxConnections: z.int().min(1).max(1_000_000).default(20_000),
-  /** Requests in flight on this node, and of one supplier; past them `overload`. */
-  maxInFlight: z.int().min(1).default(16_384),
-  maxInFlightPerSupplier: z.int().min(1).default(8192),
-  headTimeout: duration('5s').refine((ms) => ms >= 1, 'a duration of at least 1ms'),
-  /** An idle connection of a caller is closed after this. */
-  keepAlive: duration('75s'),
-  recompress: z.enum(['same', 'identity']).default('same'),
-  /** Whether `Via` is added both ways. */
-  via: z.boolean().default(false),
+    .optional()
+    .describe(
+      'TLS of the listener for bid traffic. Without it the listener speaks plain HTTP/1.1.',
+    ),
+  maxRequestBytes: size('1MiB').describe(
+    'Largest body of a bid request, bytes. Longer bodies are refused with 413.',
+  ),
+  maxRewriteBytes: size('4MiB').describe(
+    'Largest bid response that OPD reads, bytes. Longer responses are sent on unchanged.',
+  ),
+  maxHeldBytes: autoSize().describe(
+    'Request and response bodies in memory at once, bytes. Above it requests are refused with the reason overload. auto: a share of the memory limit of the container or machine.',
+  ),
+  trustedProxies: z
+    .array(cidr)
+    .default([])
+    .describe(
+      'Addresses and CIDR ranges of the proxies in front of bidweir whose X-Forwarded-* headers are kept.',
+    ),
+  maxConnectionAge: duration('10m').describe(
+    'Age at which a connection of a caller is closed, ±20 %, so that load spreads to new nodes.',
+  ),
+  maxConnections: z
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .default(20_000)
+    .describe('Most connections of callers at once.'),
+  maxInFlight: z
+    .int()
+    .min(1)
+    .default(16_384)
+    .describe(
+      'Most requests in flight on this node. Further ones are refused with the reason overload.',
+    ),
+  maxInFlightPerSupplier: z
+    .int()
+    .min(1)
+    .default(8192)
+    .describe(
+      'Most requests in flight to one supplier on this node. Further ones are refused with the reason overload.',
+    ),
+  headTimeout: duration('5s')
+    .refine((ms) => ms >= 1, 'a duration of at least 1ms')
+    .describe(
+      'Time limit for the head of a request, and for its body. The connection is closed after it.',
+    ),
+  keepAlive: duration('75s').describe('Idle time after which a connection of a caller is closed.'),
+  recompress: z
+    .enum(['same', 'identity'])
+    .default('same')
+    .describe(
+      'Content coding of a rewritten bid response: same as the supplier used, or identity (none).',
+    ),
+  via: z
+    .boolean()
+    .default(false)
+    .describe('Whether a Via header is added to requests and responses.'),
 })
 
 /** What the proxy needs of one supplier of the file. */
 export const routeSchema = z.strictObject({
-  /** None: the integration is standalone only. */
   endpoints: z
     .array(url(['http:', 'https:']))
     .max(64)
-    .default([]),
-  timeout: duration('120ms').refine((ms) => ms >= 1, 'a duration of at least 1ms'),
-  tmaxMargin: duration('10ms'),
-  /** Requests at the supplier at once, on this node; `auto` adapts to what the supplier does. */
-  maxInFlight: z.union([z.literal('auto'), z.int().min(1)]).default('auto'),
-  onFailure: z.enum(['no-bid', 'status']).default('no-bid'),
+    .default([])
+    .describe(
+      'URLs of the supplier, between which requests are balanced. Without one the integration serves standalone prices only.',
+    ),
+  timeout: duration('120ms')
+    .refine((ms) => ms >= 1, 'a duration of at least 1ms')
+    .describe(
+      "Longest time a bid request may take. The request's tmax less tmaxMargin applies if it is shorter.",
+    ),
+  tmaxMargin: duration('10ms').describe(
+    'Time that is taken off the tmax of a request, for the way back to the caller.',
+  ),
+  maxInFlight: z
+    .union([z.literal('auto'), z.int().min(1)])
+    .default('auto')
+    .describe(
+      "Most requests at the supplier at once from this node. auto adapts to the supplier's latency.",
+    ),
+  onFailure: z
+    .enum(['no-bid', 'status'])
+    .default('no-bid')
+    .describe('Response when the supplier fails: no-bid (204), or status (502, 503 or 504).'),
   callers: z
     .strictObject({
-      cidrs: z.array(cidr).default([]),
+      cidrs: z
+        .array(cidr)
+        .default([])
+        .describe('Addresses and CIDR ranges that may send bid requests. Empty: any.'),
       headers: z
         .record(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header name'), z.string())
-        .default({}),
+        .default({})
+        .describe('Headers and the values that a bid request must carry.'),
     })
-    .prefault({}),
-  passThrough: origin.optional(),
+    .prefault({})
+    .describe('Who may send bid requests of this supplier. Others get 403.'),
+  passThrough: origin
+    .optional()
+    .describe(
+      'Origin to which /pass/<ssp>/ forwards requests, such as cookie syncs. Without it the path is 404.',
+    ),
 })
 
 export type ProxyConfig = z.infer<typeof proxySchema>

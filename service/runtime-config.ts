@@ -4,6 +4,7 @@ import { type ContextKey, type Integration, type OpdConfig, opdSchema } from '..
 import type { EngineSettings } from '../opd/engine/types.ts'
 import { type Rates, rateOf } from '../opd/shared/rates.ts'
 import type { Route } from '../proxy/config.ts'
+import { valueAt } from './config/path.ts'
 import type { Config, SupplierConfig } from './config/schema.ts'
 
 export function integrationOf(supplier: SupplierConfig, invalid: boolean): Integration {
@@ -92,23 +93,33 @@ export function listedSuppliers(config: Config) {
   }))
 }
 
-/** What a reload cannot change (CONTRACT 2); the paths that differ. */
+/**
+ * Keys that a reload cannot change (CONTRACT 2). `presence`: a reload may replace the value, but neither add nor remove it.
+ */
+export const restartKeys: readonly { key: string; compare: 'value' | 'presence' }[] = [
+  { key: 'location', compare: 'value' },
+  { key: 'stateDir', compare: 'value' },
+  { key: 'proxy.listen', compare: 'value' },
+  { key: 'proxy.tls', compare: 'presence' },
+  { key: 'admin.listen', compare: 'value' },
+  { key: 'admin.auth', compare: 'value' },
+  { key: 'admin.impressions', compare: 'value' },
+  { key: 'store', compare: 'value' },
+  { key: 'opd.attributionWindow', compare: 'value' },
+  { key: 'opd.decisionLog', compare: 'value' },
+  { key: 'log', compare: 'value' },
+]
+
+/** The changed keys that take effect only after a restart. */
 export function needsRestart(before: Config, after: Config): string[] {
-  const fixed: [string, (config: Config) => unknown][] = [
-    ['location', (config) => config.location],
-    ['stateDir', (config) => config.stateDir],
-    ['proxy.listen', (config) => config.proxy.listen],
-    ['proxy.tls', (config) => config.proxy.tls === undefined],
-    ['admin.listen', (config) => config.admin.listen],
-    ['admin.auth', (config) => config.admin.auth],
-    ['admin.impressions', (config) => config.admin.impressions],
-    ['store', (config) => config.store],
-    ['opd.attributionWindow', (config) => config.opd.attributionWindow],
-    ['opd.decisionLog', (config) => config.opd.decisionLog],
-  ]
-  return fixed
-    .filter(([, of]) => JSON.stringify(of(before)) !== JSON.stringify(of(after)))
-    .map(([path]) => path)
+  return restartKeys
+    .filter(({ key, compare }) => {
+      const [one, other] = [before, after].map((config) => valueAt(config, key.split('.')))
+      return compare === 'presence'
+        ? (one === undefined) !== (other === undefined)
+        : JSON.stringify(one) !== JSON.stringify(other)
+    })
+    .map(({ key }) => key)
 }
 
 const mostExplored = 0.2

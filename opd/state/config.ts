@@ -3,9 +3,9 @@ import { size } from '../shared/units.ts'
 
 /** Decision log: NDJSON, one line a decision and one a win; rotated by size. */
 export const decisionLogSchema = z.strictObject({
-  path: z.string().min(1),
-  maxBytes: size('256MiB'),
-  keep: z.int().min(1).max(1000).default(8),
+  path: z.string().min(1).describe('File of the decision log, NDJSON.'),
+  maxBytes: size('256MiB').describe('Size at which the file is rotated, bytes.'),
+  keep: z.int().min(1).max(1000).default(8).describe('Number of rotated files that are kept.'),
 })
 
 export type DecisionLogConfig = z.infer<typeof decisionLogSchema>

@@ -11,7 +11,7 @@ import type { UserCall } from './user.ts'
 /** A command's exit code; null: a service runs, and ends the process itself. */
 type Code = number | null
 
-const exitCodes = `
+export const exitCodes = `
 Exit codes: 0 done, 1 refused or faults found, 64 wrong usage, 65 nothing in the input can be read,
 66 no such input, 75 the state folder is in use, 78 wrong configuration.
 `
@@ -225,17 +225,12 @@ const addModels: Add = (program, does, streams) => {
     )
 }
 
-/** Runs the command that the arguments name; help and faults of usage go to the streams as well. */
-export async function runCommand(
-  argv: readonly string[],
-  streams: CommandStreams = process,
-): Promise<Code> {
-  let code: Code = null
+/** All commands; `finish` receives the exit code of the one that ran. */
+export function createProgram(streams: CommandStreams, finish: (code: Code) => void): Command {
   const does: Does =
     (run) =>
-    async (...args) => {
-      code = await run(...args)
-    }
+    async (...args) =>
+      finish(await run(...args))
   const program = new Command('bidweir')
     .description('Ingress proxy for OpenRTB bid traffic')
     .version(programVersion(), '--version', 'print the version')
@@ -250,6 +245,18 @@ export async function runCommand(
     .exitOverride()
   for (const add of [addService, addFiles, addCopies, addUsers, addModels])
     add(program, does, streams)
+  return program
+}
+
+/** Runs the command that the arguments name; help and faults of usage go to the streams as well. */
+export async function runCommand(
+  argv: readonly string[],
+  streams: CommandStreams = process,
+): Promise<Code> {
+  let code: Code = null
+  const program = createProgram(streams, (result) => {
+    code = result
+  })
   try {
     await program.parseAsync(argv, { from: 'user' })
     return code

@@ -15,17 +15,29 @@ const base64url32 = z
 
 const contextTtl = duration('48h')
 
-const keySchema = z.strictObject({ id: z.int().min(0).max(255), secret: base64url32 })
+const keySchema = z.strictObject({
+  id: z
+    .int()
+    .min(0)
+    .max(255)
+    .describe('Number of the key, 0 to 255, written in front of the context.'),
+  secret: base64url32.describe('32 bytes in base64url, as `bidweir key new` prints them.'),
+})
 
 const currencyCode = z.string().regex(/^[A-Z]{3}$/, 'an ISO 4217 code such as USD')
 
 const rateTable = z.strictObject({
-  base: currencyCode,
-  rates: z.record(currencyCode, z.number().positive()),
+  base: currencyCode.describe('Currency that the rates are relative to; must be currency.base.'),
+  rates: z
+    .record(currencyCode, z.number().positive())
+    .describe('Units of each currency for one unit of the base currency.'),
   asOf: z
     .string()
     .refine((text) => !Number.isNaN(Date.parse(text)), 'a date')
-    .optional(),
+    .optional()
+    .describe(
+      'Time at which the rates were made, ISO 8601. A warning is logged when they are older than a day.',
+    ),
 })
 
 /** `{file: rates.json}` arrives here as the file's text. */
@@ -42,41 +54,101 @@ const ratesSchema = z.preprocess((value, context) => {
 const supplierSchema = z.strictObject({
   id: z
     .string()
-    .regex(
-      /^[a-z0-9][a-z0-9_-]{0,62}$/,
-      'a-z, 0-9, _ and -, up to 63, the first a letter or digit',
+    .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/, 'a-z, 0-9, _ and -, up to 63, the first a letter or digit')
+    .describe('Identifier of the supplier, part of the path /bid/<id>.'),
+  name: z.string().min(1).max(255).optional().describe('Name for operators. Default: the id.'),
+  name_external: z
+    .string()
+    .min(1)
+    .max(255)
+    .optional()
+    .describe('Name for people outside. Default: name.'),
+  account: z
+    .string()
+    .min(1)
+    .max(255)
+    .optional()
+    .describe(
+      'Account whose users may see and change the supplier. Without it only users of account * may.',
     ),
-  name: z.string().min(1).max(255).optional(),
-  name_external: z.string().min(1).max(255).optional(),
-  account: z.string().min(1).max(255).optional(),
   ...routeSchema.shape,
-  opd: opdSchema.optional(),
-  clearing: clearingSchema.prefault({}),
-  notices: z.enum(['win', 'billing', 'both']).default('win'),
+  opd: opdSchema.optional().describe('Optimized price discovery. Without the block it is off.'),
+  clearing: clearingSchema.prefault({}).describe("Prices in the supplier's notices."),
+  notices: z
+    .enum(['win', 'billing', 'both'])
+    .default('win')
+    .describe(
+      'Events that the platform reports. both: the model learns from win, money is counted at billing.',
+    ),
 })
 
 export const configSchema = z.strictObject({
-  location: z.string().min(1).max(128).default('local'),
-  stateDir: z.string().min(1).describe('data, or the folder of the SQLite file').optional(),
-  proxy: proxySchema.prefault({}),
-  admin: adminSchema.prefault({}),
-  store: storeSchema.prefault({}),
+  location: z
+    .string()
+    .min(1)
+    .max(128)
+    .default('local')
+    .describe('Data center that the node runs in.'),
+  stateDir: z
+    .string()
+    .min(1)
+    .describe(
+      'Folder of keys, models and the SQLite file. Default: the folder of the SQLite file if one is named, else data. Relative paths are relative to the configuration file.',
+    )
+    .optional(),
+  proxy: proxySchema.prefault({}).describe('The listener for bid traffic, and its limits.'),
+  admin: adminSchema
+    .prefault({})
+    .describe('The admin listener: management API, win notices, dashboard and metrics.'),
+  store: storeSchema.prefault({}).describe('Database and Redis.'),
   opd: z
     .strictObject({
-      keys: z.array(keySchema).min(1).optional(),
-      attributionWindow: duration('30m'),
-      contextTtl,
-      decisionLog: decisionLogSchema.nullable().default(null),
+      keys: z
+        .array(keySchema)
+        .min(1)
+        .optional()
+        .describe(
+          'Keys of contexts: the first encodes, all decode. Without them a key is generated and kept in stateDir. Required with PostgreSQL or Redis.',
+        ),
+      attributionWindow: duration('30m').describe(
+        'Time after which a bid without a notice counts as lost.',
+      ),
+      contextTtl: contextTtl.describe('Time within which a win is attributed to its decision.'),
+      decisionLog: decisionLogSchema
+        .nullable()
+        .default(null)
+        .describe(
+          'Decision log: one line for each decision and each win, the input of `bidweir replay`. null: none.',
+        ),
     })
-    .prefault({}),
-  drain: z.strictObject({ grace: duration('15s'), timeout: duration('45s') }).prefault({}),
-  suppliers: z.array(supplierSchema).max(10_000).default([]),
+    .prefault({})
+    .describe('What all suppliers share of optimized price discovery.'),
+  drain: z
+    .strictObject({
+      grace: duration('15s').describe(
+        'Time between SIGTERM and the closing of the listener for bid traffic. SIGINT skips it.',
+      ),
+      timeout: duration('45s').describe('Time limit of the whole drain.'),
+    })
+    .prefault({})
+    .describe('The end of the process.'),
+  suppliers: z.array(supplierSchema).max(10_000).default([]).describe('The suppliers.'),
   currency: z
-    .strictObject({ base: currencyCode.default('USD'), rates: ratesSchema.optional() })
-    .prefault({}),
+    .strictObject({
+      base: currencyCode.default('USD').describe('Currency of reports, ISO 4217.'),
+      rates: ratesSchema.optional().describe('Exchange rates; also as {file: rates.json}.'),
+    })
+    .prefault({})
+    .describe('Currencies.'),
   log: z
-    .strictObject({ level: z.enum(['debug', 'info', 'warn', 'error']).default('info') })
-    .prefault({}),
+    .strictObject({
+      level: z
+        .enum(['debug', 'info', 'warn', 'error'])
+        .default('info')
+        .describe('Lowest level that is logged.'),
+    })
+    .prefault({})
+    .describe('The log, JSON lines on stderr.'),
 })
 
 interface CrossFault {

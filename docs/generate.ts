@@ -1,0 +1,24 @@
+/** Writes docs/reference from the code: `npm run docs`. A test fails when the files are out of date. */
+import { writeFileSync } from 'node:fs'
+import { api } from './generate/api.ts'
+import { commands } from './generate/commands.ts'
+import { configuration } from './generate/configuration.ts'
+import { metrics } from './generate/metrics.ts'
+import { reasons } from './generate/reasons.ts'
+import { inspectService } from './generate/service.ts'
+
+/** The text of each file of docs/reference. */
+export async function reference(): Promise<Record<string, string>> {
+  const inspected = await inspectService()
+  return {
+    'configuration.md': configuration(),
+    'cli.md': commands(),
+    'api.md': api(inspected.api),
+    'metrics.md': metrics(inspected.metrics),
+    'reasons.md': reasons(),
+  }
+}
+
+if (import.meta.main)
+  for (const [name, text] of Object.entries(await reference()))
+    writeFileSync(new URL(`reference/${name}`, import.meta.url), text)

@@ -1,0 +1,40 @@
+/** The calls of the admin listener, from the OpenAPI document. */
+import { code, page, table } from './markdown.ts'
+
+interface Operation {
+  summary?: string
+  description?: string
+  security?: object[]
+  responses: Record<string, unknown>
+}
+
+export interface ApiDocument {
+  info: { description: string }
+  paths: Record<string, Record<string, Operation>>
+}
+
+/** The document says in words which role a call needs. */
+function roleOf(method: string, { security = [], description = '' }: Operation): string {
+  if (security.length === 0) return ''
+  const named = /[Rr]ole `(\w+)`/.exec(description)?.[1]
+  return code(named ?? (method === 'get' ? 'viewer' : 'api'))
+}
+
+export function api({ info, paths }: ApiDocument): string {
+  const rows = Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, operation]) => [
+      method.toUpperCase(),
+      code(path),
+      roleOf(method, operation),
+      operation.summary ?? '',
+      Object.keys(operation.responses).join(', '),
+    ]),
+  )
+  rows.sort(([, one = ''], [, other = '']) => (one < other ? -1 : Number(one > other)))
+  return page(
+    'API',
+    `${info.description} The whole document is at \`/api/openapi.json\`, and as a page at \`/api/docs\`.`,
+    'Each role includes those before it: `viewer`, `api`, `operator`. Calls without a role need no access token; win notices need the credential of `admin.impressions.auth`.',
+    table(['method', 'path', 'role', 'summary', 'statuses'], rows),
+  )
+}

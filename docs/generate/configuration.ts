@@ -1,0 +1,81 @@
+/** The keys of the configuration, from its JSON Schema. */
+import { jsonSchema } from '../../service/config/schema.ts'
+import { restartKeys } from '../../service/runtime-config.ts'
+import { code, page, table } from './markdown.ts'
+
+interface SchemaNode {
+  type?: string | string[]
+  description?: string
+  default?: unknown
+  properties?: Record<string, SchemaNode>
+  items?: SchemaNode
+  anyOf?: SchemaNode[]
+  enum?: unknown[]
+  const?: unknown
+  pattern?: string
+  minimum?: number
+  maximum?: number
+  exclusiveMinimum?: number
+  exclusiveMaximum?: number
+  additionalProperties?: SchemaNode | false
+}
+
+/** The text forms of opd/shared/units.ts. */
+const isDuration = ({ pattern }: SchemaNode) => pattern?.endsWith('(ms|s|m|h|d)$') === true
+const isSize = ({ pattern }: SchemaNode) => pattern?.includes('KiB|MiB') === true
+
+function typeOf(node: SchemaNode): string {
+  if (node.anyOf?.some(isSize))
+    return JSON.stringify(node).includes('(auto|') ? 'auto | size' : 'size'
+  if (node.anyOf !== undefined) return [...new Set(node.anyOf.map(typeOf))].join(' | ')
+  if (node.enum !== undefined) return node.enum.join(' | ')
+  if (node.const !== undefined) return String(node.const)
+  if (isDuration(node)) return 'duration'
+  if (node.type === 'array') return `list of ${typeOf(node.items ?? {})}`
+  if (node.type === 'object' && node.properties === undefined && node.additionalProperties)
+    return `map to ${typeOf(node.additionalProperties)}`
+  return [node.type ?? 'any'].flat().join(' | ')
+}
+
+function unitOf(node: SchemaNode): string {
+  if (isDuration(node)) return 'ms, s, m, h or d'
+  if (node.anyOf?.some(isSize)) return 'bytes, KiB, MiB or GiB'
+  if (node.type !== 'number') return ''
+  const most = node.maximum ?? node.exclusiveMaximum ?? Number.POSITIVE_INFINITY
+  return most <= 1 ? 'share, 0 to 1' : ''
+}
+
+const underKey = (key: string, parent: string) =>
+  key === parent || key.startsWith(`${parent}.`) || key.startsWith(`${parent}[`)
+
+function reloadOf(key: string): string {
+  const row = restartKeys.find((each) => underKey(key, each.key))
+  if (row === undefined) return 'reload'
+  if (row.compare === 'value') return 'restart'
+  return key === row.key ? 'reload; restart to add or remove it' : 'reload'
+}
+
+/** Rows of the keys below a node, in the order of the schema. */
+function rowsOf(node: SchemaNode, parent: string): string[][] {
+  const own = Object.entries(node.properties ?? {}).flatMap(([name, inner]) => {
+    const key = parent === '' ? name : `${parent}.${name}`
+    const isGroup = inner.properties !== undefined
+    const byDefault = isGroup || inner.default === undefined ? '' : JSON.stringify(inner.default)
+    const row = [code(key), typeOf(inner), code(byDefault), unitOf(inner), reloadOf(key)]
+    return [[...row, inner.description ?? ''], ...rowsOf(inner, key)]
+  })
+  const ofItems = node.items === undefined ? [] : rowsOf(node.items, `${parent}[]`)
+  return [...own, ...ofItems, ...(node.anyOf ?? []).flatMap((branch) => rowsOf(branch, parent))]
+}
+
+export const configuration = () =>
+  page(
+    'Configuration',
+    'The keys of `bidweir.yaml`. Only `suppliers[].id` is required; `bidweir check --config FILE` reports every fault with its line. Unknown keys are faults.',
+    'Any value may be `${ENV_NAME}` or `{file: path}`. Relative paths are relative to the configuration file. A duration is text such as `120ms`, `5s`, `10m`, `48h` or `2d`; a size is a number of bytes or text such as `64KiB`.',
+    'A change of the file, or SIGHUP, reloads it. Keys marked `restart` keep their value until the next start; the log then says `restart needed`.',
+    table(
+      ['key', 'type', 'default', 'unit', 'takes effect after', 'description'],
+      rowsOf(jsonSchema() as SchemaNode, ''),
+    ),
+  )

@@ -1,0 +1,100 @@
+/** Every reason and status that bidweir counts or sends. A new one does not compile until it has its sentence here. */
+import type { Status } from '../../admin/impressions/counters.ts'
+import type { Arm, Guard } from '../../opd/pricing/arms.ts'
+import type { AnswerReason, BidReason } from '../../opd/pricing/types.ts'
+import type { NoBid } from '../../proxy/exchange/no-bid.ts'
+import { code, page, table } from './markdown.ts'
+
+const noBids: Readonly<Record<NoBid, string>> = {
+  inactive: 'The data center of this node, or every seat of the response, is inactive.',
+  qps: 'The data center is over its allotment of queries per second.',
+  unreadable:
+    'The supplier has an inactive seat, and its response cannot be read to remove that seat.',
+  overload: 'A limit of requests in flight, of memory or of the queue to the supplier is reached.',
+  timeout: 'The supplier did not respond before the deadline.',
+  upstream_error: 'No complete response came from the supplier.',
+}
+
+const arms: Readonly<Record<Exclude<Arm, 'fixed'>, string>> = {
+  holdout: 'The auction belongs to the holdout: factor 1.',
+  explored: 'The factor was drawn at random among the permitted ones.',
+  treated: 'The model chose the factor.',
+  shadow: 'The integration is in shadow mode: factor 1.',
+  hold: "An operator's hold is active: factor 1.",
+  test: 'The bid request is a test: factor 1, no money, no training.',
+  no_rate: 'There is no exchange rate for the currency of the bid: factor 1.',
+  floor: 'The floor leaves no room below the inbound price: factor 1.',
+  outside: 'The auction is outside of the share that OPD may price: factor 1.',
+}
+
+const bidReasons: Readonly<Record<BidReason, string>> = {
+  no_macro: 'The bid does not contain `svc_opd=${SVC_OPD_CONTEXT}`, so a win could not be attributed.',
+  fixed_price: 'The deal has a fixed price.',
+  unknown_deal: 'The deal is not in the bid request.',
+  audio: 'The impression is audio, and `opd.audio` is false.',
+  currency: 'A floor is in a currency without an exchange rate.',
+  no_price: 'The price is not a number above 0.',
+  unknown_imp: 'The impression is not in the bid request.',
+  excluded: '`opd.exclude` or `opd.deals` excludes the bid.',
+  ambiguous: 'A key that decides about the price occurs twice.',
+  request: 'The bid request cannot be read.',
+}
+
+const responseReasons: Readonly<Record<AnswerReason, string>> = {
+  no_macro: 'The response contains no `SVC_OPD_CONTEXT` macro.',
+  disabled: 'OPD is off for the integration.',
+  invalid_config: 'The `opd` block of the integration has faults.',
+  malformed: 'The response is not JSON.',
+  too_large: 'The response is longer than `proxy.maxRewriteBytes`.',
+  encoding: 'The content coding is unknown, or the body does not decode.',
+  content_type: 'The content type is not JSON.',
+  charset: 'The character set is not UTF-8.',
+  no_transform: '`Cache-Control: no-transform` forbids a change.',
+  no_seatbid: 'The response has no list of seats.',
+}
+
+const statuses: Readonly<Record<Status, string>> = {
+  attributed: 'The decision was found; its money counts.',
+  unattributed: 'No decision was found; the notice is kept in the ledger without one.',
+  duplicate: 'The win has its row already.',
+  ignored: 'The event of the notice is one that the integration does not use.',
+  rejected: 'The notice is refused, and kept in the ledger as rejected.',
+}
+
+const guards: Readonly<Record<Exclude<Guard, 'none'>, string>> = {
+  start: 'A cold model begins with small reductions; this is no alarm.',
+  silence: 'Win notices are missing.',
+  drop: 'The win rate fell suddenly.',
+  kept: 'The kept win rate or kept spend is below its minimum.',
+  cleared: 'Cleared prices do not follow the outbound prices.',
+  number: 'The model computed a value that is not finite.',
+}
+
+const section = (title: string, text: string, sentences: Readonly<Record<string, string>>) =>
+  [
+    `## ${title}`,
+    text,
+    table(
+      ['value', 'meaning'],
+      Object.entries(sentences).map(([value, sentence]) => [code(value), sentence]),
+    ),
+  ].join('\n\n')
+
+export const reasons = () =>
+  page(
+    'Reasons and statuses',
+    section(
+      'No-bids',
+      'In `x-bidweir-reason` of a 204, or of a 502, 503 or 504 with `onFailure: status`.',
+      noBids,
+    ),
+    section('Bids that were decided', 'Label `reason` of `bidweir_bids_total`.', arms),
+    section('Bids left unchanged', 'Label `reason` of `bidweir_bids_total`.', bidReasons),
+    section(
+      'Responses left unchanged',
+      'Label `reason` of `bidweir_answers_untouched_total`.',
+      responseReasons,
+    ),
+    section('Win notices', '`status` in the response to `GET /opd/imp`.', statuses),
+    section('Guards', 'Why the model sends bids at factor 1.', guards),
+  )

@@ -1,0 +1,142 @@
+/** What a running service shows: its OpenAPI document and its metrics. One supplier, one bid, one win notice. */
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Registry } from 'prom-client'
+import { openDoors } from '../../service/admin-plane.ts'
+import { check } from '../../service/config/load.ts'
+import type { Config } from '../../service/config/schema.ts'
+import { type Live, openParts, type Parts } from '../../service/data-plane.ts'
+import { newKey } from '../../service/default-config.ts'
+import { takenOf } from '../../service/supplier-swap.ts'
+import type { ApiDocument } from './api.ts'
+import type { MetricRow } from './metrics.ts'
+
+const silent = { info() {}, warn() {}, error() {} }
+
+function configOf(stateDir: string, endpoint: string): Config {
+  const { config, faults } = check(
+    {
+      stateDir,
+      proxy: { listen: '127.0.0.1:0' },
+      admin: { listen: '127.0.0.1:0', impressions: { auth: 'none' } },
+      // nothing listens there: its metrics are registered all the same
+      store: { redis: 'redis://127.0.0.1:1' },
+      opd: { keys: [{ id: 1, secret: newKey() }], decisionLog: { path: 'decisions.ndjson' } },
+      currency: { rates: { base: 'USD', rates: { EUR: 0.9 }, asOf: '2026-01-01' } },
+      suppliers: [
+        { id: 'acme', endpoints: [endpoint], timeout: '5s', opd: { enabled: true, holdout: 0 } },
+      ],
+    },
+    stateDir,
+  )
+  if (config === null) throw new Error(JSON.stringify(faults))
+  return config
+}
+
+const imp = { id: '1', banner: { w: 300, h: 250 }, bidfloor: 0.5 }
+const bidRequest = { id: 'r', imp: [imp], site: { domain: 'news.example', publisher: { id: 'p' } } }
+const bid = { id: 'b', impid: '1', price: 2, nurl: 'svc_opd=${SVC_OPD_CONTEXT}' }
+const bidResponse = JSON.stringify({ id: 'r', cur: 'USD', seatbid: [{ seat: 's', bid: [bid] }] })
+
+async function createSupplier() {
+  const server = createServer((request, response) => {
+    request.resume()
+    request.on('end', () => response.setHeader('content-type', 'application/json').end(bidResponse))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` }
+}
+
+/** A bid, and the win notice that belongs to it. */
+async function play(proxyUrl: string, adminUrl: string): Promise<void> {
+  const response = await fetch(`${proxyUrl}/bid/acme`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(bidRequest),
+  })
+  const { seatbid } = (await response.json()) as { seatbid: [{ bid: [typeof bid] }] }
+  const context = seatbid[0].bid[0].nurl.replace('svc_opd=', '')
+  const query = new URLSearchParams({ ssp: 'acme', bid_id: 'b', price: '1', svc_opd: context })
+  await (await fetch(`${adminUrl}/opd/imp?${query}`)).arrayBuffer()
+}
+
+/** Counts each kind of event, because a series exists only after its first event. */
+function countEverything({ proxy, engine }: Parts): void {
+  const { metrics } = proxy.suppliers.get('acme')!
+  metrics.requests.fill(1)
+  metrics.replays = 1
+  proxy.admit(() => ({ inactiveSeats: new Set(), allotment: { clientQps: 1, active: true } }), 1)
+  const supplier = engine.stats.of('acme')
+  supplier.untouched('no_macro')
+  const stats = supplier.modes.revenue
+  stats.learnerErrors = 1
+  stats.contextsCut = 1
+  stats.controlled('silence', 1)
+  for (const arm of ['holdout', 'treated'] as const)
+    for (let count = 0; count < 200; count++) {
+      stats.priced(arm, 2, 1)
+      stats.won(arm)
+      stats.paid(arm, 1, 1)
+    }
+}
+
+/** A connection that is refused: its bytes are not HTTP. */
+async function sendGarbage(port: number): Promise<void> {
+  const socket = connect(port, '127.0.0.1', () => socket.write('garbage\r\n\r\n'))
+  await once(socket.resume(), 'close')
+}
+
+interface Registered {
+  name: string
+  type: string
+  help: string
+  labelNames?: string[]
+  get(): Promise<{ values?: { labels: Record<string, unknown> }[] }>
+}
+
+async function metricsOf(registry: Registry): Promise<MetricRow[]> {
+  const rows: MetricRow[] = []
+  for (const metric of registry.getMetricsAsArray() as unknown as Registered[]) {
+    const { values = [] } = await metric.get()
+    const labels = new Set(values.flatMap((value) => Object.keys(value.labels)))
+    for (const label of metric.labelNames ?? []) labels.add(label)
+    for (const ofType of ['le', 'quantile']) labels.delete(ofType)
+    const { name, type, help } = metric
+    rows.push({ name, type, help, labels: [...labels].sort() })
+  }
+  return rows
+}
+
+export async function inspectService(): Promise<{ api: ApiDocument; metrics: MetricRow[] }> {
+  const folder = mkdtempSync(join(tmpdir(), 'bidweir-docs-'))
+  const supplier = await createSupplier()
+  const config = configOf(folder, supplier.url)
+  const live: Live = { config, taken: takenOf(config.suppliers, new Set()) }
+  const parts = await openParts(live, silent)
+  const doors = await openDoors(live, parts, () => [], silent)
+  try {
+    const adminUrl = `http://127.0.0.1:${(await doors.listen()).port}`
+    const { port } = await parts.proxy.listen()
+    await play(`http://127.0.0.1:${port}`, adminUrl)
+    await sendGarbage(port)
+    countEverything(parts)
+    const document = await fetch(`${adminUrl}/api/openapi.json`)
+    return {
+      api: (await document.json()) as ApiDocument,
+      metrics: await metricsOf(parts.registry),
+    }
+  } finally {
+    parts.proxy.drain()
+    supplier.server.close()
+    await parts.proxy.close()
+    await doors.close()
+    await parts.close()
+    doors.end()
+    await parts.store.close()
+    rmSync(folder, { recursive: true })
+  }
+}
