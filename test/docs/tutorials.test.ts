@@ -88,7 +88,13 @@ const scriptOf = (blocks: readonly Block[]) =>
     .join('')
 
 const pattern = (line: string) =>
-  new RegExp(line.trim().split('…').map((part) => RegExp.escape(part)).join('.*'))
+  new RegExp(
+    line
+      .trim()
+      .split('…')
+      .map((part) => RegExp.escape(part))
+      .join('.*'),
+  )
 
 /** Every line of a `text` block is in the output of the block before it, in this order. */
 function checkOutput(t: Test, blocks: readonly Block[], out: string) {
@@ -112,11 +118,18 @@ function checkOutput(t: Test, blocks: readonly Block[], out: string) {
 function install(home: string): void {
   const page = readFileSync(join(folder, 'README.md'), 'utf8')
   const [{ body }] = blocksOf(page) as [Block]
-  const done = spawnSync('bash', ['-eu', '-c', body], { cwd: root, env: { ...process.env, HOME: home } })
+  const done = spawnSync('bash', ['-eu', '-c', body], {
+    cwd: root,
+    env: { ...process.env, HOME: home },
+  })
   if (done.status !== 0) throw new Error(`the installation failed: ${done.stderr}`)
 }
 
-function run(script: string, cwd: string, home: string): Promise<{ code: number | null; out: string }> {
+function run(
+  script: string,
+  cwd: string,
+  home: string,
+): Promise<{ code: number | null; out: string }> {
   return new Promise((resolve, reject) => {
     const file = join(home, 'script')
     writeFileSync(file, `ip link set lo up\n${script}`)
@@ -145,11 +158,16 @@ function run(script: string, cwd: string, home: string): Promise<{ code: number 
 const newFolder = () => mkdtempSync(join(tmpdir(), 'bidweir-tutorial-'))
 
 t.jobs = 2
+/** One page: `node test/docs/tutorials.test.ts 05`. */
+const only = process.argv[2] ?? ''
 t.setTimeout(580_000)
-for (const name of readdirSync(folder).filter((each) => /^\d.*\.md$/.test(each))) {
+for (const name of readdirSync(folder).filter(
+  (each) => /^\d.*\.md$/.test(each) && each.startsWith(only),
+)) {
   const page = readFileSync(join(folder, name), 'utf8')
   const needs = /<!-- needs: (.*) -->/.exec(page)?.[1]?.split(' ') ?? []
-  const skip = [namespaceAbsent, ...needs.map((need) => servers[need]!.absent)].find(Boolean) ?? false
+  const skip =
+    [namespaceAbsent, ...needs.map((need) => servers[need]!.absent)].find(Boolean) ?? false
   t.test(name, { skip, timeout: 560_000 }, async (t) => {
     const [cwd, home, state] = [newFolder(), newFolder(), newFolder()]
     t.teardown(() => {
