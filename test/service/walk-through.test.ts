@@ -1,4 +1,4 @@
-/** The README's walk through the API, as pasted, against the embedded default. */
+/** The walk through the API of docs/management-api.md, as pasted, against the embedded default. */
 import t from 'tap'
 import { embeddedConfig } from '../../service/default-config.ts'
 import { createDemoSupplier } from '../../service/demo/supplier.ts'

@@ -14,7 +14,7 @@ const realm = new URL('../admin/auth/fixtures/realm.json', import.meta.url)
 export const keycloakAbsent = existsSync(join(home, 'bin', 'kc.sh')) ? false : 'keycloak not found'
 
 /** A home of its own: Keycloak writes its build and its database beside its libraries. */
-function ownHome(): string {
+export function ownKeycloak(): string {
   const own = mkdtempSync(join(tmpdir(), 'keycloak-'))
   for (const part of ['bin', 'conf', 'providers', 'themes', 'version.txt'])
     if (existsSync(join(home, part))) cpSync(join(home, part), join(own, part), { recursive: true })
@@ -24,14 +24,14 @@ function ownHome(): string {
     if (part === 'lib') symlinkSync(from, join(own, 'lib', part))
     else cpSync(from, join(own, 'lib', part), { recursive: true })
   }
-  mkdirSync(join(own, 'data', 'import'), { recursive: true })
-  cpSync(realm, join(own, 'data/import/realm.json'))
   return own
 }
 
 /** Resolves with its address, `http://host:port`, once the realm is there; ended with the test. */
 export async function startKeycloak(t: Test): Promise<string> {
-  const own = ownHome()
+  const own = ownKeycloak()
+  mkdirSync(join(own, 'data', 'import'), { recursive: true })
+  cpSync(realm, join(own, 'data/import/realm.json'))
   const port = await freePort()
   const args = ['start-dev', '--import-realm', '--http-relative-path=/auth', '--cache=local']
   const child = spawn(

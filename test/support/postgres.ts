@@ -15,7 +15,8 @@ export interface Postgres {
   close(): Promise<void>
 }
 
-function programs(): string | null {
+/** The folder of PostgreSQL's programs. */
+export function postgresPrograms(): string | null {
   const root = '/usr/lib/postgresql'
   if (!existsSync(root)) return null
   const [newest] = readdirSync(root).sort((one, other) => Number(other) - Number(one))
@@ -23,7 +24,7 @@ function programs(): string | null {
   return existsSync(join(bin, 'initdb')) ? bin : null
 }
 
-export const postgresAbsent = programs() === null ? 'PostgreSQL not found' : false
+export const postgresAbsent = postgresPrograms() === null ? 'PostgreSQL not found' : false
 
 export async function freePort(): Promise<number> {
   const server = createServer()
@@ -41,7 +42,7 @@ function asPostgres() {
 }
 
 export async function startPostgres(): Promise<Postgres> {
-  const bin = programs()!
+  const bin = postgresPrograms()!
   const who = asPostgres()
   const folder = mkdtempSync(join(tmpdir(), 'bidweir-pg-'))
   if (who.uid !== undefined) chownSync(folder, who.uid, who.gid)

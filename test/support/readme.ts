@@ -1,9 +1,9 @@
-/** The README's own commands, run as its readers paste them. */
+/** The commands of docs/management-api.md, run as its readers paste them. */
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import type { Test } from 'tap'
 
-const text = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
+const text = readFileSync(new URL('../../docs/management-api.md', import.meta.url), 'utf8')
 
 /** The first block of shell under a heading. */
 function commandsUnder(heading: string): string {
@@ -52,7 +52,7 @@ interface Supplier {
 /** Token, list, create, switch, lower: every answer, and every bid that obeys. */
 export async function walkThrough(t: Test, { api, bids, auth, login, password }: Door) {
   const env = { API: api, BIDS: bids, AUTH: auth, LOGIN: login, PASSWORD: password }
-  const lines = await run(commandsUnder('Management'), env)
+  const lines = await run(commandsUnder('Walk through'), env)
   const answers = lines
     .filter((line) => /^[[{]/.test(line))
     .map((line) => JSON.parse(line) as unknown) as [Supplier[], ...Supplier[]]
