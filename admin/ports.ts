@@ -79,7 +79,7 @@ export interface Ledger {
 }
 
 /** A notice that came again: the ledger keeps the first alone. */
-export interface Repeat {
+export interface DuplicateNotice {
   /** '' where nobody knows. */
   supplier: string
   event: string

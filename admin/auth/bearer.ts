@@ -1,7 +1,7 @@
 /** The door of every API call: RFC 6750, answered as problem documents (CONTRACT 8). */
 import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
 import { problem } from '../http/problem.ts'
-import { refusing } from '../http/reply-hook.ts'
+import { replyHook } from '../http/reply-hook.ts'
 import type { Caller, TokenVerifier } from '../ports.ts'
 import { TokenError, type TokenErrorCode, tokenErrors } from './errors.ts'
 import { may, type Role } from './roles.ts'
@@ -64,7 +64,7 @@ export function bearer(
   opts: { role?: Role } = {},
 ): preHandlerAsyncHookHandler {
   const { role = 'api' } = opts
-  return refusing(async (request, reply) => {
+  return replyHook(async (request, reply) => {
     const code = await admit(request, verifier, role)
     if (code !== null) refuseToken(reply, code)
     return code !== null

@@ -7,7 +7,7 @@ import {
   type SupplierStats,
 } from '../../opd/engine/stats.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
-import { sees } from '../access.ts'
+import { canSee } from '../access.ts'
 import { may } from '../auth/roles.ts'
 import type { ImpressionCounters } from '../impressions/counters.ts'
 import { compared, type Interval } from '../metrics/kept.ts'
@@ -132,7 +132,7 @@ export function liveSnapshot(deps: LiveDeps, caller: Caller): LiveSnapshot {
     heldAll: held.has('*'),
     unplaced: caller.account === '*' ? (statuses.get('') ?? {}) : {},
     integrations: suppliers()
-      .filter(({ account }) => sees(caller, account))
+      .filter(({ account }) => canSee(caller, account))
       .map(({ id, name }) => {
         const own = stats.suppliers.get(id)
         const state = opd?.(id) ?? null

@@ -31,7 +31,7 @@ export function dashboard(deps: DashboardDeps): FastifyPluginAsync {
   const { bearer, realm } = deps
   return async (app) => {
     for (const [path, file, type] of pages) {
-      const body = await readFile(new URL(`./dashboard/page/${file}`, import.meta.url))
+      const body = await readFile(new URL(`./page/${file}`, import.meta.url))
       app.get(path, { exposeHeadRoute: true }, async (_request, reply) =>
         reply.headers(headers).type(type).send(body),
       )

@@ -15,22 +15,22 @@ export interface HealthDeps {
 }
 
 const compress = promisify(gzip)
-const takesGzip = (accepted = '') =>
+const acceptsGzip = (accepted = '') =>
   /(^|,)\s*gzip\s*(;\s*q=(?!0(\.0*)?\s*(,|$))|,|$)/i.test(accepted)
 
 /** Compresses a text once, whoever asks for it; on a thread of the pool. */
-function createZip() {
-  const known = new WeakMap<Buffer, Promise<Buffer>>()
+function createGzip() {
+  const cached = new WeakMap<Buffer, Promise<Buffer>>()
   return (text: Buffer) => {
-    const zipped = known.get(text) ?? compress(text, { level: constants.Z_BEST_SPEED })
-    known.set(text, zipped)
-    return zipped
+    const gzipped = cached.get(text) ?? compress(text, { level: constants.Z_BEST_SPEED })
+    cached.set(text, gzipped)
+    return gzipped
   }
 }
 
 export function health({ missing, lost, registry }: HealthDeps): FastifyPluginAsync {
   const scrape = exposition(registry)
-  const zipped = createZip()
+  const gzipped = createGzip()
   return async (app) => {
     // some load balancers ask with HEAD
     const get = (url: string, handler: RouteHandlerMethod) =>
@@ -50,8 +50,8 @@ export function health({ missing, lost, registry }: HealthDeps): FastifyPluginAs
     get('/metrics', async ({ headers }, reply) => {
       const text = await scrape()
       reply.type(registry.contentType).header('vary', 'accept-encoding')
-      if (!takesGzip(headers['accept-encoding'])) return reply.send(text)
-      return reply.header('content-encoding', 'gzip').send(await zipped(text))
+      if (!acceptsGzip(headers['accept-encoding'])) return reply.send(text)
+      return reply.header('content-encoding', 'gzip').send(await gzipped(text))
     })
   }
 }

@@ -10,12 +10,12 @@ import fastify, {
   type FastifyReply,
 } from 'fastify'
 import { StoreError } from '../store/errors.ts'
-import { refusalsArrive } from './drain-body.ts'
+import { drainBody } from './drain-body.ts'
 import { createHttpServer, onClientError } from './http-server.ts'
-import { missing } from './not-found.ts'
+import { notFoundHandler } from './not-found.ts'
 import { documented } from './openapi.ts'
 import { problem } from './problem.ts'
-import { refusing } from './reply-hook.ts'
+import { replyHook } from './reply-hook.ts'
 import { singularFields } from './singular-fields.ts'
 
 export interface AdminLog {
@@ -78,7 +78,7 @@ export function createAdmin(deps: AdminDeps): Admin {
   })
 
   app.addHook('onRequest', singularFields)
-  app.addHook('onSend', refusalsArrive)
+  app.addHook('onSend', drainBody)
 
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const { code, message } = error
@@ -103,12 +103,12 @@ export function createAdmin(deps: AdminDeps): Admin {
   for (const method of METHODS)
     if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method)
   // before a body is looked at: what is wrong with it is nothing to a path that takes none
-  const absent = missing(app)
-  const noPath = refusing((request, reply) => {
-    if (request.is404) absent(request, reply)
+  const notFound = notFoundHandler(app)
+  const rejectUnknownPath = replyHook((request, reply) => {
+    if (request.is404) notFound(request, reply)
     return request.is404
   })
-  app.addHook('onRequest', noPath)
+  app.addHook('onRequest', rejectUnknownPath)
 
   documented(app)
   for (const plugin of deps.plugins) void app.register(plugin)

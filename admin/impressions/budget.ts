@@ -1,5 +1,5 @@
 /** A bucket of tokens: what strangers may cost us, such as rows of refused notices. */
-export class Budget {
+export class TokenBucket {
   private readonly burst: number
   private readonly perSecond: number
   private readonly now: () => number

@@ -3,7 +3,7 @@
 import { summable } from '../../opd/engine/stats.ts'
 import type { ContextState, DecisionRecord } from '../../opd/engine/types.ts'
 import type { LedgerEntry } from '../ports.ts'
-import { BusiestNames } from './top-names.ts'
+import { TopNames } from './top-names.ts'
 
 export type Status = 'attributed' | 'unattributed' | 'duplicate' | 'ignored' | 'rejected'
 
@@ -49,8 +49,8 @@ export class ImpressionCounters {
   unreadableMargin = 0
   /** Refused notices of strangers beyond what the ledger keeps of them. */
   refusedUnkept = 0
-  readonly publishers = new BusiestNames()
-  readonly domains = new BusiestNames()
+  readonly publishers = new TopNames()
+  readonly domains = new TopNames()
 
   counted(ssp: string, mode: string, status: Status, by: string, event: string): void {
     this.received++

@@ -1,10 +1,16 @@
 /** One notice on its way: trace ▸ record ▸ teach. Answers only what is on disk. */
 import type { Integration } from '../../opd/config.ts'
 import type { DecisionRecord, Engine, Traced } from '../../opd/engine/types.ts'
-import { type Caller, clockSlack, type Ledger, type Repeat, type SameWin } from '../ports.ts'
+import {
+  type Caller,
+  clockSlack,
+  type DuplicateNotice,
+  type Ledger,
+  type SameWin,
+} from '../ports.ts'
 import { Effects } from './apply-win.ts'
 import { type ImpressionAuth, isCredential } from './authentication.ts'
-import { Budget } from './budget.ts'
+import { TokenBucket } from './budget.ts'
 import type { ImpressionCounters, Status } from './counters.ts'
 import {
   attributedEntry,
@@ -14,7 +20,13 @@ import {
   unattributedEntry,
 } from './ledger-entry.ts'
 import { auditPrice, type Notice } from './notice.ts'
-import { mayName, type Owned, owned, reasonOf, sentButUnread } from './visibility.ts'
+import {
+  mayReport,
+  reasonOf,
+  unreadableContexts,
+  type VisibleTrace,
+  visibleTrace,
+} from './visibility.ts'
 
 export interface NoticeDeps {
   engine: Engine
@@ -29,7 +41,7 @@ export interface NoticeDeps {
   alert: (what: string, supplier: string) => void
   counters: ImpressionCounters
   /** Hears of each duplicate: the ledger keeps none of them. Absent: nobody does. */
-  repeated?: (repeat: Repeat) => void
+  onDuplicate?: (notice: DuplicateNotice) => void
 }
 
 export type Rejection = 'svc_opd_required' | 'context_required' | 'implausible_price'
@@ -44,18 +56,18 @@ export type Outcome =
   | { status: 'rejected'; code: Rejection }
 
 /** Rows that notices without credentials may write. */
-const keptRefusals = 1000
-const keptRefusalsPerSecond = 10
+const anonymousRows = 1000
+const anonymousRowsPerSecond = 10
 
 export class Notices {
   private readonly deps: NoticeDeps
-  private readonly strangers: Budget
+  private readonly anonymousRefusals: TokenBucket
   private readonly effects: Effects
 
   constructor(deps: NoticeDeps) {
     this.deps = deps
     this.effects = new Effects(deps)
-    this.strangers = new Budget(keptRefusals, keptRefusalsPerSecond, deps.now)
+    this.anonymousRefusals = new TokenBucket(anonymousRows, anonymousRowsPerSecond, deps.now)
   }
 
   /** Notices under way: the handler refuses beyond a bound. */
@@ -110,7 +122,7 @@ export class Notices {
     const { notice, found } = await this.read(sent, wanted ? isCredential : undefined)
     counters.contexts[found.context]++
     if (wanted && !isCredential(found.context)) return this.reject(notice, null, 'context_required')
-    const traced = owned(found, caller, this.deps.account)
+    const traced = visibleTrace(found, caller, this.deps.account)
     const { record, by } = traced
     return record === null || by === null
       ? this.unattributed(notice, traced, caller)
@@ -119,13 +131,13 @@ export class Notices {
 
   private async unattributed(
     notice: Notice,
-    traced: Owned,
+    traced: VisibleTrace,
     caller: Caller | null,
   ): Promise<Outcome> {
     const { ledger, now, contextTtl } = this.deps
     const at = now()
     const named = this.effects.known(notice.ssp)
-    const supplier = mayName(named, caller, this.deps.account) ? named : ''
+    const supplier = mayReport(named, caller, this.deps.account) ? named : ''
     if (traced.context === 'expired' && (await this.wonLongAgo(notice)))
       return this.duplicate(notice, supplier, '', null)
     const same = { since: at - contextTtl(), supplier: notice.ssp ?? null }
@@ -169,7 +181,7 @@ export class Notices {
     const at = now()
     const earliest = at - contextTtl()
     const balancing = mode === 'margin' && by === 'bid_log'
-    const unread = sentButUnread.has(traced.context)
+    const unread = unreadableContexts.has(traced.context)
     if (balancing && !unread) {
       const only = { status: 'attributed' as const, supplier }
       if (await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, earliest, only))
@@ -204,7 +216,7 @@ export class Notices {
   ): Promise<Outcome> {
     const { ledger, now, counters } = this.deps
     // strangers may fill the log of refusals no faster than this; beyond it they are counted only
-    if (code !== 'context_required' || this.strangers.take())
+    if (code !== 'context_required' || this.anonymousRefusals.take())
       await ledger.record(rejectedEntry(notice, record, code, now()))
     else counters.refusedUnkept++
     const supplier = record?.supplier ?? this.effects.known(notice.ssp)
@@ -222,7 +234,7 @@ export class Notices {
     this.effects.count(supplier, mode, 'duplicate', by, notice)
     const { publisher = '', domain = '' } = record ?? {}
     const { event } = notice
-    this.deps.repeated?.({ supplier, event, mode, publisher, domain, at: this.deps.now() })
+    this.deps.onDuplicate?.({ supplier, event, mode, publisher, domain, at: this.deps.now() })
     return { status: 'duplicate', by }
   }
 }

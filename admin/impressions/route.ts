@@ -4,7 +4,7 @@ import { admit, refuseToken } from '../auth/bearer.ts'
 import type { TokenErrorCode } from '../auth/errors.ts'
 import { may } from '../auth/roles.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
-import { always } from '../http/reply-hook.ts'
+import { alwaysReply } from '../http/reply-hook.ts'
 import type { TokenVerifier } from '../ports.ts'
 import { callerOf } from './authentication.ts'
 import { auditPrice, parseNotice } from './notice.ts'
@@ -53,7 +53,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   if (auth === 'bearer' && verifier === null) throw new Error('auth bearer wants a verifier')
 
   /** A token that could not be checked is no verdict: the notice comes again. */
-  function unadmitted(reply: FastifyReply, code: TokenErrorCode): FastifyReply {
+  function refuseUnverified(reply: FastifyReply, code: TokenErrorCode): FastifyReply {
     if (code === 'unavailable') counters.unavailable++
     else counters.counted('', '', 'rejected', 'none', 'none')
     return refuseToken(reply, code)
@@ -68,15 +68,15 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     return refuse(reply, code, errors)
   }
 
-  let refusedSince = 0
-  let toldAt = Number.NEGATIVE_INFINITY
+  let refusedCount = 0
+  let loggedAt = Number.NEGATIVE_INFINITY
   /** Thousands a second are refused while the store is away: one line a second says how many. */
-  function lost(error: string): void {
-    refusedSince++
-    if (performance.now() - toldAt < 1000) return
-    toldAt = performance.now()
-    log.error({ error, notices: refusedSince }, 'win notices could not be stored')
-    refusedSince = 0
+  function logStoreFailure(error: string): void {
+    refusedCount++
+    if (performance.now() - loggedAt < 1000) return
+    loggedAt = performance.now()
+    log.error({ error, notices: refusedCount }, 'win notices could not be stored')
+    refusedCount = 0
   }
 
   function unavailable(reply: FastifyReply) {
@@ -93,7 +93,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
 
   async function handle(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const code = auth === 'bearer' ? await admit(request, verifier!, role) : null
-    if (code !== null) return unadmitted(reply, code)
+    if (code !== null) return refuseUnverified(reply, code)
     const parsed = parseNotice(request.query as Record<string, string | string[]>, request.url)
     if ('faults' in parsed) return rejected(reply, 'invalid_parameters', parsed.faults)
     const { notice } = parsed
@@ -105,7 +105,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
         await notices.take(notice, caller !== null && may(caller.roles, role) ? caller : null),
       )
     } catch (error) {
-      lost((error as Error).message)
+      logStoreFailure((error as Error).message)
       return unavailable(reply)
     }
   }
@@ -122,7 +122,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
         url,
         logLevel: 'silent',
         // before a body is looked at
-        onRequest: always((_request, reply) =>
+        onRequest: alwaysReply((_request, reply) =>
           refuse(reply.header('allow', 'GET'), 'method_not_allowed'),
         ),
         handler: async (_request, reply) => reply,

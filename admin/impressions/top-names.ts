@@ -71,7 +71,7 @@ class Table {
   }
 }
 
-export class BusiestNames {
+export class TopNames {
   /** By supplier, then mode. */
   private readonly tables = new Map<string, Map<string, Table>>()
 

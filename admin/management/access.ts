@@ -1,6 +1,6 @@
 /** Who may see what, and the refusals that every management call shares. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { sees } from '../access.ts'
+import { canSee } from '../access.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
 import type { Store } from '../store/index.ts'
 import type { AuditEntry } from '../store/suppliers.ts'
@@ -23,7 +23,7 @@ export interface Access {
 
 /** Another account's supplier is as absent as one that is not there. */
 export const visible = ({ suppliers }: Access, { caller }: FastifyRequest) =>
-  suppliers().filter(({ account }) => sees(caller!, account))
+  suppliers().filter(({ account }) => canSee(caller!, account))
 
 export const find = (access: Access, request: FastifyRequest) =>
   visible(access, request).find(({ id }) => id === (request.params as { id: string }).id)

@@ -5,7 +5,7 @@ import type {
   FastifyRequest,
   preHandlerAsyncHookHandler,
 } from 'fastify'
-import { plainOnly } from '../http/reject-encoded-body.ts'
+import { rejectEncodedBody } from '../http/reject-encoded-body.ts'
 import { auditCall } from './audit.ts'
 import { holdCalls } from './holds.ts'
 import { type ModelAccess, modelCalls } from './models.ts'
@@ -48,10 +48,10 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
       method: 'GET' | 'POST' | 'PUT',
       path: string,
       handler: Call,
-      door = method === 'GET' ? reading : editing,
+      authenticate = method === 'GET' ? reading : editing,
     ) => {
       // who may not call is told before a body is read
-      const onRequest = method === 'GET' ? [door] : [door, plainOnly]
+      const onRequest = method === 'GET' ? [authenticate] : [authenticate, rejectEncodedBody]
       const exposeHeadRoute = method === 'GET'
       for (const url of [path, path.slice(0, -1)])
         app.route({ method, url, onRequest, bodyLimit, exposeHeadRoute, handler })

@@ -7,7 +7,7 @@ import type {
 } from 'fastify'
 import type { DecisionRecord, Engine } from '../../opd/engine/types.ts'
 import { armRules, type Guard, guards } from '../../opd/pricing/arms.ts'
-import { sees } from '../access.ts'
+import { canSee } from '../access.ts'
 import { problem } from '../http/problem.ts'
 
 export interface DecisionsDeps {
@@ -16,7 +16,7 @@ export interface DecisionsDeps {
   account?: ((supplier: string) => string | undefined) | undefined
 }
 
-interface Asked {
+interface DecisionRoute {
   Params: { svc_opd: string }
   Querystring: Record<string, string | string[]>
 }
@@ -132,12 +132,12 @@ export const decisionProperties = {
 export function decisions(deps: DecisionsDeps): FastifyPluginAsync {
   const { engine, bearer, account } = deps
 
-  function seesIt(request: FastifyRequest, supplier: string): boolean {
-    return account === undefined || sees(request.caller!, account(supplier))
+  function isVisible(request: FastifyRequest, supplier: string): boolean {
+    return account === undefined || canSee(request.caller!, account(supplier))
   }
 
   async function explain(
-    request: FastifyRequest<Asked>,
+    request: FastifyRequest<DecisionRoute>,
     reply: FastifyReply,
   ): Promise<FastifyReply> {
     const bidId = request.query['bid_id']
@@ -147,7 +147,7 @@ export function decisions(deps: DecisionsDeps): FastifyPluginAsync {
       ])
     const { context, record, late } = engine.explain(request.params.svc_opd, bidId)
     // another account's decision and a context that cannot be read look the same
-    if (record === null || !seesIt(request, record.supplier))
+    if (record === null || !isVisible(request, record.supplier))
       return problem(reply, 404, 'unknown_decision', 'No decision of yours can be read from it')
     if (context === 'expired')
       return problem(reply, 410, 'expired', 'The context is older than contextTtl')
@@ -159,6 +159,6 @@ export function decisions(deps: DecisionsDeps): FastifyPluginAsync {
       reply.header('cache-control', 'no-store')
     })
     for (const url of ['/api/svc/decisions/:svc_opd', '/api/svc/decisions/:svc_opd/'])
-      app.get<Asked>(url, { onRequest: bearer, exposeHeadRoute: true }, explain)
+      app.get<DecisionRoute>(url, { onRequest: bearer, exposeHeadRoute: true }, explain)
   }
 }

@@ -6,10 +6,10 @@ import type {
   preHandlerAsyncHookHandler,
 } from 'fastify'
 import type { Engine, StandaloneEntry } from '../../opd/engine/types.ts'
-import { sees } from '../access.ts'
+import { canSee } from '../access.ts'
 import { problem } from '../http/problem.ts'
-import { plainOnly } from '../http/reject-encoded-body.ts'
-import { always } from '../http/reply-hook.ts'
+import { rejectEncodedBody } from '../http/reject-encoded-body.ts'
+import { alwaysReply } from '../http/reply-hook.ts'
 
 export interface StandaloneDeps {
   engine: Engine
@@ -37,8 +37,8 @@ const titles = {
 export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
   const { engine, bearer, account, maxBodyBytes = defaultBodyBytes } = deps
 
-  function seesIt(request: FastifyRequest, supplier: string): boolean {
-    return account === undefined || sees(request.caller!, account(supplier))
+  function isVisible(request: FastifyRequest, supplier: string): boolean {
+    return account === undefined || canSee(request.caller!, account(supplier))
   }
 
   function refuse(
@@ -73,7 +73,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
     reply: FastifyReply,
   ): Promise<FastifyReply> {
     const supplier = supplierOf(request.params.name)
-    if (supplier === '' || !seesIt(request, supplier)) return refuse(reply, 404)
+    if (supplier === '' || !isVisible(request, supplier)) return refuse(reply, 404)
     const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
     const answer = engine.standalone(supplier, body)
     if (!answer.ok) return refuse(reply, answer.status, answer.faults)
@@ -107,7 +107,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
         url,
         {
           bodyLimit: maxBodyBytes,
-          onRequest: [bearer, plainOnly],
+          onRequest: [bearer, rejectEncodedBody],
           logLevel: 'warn',
         },
         handle,
@@ -115,7 +115,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
       app.route<{ Params: { name: string } }>({
         method: app.supportedMethods.filter((method) => method !== 'POST'),
         url,
-        onRequest: always(({ params }, reply) =>
+        onRequest: alwaysReply(({ params }, reply) =>
           supplierOf((params as { name: string }).name) === ''
             ? problem(reply, 404, 'not_found', 'no such path')
             : problem(reply.header('allow', 'POST'), 405, 'method_not_allowed', 'Only POST'),

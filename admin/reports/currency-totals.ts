@@ -11,7 +11,7 @@ export interface Money {
   difference: string
 }
 
-interface Purse {
+interface CurrencyTotal {
   wins: number
   cleared: Exact
   out: Exact
@@ -19,25 +19,25 @@ interface Purse {
 }
 
 /** By currency. */
-export type Purses = Map<string, Purse>
+export type CurrencyTotals = Map<string, CurrencyTotal>
 
-const noMoney = (): Purse => ({ wins: 0, cleared: zero, out: zero, margin: zero })
+const emptyTotal = (): CurrencyTotal => ({ wins: 0, cleared: zero, out: zero, margin: zero })
 
 export function addMoney(
-  purses: Purses,
+  totals: CurrencyTotals,
   currency: string,
   wins: number,
   money: { cleared: string; out: string; margin: string },
 ): void {
-  const purse = purses.get(currency) ?? noMoney()
-  purses.set(currency, purse)
-  purse.wins += wins
-  purse.cleared = plus(purse.cleared, exact(money.cleared))
-  purse.out = plus(purse.out, exact(money.out))
-  purse.margin = plus(purse.margin, exact(money.margin))
+  const total = totals.get(currency) ?? emptyTotal()
+  totals.set(currency, total)
+  total.wins += wins
+  total.cleared = plus(total.cleared, exact(money.cleared))
+  total.out = plus(total.out, exact(money.out))
+  total.margin = plus(total.margin, exact(money.margin))
 }
 
-const moneyOf = ({ cleared, out, margin }: Purse): Money => ({
+const moneyOf = ({ cleared, out, margin }: CurrencyTotal): Money => ({
   revenue: text(plus(cleared, margin)),
   cleared: text(cleared),
   out_ba: text(out),
@@ -46,18 +46,18 @@ const moneyOf = ({ cleared, out, margin }: Purse): Money => ({
 })
 
 /** What has a rate in the base currency; the rest, each in its own. */
-export function counted(
-  purses: Purses,
+export function convertTotals(
+  totals: CurrencyTotals,
   rateOf: (currency: string) => number | null,
 ): Money & { no_rate: Record<string, Money & { wins: number }> } {
-  const base = noMoney()
+  const base = emptyTotal()
   const rest: [string, Money & { wins: number }][] = []
-  for (const [currency, purse] of purses) {
+  for (const [currency, total] of totals) {
     const rate = rateOf(currency)
-    if (rate === null) rest.push([currency, { wins: purse.wins, ...moneyOf(purse) }])
+    if (rate === null) rest.push([currency, { wins: total.wins, ...moneyOf(total) }])
     else
       for (const name of ['cleared', 'out', 'margin'] as const)
-        base[name] = plus(base[name], inBase(purse[name], rate))
+        base[name] = plus(base[name], inBase(total[name], rate))
   }
   rest.sort(([one], [other]) => (one < other ? -1 : 1))
   return { ...moneyOf(base), no_rate: Object.fromEntries(rest) }

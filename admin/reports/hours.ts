@@ -1,7 +1,7 @@
 /** What the hours that were added up say, in the columns of the ledger's own sums. */
 import { sql } from 'kysely'
 import { exactSum } from '../store/sums.ts'
-import { keyOf, type Scope, type Source, withinScope } from './scope.ts'
+import { inScope, keyOf, type Scope, type Source } from './scope.ts'
 
 /** Hours of the scope whose sums are used. */
 const withinHours = ({ from, to }: Scope, stale: readonly number[]) =>
@@ -36,7 +36,7 @@ export function hourWins(source: Source, scope: Scope, stale: readonly number[])
     .where(withinHours(scope, stale))
     .where('status', '=', 'attributed')
     .where('arm', '!=', 'test')
-    .where(withinScope(scope))
+    .where(inScope(scope))
     .groupBy([key, 'supplier', 'event', 'arm', 'currency'])
     .execute()
 }
@@ -58,7 +58,7 @@ export function hourOthers(
     ])
     .where(withinHours(scope, stale))
     .where('status', 'in', statuses)
-    .where(withinScope(scope))
+    .where(inScope(scope))
     .groupBy([key, 'status'])
     .execute()
 }

@@ -3,8 +3,8 @@ import { sql } from 'kysely'
 import { hourOf } from '../store/hour.ts'
 import { margins, money, squares } from '../store/sums.ts'
 import { hourOthers, hourWins } from './hours.ts'
-import { keyOf, type Scope, type Source, withinScope } from './scope.ts'
-import type { Stretches } from './time-ranges.ts'
+import { inScope, keyOf, type Scope, type Source } from './scope.ts'
+import type { TimeRanges } from './time-ranges.ts'
 
 /** Wins and their money by all that decides what they count as; test bids are no money and no wins. */
 function ledgerWins(source: Source, scope: Scope) {
@@ -31,7 +31,7 @@ function ledgerWins(source: Source, scope: Scope) {
     .where('at', '<', scope.to)
     .where('status', '=', 'attributed')
     .where(sql<boolean>`coalesce(arm, '') <> 'test'`)
-    .where(withinScope(scope))
+    .where(inScope(scope))
     .groupBy([key, 'supplier', 'event', 'arm', 'currency'])
     .execute()
 }
@@ -50,7 +50,7 @@ function ledgerOthers(source: Source, scope: Scope) {
     .where('at', '>=', scope.from)
     .where('at', '<', scope.to)
     .where('status', '!=', 'attributed')
-    .where(withinScope(scope))
+    .where(inScope(scope))
     .groupBy([key, 'status'])
     .execute()
 }
@@ -62,13 +62,13 @@ export async function decidedRows(source: Source, scope: Scope) {
     .select([key.as('key'), 'arm', sql<number>`sum(bids)`.as('n')])
     .where('hour', '>=', hourOf(scope.from))
     .where('hour', '<', scope.to)
-    .where(withinScope(scope))
+    .where(inScope(scope))
     .groupBy([key, 'arm'])
     .execute()
 }
 
 /** Wins of every part of the scope; a key may come in several. */
-export async function winRows(source: Source, scope: Scope, { ledger, hours }: Stretches) {
+export async function winRows(source: Source, scope: Scope, { ledger, hours }: TimeRanges) {
   const rows = []
   for (const part of ledger) rows.push(...(await ledgerWins(source, { ...scope, ...part })))
   if (hours !== null) rows.push(...(await hourWins(source, { ...scope, ...hours }, hours.stale)))
@@ -76,7 +76,7 @@ export async function winRows(source: Source, scope: Scope, { ledger, hours }: S
 }
 
 /** Notices that are no wins; those that came again are only ever added up. */
-export async function otherRows(source: Source, scope: Scope, { ledger, hours }: Stretches) {
+export async function otherRows(source: Source, scope: Scope, { ledger, hours }: TimeRanges) {
   const rows = []
   for (const part of ledger) rows.push(...(await ledgerOthers(source, { ...scope, ...part })))
   if (hours !== null) {

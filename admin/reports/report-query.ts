@@ -92,7 +92,7 @@ export function parsedQuery(
   const to = time('to', now + 1)
   const from = time('from', to - day)
   if (to - from > longestSpan)
-    faults.push({ pointer: 'from', detail: 'a report spans at most 400 days' })
+    faults.push({ pointer: 'from', detail: 'a report periods at most 400 days' })
   if (from > to) faults.push({ pointer: 'from', detail: 'from is later than to' })
   const known = ['ssp', 'from', 'to', 'by', 'format']
   for (const name of Object.keys(query))

@@ -1,9 +1,9 @@
 /** One row a group: what was decided, what was won, and what the optimised bids kept of the holdout's wins. */
 import { type ArmTotals, keptWins, uplift } from '../../opd/pricing/confidence.ts'
-import { addMoney, counted, type Money, type Purses } from './currency-totals.ts'
+import { addMoney, type CurrencyTotals, convertTotals, type Money } from './currency-totals.ts'
 import { decidedRows, otherRows, winRows } from './query.ts'
-import { type Scope, type Source, spans } from './scope.ts'
-import { rolledOf, split } from './time-ranges.ts'
+import { periods, type Scope, type Source } from './scope.ts'
+import { readRollupState, split } from './time-ranges.ts'
 
 export type { Scope } from './scope.ts'
 
@@ -12,7 +12,7 @@ export interface ReportRow extends Money {
   decided: number
   wins: number
   unattributed: number
-  /** Notices that came again, counted by whole hours. */
+  /** Notices that came again, convertTotals by whole hours. */
   duplicate: number
   rejected: number
   /** Wins that an operator took out of all sums. */
@@ -33,14 +33,14 @@ export interface ReportRow extends Money {
 }
 
 /** What rows are read by: what counts as a win of a supplier, and what its money is worth. */
-export interface Readings {
+export interface ReportRules {
   /** By supplier; `win` where it is not named. */
   notices: Readonly<Record<string, 'win' | 'billing' | 'both'>>
   /** Units of each currency for one of the base, itself among them; null: all money is the base's. */
   rates: Readonly<Record<string, number>> | null
 }
 
-function listedRate({ rates }: Readings, currency: string): number | null {
+function listedRate({ rates }: ReportRules, currency: string): number | null {
   if (rates === null) return 1
   return Object.hasOwn(rates, currency) ? rates[currency]! : null
 }
@@ -58,7 +58,7 @@ interface Sums {
   voided: number
   late: number
   over: number
-  purses: Purses
+  totals: CurrencyTotals
   treated: Arm
   holdout: Arm
 }
@@ -73,7 +73,7 @@ const empty = (): Sums => ({
   voided: 0,
   late: 0,
   over: 0,
-  purses: new Map(),
+  totals: new Map(),
   treated: noArm(),
   holdout: noArm(),
 })
@@ -107,26 +107,26 @@ function winsIn(row: WinRow, notices = 'win'): number {
   return notices === 'both' ? 0 : Number(row.priced)
 }
 
-function addWins(sums: Sums, row: WinRow, readings: Readings): void {
-  const n = winsIn(row, readings.notices[row.supplier ?? ''])
+function addWins(sums: Sums, row: WinRow, rules: ReportRules): void {
+  const n = winsIn(row, rules.notices[row.supplier ?? ''])
   const side = armOf(sums, row.arm)
-  const worth = listedRate(readings, row.currency ?? '')
+  const worth = listedRate(rules, row.currency ?? '')
   sums.wins += n
   if (side !== null) side.wins += n
   if (n > 0) {
     sums.late += Number(row.late)
     sums.over += Number(row.over_count)
   }
-  addMoney(sums.purses, row.currency ?? '', n, row)
+  addMoney(sums.totals, row.currency ?? '', n, row)
   if (side === null || worth === null) return
   side.margin += Number(row.margins) / worth
   side.marginSquares += Number(row.squares) / worth ** 2
 }
 
-export async function rowsBy(
+export async function readRows(
   source: Source,
   scope: Scope,
-  readings: Readings,
+  rules: ReportRules,
 ): Promise<ReportRow[]> {
   const groups = new Map<string, Sums>()
   const of = (key: string) => {
@@ -143,16 +143,16 @@ export async function rowsBy(
     const side = armOf(sums, arm)
     if (side !== null) side.bids += Number(n)
   }
-  const stretches = split(scope, await rolledOf(source))
-  for (const row of await winRows(source, scope, stretches)) addWins(of(row.key), row, readings)
-  for (const { key, status, n, bids } of await otherRows(source, scope, stretches)) {
+  const ranges = split(scope, await readRollupState(source))
+  for (const row of await winRows(source, scope, ranges)) addWins(of(row.key), row, rules)
+  for (const { key, status, n, bids } of await otherRows(source, scope, ranges)) {
     const sums = of(key)
     if (status === 'rejected') sums.rejected += Number(n)
     else if (status === 'duplicate') sums.duplicate += Number(n)
     else if (status === 'voided') sums.voided += Number(bids)
     else sums.unattributed += Number(bids)
   }
-  const timed = spans[scope.by] !== undefined
+  const timed = periods[scope.by] !== undefined
   return [...groups]
     .sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0))
     .map(([key, sums]) => ({
@@ -165,7 +165,7 @@ export async function rowsBy(
       voided: sums.voided,
       late: sums.late,
       over: sums.over,
-      ...counted(sums.purses, (currency) => listedRate(readings, currency)),
+      ...convertTotals(sums.totals, (currency) => listedRate(rules, currency)),
       win_rate: sums.decided === 0 ? null : sums.wins / sums.decided,
       ...keptOf(sums),
       ...upliftOf(sums),

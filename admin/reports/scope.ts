@@ -21,17 +21,17 @@ export interface Scope {
   by: Group
 }
 
-export const spans: Readonly<Record<string, number>> = { hour, day }
+export const periods: Readonly<Record<string, number>> = { hour, day }
 
 /** What rows are grouped by; `at` is the column of the time. */
 export function keyOf(by: Group, at: string): RawBuilder<string> {
-  const span = spans[by]
+  const span = periods[by]
   if (span === undefined)
     return sql<string>`coalesce(${sql.ref(by === 'ssp' ? 'supplier' : by)}, '')`
   return sql<string>`cast((${sql.ref(at)} / ${sql.lit(span)}) * ${sql.lit(span)} as text)`
 }
 
-export function withinScope({ suppliers, all }: Scope) {
+export function inScope({ suppliers, all }: Scope) {
   if (all) return sql<boolean>`1 = 1`
   if (suppliers.length === 0) return sql<boolean>`1 = 0`
   return sql<boolean>`supplier in (${sql.join(suppliers.map((id) => sql.lit(id)))})`

@@ -3,17 +3,17 @@ import { hour, hourOf } from '../store/hour.ts'
 import { staleHours } from '../store/stale-hours.ts'
 import type { Source } from './scope.ts'
 
-export interface Stretch {
+export interface TimeRange {
   from: number
   to: number
 }
-export interface Stretches {
-  ledger: Stretch[]
+export interface TimeRanges {
+  ledger: TimeRange[]
   /** `stale`: hours in between whose sums are not used. */
-  hours: (Stretch & { stale: number[] }) | null
+  hours: (TimeRange & { stale: number[] }) | null
 }
 
-export interface Rolled {
+export interface RollupState {
   until: number
   sealed: number
   /** Hours of which rows have changed after they were added up. */
@@ -24,7 +24,7 @@ export interface Rolled {
  * Hours before `until` have sums; of those before `sealed` there may be nothing else, so that they count whole, at
  * either end of what was asked.
  */
-export function split({ from, to }: Stretch, { until, sealed, stale }: Rolled): Stretches {
+export function split({ from, to }: TimeRange, { until, sealed, stale }: RollupState): TimeRanges {
   const whole = (at: number, otherwise: number) => (at < sealed ? hourOf(at) : otherwise)
   const begin = whole(from, hourOf(from + hour - 1))
   const end = Math.min(until, to <= sealed ? hourOf(to + hour - 1) : hourOf(to))
@@ -38,7 +38,7 @@ export function split({ from, to }: Stretch, { until, sealed, stale }: Rolled): 
   return { ledger, hours: { from: begin, to: end, stale: within } }
 }
 
-export async function rolledOf({ db }: Source): Promise<Rolled> {
+export async function readRollupState({ db }: Source): Promise<RollupState> {
   const stale = await staleHours(db)
   const row = await db.selectFrom('rolled').select(['until', 'sealed']).executeTakeFirst()
   return {

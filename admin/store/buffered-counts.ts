@@ -8,13 +8,13 @@ import type { StoreLog } from './index.ts'
 
 const every = 5000
 
-interface Countable {
+interface CountRow {
   supplier: string
   publisher: string
   domain: string
 }
 
-export interface TallyOptions<Row> {
+export interface BufferedCountsOptions<Row> {
   /** What is counted, as the log names it. */
   what: string
   /** Rows that wait for the store; beyond, a row is added to its supplier's, without publisher and domain. */
@@ -29,14 +29,16 @@ export interface TallyOptions<Row> {
   write(rows: Row[]): Promise<void>
 }
 
-export interface Tally<Row> {
+export interface BufferedCounts<Row> {
   /** The row is the tally's from then on. */
   add(row: Row): void
   flush(): Promise<void>
   close(): Promise<void>
 }
 
-export function createTally<Row extends Countable>(options: TallyOptions<Row>): Tally<Row> {
+export function createBufferedCounts<Row extends CountRow>(
+  options: BufferedCountsOptions<Row>,
+): BufferedCounts<Row> {
   const { what, maxRows, sliceRows, log, keyOf, merge, write } = options
   const rows = new Map<string, Row>()
 

@@ -114,7 +114,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   const listeners: (() => Promise<void>)[] = []
   let known = -1
   let lost = false
-  const look = oneAtATime(async () => {
+  const poll = oneAtATime(async () => {
     try {
       await check()
       const row = await db.selectFrom('revision').select('n').executeTakeFirst()
@@ -130,25 +130,25 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
       lost = true
     }
   })
-  await look()
-  const timer = setInterval(() => void look(), every)
+  await poll()
+  const timer = setInterval(() => void poll(), every)
   timer.unref()
-  const silent = new Set<string>()
+  const unresponsive = new Set<string>()
   /** The part's name where it does not answer: one line of the log each time that changes. */
   async function ping([part, ask]: [string, () => Promise<unknown>]): Promise<string[]> {
     try {
       await ask()
-      if (silent.delete(part)) log.info({ part }, 'this part of the store is back')
+      if (unresponsive.delete(part)) log.info({ part }, 'this part of the store is back')
       return []
     } catch (error) {
       const err = (error as Error).message
-      if (!silent.has(part)) log.error({ part, err }, 'this part of the store is lost')
-      silent.add(part)
+      if (!unresponsive.has(part)) log.error({ part, err }, 'this part of the store is lost')
+      unresponsive.add(part)
       return [part]
     }
   }
   let pinging: Promise<string[]> | null = null
-  const ear = postgres ? listen(url, () => void look(), log) : null
+  const notifications = postgres ? listen(url, () => void poll(), log) : null
 
   return {
     db,
@@ -177,7 +177,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     },
     async close() {
       clearInterval(timer)
-      await ear?.close()
+      await notifications?.close()
       await ledger.flush()
       await close()
     },

@@ -12,7 +12,7 @@
  */
 import type { Kysely } from 'kysely'
 import type { Ledger, LedgerEntry, SameWin } from '../ports.ts'
-import { gather } from './batcher.ts'
+import { createBatcher } from './batcher.ts'
 import { isOfTheRow, StoreError } from './errors.ts'
 import { type AskedRow, ledgerSql, type RowKey } from './ledger-sql.ts'
 import type { LedgerRow, Tables } from './tables.ts'
@@ -95,7 +95,7 @@ export function createLedger(
   observe: (seconds: number) => void,
 ): GroupLedger {
   const statements = ledgerSql(db, postgres)
-  const holds = gather(statements.holds)
+  const holds = createBatcher(statements.holds)
   let queue: Waiting[] = []
   let running: Promise<void> | null = null
   const sweeping = new Set<Promise<void>>()

@@ -2,7 +2,7 @@
 import { summable } from '../../opd/engine/stats.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { BidLog } from '../../opd/ports.ts'
-import { createTally } from './buffered-counts.ts'
+import { createBufferedCounts } from './buffered-counts.ts'
 import { hourOf } from './hour.ts'
 import type { Store, StoreLog } from './index.ts'
 import type { DecidedRow } from './tables.ts'
@@ -28,7 +28,7 @@ const rowOf = (record: DecisionRecord): DecidedRow => ({
 })
 
 export function createRollup(store: Store, log: StoreLog): Rollup {
-  const { add, flush, close } = createTally<DecidedRow>({
+  const { add, flush, close } = createBufferedCounts<DecidedRow>({
     what: 'decided bids',
     maxRows: 20_000,
     // 9 columns each: 2 ms of the event loop to put the statement together

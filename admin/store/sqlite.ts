@@ -12,7 +12,7 @@ import {
   SqliteQueryCompiler,
 } from 'kysely'
 import { StoreError, storeErrorOf } from './errors.ts'
-import type { Answer, Ask, Fault, Opened, Opening } from './worker.ts'
+import type { Fault, Opened, Opening, WorkerRequest, WorkerResponse } from './worker.ts'
 
 export interface SqliteOptions {
   /** Makes a file that is absent. */
@@ -37,7 +37,7 @@ const failureOf = ({ error, result }: Fault): Error =>
     : storeErrorOf(Object.assign(new Error(error), { code: `SQLITE_${result}` }))
 
 /** Questions to the worker and their answers; a worker that dies fails them all, and the next question starts another. */
-class Link {
+class WorkerLink {
   private readonly opening: Opening
   private readonly damaged: () => void
   private worker: Worker | null = null
@@ -54,14 +54,14 @@ class Link {
   private async start(): Promise<Worker> {
     const name = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js'
     const worker = new Worker(new URL(name, import.meta.url), { workerData: this.opening })
-    const died = (error: Error) => {
+    const failed = (error: Error) => {
       if (this.worker === worker) this.worker = null
       for (const { reject } of this.waiting.values())
         reject(new StoreError('unavailable', `the database thread ended: ${error.message}`))
       this.waiting.clear()
     }
-    worker.on('error', died)
-    worker.on('exit', (code) => died(new Error(`exit ${code}`)))
+    worker.on('error', failed)
+    worker.on('exit', (code) => failed(new Error(`exit ${code}`)))
     const [first] = (await Promise.race([
       once(worker, 'message'),
       once(worker, 'exit').then(([code]) => [{ error: `exit ${code}`, result: null }]),
@@ -69,7 +69,7 @@ class Link {
     if (first !== 'open') throw new StoreError('unavailable', first.error)
     // a thread that follows this one makes no file: the one that is open now has the wins
     this.opening.create = false
-    worker.on('message', (answer: Answer | 'closed') => {
+    worker.on('message', (answer: WorkerResponse | 'closed') => {
       if (answer === 'closed') return
       const waiting = this.waiting.get(answer.id)
       this.waiting.delete(answer.id)
@@ -87,7 +87,7 @@ class Link {
     return worker
   }
 
-  async ask(sql: string, parameters: readonly unknown[]): Promise<QueryResult<unknown>> {
+  async run(sql: string, parameters: readonly unknown[]): Promise<QueryResult<unknown>> {
     if (this.closing) throw new StoreError('closed', 'the store is closed')
     if (this.worker === null) {
       this.starting ??= this.start().finally(() => {
@@ -100,7 +100,7 @@ class Link {
     const id = this.next++
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject })
-      worker.postMessage({ id, sql, parameters } as Ask)
+      worker.postMessage({ id, sql, parameters } as WorkerRequest)
     })
   }
 
@@ -115,14 +115,14 @@ class Link {
 }
 
 class Connection implements DatabaseConnection {
-  private readonly link: Link
+  private readonly link: WorkerLink
 
-  constructor(link: Link) {
+  constructor(link: WorkerLink) {
     this.link = link
   }
 
   executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
-    return this.link.ask(query.sql, query.parameters) as Promise<QueryResult<R>>
+    return this.link.run(query.sql, query.parameters) as Promise<QueryResult<R>>
   }
 
   // biome-ignore lint/correctness/useYield: the interface wants a generator; SQLite answers whole
@@ -136,13 +136,13 @@ const longestWait = 5000
 
 /** One connection, taken in turns: a transaction of one caller never holds statements of another. */
 class SqliteDriver implements Driver {
-  private readonly link: Link
+  private readonly link: WorkerLink
   private readonly connection: Connection
   private turn: Promise<void> = Promise.resolve()
   private done: (() => void) | null = null
 
   constructor(file: string, options: SqliteOptions) {
-    this.link = new Link(file, options)
+    this.link = new WorkerLink(file, options)
     this.connection = new Connection(this.link)
   }
 
@@ -155,10 +155,10 @@ class SqliteDriver implements Driver {
     this.turn = new Promise((resolve) => {
       release = resolve
     })
-    const late = new Promise<'late'>((resolve) => {
-      timer = setTimeout(resolve, longestWait, 'late')
+    const timedOut = new Promise<'timedOut'>((resolve) => {
+      timer = setTimeout(resolve, longestWait, 'timedOut')
     })
-    if ((await Promise.race([before, late])) === 'late') {
+    if ((await Promise.race([before, timedOut])) === 'timedOut') {
       void before.then(release)
       throw new StoreError('overloaded', 'the database thread is busy')
     }

@@ -3,8 +3,8 @@ import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
+import { type DatabaseFile, inMemoryFile, watchFile } from './database-file.ts'
 import { exactSum } from './exact-sum.ts'
-import { type HeldFile, heldInMemory, holdFile } from './held-file.ts'
 import { checkSql, faultOfFile } from './integrity.ts'
 
 export interface Opening {
@@ -14,7 +14,7 @@ export interface Opening {
   /** The service, of which a file has one: no other program writes to the file itself, if to its log. */
   owns: boolean
 }
-export interface Ask {
+export interface WorkerRequest {
   id: number
   sql: string
   parameters: SQLInputValue[]
@@ -24,7 +24,7 @@ export interface Fault {
   /** SQLite's primary result code; null: the fault is not SQLite's. */
   result: number | null
 }
-export type Answer =
+export type WorkerResponse =
   | { id: number; rows: unknown[]; changes: number; insertId: number }
   | ({ id: number } & Fault)
 /** The first word: it is open, or why it is not. */
@@ -80,11 +80,11 @@ function statement(database: DatabaseSync, sql: string): StatementSync {
   return known
 }
 
-const nothing = { rows: [], changes: 0, insertId: 0 }
+const noResult = { rows: [], changes: 0, insertId: 0 }
 
-function run(database: DatabaseSync, { id, sql, parameters }: Ask): Answer {
+function run(database: DatabaseSync, { id, sql, parameters }: WorkerRequest): WorkerResponse {
   // a disk that is full has ended the transaction already
-  if (sql === 'rollback' && !database.isTransaction) return { id, ...nothing }
+  if (sql === 'rollback' && !database.isTransaction) return { id, ...noResult }
   const prepared = statement(database, sql)
   if (prepared.columns().length > 0)
     return { id, rows: prepared.all(...parameters), changes: 0, insertId: 0 }
@@ -102,31 +102,31 @@ let gone: Fault | null = null
 /** Wrong until the file has been read and found whole. */
 let doubt: Fault | null = null
 
-function doubted({ database, written }: HeldFile): Fault | null {
+function suspicion({ database, written }: DatabaseFile): Fault | null {
   if (doubt !== null || !owns || !written()) return doubt
   if (database.isTransaction) database.exec('rollback')
   doubt = { error: `another program has changed ${file} or its log`, result: corrupt }
   return doubt
 }
 
-function check({ database, note }: HeldFile, id: number): Answer {
+function check({ database, note }: DatabaseFile, id: number): WorkerResponse {
   note()
   const found = faultOfFile(database)
   if (found !== null)
     return { id, error: `the database file ${file} is corrupt: ${found}`, result: corrupt }
   doubt = null
-  return { id, ...nothing }
+  return { id, ...noResult }
 }
 
 /** Acknowledges only what is in the files that the next start opens: their paths are checked after each commit. */
-function answer(held: HeldFile, ask: Ask): Answer {
-  const { database, moved, note } = held
-  const { id, sql } = ask
+function answer(opened: DatabaseFile, request: WorkerRequest): WorkerResponse {
+  const { database, moved, note } = opened
+  const { id, sql } = request
   try {
-    if (gone === null && sql === checkSql) return check(held, id)
-    const wrong = gone ?? doubted(held)
+    if (gone === null && sql === checkSql) return check(opened, id)
+    const wrong = gone ?? suspicion(opened)
     if (wrong !== null) return { id, ...wrong }
-    const done = run(database, ask)
+    const done = run(database, request)
     // the database writes to its file in its own statements alone
     note()
     const path = database.isTransaction ? null : moved()
@@ -141,10 +141,10 @@ function answer(held: HeldFile, ask: Ask): Answer {
 function open(): Opened {
   try {
     if (!inMemory) make()
-    const held = inMemory ? heldInMemory(connect()) : holdFile(file, connect)
-    parentPort!.on('message', (ask: Ask | 'close') => {
-      if (ask !== 'close') return parentPort!.postMessage(answer(held, ask))
-      held.database.close()
+    const opened = inMemory ? inMemoryFile(connect()) : watchFile(file, connect)
+    parentPort!.on('message', (request: WorkerRequest | 'close') => {
+      if (request !== 'close') return parentPort!.postMessage(answer(opened, request))
+      opened.database.close()
       parentPort!.postMessage('closed')
       parentPort!.close()
     })

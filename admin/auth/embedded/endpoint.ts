@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { problem } from '../../http/problem.ts'
-import { always } from '../../http/reply-hook.ts'
+import { alwaysReply } from '../../http/reply-hook.ts'
 import type { Store } from '../../store/index.ts'
 import { PasswordsBusyError } from '../passwords.ts'
 import type { Throttle } from '../throttle.ts'
@@ -151,7 +151,7 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     app.route({
       method: app.supportedMethods.filter((method) => !methods.includes(method)),
       url,
-      onRequest: always((_request, reply) =>
+      onRequest: alwaysReply((_request, reply) =>
         problem(reply.header('allow', allow), 405, 'method_not_allowed', `Only ${allow}`),
       ),
       handler: async (_request, reply) => reply,

@@ -1,5 +1,5 @@
 /** A win that an operator voids is in no sum any more, and stays what it was: a win that has been reported. */
-import { rowsBy } from '../../../admin/reports/rows.ts'
+import { readRows } from '../../../admin/reports/rows.ts'
 import { hour, hourOf } from '../../../admin/store/hour.ts'
 import { createRetention } from '../../../admin/store/retention.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
@@ -14,7 +14,7 @@ onBoth(async (t, database) => {
   const { ledger } = store
   const report = async (from: number, to: number) => {
     const scope = { suppliers: ['acme'], all: false, from, to, by: 'ssp' as const }
-    const [row] = await rowsBy(store, scope, readings)
+    const [row] = await readRows(store, scope, readings)
     const { wins = 0, voided = 0, unattributed = 0, margin = '0', cleared = '0' } = row ?? {}
     return { wins, voided, unattributed, margin, cleared }
   }

@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import type { LedgerEntry } from '../../../admin/ports.ts'
-import { rowsBy } from '../../../admin/reports/rows.ts'
+import { readRows } from '../../../admin/reports/rows.ts'
 import { split } from '../../../admin/reports/time-ranges.ts'
-import { createRepeats } from '../../../admin/store/duplicates.ts'
+import { createDuplicateCounts } from '../../../admin/store/duplicates.ts'
 import { createRetention } from '../../../admin/store/retention.ts'
 import { difference } from '../../../opd/shared/decimal.ts'
 import { entry } from '../../support/ledger-entry.ts'
@@ -73,14 +73,14 @@ onBoth(async (t, database) => {
   let keep = 400 * day
   const options = { keep: () => keep, now: () => now, log: silent, breath: 0 }
   const retention = createRetention(store, options)
-  const repeats = createRepeats(store, silent)
+  const duplicates = createDuplicateCounts(store, silent)
   t.teardown(async () => {
     retention.close()
-    await repeats.close()
+    await duplicates.close()
   })
   await Promise.all(notices(3000).map((each) => store.ledger.record(each)))
   for (const [n, publisher] of ['p1', 'p1', 'p2'].entries())
-    repeats.count({
+    duplicates.count({
       supplier: 'acme',
       event: 'win',
       mode: 'revenue',
@@ -88,7 +88,7 @@ onBoth(async (t, database) => {
       domain: '',
       at: start + n * hour,
     })
-  await repeats.flush()
+  await duplicates.flush()
 
   const ranges = {
     whole: [start, start + 2 * day],
@@ -104,7 +104,7 @@ onBoth(async (t, database) => {
           const [from, to] = ranges[name]
           const scope = { suppliers, all: everyone, from, to, by }
           found[`${name} by ${by}${everyone ? '' : ', own'}`] = (
-            await rowsBy(store, scope, readings)
+            await readRows(store, scope, readings)
           ).map(rounded)
         }
     return found

@@ -11,7 +11,7 @@ const identity = (found: Stats | undefined) =>
 const content = (found: Stats | undefined) =>
   found === undefined ? '' : `${found.size} ${found.mtimeMs}`
 
-export interface HeldFile {
+export interface DatabaseFile {
   database: DatabaseSync
   /** The first path that names no file or another one; null: all are as they were opened. 7 us. */
   moved(): string | null
@@ -22,7 +22,7 @@ export interface HeldFile {
 }
 
 /** `open` opens the file and its log. Throws where another file came to its place meanwhile. */
-export function holdFile(file: string, open: () => DatabaseSync): HeldFile {
+export function watchFile(file: string, open: () => DatabaseSync): DatabaseFile {
   const before = identity(look(file))
   const database = open()
   // beside the file itself, where the path is a link: the log, and its index that all processes share
@@ -44,7 +44,7 @@ export function holdFile(file: string, open: () => DatabaseSync): HeldFile {
 }
 
 /** A database in memory has no file that could be another. */
-export const heldInMemory = (database: DatabaseSync): HeldFile => ({
+export const inMemoryFile = (database: DatabaseSync): DatabaseFile => ({
   database,
   moved: () => null,
   written: () => false,
