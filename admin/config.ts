@@ -20,7 +20,7 @@ const embedded = z.strictObject({
         .string()
         .regex(/^[A-Za-z0-9_-]{1,64}$/, 'letters, digits, _ and -, up to 64')
         .default('main'),
-      /** The first admin's password; generated and printed once where absent. */
+      /** The password of the first admin; generated and printed once if absent. */
       adminPassword: z.string().min(minPassword).max(maxPassword).optional(),
     })
     .prefault({}),
@@ -30,14 +30,14 @@ const external = z.strictObject({
   issuer: httpUrl,
   audience: z.string().min(1).default('bidweir'),
   role: z.string().min(1).default('api'),
-  /** The claim that names the caller's account. */
+  /** The claim that contains the account of the caller. */
   accountClaim: z.string().min(1).default('account'),
 })
 
 export const adminSchema = z.strictObject({
   listen: address.default('127.0.0.1:8081'),
   auth: z.union([external, embedded]).default({ embedded: { realm: 'main' } }),
-  /** How clients reach this listener; null: as each request says. */
+  /** URL by which clients reach this listener; null: taken from each request. */
   publicUrl: httpUrl
     .refine((text) => !/[?#]/.test(text), 'an http or https URL without query and fragment')
     .nullable()
@@ -58,7 +58,7 @@ export const storeSchema = z.strictObject({
     .regex(/^rediss?:\/\/.+$/, 'redis://… or rediss://…')
     .nullable()
     .default(null),
-  /** Days that ledger rows are kept; their sums by hour and the audit trail stay. */
+  /** Days that ledger rows are kept. Hourly sums and the audit trail are kept longer. */
   retentionDays: z.int().min(3).max(3650).default(400),
 })
 

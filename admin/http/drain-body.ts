@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { onSendAsyncHookHandler } from 'fastify'
 
-/** Bytes and milliseconds that a refused body is read for. */
+/** A body is discarded up to this size and for this time. */
 const maxBytes = 4 * 1024 * 1024
 const maxMs = 1000
 
@@ -22,8 +22,8 @@ function drain(request: IncomingMessage): Promise<void> {
 }
 
 /**
- * A refusal that comes before the body does is answered behind it: a connection that is closed with bytes unread is
- * reset, and the answer is lost with it (RFC 9112 9.6).
+ * Reads the rest of the body before an error is sent. If a connection is closed with bytes unread, it is reset and
+ * the client may lose the response (RFC 9112 9.6).
  */
 export const drainBody: onSendAsyncHookHandler = async ({ raw }, reply, payload) => {
   const { 'content-length': length = '0', 'transfer-encoding': coding } = raw.headers

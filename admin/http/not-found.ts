@@ -1,4 +1,4 @@
-/** What no route takes: 405 with `Allow` where another method is route (RFC 9110 15.5.6), else 404. */
+/** Requests that match no route: 405 with `Allow` if another method exists for the path (RFC 9110 15.5.6), else 404. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { problem } from './problem.ts'
 
@@ -7,7 +7,7 @@ interface Route {
   methods: Set<string>
 }
 
-/** `:id` and `:id(…)` are one part of a path, that is not empty; `*` is the rest. */
+/** `:id` and `:id(…)` match one non-empty path segment, `*` matches the rest. */
 const parts = /:\w+(?:\([^)]*\))?|\*|[^:*]+/g
 const patternOf = (url: string) => {
   const pattern = url.replaceAll(parts, (part) =>
@@ -16,7 +16,7 @@ const patternOf = (url: string) => {
   return new RegExp(`^${pattern}$`)
 }
 
-/** Before any plugin: it learns the routes as they are registered. */
+/** Must be called before any plugin: it collects routes as they are registered. */
 export function notFoundHandler(app: FastifyInstance) {
   const routes = new Map<string, Route>()
   app.addHook('onRoute', ({ method, url }) => {
@@ -29,14 +29,15 @@ export function notFoundHandler(app: FastifyInstance) {
     const allowed = new Set<string>()
     for (const { pattern, methods } of routes.values())
       if (pattern.test(path)) for (const each of methods) allowed.add(each)
-    // one that has the method but did not match, such as a name that is too long, is no resource
+    // if the method exists but the route did not match, for example because a name is too long, there is no such
+    // resource
     if (allowed.size === 0 || allowed.has(method))
       return problem(reply, 404, 'not_found', 'No such path')
     return problem(
       reply.header('allow', [...allowed].sort().join(', ')),
       405,
       'method_not_allowed',
-      `${method} is not for this path`,
+      `${method} is not allowed for this path`,
     )
   }
 }

@@ -1,7 +1,7 @@
 import { problem } from './problem.ts'
 import { replyHook } from './reply-hook.ts'
 
-/** A coded body is read by nobody here (RFC 9110 15.5.16). */
+/** Encoded bodies are not supported (RFC 9110 15.5.16). */
 export const rejectEncodedBody = replyHook((request, reply) => {
   if (/^(identity)?$/i.test(request.headers['content-encoding'] ?? '')) return false
   problem(

@@ -1,9 +1,9 @@
-/** Whose bid a caller may report, and why a win that nobody could place has no place. */
+/** Which bids a caller may report, and the reason that an unattributed win is stored with. */
 import type { ContextState, Traced } from '../../opd/engine/types.ts'
 import { canSee } from '../access.ts'
 import { type Caller, foreignBid } from '../ports.ts'
 
-/** `foreign`: the bid id is another account's, whose wins nothing of this caller's stands for. */
+/** `foreign`: the bid belongs to another account. */
 export type VisibleTrace = Traced & { foreign?: true }
 
 type AccountOf = ((supplier: string) => string | undefined) | undefined
@@ -12,7 +12,7 @@ export function mayReport(supplier: string, caller: Caller | null, account: Acco
   return account === undefined || caller === null || canSee(caller, account(supplier))
 }
 
-/** A bare bid id finds the decisions of one's own suppliers only. */
+/** A notice without context only finds decisions of the caller's own suppliers. */
 export function visibleTrace(
   traced: Traced,
   caller: Caller | null,
@@ -23,7 +23,7 @@ export function visibleTrace(
   return { ...traced, by: null, record: null, late: false, foreign: true }
 }
 
-/** A context came, and could not be read. */
+/** States of contexts that were sent but could not be used. */
 export const unreadableContexts: ReadonlySet<ContextState> = new Set(['invalid', 'expired'])
 
 export function reasonOf({ foreign, ambiguous, context }: VisibleTrace): string {

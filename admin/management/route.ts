@@ -1,4 +1,7 @@
-/** `/api/svc/`: suppliers, their seats and data centers; holds, models, voided wins, the audit trail (CONTRACT 8). */
+/**
+ * `/api/svc/`: suppliers with their seats and data centers, holds, models, voided wins and the audit trail (CONTRACT
+ * 8).
+ */
 import type {
   FastifyPluginAsync,
   FastifyReply,
@@ -15,7 +18,7 @@ import { voidCall } from './voids.ts'
 export type { ListedSupplier } from './access.ts'
 
 export interface ManagementDeps extends ModelAccess {
-  /** Admit whoever may read, edit, hold. */
+  /** Authentication for reading, editing and holding. */
   reading: preHandlerAsyncHookHandler
   editing: preHandlerAsyncHookHandler
   operator: preHandlerAsyncHookHandler
@@ -33,14 +36,14 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
   const models = modelCalls(deps)
 
   return async (app) => {
-    // Bodies stay bytes until they are looked at: duplicate keys and encodings are faults.
+    // Bodies are parsed from their bytes, since duplicate keys and encodings are faults.
     app.removeAllContentTypeParsers()
     app.addContentTypeParser(
       'application/json',
       { parseAs: 'buffer', bodyLimit },
       async (_request: FastifyRequest, body: Buffer) => body,
     )
-    // what one account sees is nobody else's, and changes
+    // responses depend on the account, and change
     app.addHook('onRequest', async ({ id }, reply) => {
       reply.headers({ 'cache-control': 'no-store', 'x-request-id': id })
     })
@@ -50,7 +53,7 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
       handler: Call,
       authenticate = method === 'GET' ? reading : editing,
     ) => {
-      // who may not call is told before a body is read
+      // the token is checked before the body is read
       const onRequest = method === 'GET' ? [authenticate] : [authenticate, rejectEncodedBody]
       const exposeHeadRoute = method === 'GET'
       for (const url of [path, path.slice(0, -1)])

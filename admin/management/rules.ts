@@ -1,4 +1,7 @@
-/** What may be created and changed (SERVICE 4.3-4.5, 8; CONTRACT 8). Pure: what stands and what is asked in, a result out. */
+/**
+ * The rules for creating and changing seats and data centers (SERVICE 4.3-4.5, 8; CONTRACT 8). Pure functions of the
+ * stored rows and the request.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import type { ProblemFault } from '../http/problem.ts'
 import type { DataCenter, QpsEntry, Seat } from '../ports.ts'
@@ -22,7 +25,10 @@ const refused = (
   faults: ProblemFault[],
 ): ChangeResult => ({ ok: false, status, code, title, faults })
 
-/** `client_qps` of a location <= the sum of the seats' values for it; null counts 0, a null `client_qps` is always allowed. */
+/**
+ * `client_qps` of a location must not exceed the sum of the seats' values for it. A null value counts as 0; a null
+ * `client_qps` is always allowed.
+ */
 function allotmentFaults(
   seats: readonly Seat[],
   centers: readonly DataCenter[],
@@ -51,14 +57,14 @@ function nameFaults(
 ): ProblemFault[] {
   return (['id', 'name', 'name_external'] as const)
     .filter((key) => body[key] !== undefined && body[key] !== names[key])
-    .map((key) => ({ pointer: `/${key}`, detail: `${key} cannot be changed here` }))
+    .map((key) => ({ pointer: `/${key}`, detail: `${key} cannot be changed` }))
 }
 
-/** POST: seats are added, and data centers not there yet; one sent as it stands is ignored. */
+/** POST: adds seats and new data centers. A data center that equals the stored one is ignored. */
 export function planCreate(rows: SupplierRows, body: CreateBody, names: Names): ChangeResult {
   const wrongNames = nameFaults(body, names)
   if (wrongNames.length > 0)
-    return refused(422, 'names_differ', 'The names are not those of this supplier', wrongNames)
+    return refused(422, 'names_differ', 'The names are not the names of this supplier', wrongNames)
   const conflicts: ProblemFault[] = []
   for (const [at, { name }] of body.dsp_seats.entries())
     if (rows.seats.some((seat) => seat.name === name))
@@ -75,11 +81,10 @@ export function planCreate(rows: SupplierRows, body: CreateBody, names: Names): 
     else if (Object.entries(sent).some(([field, value]) => differs(current, field, value)))
       conflicts.push({
         pointer: `/datacenters/${at}`,
-        detail: `${location} exists already, and differs: use PUT`,
+        detail: `${location} exists already with other values: use PUT`,
       })
   }
-  if (conflicts.length > 0)
-    return refused(409, 'exists', 'What exists already is not created', conflicts)
+  if (conflicts.length > 0) return refused(409, 'exists', 'An entry exists already', conflicts)
   const seats = [
     ...rows.seats,
     ...body.dsp_seats.map(
@@ -88,14 +93,15 @@ export function planCreate(rows: SupplierRows, body: CreateBody, names: Names): 
   ]
   const datacenters = [...rows.datacenters, ...added]
   const faults = allotmentFaults(seats, datacenters, body.datacenters)
-  if (faults.length > 0) return refused(422, 'allotment', 'An allotment exceeds its seats', faults)
+  if (faults.length > 0)
+    return refused(422, 'allotment', "An allotment exceeds the sum of its seats' qps", faults)
   const changed = body.dsp_seats.length > 0 || added.length > 0
   return { ok: true, after: { seats, datacenters }, changed }
 }
 
 const byLocation = (one: QpsEntry, other: QpsEntry) => (one.location < other.location ? -1 : 1)
 
-/** Whether a field that was sent is not what stands; the order of locations says nothing. */
+/** Whether a sent field differs from the stored one. The order of locations is ignored. */
 function differs(row: object, field: string, value: unknown): boolean {
   if (value === undefined) return false
   const current: unknown = row[field as keyof typeof row]
@@ -104,7 +110,7 @@ function differs(row: object, field: string, value: unknown): boolean {
   return !isDeepStrictEqual(one, other)
 }
 
-/** Merges what was sent over what stands; a field that may not be edited and differs is a fault. */
+/** Merges the sent entries into the stored ones. If a field that cannot be edited differs, it is a fault. */
 function merged<T extends object>(
   current: readonly T[],
   asked: readonly Partial<T>[],
@@ -154,7 +160,8 @@ export function planUpdate(rows: SupplierRows, body: UpdateBody, names: Names): 
   if (faults.length > 0)
     return refused(422, 'not_editable', 'Only is_active and client_qps can be edited', faults)
   const broken = allotmentFaults(seats, datacenters, body.datacenters)
-  if (broken.length > 0) return refused(422, 'allotment', 'An allotment exceeds its seats', broken)
+  if (broken.length > 0)
+    return refused(422, 'allotment', "An allotment exceeds the sum of its seats' qps", broken)
   const changed =
     !isDeepStrictEqual(seats, rows.seats) || !isDeepStrictEqual(datacenters, rows.datacenters)
   return { ok: true, after: { seats, datacenters }, changed }

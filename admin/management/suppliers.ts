@@ -1,4 +1,4 @@
-/** `/api/svc/ssp/`: read, add to and change suppliers; all or nothing, under the supplier's lock. */
+/** `/api/svc/ssp/`: reads and changes suppliers. A change is atomic, under the lock of the supplier. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { problem } from '../http/problem.ts'
 import { changeSupplier, readSuppliers, type SupplierRows } from '../store/suppliers.ts'

@@ -1,4 +1,4 @@
-/** What became of win notices, and the money in them. */
+/** Metrics of win notices and their money. */
 import type { ImpressionCounters, SupplierMoney } from '../impressions/counters.ts'
 import { one, type Row } from './samples.ts'
 
@@ -19,7 +19,7 @@ export function noticeRows(counters: ImpressionCounters): Row[] {
       yield { value: priced, labels, metricName: 'bidweir_margin_count' }
     }
   }
-  // received is the sum of what became of them in every scrape: both are of one moment
+  // `received` equals the sum by status in every scrape, so both are read at the same moment
   let seen: [key: string, count: number][] = []
   const received = () => {
     seen = [...counters.impressions]

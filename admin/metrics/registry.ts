@@ -1,4 +1,4 @@
-/** OPD's part of `/metrics` (CONTRACT 10): nothing is touched before a scrape but plain numbers. */
+/** The OPD metrics of `/metrics` (CONTRACT 10). They read plain numbers, at a scrape only. */
 import type { Gauge, Registry } from 'prom-client'
 import type { EngineStats } from '../../opd/engine/stats.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
@@ -10,7 +10,7 @@ import { one, type Row } from './samples.ts'
 export interface OpdMetricsDeps {
   stats: EngineStats
   counters: ImpressionCounters
-  /** Suppliers, and whether their `opd` block has faults. */
+  /** Suppliers, and whether their `opd` block is invalid. */
   invalid: () => Iterable<{ ssp: string; invalid: boolean }>
   bidLog: { stats: { entries: number; bytes: number; evicted: number; expired: number } }
   model: (mode: Mode) => { version: number; ageSeconds: number }

@@ -1,4 +1,4 @@
-/** Samples of what the engine counts. */
+/** Samples of the counters of the pricing engine. */
 
 import {
   answerReasons,
@@ -28,11 +28,11 @@ export type Row = [
 
 export const one = (value: number, labels: Labels = {}): Sample[] => [{ value, labels }]
 
-/** A mode that bids came in. */
+/** Whether bids arrived in this mode. */
 export const live = (stats: ModeStats) =>
   stats.left.some((count) => count > 0) || stats.arms.some(({ bids }) => bids > 0)
 
-/** Arms and reasons to leave a bid alone stand under one label; `fixed` bids count under their reason. */
+/** Arms and reasons to leave a bid unchanged share one label; `fixed` bids count under their reason. */
 export function* bidSamples(stats: EngineStats): Generator<Sample | null> {
   for (const [ssp, own] of stats.suppliers)
     for (const mode of modes) {
@@ -56,7 +56,7 @@ export function* answerSamples(stats: EngineStats): Generator<Sample | null> {
   }
 }
 
-/** Factors of the busiest integrations, by mode; the rest share one series a mode. */
+/** Factors of the integrations with the most bids, by mode; the others share one series for each mode. */
 export function factorSamples(name: string, stats: EngineStats): () => Generator<Sample | null> {
   const series = modes.map((mode) => ({ mode, of: new HistogramSeries(name, factorBounds) }))
   function* histograms(mode: Mode): Generator<[Labels, Histogram]> {

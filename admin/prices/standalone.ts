@@ -1,4 +1,4 @@
-/** `POST /opd/<ssp>_yesbid`: prices without the service in the bid's way (SERVICE 4.6, CONTRACT 7). */
+/** `POST /opd/<ssp>_yesbid`: prices bids that do not pass through the proxy (SERVICE 4.6, CONTRACT 7). */
 import type {
   FastifyPluginAsync,
   FastifyReply,
@@ -13,23 +13,23 @@ import { alwaysReply } from '../http/reply-hook.ts'
 
 export interface StandaloneDeps {
   engine: Engine
-  /** Verifies the token; refuses without one. */
+  /** Authentication by token. */
   bearer: preHandlerAsyncHookHandler
-  /** Whose supplier it is; absent: every caller sees every supplier. */
+  /** The account of a supplier. Absent: every caller sees every supplier. */
   account?: ((supplier: string) => string | undefined) | undefined
-  /** Bytes; more is 413. */
+  /** Bytes. A larger body is 413. */
   maxBodyBytes?: number
 }
 
 const suffix = '_yesbid'
 const defaultBodyBytes = 1024 * 1024
-/** Milliseconds that pricing holds the event loop for. */
+/** Milliseconds of pricing between two yields to the event loop. */
 const slice = 2
 
 const supplierOf = (name: string) => (name.endsWith(suffix) ? name.slice(0, -suffix.length) : '')
 
 const titles = {
-  400: ['malformed', 'The body is not a bid response that can be priced'],
+  400: ['malformed', 'The body is not a valid bid response'],
   403: ['opd_disabled', 'OPD is not enabled for the integration'],
   404: ['unknown_supplier', 'No such integration'],
 } as const
@@ -50,7 +50,10 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
     return problem(reply, status, code, title, faults)
   }
 
-  /** The answer's text, bids priced as it grows, with a breath every few milliseconds; null: the caller has left. */
+  /**
+   * The response text. Bids are priced while it is written, with a yield to the event loop after each slice; null if
+   * the client has disconnected.
+   */
   async function written(
     entries: Iterable<StandaloneEntry>,
     reply: FastifyReply,
@@ -58,7 +61,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
     let text = '['
     let began = performance.now()
     for (const { id, price, context } of entries) {
-      // the price is a number's own text: no double stands between the bid and its entry
+      // the price is decimal text and is never converted to a double
       text += `${text === '[' ? '' : ','}{"id":${JSON.stringify(id)},"modified_price":${price},"svc_opd":"${context}"}`
       if (performance.now() - began < slice) continue
       await new Promise((resolve) => setImmediate(resolve))
@@ -82,7 +85,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
   }
 
   return async (app) => {
-    // the engine reads the bytes itself: nothing is parsed twice
+    // the engine parses the bytes itself, so fastify must not
     app.removeAllContentTypeParsers()
     app.addContentTypeParser(
       'application/json',
@@ -117,8 +120,13 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
         url,
         onRequest: alwaysReply(({ params }, reply) =>
           supplierOf((params as { name: string }).name) === ''
-            ? problem(reply, 404, 'not_found', 'no such path')
-            : problem(reply.header('allow', 'POST'), 405, 'method_not_allowed', 'Only POST'),
+            ? problem(reply, 404, 'not_found', 'No such path')
+            : problem(
+                reply.header('allow', 'POST'),
+                405,
+                'method_not_allowed',
+                'Only POST is allowed',
+              ),
         ),
         handler: async (_request, reply) => reply,
       })

@@ -1,4 +1,7 @@
-/** The money of one group: kept by currency, converted once, so that how it was read makes no last digit. */
+/**
+ * The money of one report group: summed by currency and converted once, so that the result does not depend on the
+ * order of the rows.
+ */
 import { type Exact, exact, inBase, minus, plus, text, zero } from './exact.ts'
 
 export interface Money {
@@ -7,7 +10,7 @@ export interface Money {
   cleared: string
   out_ba: string
   margin: string
-  /** Cleared less out_ba. */
+  /** Cleared price minus out_ba. */
   difference: string
 }
 
@@ -18,7 +21,7 @@ interface CurrencyTotal {
   margin: Exact
 }
 
-/** By currency. */
+/** Totals by currency. */
 export type CurrencyTotals = Map<string, CurrencyTotal>
 
 const emptyTotal = (): CurrencyTotal => ({ wins: 0, cleared: zero, out: zero, margin: zero })
@@ -45,7 +48,7 @@ const moneyOf = ({ cleared, out, margin }: CurrencyTotal): Money => ({
   difference: text(minus(cleared, out)),
 })
 
-/** What has a rate in the base currency; the rest, each in its own. */
+/** Converts the totals that have a rate into the base currency, and lists the others each in its own currency. */
 export function convertTotals(
   totals: CurrencyTotals,
   rateOf: (currency: string) => number | null,

@@ -1,4 +1,4 @@
-/** What the databases add up; what it means is for `rows.ts` to say. */
+/** The SQL of the reports; `rows.ts` interprets the results. */
 import { sql } from 'kysely'
 import { hourOf } from '../store/hour.ts'
 import { margins, money, squares } from '../store/sums.ts'
@@ -6,7 +6,7 @@ import { hourOthers, hourWins } from './hours.ts'
 import { inScope, keyOf, type Scope, type Source } from './scope.ts'
 import type { TimeRanges } from './time-ranges.ts'
 
-/** Wins and their money by all that decides what they count as; test bids are no money and no wins. */
+/** Wins and their money, by every column that affects how they count. Test bids are excluded. */
 function ledgerWins(source: Source, scope: Scope) {
   const key = keyOf(scope.by, 'at')
   return source.db
@@ -36,7 +36,7 @@ function ledgerWins(source: Source, scope: Scope) {
     .execute()
 }
 
-/** Bids reported but found nowhere, notices refused, wins voided. One bid reported under both events is one. */
+/** Unattributed, rejected and voided notices. A bid that was reported for both events counts once in `bids`. */
 function ledgerOthers(source: Source, scope: Scope) {
   const key = keyOf(scope.by, 'at')
   return source.db
@@ -67,7 +67,7 @@ export async function decidedRows(source: Source, scope: Scope) {
     .execute()
 }
 
-/** Wins of every part of the scope; a key may come in several. */
+/** Wins of all parts of the scope. A key may occur several times. */
 export async function winRows(source: Source, scope: Scope, { ledger, hours }: TimeRanges) {
   const rows = []
   for (const part of ledger) rows.push(...(await ledgerWins(source, { ...scope, ...part })))
@@ -75,7 +75,7 @@ export async function winRows(source: Source, scope: Scope, { ledger, hours }: T
   return rows
 }
 
-/** Notices that are no wins; those that came again are only ever added up. */
+/** Notices that are not wins. Duplicates exist only as hourly sums. */
 export async function otherRows(source: Source, scope: Scope, { ledger, hours }: TimeRanges) {
   const rows = []
   for (const part of ledger) rows.push(...(await ledgerOthers(source, { ...scope, ...part })))

@@ -1,4 +1,4 @@
-/** Where reports are waiter for: a thread that lives while there are any, its failures those of the store. */
+/** Runs reports on a worker thread, which is started on demand and ended when idleTimer. Its failures are StoreErrors. */
 import { Worker } from 'node:worker_threads'
 import { StoreError } from '../store/errors.ts'
 import type { Store } from '../store/index.ts'
@@ -6,15 +6,15 @@ import { type ReportRequest, report } from './report.ts'
 import type { WorkerRequest, WorkerResponse } from './worker.ts'
 
 export interface ReportWorker {
-  /** Rejects with a StoreError. */
+  /** Rejects with a StoreError if the store is lost, closed or overloaded. */
   run(request: ReportRequest): Promise<Uint8Array<ArrayBuffer>>
   close(): Promise<void>
 }
 
-/** Reports that wait; beyond, the caller comes again. */
-const mostWaiting = 32
-/** Milliseconds that an idle thread is kept. */
-const idleFor = 60_000
+/** Maximum of waiting reports; more are refused. */
+const maxWaiting = 32
+/** Milliseconds until an idleTimer thread is ended. */
+const idleTimeout = 60_000
 
 interface Waiting {
   resolve(bytes: Uint8Array<ArrayBuffer>): void
@@ -25,7 +25,7 @@ export function createReportWorker(store: Pick<Store, 'db' | 'postgres' | 'url'>
   const { url } = store
   const waiting = new Map<number, Waiting>()
   let worker: Worker | null = null
-  let idle: NodeJS.Timeout | null = null
+  let idleTimer: NodeJS.Timeout | null = null
   let next = 0
 
   function start(): Worker {
@@ -58,13 +58,13 @@ export function createReportWorker(store: Pick<Store, 'db' | 'postgres' | 'url'>
   }
 
   function endWhenIdle(): void {
-    if (idle !== null) clearTimeout(idle)
-    idle = setTimeout(() => void end(), idleFor)
-    idle.unref()
+    if (idleTimer !== null) clearTimeout(idleTimer)
+    idleTimer = setTimeout(() => void end(), idleTimeout)
+    idleTimer.unref()
   }
 
   async function end(): Promise<void> {
-    if (idle !== null) clearTimeout(idle)
+    if (idleTimer !== null) clearTimeout(idleTimer)
     const thread = worker
     worker = null
     await thread?.terminate()
@@ -72,11 +72,11 @@ export function createReportWorker(store: Pick<Store, 'db' | 'postgres' | 'url'>
 
   return {
     async run(request) {
-      // a database in memory is of one thread alone
+      // only this thread can use a database in memory
       if (url === 'sqlite::memory:') return report(store, request)
-      if (waiting.size >= mostWaiting)
-        throw new StoreError('overloaded', `${mostWaiting} reports wait`)
-      if (idle !== null) clearTimeout(idle)
+      if (waiting.size >= maxWaiting)
+        throw new StoreError('overloaded', `${maxWaiting} reports are waiting`)
+      if (idleTimer !== null) clearTimeout(idleTimer)
       worker ??= start()
       const id = next++
       const thread = worker
@@ -86,7 +86,7 @@ export function createReportWorker(store: Pick<Store, 'db' | 'postgres' | 'url'>
       })
     },
     async close() {
-      // who waits is told, or the listener would wait for its answer
+      // the listener would wait for these responses otherwise
       rejectAll(new StoreError('closed', 'the store is closed'))
       await end()
     },

@@ -11,7 +11,7 @@ export interface ReportRequest {
   rules: ReportRules
 }
 
-/** In a buffer of its own, so that it may change threads. */
+/** Runs a report. The result has a buffer of its own, so that it can be transferred to another thread. */
 export async function report(source: Source, ask: ReportRequest): Promise<Uint8Array<ArrayBuffer>> {
   const rows = await readRows(source, ask.scope, ask.rules)
   return new TextEncoder().encode(render(rows, ask.columns, ask.format))

@@ -1,4 +1,7 @@
-/** `GET /api/svc/reports/{margin,wins,discrepancy}`: the ledger and the decided bids, by supplier, publisher, domain, hour or day (CONTRACT 11). */
+/**
+ * `GET /api/svc/reports/{margin,wins,discrepancy}`: reports on wins and decided bids, by supplier, publisher, domain,
+ * hour or day (CONTRACT 11).
+ */
 import type {
   FastifyPluginAsync,
   FastifyReply,
@@ -14,13 +17,13 @@ import type { ReportRules } from './rows.ts'
 
 export interface ReportsDeps {
   store: Store
-  /** Suppliers that the file names, with their accounts. */
+  /** Suppliers of the configuration, with their accounts. */
   suppliers: () => readonly { id: string; account: string | null }[]
   bearer: preHandlerAsyncHookHandler
   now: () => number
-  /** Writes what was counted but not yet stored. */
+  /** Writes counts that are still in memory. */
   flush: () => Promise<void>
-  /** Absent: each win is a `win`, and there is one currency. */
+  /** Absent: `win` is the event that counts, and there is one currency. */
   rules?: () => ReportRules
 }
 
@@ -42,7 +45,7 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
       return problem(reply, 404, 'unknown_report', `reports are ${Object.keys(reports).join(', ')}`)
     const query = parsedQuery(request.query as Record<string, unknown>, now())
     if (Array.isArray(query))
-      return problem(reply, 400, 'malformed', 'The query is not a report', query)
+      return problem(reply, 400, 'malformed', 'The query is not valid', query)
     const caller = request.caller!
     const visible = suppliers()
       .filter(({ account }) => canSee(caller, account))
@@ -62,7 +65,7 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
 
   return async (app) => {
     app.addHook('onClose', () => worker.close())
-    // one account's money is nobody else's to find in a cache
+    // responses depend on the account
     app.addHook('onRequest', async (_request, reply) => {
       reply.header('cache-control', 'no-store')
     })

@@ -1,4 +1,4 @@
-/** One row a group: what was decided, what was won, and what the optimised bids kept of the holdout's wins. */
+/** One row for each group: decided bids, wins, money, and how optimized bids compare with the holdout. */
 import { type ArmTotals, keptWins, uplift } from '../../opd/pricing/confidence.ts'
 import { addMoney, type CurrencyTotals, convertTotals, type Money } from './currency-totals.ts'
 import { decidedRows, otherRows, winRows } from './query.ts'
@@ -12,31 +12,34 @@ export interface ReportRow extends Money {
   decided: number
   wins: number
   unattributed: number
-  /** Notices that came again, convertTotals by whole hours. */
+  /** Repeated notices, counted by whole hours. */
   duplicate: number
   rejected: number
-  /** Wins that an operator took out of all sums. */
+  /** Wins that an operator has removed from all sums. */
   voided: number
   late: number
   over: number
-  /** Money of wins in currencies without a rate, each in its own; not in the sums. */
+  /** Money of wins in currencies without a rate, each in its own currency; the sums do not contain it. */
   no_rate: Record<string, Money & { wins: number }>
   win_rate: number | null
-  /** Win rate of the optimised bids over that of the holdout, with a 95 % interval that holds whenever one looks; null without a holdout. */
+  /**
+   * Win rate of optimized bids divided by that of the holdout, with a 95 % interval that is valid at any time; null
+   * without a holdout.
+   */
   kept: number | null
   kept_low: number | null
   kept_high: number | null
-  /** Margin per bid of the optimised over that of the holdout, with such an interval, CPM in the base currency. */
+  /** Margin per bid of optimized bids minus that of the holdout, with such an interval, CPM in the base currency. */
   uplift: number | null
   uplift_low: number | null
   uplift_high: number | null
 }
 
-/** What rows are read by: what counts as a win of a supplier, and what its money is worth. */
+/** Configuration that reports need: which event of a supplier is a win, and the rates. */
 export interface ReportRules {
-  /** By supplier; `win` where it is not named. */
+  /** By supplier; `win` for suppliers that are not listed. */
   notices: Readonly<Record<string, 'win' | 'billing' | 'both'>>
-  /** Units of each currency for one of the base, itself among them; null: all money is the base's. */
+  /** Units of each currency for one of the base, with the base itself; null: all money is in the base currency. */
   rates: Readonly<Record<string, number>> | null
 }
 
@@ -45,11 +48,9 @@ function listedRate({ rates }: ReportRules, currency: string): number | null {
   return Object.hasOwn(rates, currency) ? rates[currency]! : null
 }
 
-const optimised = new Set(['treated', 'explored'])
+const optimized = new Set(['treated', 'explored'])
 
-type Arm = ArmTotals
-
-interface Sums {
+interface GroupSums {
   decided: number
   wins: number
   unattributed: number
@@ -59,12 +60,12 @@ interface Sums {
   late: number
   over: number
   totals: CurrencyTotals
-  treated: Arm
-  holdout: Arm
+  treated: ArmTotals
+  holdout: ArmTotals
 }
 
-const noArm = (): Arm => ({ bids: 0, wins: 0, margin: 0, marginSquares: 0 })
-const empty = (): Sums => ({
+const noArm = (): ArmTotals => ({ bids: 0, wins: 0, margin: 0, marginSquares: 0 })
+const empty = (): GroupSums => ({
   decided: 0,
   wins: 0,
   unattributed: 0,
@@ -78,15 +79,15 @@ const empty = (): Sums => ({
   holdout: noArm(),
 })
 
-const armOf = (sums: Sums, arm: string | null): Arm | null =>
-  arm === 'holdout' ? sums.holdout : arm !== null && optimised.has(arm) ? sums.treated : null
+const armOf = (sums: GroupSums, arm: string | null): ArmTotals | null =>
+  arm === 'holdout' ? sums.holdout : arm !== null && optimized.has(arm) ? sums.treated : null
 
-function keptOf({ treated, holdout }: Sums) {
+function keptOf({ treated, holdout }: GroupSums) {
   const kept = keptWins(treated, holdout)
   return { kept: kept?.at ?? null, kept_low: kept?.lower ?? null, kept_high: kept?.upper ?? null }
 }
 
-function upliftOf({ treated, holdout }: Sums) {
+function upliftOf({ treated, holdout }: GroupSums) {
   const found = uplift(treated, holdout)
   return {
     uplift: found?.at ?? null,
@@ -98,8 +99,8 @@ function upliftOf({ treated, holdout }: Sums) {
 type WinRow = Awaited<ReturnType<typeof winRows>>[number]
 
 /**
- * How many wins a row stands for: the event that teaches is the win; money that came under the other event is one
- * of the time before `notices` changed, but for `both`, where it is the bill of the same win.
+ * The number of wins in a row. A win is counted by the event that trains the model. Money under the other event is
+ * from before a change of `notices`, except for `both`, where it is the billing of the same win.
  */
 function winsIn(row: WinRow, notices = 'win'): number {
   const event = notices === 'billing' ? 'billing' : 'win'
@@ -107,20 +108,20 @@ function winsIn(row: WinRow, notices = 'win'): number {
   return notices === 'both' ? 0 : Number(row.priced)
 }
 
-function addWins(sums: Sums, row: WinRow, rules: ReportRules): void {
+function addWins(sums: GroupSums, row: WinRow, rules: ReportRules): void {
   const n = winsIn(row, rules.notices[row.supplier ?? ''])
-  const side = armOf(sums, row.arm)
-  const worth = listedRate(rules, row.currency ?? '')
+  const totals = armOf(sums, row.arm)
+  const rate = listedRate(rules, row.currency ?? '')
   sums.wins += n
-  if (side !== null) side.wins += n
+  if (totals !== null) totals.wins += n
   if (n > 0) {
     sums.late += Number(row.late)
     sums.over += Number(row.over_count)
   }
   addMoney(sums.totals, row.currency ?? '', n, row)
-  if (side === null || worth === null) return
-  side.margin += Number(row.margins) / worth
-  side.marginSquares += Number(row.squares) / worth ** 2
+  if (totals === null || rate === null) return
+  totals.margin += Number(row.margins) / rate
+  totals.marginSquares += Number(row.squares) / rate ** 2
 }
 
 export async function readRows(
@@ -128,8 +129,8 @@ export async function readRows(
   scope: Scope,
   rules: ReportRules,
 ): Promise<ReportRow[]> {
-  const groups = new Map<string, Sums>()
-  const of = (key: string) => {
+  const groups = new Map<string, GroupSums>()
+  const sumsOf = (key: string) => {
     let sums = groups.get(key)
     if (sums === undefined) {
       sums = empty()
@@ -138,15 +139,15 @@ export async function readRows(
     return sums
   }
   for (const { key, arm, n } of await decidedRows(source, scope)) {
-    const sums = of(key)
+    const sums = sumsOf(key)
     sums.decided += Number(n)
-    const side = armOf(sums, arm)
-    if (side !== null) side.bids += Number(n)
+    const totals = armOf(sums, arm)
+    if (totals !== null) totals.bids += Number(n)
   }
   const ranges = split(scope, await readRollupState(source))
-  for (const row of await winRows(source, scope, ranges)) addWins(of(row.key), row, rules)
+  for (const row of await winRows(source, scope, ranges)) addWins(sumsOf(row.key), row, rules)
   for (const { key, status, n, bids } of await otherRows(source, scope, ranges)) {
-    const sums = of(key)
+    const sums = sumsOf(key)
     if (status === 'rejected') sums.rejected += Number(n)
     else if (status === 'duplicate') sums.duplicate += Number(n)
     else if (status === 'voided') sums.voided += Number(bids)

@@ -1,4 +1,4 @@
-/** Which part of a report is read from which table: whole hours that were added up from their sums, the rest from the ledger. */
+/** Splits the time of a report: whole hours are read from their sums, the rest from the ledger. */
 import { hour, hourOf } from '../store/hour.ts'
 import { staleHours } from '../store/stale-hours.ts'
 import type { Source } from './scope.ts'
@@ -9,20 +9,20 @@ export interface TimeRange {
 }
 export interface TimeRanges {
   ledger: TimeRange[]
-  /** `stale`: hours in between whose sums are not used. */
+  /** `stale`: hours within the range that are read from the ledger instead. */
   hours: (TimeRange & { stale: number[] }) | null
 }
 
 export interface RollupState {
   until: number
   sealed: number
-  /** Hours of which rows have changed after they were added up. */
+  /** Hours whose rows have changed after they were summed. */
   stale: readonly number[]
 }
 
 /**
- * Hours before `until` have sums; of those before `sealed` there may be nothing else, so that they count whole, at
- * either end of what was asked.
+ * Hours before `until` have sums. Rows of hours before `sealed` may have been deleted, so such an hour is counted
+ * whole even if the range cuts it.
  */
 export function split({ from, to }: TimeRange, { until, sealed, stale }: RollupState): TimeRanges {
   const whole = (at: number, otherwise: number) => (at < sealed ? hourOf(at) : otherwise)

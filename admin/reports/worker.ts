@@ -1,4 +1,4 @@
-/** The thread that reports are made on: 50,000 publishers held the event loop of bid traffic for 250 ms. */
+/** The worker thread of reports: on the main thread, a report on 50,000 publishers blocked bid traffic for 250 ms. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { StoreError } from '../store/errors.ts'
 import { openReader } from '../store/reader.ts'
@@ -25,6 +25,6 @@ async function answer({ id, ...ask }: WorkerRequest): Promise<void> {
 }
 
 parentPort!.on('message', (ask: WorkerRequest) => {
-  // one at a time: each may be as large as the ledger
+  // one at a time, since each report may read the whole ledger
   last = last.then(() => answer(ask))
 })

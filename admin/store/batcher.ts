@@ -1,10 +1,10 @@
-/** Questions that come together are asked together: one readBatch trip of the store for all of a turn. */
+/** Combines look-ups of the same turn of the event loop into one query. */
 import { isOfTheRow } from './errors.ts'
 
-/** Questions of one readBatch trip. */
+/** Keys of one query. */
 const most = 500
 
-/** `read` answers each key at its place; where it rejects, all that were asked with it reject. */
+/** `read` returns a value for each key, in order. If it rejects, all look-ups of the batch reject. */
 export function createBatcher<K, V>(read: (keys: K[]) => Promise<V[]>): (key: K) => Promise<V> {
   interface Waiting {
     key: K
@@ -18,7 +18,7 @@ export function createBatcher<K, V>(read: (keys: K[]) => Promise<V[]>): (key: K)
       const answers = await read(batch.map(({ key }) => key))
       for (const [at, { resolve }] of batch.entries()) resolve(answers[at] as V)
     } catch (error) {
-      // one that cannot be asked spoils no other's answer
+      // a key that the database rejects must not fail the others
       if (batch.length > 1 && isOfTheRow(error)) for (const each of batch) await readBatch([each])
       else for (const { reject } of batch) reject(error)
     }

@@ -1,4 +1,4 @@
-/** Notices that came again: the ledger has a row for the first alone, so the others are counted by hour. */
+/** Counts repeated notices by hour, since the ledger stores only the first one. */
 import type { DuplicateNotice } from '../ports.ts'
 import { createBufferedCounts } from './buffered-counts.ts'
 import { hourKey, hourOf } from './hour.ts'

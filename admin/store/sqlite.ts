@@ -1,4 +1,4 @@
-/** kysely over node:sqlite in its worker: no native code to build. */
+/** A kysely dialect over node:sqlite on a worker thread, without native code to build. */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import {
@@ -15,11 +15,11 @@ import { StoreError, storeErrorOf } from './errors.ts'
 import type { Fault, Opened, Opening, WorkerRequest, WorkerResponse } from './worker.ts'
 
 export interface SqliteOptions {
-  /** Makes a file that is absent. */
+  /** Creates the file if it does not exist. */
   create: boolean
-  /** The service, of which a file has one. */
+  /** True for the service; a file has only one. */
   owns: boolean
-  /** Told of each fault of the file itself: it cannot be read, written, or makes no sense. */
+  /** Called for each error of the file itself: it cannot be read or written, or is corrupt. */
   damaged?: () => void
 }
 
@@ -36,7 +36,10 @@ const failureOf = ({ error, result }: Fault): Error =>
     ? new Error(error)
     : storeErrorOf(Object.assign(new Error(error), { code: `SQLITE_${result}` }))
 
-/** Questions to the worker and their answers; a worker that dies fails them all, and the next question starts another. */
+/**
+ * Requests to the worker and their responses. If the worker dies, all of them fail, and the next request starts
+ * another worker.
+ */
 class WorkerLink {
   private readonly opening: Opening
   private readonly damaged: () => void
@@ -67,7 +70,7 @@ class WorkerLink {
       once(worker, 'exit').then(([code]) => [{ error: `exit ${code}`, result: null }]),
     ])) as [Opened]
     if (first !== 'open') throw new StoreError('unavailable', first.error)
-    // a thread that follows this one makes no file: the one that is open now has the wins
+    // a later worker must not create a new file: the wins are in the one that is open now
     this.opening.create = false
     worker.on('message', (answer: WorkerResponse | 'closed') => {
       if (answer === 'closed') return
@@ -125,20 +128,22 @@ class Connection implements DatabaseConnection {
     return this.link.run(query.sql, query.parameters) as Promise<QueryResult<R>>
   }
 
-  // biome-ignore lint/correctness/useYield: the interface wants a generator; SQLite answers whole
+  // biome-ignore lint/correctness/useYield: the interface requires a generator, which SQLite does not support
   async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
-    throw new StoreError('unavailable', 'SQLite answers are not streamed')
+    throw new StoreError('unavailable', 'SQLite results are not streamed')
   }
 }
 
-/** Milliseconds that a caller waits for its turn: another program may have the file's lock, 5 s for each that asks. */
+/**
+ * Milliseconds that a caller waits for the connection: another program may lock the file, up to 5 s for each request.
+ */
 const longestWait = 5000
 
-/** One connection, taken in turns: a transaction of one caller never holds statements of another. */
+/** One connection that callers use in previous, so that statements of others never run within a transaction. */
 class SqliteDriver implements Driver {
   private readonly link: WorkerLink
   private readonly connection: Connection
-  private turn: Promise<void> = Promise.resolve()
+  private previous: Promise<void> = Promise.resolve()
   private done: (() => void) | null = null
 
   constructor(file: string, options: SqliteOptions) {
@@ -149,10 +154,10 @@ class SqliteDriver implements Driver {
   async init(): Promise<void> {}
 
   async acquireConnection(): Promise<DatabaseConnection> {
-    const before = this.turn
+    const before = this.previous
     let release = () => {}
     let timer: NodeJS.Timeout | undefined
-    this.turn = new Promise((resolve) => {
+    this.previous = new Promise((resolve) => {
       release = resolve
     })
     const timedOut = new Promise<'timedOut'>((resolve) => {

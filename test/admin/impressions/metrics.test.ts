@@ -113,7 +113,7 @@ t.test(
       .observe(0.3)
     new Gauge({ name: 'y', help: 'y', registers: [registry] }).set(Number.POSITIVE_INFINITY)
     stats.of('a').modes.revenue.priced('treated', 2, 1.9)
-    counters.counted('a', 'revenue', 'attributed', 'context', 'win')
+    counters.countNotice('a', 'revenue', 'attributed', 'context', 'win')
     counters.domains.add('a', 'revenue', 'd.example')
     opdMetrics(registry, { stats, counters, ...idle })
     const own = (await exposition(registry)()).toString()
@@ -133,7 +133,7 @@ t.test(
     const registry = new Registry()
     const counters = new ImpressionCounters()
     const notice = (ssp: string) => {
-      counters.counted(ssp, 'revenue', 'attributed', 'context', 'win')
+      counters.countNotice(ssp, 'revenue', 'attributed', 'context', 'win')
       for (let index = 0; index < 150; index++) counters.publishers.add(ssp, 'revenue', `p${index}`)
     }
     for (let ssp = 0; ssp < 60; ssp++) notice(`s${ssp}`)
@@ -143,7 +143,7 @@ t.test(
     let running = true
     const traffic = () => {
       turns++
-      counters.counted('s1', 'revenue', 'duplicate', 'context', 'win')
+      counters.countNotice('s1', 'revenue', 'duplicate', 'context', 'win')
       if (running) setImmediate(traffic)
     }
     traffic()

@@ -84,7 +84,7 @@ onBoth(async (t, database) => {
       keep: () => 400 * 24 * hour,
       now: () => now,
       log: silent,
-      breath: 0,
+      pauseMs: 0,
     })
     t.teardown(() => retention.close())
     const sums = async () => {
@@ -92,7 +92,7 @@ onBoth(async (t, database) => {
       return rows.filter((row) => Number(row.hour) === begin && Number(row.n) > 0)
     }
     const marks = () => store.db.selectFrom('stale_hours').select('hour').execute()
-    await retention.look()
+    await retention.run()
     t.equal((await sums()).length, 4)
     t.same(await past(), { wins: 0, voided: 0, unattributed: 1, margin: '0.75', cleared: '5.55' })
 
@@ -105,7 +105,7 @@ onBoth(async (t, database) => {
       [begin],
     )
     t.same(await past(), after)
-    await retention.look()
+    await retention.run()
     t.same(await marks(), [])
     t.same((await sums()).map(({ status }) => status).sort(), [
       'attributed',

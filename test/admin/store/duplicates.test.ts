@@ -99,7 +99,7 @@ onBoth(async (t, database) => {
     duplicates.count(duplicate({ supplier: 'zeta' }))
     await duplicates.flush()
     t.same(await counted(store, 'zeta'), [['p', 1]])
-    t.same(warnings.splice(0), ['duplicate notices have no place'])
+    t.same(warnings.splice(0), ['duplicate notices were rejected by the database'])
     duplicates.count(duplicate({ supplier: 'zeta' }))
     await duplicates.flush()
     t.same(await counted(store, 'zeta'), [['p', 2]])
@@ -110,7 +110,7 @@ onBoth(async (t, database) => {
     for (let n = 0; n < 250; n++) duplicates.count(duplicate({ publisher: `p${n}` }))
     await database.stop!()
     await duplicates.flush()
-    t.same(warnings.splice(0), ['duplicate notices were not written, they wait'])
+    t.same(warnings.splice(0), ['duplicate notices could not be written and will be retried'])
     duplicates.count(duplicate({ publisher: 'p7' }))
     await database.start!()
     const again = async (): Promise<void> => {
