@@ -2,8 +2,9 @@
 
 import type { EngineStats, ModeStats } from '../../opd/engine/stats.ts'
 import { guards, isAlarm, type Mode, modes } from '../../opd/pricing/arms.ts'
+import type { MetricRow, Sample } from '../../opd/shared/metrics.ts'
 import { type Comparison, compared } from './kept.ts'
-import { answerSamples, bidSamples, factorSamples, live, type Row, type Sample } from './samples.ts'
+import { answerSamples, bidSamples, factorSamples, live } from './samples.ts'
 
 /** Integrations with win rates, multipliers and guards in /metrics: those with the most bids. */
 const maxIntegrations = 300
@@ -17,7 +18,7 @@ function topIntegrations(stats: EngineStats): Set<ModeStats> {
   return new Set(counted.slice(0, maxIntegrations).map(({ of }) => of))
 }
 
-export function engineRows(stats: EngineStats): Row[] {
+export function engineRows(stats: EngineStats): MetricRow[] {
   function* each(
     samples: (of: ModeStats, labels: { ssp: string; mode: Mode }) => Iterable<Sample>,
   ) {

@@ -3,9 +3,9 @@
  * suppliers, 20,000 series, block the event loop for 30 ms. Here a scrape yields every millisecond.
  */
 import type { Registry } from 'prom-client'
+import type { Labels, Sample } from '../../opd/shared/metrics.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { createSlices, type Slices } from '../../opd/shared/slices.ts'
-import type { Labels, Sample } from './samples.ts'
 
 /** A metric of the registry: one of prom-client, or one with generated samples (`samples`). */
 interface Metric {

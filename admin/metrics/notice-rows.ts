@@ -1,8 +1,9 @@
 /** Metrics of win notices and their money. */
-import type { ImpressionCounters, SupplierMoney } from '../impressions/counters.ts'
-import { one, type Row } from './samples.ts'
 
-export function noticeRows(counters: ImpressionCounters): Row[] {
+import { byLabel, type MetricRow, one } from '../../opd/shared/metrics.ts'
+import type { ImpressionCounters, SupplierMoney } from '../impressions/counters.ts'
+
+export function noticeRows(counters: ImpressionCounters): MetricRow[] {
   const labelled = (names: readonly string[], key: string) => {
     const values = key.split('\t')
     return Object.fromEntries(names.map((name, at) => [name, values[at] ?? '']))
@@ -94,11 +95,7 @@ export function noticeRows(counters: ImpressionCounters): Row[] {
       'bidweir_contexts_total',
       'counter',
       'Contexts of notices by state',
-      () =>
-        Object.entries(counters.contexts).map(([context, value]) => ({
-          value,
-          labels: { context },
-        })),
+      () => byLabel('context', Object.entries(counters.contexts)),
     ],
     [
       'bidweir_publisher_impressions_total',

@@ -9,24 +9,7 @@ import {
 } from '../../opd/engine/stats.ts'
 import { arms, type Mode, modes } from '../../opd/pricing/arms.ts'
 import { type Histogram, HistogramSeries, others } from '../../opd/shared/histogram-series.ts'
-
-export type Labels = Record<string, string | number>
-export interface Sample {
-  value: number
-  labels: Labels
-  metricName?: string
-}
-
-/** Name, kind, help, and the values at a scrape. */
-export type Row = [
-  name: string,
-  kind: 'counter' | 'gauge' | 'histogram' | 'summary',
-  help: string,
-  /** null: no sample, but work was done that a slice has to count. */
-  samples: () => Iterable<Sample | null>,
-]
-
-export const one = (value: number, labels: Labels = {}): Sample[] => [{ value, labels }]
+import type { Labels, Sample } from '../../opd/shared/metrics.ts'
 
 /** Whether bids arrived in this mode. */
 export const live = (stats: ModeStats) =>
