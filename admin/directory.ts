@@ -1,4 +1,7 @@
-/** The snapshot that bid traffic obeys: pushed at each change, kept when the store is lost. */
+/**
+ * The snapshot of suppliers and holds that bid traffic uses. It is pushed at each change and kept if the store is
+ * lost.
+ */
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import type { DirectorySnapshot, SupplierState } from './ports.ts'
 import type { Store, StoreLog } from './store/index.ts'
@@ -7,7 +10,7 @@ import { readHolds } from './store/suppliers.ts'
 export interface Directory {
   snapshot(): DirectorySnapshot
   onChange(listener: (snapshot: DirectorySnapshot) => void): void
-  /** Reads again now; resolves when listeners have been told. */
+  /** Reads the store now and resolves after all listeners have been called. */
   refresh(): Promise<void>
 }
 
@@ -46,7 +49,7 @@ async function load(store: Store): Promise<DirectorySnapshot> {
 export async function createDirectory(store: Store, log: StoreLog): Promise<Directory> {
   let current = await load(store)
   const listeners: ((snapshot: DirectorySnapshot) => void)[] = []
-  // one after the other: an answer of before a change must not come to stand over the change
+  // one read at a time: the result of an older read must not replace a newer one
   const read = oneAtATime(async () => {
     current = await load(store)
     for (const listener of listeners) listener(current)
@@ -59,7 +62,7 @@ export async function createDirectory(store: Store, log: StoreLog): Promise<Dire
     },
     async refresh() {
       await read().catch((error: Error) =>
-        log.error({ err: error.message }, 'suppliers could not be read, the last snapshot stays'),
+        log.error({ err: error.message }, 'suppliers could not be read, the last snapshot is kept'),
       )
     },
   }

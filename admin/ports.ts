@@ -1,4 +1,4 @@
-/** What the admin rooms need from stores; admin/store implements it for SQLite and PostgreSQL. */
+/** Interfaces between the admin layer and its stores; admin/store implements them for SQLite and PostgreSQL. */
 
 export interface QpsEntry {
   location: string
@@ -16,9 +16,9 @@ export interface DataCenter {
   is_active: boolean
 }
 
-/** One win notice as the ledger keeps it. Money is exact decimal text, CPM in `currency`. */
+/** One row of the ledger: a win notice. Money is exact decimal text, CPM in `currency`. */
 export interface LedgerEntry {
-  /** Identity: one row per decision and event. A bare, unattributed bid id stands as `bid:<id>`. */
+  /** Identity: one row per decision and event. For an unattributed win it is `bid:<id>`. */
   decision: string
   event: 'win' | 'billing'
   bidId: string
@@ -34,7 +34,10 @@ export interface LedgerEntry {
   cleared: string
   priceDsp: string | null
   currency: string | null
-  /** Revenue less cleared price, exact decimal text; null where it is not money (rejected, unattributed, not the money event, test). */
+  /**
+   * Revenue minus cleared price, exact decimal text; null if the row counts no money (rejected, unattributed, test,
+   * or the event that is not money).
+   */
   margin: string | null
   late: boolean
   over: boolean
@@ -44,31 +47,39 @@ export interface LedgerEntry {
   at: number
 }
 
-/** The reason of an unattributed win that a caller reported of another account's bid: no attributed win replaces it. */
+/**
+ * Reason of an unattributed win that a caller reported for a bid of another account. An attributed win does not
+ * replace it.
+ */
 export const foreignBid = 'foreign_bid'
 
-/** Milliseconds that clocks of nodes may differ by: a notice this much older than a decision is not its win. */
+/**
+ * Tolerated clock skew between nodes in milliseconds: a notice that is older than a decision by more is not its win.
+ */
 export const clockSlack = 5000
 
-/** Which rows under the bid id of an entry are the same win: none before `since`, those of the supplier or of none. */
+/**
+ * Selects the rows with the same bid id that are the same win: not older than `since`, and of this supplier or of
+ * none.
+ */
 export interface SameWin {
   since: number
-  /** null: of any supplier. */
+  /** null: any supplier. */
   supplier: string | null
 }
 
 export interface Ledger {
   /**
-   * Resolves when the row is on disk, or to 'duplicate' when the ledger has the win already. Rejects when the store is
-   * lost. With `same`, one win is one row: an attributed row replaces the unattributed one of its win, and an
-   * unattributed one is a duplicate of any win under its bid id.
+   * Resolves when the row is on disk, or to 'duplicate' if the ledger has the win already. Rejects if the store is
+   * lost. With `same`, one win is one row: an attributed row replaces the unattributed row of its win, and an
+   * unattributed row is a duplicate of any win with its bid id.
    */
   record(entry: LedgerEntry, same?: SameWin): Promise<'recorded' | 'duplicate'>
-  /** Unattributed rows, recorded by any node, that this node has replaced since its start: their wins have other rows. */
+  /** Unattributed rows of any node that this node has replaced by attributed ones since its start. */
   readonly replaced: number
   /**
-   * Whether a win under the bid id was reported at or after `since` (any decision, that event);
-   * rejected rows never count. `only` narrows to one status; `supplier` to rows of it or of none.
+   * Whether a win with this bid id and event was reported at or after `since`, for any decision. Rejected rows do not
+   * count. `only` restricts the status, and the supplier to this one or none.
    */
   seenBid(
     bidId: string,
@@ -78,9 +89,9 @@ export interface Ledger {
   ): Promise<boolean>
 }
 
-/** A notice that came again: the ledger keeps the first alone. */
-export interface Repeat {
-  /** '' where nobody knows. */
+/** A repeated notice: the ledger stores only the first. */
+export interface DuplicateNotice {
+  /** '' if the supplier is not known. */
   supplier: string
   event: string
   mode: string
@@ -89,11 +100,11 @@ export interface Repeat {
   at: number
 }
 
-/** What bid traffic needs to know of one supplier; pushed, never asked for on the hot path. */
+/** The state of one supplier that bid traffic uses. It is pushed, so that the hot path reads no store. */
 export interface SupplierState {
   id: string
   inactiveSeats: ReadonlySet<string>
-  /** By location; a location that is not listed is active and unlimited. */
+  /** By location. A location that is not listed is active and unlimited. */
   datacenters: ReadonlyMap<string, { active: boolean; clientQps: number | null }>
 }
 
@@ -103,7 +114,7 @@ export interface DirectorySnapshot {
   holds: ReadonlySet<string>
 }
 
-/** Who calls, as a verified token says. Account `*` sees all. */
+/** The caller, from a verified token. Account `*` sees all suppliers. */
 export interface Caller {
   subject: string
   account: string
@@ -111,6 +122,6 @@ export interface Caller {
 }
 
 export interface TokenVerifier {
-  /** Throws `TokenError` (admin/auth/errors.ts) for anything that is not a valid access token of ours. */
+  /** Throws a `TokenError` (admin/auth/errors.ts) for anything but a valid access token. */
   verify(token: string): Promise<Caller> | Caller
 }

@@ -19,7 +19,7 @@ import { allotmentOf, endpointsOf, opdState } from './status-adapters.ts'
 
 /** `missing`: why bid traffic cannot be served now. */
 export async function openDoors(live: Live, parts: Parts, missing: () => string[], log: Log) {
-  const { store, directory, keeper, bidLog, rollup, repeats, engine, proxy } = parts
+  const { store, directory, keeper, bidLog, rollup, duplicates, engine, proxy } = parts
   const { registry, now, followModelControl } = parts
   const counters = new ImpressionCounters()
   const { auth: door, listen } = live.config.admin
@@ -82,9 +82,9 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
         bearer: reading,
         now,
         flush: async () => {
-          await Promise.all([rollup.flush(), repeats.flush()])
+          await Promise.all([rollup.flush(), duplicates.flush()])
         },
-        readings: () => readingsOf(live.config),
+        rules: () => readingsOf(live.config),
       }),
       standalone({ engine, bearer: editing, account }),
       decisions({ engine, bearer: reading, account }),
@@ -98,7 +98,7 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
         now,
         alert: (what, supplier) => log.warn({ what, supplier }, 'impressions want a look'),
         counters,
-        repeated: repeats.count,
+        onDuplicate: duplicates.count,
         verifier: auth.verifier,
         log,
       }),

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { Registry } from 'prom-client'
 import { createDirectory } from '../admin/directory.ts'
-import { createRepeats } from '../admin/store/duplicates.ts'
+import { createDuplicateCounts } from '../admin/store/duplicates.ts'
 import { openStore } from '../admin/store/index.ts'
 import { modelControlSource } from '../admin/store/model-control.ts'
 import { createRetention } from '../admin/store/retention.ts'
@@ -87,7 +87,7 @@ export async function openParts(live: Live, log: Log) {
   // what counts wins shares their connections, none of the API's
   const counted = { ...store, db: store.wins }
   const rollup = createRollup(counted, log)
-  const repeats = createRepeats(counted, log)
+  const duplicates = createDuplicateCounts(counted, log)
   const retention = createRetention(counted, { keep: () => keptFor(live.config), now, log })
   const integrations = [...live.taken.values()].map(({ supplier, invalid }) =>
     integrationOf(supplier, invalid),
@@ -138,7 +138,7 @@ export async function openParts(live: Live, log: Log) {
       redis,
       bidLog,
       rollup,
-      repeats,
+      duplicates,
       engine,
       proxy,
     },
@@ -169,7 +169,7 @@ export async function openParts(live: Live, log: Log) {
       await keeper.close()
       await sink?.close()
       retention.close()
-      await repeats.close()
+      await duplicates.close()
       await rollup.close()
     },
   }

@@ -1,8 +1,9 @@
 /** What the admin room shows of the others, and the metrics of the process as a whole. */
-import { Counter, collectDefaultMetrics, Gauge, Histogram, type Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client'
 import type { LiveState } from '../admin/dashboard/route.ts'
 import { programVersion } from '../admin/http/openapi/version.ts'
 import type { Integration } from '../opd/config.ts'
+import { one, registerRows } from '../opd/shared/metrics.ts'
 import { bounds, outcomes } from '../proxy/metrics.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
 
@@ -38,12 +39,24 @@ export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number 
   // gauges that are called like counters; the same figures stand under their types
   for (const name of ['handles', 'requests', 'resources'])
     registry.removeSingleMetric(`nodejs_active_${name}_total`)
-  new Gauge({
-    name: 'bidweir_build_info',
-    help: '1; the program that runs, by its labels',
-    labelNames: ['version', 'node'],
-    registers,
-  }).set({ version: programVersion(), node: process.versions.node }, 1)
+  const version = programVersion()
+  registerRows(registry, [
+    [
+      'bidweir_build_info',
+      'gauge',
+      '1; the program that runs, by its labels',
+      () => one(1, { version, node: process.versions.node }),
+    ],
+    [
+      'bidweir_rates_age_seconds',
+      'gauge',
+      'Age of the exchange rates by their asOf; absent without',
+      () => {
+        const age = ratesAgeOf()
+        return age === null ? [] : one(age / 1000)
+      },
+    ],
+  ])
   const reloads = new Counter({
     name: 'bidweir_config_reloads_total',
     help: 'Reloads of the configuration, by result',
@@ -55,16 +68,6 @@ export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number 
     help: 'Commits of the impression ledger',
     buckets: bounds.filter((bound) => bound >= 0.0005 && bound <= 1),
     registers,
-  })
-  new Gauge({
-    name: 'bidweir_rates_age_seconds',
-    help: 'Age of the exchange rates by their asOf; absent without',
-    registers,
-    collect() {
-      const age = ratesAgeOf()
-      if (age === null) this.remove()
-      else this.set(age / 1000)
-    },
   })
   return { reloads, store }
 }

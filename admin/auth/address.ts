@@ -1,27 +1,27 @@
-/** Whose log-in it is: the caller's address, through the proxies that are trusted and no others. */
+/** The client's address behind trusted proxies, for the throttle of log-ins. */
 import { BlockList, isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
-/** Hops that are followed; a chain of real proxies is shorter. */
+/** Hops of X-Forwarded-For that are evaluated; real chains of proxies are shorter. */
 const maxHops = 16
 
-/** Without port, brackets and zone; null: no address. */
+/** The address without port, brackets and zone; null if the text is not an address. */
 function addressOf(text: string): ipaddr.IPv4 | ipaddr.IPv6 | null {
   const bare = text
     .trim()
     .replace(/^\[([^\]]*)\](:\d+)?$/, '$1')
     .replace(/^(\d+\.\d+\.\d+\.\d+):\d+$/, '$1')
     .replace(/%.*$/, '')
-  // what a browser would take for an address, such as 1.2 or 0x7f.1, is none here
+  // legacy forms that browsers accept, such as 1.2 or 0x7f.1, are rejected
   return isIP(bare) === 0 ? null : ipaddr.process(bare)
 }
 
-/** A socket's other end as one spelling of its address; '' where there is none. */
+/** The normalized address of the socket's peer; '' if there is none. */
 export const peerOf = (remote: string): string => addressOf(remote)?.toString() ?? ''
 
 export type Trusted = (address: string) => boolean
 
-/** Addresses and CIDR ranges, as the configuration checked them. */
+/** `ranges` contains addresses and CIDR ranges that the configuration has validated. */
 export function trustedRanges(ranges: readonly string[]): Trusted {
   const list = new BlockList()
   for (const range of ranges) {
@@ -34,8 +34,8 @@ export function trustedRanges(ranges: readonly string[]): Trusted {
 }
 
 /**
- * The first address from the right of X-Forwarded-For that is not a trusted proxy's: what stands left of it is the
- * caller's own word. Where the chain ends or cannot be read it is the last proxy's.
+ * The first address from the right of X-Forwarded-For that is not a trusted proxy. The entries to its left may be
+ * forged by the client. If the chain ends or an entry is invalid, it is the last trusted proxy.
  */
 export function clientAddress(
   remote: string,
@@ -53,7 +53,7 @@ export function clientAddress(
   return address
 }
 
-/** What counts as one caller: a household has a whole IPv6 /64. */
+/** The unit that is throttled: an IPv4 address, or an IPv6 /64, which one household has. */
 export function networkOf(address: string): string {
   const parsed = addressOf(address)
   if (parsed === null || parsed.kind() === 'ipv4') return address

@@ -1,14 +1,14 @@
-/** The door of every API call: RFC 6750, answered as problem documents (CONTRACT 8). */
+/** Authentication of API calls by bearer token: RFC 6750, errors as problem documents (CONTRACT 8). */
 import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
 import { problem } from '../http/problem.ts'
-import { refusing } from '../http/reply-hook.ts'
+import { replyHook } from '../http/reply-hook.ts'
 import type { Caller, TokenVerifier } from '../ports.ts'
 import { TokenError, type TokenErrorCode, tokenErrors } from './errors.ts'
 import { may, type Role } from './roles.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who calls; set by `bearer` before the handler runs. */
+    /** The authenticated caller; set by `bearer` before the handler runs. */
     caller?: Caller
   }
 }
@@ -37,7 +37,7 @@ function readToken(request: FastifyRequest): string {
   return token
 }
 
-/** Puts the caller on the request: why not, or null. The token itself is never logged. */
+/** Sets `request.caller` and returns null, or returns the reason of the refusal. The token itself is never logged. */
 export async function admit(
   request: FastifyRequest,
   verifier: TokenVerifier,
@@ -56,15 +56,15 @@ export async function admit(
 }
 
 /**
- * Verifies the token: 401 without a valid one, 403 without `role` or one that includes it, 503 while no key of the
- * issuer is known; nothing of the call is done then.
+ * A hook that verifies the token before anything else is done: 401 without a valid token, 403 without `role` or a
+ * role that includes it, 503 while no key of the issuer is known.
  */
 export function bearer(
   verifier: TokenVerifier,
   opts: { role?: Role } = {},
 ): preHandlerAsyncHookHandler {
   const { role = 'api' } = opts
-  return refusing(async (request, reply) => {
+  return replyHook(async (request, reply) => {
     const code = await admit(request, verifier, role)
     if (code !== null) refuseToken(reply, code)
     return code !== null

@@ -1,15 +1,15 @@
-/** Tokens verified before: a look-up instead of a signature check, for at most a minute. */
+/** A cache of verified tokens, for at most a minute each: a look-up replaces the signature check. */
 import NodeCache from 'node-cache'
 import type { Caller, TokenVerifier } from '../ports.ts'
 import type { AcceptedToken } from './claims.ts'
 
 const maxTokens = 5000
-/** Seconds: a key that the issuer withdrew is obeyed at most this much longer. */
+/** Seconds. A key that the issuer has withdrawn is accepted at most this much longer. */
 const longest = 60
-/** Characters; a longer token is verified each time rather than kept. */
+/** Characters. Longer tokens are not cached. */
 const maxKept = 4096
 
-/** `check` throws TokenError; what it throws is never kept, so forged tokens fill nothing. */
+/** `check` throws a TokenError. Failures are not cached, so forged tokens use no memory. */
 export function cachedVerifier(
   check: (token: string) => Promise<AcceptedToken>,
   now: () => number,
@@ -21,7 +21,7 @@ export function cachedVerifier(
       if (known !== undefined && now() < known.expiresAt) return known.caller
       return check(token).then((accepted) => {
         if (token.length <= maxKept) {
-          // a full cache starts anew: it holds nothing that cannot be verified again
+          // a full cache is emptied: every entry can be verified again
           if (cache.keys().length >= maxTokens) cache.flushAll()
           const expiresAt = Math.min(accepted.expiresAt, now() + longest * 1000)
           cache.set(token, { caller: accepted.caller, expiresAt })

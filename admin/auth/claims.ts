@@ -1,4 +1,4 @@
-/** What both issuers' tokens share: the accepted token, and foreign errors translated once. */
+/** The accepted token, and the translation of jose errors, for both kinds of issuers. */
 import { errors } from 'jose'
 import type { Caller } from '../ports.ts'
 import { TokenError, type TokenErrorCode } from './errors.ts'

@@ -1,26 +1,26 @@
-/** Why a token is refused: one table, its codes are what tests and logs see. */
+/** Reasons to refuse a token, with status, RFC 6750 error and title. Tests and logs use the codes. */
 export const tokenErrors = {
-  missing: { status: 401, error: null, title: 'A bearer token is needed' },
-  malformed: { status: 401, error: 'invalid_token', title: 'The bearer token cannot be read' },
+  missing: { status: 401, error: null, title: 'A bearer token is required' },
+  malformed: { status: 401, error: 'invalid_token', title: 'The bearer token is malformed' },
   algorithm: {
     status: 401,
     error: 'invalid_token',
-    title: 'The token is signed in no way we take',
+    title: 'The algorithm of the signature is not supported',
   },
   unknown_key: {
     status: 401,
     error: 'invalid_token',
-    title: 'The token is signed by no known key',
+    title: 'The key of the signature is not known',
   },
-  signature: { status: 401, error: 'invalid_token', title: 'The signature does not hold' },
+  signature: { status: 401, error: 'invalid_token', title: 'The signature is not valid' },
   expired: { status: 401, error: 'invalid_token', title: 'The token has expired' },
   not_yet: { status: 401, error: 'invalid_token', title: 'The token is not valid yet' },
-  issuer: { status: 401, error: 'invalid_token', title: 'The token is of another issuer' },
+  issuer: { status: 401, error: 'invalid_token', title: 'The token was issued by another issuer' },
   audience: { status: 401, error: 'invalid_token', title: 'The token is for another service' },
   type: { status: 401, error: 'invalid_token', title: 'The token is not an access token' },
-  claims: { status: 401, error: 'invalid_token', title: 'A claim of the token cannot be read' },
+  claims: { status: 401, error: 'invalid_token', title: 'A claim of the token is not valid' },
   forbidden: { status: 403, error: 'insufficient_scope', title: 'The caller lacks the role' },
-  unavailable: { status: 503, error: null, title: 'Tokens cannot be verified right now' },
+  unavailable: { status: 503, error: null, title: 'Tokens cannot be verified at the moment' },
 } as const
 
 export type TokenErrorCode = keyof typeof tokenErrors

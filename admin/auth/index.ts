@@ -1,4 +1,4 @@
-/** Tokens: verified by one door, whoever issued them. */
+/** Token verification for an external or the embedded issuer, and the token endpoint of the embedded one. */
 import type { FastifyPluginAsync } from 'fastify'
 import type { AuthConfig } from '../config.ts'
 import type { TokenVerifier } from '../ports.ts'
@@ -17,27 +17,30 @@ import { createThrottle } from './throttle.ts'
 export interface AuthDeps {
   store: Pick<Store, 'db' | 'postgres'>
   /**
-   * Where this node's admin listener is, `http://host:port`, for a request that does not say how it got here. Read at
-   * each use: of port 0 nobody knows what it is before it listens.
+   * URL of the admin listener of this node, `http://host:port`, for requests that do not name their host. It is read
+   * at each use: a port of 0 is only known after the start.
    */
   baseUrl: () => string
-  /** How clients reach the listener; null, the default: as each request says. Read at each use. */
+  /** URL by which clients reach the listener; null (the default): taken from each request. It is read at each use. */
   publicUrl?: () => string | null
   log: KeysLog
   now?: () => number
-  /** Whose X-Forwarded headers are believed; read at each use, a reload may change it. None by default. */
+  /**
+   * Addresses of proxies whose X-Forwarded headers are trusted; none by default. They are read at each use, since a
+   * reload may change them.
+   */
   trustedProxies?: () => readonly string[]
 }
 
 export interface Auth {
   verifier: TokenVerifier
-  /** The token endpoint where the realm is embedded. */
+  /** The token endpoint of an embedded realm; null for an external issuer. */
   plugin: FastifyPluginAsync | null
   realm: string | null
   close(): void
 }
 
-/** An external issuer that cannot be reached does not stop the start: it is asked again. */
+/** The start does not fail if an external issuer cannot be reached: its keys are fetched again later. */
 export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Auth> {
   const { store, log, now = Date.now } = deps
   if ('issuer' in config) {
@@ -65,7 +68,7 @@ export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Au
     }
     return list(address)
   }
-  // No caller can reach an address that means all of them.
+  // A client cannot connect to a wildcard address.
   const own = () => deps.baseUrl().replace(/\/\/(0\.0\.0\.0|\[::\])(?=:|$)/, '//localhost')
   const plugin = tokenEndpoint({
     store,

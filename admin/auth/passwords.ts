@@ -1,17 +1,17 @@
-/** scrypt off the event loop, a few at a time: a flood of log-ins waits or is refused, nothing else slows. */
+/** Password hashes by scrypt, off the event loop and two at a time. Excess log-ins wait or are refused. */
 import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
 
 /** 32 MiB and about 80 ms of one thread. */
 const cost: ScryptOptions = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * 1024 * 1024 }
-/** Two of libuv's four threads: names and files need the others. */
+/** Two of the four threads of libuv: DNS look-ups and file access need the others. */
 const maxRunning = 2
 const maxWaiting = 64
 
 export const minPassword = 8
-/** Characters; a longer one is refused before it is hashed. */
+/** Characters. A longer password is refused before it is hashed. */
 export const maxPassword = 1024
 
-/** More log-ins than the machine hashes: try again. */
+/** More log-ins wait than the limit allows. The client should try again. */
 export class PasswordsBusyError extends Error {
   override name = 'PasswordsBusyError'
 }
@@ -29,7 +29,7 @@ async function derive(password: string, salt: Buffer): Promise<Buffer> {
       scrypt(password, salt, 32, cost, (error, key) => (error ? reject(error) : resolve(key)))
     })
   } finally {
-    // the place passes to the next in line
+    // the next waiting call takes this slot
     const next = waiting.shift()
     if (next === undefined) running--
     else next()
@@ -44,7 +44,7 @@ export async function hashPassword(password: string): Promise<string> {
 
 const nobody = `scrypt$15$8$1$${randomBytes(16).toString('base64url')}$${randomBytes(32).toString('base64url')}`
 
-/** A user that does not exist (`hash` undefined) takes the same time as a wrong password. */
+/** If the user does not exist (`hash` undefined), the check takes as long as for a wrong password. */
 export async function checkPassword(password: string, hash: string | undefined): Promise<boolean> {
   const [, , , , salt = '', key = ''] = (hash ?? nobody).split('$')
   const found = await derive(password.normalize('NFC'), Buffer.from(salt, 'base64url'))

@@ -1,4 +1,4 @@
-/** The roles of the API: each includes those before it (CONTRACT 8). */
+/** The roles of the API; each includes the ones before it (CONTRACT 8). */
 export const roles = ['viewer', 'api', 'operator'] as const
 export type Role = (typeof roles)[number]
 

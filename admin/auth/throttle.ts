@@ -1,7 +1,7 @@
 /**
- * Failed log-ins are slowed, by user and by address (CONTRACT 9): some are free, then the wait doubles. Who has logged in
- * from an address before is counted by the two together: strangers who try the same name elsewhere, or other names
- * beside, do not lock the user out.
+ * Throttles failed log-ins by user and by address (CONTRACT 9): some attempts are free, then the wait doubles. A user
+ * who has logged in from an address before has a counter of this pair alone. So attempts on the same name from other
+ * addresses, or on other names from the same address, do not lock the user out.
  */
 import { LRUCache } from 'lru-cache'
 import { networkOf } from './address.ts'
@@ -13,20 +13,20 @@ interface Tries {
   last: number
 }
 
-/** Many users stand behind one address, so it is given more. */
+/** Many users share an address, so its limit is higher. */
 const free = { user: 5, address: 50, both: 5 }
 type Kind = keyof typeof free
 type Key = readonly [kind: Kind, key: string]
 const longest = 60_000
-/** Milliseconds without a try after which the past is forgotten. */
+/** Milliseconds without an attempt after which a counter is dropped. */
 const forget = 15 * 60_000
 const maxEntries = 20_000
 
 export interface Throttle {
-  /** Seconds to wait, or 0: then the try counts as failed until `succeeded`. */
+  /** Seconds to wait, or 0. With 0 the attempt counts as failed until `succeeded` is called. */
   begin(user: string, address: string): number
   succeeded(user: string, address: string): void
-  /** The try was never decided (overload): it counts for nothing. */
+  /** The password was not checked (overload): the attempt is not counted. */
   undone(user: string, address: string): void
 }
 
@@ -37,10 +37,10 @@ export function createThrottle(now: () => number): Throttle {
     address: table(),
     both: table(),
   }
-  /** Users and networks that have logged in together. */
+  /** Pairs of network and user that have logged in. */
   const known = new LRUCache<string, true>({ max: maxEntries })
 
-  /** What a try of this user at this address is counted by, the address first. */
+  /** The counters of an attempt, the one of the address first. */
   function keysOf(user: string, address: string): { pair: string; keys: readonly Key[] } {
     const network = networkOf(address)
     const pair = `${network} ${user}`
@@ -55,7 +55,7 @@ export function createThrottle(now: () => number): Throttle {
   }
   function find([kind, key]: Key): Tries | undefined {
     const tries = tables[kind].get(key)
-    // a clock that was put back must not make the wait as long as that
+    // a clock that was set back must not extend the wait
     return tries === undefined || Math.abs(now() - tries.last) > forget ? undefined : tries
   }
   function count(of: Key): void {
@@ -77,8 +77,8 @@ export function createThrottle(now: () => number): Throttle {
   return {
     begin(user, address) {
       const { keys } = keysOf(user, address)
-      // Only a try that is really made makes entries: else the refused tries of one address would evict the entry of a
-      // user whose password others guess.
+      // Only an attempt that may check the password creates entries. Otherwise the refused attempts of one address
+      // would evict the entry of a user whose password is being guessed.
       for (const key of keys) {
         const wait = (find(key)?.until ?? 0) - now()
         if (wait > 0) return Math.ceil(wait / 1000)

@@ -1,4 +1,7 @@
-/** Changes of a user that exists, each in one transaction with the end of the user's sessions and its audit entry. */
+/**
+ * Changes of an existing user. One transaction contains the change, the end of the user's sessions and the audit
+ * entry.
+ */
 import type { Transaction } from 'kysely'
 import type { Store } from '../store/index.ts'
 import { audit } from '../store/suppliers.ts'
@@ -9,7 +12,7 @@ import { allUsers, findUser, passwordFault, type StoredUser, shown, userAudit } 
 
 export type UserVerb = 'passwd' | 'disable' | 'enable' | 'remove'
 
-/** `last_admin`: the change would leave nobody who sees and may do all. */
+/** `last_admin`: without this user, no enabled user would have the role operator and see all suppliers. */
 export type Changed = 'changed' | 'unknown' | 'last_admin'
 
 interface Apply {
@@ -40,7 +43,7 @@ const rules: Readonly<Record<UserVerb, Rule>> = {
 const isAdmin = ({ account, roles, disabled }: StoredUser) =>
   !disabled && account === '*' && may(new Set(roles), 'operator')
 
-/** Throws a RangeError for a password that is too short or too long. `password` goes with `passwd`. */
+/** Throws a RangeError if the password is too short or too long. Only `passwd` uses `password`. */
 export async function changeUser(
   { db, postgres }: Pick<Store, 'db' | 'postgres'>,
   name: string,
@@ -53,7 +56,7 @@ export async function changeUser(
   const hash = verb === 'passwd' ? await hashPassword(password) : ''
   const { apply, closes } = rules[verb]
   return db.transaction().execute(async (trx) => {
-    // Locked: two commands that each leave the other's admin would leave none.
+    // All users are locked: otherwise two concurrent commands could disable one admin each and leave none.
     const before = await allUsers(trx, postgres)
     const user = before.find((each) => each.name === name)
     if (user === undefined) return 'unknown'

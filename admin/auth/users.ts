@@ -10,9 +10,9 @@ import { roles as known } from './roles.ts'
 export interface NewUser {
   name: string
   password: string
-  /** None by default. */
+  /** No role by default. */
   roles?: readonly string[]
-  /** Whose suppliers the user sees; `*` all of them. */
+  /** The account whose suppliers the user may see; `*` for all suppliers. */
   account?: string
 }
 
@@ -37,7 +37,7 @@ export function passwordFault(password: string): string | null {
   return `a password has ${minPassword} to ${maxPassword} characters`
 }
 
-/** What is wrong with a new user, one sentence a fault. */
+/** The faults of a new user, one sentence each. */
 export function faultsOf({ name, password, roles = [], account = '' }: NewUser): string[] {
   const faults: string[] = []
   if (name === '' || name.length > maxName || notAName.test(name))
@@ -46,7 +46,7 @@ export function faultsOf({ name, password, roles = [], account = '' }: NewUser):
   if (fault !== null) faults.push(fault)
   for (const role of roles)
     if (!known.some((each) => each === role))
-      faults.push(`no such role: ${role} (there are ${known.join(', ')})`)
+      faults.push(`no such role: ${role} (roles: ${known.join(', ')})`)
   if (account.length > maxName || notAName.test(account))
     faults.push(`an account has up to ${maxName} characters, none of them white space`)
   return faults
@@ -54,7 +54,7 @@ export function faultsOf({ name, password, roles = [], account = '' }: NewUser):
 
 type Db = Pick<Store, 'db'>
 
-/** What the audit trail keeps of a change of a user: whoever makes one has the store itself, and no token. */
+/** The audit entry for a change of a user. The command line opens the store directly, so there is no token. */
 export const userAudit = (verb: string, before: object | null, after: object | null) => ({
   who: 'command line',
   account: '*',
@@ -65,7 +65,7 @@ export const userAudit = (verb: string, before: object | null, after: object | n
   requestId: crypto.randomUUID(),
 })
 
-/** What may be shown of a user. */
+/** The fields of a user that may be displayed. */
 export const shown = ({ name, roles, account, disabled, lastLogin }: StoredUser) => ({
   name,
   roles,
@@ -74,7 +74,7 @@ export const shown = ({ name, roles, account, disabled, lastLogin }: StoredUser)
   last_login: lastLogin === null ? null : new Date(lastLogin).toISOString(),
 })
 
-/** Throws a RangeError with every fault; false when the name is taken, which changes nothing. */
+/** Throws a RangeError that names every fault. Returns false, and changes nothing, if the name is taken. */
 export async function addUser({ db }: Db, user: NewUser, now = Date.now()): Promise<boolean> {
   const faults = faultsOf(user)
   if (faults.length > 0) throw new RangeError(faults.join('; '))
@@ -95,7 +95,7 @@ export async function addUser({ db }: Db, user: NewUser, now = Date.now()): Prom
   })
 }
 
-/** `admin`, who sees and may do all, when there is no user yet: the password is told once, here. */
+/** Creates `admin`, with all roles and all suppliers, if there is no user yet. The password is returned only here. */
 export async function firstUser(
   store: Db,
   given?: string,
@@ -118,26 +118,28 @@ type Selected = Pick<Tables['users'], 'name' | 'hash' | 'roles' | 'account' | 'l
   disabled: number
 }
 
-/** All users by name; `locked`: nobody else changes one, or logs in, until the transaction ends (PostgreSQL). */
+/**
+ * All users by name. `locked`: no other transaction may change a user or log one in until this one ends (PostgreSQL).
+ */
 export async function allUsers(db: Kysely<Tables>, locked = false): Promise<StoredUser[]> {
   const query = db.selectFrom('users').selectAll().orderBy('name')
   return (await (locked ? query.forUpdate() : query).execute()).map(stored)
 }
 
-/** `locked`: nobody changes the user until the transaction ends (PostgreSQL). */
+/** `locked`: no other transaction may change the user until this one ends (PostgreSQL). */
 export async function findUser(
   db: Kysely<Tables>,
   name: string,
   locked = false,
 ): Promise<StoredUser | null> {
-  // A name that no user can have is not looked for: PostgreSQL takes no NUL.
+  // An invalid name needs no query. PostgreSQL also rejects a NUL.
   if (name === '' || name.length > maxName || notAName.test(name)) return null
   const query = db.selectFrom('users').selectAll().where('name', '=', name)
   const row = await (locked ? query.forShare() : query).executeTakeFirst()
   return row === undefined ? null : stored(row)
 }
 
-/** A disabled user is refused as a wrong password is, after the same work. */
+/** Null for an unknown user, a wrong password and a disabled user, after the same work in each case. */
 export async function logIn(
   { db }: Db,
   name: string,

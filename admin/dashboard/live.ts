@@ -1,4 +1,4 @@
-/** What the dashboard shows, from the counters of this node (CONTRACT 10's figures, as JSON). */
+/** The figures of the dashboard, from the counters of this node (the metrics of CONTRACT 10, as JSON). */
 
 import {
   answerReasons,
@@ -7,7 +7,7 @@ import {
   type SupplierStats,
 } from '../../opd/engine/stats.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
-import { sees } from '../access.ts'
+import { canSee } from '../access.ts'
 import { may } from '../auth/roles.ts'
 import type { ImpressionCounters } from '../impressions/counters.ts'
 import { compared, type Interval } from '../metrics/kept.ts'
@@ -21,9 +21,9 @@ export interface LiveMode {
   /** CPM in the base currency, summed over wins. */
   margin: number
   revenue: number
-  /** Win rate of optimised bids over the holdout's. */
+  /** Win rate of optimized bids divided by that of the holdout. */
   kept: Interval | null
-  /** Margin per bid over the holdout's, CPM in the base currency. */
+  /** Margin per bid of optimized bids minus that of the holdout, CPM in the base currency. */
   uplift: Interval | null
 }
 
@@ -35,7 +35,7 @@ export interface LiveState {
 export interface LiveEndpoint {
   url: string
   state: 'up' | 'failing' | 'ejected'
-  /** In a row, up to the last request. */
+  /** Consecutive failures up to the last request. */
   failures: number
 }
 
@@ -43,16 +43,16 @@ export interface LiveIntegration {
   ssp: string
   name: string
   held: boolean
-  /** What the configuration says of OPD now; null: not told. */
+  /** The configured state of OPD; null if not available. */
   opd: LiveState | null
-  /** The mode at hand first, then what was counted under another. */
+  /** The configured mode first, then other modes with counts. */
   modes: LiveMode[]
-  /** Bids and answers left as they came, by reason; those that happened. */
+  /** Bids and bid responses that were left unchanged, by reason, without zeros. */
   left: Record<string, number>
   /** Notices by status. */
   impressions: Record<string, number>
   endpoints: LiveEndpoint[]
-  /** Requests a second of this node, null without limit; `refused` since the start. */
+  /** Requests per second of this node, null without limit; `refused` since the start. */
   allotment: { qps: number | null; refused: number } | null
 }
 
@@ -60,12 +60,12 @@ export interface LiveSnapshot {
   /** Milliseconds since the epoch. */
   at: number
   location: string
-  /** Of the sums. */
+  /** Currency of the sums. */
   currency: string | null
-  /** The caller may hold. */
+  /** Whether the caller may hold integrations. */
   operator: boolean
   heldAll: boolean
-  /** Notices by status that belong to no integration, such as refused ones; shown to who sees all. */
+  /** Notices without an integration, such as rejected ones, by status; only for account `*`. */
   unplaced: Record<string, number>
   integrations: LiveIntegration[]
 }
@@ -132,7 +132,7 @@ export function liveSnapshot(deps: LiveDeps, caller: Caller): LiveSnapshot {
     heldAll: held.has('*'),
     unplaced: caller.account === '*' ? (statuses.get('') ?? {}) : {},
     integrations: suppliers()
-      .filter(({ account }) => sees(caller, account))
+      .filter(({ account }) => canSee(caller, account))
       .map(({ id, name }) => {
         const own = stats.suppliers.get(id)
         const state = opd?.(id) ?? null

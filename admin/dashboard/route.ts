@@ -1,4 +1,4 @@
-/** The dashboard at `/`: one page of ours, nothing from other hosts, and the figures it asks for. */
+/** The dashboard at `/`: one page without resources of other hosts, and the figures that it polls. */
 import { readFile } from 'node:fs/promises'
 import type { FastifyPluginAsync, preHandlerAsyncHookHandler } from 'fastify'
 import { type LiveDeps, liveSnapshot } from './live.ts'
@@ -7,7 +7,7 @@ export type { LiveDeps, LiveEndpoint, LiveSnapshot, LiveState } from './live.ts'
 
 export interface DashboardDeps extends LiveDeps {
   bearer: preHandlerAsyncHookHandler
-  /** Where the realm is embedded people log in on the page; null: they bring a token. */
+  /** The embedded realm, where users log in on the page; null: the user enters a token. */
   realm: string | null
 }
 
@@ -43,7 +43,7 @@ export function dashboard(deps: DashboardDeps): FastifyPluginAsync {
     for (const path of ['/api/svc/live/', '/api/svc/live'])
       app.get(path, live, async (request, reply) => {
         const { caller } = request
-        if (caller === undefined) throw new Error('the door let someone in without a name')
+        if (caller === undefined) throw new Error('the request has no caller')
         return reply.header('cache-control', 'no-store').send(liveSnapshot(deps, caller))
       })
   }

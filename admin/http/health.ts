@@ -7,32 +7,32 @@ import { exposition } from '../metrics/exposition.ts'
 import { problem } from './problem.ts'
 
 export interface HealthDeps {
-  /** What is still missing before bid traffic can be served; empty: ready. A lost store is not among it. */
+  /** What is missing before bid traffic can be served; empty if ready. A lost store does not prevent it. */
   missing: () => string[]
-  /** The parts of the store that do not answer. Names alone: probes are answered to anyone, the log says the rest. */
+  /** The parts of the store that do not respond, as names only: probes need no token. The log has the details. */
   lost: () => Promise<string[]>
   registry: Registry
 }
 
 const compress = promisify(gzip)
-const takesGzip = (accepted = '') =>
+const acceptsGzip = (accepted = '') =>
   /(^|,)\s*gzip\s*(;\s*q=(?!0(\.0*)?\s*(,|$))|,|$)/i.test(accepted)
 
-/** Compresses a text once, whoever asks for it; on a thread of the pool. */
-function createZip() {
-  const known = new WeakMap<Buffer, Promise<Buffer>>()
+/** Compresses a text once for all requests that share it, on a thread of the pool. */
+function createGzip() {
+  const cached = new WeakMap<Buffer, Promise<Buffer>>()
   return (text: Buffer) => {
-    const zipped = known.get(text) ?? compress(text, { level: constants.Z_BEST_SPEED })
-    known.set(text, zipped)
-    return zipped
+    const gzipped = cached.get(text) ?? compress(text, { level: constants.Z_BEST_SPEED })
+    cached.set(text, gzipped)
+    return gzipped
   }
 }
 
 export function health({ missing, lost, registry }: HealthDeps): FastifyPluginAsync {
   const scrape = exposition(registry)
-  const zipped = createZip()
+  const gzipped = createGzip()
   return async (app) => {
-    // some load balancers ask with HEAD
+    // some load balancers send HEAD
     const get = (url: string, handler: RouteHandlerMethod) =>
       app.route({ method: ['GET', 'HEAD'], url, handler })
     get('/healthz', async () => ({ status: 'ok' }))
@@ -50,8 +50,8 @@ export function health({ missing, lost, registry }: HealthDeps): FastifyPluginAs
     get('/metrics', async ({ headers }, reply) => {
       const text = await scrape()
       reply.type(registry.contentType).header('vary', 'accept-encoding')
-      if (!takesGzip(headers['accept-encoding'])) return reply.send(text)
-      return reply.header('content-encoding', 'gzip').send(await zipped(text))
+      if (!acceptsGzip(headers['accept-encoding'])) return reply.send(text)
+      return reply.header('content-encoding', 'gzip').send(await gzipped(text))
     })
   }
 }

@@ -1,4 +1,4 @@
-/** The HTTP server below fastify: requests of a connection one at a time, refusals of heads as problem documents. */
+/** The HTTP server below fastify: pipelined requests in order, and problem documents for malformed heads. */
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
@@ -7,16 +7,16 @@ import { pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
 const headTimeout = 10_000
 const idleTimeout = 75_000
 
-type Refusal = readonly [status: number, title: string, code: string]
+type HeadError = readonly [status: number, title: string, code: string]
 
-/** Refusals of heads that cannot be read, by Node's code of the fault. */
-const faults: Readonly<Record<string, Refusal>> = {
+/** Responses to malformed heads, by Node's error code. */
+const headErrors: Readonly<Record<string, HeadError>> = {
   HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large', 'too_large'],
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout', 'timeout'],
 }
-const malformed: Refusal = [400, 'Bad Request', 'malformed']
+const malformed: HeadError = [400, 'Bad Request', 'malformed']
 
-function documentOf([status, title, code]: Refusal, ...fields: string[]): string {
+function documentOf([status, title, code]: HeadError, ...fields: string[]): string {
   const body = JSON.stringify({ type: 'about:blank', title, status, code })
   return [
     `HTTP/1.1 ${status} ${title}`,
@@ -51,5 +51,5 @@ export function createHttpServer(serve: RequestListener): Server {
 
 export function onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET') return void socket.destroy()
-  refuseBytes(socket, documentOf(faults[error.code ?? ''] ?? malformed))
+  refuseBytes(socket, documentOf(headErrors[error.code ?? ''] ?? malformed))
 }

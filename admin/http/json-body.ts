@@ -1,11 +1,11 @@
-/** JSON of people and their scripts, strictly: UTF-8, one value, and no key twice in an object. */
+/** Strict parser for JSON bodies: UTF-8, one value, no key twice in an object. */
 import { isUtf8 } from 'node:buffer'
 import type { ProblemFault } from './problem.ts'
 
-/** Levels, names of an object and entries of a list: what the API takes stays far below. */
-const most = { levels: 32, names: 100, entries: 1000 } as const
-/** Faults that are told: a body may hold a hundred thousand. */
-const mostFaults = 100
+/** Limits of depth, names of an object and entries of an array; valid bodies stay far below. */
+const limits = { levels: 32, names: 100, entries: 1000 } as const
+/** Faults that are reported: a body may contain a hundred thousand. */
+const maxFaults = 100
 
 interface Level {
   /** null: an array. */
@@ -16,7 +16,7 @@ interface Level {
 
 const backslash = 92
 
-/** Behind the string that begins at `at`. */
+/** The offset after the string that begins at `at`. */
 function afterString(text: string, at: number): number {
   for (let end = text.indexOf('"', at + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let slashes = 0
@@ -26,8 +26,8 @@ function afterString(text: string, at: number): number {
   return text.length
 }
 
-/** A key as it is meant; what is no JSON is told by the parser, later. */
-function meant(key: string): string {
+/** A key without its escapes. JSON.parse reports invalid JSON later. */
+function unescapedKey(key: string): string {
   if (!key.includes('\\')) return key.slice(1, -1)
   try {
     return JSON.parse(key) as string
@@ -36,23 +36,23 @@ function meant(key: string): string {
   }
 }
 
-interface Look {
-  /** Keys that stand twice. */
+interface ScanResult {
+  /** Repeated keys. */
   repeated: ProblemFault[]
-  /** More than anything here has: a parser would hold the loop for a second. */
+  /** The first exceeded limit: parsing such a body would block the event loop for a second. */
   excess: ProblemFault | null
 }
 
-/** Before anything is built of the text, which may not be JSON at all. */
-function look(text: string): Look {
+/** Scans the text before it is parsed. The text may not be JSON at all. */
+function scan(text: string): ScanResult {
   const repeated: ProblemFault[] = []
   const stack: Level[] = []
   let last = ''
-  const excess = (detail: string): Look => ({
+  const excess = (detail: string): ScanResult => ({
     repeated,
     excess: { pointer: pointer(stack), detail },
   })
-  for (let at = 0; at < text.length && repeated.length < mostFaults; at++) {
+  for (let at = 0; at < text.length && repeated.length < maxFaults; at++) {
     const top = stack.at(-1)
     const char = text[at]
     if (char === '"') {
@@ -60,16 +60,18 @@ function look(text: string): Look {
       if (top?.keys != null) last = text.slice(at, end)
       at = end - 1
     } else if (char === '{' || char === '[') {
-      if (stack.length === most.levels) return excess(`nested deeper than ${most.levels} levels`)
+      if (stack.length === limits.levels)
+        return excess(`nested deeper than ${limits.levels} levels`)
       stack.push({ keys: char === '{' ? new Set() : null, part: '', index: 0 })
     } else if (char === '}' || char === ']') stack.pop()
     else if (char === ',' && top?.keys === null) {
-      if (++top.index === most.entries) return excess(`more than ${most.entries} entries`)
+      if (++top.index === limits.entries) return excess(`more than ${limits.entries} entries`)
     } else if (char === ':' && top?.keys != null) {
-      top.part = meant(last)
+      top.part = unescapedKey(last)
       if (top.keys.has(top.part))
-        repeated.push({ pointer: pointer(stack), detail: 'this key stands twice' })
-      if (top.keys.add(top.part).size > most.names) return excess(`more than ${most.names} names`)
+        repeated.push({ pointer: pointer(stack), detail: 'this key is repeated' })
+      if (top.keys.add(top.part).size > limits.names)
+        return excess(`more than ${limits.names} names`)
     }
   }
   return { repeated, excess: null }
@@ -86,7 +88,7 @@ export const escapePart = (part: string) => part.replaceAll('~', '~0').replaceAl
 export function parseJson(body: Buffer): { value: unknown } | { faults: ProblemFault[] } {
   if (!isUtf8(body)) return { faults: [{ pointer: '', detail: 'the body is not UTF-8' }] }
   const text = body.toString()
-  const { repeated, excess } = look(text)
+  const { repeated, excess } = scan(text)
   if (excess !== null) return { faults: [excess] }
   let value: unknown
   try {

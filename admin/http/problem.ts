@@ -6,7 +6,7 @@ export interface ProblemFault {
   detail: string
 }
 
-/** Answers with an RFC 9457 problem document. `code` is stable: tests and metrics use it. */
+/** Sends an RFC 9457 problem document. `code` is stable: tests and metrics use it. */
 export function problem(
   reply: FastifyReply,
   status: number,
@@ -15,7 +15,7 @@ export function problem(
   errors: readonly ProblemFault[] = [],
 ): FastifyReply {
   const document = { type: 'about:blank', title, status, code }
-  // As bytes: to a text fastify would add a charset, which RFC 9457 does not know.
+  // Sent as bytes: fastify adds a charset to text, which RFC 9457 does not define.
   return reply
     .code(status)
     .type('application/problem+json')

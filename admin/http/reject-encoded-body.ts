@@ -1,8 +1,8 @@
 import { problem } from './problem.ts'
-import { refusing } from './reply-hook.ts'
+import { replyHook } from './reply-hook.ts'
 
-/** A coded body is read by nobody here (RFC 9110 15.5.16). */
-export const plainOnly = refusing((request, reply) => {
+/** Encoded bodies are not supported (RFC 9110 15.5.16). */
+export const rejectEncodedBody = replyHook((request, reply) => {
   if (/^(identity)?$/i.test(request.headers['content-encoding'] ?? '')) return false
   problem(
     reply.header('accept-encoding', 'identity'),

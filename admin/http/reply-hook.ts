@@ -1,22 +1,22 @@
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 
-/** True: it has answered. The answer itself is not returned: awaited, a reply is a wait for its end. */
-export type Refuses = (request: FastifyRequest, reply: FastifyReply) => boolean | Promise<boolean>
+/** Returns true if it has sent a reply. It must not return the reply itself: awaiting a reply waits for its end. */
+export type Replies = (request: FastifyRequest, reply: FastifyReply) => boolean | Promise<boolean>
 
 /**
- * A hook that lets through or answers. Behind an answer it never settles: fastify goes on with the call where a hook
- * settles before the answer is written, and that is so, too, where the caller leaves before it (its end is awaited, and
- * to have no listener is an end).
+ * A hook that either passes a request on or replies to it. After a reply its promise never settles. If it did before
+ * the response is written, fastify would continue with the handler; the same happens if the client disconnects first,
+ * because fastify then regards the reply as ended.
  */
-export const refusing =
-  (refuses: Refuses): onRequestAsyncHookHandler =>
+export const replyHook =
+  (replies: Replies): onRequestAsyncHookHandler =>
   async (request, reply) => {
-    if (await refuses(request, reply)) await new Promise<never>(() => undefined)
+    if (await replies(request, reply)) await new Promise<never>(() => undefined)
   }
 
-/** A hook of a path, or of a method, that is for nothing else. */
-export const always = (answer: (request: FastifyRequest, reply: FastifyReply) => unknown) =>
-  refusing((request, reply) => {
+/** A hook that replies to every request of its route. */
+export const alwaysReply = (answer: (request: FastifyRequest, reply: FastifyReply) => unknown) =>
+  replyHook((request, reply) => {
     answer(request, reply)
     return true
   })

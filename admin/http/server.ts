@@ -1,4 +1,4 @@
-/** The small listener: everything but bid traffic. Errors of all kinds leave as problem documents. */
+/** The admin listener: everything but bid traffic. All errors are sent as problem documents. */
 
 import { randomUUID } from 'node:crypto'
 import { METHODS } from 'node:http'
@@ -10,12 +10,12 @@ import fastify, {
   type FastifyReply,
 } from 'fastify'
 import { StoreError } from '../store/errors.ts'
-import { refusalsArrive } from './drain-body.ts'
+import { drainBody } from './drain-body.ts'
 import { createHttpServer, onClientError } from './http-server.ts'
-import { missing } from './not-found.ts'
+import { notFoundHandler } from './not-found.ts'
 import { documented } from './openapi.ts'
 import { problem } from './problem.ts'
-import { refusing } from './reply-hook.ts'
+import { replyHook } from './reply-hook.ts'
 import { singularFields } from './singular-fields.ts'
 
 export interface AdminLog {
@@ -37,7 +37,7 @@ export interface Admin {
   close(): Promise<void>
 }
 
-/** Contexts stand in paths; they have at most 512 characters. */
+/** Contexts are path parameters of up to 512 characters. */
 const maxParamLength = 600
 const bodyLimit = 1024 * 1024
 
@@ -58,13 +58,13 @@ export function createAdmin(deps: AdminDeps): Admin {
     bodyLimit,
     // A HEAD must never count a win (SERVICE 4.7).
     exposeHeadRoutes: false,
-    // in the audit trail of all nodes, over all their restarts
+    // the audit trail contains request ids of all nodes and all their restarts
     genReqId: () => randomUUID(),
     routerOptions: { maxParamLength },
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     frameworkErrors(error, _request, reply) {
-      // a path that cannot be decoded; one with a name that nothing here can have
+      // a path that cannot be decoded, or one with a parameter that is too long
       if (error.code === 'FST_ERR_BAD_URL')
         problem(reply as FastifyReply, 400, 'malformed', 'The path cannot be decoded')
       else problem(reply as FastifyReply, 404, 'not_found', 'No such path')
@@ -78,13 +78,13 @@ export function createAdmin(deps: AdminDeps): Admin {
   })
 
   app.addHook('onRequest', singularFields)
-  app.addHook('onSend', refusalsArrive)
+  app.addHook('onSend', drainBody)
 
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const { code, message } = error
     const status = error.statusCode ?? 500
     if (error instanceof StoreError) {
-      log.warn({ code, err: message, request: request.id }, 'the store did not answer')
+      log.warn({ code, err: message, request: request.id }, 'the store did not respond')
       return problem(
         reply.header('retry-after', '1'),
         503,
@@ -93,22 +93,22 @@ export function createAdmin(deps: AdminDeps): Admin {
       )
     }
     if (status >= 500) {
-      log.error({ err: error, request: request.id }, 'a call of the API failed')
+      log.error({ err: error, request: request.id }, 'an API call failed')
       return problem(reply, 500, 'internal', 'Internal Server Error')
     }
     return problem(reply, status, codes[status] ?? 'refused', message)
   })
 
-  // paths that say no to all but one method say so to PROPFIND as well
+  // routes that reject all methods but one must also match methods such as PROPFIND
   for (const method of METHODS)
     if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method)
-  // before a body is looked at: what is wrong with it is nothing to a path that takes none
-  const absent = missing(app)
-  const noPath = refusing((request, reply) => {
-    if (request.is404) absent(request, reply)
+  // runs before the body is parsed: an unknown path is 404 whatever the body contains
+  const notFound = notFoundHandler(app)
+  const rejectUnknownPath = replyHook((request, reply) => {
+    if (request.is404) notFound(request, reply)
     return request.is404
   })
-  app.addHook('onRequest', noPath)
+  app.addHook('onRequest', rejectUnknownPath)
 
   documented(app)
   for (const plugin of deps.plugins) void app.register(plugin)
@@ -122,7 +122,7 @@ export function createAdmin(deps: AdminDeps): Admin {
       return app.server.address() as AddressInfo
     },
     async close() {
-      // Callers keep connections; one that becomes idle meanwhile is closed at the next look.
+      // Clients keep connections open; connections that become idle meanwhile are closed at the next interval.
       const idle = setInterval(() => app.server.closeIdleConnections(), 100)
       await app.close()
       clearInterval(idle)

@@ -1,4 +1,4 @@
-/** Who may report wins: a token, the context itself, or anyone (CONTRACT 2 `admin.impressions.auth`). */
+/** Authentication of win notices: by token, by context or not at all (CONTRACT 2 `admin.impressions.auth`). */
 import type { ContextState } from '../../opd/engine/types.ts'
 import { TokenError } from '../auth/errors.ts'
 import type { Caller, TokenVerifier } from '../ports.ts'
@@ -8,8 +8,8 @@ export type ImpressionAuth = 'bearer' | 'context' | 'none'
 const bearerHeader = /^Bearer +([A-Za-z0-9._~+/-]+=*) *$/i
 
 /**
- * The caller of a valid access token where none is asked for; null where there is none, or it does not verify. Throws
- * where that cannot be told now: a notice that its token would have let in must come again.
+ * The caller of an access token that is optional; null if there is no token or it is not valid. Rejects if the token
+ * cannot be verified at the moment, so that the platform sends the notice again.
  */
 export async function callerOf(
   authorization: string | undefined,
@@ -21,12 +21,12 @@ export async function callerOf(
     return await verifier.verify(token)
   } catch (error) {
     if (error instanceof TokenError && error.code === 'unavailable') throw error
-    // not a token of ours: as good as none where none is asked for
+    // an invalid token counts as none, since a token is optional here
     return null
   }
 }
 
-/** An expired context was still ours: it opens the door, and counts as absent behind it. */
+/** An expired context proves that this service issued it. For attribution it counts as absent. */
 const credentials: ReadonlySet<ContextState> = new Set(['valid', 'expired'])
 
 export const isCredential = (context: ContextState) => credentials.has(context)

@@ -1,20 +1,20 @@
-/** What became of notices. received = attributed + unattributed + duplicate + ignored + rejected. */
+/** Counters of win notices: received = attributed + unattributed + duplicate + ignored + rejected. */
 
 import { summable } from '../../opd/engine/stats.ts'
 import type { ContextState, DecisionRecord } from '../../opd/engine/types.ts'
 import type { LedgerEntry } from '../ports.ts'
-import { BusiestNames } from './top-names.ts'
+import { TopNames } from './top-names.ts'
 
 export type Status = 'attributed' | 'unattributed' | 'duplicate' | 'ignored' | 'rejected'
 
 export interface SupplierMoney {
-  /** Wins that the sums are of. */
+  /** Wins that the sums contain. */
   priced: number
   cleared: number
   margin: number
   late: number
   over: number
-  /** Decided and cleared prices of attributed wins, base currency: what was asked against what was paid. */
+  /** Sum of out_ba of the same wins, base currency. */
   out: number
 }
 
@@ -27,16 +27,16 @@ const noMoney = (): SupplierMoney => ({
   out: 0,
 })
 
-/** Label values of one counter, joined; bounded by suppliers x modes x the words above. */
+/** Label values of one counter, joined. Their number is limited by suppliers x modes x statuses. */
 const join = (...labels: string[]) => labels.join('\t')
 const longestTable = 100_000
 
 export class ImpressionCounters {
   received = 0
   unavailable = 0
-  /** ssp, mode, status, by, event. */
+  /** Keys: ssp, mode, status, by, event. */
   readonly impressions = new Map<string, number>()
-  /** ssp, mode. */
+  /** Keys: ssp, mode. */
   readonly money = new Map<string, SupplierMoney>()
   readonly contexts: Record<ContextState, number> = {
     valid: 0,
@@ -45,30 +45,30 @@ export class ImpressionCounters {
     invalid: 0,
     expired: 0,
   }
-  /** Margin-balancing wins whose context could not be read: counted as money, kept from the controller. */
+  /** Wins in margin mode with an unreadable context: they count as money and do not train the model. */
   unreadableMargin = 0
-  /** Refused notices of strangers beyond what the ledger keeps of them. */
+  /** Unauthenticated notices that were refused and not stored in the ledger. */
   refusedUnkept = 0
-  readonly publishers = new BusiestNames()
-  readonly domains = new BusiestNames()
+  readonly publishers = new TopNames()
+  readonly domains = new TopNames()
 
-  counted(ssp: string, mode: string, status: Status, by: string, event: string): void {
+  countNotice(ssp: string, mode: string, status: Status, by: string, event: string): void {
     this.received++
     let key = join(ssp, mode, status, by, event)
-    // what has no row of its own any more still adds up
+    // beyond the limit, the status is still counted, without other labels
     if (this.impressions.size >= longestTable && !this.impressions.has(key))
       key = join('', '', status, 'none', 'none')
     this.impressions.set(key, (this.impressions.get(key) ?? 0) + 1)
   }
 
-  /** One impression of its publisher and domain. */
-  named({ supplier, mode, publisher, domain }: DecisionRecord): void {
+  /** Counts one impression of its publisher and domain. */
+  countImpression({ supplier, mode, publisher, domain }: DecisionRecord): void {
     this.publishers.add(supplier, mode, publisher)
     this.domains.add(supplier, mode, domain)
   }
 
-  /** An attributed win; `rate` null: its currency is not summed with the others. */
-  attributed(record: DecisionRecord, entry: LedgerEntry, rate: number | null): void {
+  /** Counts an attributed win; `rate` null: its currency cannot be converted, so its money is not summed. */
+  countWin(record: DecisionRecord, entry: LedgerEntry, rate: number | null): void {
     const key = join(record.supplier, record.mode)
     const money = this.money.get(key) ?? noMoney()
     this.money.set(key, money)
@@ -78,7 +78,7 @@ export class ImpressionCounters {
     money.priced++
     money.cleared += summable(Number(entry.cleared) / rate)
     money.margin += summable(Number(entry.margin) / rate)
-    // asked and paid are compared: a price that is no sum has no other side either
+    // the two sums are compared: if the cleared price is too large to sum, out_ba is left out too
     if (summable(Number(entry.cleared) / rate) !== 0 || Number(entry.cleared) === 0)
       money.out += summable(Number(record.outBa) / rate)
   }

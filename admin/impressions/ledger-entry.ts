@@ -1,4 +1,4 @@
-/** Rows of the ledger from notices and decisions. Money stays exact decimal text. */
+/** Creates ledger rows from notices and decisions. Money stays exact decimal text. */
 import { createHash } from 'node:crypto'
 import { clearingDefaults, type Integration } from '../../opd/config.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
@@ -9,7 +9,7 @@ import type { LedgerEntry } from '../ports.ts'
 import { storable } from '../store/text.ts'
 import type { Notice } from './notice.ts'
 
-/** Which event teaches and which is money, by the supplier's `notices`. */
+/** The event that trains the model and the event that is money, by the supplier's `notices`. */
 const eventRules = {
   win: { teaches: 'win', money: 'win' },
   billing: { teaches: 'billing', money: 'billing' },
@@ -20,14 +20,14 @@ export const eventsOf = (integration: Integration | null) =>
   eventRules[integration?.notices ?? 'win']
 
 const longestBidId = 512
-/** A bid id as the ledger keeps and asks for it: an index row has room for some 2,700 bytes. */
+/** A bid id as the ledger stores and looks it up: an index row has room for some 2,700 bytes. */
 export const ledgerBidId = (bidId: string) => cut(storable(bidId), longestBidId)
 
 const orNull = (text: string) => (text === '' ? null : storable(text))
 
 const longestIdentity = 256
 
-/** A text that identifies something, short enough for any index. */
+/** An identity that fits any index: the text itself, or its hash. */
 function identity(kind: string, text: string): string {
   const whole = storable(text)
   if (whole === text && Buffer.byteLength(text) <= longestIdentity) return `${kind}:${text}`
@@ -36,7 +36,10 @@ function identity(kind: string, text: string): string {
 
 const supplierId = /^[a-z0-9_-]{1,63}$/
 
-/** One bare bid id is one win, of a supplier where the notice names it; what is no supplier's id may be of any length. */
+/**
+ * The identity of an unattributed win: its bid id, and the supplier if the notice names one. The named supplier may
+ * be any text.
+ */
 function bidIdentity({ bidId, ssp }: Notice): string {
   if (ssp === undefined) return identity('bid', bidId)
   return supplierId.test(ssp) ? identity(`bid@${ssp}`, bidId) : identity('bid@', `${ssp}\0${bidId}`)
@@ -47,14 +50,14 @@ const rejectedIdentity = ({ bidId, svcOpd }: Notice, reason: string) =>
 
 const overShare = { digits: 1005n, scale: 3 }
 
-/** Cleared by more than 0.5 % above out_ba. */
+/** Whether the cleared price is more than 0.5 % above out_ba. */
 function isOver(cleared: string, outBa: string): boolean {
   const paid = decimal(cleared)
   const most = decimal(outBa)
   return paid !== null && most !== null && compare(paid, times(most, overShare)) > 0
 }
 
-/** Cleared so far above out_ba that the notice is refused: another unit, or a price of nobody's. */
+/** Whether the cleared price is so far above out_ba that the notice is refused: it has another unit, or is wrong. */
 export function isImplausible(
   cleared: string,
   outBa: string,

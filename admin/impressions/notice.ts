@@ -1,10 +1,13 @@
-/** The parameters of a win notice, checked: every bad one is named (CONTRACT 6). */
+/** Parses the parameters of a win notice and reports every invalid one (CONTRACT 6). */
 import type { ProblemFault } from '../http/problem.ts'
 import { storable } from '../store/text.ts'
 
 export interface Notice {
   bidId: string
-  /** Other readings of the bid id: platforms put ids into URLs as they are, `+` and `%` among them. */
+  /**
+   * Other ways to decode the bid id: platforms put ids into URLs without escaping, with `+` and `%` among the
+   * characters.
+   */
   otherBidIds?: readonly string[]
   /** Plain decimal text, CPM; `AUDIT` is the test rendering of OpenRTB 4.4. */
   price: string
@@ -20,7 +23,7 @@ export const auditPrice = 'AUDIT'
 const longestNumber = 64
 
 type Query = Readonly<Record<string, string | string[] | undefined>>
-/** What is wrong with a value, or null. */
+/** Returns the fault of a value, or null. */
 type Rule = (value: string) => string | null
 
 const unexpanded: Rule = (value) =>
@@ -41,7 +44,7 @@ const oneOf =
 
 const anything: Rule = () => null
 
-/** Each parameter: whether it must come, whether a macro may stand in it, and what it must be. */
+/** For each parameter: whether it is required, whether an unexpanded macro is a fault, and the rule for its value. */
 export const noticeParameters: Readonly<
   Record<string, { required: boolean; macro: Rule; value: Rule }>
 > = {
@@ -58,8 +61,8 @@ export const noticeParameters: Readonly<
 }
 
 /**
- * In a query `+` is a space to a form and itself to RFC 3986; and an id that was put there unescaped stands as it is
- * (`a%3D` may be the id). What differs from the first reading, in this order.
+ * `+` is a space in a form and itself in RFC 3986, and an id without escaping may contain `%` (`a%3D` may be the id).
+ * Returns the readings that differ from the first one, in this order.
  */
 function otherReadings(url: string, bidId: string): { otherBidIds?: string[] } {
   const raw = /[?&]bid_id=([^&#]*[+%][^&#]*)/.exec(url)?.[1]
@@ -68,13 +71,13 @@ function otherReadings(url: string, bidId: string): { otherBidIds?: string[] } {
   try {
     readings.unshift(decodeURIComponent(raw))
   } catch {
-    // a broken escape has no such reading
+    // an invalid escape cannot be decoded
   }
   const otherBidIds = [...new Set(readings)].filter((each) => each !== bidId)
   return otherBidIds.length > 0 ? { otherBidIds } : {}
 }
 
-/** `url` is the request's own, for what the parsed query no longer tells. */
+/** `url` is the URL of the request: the parsed query no longer has the original escapes. */
 export function parseNotice(query: Query, url: string): ParsedNotice {
   const faults: ProblemFault[] = []
   const values: Record<string, string | undefined> = {}
@@ -89,7 +92,7 @@ export function parseNotice(query: Query, url: string): ParsedNotice {
       else values[name] = given
     }
   }
-  // a rendering for tests is one in all its prices
+  // a test rendering has `AUDIT` in all its prices
   if (values['price_dsp'] === auditPrice && values['price'] !== auditPrice)
     faults.push({ pointer: 'price_dsp', detail: `price_dsp ${plainDecimal(auditPrice)}` })
   if (faults.length > 0) return { faults }

@@ -1,11 +1,16 @@
-/** One notice on its way: trace ▸ record ▸ teach. Answers only what is on disk. */
-import type { Integration } from '../../opd/config.ts'
-import type { DecisionRecord, Engine, Traced } from '../../opd/engine/types.ts'
-import { type Caller, clockSlack, type Ledger, type Repeat, type SameWin } from '../ports.ts'
-import { Effects } from './apply-win.ts'
+/** One win notice: trace ▸ record ▸ train. It resolves when the row is on disk. */
+import type { DecisionRecord, Traced } from '../../opd/engine/types.ts'
+import {
+  type Caller,
+  clockSlack,
+  type DuplicateNotice,
+  type Ledger,
+  type SameWin,
+} from '../ports.ts'
+import { type ApplyWinDeps, applyWin } from './apply-win.ts'
 import { type ImpressionAuth, isCredential } from './authentication.ts'
-import { Budget } from './budget.ts'
-import type { ImpressionCounters, Status } from './counters.ts'
+import { TokenBucket } from './budget.ts'
+import type { Status } from './counters.ts'
 import {
   attributedEntry,
   isImplausible,
@@ -14,27 +19,30 @@ import {
   unattributedEntry,
 } from './ledger-entry.ts'
 import { auditPrice, type Notice } from './notice.ts'
-import { mayName, type Owned, owned, reasonOf, sentButUnread } from './visibility.ts'
+import {
+  mayReport,
+  reasonOf,
+  unreadableContexts,
+  type VisibleTrace,
+  visibleTrace,
+} from './visibility.ts'
 
-export interface NoticeDeps {
-  engine: Engine
+export interface NoticeDeps extends ApplyWinDeps {
   ledger: Ledger
   auth: ImpressionAuth
-  /** Milliseconds; read at each notice, a reload may change it. */
+  /** Milliseconds; called for each notice, since a reload may change it. */
   contextTtl: () => number
-  integration: (id: string) => Integration | null
-  /** Whose supplier it is; absent: every caller may report wins of every supplier. */
+  /** The account of a supplier. Absent: every caller may report wins of every supplier. */
   account?: ((supplier: string) => string | undefined) | undefined
   now: () => number
   alert: (what: string, supplier: string) => void
-  counters: ImpressionCounters
-  /** Hears of each duplicate: the ledger keeps none of them. Absent: nobody does. */
-  repeated?: (repeat: Repeat) => void
+  /** Called for each duplicate, which the ledger does not store. */
+  onDuplicate?: (notice: DuplicateNotice) => void
 }
 
 export type Rejection = 'svc_opd_required' | 'context_required' | 'implausible_price'
 
-export type Outcome =
+export type NoticeResult =
   | {
       status: Exclude<Status, 'rejected'>
       by: 'context' | 'bid_log' | null
@@ -43,74 +51,89 @@ export type Outcome =
     }
   | { status: 'rejected'; code: Rejection }
 
-/** Rows that notices without credentials may write. */
-const keptRefusals = 1000
-const keptRefusalsPerSecond = 10
+/** Limits on the ledger rows that unauthenticated notices may write. */
+const anonymousRows = 1000
+const anonymousRowsPerSecond = 10
 
 export class Notices {
   private readonly deps: NoticeDeps
-  private readonly strangers: Budget
-  private readonly effects: Effects
+  private readonly anonymousRefusals: TokenBucket
 
   constructor(deps: NoticeDeps) {
     this.deps = deps
-    this.effects = new Effects(deps)
-    this.strangers = new Budget(keptRefusals, keptRefusalsPerSecond, deps.now)
+    this.anonymousRefusals = new TokenBucket(anonymousRows, anonymousRowsPerSecond, deps.now)
   }
 
-  /** Notices under way: the handler refuses beyond a bound. */
+  /** Notices in progress; the handler refuses more than its limit. */
   pending = 0
 
-  /** Rejects when the store is lost: nothing has been counted then. */
-  async take(notice: Notice, caller: Caller | null): Promise<Outcome> {
+  /** Rejects if the store is lost. Nothing has been counted then. */
+  async process(notice: Notice, caller: Caller | null): Promise<NoticeResult> {
     if (notice.price === auditPrice) return this.ignored(notice)
     this.pending++
     try {
-      return await this.one(notice, caller)
+      return await this.processOne(notice, caller)
     } finally {
       this.pending--
     }
   }
 
+  /** The supplier as a metric label; '' for a text that is not the id of an integration. */
+  private labelOf(ssp: string | undefined): string {
+    return ssp !== undefined && this.deps.integration(ssp) !== null ? ssp : ''
+  }
+
+  private count(
+    ssp: string,
+    mode: string,
+    status: Status,
+    by: string | null,
+    notice: Notice,
+  ): void {
+    this.deps.counters.countNotice(ssp, mode, status, by ?? 'none', notice.event)
+  }
+
   /**
-   * The notice under the reading of its bid id that finds something. A context is bound to its bid id, so that it says
-   * without a look-up which reading is meant; each other reading is looked up once, and none where `opens` forbids it.
+   * Traces the notice with the reading of its bid id that finds a decision. A context is bound to its bid id, so it
+   * identifies the reading without a look-up. Otherwise each reading is looked up once, or not at all if `opens`
+   * forbids it.
    */
-  private async read(
+  private async trace(
     notice: Notice,
     opens: typeof isCredential | undefined,
   ): Promise<{ notice: Notice; found: Traced }> {
     const { engine } = this.deps
     const { otherBidIds, ...plain } = notice
-    const trace = async (each: Notice) => ({
+    const traceOne = async (each: Notice) => ({
       notice: each,
       found: await engine.trace(each, opens),
     })
-    if (otherBidIds === undefined) return trace(plain)
+    if (otherBidIds === undefined) return traceOne(plain)
     const readings = [plain, ...otherBidIds.map((bidId) => ({ ...plain, bidId }))]
     for (const each of readings)
-      if (isCredential(engine.explain(each.svcOpd ?? '', each.bidId).context)) return trace(each)
-    const first = await trace(plain)
+      if (isCredential(engine.explain(each.svcOpd ?? '', each.bidId).context)) return traceOne(each)
+    const first = await traceOne(plain)
     if (first.found.record !== null) return first
     for (const each of readings.slice(1)) {
-      const other = await trace(each)
+      const other = await traceOne(each)
       if (other.found.record !== null) return other
     }
     return first
   }
 
-  private ignored(notice: Notice): Outcome {
-    this.effects.count(this.effects.known(notice.ssp), '', 'ignored', null, notice)
+  private ignored(notice: Notice): NoticeResult {
+    this.count(this.labelOf(notice.ssp), '', 'ignored', null, notice)
     return { status: 'ignored', by: null }
   }
 
-  private async one(sent: Notice, caller: Caller | null): Promise<Outcome> {
+  private async processOne(sent: Notice, caller: Caller | null): Promise<NoticeResult> {
     const { auth, counters } = this.deps
-    const wanted = auth === 'context' && caller === null
-    const { notice, found } = await this.read(sent, wanted ? isCredential : undefined)
+    const needsCredential = auth === 'context' && caller === null
+    const { notice, found } = await this.trace(sent, needsCredential ? isCredential : undefined)
     counters.contexts[found.context]++
-    if (wanted && !isCredential(found.context)) return this.reject(notice, null, 'context_required')
-    const traced = owned(found, caller, this.deps.account)
+    if (needsCredential && !isCredential(found.context))
+      return this.reject(notice, null, 'context_required')
+    const traced = visibleTrace(found, caller, this.deps.account)
     const { record, by } = traced
     return record === null || by === null
       ? this.unattributed(notice, traced, caller)
@@ -119,24 +142,24 @@ export class Notices {
 
   private async unattributed(
     notice: Notice,
-    traced: Owned,
+    traced: VisibleTrace,
     caller: Caller | null,
-  ): Promise<Outcome> {
+  ): Promise<NoticeResult> {
     const { ledger, now, contextTtl } = this.deps
     const at = now()
-    const named = this.effects.known(notice.ssp)
-    const supplier = mayName(named, caller, this.deps.account) ? named : ''
+    const named = this.labelOf(notice.ssp)
+    const supplier = mayReport(named, caller, this.deps.account) ? named : ''
     if (traced.context === 'expired' && (await this.wonLongAgo(notice)))
       return this.duplicate(notice, supplier, '', null)
     const same = { since: at - contextTtl(), supplier: notice.ssp ?? null }
     const owner = supplier === '' ? null : supplier
     const entry = unattributedEntry(notice, owner, reasonOf(traced), at)
     let result = await ledger.record(entry, same)
-    // the row of this bid id is older than `contextTtl`: another win under a bid id that came again
+    // the existing row is older than `contextTtl`: this is another win with a reused bid id
     if (result === 'duplicate' && !(await this.reported(notice, same.since)))
       result = await ledger.record({ ...entry, decision: `${entry.decision}@${at}` }, same)
     if (result === 'duplicate') return this.duplicate(notice, supplier, '', null)
-    this.effects.count(supplier, '', 'unattributed', null, notice)
+    this.count(supplier, '', 'unattributed', null, notice)
     return {
       status: 'unattributed',
       by: null,
@@ -144,12 +167,12 @@ export class Notices {
     }
   }
 
-  /** Whether a win under the bid id, of the supplier that the notice names, has a row. */
+  /** Whether the ledger has a win with this bid id, for the supplier that the notice names. */
   private reported({ bidId, event, ssp }: Notice, since: number): Promise<boolean> {
     return this.deps.ledger.seenBid(ledgerBidId(bidId), event, since, { supplier: ssp })
   }
 
-  /** An expired context is no evidence of a win, but tells one that was counted when it was not. */
+  /** Whether the win of an expired context was recorded before it expired. An expired context does not prove a win. */
   private async wonLongAgo({ svcOpd, bidId, event }: Notice): Promise<boolean> {
     const { record } = this.deps.engine.explain(svcOpd ?? '', bidId)
     if (record === null) return false
@@ -163,14 +186,14 @@ export class Notices {
     record: DecisionRecord,
     by: 'context' | 'bid_log',
     caller: Caller | null,
-  ): Promise<Outcome> {
+  ): Promise<NoticeResult> {
     const { ledger, now, contextTtl, counters, alert } = this.deps
     const { supplier, mode } = record
     const at = now()
     const earliest = at - contextTtl()
-    const balancing = mode === 'margin' && by === 'bid_log'
-    const unread = sentButUnread.has(traced.context)
-    if (balancing && !unread) {
+    const marginWithoutContext = mode === 'margin' && by === 'bid_log'
+    const unread = unreadableContexts.has(traced.context)
+    if (marginWithoutContext && !unread) {
       const only = { status: 'attributed' as const, supplier }
       if (await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, earliest, only))
         return this.duplicate(notice, supplier, mode, by, record)
@@ -180,20 +203,26 @@ export class Notices {
     if (isImplausible(notice.price, record.outBa, integration))
       return this.reject(notice, record, 'implausible_price')
     const reason = unread ? `context_${traced.context}` : null
-    const of = { record, by, late: traced.late, integration, reason }
-    const entry = attributedEntry(notice, of, at)
-    // reported before, when no node could tell whose it was: that row becomes this one
+    const attribution = { record, by, late: traced.late, integration, reason }
+    const entry = attributedEntry(notice, attribution, at)
+    // an earlier notice may have been unattributed: its row is replaced by this one
     const same: SameWin = {
       since: Math.max(earliest, Math.min(record.at, at) - clockSlack),
       supplier,
     }
     if ((await ledger.record(entry, same)) === 'duplicate')
       return this.duplicate(notice, supplier, mode, by, record)
-    if (balancing) {
+    if (marginWithoutContext) {
       counters.unreadableMargin++
-      alert('a margin-balancing win came with a context that cannot be read', supplier)
+      alert('the context of a win in margin mode cannot be read', supplier)
     }
-    this.effects.attributed(notice, of, entry, by === 'context' || (caller !== null && !balancing))
+    applyWin(
+      this.deps,
+      notice,
+      attribution,
+      entry,
+      by === 'context' || (caller !== null && !marginWithoutContext),
+    )
     return { status: 'attributed', by, ...(traced.late ? { late: true as const } : {}) }
   }
 
@@ -201,14 +230,14 @@ export class Notices {
     notice: Notice,
     record: DecisionRecord | null,
     code: Rejection,
-  ): Promise<Outcome> {
+  ): Promise<NoticeResult> {
     const { ledger, now, counters } = this.deps
-    // strangers may fill the log of refusals no faster than this; beyond it they are counted only
-    if (code !== 'context_required' || this.strangers.take())
+    // unauthenticated notices write rows at a limited rate; beyond it they are only counted
+    if (code !== 'context_required' || this.anonymousRefusals.take())
       await ledger.record(rejectedEntry(notice, record, code, now()))
     else counters.refusedUnkept++
-    const supplier = record?.supplier ?? this.effects.known(notice.ssp)
-    this.effects.count(supplier, record?.mode ?? '', 'rejected', null, notice)
+    const supplier = record?.supplier ?? this.labelOf(notice.ssp)
+    this.count(supplier, record?.mode ?? '', 'rejected', null, notice)
     return { status: 'rejected', code }
   }
 
@@ -218,11 +247,11 @@ export class Notices {
     mode: string,
     by: 'context' | 'bid_log' | null,
     record: DecisionRecord | null = null,
-  ): Outcome {
-    this.effects.count(supplier, mode, 'duplicate', by, notice)
+  ): NoticeResult {
+    this.count(supplier, mode, 'duplicate', by, notice)
     const { publisher = '', domain = '' } = record ?? {}
     const { event } = notice
-    this.deps.repeated?.({ supplier, event, mode, publisher, domain, at: this.deps.now() })
+    this.deps.onDuplicate?.({ supplier, event, mode, publisher, domain, at: this.deps.now() })
     return { status: 'duplicate', by }
   }
 }

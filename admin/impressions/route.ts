@@ -4,28 +4,28 @@ import { admit, refuseToken } from '../auth/bearer.ts'
 import type { TokenErrorCode } from '../auth/errors.ts'
 import { may } from '../auth/roles.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
-import { always } from '../http/reply-hook.ts'
+import { alwaysReply } from '../http/reply-hook.ts'
 import type { TokenVerifier } from '../ports.ts'
 import { callerOf } from './authentication.ts'
 import { auditPrice, parseNotice } from './notice.ts'
-import { type NoticeDeps, Notices, type Outcome, type Rejection } from './process.ts'
+import { type NoticeDeps, type NoticeResult, Notices, type Rejection } from './process.ts'
 
 export interface ImpressionDeps extends NoticeDeps {
-  /** null: no token is ever valid. */
+  /** null: no token is valid. */
   verifier: TokenVerifier | null
   log: { error: (fields: object, message: string) => void }
-  /** Notices under way at once; beyond, 503. */
+  /** Notices in progress at a time; more are 503. */
   maxPending?: number
 }
 
-/** Every refusal: its code, its status, and whether the sender should try again. */
+/** Errors: code, status, title. */
 const refusals = {
-  invalid_parameters: [400, 'The notice has bad parameters'],
-  svc_opd_required: [400, 'This integration balances margins: svc_opd is required'],
+  invalid_parameters: [400, 'A parameter of the notice is not valid'],
+  svc_opd_required: [400, 'This integration is in margin mode: svc_opd is required'],
   context_required: [401, 'A valid svc_opd or an access token is required'],
-  method_not_allowed: [405, 'Only GET'],
+  method_not_allowed: [405, 'Only GET is allowed'],
   implausible_price: [422, 'The cleared price is too far above the price of the bid'],
-  store_unavailable: [503, 'The win could not be stored: send it again'],
+  store_unavailable: [503, 'The win could not be stored: try again'],
 } as const
 type Refusal = keyof typeof refusals
 
@@ -36,7 +36,7 @@ const refuse = (
 ): FastifyReply => problem(reply, refusals[code][0], code, refusals[code][1], errors)
 
 const retryAfter = 1
-/** What of the notice is named beside the code. */
+/** Faults that are reported with the code. */
 const faults: Readonly<Record<Rejection, ProblemFault[]>> = {
   svc_opd_required: [{ pointer: 'svc_opd', detail: 'svc_opd is missing' }],
   context_required: [],
@@ -44,18 +44,18 @@ const faults: Readonly<Record<Rejection, ProblemFault[]>> = {
     { pointer: 'price', detail: 'price is more than clearing.maxOver times the price sent' },
   ],
 }
-/** A notice writes. */
+/** A notice writes to the ledger, so it needs this role. */
 const role = 'api'
 
 export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   const { auth, verifier, counters, log, maxPending = 10_000 } = deps
   const notices = new Notices(deps)
-  if (auth === 'bearer' && verifier === null) throw new Error('auth bearer wants a verifier')
+  if (auth === 'bearer' && verifier === null) throw new Error('auth bearer needs a verifier')
 
-  /** A token that could not be checked is no verdict: the notice comes again. */
-  function unadmitted(reply: FastifyReply, code: TokenErrorCode): FastifyReply {
+  /** If the token could not be verified, the notice is not counted as rejected: the platform sends it again. */
+  function refuseUnverified(reply: FastifyReply, code: TokenErrorCode): FastifyReply {
     if (code === 'unavailable') counters.unavailable++
-    else counters.counted('', '', 'rejected', 'none', 'none')
+    else counters.countNotice('', '', 'rejected', 'none', 'none')
     return refuseToken(reply, code)
   }
 
@@ -64,19 +64,19 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     code: Refusal,
     errors: Parameters<typeof problem>[4] = [],
   ) {
-    counters.counted('', '', 'rejected', 'none', 'none')
+    counters.countNotice('', '', 'rejected', 'none', 'none')
     return refuse(reply, code, errors)
   }
 
-  let refusedSince = 0
-  let toldAt = Number.NEGATIVE_INFINITY
-  /** Thousands a second are refused while the store is away: one line a second says how many. */
-  function lost(error: string): void {
-    refusedSince++
-    if (performance.now() - toldAt < 1000) return
-    toldAt = performance.now()
-    log.error({ error, notices: refusedSince }, 'win notices could not be stored')
-    refusedSince = 0
+  let refusedCount = 0
+  let loggedAt = Number.NEGATIVE_INFINITY
+  /** While the store is lost, thousands of notices a second fail: one log line a second has their number. */
+  function logStoreFailure(error: string): void {
+    refusedCount++
+    if (performance.now() - loggedAt < 1000) return
+    loggedAt = performance.now()
+    log.error({ error, notices: refusedCount }, 'win notices could not be stored')
+    refusedCount = 0
   }
 
   function unavailable(reply: FastifyReply) {
@@ -84,16 +84,16 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     return refuse(reply.header('retry-after', retryAfter), 'store_unavailable')
   }
 
-  function answer(reply: FastifyReply, outcome: Outcome): FastifyReply {
-    if (outcome.status !== 'rejected') return reply.send(outcome)
-    const { code } = outcome
+  function answer(reply: FastifyReply, result: NoticeResult): FastifyReply {
+    if (result.status !== 'rejected') return reply.send(result)
+    const { code } = result
     if (code === 'context_required') reply.header('www-authenticate', 'Bearer')
     return refuse(reply, code, faults[code])
   }
 
   async function handle(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const code = auth === 'bearer' ? await admit(request, verifier!, role) : null
-    if (code !== null) return unadmitted(reply, code)
+    if (code !== null) return refuseUnverified(reply, code)
     const parsed = parseNotice(request.query as Record<string, string | string[]>, request.url)
     if ('faults' in parsed) return rejected(reply, 'invalid_parameters', parsed.faults)
     const { notice } = parsed
@@ -102,10 +102,10 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
       const caller = request.caller ?? (await callerOf(request.headers.authorization, verifier))
       return answer(
         reply,
-        await notices.take(notice, caller !== null && may(caller.roles, role) ? caller : null),
+        await notices.process(notice, caller !== null && may(caller.roles, role) ? caller : null),
       )
     } catch (error) {
-      lost((error as Error).message)
+      logStoreFailure((error as Error).message)
       return unavailable(reply)
     }
   }
@@ -114,15 +114,15 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     app.addHook('onRequest', async (_request, reply) => {
       reply.header('cache-control', 'no-store')
     })
-    // the queries hold bid ids and prices: they are not logged
+    // queries contain bid ids and prices, so they are not logged
     for (const url of ['/opd/imp', '/opd/imp/']) {
       app.get(url, { exposeHeadRoute: false, logLevel: 'silent' }, handle)
       app.route({
         method: app.supportedMethods.filter((method) => method !== 'GET'),
         url,
         logLevel: 'silent',
-        // before a body is looked at
-        onRequest: always((_request, reply) =>
+        // before the body is parsed
+        onRequest: alwaysReply((_request, reply) =>
           refuse(reply.header('allow', 'GET'), 'method_not_allowed'),
         ),
         handler: async (_request, reply) => reply,

@@ -1,7 +1,7 @@
 /**
- * Impressions by name where names are without number: the busiest of each supplier have a counter of
- * their own, all others share `other`. A counter never falls: who is promoted starts at 0, who is
- * demoted stays in `other` (CONTRACT 10).
+ * Impressions by publisher or domain, whose number is unlimited. The names with the most impressions of each supplier
+ * have counters of their own; all others share `other`. A counter never decreases: a promoted name starts at 0, and
+ * the count of a demoted name is added to `other` (CONTRACT 10).
  */
 export interface NameSample {
   ssp: string
@@ -12,26 +12,26 @@ export interface NameSample {
 
 interface Row {
   total: number
-  /** Since the last promotion round, halved by each. */
+  /** Impressions since the last promotion; each promotion halves it. */
   recent: number
 }
 
-const most = 200
-/** Names that wait for a counter; beyond, a new one takes the place of the oldest. */
-const mostWaiting = 1000
+const maxNames = 200
+/** Candidates for a counter; beyond, a new one replaces the oldest. */
+const maxCandidates = 1000
 const noName = 'unknown'
-/** Of all that have no counter; who is called so has none either, or a series would stand twice. */
+/** The shared name. A publisher with this name never has its own counter, or the series would be duplicated. */
 const others = 'other'
 
 class Table {
   private readonly named = new Map<string, Row>()
-  private readonly waiting = new Map<string, number>()
+  private readonly candidates = new Map<string, number>()
   private other = 0
 
   add(name: string): void {
     if (name === others) return void this.other++
     let row = this.named.get(name)
-    if (row === undefined && this.named.size < most) {
+    if (row === undefined && this.named.size < maxNames) {
       row = { total: 0, recent: 0 }
       this.named.set(name, row)
     }
@@ -41,27 +41,30 @@ class Table {
       return
     }
     this.other++
-    const before = this.waiting.get(name)
-    if (before === undefined && this.waiting.size >= mostWaiting) {
-      const [oldest] = this.waiting.keys()
-      this.waiting.delete(oldest!)
+    const before = this.candidates.get(name)
+    if (before === undefined && this.candidates.size >= maxCandidates) {
+      const [oldest] = this.candidates.keys()
+      this.candidates.delete(oldest!)
     }
-    this.waiting.set(name, (before ?? 0) + 1)
+    this.candidates.set(name, (before ?? 0) + 1)
   }
 
-  /** Gives the counters to the busiest; one that waits must be busier by a quarter. */
+  /**
+   * Gives the counters to the names with the most impressions. A candidate needs 25 % more than the name that it
+   * replaces.
+   */
   promote(): void {
-    if (this.waiting.size === 0) return
-    const quiet = [...this.named].sort(([, a], [, b]) => a.recent - b.recent)
-    const busy = [...this.waiting].sort(([, a], [, b]) => b - a)
-    for (const [index, [name, count]] of busy.entries()) {
-      const last = quiet[index]
+    if (this.candidates.size === 0) return
+    const leastRecent = [...this.named].sort(([, a], [, b]) => a.recent - b.recent)
+    const ranked = [...this.candidates].sort(([, a], [, b]) => b - a)
+    for (const [index, [name, count]] of ranked.entries()) {
+      const last = leastRecent[index]
       if (last === undefined || count <= last[1].recent * 1.25) break
       this.named.delete(last[0])
       this.other += last[1].total
       this.named.set(name, { total: 0, recent: count })
     }
-    this.waiting.clear()
+    this.candidates.clear()
     for (const row of this.named.values()) row.recent /= 2
   }
 
@@ -71,7 +74,7 @@ class Table {
   }
 }
 
-export class BusiestNames {
+export class TopNames {
   /** By supplier, then mode. */
   private readonly tables = new Map<string, Map<string, Table>>()
 
@@ -90,7 +93,7 @@ export class BusiestNames {
     for (const modes of this.tables.values()) for (const table of modes.values()) table.promote()
   }
 
-  /** At a scrape, which takes one supplier after the other: each promotes when its turn comes. */
+  /** The samples of a scrape, which is written supplier by supplier; each table is promoted just before its samples. */
   *scraped(): Generator<NameSample> {
     for (const [ssp, modes] of this.tables)
       for (const [mode, table] of modes) {

@@ -1,29 +1,33 @@
-/** Whose bid a caller may report, and why a win that nobody could place has no place. */
+/** Which bids a caller may report, and the reason that an unattributed win is stored with. */
 import type { ContextState, Traced } from '../../opd/engine/types.ts'
-import { sees } from '../access.ts'
+import { canSee } from '../access.ts'
 import { type Caller, foreignBid } from '../ports.ts'
 
-/** `foreign`: the bid id is another account's, whose wins nothing of this caller's stands for. */
-export type Owned = Traced & { foreign?: true }
+/** `foreign`: the bid belongs to another account. */
+export type VisibleTrace = Traced & { foreign?: true }
 
 type AccountOf = ((supplier: string) => string | undefined) | undefined
 
-export function mayName(supplier: string, caller: Caller | null, account: AccountOf): boolean {
-  return account === undefined || caller === null || sees(caller, account(supplier))
+export function mayReport(supplier: string, caller: Caller | null, account: AccountOf): boolean {
+  return account === undefined || caller === null || canSee(caller, account(supplier))
 }
 
-/** A bare bid id finds the decisions of one's own suppliers only. */
-export function owned(traced: Traced, caller: Caller | null, account: AccountOf): Owned {
+/** A notice without context only finds decisions of the caller's own suppliers. */
+export function visibleTrace(
+  traced: Traced,
+  caller: Caller | null,
+  account: AccountOf,
+): VisibleTrace {
   if (traced.by !== 'bid_log' || traced.record === null) return traced
-  if (mayName(traced.record.supplier, caller, account)) return traced
+  if (mayReport(traced.record.supplier, caller, account)) return traced
   return { ...traced, by: null, record: null, late: false, foreign: true }
 }
 
-/** A context came, and could not be read. */
-export const sentButUnread: ReadonlySet<ContextState> = new Set(['invalid', 'expired'])
+/** States of contexts that were sent but could not be used. */
+export const unreadableContexts: ReadonlySet<ContextState> = new Set(['invalid', 'expired'])
 
-export function reasonOf({ foreign, ambiguous, context }: Owned): string {
+export function reasonOf({ foreign, ambiguous, context }: VisibleTrace): string {
   if (foreign) return foreignBid
   if (ambiguous) return 'ambiguous'
-  return sentButUnread.has(context) ? `context_${context}` : 'unknown_bid'
+  return unreadableContexts.has(context) ? `context_${context}` : 'unknown_bid'
 }

@@ -1,6 +1,6 @@
-/** Who may see what, and the refusals that every management call shares. */
+/** Visibility of suppliers, and the errors that all management calls share. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { sees } from '../access.ts'
+import { canSee } from '../access.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
 import type { Store } from '../store/index.ts'
 import type { AuditEntry } from '../store/suppliers.ts'
@@ -14,16 +14,16 @@ export interface ListedSupplier {
 
 export interface Access {
   store: Store
-  /** The file's suppliers, as they stand after the last reload. */
+  /** The suppliers of the configuration, as of the last reload. */
   suppliers: () => readonly ListedSupplier[]
-  /** Called after a change of this node's own: its effect need not wait for the next look. */
+  /** Called after a change on this node, so that it takes effect before the next poll. */
   changed: () => void
   now: () => number
 }
 
-/** Another account's supplier is as absent as one that is not there. */
+/** A supplier of another account looks like one that does not exist. */
 export const visible = ({ suppliers }: Access, { caller }: FastifyRequest) =>
-  suppliers().filter(({ account }) => sees(caller!, account))
+  suppliers().filter(({ account }) => canSee(caller!, account))
 
 export const find = (access: Access, request: FastifyRequest) =>
   visible(access, request).find(({ id }) => id === (request.params as { id: string }).id)
@@ -32,7 +32,7 @@ export const notFound = (reply: FastifyReply) =>
   problem(reply, 404, 'unknown_supplier', 'No such supplier')
 
 export const malformed = (reply: FastifyReply, faults: ProblemFault[]) =>
-  problem(reply, 400, 'malformed', 'The call is not what this path takes', faults)
+  problem(reply, 400, 'malformed', 'The request is not valid', faults)
 
 export const entryOf = (
   { caller, id }: FastifyRequest,

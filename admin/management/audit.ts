@@ -1,4 +1,4 @@
-/** `GET /api/svc/audit/`: who changed what, newest first; an account sees what became of its own suppliers. */
+/** `GET /api/svc/audit/`: changes and their authors, newest first. An account sees changes of its own suppliers. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ProblemFault } from '../http/problem.ts'
 import { storable } from '../store/text.ts'
@@ -18,7 +18,7 @@ function parsed(query: Readonly<Record<string, unknown>>): Query | ProblemFault[
   const text = (name: string) => {
     const value = query[name]
     if (value === undefined || typeof value === 'string') return value
-    faults.push({ pointer: name, detail: `${name} is sent twice` })
+    faults.push({ pointer: name, detail: `${name} is repeated` })
     return undefined
   }
   const whole = (name: string, otherwise: number, least: number, most: number) => {
@@ -36,7 +36,7 @@ function parsed(query: Readonly<Record<string, unknown>>): Query | ProblemFault[
   }
   for (const name of Object.keys(query))
     if (!Object.hasOwn(result, name))
-      faults.push({ pointer: name, detail: `known are ${Object.keys(result).join(', ')}` })
+      faults.push({ pointer: name, detail: `the parameters are ${Object.keys(result).join(', ')}` })
   return faults.length > 0 ? faults : result
 }
 
@@ -47,7 +47,7 @@ export function auditCall(access: Access) {
     const { limit, before, ssp } = query
     const all = request.caller!.account === '*'
     const ids = visible(access, request).map(({ id }) => id)
-    // who sees all also sees what became of suppliers that the file no longer has, and of `*`
+    // account `*` also sees changes of removed suppliers and of `*`
     if (ssp !== undefined && !all && !ids.includes(ssp)) return notFound(reply)
     let select = access.store.db
       .selectFrom('audit')

@@ -1,23 +1,23 @@
-/** Bodies of the management API, from their bytes: strict JSON, the aliases of `datacenters`, then the schema. */
+/** Parses bodies of the management API: strict JSON, then the aliases of `datacenters`, then the schema. */
 import type * as z from 'zod'
 import { escapePart, parseJson } from '../http/json-body.ts'
 import type { ProblemFault } from '../http/problem.ts'
 
-/** Faults that one answer names. */
+/** Faults in one response. */
 const most = 100
 
-/** The list of data centers may be sent as `datacenters`, `svc` or `the service`; they are the same list. */
+/** Names of the list of data centers. A body has at most one of them. */
 const aliases = ['datacenters', 'svc', 'the service']
 
 function aliased(value: unknown): { value: unknown; name: string } | { faults: ProblemFault[] } {
   if (value === null || typeof value !== 'object' || Array.isArray(value))
-    return { faults: [{ pointer: '', detail: 'a JSON object is wanted' }] }
+    return { faults: [{ pointer: '', detail: 'must be a JSON object' }] }
   const names = aliases.filter((name) => Object.hasOwn(value, name))
   if (names.length > 1)
     return {
       faults: names.map((name) => ({
         pointer: `/${name}`,
-        detail: 'the list of data centers is sent once',
+        detail: 'the list of data centers is repeated',
       })),
     }
   const [name = 'datacenters'] = names
@@ -30,7 +30,7 @@ export type Parsed<T> =
   | { value: T; named: (faults: readonly ProblemFault[]) => ProblemFault[] }
   | { faults: ProblemFault[] }
 
-/** `named` gives the pointers of later faults the name that the list was sent under. */
+/** `named` replaces `/datacenters` in the pointers of later faults by the name that the client used. */
 export function parsed<T>(body: unknown, schema: z.ZodType<T>): Parsed<T> {
   const json = parseJson(Buffer.isBuffer(body) ? body : Buffer.alloc(0))
   if ('faults' in json) return json
@@ -48,7 +48,7 @@ export function parsed<T>(body: unknown, schema: z.ZodType<T>): Parsed<T> {
     return issue.code === 'unrecognized_keys'
       ? issue.keys.slice(0, most).map((key) => ({
           pointer: `${at}/${escapePart(key)}`,
-          detail: 'this field is not known',
+          detail: 'unknown field',
         }))
       : [{ pointer: at, detail: issue.message }]
   })

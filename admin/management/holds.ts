@@ -1,4 +1,4 @@
-/** `/api/svc/opd/`: OPD held at factor 1, for one integration or all of them. */
+/** `/api/svc/opd/`: holds one integration, or all, at factor 1. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { problem } from '../http/problem.ts'
 import { readHolds, setHold } from '../store/suppliers.ts'
@@ -19,9 +19,9 @@ export function holdCalls(access: Access) {
     async put(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
       const { id } = request.params as { id: string }
       const all = id === everyone
-      // All integrations are more than one account's.
+      // A hold of all integrations affects other accounts.
       if (all && request.caller!.account !== everyone)
-        return problem(reply, 403, 'forbidden', 'Only an account that sees all suppliers holds all')
+        return problem(reply, 403, 'forbidden', 'Only account * may hold all integrations')
       if (!all && find(access, request) === undefined) return notFound(reply)
       const body = parsed(request.body, holdSchema)
       if ('faults' in body) return malformed(reply, body.faults)

@@ -1,4 +1,6 @@
-/** `/api/svc/models/`: the models of all nodes frozen, rolled back, or made to forget a supplier (CONTRACT 8). */
+/**
+ * `/api/svc/models/`: freezes the models of all nodes, rolls them back, or makes them forget a supplier (CONTRACT 8).
+ */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { modes } from '../../opd/pricing/arms.ts'
 import { type SnapshotCatalog, SnapshotError } from '../../opd/state/snapshot-catalog.ts'
@@ -11,9 +13,9 @@ import { emptySchema, type ModelsResource, resetSchema, rollbackSchema } from '.
 const everyone = '*'
 
 export interface ModelAccess extends Access {
-  /** Snapshots of the node that answers. */
+  /** Snapshots of the node that handles the request. */
   snapshots: SnapshotCatalog
-  /** Resolves when this node has done what the store says. */
+  /** Resolves when this node has applied the state of the store. */
   followed: () => Promise<void>
 }
 
@@ -42,15 +44,15 @@ export function modelCalls(access: ModelAccess) {
     return reply.send(await state(request))
   }
 
-  /** One model serves all accounts. */
+  /** All accounts share one model, so only account `*` may change it. */
   const ofAllAccounts =
     (handler: Handler): Handler =>
     async (request, reply) =>
       request.caller!.account === everyone
         ? handler(request, reply)
-        : problem(reply, 403, 'forbidden', 'Only an account that sees all suppliers may do this')
+        : problem(reply, 403, 'forbidden', 'Only account * may do this')
 
-  /** A call without a body is one with an empty object. */
+  /** A missing body counts as an empty object. */
   const bodyOf = ({ body }: FastifyRequest) => body ?? Buffer.from('{}')
 
   const freezing = (frozen: boolean): Handler =>

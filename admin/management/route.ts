@@ -1,11 +1,14 @@
-/** `/api/svc/`: suppliers, their seats and data centers; holds, models, voided wins, the audit trail (CONTRACT 8). */
+/**
+ * `/api/svc/`: suppliers with their seats and data centers, holds, models, voided wins and the audit trail (CONTRACT
+ * 8).
+ */
 import type {
   FastifyPluginAsync,
   FastifyReply,
   FastifyRequest,
   preHandlerAsyncHookHandler,
 } from 'fastify'
-import { plainOnly } from '../http/reject-encoded-body.ts'
+import { rejectEncodedBody } from '../http/reject-encoded-body.ts'
 import { auditCall } from './audit.ts'
 import { holdCalls } from './holds.ts'
 import { type ModelAccess, modelCalls } from './models.ts'
@@ -15,7 +18,7 @@ import { voidCall } from './voids.ts'
 export type { ListedSupplier } from './access.ts'
 
 export interface ManagementDeps extends ModelAccess {
-  /** Admit whoever may read, edit, hold. */
+  /** Authentication for reading, editing and holding. */
   reading: preHandlerAsyncHookHandler
   editing: preHandlerAsyncHookHandler
   operator: preHandlerAsyncHookHandler
@@ -33,14 +36,14 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
   const models = modelCalls(deps)
 
   return async (app) => {
-    // Bodies stay bytes until they are looked at: duplicate keys and encodings are faults.
+    // Bodies are parsed from their bytes, since duplicate keys and encodings are faults.
     app.removeAllContentTypeParsers()
     app.addContentTypeParser(
       'application/json',
       { parseAs: 'buffer', bodyLimit },
       async (_request: FastifyRequest, body: Buffer) => body,
     )
-    // what one account sees is nobody else's, and changes
+    // responses depend on the account, and change
     app.addHook('onRequest', async ({ id }, reply) => {
       reply.headers({ 'cache-control': 'no-store', 'x-request-id': id })
     })
@@ -48,10 +51,10 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
       method: 'GET' | 'POST' | 'PUT',
       path: string,
       handler: Call,
-      door = method === 'GET' ? reading : editing,
+      authenticate = method === 'GET' ? reading : editing,
     ) => {
-      // who may not call is told before a body is read
-      const onRequest = method === 'GET' ? [door] : [door, plainOnly]
+      // the token is checked before the body is read
+      const onRequest = method === 'GET' ? [authenticate] : [authenticate, rejectEncodedBody]
       const exposeHeadRoute = method === 'GET'
       for (const url of [path, path.slice(0, -1)])
         app.route({ method, url, onRequest, bodyLimit, exposeHeadRoute, handler })

@@ -1,11 +1,14 @@
-/** What may be created and changed (SERVICE 4.3-4.5, 8; CONTRACT 8). Pure: what stands and what is asked in, a verdict out. */
+/**
+ * The rules for creating and changing seats and data centers (SERVICE 4.3-4.5, 8; CONTRACT 8). Pure functions of the
+ * stored rows and the request.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import type { ProblemFault } from '../http/problem.ts'
 import type { DataCenter, QpsEntry, Seat } from '../ports.ts'
 import type { SupplierRows } from '../store/suppliers.ts'
 import type { CreateBody, UpdateBody } from './schema.ts'
 
-export type Verdict =
+export type ChangeResult =
   | { ok: true; after: { seats: Seat[]; datacenters: DataCenter[] }; changed: boolean }
   | { ok: false; status: 409 | 422; code: string; title: string; faults: ProblemFault[] }
 
@@ -20,9 +23,12 @@ const refused = (
   code: string,
   title: string,
   faults: ProblemFault[],
-): Verdict => ({ ok: false, status, code, title, faults })
+): ChangeResult => ({ ok: false, status, code, title, faults })
 
-/** `client_qps` of a location <= the sum of the seats' values for it; null counts 0, a null `client_qps` is always allowed. */
+/**
+ * `client_qps` of a location must not exceed the sum of the seats' values for it. A null value counts as 0; a null
+ * `client_qps` is always allowed.
+ */
 function allotmentFaults(
   seats: readonly Seat[],
   centers: readonly DataCenter[],
@@ -51,35 +57,34 @@ function nameFaults(
 ): ProblemFault[] {
   return (['id', 'name', 'name_external'] as const)
     .filter((key) => body[key] !== undefined && body[key] !== names[key])
-    .map((key) => ({ pointer: `/${key}`, detail: `${key} cannot be changed here` }))
+    .map((key) => ({ pointer: `/${key}`, detail: `${key} cannot be changed` }))
 }
 
-/** POST: seats are added, and data centers not there yet; one sent as it stands is ignored. */
-export function creation(rows: SupplierRows, body: CreateBody, names: Names): Verdict {
+/** POST: adds seats and new data centers. A data center that equals the stored one is ignored. */
+export function planCreate(rows: SupplierRows, body: CreateBody, names: Names): ChangeResult {
   const wrongNames = nameFaults(body, names)
   if (wrongNames.length > 0)
-    return refused(422, 'names_differ', 'The names are not those of this supplier', wrongNames)
+    return refused(422, 'names_differ', 'The names are not the names of this supplier', wrongNames)
   const conflicts: ProblemFault[] = []
   for (const [at, { name }] of body.dsp_seats.entries())
     if (rows.seats.some((seat) => seat.name === name))
       conflicts.push({ pointer: `/dsp_seats/${at}/name`, detail: `a seat ${name} exists already` })
   const added: DataCenter[] = []
   for (const [at, { location, ...sent }] of body.datacenters.entries()) {
-    const standing = rows.datacenters.find((each) => each.location === location)
-    if (standing === undefined)
+    const current = rows.datacenters.find((each) => each.location === location)
+    if (current === undefined)
       added.push({
         location,
         client_qps: sent.client_qps ?? null,
         is_active: sent.is_active ?? true,
       })
-    else if (Object.entries(sent).some(([field, value]) => differs(standing, field, value)))
+    else if (Object.entries(sent).some(([field, value]) => differs(current, field, value)))
       conflicts.push({
         pointer: `/datacenters/${at}`,
-        detail: `${location} exists already, and differs: use PUT`,
+        detail: `${location} exists already with other values: use PUT`,
       })
   }
-  if (conflicts.length > 0)
-    return refused(409, 'exists', 'What exists already is not created', conflicts)
+  if (conflicts.length > 0) return refused(409, 'exists', 'An entry exists already', conflicts)
   const seats = [
     ...rows.seats,
     ...body.dsp_seats.map(
@@ -88,32 +93,33 @@ export function creation(rows: SupplierRows, body: CreateBody, names: Names): Ve
   ]
   const datacenters = [...rows.datacenters, ...added]
   const faults = allotmentFaults(seats, datacenters, body.datacenters)
-  if (faults.length > 0) return refused(422, 'allotment', 'An allotment exceeds its seats', faults)
+  if (faults.length > 0)
+    return refused(422, 'allotment', "An allotment exceeds the sum of its seats' qps", faults)
   const changed = body.dsp_seats.length > 0 || added.length > 0
   return { ok: true, after: { seats, datacenters }, changed }
 }
 
 const byLocation = (one: QpsEntry, other: QpsEntry) => (one.location < other.location ? -1 : 1)
 
-/** Whether a field that was sent is not what stands; the order of locations says nothing. */
+/** Whether a sent field differs from the stored one. The order of locations is ignored. */
 function differs(row: object, field: string, value: unknown): boolean {
   if (value === undefined) return false
-  const standing: unknown = row[field as keyof typeof row]
-  if (field !== 'qps') return !isDeepStrictEqual(value, standing)
-  const [one, other] = [value, standing].map((list) => (list as QpsEntry[]).toSorted(byLocation))
+  const current: unknown = row[field as keyof typeof row]
+  if (field !== 'qps') return !isDeepStrictEqual(value, current)
+  const [one, other] = [value, current].map((list) => (list as QpsEntry[]).toSorted(byLocation))
   return !isDeepStrictEqual(one, other)
 }
 
-/** Merges what was sent over what stands; a field that may not be edited and differs is a fault. */
+/** Merges the sent entries into the stored ones. If a field that cannot be edited differs, it is a fault. */
 function merged<T extends object>(
-  standing: readonly T[],
+  current: readonly T[],
   asked: readonly Partial<T>[],
   key: keyof T & string,
   editable: readonly string[],
   list: string,
   faults: ProblemFault[],
 ): T[] {
-  const next = standing.map((row) => ({ ...row }))
+  const next = current.map((row) => ({ ...row }))
   for (const [at, sent] of asked.entries()) {
     const row = next.find((each) => each[key] === sent[key])
     if (row === undefined) {
@@ -133,7 +139,7 @@ function merged<T extends object>(
 }
 
 /** PUT: only `dsp_seats[].is_active`, `datacenters[].is_active` and `datacenters[].client_qps` may differ. */
-export function update(rows: SupplierRows, body: UpdateBody, names: Names): Verdict {
+export function planUpdate(rows: SupplierRows, body: UpdateBody, names: Names): ChangeResult {
   const faults = nameFaults(body, names)
   const seats = merged<Seat>(
     rows.seats,
@@ -154,7 +160,8 @@ export function update(rows: SupplierRows, body: UpdateBody, names: Names): Verd
   if (faults.length > 0)
     return refused(422, 'not_editable', 'Only is_active and client_qps can be edited', faults)
   const broken = allotmentFaults(seats, datacenters, body.datacenters)
-  if (broken.length > 0) return refused(422, 'allotment', 'An allotment exceeds its seats', broken)
+  if (broken.length > 0)
+    return refused(422, 'allotment', "An allotment exceeds the sum of its seats' qps", broken)
   const changed =
     !isDeepStrictEqual(seats, rows.seats) || !isDeepStrictEqual(datacenters, rows.datacenters)
   return { ok: true, after: { seats, datacenters }, changed }

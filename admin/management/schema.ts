@@ -1,13 +1,13 @@
-/** The resources of the management API: one schema validates, types and documents them (SERVICE 2). */
+/** The resources of the management API. The same schemas validate, type and document them (SERVICE 2). */
 import * as z from 'zod'
 
-/** Text that people read: no control characters, at most 255 characters. */
+/** Display text: no control characters, at most 255 characters. */
 const name = z
   .string()
   .min(1)
   .max(255)
   .refine((text) => !/\p{Cc}|\p{Cs}/u.test(text), 'no control characters')
-/** -0 is 0: what differs from what stands is a change. */
+/** -0 becomes 0, so that it does not count as a change. */
 const qps = z
   .int()
   .min(0)
@@ -53,7 +53,7 @@ export const supplierSchema = z.strictObject({
 })
 export type SupplierResource = z.infer<typeof supplierSchema>
 
-/** POST: whole seats; data centers of which what is not sent is as it stands, or open and unlimited. */
+/** POST: complete seats. Omitted fields of a data center keep their values; a new one is active and unlimited. */
 export const createSchema = z.strictObject({
   id: z.string().optional(),
   name: z.string().optional(),
@@ -70,7 +70,7 @@ export const createSchema = z.strictObject({
 })
 export type CreateBody = z.infer<typeof createSchema>
 
-/** PUT: entries are matched by `name` and `location`; fields not sent stay. */
+/** PUT: entries are matched by `name` and `location`. Omitted fields keep their values. */
 export const updateSchema = z.strictObject({
   id: z.string().optional(),
   name: z.string().optional(),
@@ -82,12 +82,12 @@ export type UpdateBody = z.infer<typeof updateSchema>
 
 export const holdSchema = z.strictObject({ hold: z.boolean() })
 
-/** What one hold is now; `*` is all integrations. */
+/** The state of one hold; `*` is all integrations. */
 export const holdStateSchema = z.strictObject({ supplier: z.string(), hold: z.boolean() })
 
 export const emptySchema = z.strictObject({})
 export const rollbackSchema = z.strictObject({
-  /** Without it: the snapshot before the newest, of each mode. */
+  /** Default: the snapshot before the newest, of each mode. */
   id: z.string().max(32).optional(),
 })
 export const resetSchema = z.strictObject({ supplier: z.string().min(1).max(63) })
@@ -113,7 +113,7 @@ export const modelsSchema = z.strictObject({
   ),
 })
 export type ModelsResource = z.infer<typeof modelsSchema>
-/** A win that was taken out of all sums. */
+/** A win that was removed from all sums. */
 export const voidedSchema = z.strictObject({
   decision: z.string(),
   status: z.literal('voided'),
@@ -127,7 +127,7 @@ export const auditEntrySchema = z.strictObject({
   who: z.string(),
   account: z.string(),
   supplier: z.string(),
-  /** The `user_` ones are of no supplier: `before` and `after` are the user. */
+  /** `user_` actions have no supplier: `before` and `after` are the user. */
   action: z.enum([
     'create',
     'update',

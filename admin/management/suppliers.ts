@@ -1,4 +1,4 @@
-/** `/api/svc/ssp/`: read, add to and change suppliers; all or nothing, under the supplier's lock. */
+/** `/api/svc/ssp/`: reads and changes suppliers. A change is atomic, under the lock of the supplier. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { problem } from '../http/problem.ts'
 import { changeSupplier, readSuppliers, type SupplierRows } from '../store/suppliers.ts'
@@ -12,7 +12,7 @@ import {
   visible,
 } from './access.ts'
 import { type Parsed, parsed } from './body.ts'
-import { creation, update, type Verdict } from './rules.ts'
+import { type ChangeResult, planCreate, planUpdate } from './rules.ts'
 import { createSchema, type SupplierResource, updateSchema } from './schema.ts'
 
 const resource = (
@@ -27,11 +27,11 @@ const matches = (header: string, etag: string) =>
   header.trim() === '*' || header.split(',').some((each) => each.trim() === etag)
 
 class Refused extends Error {
-  readonly verdict: Extract<Verdict, { ok: false }>
+  readonly result: Extract<ChangeResult, { ok: false }>
 
-  constructor(verdict: Extract<Verdict, { ok: false }>) {
-    super(verdict.code)
-    this.verdict = verdict
+  constructor(result: Extract<ChangeResult, { ok: false }>) {
+    super(result.code)
+    this.result = result
   }
 }
 class Outdated extends Error {}
@@ -60,7 +60,7 @@ export function supplierCalls(access: Access) {
     reply: FastifyReply,
     action: 'create' | 'update',
     read: (body: unknown) => Parsed<T>,
-    decide: (rows: SupplierRows, body: T, supplier: ListedSupplier) => Verdict,
+    decide: (rows: SupplierRows, body: T, supplier: ListedSupplier) => ChangeResult,
   ): Promise<FastifyReply> {
     const supplier = find(access, request)
     if (supplier === undefined) return notFound(reply)
@@ -68,15 +68,15 @@ export function supplierCalls(access: Access) {
     if ('faults' in body) return malformed(reply, body.faults)
     const wanted = request.headers['if-match']
     try {
-      const rows = await changeSupplier(store, supplier.id, now(), (standing) => {
-        if (wanted !== undefined && !matches(wanted, etagOf(standing))) throw new Outdated()
-        const verdict = decide(standing, body.value, supplier)
-        if (!verdict.ok) throw new Refused(verdict)
-        if (!verdict.changed) return null
-        const before = resource(supplier, standing)
-        const after = resource(supplier, verdict.after)
+      const rows = await changeSupplier(store, supplier.id, now(), (current) => {
+        if (wanted !== undefined && !matches(wanted, etagOf(current))) throw new Outdated()
+        const result = decide(current, body.value, supplier)
+        if (!result.ok) throw new Refused(result)
+        if (!result.changed) return null
+        const before = resource(supplier, current)
+        const after = resource(supplier, result.after)
         const entry = { ...entryOf(request, supplier.id, action), before, after }
-        return { after: verdict.after, entry }
+        return { after: result.after, entry }
       })
       changed()
       return reply
@@ -87,7 +87,7 @@ export function supplierCalls(access: Access) {
       if (error instanceof Outdated)
         return problem(reply, 412, 'outdated', 'The supplier has changed since it was read')
       if (!(error instanceof Refused)) throw error
-      const { status, code, title, faults } = error.verdict
+      const { status, code, title, faults } = error.result
       return problem(reply, status, code, title, body.named(faults))
     }
   }
@@ -96,8 +96,8 @@ export function supplierCalls(access: Access) {
     list,
     one,
     create: (request: FastifyRequest, reply: FastifyReply) =>
-      change(request, reply, 'create', (body) => parsed(body, createSchema), creation),
+      change(request, reply, 'create', (body) => parsed(body, createSchema), planCreate),
     put: (request: FastifyRequest, reply: FastifyReply) =>
-      change(request, reply, 'update', (body) => parsed(body, updateSchema), update),
+      change(request, reply, 'update', (body) => parsed(body, updateSchema), planUpdate),
   }
 }

@@ -1,4 +1,4 @@
-/** `POST /api/svc/impressions/<decision>/void`: takes a win out of all sums; once more changes nothing. */
+/** `POST /api/svc/impressions/<decision>/void`: removes a win from all sums. A repetition changes nothing. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { problem } from '../http/problem.ts'
 import { storable } from '../store/text.ts'
@@ -15,7 +15,7 @@ export function voidCall(access: Access) {
       store,
       storable(decision),
       now(),
-      // who sees all may also void wins of suppliers that the file no longer has
+      // account `*` may also void wins of removed suppliers
       (supplier) => all || ids.has(supplier),
       (supplier) => entryOf(request, supplier, 'void'),
     )

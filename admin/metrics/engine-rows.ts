@@ -1,23 +1,24 @@
-/** What the engine decided, and how the optimised bids compare with the holdout. */
+/** Metrics of the pricing engine, and the comparison with the holdout. */
 
 import type { EngineStats, ModeStats } from '../../opd/engine/stats.ts'
 import { guards, isAlarm, type Mode, modes } from '../../opd/pricing/arms.ts'
+import type { MetricRow, Sample } from '../../opd/shared/metrics.ts'
 import { type Comparison, compared } from './kept.ts'
-import { answerSamples, bidSamples, factorSamples, live, type Row, type Sample } from './samples.ts'
+import { answerSamples, bidSamples, factorSamples, live } from './samples.ts'
 
-/** Integrations whose win rates, multipliers and guards are shown: those with the most bids. */
-const mostBusy = 300
+/** Integrations with win rates, multipliers and guards in /metrics: those with the most bids. */
+const maxIntegrations = 300
 
-function busiestOf(stats: EngineStats): Set<ModeStats> {
+function topIntegrations(stats: EngineStats): Set<ModeStats> {
   const all = [...stats.suppliers.values()].flatMap((own) => modes.map((mode) => own.modes[mode]))
   const counted = all
     .map((of) => ({ of, bids: of.arms.reduce((sum, { bids }) => sum + bids, 0) }))
     .filter(({ bids }) => bids > 0)
-  if (counted.length > mostBusy) counted.sort((one, other) => other.bids - one.bids)
-  return new Set(counted.slice(0, mostBusy).map(({ of }) => of))
+  if (counted.length > maxIntegrations) counted.sort((one, other) => other.bids - one.bids)
+  return new Set(counted.slice(0, maxIntegrations).map(({ of }) => of))
 }
 
-export function engineRows(stats: EngineStats): Row[] {
+export function engineRows(stats: EngineStats): MetricRow[] {
   function* each(
     samples: (of: ModeStats, labels: { ssp: string; mode: Mode }) => Iterable<Sample>,
   ) {
@@ -29,23 +30,23 @@ export function engineRows(stats: EngineStats): Row[] {
   }
   const perMode = (value: (of: ModeStats) => number) =>
     each((of, labels) => [{ value: value(of), labels }])
-  /** Chosen as a scrape begins: how well thousands of integrations do would be half of it. */
-  let busiest: ReadonlySet<ModeStats> = new Set()
+  /** Chosen at the start of a scrape: comparisons of thousands of integrations would take half of its time. */
+  let top: ReadonlySet<ModeStats> = new Set()
   function* bids() {
-    busiest = busiestOf(stats)
+    top = topIntegrations(stats)
     yield* bidSamples(stats)
   }
-  const eachBusy: typeof each = (samples) =>
-    each((of, labels) => (busiest.has(of) ? samples(of, labels) : []))
+  const eachTop: typeof each = (samples) =>
+    each((of, labels) => (top.has(of) ? samples(of, labels) : []))
   const perModeOnce = (value: (of: ModeStats) => number) =>
     each((of, labels) => (value(of) === 0 ? [] : [{ value: value(of), labels }]))
   const comparisons = (pick: (of: Comparison) => number | null) =>
-    eachBusy((of, labels) => {
+    eachTop((of, labels) => {
       const value = pick(compared(of))
       return value === null ? [] : [{ value, labels }]
     })
   const winRates = () =>
-    eachBusy((of, labels) => {
+    eachTop((of, labels) => {
       const { holdout, optimised } = compared(of)
       return Object.entries({ holdout, optimised })
         .filter(([, { bids }]) => bids > 0)
@@ -78,7 +79,7 @@ export function engineRows(stats: EngineStats): Row[] {
       'gauge',
       '1 for what held up the prices of the latest decision; start is the shallow beginning, none is nothing',
       () =>
-        eachBusy(({ guard }, labels) =>
+        eachTop(({ guard }, labels) =>
           guard === null ? [] : [{ value: 1, labels: { ...labels, guard } }],
         ),
     ],
@@ -99,13 +100,13 @@ export function engineRows(stats: EngineStats): Row[] {
       'bidweir_opd_theta',
       'gauge',
       'Multiplier of spend at the latest decision: out = argmax (theta in + lambda - p) W(p)',
-      () => eachBusy(({ theta }, labels) => [{ value: theta, labels }]),
+      () => eachTop(({ theta }, labels) => [{ value: theta, labels }]),
     ],
     [
       'bidweir_opd_lambda',
       'gauge',
       'Multiplier of wins, CPM in the base currency',
-      () => eachBusy(({ lambda }, labels) => [{ value: lambda, labels }]),
+      () => eachTop(({ lambda }, labels) => [{ value: lambda, labels }]),
     ],
     [
       'bidweir_learner_errors_total',

@@ -1,13 +1,13 @@
 /**
- * The text of `/metrics`, written in slices: prom-client renders a metric in one go, and the publishers of a hundred
- * suppliers, 20,000 series, hold the event loop for 30 ms. Here a scrape gives way every millisecond.
+ * The text of `/metrics`, rendered in slices. prom-client renders a metric at once, and the publishers of a hundred
+ * suppliers, 20,000 series, block the event loop for 30 ms. Here a scrape yields every millisecond.
  */
 import type { Registry } from 'prom-client'
+import type { Labels, Sample } from '../../opd/shared/metrics.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { createSlices, type Slices } from '../../opd/shared/slices.ts'
-import type { Labels, Sample } from './samples.ts'
 
-/** What the registry keeps: its own metrics, and those whose samples are made one by one (`samples`). */
+/** A metric of the registry: one of prom-client, or one with generated samples (`samples`). */
 interface Metric {
   name: string
   help: string
@@ -16,8 +16,8 @@ interface Metric {
   samples?: () => Iterable<Sample | null>
 }
 
-/** Samples between two looks at the clock. */
-const samplesPerLook = 64
+/** Samples between two checks of the clock. */
+const samplesPerCheck = 64
 const chunkLength = 64 * 1024
 
 const escapes: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '"': '\\"' }
@@ -36,7 +36,7 @@ function line(name: string, sample: Sample & { sharedLabels?: Labels }): string 
   return `${metricName}${inside === '' ? '' : `{${inside}}`} ${valueText(value)}\n`
 }
 
-/** Text that grows to chunks of bytes. */
+/** Collects text as byte chunks. */
 class Pages {
   private readonly chunks: Buffer[] = []
   private text = ''
@@ -60,11 +60,11 @@ async function render(metrics: readonly Metric[], slices: Slices): Promise<Buffe
     await slices.next()
     const samples = metric.samples?.() ?? (await metric.get()).values ?? []
     pages.add(`# HELP ${name} ${helpText(help)}\n# TYPE ${name} ${type}\n`)
-    let until = samplesPerLook
+    let until = samplesPerCheck
     for (const sample of samples) {
       if (sample !== null) pages.add(line(name, sample))
       if (--until > 0) continue
-      until = samplesPerLook
+      until = samplesPerCheck
       await slices.next()
     }
     pages.add('\n')
@@ -72,6 +72,6 @@ async function render(metrics: readonly Metric[], slices: Slices): Promise<Buffe
   return pages.whole()
 }
 
-/** One scrape at a time; those that come meanwhile share the next one. */
+/** One scrape at a time. Requests that arrive meanwhile share the next one. */
 export const exposition = (registry: Registry, slicesOf = createSlices): (() => Promise<Buffer>) =>
   oneAtATime(() => render(registry.getMetricsAsArray() as unknown as Metric[], slicesOf()))

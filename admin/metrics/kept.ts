@@ -1,4 +1,7 @@
-/** What the optimised bids keep of the holdout's wins, and what they gain, with intervals that hold whenever one looks. */
+/**
+ * Comparison of optimized bids with the holdout: kept win rate, kept spend and uplift, with intervals that are valid
+ * at any time.
+ */
 import type { ArmSums, ModeStats } from '../../opd/engine/stats.ts'
 import { type Interval, keptSpend, keptWins, uplift } from '../../opd/pricing/confidence.ts'
 

@@ -1,8 +1,9 @@
-/** What became of win notices, and the money in them. */
-import type { ImpressionCounters, SupplierMoney } from '../impressions/counters.ts'
-import { one, type Row } from './samples.ts'
+/** Metrics of win notices and their money. */
 
-export function noticeRows(counters: ImpressionCounters): Row[] {
+import { byLabel, type MetricRow, one } from '../../opd/shared/metrics.ts'
+import type { ImpressionCounters, SupplierMoney } from '../impressions/counters.ts'
+
+export function noticeRows(counters: ImpressionCounters): MetricRow[] {
   const labelled = (names: readonly string[], key: string) => {
     const values = key.split('\t')
     return Object.fromEntries(names.map((name, at) => [name, values[at] ?? '']))
@@ -19,7 +20,7 @@ export function noticeRows(counters: ImpressionCounters): Row[] {
       yield { value: priced, labels, metricName: 'bidweir_margin_count' }
     }
   }
-  // received is the sum of what became of them in every scrape: both are of one moment
+  // `received` equals the sum by status in every scrape, so both are read at the same moment
   let seen: [key: string, count: number][] = []
   const received = () => {
     seen = [...counters.impressions]
@@ -94,11 +95,7 @@ export function noticeRows(counters: ImpressionCounters): Row[] {
       'bidweir_contexts_total',
       'counter',
       'Contexts of notices by state',
-      () =>
-        Object.entries(counters.contexts).map(([context, value]) => ({
-          value,
-          labels: { context },
-        })),
+      () => byLabel('context', Object.entries(counters.contexts)),
     ],
     [
       'bidweir_publisher_impressions_total',

@@ -1,35 +1,22 @@
-/** OPD's part of `/metrics` (CONTRACT 10): nothing is touched before a scrape but plain numbers. */
-import type { Gauge, Registry } from 'prom-client'
+/** The OPD metrics of `/metrics` (CONTRACT 10). They read plain numbers, at a scrape only. */
+import type { Registry } from 'prom-client'
 import type { EngineStats } from '../../opd/engine/stats.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
+import { byLabel, type MetricRow, one, registerRows } from '../../opd/shared/metrics.ts'
 import type { ImpressionCounters } from '../impressions/counters.ts'
 import { engineRows } from './engine-rows.ts'
 import { noticeRows } from './notice-rows.ts'
-import { one, type Row } from './samples.ts'
 
 export interface OpdMetricsDeps {
   stats: EngineStats
   counters: ImpressionCounters
-  /** Suppliers, and whether their `opd` block has faults. */
+  /** Suppliers, and whether their `opd` block is invalid. */
   invalid: () => Iterable<{ ssp: string; invalid: boolean }>
   bidLog: { stats: { entries: number; bytes: number; evicted: number; expired: number } }
   model: (mode: Mode) => { version: number; ageSeconds: number }
 }
 
-/** A metric whose samples are made at the scrape, one by one (`exposition`), or all at once for prom-client. */
-function collected(registry: Registry, row: Row): void {
-  const [name, type, help, samples] = row
-  const shape = { name, help, type, aggregator: 'sum' as const }
-  const metric = {
-    ...shape,
-    samples,
-    get: async () => ({ ...shape, values: [...samples()].filter((sample) => sample !== null) }),
-    reset: () => {},
-  }
-  registry.registerMetric(metric as unknown as Gauge)
-}
-
-function nodeRows({ invalid, bidLog, model }: OpdMetricsDeps): Row[] {
+function nodeRows({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
   return [
     [
       'bidweir_opd_config_invalid',
@@ -50,27 +37,38 @@ function nodeRows({ invalid, bidLog, model }: OpdMetricsDeps): Row[] {
       'bidweir_bidlog_dropped_total',
       'counter',
       'Decisions that left the bid log',
-      () => [
-        ...one(bidLog.stats.evicted, { reason: 'full' }),
-        ...one(bidLog.stats.expired, { reason: 'expired' }),
-      ],
+      () => {
+        const { evicted, expired } = bidLog.stats
+        return byLabel('reason', Object.entries({ full: evicted, expired }))
+      },
     ],
     [
       'bidweir_model_version',
       'gauge',
       'Rises with each snapshot or rollback',
-      () => modes.map((mode) => ({ value: model(mode).version, labels: { mode } })),
+      () =>
+        byLabel(
+          'mode',
+          modes.map((mode) => [mode, model(mode).version]),
+        ),
     ],
     [
       'bidweir_model_age_seconds',
       'gauge',
       'Since the model last changed its version',
-      () => modes.map((mode) => ({ value: model(mode).ageSeconds, labels: { mode } })),
+      () =>
+        byLabel(
+          'mode',
+          modes.map((mode) => [mode, model(mode).ageSeconds]),
+        ),
     ],
   ]
 }
 
 export function opdMetrics(registry: Registry, deps: OpdMetricsDeps): void {
-  const rows = [...engineRows(deps.stats), ...noticeRows(deps.counters), ...nodeRows(deps)]
-  for (const row of rows) collected(registry, row)
+  registerRows(registry, [
+    ...engineRows(deps.stats),
+    ...noticeRows(deps.counters),
+    ...nodeRows(deps),
+  ])
 }

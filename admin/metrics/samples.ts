@@ -1,4 +1,4 @@
-/** Samples of what the engine counts. */
+/** Samples of the counters of the pricing engine. */
 
 import {
   answerReasons,
@@ -9,30 +9,13 @@ import {
 } from '../../opd/engine/stats.ts'
 import { arms, type Mode, modes } from '../../opd/pricing/arms.ts'
 import { type Histogram, HistogramSeries, others } from '../../opd/shared/histogram-series.ts'
+import type { Labels, Sample } from '../../opd/shared/metrics.ts'
 
-export type Labels = Record<string, string | number>
-export interface Sample {
-  value: number
-  labels: Labels
-  metricName?: string
-}
-
-/** Name, kind, help, and the values at a scrape. */
-export type Row = [
-  name: string,
-  kind: 'counter' | 'gauge' | 'histogram' | 'summary',
-  help: string,
-  /** null: no sample, but work was done that a slice has to count. */
-  samples: () => Iterable<Sample | null>,
-]
-
-export const one = (value: number, labels: Labels = {}): Sample[] => [{ value, labels }]
-
-/** A mode that bids came in. */
+/** Whether bids arrived in this mode. */
 export const live = (stats: ModeStats) =>
   stats.left.some((count) => count > 0) || stats.arms.some(({ bids }) => bids > 0)
 
-/** Arms and reasons to leave a bid alone stand under one label; `fixed` bids count under their reason. */
+/** Arms and reasons to leave a bid unchanged share one label; `fixed` bids count under their reason. */
 export function* bidSamples(stats: EngineStats): Generator<Sample | null> {
   for (const [ssp, own] of stats.suppliers)
     for (const mode of modes) {
@@ -56,7 +39,7 @@ export function* answerSamples(stats: EngineStats): Generator<Sample | null> {
   }
 }
 
-/** Factors of the busiest integrations, by mode; the rest share one series a mode. */
+/** Factors of the integrations with the most bids, by mode; the others share one series for each mode. */
 export function factorSamples(name: string, stats: EngineStats): () => Generator<Sample | null> {
   const series = modes.map((mode) => ({ mode, of: new HistogramSeries(name, factorBounds) }))
   function* histograms(mode: Mode): Generator<[Labels, Histogram]> {

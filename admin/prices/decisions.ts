@@ -1,4 +1,4 @@
-/** `GET /api/svc/decisions/<svc_opd>?bid_id=`: why one bid had the price that it had (CONTRACT 11). */
+/** `GET /api/svc/decisions/<svc_opd>?bid_id=`: explains the price of one bid (CONTRACT 11). */
 import type {
   FastifyPluginAsync,
   FastifyReply,
@@ -7,7 +7,7 @@ import type {
 } from 'fastify'
 import type { DecisionRecord, Engine } from '../../opd/engine/types.ts'
 import { armRules, type Guard, guards } from '../../opd/pricing/arms.ts'
-import { sees } from '../access.ts'
+import { canSee } from '../access.ts'
 import { problem } from '../http/problem.ts'
 
 export interface DecisionsDeps {
@@ -16,39 +16,39 @@ export interface DecisionsDeps {
   account?: ((supplier: string) => string | undefined) | undefined
 }
 
-interface Asked {
+interface DecisionRoute {
   Params: { svc_opd: string }
   Querystring: Record<string, string | string[]>
 }
 
 /** One sentence for each arm. */
 const reasons: Readonly<Record<DecisionRecord['arm'], string>> = {
-  holdout: 'left at in_ba to measure what the optimised bids keep',
-  explored: 'priced at random within what is permitted, to learn',
+  holdout: 'left at in_ba, as the baseline for optimised bids',
+  explored: 'priced at random within the permitted range, to learn',
   treated: 'priced by the model',
-  shadow: 'the integration runs in shadow: decided and recorded, not applied',
+  shadow: 'the integration is in shadow mode: the price was decided and recorded, not applied',
   hold: 'an operator holds the integration',
-  test: 'the request was a test: never money, never taught',
+  test: 'the request was a test: it counts no money and trains no model',
   no_rate: 'the currency has no exchange rate',
   floor: 'in_ba is not above the floor',
-  outside: 'the auction is outside of the share that OPD prices',
-  fixed: 'a bid that OPD may not change',
+  outside: 'the auction is outside the share that OPD prices',
+  fixed: 'OPD may not change this bid',
 }
 
-/** What a guard makes of a bid that the model would price. */
+/** The reason for a treated bid while a guard is active. */
 const guarded: Readonly<Record<Guard, string | null>> = {
   none: null,
-  start: 'priced by the model, not deep yet: prices start shallow',
+  start: 'priced by the model, with small reductions at first',
   silence: 'held at in_ba by a guard: notices have stopped',
-  drop: 'held at in_ba by a guard: fewer wins than at this hour before',
+  drop: 'held at in_ba by a guard: fewer wins than at this hour on earlier days',
   kept: 'held at in_ba by a guard: too few wins are kept',
-  cleared: 'held at in_ba by a guard: wins clear above what was bid',
-  number: 'held at in_ba by a guard: the model gave no number',
+  cleared: 'held at in_ba by a guard: wins cleared above the price that was bid',
+  number: 'held at in_ba by a guard: the model returned no number',
 }
 
 function reasonOf({ arm, winIn, guard }: DecisionRecord): string {
-  // a hold that nobody asked for: the model was asked and gave nothing
-  if (arm === 'hold' && winIn === undefined) return 'the model had no answer'
+  // a hold without a win rate: no operator set it, the model returned no decision
+  if (arm === 'hold' && winIn === undefined) return 'the model returned no decision'
   return (arm === 'treated' && guard !== undefined ? guarded[guard] : null) ?? reasons[arm]
 }
 
@@ -56,7 +56,7 @@ const roundTo = (digits: number, value: number) => Number(value.toFixed(digits))
 const orNull = (value: number | undefined, digits: number) =>
   value === undefined ? null : roundTo(digits, value)
 
-/** What the context does not carry is null: it is not looked up elsewhere. */
+/** Fields that the context does not contain are null. */
 function explained(record: DecisionRecord, late: boolean) {
   const { arm } = record
   return {
@@ -95,7 +95,7 @@ const chance = { type: ['number', 'null'], minimum: 0, maximum: 1 }
 const number = { type: ['number', 'null'] }
 const money = { type: 'string', description: 'CPM in `currency`, exact' }
 
-/** What the call answers, for the API document: every key, always. */
+/** The properties of the response, for the API document. All are always present. */
 export const decisionProperties = {
   id: text,
   bid_id: text,
@@ -132,23 +132,32 @@ export const decisionProperties = {
 export function decisions(deps: DecisionsDeps): FastifyPluginAsync {
   const { engine, bearer, account } = deps
 
-  function seesIt(request: FastifyRequest, supplier: string): boolean {
-    return account === undefined || sees(request.caller!, account(supplier))
+  function isVisible(request: FastifyRequest, supplier: string): boolean {
+    return account === undefined || canSee(request.caller!, account(supplier))
   }
 
   async function explain(
-    request: FastifyRequest<Asked>,
+    request: FastifyRequest<DecisionRoute>,
     reply: FastifyReply,
   ): Promise<FastifyReply> {
     const bidId = request.query['bid_id']
     if (typeof bidId !== 'string' || bidId === '')
-      return problem(reply, 400, 'invalid_parameters', 'The bid id is part of a context', [
-        { pointer: 'bid_id', detail: `bid_id is ${bidId === undefined ? 'missing' : 'bad'}` },
-      ])
+      return problem(
+        reply,
+        400,
+        'invalid_parameters',
+        'A context can only be read with its bid id',
+        [
+          {
+            pointer: 'bid_id',
+            detail: `bid_id is ${bidId === undefined ? 'missing' : 'not valid'}`,
+          },
+        ],
+      )
     const { context, record, late } = engine.explain(request.params.svc_opd, bidId)
-    // another account's decision and a context that cannot be read look the same
-    if (record === null || !seesIt(request, record.supplier))
-      return problem(reply, 404, 'unknown_decision', 'No decision of yours can be read from it')
+    // a decision of another account and an unreadable context have the same response
+    if (record === null || !isVisible(request, record.supplier))
+      return problem(reply, 404, 'unknown_decision', 'No visible decision for this context')
     if (context === 'expired')
       return problem(reply, 410, 'expired', 'The context is older than contextTtl')
     return reply.send(explained(record, late))
@@ -159,6 +168,6 @@ export function decisions(deps: DecisionsDeps): FastifyPluginAsync {
       reply.header('cache-control', 'no-store')
     })
     for (const url of ['/api/svc/decisions/:svc_opd', '/api/svc/decisions/:svc_opd/'])
-      app.get<Asked>(url, { onRequest: bearer, exposeHeadRoute: true }, explain)
+      app.get<DecisionRoute>(url, { onRequest: bearer, exposeHeadRoute: true }, explain)
   }
 }

@@ -1,4 +1,4 @@
-/** `POST /opd/<ssp>_yesbid`: prices without the service in the bid's way (SERVICE 4.6, CONTRACT 7). */
+/** `POST /opd/<ssp>_yesbid`: prices bids that do not pass through the proxy (SERVICE 4.6, CONTRACT 7). */
 import type {
   FastifyPluginAsync,
   FastifyReply,
@@ -6,30 +6,30 @@ import type {
   preHandlerAsyncHookHandler,
 } from 'fastify'
 import type { Engine, StandaloneEntry } from '../../opd/engine/types.ts'
-import { sees } from '../access.ts'
+import { canSee } from '../access.ts'
 import { problem } from '../http/problem.ts'
-import { plainOnly } from '../http/reject-encoded-body.ts'
-import { always } from '../http/reply-hook.ts'
+import { rejectEncodedBody } from '../http/reject-encoded-body.ts'
+import { alwaysReply } from '../http/reply-hook.ts'
 
 export interface StandaloneDeps {
   engine: Engine
-  /** Verifies the token; refuses without one. */
+  /** Authentication by token. */
   bearer: preHandlerAsyncHookHandler
-  /** Whose supplier it is; absent: every caller sees every supplier. */
+  /** The account of a supplier. Absent: every caller sees every supplier. */
   account?: ((supplier: string) => string | undefined) | undefined
-  /** Bytes; more is 413. */
+  /** Bytes. A larger body is 413. */
   maxBodyBytes?: number
 }
 
 const suffix = '_yesbid'
 const defaultBodyBytes = 1024 * 1024
-/** Milliseconds that pricing holds the event loop for. */
+/** Milliseconds of pricing between two yields to the event loop. */
 const slice = 2
 
 const supplierOf = (name: string) => (name.endsWith(suffix) ? name.slice(0, -suffix.length) : '')
 
 const titles = {
-  400: ['malformed', 'The body is not a bid response that can be priced'],
+  400: ['malformed', 'The body is not a valid bid response'],
   403: ['opd_disabled', 'OPD is not enabled for the integration'],
   404: ['unknown_supplier', 'No such integration'],
 } as const
@@ -37,8 +37,8 @@ const titles = {
 export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
   const { engine, bearer, account, maxBodyBytes = defaultBodyBytes } = deps
 
-  function seesIt(request: FastifyRequest, supplier: string): boolean {
-    return account === undefined || sees(request.caller!, account(supplier))
+  function isVisible(request: FastifyRequest, supplier: string): boolean {
+    return account === undefined || canSee(request.caller!, account(supplier))
   }
 
   function refuse(
@@ -50,7 +50,10 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
     return problem(reply, status, code, title, faults)
   }
 
-  /** The answer's text, bids priced as it grows, with a breath every few milliseconds; null: the caller has left. */
+  /**
+   * The response text. Bids are priced while it is written, with a yield to the event loop after each slice; null if
+   * the client has disconnected.
+   */
   async function written(
     entries: Iterable<StandaloneEntry>,
     reply: FastifyReply,
@@ -58,7 +61,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
     let text = '['
     let began = performance.now()
     for (const { id, price, context } of entries) {
-      // the price is a number's own text: no double stands between the bid and its entry
+      // the price is decimal text and is never converted to a double
       text += `${text === '[' ? '' : ','}{"id":${JSON.stringify(id)},"modified_price":${price},"svc_opd":"${context}"}`
       if (performance.now() - began < slice) continue
       await new Promise((resolve) => setImmediate(resolve))
@@ -73,7 +76,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
     reply: FastifyReply,
   ): Promise<FastifyReply> {
     const supplier = supplierOf(request.params.name)
-    if (supplier === '' || !seesIt(request, supplier)) return refuse(reply, 404)
+    if (supplier === '' || !isVisible(request, supplier)) return refuse(reply, 404)
     const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
     const answer = engine.standalone(supplier, body)
     if (!answer.ok) return refuse(reply, answer.status, answer.faults)
@@ -82,7 +85,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
   }
 
   return async (app) => {
-    // the engine reads the bytes itself: nothing is parsed twice
+    // the engine parses the bytes itself, so fastify must not
     app.removeAllContentTypeParsers()
     app.addContentTypeParser(
       'application/json',
@@ -107,7 +110,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
         url,
         {
           bodyLimit: maxBodyBytes,
-          onRequest: [bearer, plainOnly],
+          onRequest: [bearer, rejectEncodedBody],
           logLevel: 'warn',
         },
         handle,
@@ -115,10 +118,15 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
       app.route<{ Params: { name: string } }>({
         method: app.supportedMethods.filter((method) => method !== 'POST'),
         url,
-        onRequest: always(({ params }, reply) =>
+        onRequest: alwaysReply(({ params }, reply) =>
           supplierOf((params as { name: string }).name) === ''
-            ? problem(reply, 404, 'not_found', 'no such path')
-            : problem(reply.header('allow', 'POST'), 405, 'method_not_allowed', 'Only POST'),
+            ? problem(reply, 404, 'not_found', 'No such path')
+            : problem(
+                reply.header('allow', 'POST'),
+                405,
+                'method_not_allowed',
+                'Only POST is allowed',
+              ),
         ),
         handler: async (_request, reply) => reply,
       })

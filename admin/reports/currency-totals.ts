@@ -1,4 +1,7 @@
-/** The money of one group: kept by currency, converted once, so that how it was read makes no last digit. */
+/**
+ * The money of one report group: summed by currency and converted once, so that the result does not depend on the
+ * order of the rows.
+ */
 import { type Exact, exact, inBase, minus, plus, text, zero } from './exact.ts'
 
 export interface Money {
@@ -7,37 +10,37 @@ export interface Money {
   cleared: string
   out_ba: string
   margin: string
-  /** Cleared less out_ba. */
+  /** Cleared price minus out_ba. */
   difference: string
 }
 
-interface Purse {
+interface CurrencyTotal {
   wins: number
   cleared: Exact
   out: Exact
   margin: Exact
 }
 
-/** By currency. */
-export type Purses = Map<string, Purse>
+/** Totals by currency. */
+export type CurrencyTotals = Map<string, CurrencyTotal>
 
-const noMoney = (): Purse => ({ wins: 0, cleared: zero, out: zero, margin: zero })
+const emptyTotal = (): CurrencyTotal => ({ wins: 0, cleared: zero, out: zero, margin: zero })
 
 export function addMoney(
-  purses: Purses,
+  totals: CurrencyTotals,
   currency: string,
   wins: number,
   money: { cleared: string; out: string; margin: string },
 ): void {
-  const purse = purses.get(currency) ?? noMoney()
-  purses.set(currency, purse)
-  purse.wins += wins
-  purse.cleared = plus(purse.cleared, exact(money.cleared))
-  purse.out = plus(purse.out, exact(money.out))
-  purse.margin = plus(purse.margin, exact(money.margin))
+  const total = totals.get(currency) ?? emptyTotal()
+  totals.set(currency, total)
+  total.wins += wins
+  total.cleared = plus(total.cleared, exact(money.cleared))
+  total.out = plus(total.out, exact(money.out))
+  total.margin = plus(total.margin, exact(money.margin))
 }
 
-const moneyOf = ({ cleared, out, margin }: Purse): Money => ({
+const moneyOf = ({ cleared, out, margin }: CurrencyTotal): Money => ({
   revenue: text(plus(cleared, margin)),
   cleared: text(cleared),
   out_ba: text(out),
@@ -45,19 +48,19 @@ const moneyOf = ({ cleared, out, margin }: Purse): Money => ({
   difference: text(minus(cleared, out)),
 })
 
-/** What has a rate in the base currency; the rest, each in its own. */
-export function counted(
-  purses: Purses,
+/** Converts the totals that have a rate into the base currency, and lists the others each in its own currency. */
+export function convertTotals(
+  totals: CurrencyTotals,
   rateOf: (currency: string) => number | null,
 ): Money & { no_rate: Record<string, Money & { wins: number }> } {
-  const base = noMoney()
+  const base = emptyTotal()
   const rest: [string, Money & { wins: number }][] = []
-  for (const [currency, purse] of purses) {
+  for (const [currency, total] of totals) {
     const rate = rateOf(currency)
-    if (rate === null) rest.push([currency, { wins: purse.wins, ...moneyOf(purse) }])
+    if (rate === null) rest.push([currency, { wins: total.wins, ...moneyOf(total) }])
     else
       for (const name of ['cleared', 'out', 'margin'] as const)
-        base[name] = plus(base[name], inBase(purse[name], rate))
+        base[name] = plus(base[name], inBase(total[name], rate))
   }
   rest.sort(([one], [other]) => (one < other ? -1 : 1))
   return { ...moneyOf(base), no_rate: Object.fromEntries(rest) }

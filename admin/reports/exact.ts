@@ -1,4 +1,4 @@
-/** Sums of money as they leave the databases: exact, of either sign. */
+/** Exact decimal arithmetic for signed sums of money from the database. */
 export interface Exact {
   digits: bigint
   scale: number
@@ -6,7 +6,7 @@ export interface Exact {
 
 export const zero: Exact = { digits: 0n, scale: 0 }
 
-/** A plain decimal as a database spells it. */
+/** Parses a plain decimal as a database formats it. */
 export function exact(text: string): Exact {
   const point = text.indexOf('.')
   if (point === -1) return { digits: BigInt(text), scale: 0 }
@@ -23,10 +23,10 @@ export function plus(a: Exact, b: Exact): Exact {
 
 export const minus = (a: Exact, b: Exact): Exact => plus(a, { digits: -b.digits, scale: b.scale })
 
-/** Fractional digits of what a rate of exchange divided. */
+/** Fractional digits of converted money. */
 const converted = 6
 
-/** In the base currency; `rate` is units of the currency for one of the base. */
+/** Converts into the base currency; `rate` is units of the currency for one unit of the base. */
 export function inBase(money: Exact, rate: number): Exact {
   if (rate === 1 || money.digits === 0n) return money
   const [whole = '', exponent = '0'] = rate.toExponential().split('e')

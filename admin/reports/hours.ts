@@ -1,9 +1,9 @@
-/** What the hours that were added up say, in the columns of the ledger's own sums. */
+/** Queries on `ledger_hours`, the hourly sums, with the same columns as the queries on the ledger. */
 import { sql } from 'kysely'
 import { exactSum } from '../store/sums.ts'
-import { keyOf, type Scope, type Source, withinScope } from './scope.ts'
+import { inScope, keyOf, type Scope, type Source } from './scope.ts'
 
-/** Hours of the scope whose sums are used. */
+/** Selects the hours of the scope, without the stale ones. */
 const withinHours = ({ from, to }: Scope, stale: readonly number[]) =>
   sql<boolean>`hour >= ${sql.lit(from)} and hour < ${sql.lit(to)} and n > 0 ${
     stale.length === 0
@@ -36,7 +36,7 @@ export function hourWins(source: Source, scope: Scope, stale: readonly number[])
     .where(withinHours(scope, stale))
     .where('status', '=', 'attributed')
     .where('arm', '!=', 'test')
-    .where(withinScope(scope))
+    .where(inScope(scope))
     .groupBy([key, 'supplier', 'event', 'arm', 'currency'])
     .execute()
 }
@@ -58,7 +58,7 @@ export function hourOthers(
     ])
     .where(withinHours(scope, stale))
     .where('status', 'in', statuses)
-    .where(withinScope(scope))
+    .where(inScope(scope))
     .groupBy([key, 'status'])
     .execute()
 }

@@ -1,12 +1,12 @@
-/** What the databases add up; what it means is for `rows.ts` to say. */
+/** The SQL of the reports; `rows.ts` interprets the results. */
 import { sql } from 'kysely'
 import { hourOf } from '../store/hour.ts'
 import { margins, money, squares } from '../store/sums.ts'
 import { hourOthers, hourWins } from './hours.ts'
-import { keyOf, type Scope, type Source, withinScope } from './scope.ts'
-import type { Stretches } from './time-ranges.ts'
+import { inScope, keyOf, type Scope, type Source } from './scope.ts'
+import type { TimeRanges } from './time-ranges.ts'
 
-/** Wins and their money by all that decides what they count as; test bids are no money and no wins. */
+/** Wins and their money, by every column that affects how they count. Test bids are excluded. */
 function ledgerWins(source: Source, scope: Scope) {
   const key = keyOf(scope.by, 'at')
   return source.db
@@ -31,12 +31,12 @@ function ledgerWins(source: Source, scope: Scope) {
     .where('at', '<', scope.to)
     .where('status', '=', 'attributed')
     .where(sql<boolean>`coalesce(arm, '') <> 'test'`)
-    .where(withinScope(scope))
+    .where(inScope(scope))
     .groupBy([key, 'supplier', 'event', 'arm', 'currency'])
     .execute()
 }
 
-/** Bids reported but found nowhere, notices refused, wins voided. One bid reported under both events is one. */
+/** Unattributed, rejected and voided notices. A bid that was reported for both events counts once in `bids`. */
 function ledgerOthers(source: Source, scope: Scope) {
   const key = keyOf(scope.by, 'at')
   return source.db
@@ -50,7 +50,7 @@ function ledgerOthers(source: Source, scope: Scope) {
     .where('at', '>=', scope.from)
     .where('at', '<', scope.to)
     .where('status', '!=', 'attributed')
-    .where(withinScope(scope))
+    .where(inScope(scope))
     .groupBy([key, 'status'])
     .execute()
 }
@@ -62,21 +62,21 @@ export async function decidedRows(source: Source, scope: Scope) {
     .select([key.as('key'), 'arm', sql<number>`sum(bids)`.as('n')])
     .where('hour', '>=', hourOf(scope.from))
     .where('hour', '<', scope.to)
-    .where(withinScope(scope))
+    .where(inScope(scope))
     .groupBy([key, 'arm'])
     .execute()
 }
 
-/** Wins of every part of the scope; a key may come in several. */
-export async function winRows(source: Source, scope: Scope, { ledger, hours }: Stretches) {
+/** Wins of all parts of the scope. A key may occur several times. */
+export async function winRows(source: Source, scope: Scope, { ledger, hours }: TimeRanges) {
   const rows = []
   for (const part of ledger) rows.push(...(await ledgerWins(source, { ...scope, ...part })))
   if (hours !== null) rows.push(...(await hourWins(source, { ...scope, ...hours }, hours.stale)))
   return rows
 }
 
-/** Notices that are no wins; those that came again are only ever added up. */
-export async function otherRows(source: Source, scope: Scope, { ledger, hours }: Stretches) {
+/** Notices that are not wins. Duplicates exist only as hourly sums. */
+export async function otherRows(source: Source, scope: Scope, { ledger, hours }: TimeRanges) {
   const rows = []
   for (const part of ledger) rows.push(...(await ledgerOthers(source, { ...scope, ...part })))
   if (hours !== null) {

@@ -1,11 +1,11 @@
-/** A report as text. */
+/** A report as JSON or CSV. */
 import type { ReportRow } from './rows.ts'
 
 const decimalText = /^-?\d+(\.\d+)?$/
 
 /**
- * RFC 4180; a cell that a spreadsheet would take for a formula is told to be text, a negative amount is none. Where
- * semicolons or tabs part cells, what stands behind one in a cell of ours must not become another.
+ * A CSV cell (RFC 4180). A text that a spreadsheet would run as a formula gets an apostrophe; negative amounts stay
+ * numbers. Cells with semicolons or tabs are quoted, since some programs split cells there.
  */
 function cell(value: unknown): string {
   const text =

@@ -1,93 +1,93 @@
-/** Where reports are asked for: a thread that lives while there are any, its failures those of the store. */
+/** Runs reports on a worker thread, which is started on demand and ended when idleTimer. Its failures are StoreErrors. */
 import { Worker } from 'node:worker_threads'
 import { StoreError } from '../store/errors.ts'
 import type { Store } from '../store/index.ts'
-import { type ReportAsk, report } from './report.ts'
-import type { Answer, Ask } from './worker.ts'
+import { type ReportRequest, report } from './report.ts'
+import type { WorkerRequest, WorkerResponse } from './worker.ts'
 
-export interface Desk {
-  /** Rejects with a StoreError. */
-  ask(ask: ReportAsk): Promise<Uint8Array<ArrayBuffer>>
+export interface ReportWorker {
+  /** Rejects with a StoreError if the store is lost, closed or overloaded. */
+  run(request: ReportRequest): Promise<Uint8Array<ArrayBuffer>>
   close(): Promise<void>
 }
 
-/** Reports that wait; beyond, the caller comes again. */
-const mostWaiting = 32
-/** Milliseconds that an idle thread is kept. */
-const idleFor = 60_000
+/** Maximum of waiting reports; more are refused. */
+const maxWaiting = 32
+/** Milliseconds until an idleTimer thread is ended. */
+const idleTimeout = 60_000
 
 interface Waiting {
   resolve(bytes: Uint8Array<ArrayBuffer>): void
   reject(error: Error): void
 }
 
-export function createDesk(store: Pick<Store, 'db' | 'postgres' | 'url'>): Desk {
+export function createReportWorker(store: Pick<Store, 'db' | 'postgres' | 'url'>): ReportWorker {
   const { url } = store
   const waiting = new Map<number, Waiting>()
   let worker: Worker | null = null
-  let idle: NodeJS.Timeout | null = null
+  let idleTimer: NodeJS.Timeout | null = null
   let next = 0
 
   function start(): Worker {
     const name = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js'
     const thread = new Worker(new URL(name, import.meta.url), { workerData: url })
     thread.unref()
-    const died = (error: Error) => {
+    const failed = (error: Error) => {
       if (worker !== thread) return
       worker = null
-      refuse(new StoreError('unavailable', `the report thread ended: ${error.message}`))
+      rejectAll(new StoreError('unavailable', `the report thread ended: ${error.message}`))
     }
-    thread.on('error', died)
-    thread.on('exit', (code) => died(new Error(`exit ${code}`)))
-    thread.on('message', (answer: Answer) => {
-      const asked = waiting.get(answer.id)
+    thread.on('error', failed)
+    thread.on('exit', (code) => failed(new Error(`exit ${code}`)))
+    thread.on('message', (answer: WorkerResponse) => {
+      const waiter = waiting.get(answer.id)
       waiting.delete(answer.id)
       if ('error' in answer)
-        asked?.reject(
+        waiter?.reject(
           answer.lost ? new StoreError('unavailable', answer.error) : new Error(answer.error),
         )
-      else asked?.resolve(answer.bytes)
-      if (waiting.size === 0) rest()
+      else waiter?.resolve(answer.bytes)
+      if (waiting.size === 0) endWhenIdle()
     })
     return thread
   }
 
-  function refuse(failure: StoreError): void {
+  function rejectAll(failure: StoreError): void {
     for (const { reject } of waiting.values()) reject(failure)
     waiting.clear()
   }
 
-  function rest(): void {
-    if (idle !== null) clearTimeout(idle)
-    idle = setTimeout(() => void end(), idleFor)
-    idle.unref()
+  function endWhenIdle(): void {
+    if (idleTimer !== null) clearTimeout(idleTimer)
+    idleTimer = setTimeout(() => void end(), idleTimeout)
+    idleTimer.unref()
   }
 
   async function end(): Promise<void> {
-    if (idle !== null) clearTimeout(idle)
+    if (idleTimer !== null) clearTimeout(idleTimer)
     const thread = worker
     worker = null
     await thread?.terminate()
   }
 
   return {
-    async ask(ask) {
-      // a database in memory is of one thread alone
-      if (url === 'sqlite::memory:') return report(store, ask)
-      if (waiting.size >= mostWaiting)
-        throw new StoreError('overloaded', `${mostWaiting} reports wait`)
-      if (idle !== null) clearTimeout(idle)
+    async run(request) {
+      // only this thread can use a database in memory
+      if (url === 'sqlite::memory:') return report(store, request)
+      if (waiting.size >= maxWaiting)
+        throw new StoreError('overloaded', `${maxWaiting} reports are waiting`)
+      if (idleTimer !== null) clearTimeout(idleTimer)
       worker ??= start()
       const id = next++
       const thread = worker
       return new Promise((resolve, reject) => {
         waiting.set(id, { resolve, reject })
-        thread.postMessage({ ...ask, id } satisfies Ask)
+        thread.postMessage({ ...request, id } satisfies WorkerRequest)
       })
     },
     async close() {
-      // who waits is told, or the listener would wait for its answer
-      refuse(new StoreError('closed', 'the store is closed'))
+      // the listener would wait for these responses otherwise
+      rejectAll(new StoreError('closed', 'the store is closed'))
       await end()
     },
   }

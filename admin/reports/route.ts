@@ -1,30 +1,33 @@
-/** `GET /api/svc/reports/{margin,wins,discrepancy}`: the ledger and the decided bids, by supplier, publisher, domain, hour or day (CONTRACT 11). */
+/**
+ * `GET /api/svc/reports/{margin,wins,discrepancy}`: reports on wins and decided bids, by supplier, publisher, domain,
+ * hour or day (CONTRACT 11).
+ */
 import type {
   FastifyPluginAsync,
   FastifyReply,
   FastifyRequest,
   preHandlerAsyncHookHandler,
 } from 'fastify'
-import { sees } from '../access.ts'
+import { canSee } from '../access.ts'
 import { problem } from '../http/problem.ts'
 import type { Store } from '../store/index.ts'
 import { parsedQuery, reports } from './report-query.ts'
-import { createDesk } from './report-worker.ts'
-import type { Readings } from './rows.ts'
+import { createReportWorker } from './report-worker.ts'
+import type { ReportRules } from './rows.ts'
 
 export interface ReportsDeps {
   store: Store
-  /** Suppliers that the file names, with their accounts. */
+  /** Suppliers of the configuration, with their accounts. */
   suppliers: () => readonly { id: string; account: string | null }[]
   bearer: preHandlerAsyncHookHandler
   now: () => number
-  /** Writes what was counted but not yet stored. */
+  /** Writes counts that are still in memory. */
   flush: () => Promise<void>
-  /** Absent: each win is a `win`, and there is one currency. */
-  readings?: () => Readings
+  /** Absent: `win` is the event that counts, and there is one currency. */
+  rules?: () => ReportRules
 }
 
-const plainReadings = (): Readings => ({ notices: {}, rates: null })
+const defaultRules = (): ReportRules => ({ notices: {}, rates: null })
 
 const types = {
   json: 'application/json; charset=utf-8',
@@ -32,8 +35,8 @@ const types = {
 } as const
 
 export function reporting(deps: ReportsDeps): FastifyPluginAsync {
-  const { store, suppliers, bearer, now, flush, readings = plainReadings } = deps
-  const desk = createDesk(store)
+  const { store, suppliers, bearer, now, flush, rules = defaultRules } = deps
+  const worker = createReportWorker(store)
 
   async function report(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { what } = request.params as { what: string }
@@ -42,10 +45,10 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
       return problem(reply, 404, 'unknown_report', `reports are ${Object.keys(reports).join(', ')}`)
     const query = parsedQuery(request.query as Record<string, unknown>, now())
     if (Array.isArray(query))
-      return problem(reply, 400, 'malformed', 'The query is not a report', query)
+      return problem(reply, 400, 'malformed', 'The query is not valid', query)
     const caller = request.caller!
     const visible = suppliers()
-      .filter(({ account }) => sees(caller, account))
+      .filter(({ account }) => canSee(caller, account))
       .map(({ id }) => id)
     if (query.ssp !== undefined && !visible.includes(query.ssp))
       return problem(reply, 404, 'unknown_supplier', 'No such supplier')
@@ -56,13 +59,13 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
       all: caller.account === '*' && query.ssp === undefined,
     }
     const { format } = query
-    const bytes = await desk.ask({ scope, columns, format, readings: readings() })
+    const bytes = await worker.run({ scope, columns, format, rules: rules() })
     return reply.type(types[format]).send(Buffer.from(bytes.buffer))
   }
 
   return async (app) => {
-    app.addHook('onClose', () => desk.close())
-    // one account's money is nobody else's to find in a cache
+    app.addHook('onClose', () => worker.close())
+    // responses depend on the account
     app.addHook('onRequest', async (_request, reply) => {
       reply.header('cache-control', 'no-store')
     })

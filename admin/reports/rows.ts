@@ -1,9 +1,9 @@
-/** One row a group: what was decided, what was won, and what the optimised bids kept of the holdout's wins. */
+/** One row for each group: decided bids, wins, money, and how optimized bids compare with the holdout. */
 import { type ArmTotals, keptWins, uplift } from '../../opd/pricing/confidence.ts'
-import { addMoney, counted, type Money, type Purses } from './currency-totals.ts'
+import { addMoney, type CurrencyTotals, convertTotals, type Money } from './currency-totals.ts'
 import { decidedRows, otherRows, winRows } from './query.ts'
-import { type Scope, type Source, spans } from './scope.ts'
-import { rolledOf, split } from './time-ranges.ts'
+import { periods, type Scope, type Source } from './scope.ts'
+import { readRollupState, split } from './time-ranges.ts'
 
 export type { Scope } from './scope.ts'
 
@@ -12,44 +12,45 @@ export interface ReportRow extends Money {
   decided: number
   wins: number
   unattributed: number
-  /** Notices that came again, counted by whole hours. */
+  /** Repeated notices, counted by whole hours. */
   duplicate: number
   rejected: number
-  /** Wins that an operator took out of all sums. */
+  /** Wins that an operator has removed from all sums. */
   voided: number
   late: number
   over: number
-  /** Money of wins in currencies without a rate, each in its own; not in the sums. */
+  /** Money of wins in currencies without a rate, each in its own currency; the sums do not contain it. */
   no_rate: Record<string, Money & { wins: number }>
   win_rate: number | null
-  /** Win rate of the optimised bids over that of the holdout, with a 95 % interval that holds whenever one looks; null without a holdout. */
+  /**
+   * Win rate of optimized bids divided by that of the holdout, with a 95 % interval that is valid at any time; null
+   * without a holdout.
+   */
   kept: number | null
   kept_low: number | null
   kept_high: number | null
-  /** Margin per bid of the optimised over that of the holdout, with such an interval, CPM in the base currency. */
+  /** Margin per bid of optimized bids minus that of the holdout, with such an interval, CPM in the base currency. */
   uplift: number | null
   uplift_low: number | null
   uplift_high: number | null
 }
 
-/** What rows are read by: what counts as a win of a supplier, and what its money is worth. */
-export interface Readings {
-  /** By supplier; `win` where it is not named. */
+/** Configuration that reports need: which event of a supplier is a win, and the rates. */
+export interface ReportRules {
+  /** By supplier; `win` for suppliers that are not listed. */
   notices: Readonly<Record<string, 'win' | 'billing' | 'both'>>
-  /** Units of each currency for one of the base, itself among them; null: all money is the base's. */
+  /** Units of each currency for one of the base, with the base itself; null: all money is in the base currency. */
   rates: Readonly<Record<string, number>> | null
 }
 
-function listedRate({ rates }: Readings, currency: string): number | null {
+function listedRate({ rates }: ReportRules, currency: string): number | null {
   if (rates === null) return 1
   return Object.hasOwn(rates, currency) ? rates[currency]! : null
 }
 
-const optimised = new Set(['treated', 'explored'])
+const optimized = new Set(['treated', 'explored'])
 
-type Arm = ArmTotals
-
-interface Sums {
+interface GroupSums {
   decided: number
   wins: number
   unattributed: number
@@ -58,13 +59,13 @@ interface Sums {
   voided: number
   late: number
   over: number
-  purses: Purses
-  treated: Arm
-  holdout: Arm
+  totals: CurrencyTotals
+  treated: ArmTotals
+  holdout: ArmTotals
 }
 
-const noArm = (): Arm => ({ bids: 0, wins: 0, margin: 0, marginSquares: 0 })
-const empty = (): Sums => ({
+const noArm = (): ArmTotals => ({ bids: 0, wins: 0, margin: 0, marginSquares: 0 })
+const empty = (): GroupSums => ({
   decided: 0,
   wins: 0,
   unattributed: 0,
@@ -73,20 +74,20 @@ const empty = (): Sums => ({
   voided: 0,
   late: 0,
   over: 0,
-  purses: new Map(),
+  totals: new Map(),
   treated: noArm(),
   holdout: noArm(),
 })
 
-const armOf = (sums: Sums, arm: string | null): Arm | null =>
-  arm === 'holdout' ? sums.holdout : arm !== null && optimised.has(arm) ? sums.treated : null
+const armOf = (sums: GroupSums, arm: string | null): ArmTotals | null =>
+  arm === 'holdout' ? sums.holdout : arm !== null && optimized.has(arm) ? sums.treated : null
 
-function keptOf({ treated, holdout }: Sums) {
+function keptOf({ treated, holdout }: GroupSums) {
   const kept = keptWins(treated, holdout)
   return { kept: kept?.at ?? null, kept_low: kept?.lower ?? null, kept_high: kept?.upper ?? null }
 }
 
-function upliftOf({ treated, holdout }: Sums) {
+function upliftOf({ treated, holdout }: GroupSums) {
   const found = uplift(treated, holdout)
   return {
     uplift: found?.at ?? null,
@@ -98,8 +99,8 @@ function upliftOf({ treated, holdout }: Sums) {
 type WinRow = Awaited<ReturnType<typeof winRows>>[number]
 
 /**
- * How many wins a row stands for: the event that teaches is the win; money that came under the other event is one
- * of the time before `notices` changed, but for `both`, where it is the bill of the same win.
+ * The number of wins in a row. A win is counted by the event that trains the model. Money under the other event is
+ * from before a change of `notices`, except for `both`, where it is the billing of the same win.
  */
 function winsIn(row: WinRow, notices = 'win'): number {
   const event = notices === 'billing' ? 'billing' : 'win'
@@ -107,29 +108,29 @@ function winsIn(row: WinRow, notices = 'win'): number {
   return notices === 'both' ? 0 : Number(row.priced)
 }
 
-function addWins(sums: Sums, row: WinRow, readings: Readings): void {
-  const n = winsIn(row, readings.notices[row.supplier ?? ''])
-  const side = armOf(sums, row.arm)
-  const worth = listedRate(readings, row.currency ?? '')
+function addWins(sums: GroupSums, row: WinRow, rules: ReportRules): void {
+  const n = winsIn(row, rules.notices[row.supplier ?? ''])
+  const totals = armOf(sums, row.arm)
+  const rate = listedRate(rules, row.currency ?? '')
   sums.wins += n
-  if (side !== null) side.wins += n
+  if (totals !== null) totals.wins += n
   if (n > 0) {
     sums.late += Number(row.late)
     sums.over += Number(row.over_count)
   }
-  addMoney(sums.purses, row.currency ?? '', n, row)
-  if (side === null || worth === null) return
-  side.margin += Number(row.margins) / worth
-  side.marginSquares += Number(row.squares) / worth ** 2
+  addMoney(sums.totals, row.currency ?? '', n, row)
+  if (totals === null || rate === null) return
+  totals.margin += Number(row.margins) / rate
+  totals.marginSquares += Number(row.squares) / rate ** 2
 }
 
-export async function rowsBy(
+export async function readRows(
   source: Source,
   scope: Scope,
-  readings: Readings,
+  rules: ReportRules,
 ): Promise<ReportRow[]> {
-  const groups = new Map<string, Sums>()
-  const of = (key: string) => {
+  const groups = new Map<string, GroupSums>()
+  const sumsOf = (key: string) => {
     let sums = groups.get(key)
     if (sums === undefined) {
       sums = empty()
@@ -138,21 +139,21 @@ export async function rowsBy(
     return sums
   }
   for (const { key, arm, n } of await decidedRows(source, scope)) {
-    const sums = of(key)
+    const sums = sumsOf(key)
     sums.decided += Number(n)
-    const side = armOf(sums, arm)
-    if (side !== null) side.bids += Number(n)
+    const totals = armOf(sums, arm)
+    if (totals !== null) totals.bids += Number(n)
   }
-  const stretches = split(scope, await rolledOf(source))
-  for (const row of await winRows(source, scope, stretches)) addWins(of(row.key), row, readings)
-  for (const { key, status, n, bids } of await otherRows(source, scope, stretches)) {
-    const sums = of(key)
+  const ranges = split(scope, await readRollupState(source))
+  for (const row of await winRows(source, scope, ranges)) addWins(sumsOf(row.key), row, rules)
+  for (const { key, status, n, bids } of await otherRows(source, scope, ranges)) {
+    const sums = sumsOf(key)
     if (status === 'rejected') sums.rejected += Number(n)
     else if (status === 'duplicate') sums.duplicate += Number(n)
     else if (status === 'voided') sums.voided += Number(bids)
     else sums.unattributed += Number(bids)
   }
-  const timed = spans[scope.by] !== undefined
+  const timed = periods[scope.by] !== undefined
   return [...groups]
     .sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0))
     .map(([key, sums]) => ({
@@ -165,7 +166,7 @@ export async function rowsBy(
       voided: sums.voided,
       late: sums.late,
       over: sums.over,
-      ...counted(sums.purses, (currency) => listedRate(readings, currency)),
+      ...convertTotals(sums.totals, (currency) => listedRate(rules, currency)),
       win_rate: sums.decided === 0 ? null : sums.wins / sums.decided,
       ...keptOf(sums),
       ...upliftOf(sums),

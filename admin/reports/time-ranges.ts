@@ -1,30 +1,30 @@
-/** Which part of a report is read from which table: whole hours that were added up from their sums, the rest from the ledger. */
+/** Splits the time of a report: whole hours are read from their sums, the rest from the ledger. */
 import { hour, hourOf } from '../store/hour.ts'
 import { staleHours } from '../store/stale-hours.ts'
 import type { Source } from './scope.ts'
 
-export interface Stretch {
+export interface TimeRange {
   from: number
   to: number
 }
-export interface Stretches {
-  ledger: Stretch[]
-  /** `stale`: hours in between whose sums are not used. */
-  hours: (Stretch & { stale: number[] }) | null
+export interface TimeRanges {
+  ledger: TimeRange[]
+  /** `stale`: hours within the range that are read from the ledger instead. */
+  hours: (TimeRange & { stale: number[] }) | null
 }
 
-export interface Rolled {
+export interface RollupState {
   until: number
   sealed: number
-  /** Hours of which rows have changed after they were added up. */
+  /** Hours whose rows have changed after they were summed. */
   stale: readonly number[]
 }
 
 /**
- * Hours before `until` have sums; of those before `sealed` there may be nothing else, so that they count whole, at
- * either end of what was asked.
+ * Hours before `until` have sums. Rows of hours before `sealed` may have been deleted, so such an hour is counted
+ * whole even if the range cuts it.
  */
-export function split({ from, to }: Stretch, { until, sealed, stale }: Rolled): Stretches {
+export function split({ from, to }: TimeRange, { until, sealed, stale }: RollupState): TimeRanges {
   const whole = (at: number, otherwise: number) => (at < sealed ? hourOf(at) : otherwise)
   const begin = whole(from, hourOf(from + hour - 1))
   const end = Math.min(until, to <= sealed ? hourOf(to + hour - 1) : hourOf(to))
@@ -38,7 +38,7 @@ export function split({ from, to }: Stretch, { until, sealed, stale }: Rolled): 
   return { ledger, hours: { from: begin, to: end, stale: within } }
 }
 
-export async function rolledOf({ db }: Source): Promise<Rolled> {
+export async function readRollupState({ db }: Source): Promise<RollupState> {
   const stale = await staleHours(db)
   const row = await db.selectFrom('rolled').select(['until', 'sealed']).executeTakeFirst()
   return {

@@ -1,11 +1,11 @@
-/** Questions that come together are asked together: one round trip of the store for all of a turn. */
+/** Combines look-ups of the same turn of the event loop into one query. */
 import { isOfTheRow } from './errors.ts'
 
-/** Questions of one round trip. */
+/** Keys of one query. */
 const most = 500
 
-/** `ask` answers each key at its place; where it rejects, all that were asked with it reject. */
-export function gather<K, V>(ask: (keys: K[]) => Promise<V[]>): (key: K) => Promise<V> {
+/** `read` returns a value for each key, in order. If it rejects, all look-ups of the batch reject. */
+export function createBatcher<K, V>(read: (keys: K[]) => Promise<V[]>): (key: K) => Promise<V> {
   interface Waiting {
     key: K
     resolve(value: V): void
@@ -13,26 +13,26 @@ export function gather<K, V>(ask: (keys: K[]) => Promise<V[]>): (key: K) => Prom
   }
   let waiting: Waiting[] = []
 
-  async function round(batch: Waiting[]): Promise<void> {
+  async function readBatch(batch: Waiting[]): Promise<void> {
     try {
-      const answers = await ask(batch.map(({ key }) => key))
+      const answers = await read(batch.map(({ key }) => key))
       for (const [at, { resolve }] of batch.entries()) resolve(answers[at] as V)
     } catch (error) {
-      // one that cannot be asked spoils no other's answer
-      if (batch.length > 1 && isOfTheRow(error)) for (const each of batch) await round([each])
+      // a key that the database rejects must not fail the others
+      if (batch.length > 1 && isOfTheRow(error)) for (const each of batch) await readBatch([each])
       else for (const { reject } of batch) reject(error)
     }
   }
 
-  function go(): void {
+  function start(): void {
     const all = waiting
     waiting = []
-    for (let at = 0; at < all.length; at += most) void round(all.slice(at, at + most))
+    for (let at = 0; at < all.length; at += most) void readBatch(all.slice(at, at + most))
   }
 
   return (key) =>
     new Promise((resolve, reject) => {
-      if (waiting.length === 0) setImmediate(go)
+      if (waiting.length === 0) setImmediate(start)
       waiting.push({ key, resolve, reject })
     })
 }

@@ -1,6 +1,6 @@
 /**
- * Counts added up in memory, row by row, until the store takes them: a look-up a count, a write every few seconds. Rows
- * that could not be written wait and grow; one that the database will not have goes, and holds up no other.
+ * Counts that are summed in memory and written every few seconds. If the store is lost, the rows wait and grow. A row
+ * that the database rejects is dropped and does not block the others.
  */
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { isOfTheRow } from './errors.ts'
@@ -8,35 +8,37 @@ import type { StoreLog } from './index.ts'
 
 const every = 5000
 
-interface Countable {
+interface CountRow {
   supplier: string
   publisher: string
   domain: string
 }
 
-export interface TallyOptions<Row> {
-  /** What is counted, as the log names it. */
+export interface BufferedCountsOptions<Row> {
+  /** The name of the counts in log lines. */
   what: string
-  /** Rows that wait for the store; beyond, a row is added to its supplier's, without publisher and domain. */
+  /** Maximum of waiting rows. Beyond, counts are added to a row of the supplier without publisher and domain. */
   maxRows: number
   /** Rows of one statement. */
   sliceRows: number
   log: StoreLog
   keyOf(row: Row): string
-  /** Adds the counts of the other row to the first. */
+  /** Adds the counts of `other` to `row`. */
   merge(row: Row, other: Row): void
-  /** Adds the rows to those that stand in the store: all of them, or none. */
+  /** Adds the rows to the stored ones: all of them, or none. */
   write(rows: Row[]): Promise<void>
 }
 
-export interface Tally<Row> {
-  /** The row is the tally's from then on. */
+export interface BufferedCounts<Row> {
+  /** Takes ownership of the row. */
   add(row: Row): void
   flush(): Promise<void>
   close(): Promise<void>
 }
 
-export function createTally<Row extends Countable>(options: TallyOptions<Row>): Tally<Row> {
+export function createBufferedCounts<Row extends CountRow>(
+  options: BufferedCountsOptions<Row>,
+): BufferedCounts<Row> {
   const { what, maxRows, sliceRows, log, keyOf, merge, write } = options
   const rows = new Map<string, Row>()
 
@@ -53,27 +55,27 @@ export function createTally<Row extends Countable>(options: TallyOptions<Row>): 
     put(keyOf(pooled), pooled)
   }
 
-  /** How many rows the store is done with, from the first on: all, unless it is away. */
-  async function offer(slice: Row[]): Promise<number> {
+  /** Writes rows and returns how many are done, counted from the first: all, unless the store is lost. */
+  async function writeRows(slice: Row[]): Promise<number> {
     try {
       await write(slice)
       return slice.length
     } catch (error) {
       const err = (error as Error).message
       if (!isOfTheRow(error)) {
-        log.warn({ err }, `${what} were not written, they wait`)
+        log.warn({ err }, `${what} could not be written and will be retried`)
         return 0
       }
       if (slice.length === 1) {
-        log.warn({ err, row: slice[0] }, `${what} have no place`)
+        log.warn({ err, row: slice[0] }, `${what} were rejected by the database`)
         return 1
       }
     }
-    for (const [at, row] of slice.entries()) if ((await offer([row])) === 0) return at
+    for (const [at, row] of slice.entries()) if ((await writeRows([row])) === 0) return at
     return slice.length
   }
 
-  /** The rows that have waited longest, no longer among those that wait. */
+  /** Removes the oldest rows and returns them. */
   function take(most: number): Row[] {
     const taken: [string, Row][] = []
     for (const entry of rows) {
@@ -81,22 +83,22 @@ export function createTally<Row extends Countable>(options: TallyOptions<Row>): 
       taken.push(entry)
       rows.delete(entry[0])
     }
-    // in one order on every node: PostgreSQL ends one of two statements that wait for each other's rows
+    // sorted, so that two nodes do not deadlock on the same rows in PostgreSQL
     return taken.sort(([one], [other]) => (one < other ? -1 : 1)).map(([, row]) => row)
   }
 
-  /** What waits now; what comes meanwhile stands behind it. */
+  /** Writes the rows that are waiting now. Rows that are added meanwhile come later. */
   async function round(): Promise<void> {
     for (let left = rows.size; left > 0; ) {
       const slice = take(Math.min(left, sliceRows))
-      const done = await offer(slice)
+      const done = await writeRows(slice)
       for (const row of slice.slice(done)) add(row)
       if (done < slice.length) return
       left -= done
     }
   }
 
-  // who asks during a round wants the rows that it has taken, and those counted since: both are written then
+  // a call during a round must also cover the rows of this round and later ones, so it waits for another round
   const flush = oneAtATime(round)
   const timer = setInterval(() => void flush(), every)
   timer.unref()

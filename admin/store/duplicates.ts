@@ -1,18 +1,18 @@
-/** Notices that came again: the ledger has a row for the first alone, so the others are counted by hour. */
-import type { Repeat } from '../ports.ts'
-import { createTally } from './buffered-counts.ts'
+/** Counts repeated notices by hour, since the ledger stores only the first one. */
+import type { DuplicateNotice } from '../ports.ts'
+import { createBufferedCounts } from './buffered-counts.ts'
 import { hourKey, hourOf } from './hour.ts'
 import type { Store, StoreLog } from './index.ts'
 import type { HourRow } from './tables.ts'
 import { storable } from './text.ts'
 
-export interface Repeats {
-  count(repeat: Repeat): void
+export interface DuplicateCounts {
+  count(notice: DuplicateNotice): void
   flush(): Promise<void>
   close(): Promise<void>
 }
 
-const rowOf = ({ supplier, event, mode, publisher, domain, at }: Repeat): HourRow => ({
+const rowOf = ({ supplier, event, mode, publisher, domain, at }: DuplicateNotice): HourRow => ({
   hour: hourOf(at),
   supplier,
   event,
@@ -34,9 +34,9 @@ const rowOf = ({ supplier, event, mode, publisher, domain, at }: Repeat): HourRo
   squares: 0,
 })
 
-export function createRepeats(store: Store, log: StoreLog): Repeats {
-  const { add, flush, close } = createTally<HourRow>({
-    what: 'repeated notices',
+export function createDuplicateCounts(store: Store, log: StoreLog): DuplicateCounts {
+  const { add, flush, close } = createBufferedCounts<HourRow>({
+    what: 'duplicate notices',
     maxRows: 5000,
     // 19 columns each
     sliceRows: 100,
@@ -57,5 +57,5 @@ export function createRepeats(store: Store, log: StoreLog): Repeats {
         .execute()
     },
   })
-  return { count: (repeat) => add(rowOf(repeat)), flush, close }
+  return { count: (notice) => add(rowOf(notice)), flush, close }
 }

@@ -1,4 +1,4 @@
-/** What a store says when it cannot keep a promise: the caller answers 503 and nothing is torn. */
+/** An operation that the store could not complete; nothing was changed partly. The API returns 503. */
 export class StoreError extends Error {
   override name = 'StoreError'
   readonly code: 'unavailable' | 'overloaded' | 'closed'
@@ -9,16 +9,19 @@ export class StoreError extends Error {
   }
 }
 
-/** The code of a fault that the database names: an SQLSTATE of PostgreSQL, `SQLITE_` and a number of SQLite. */
+/** The error code of the database: an SQLSTATE of PostgreSQL, or `SQLITE_` and a number for SQLite. */
 const codeOf = (error: unknown): string => String((error as { code?: unknown }).code)
 
-/** PostgreSQL's classes of faults of the data: wrong, against a constraint, beyond a limit such as an index row's. */
+/**
+ * Whether the data of a row caused the error: PostgreSQL classes for invalid data, violated constraints and exceeded
+ * limits such as that of an index row.
+ */
 export const isOfTheRow = (error: unknown): boolean =>
   /^((22|23|54)...|SQLITE_(18|19|20))$/.test(codeOf(error))
 
 /**
- * Faults of the statement or of its values: the same call fails again, so they are bugs here. Classes of SQLSTATE,
- * without 42501, a privilege that the operator has not granted; SQLite's ERROR, MISUSE and RANGE.
+ * Whether the statement or its values caused the error: it would fail again, so it is a bug. Classes of SQLSTATE,
+ * without 42501 (a privilege that the operator has not granted); ERROR, MISUSE and RANGE of SQLite.
  */
 const isOfTheStatement = (error: unknown): boolean =>
   isOfTheRow(error) ||
@@ -26,7 +29,7 @@ const isOfTheStatement = (error: unknown): boolean =>
   error instanceof TypeError ||
   error instanceof RangeError
 
-/** The one place where errors of a driver become the store's: all but bugs say that the store is away. */
+/** Translates errors of a driver: all but bugs mean that the store is unavailable. */
 export function storeErrorOf(error: unknown): Error {
   if (error instanceof StoreError || isOfTheStatement(error)) return error as Error
   return new StoreError('unavailable', (error as Error).message, { cause: error })

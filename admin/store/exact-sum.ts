@@ -1,17 +1,17 @@
 /**
- * Sums of decimal texts, exact for any price: SQLite has no such numbers, and its own sum of integers fails for
- * ever once one notice has named an absurd price. PostgreSQL's `sum(numeric)` is the same.
+ * Exact sums of decimal texts for SQLite. Its own sum of integers would fail permanently after one notice with an
+ * absurd price. PostgreSQL uses `sum(numeric)`.
  */
 
 interface Sum {
-  /** Millionths of short texts, a safe integer; costs a third of what a BigInt does. */
+  /** Millionths of short texts, a safe integer. This costs a third of a BigInt. */
   micros: number
   digits: bigint
   scale: number
 }
 
 const shortest = 6
-/** A text of so many characters with at most six fractional digits is a safe number of millionths. */
+/** Texts up to this length with at most six fractional digits are safe integers in millionths. */
 const longestShort = 15
 const spill = 2 ** 52
 
@@ -46,7 +46,7 @@ function textOf(sum: Sum): string {
   return `${sign}${padded.slice(0, -sum.scale)}.${padded.slice(-sum.scale)}`
 }
 
-/** What `DatabaseSync.aggregate` takes. */
+/** The functions that `DatabaseSync.aggregate` needs. */
 export const exactSum = {
   start: (): Sum => ({ micros: 0, digits: 0n, scale: shortest }),
   step: add,

@@ -1,9 +1,9 @@
-/** Hours and days, in milliseconds, and the key that what is added up by hour has. */
+/** Hours and days in milliseconds, and the key of hourly sums. */
 
 export const hour = 3_600_000
 export const day = 24 * hour
 
-/** The begin of the hour that a time falls into, before 1970 too. */
+/** The start of the hour of a time, also before 1970. */
 export const hourOf = (at: number): number => at - (((at % hour) + hour) % hour)
 
 /** The primary key of `ledger_hours`. */

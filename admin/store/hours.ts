@@ -1,6 +1,6 @@
 /**
- * An hour of the ledger, added up: grouped by a connection that only reads, on which no win waits, and written by the
- * store's own, a few rows at a time.
+ * Sums one hour of the ledger. A read-only connection groups the rows, so that no win waits, and the connection of
+ * the store writes the sums a few rows at a time.
  */
 import { type Kysely, sql } from 'kysely'
 import { hour, hourKey } from './hour.ts'
@@ -8,7 +8,7 @@ import type { Store } from './index.ts'
 import { margins, money, squares } from './sums.ts'
 import type { HourRow, Tables } from './tables.ts'
 
-/** Rows of one statement: 19 columns each. */
+/** Rows of one statement, 19 columns each. */
 const sliceRows = 100
 
 const sums = [
@@ -26,7 +26,10 @@ const sums = [
 
 const exactSums: ReadonlySet<string> = new Set(['cleared', 'out_ba', 'margin'])
 
-/** Characters of each: a key's index has room for some 2,700 bytes, and a currency is what a supplier calls one. */
+/**
+ * Maximum characters of each column: an index row has room for some 2,700 bytes, and suppliers may send any text as
+ * currency.
+ */
 const groups = {
   supplier: 64,
   status: 16,
@@ -37,10 +40,14 @@ const groups = {
   currency: 16,
 } as const
 
-/** A bid that nobody can place counts once, whichever events came for it: its event is not asked. */
+/** An unattributed bid counts once for all its events, so its event is not a part of the key. */
 const event = sql`case when status = 'attributed' then event else '' end`
 
-async function gather(db: Kysely<Tables>, postgres: boolean, begin: number): Promise<void> {
+async function sumIntoTempTable(
+  db: Kysely<Tables>,
+  postgres: boolean,
+  begin: number,
+): Promise<void> {
   const texts = Object.entries(groups).map(([name, most]) => ({
     name,
     text: sql`substr(coalesce(${sql.ref(name)}, ''), 1, ${sql.lit(most)})`,
@@ -49,8 +56,8 @@ async function gather(db: Kysely<Tables>, postgres: boolean, begin: number): Pro
   const order = [event, ...texts.map(({ text }) => text)]
   const keys = sql.join(['event', ...Object.keys(groups)].map((name) => sql.ref(name)))
   const none = sql.join(sums.map((name) => (exactSums.has(name) ? sql.lit('0') : sql.lit(0))))
-  await sql`drop table if exists gathered`.execute(db)
-  await sql`create temp table gathered as with made as (
+  await sql`drop table if exists hour_sums`.execute(db)
+  await sql`create temp table hour_sums as with present as (
       select ${event} as event, ${sql.join(named)}, count(*) as n, count(distinct decision) as bids,
         count(margin) as priced, sum(late) as late, sum(${sql.ref('over')}) as over_count,
         ${money(postgres, 'cleared')} as cleared, ${money(postgres, 'out_ba')} as out_ba,
@@ -58,34 +65,34 @@ async function gather(db: Kysely<Tables>, postgres: boolean, begin: number): Pro
       from ledger where at >= ${sql.lit(begin)} and at < ${sql.lit(begin + hour)}
       group by ${sql.join(order)})
     select row_number() over () as row, sums.* from (
-      select * from made
+      select * from present
       union all select emptied.*, ${none} from (
         select ${keys} from ledger_hours where hour = ${sql.lit(begin)} and status <> 'duplicate'
-        except select ${keys} from made) as emptied) as sums`.execute(db)
+        except select ${keys} from present) as emptied) as sums`.execute(db)
 }
 
-/** Writes what the hour comes to: over the sums that stand, and 0 over those whose rows have gone or changed. */
+/** Writes the sums of an hour, and 0 for groups whose rows were removed or changed. */
 export async function addUpHour(
   store: Store,
   reader: { db: Kysely<Tables>; postgres: boolean },
   begin: number,
-  breathe: () => Promise<void>,
+  pause: () => Promise<void>,
 ): Promise<void> {
-  // the table is the connection's own: all of it goes over one
+  // a temporary table belongs to one connection
   await reader.db.connection().execute(async (db) => {
-    await gather(db, reader.postgres, begin)
+    await sumIntoTempTable(db, reader.postgres, begin)
     for (let last = 0; ; last += sliceRows) {
       const { rows } = await sql<Omit<HourRow, 'hour'>>`
-        select ${sql.join([...hourKey.slice(1), ...sums].map((name) => sql.ref(name)))} from gathered
+        select ${sql.join([...hourKey.slice(1), ...sums].map((name) => sql.ref(name)))} from hour_sums
         where row > ${sql.lit(last)} and row <= ${sql.lit(last + sliceRows)}`.execute(db)
       if (rows.length === 0) break
       await write(
         store.db,
         rows.map((row) => ({ ...row, hour: begin })),
       )
-      await breathe()
+      await pause()
     }
-    await sql`drop table gathered`.execute(db)
+    await sql`drop table hour_sums`.execute(db)
   })
 }
 

@@ -1,4 +1,4 @@
-/** One store for SQLite and PostgreSQL: the same tables, the same code above them. */
+/** The store: the same tables and interface for SQLite and PostgreSQL. */
 import { Kysely, sql } from 'kysely'
 import pg from 'pg'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
@@ -18,22 +18,22 @@ export interface StoreLog {
 export interface Store {
   db: Kysely<Tables>
   /**
-   * The same database for what stores and counts wins. On PostgreSQL it has connections of its own: a ledger that is
-   * slow or locked delays no log-in, no call of the API and no poll for changes.
+   * The same database, for storing and counting wins. On PostgreSQL it has its own connections, so that a slow or
+   * locked ledger does not delay log-ins, API calls or the poll for changes.
    */
   wins: Kysely<Tables>
-  /** Where it is, for those who read it at length on a thread of their own. */
+  /** The URL, for code that opens its own connection on another thread. */
   url: string
   ledger: GroupLedger
   postgres: boolean
   /**
-   * Calls back when any node, or another process, changed what bid traffic obeys; within about half a second. A
-   * listener that rejects is called again at the next look: no change is lost with one failure.
+   * Calls the listener within half a second when any node or command has changed the directory. If the listener
+   * rejects, it is called again at the next poll.
    */
   onChange(listener: () => Promise<void>): void
-  /** Says so to the other nodes, in the transaction at hand. */
+  /** Notifies all nodes of a change; called within its transaction. */
   bump(db: Kysely<Tables>): Promise<void>
-  /** The parts that do not answer a round trip which writes (a full disk can still be read); empty: all is well. */
+  /** The parts that do not complete a write (a full disk can still be read); empty if all do. */
   lost(): Promise<string[]>
   close(): Promise<void>
 }
@@ -41,27 +41,30 @@ export interface Store {
 export interface StoreOptions {
   now: () => number
   log: StoreLog
-  /** Seconds of each ledger commit. */
+  /** Called with the seconds of each ledger commit. */
   observe?: (seconds: number) => void
-  /** Milliseconds between two looks for changes of other nodes. */
-  every?: number
-  /** The service, not a command beside it: a SQLite file is checked first, and after writes of any other program. */
+  /** Milliseconds between two polls for changes of other nodes. */
+  pollInterval?: number
+  /**
+   * True for the service, false for a command. The service checks a SQLite file at the start and after writes by
+   * other programs.
+   */
   owns?: boolean
 }
 
 const channel = 'bidweir'
-/** Connections to PostgreSQL of a node, besides one that listens and one each for reports and retention. */
+/** Connections to PostgreSQL of a node. One more listens, and reports and retention use one each. */
 const connections = { management: 4, wins: 6 }
 
 interface Databases {
   db: Kysely<Tables>
   wins: Kysely<Tables>
   postgres: boolean
-  /** Rejects with what is wrong with a file. */
+  /** Rejects with the fault of a damaged file. */
   verify(): Promise<unknown>
-  /** Rejects while a file that has failed was not found whole since. */
+  /** Rejects if the file was damaged and has not passed a check since. */
   check(): Promise<void>
-  /** By part; each rejects when that part is lost. */
+  /** By part. Each rejects if the part is lost. */
   pings: Readonly<Record<string, () => Promise<unknown>>>
 }
 
@@ -71,7 +74,7 @@ function openSqlite(path: string, { now, owns = false }: StoreOptions): Database
   const db = new Kysely<Tables>({ dialect: sqliteDialect(path, { create: true, owns, damaged }) })
   const ping = async () => {
     await check()
-    // SQLite does not write what is as it was; its user_version is nobody's else
+    // SQLite skips writes that change nothing; only this code uses user_version
     await sql`pragma user_version = ${sql.lit(now() % 2 ** 31)}`.execute(db)
   }
   return { db, wins: db, postgres: false, verify, check, pings: { store: ping } }
@@ -91,14 +94,14 @@ function openPostgres(url: string, log: StoreLog): Databases {
     check: async () => {},
     pings: {
       management: () => sql`update revision set n = n`.execute(db),
-      // changes no row, and wants the lock and the rights that a win wants
+      // changes no row, but needs the same lock and privileges as a win
       wins: () => sql`update ledger set at = at where false`.execute(wins),
     },
   }
 }
 
 export async function openStore(url: string, options: StoreOptions): Promise<Store> {
-  const { now, log, observe = () => {}, every = 500 } = options
+  const { now, log, observe = () => {}, pollInterval = 500 } = options
   const { db, wins, postgres, verify, check, pings } = url.startsWith('sqlite:')
     ? openSqlite(url.slice(7), options)
     : openPostgres(url, log)
@@ -114,41 +117,41 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   const listeners: (() => Promise<void>)[] = []
   let known = -1
   let lost = false
-  const look = oneAtATime(async () => {
+  const poll = oneAtATime(async () => {
     try {
       await check()
       const row = await db.selectFrom('revision').select('n').executeTakeFirst()
       const n = Number(row?.n ?? 0)
       if (n !== known) await Promise.all(listeners.map((listener) => listener()))
-      // known when all have taken it
+      // set after all listeners have succeeded
       known = n
       if (lost) log.info({}, 'the store is back')
       lost = false
     } catch (error) {
       if (!lost)
-        log.error({ err: (error as Error).message }, 'the store is lost, the last snapshot stays')
+        log.error({ err: (error as Error).message }, 'the store is lost, the last snapshot is kept')
       lost = true
     }
   })
-  await look()
-  const timer = setInterval(() => void look(), every)
+  await poll()
+  const timer = setInterval(() => void poll(), pollInterval)
   timer.unref()
-  const silent = new Set<string>()
-  /** The part's name where it does not answer: one line of the log each time that changes. */
+  const unresponsive = new Set<string>()
+  /** Returns the name of the part if it does not respond. Each change of its state is logged once. */
   async function ping([part, ask]: [string, () => Promise<unknown>]): Promise<string[]> {
     try {
       await ask()
-      if (silent.delete(part)) log.info({ part }, 'this part of the store is back')
+      if (unresponsive.delete(part)) log.info({ part }, 'this part of the store is back')
       return []
     } catch (error) {
       const err = (error as Error).message
-      if (!silent.has(part)) log.error({ part, err }, 'this part of the store is lost')
-      silent.add(part)
+      if (!unresponsive.has(part)) log.error({ part, err }, 'this part of the store is lost')
+      unresponsive.add(part)
       return [part]
     }
   }
   let pinging: Promise<string[]> | null = null
-  const ear = postgres ? listen(url, () => void look(), log) : null
+  const notifications = postgres ? listen(url, () => void poll(), log) : null
 
   return {
     db,
@@ -167,7 +170,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
       if (postgres) await sql`select pg_notify(${channel}, '')`.execute(within)
     },
     lost() {
-      // who asks again meanwhile hears the same: readiness probes cost one write at a time
+      // concurrent calls share one result, so that readiness probes cost one write at a time
       pinging ??= Promise.all(Object.entries(pings).map(ping))
         .then((parts) => parts.flat())
         .finally(() => {
@@ -177,14 +180,14 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     },
     async close() {
       clearInterval(timer)
-      await ear?.close()
+      await notifications?.close()
       await ledger.flush()
       await close()
     },
   }
 }
 
-/** LISTEN on a connection of its own; when it is lost the poll goes on, and it is opened again. */
+/** LISTEN on a separate connection. If it is lost, polling continues and it is opened again. */
 function listen(url: string, changed: () => void, log: StoreLog) {
   let closed = false
   let client: pg.Client | null = null
@@ -202,7 +205,7 @@ function listen(url: string, changed: () => void, log: StoreLog) {
     client = next
     next.on('notification', changed)
     next.on('error', (error) => {
-      log.warn({ err: error.message }, 'the notice connection was lost')
+      log.warn({ err: error.message }, 'the LISTEN connection was lost')
       again()
     })
     next.on('end', again)

@@ -1,17 +1,17 @@
-/** Whether a SQLite file is whole: looked at when the service starts, and after each fault of the file. */
+/** Checks a SQLite file for damage: when the service starts, and after each error of the file. */
 import type { DatabaseSync } from 'node:sqlite'
 import { StoreError } from './errors.ts'
 
-/** What the database thread takes as the question whether its file is whole; it rejects with what is wrong first. */
+/** A pseudo-statement that makes the database thread check its file. It rejects with the first fault. */
 export const checkSql = 'check the file'
 
 /**
- * Bytes of a file that is read whole: `quick_check` takes 1.8 s a GiB that is cached (`integrity_check`, which also
- * compares indexes with their tables, 27 s). Of a larger file the ledger is left out, which has nearly all of it.
+ * Files up to this size are checked completely. `quick_check` takes 1.8 s per cached GiB (`integrity_check`, which
+ * also compares indexes with tables, 27 s). For a larger file the ledger, nearly all of it, is skipped.
  */
 const mostWhole = 2 * 2 ** 30
 
-/** What is wrong first, or null. It is the disk that is asked, not what is known of it. */
+/** The first fault, or null. The page cache is dropped first, so that the disk is read. */
 export function faultOfFile(database: DatabaseSync): string | null {
   database.exec('pragma shrink_memory')
   const all = (sql: string) =>
@@ -31,17 +31,20 @@ export function faultOfFile(database: DatabaseSync): string | null {
   return null
 }
 
-/** Between two checks of a file that failed: so many times what one takes, at least the milliseconds. */
+/**
+ * The pause between two checks of a damaged file: a multiple of the duration of the check, at least `least`
+ * milliseconds.
+ */
 const rest = { times: 10, least: 1000 }
 
 export interface Integrity {
-  /** The file has failed; until `check` has found it whole. */
+  /** Reports an error of the file; it counts as damaged until `check` succeeds. */
   damaged(): void
-  /** Rejects until the file is whole again; reads it once in a while, since no win is stored meanwhile. */
+  /** Rejects until the file passes a check. Checks are rate-limited. */
   check(): Promise<void>
 }
 
-/** `verify` reads the file and rejects with what is wrong. */
+/** `verify` reads the file and rejects with its fault. */
 export function createIntegrity(verify: () => Promise<unknown>): Integrity {
   let failed = false
   let next = 0

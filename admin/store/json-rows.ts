@@ -1,14 +1,14 @@
-/** Rows that a statement reads out of one JSON text: an array of arrays. */
+/** Passes rows to a statement as one JSON text: an array of arrays. */
 import { type RawBuilder, sql } from 'kysely'
 
 type Value = string | number | null
 
-/** JSON that no database refuses: a lone surrogate is no character of UTF-8. */
+/** Databases reject lone surrogates, which UTF-8 cannot encode, so they are replaced. */
 export const json = (rows: readonly (readonly Value[])[]) =>
   JSON.stringify(rows.map((row) => row.map(whole)))
 const whole = (value: Value) => (typeof value === 'string' ? value.toWellFormed() : value)
 
-/** The rows as `j`: each as `value`, numbered from 1 as `n`. */
+/** The rows as table `j`: each as `value`, numbered from 1 as `n`. */
 export const jsonRows = (postgres: boolean, text: string) =>
   postgres
     ? sql`jsonb_array_elements(${text}::jsonb) with ordinality as j(value, n)`

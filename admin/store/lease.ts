@@ -1,4 +1,4 @@
-/** The work on the ledger's hours, which one node has at a time. A lease ends by itself where its node died. */
+/** A lease for the roll-up and retention of the ledger, which one node does at a time. It expires if its node dies. */
 import type { Kysely } from 'kysely'
 import type { Tables } from './tables.ts'
 
@@ -6,9 +6,9 @@ import type { Tables } from './tables.ts'
 const length = 300_000
 
 export interface Lease {
-  /** False: another node has it. */
+  /** False if another node has it. */
   take(): Promise<boolean>
-  /** Before each piece of work: asks for more time when a third is gone. False: another node has it by now. */
+  /** Called before each step: extends the lease when a third of it has passed. False if another node has it. */
   keep(): Promise<boolean>
   release(): Promise<void>
 }

@@ -1,6 +1,6 @@
 /**
- * The ledger's statements that many notices share. Rows and questions go in as one JSON text, so that the statement is
- * always the same: parsed once by SQLite, built by nobody (21 parameters a row cost kysely 40 us of each win).
+ * The SQL of the ledger. Rows and look-ups are passed as one JSON text, so that the statement text is constant:
+ * SQLite parses it once, and kysely does not build it for each win (21 parameters a row took 40 us).
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { clockSlack, foreignBid } from '../ports.ts'
@@ -8,14 +8,14 @@ import { json, jsonMember, jsonRows } from './json-rows.ts'
 import { markStale } from './stale-hours.ts'
 import type { LedgerRow, Tables } from './tables.ts'
 
-/** A row on its way to the ledger, and which rows under its bid id are the same win (`SameWin`). */
-export interface AskedRow extends LedgerRow {
-  /** null: none is looked for. */
+/** A row to insert, and the rows with its bid id that are the same win (`SameWin`). */
+export interface NewRow extends LedgerRow {
+  /** null: no other rows are searched. */
   since: number | null
   of: string | null
 }
 
-/** In this order the columns of the table stand in the JSON; money is exact decimal text to JSON and to SQLite. */
+/** The columns in the order of the JSON. Money is exact decimal text in JSON and in SQLite. */
 const columns = {
   decision: 'text',
   event: 'text',
@@ -40,11 +40,11 @@ const columns = {
   at: 'bigint',
 } as const satisfies Record<keyof LedgerRow, string>
 const stored = Object.keys(columns) as (keyof LedgerRow)[]
-const askedTypes: Record<keyof AskedRow, string> = { ...columns, since: 'bigint', of: 'text' }
-const askedNames = Object.keys(askedTypes) as (keyof AskedRow)[]
+const newRowTypes: Record<keyof NewRow, string> = { ...columns, since: 'bigint', of: 'text' }
+const newRowNames = Object.keys(newRowTypes) as (keyof NewRow)[]
 
-/** Of one bid id: any status but rejected where none is said, rows of the supplier or of none where one is said. */
-export interface BidQuestion {
+/** A look-up by bid id. `status` null: any but rejected; `supplier` null: any, otherwise this one or none. */
+export interface BidLookup {
   bidId: string
   event: string
   since: number
@@ -59,48 +59,48 @@ export interface RowKey {
 
 export interface Inserted {
   fresh: RowKey[]
-  /** Unattributed rows whose wins the attributed ones among the rows are. */
+  /** Unattributed rows that attributed rows of this statement replace. */
   removed: RowKey[]
 }
 
 export interface LedgerSql {
-  /** Inserts the wins that the ledger does not have yet and removes the rows that they replace, in one transaction. */
-  insert(rows: readonly AskedRow[]): Promise<Inserted>
+  /** Inserts the new wins and removes the rows that they replace, in one transaction. */
+  insert(rows: readonly NewRow[]): Promise<Inserted>
   /**
-   * Removes unattributed rows of wins that another row stands for, among those under the bid ids of `rows`, which are
-   * committed. null: no other process writes, `insert` has seen every row.
+   * Removes unattributed rows of wins that have another row, among those with the bid ids of `rows`, which are
+   * committed. null: no other process writes, so `insert` has seen every row.
    */
-  sweep: ((rows: readonly AskedRow[]) => Promise<RowKey[]>) | null
-  /** Whether the ledger holds such a row, one answer a question. */
-  holds(questions: BidQuestion[]): Promise<boolean[]>
+  sweep: ((rows: readonly NewRow[]) => Promise<RowKey[]>) | null
+  /** Whether the ledger has a matching row, for each look-up. */
+  holds(lookups: BidLookup[]): Promise<boolean[]>
 }
 
-/** Unattributed wins under one bid id that are looked at. */
-const mostAlike = 100
+/** Unattributed rows with one bid id that are examined. */
+const maxMatches = 100
 
 const refs = (names: readonly string[], table?: string) =>
   sql.join(names.map((name) => sql.ref(table === undefined ? name : `${table}.${name}`)))
 
-/** `u`, an unattributed row under the bid id of `a`, and not too old for it. */
+/** `u` is an unattributed row with the bid id of `a` that is not too old. */
 const bare = sql`u.bid_id = a.bid_id and u.event = a.event and u.at >= a.since
   and u.status = 'unattributed' and u.reason <> ${sql.lit(foreignBid)}`
-/** `u` is the win of `a`. */
+/** `u` is the same win as `a`. */
 const replaced = sql`a.status = 'attributed' and ${bare} and (u.supplier is null or u.supplier = a.supplier)`
-/** A win under the bid id of `a`, an unattributed row, has a row already. */
+/** The win of the unattributed row `a` has a row already. */
 const reported = sql`select 1 from ledger as w where w.bid_id = a.bid_id and w.event = a.event and w.at >= a.since
   and w.status <> 'rejected' and (a.of is null or w.supplier is null or w.supplier = a.of) limit 1`
 const voided = sql`select 1 from ledger as v where v.decision = a.decision and v.status = 'voided' limit 1`
-/** `limit` within a scalar: PostgreSQL makes a join over the whole table of `exists` while it has no statistics. */
+/** `limit` in a scalar subquery: without statistics, PostgreSQL turns `exists` into a join over the whole table. */
 const free = sql`(a.status <> 'attributed' or (${voided}) is null)
   and (a.status <> 'unattributed' or a.since is null or (${reported}) is null)`
-/** `w` is the row of the win that `u` was recorded for: an attributed one, or of two unattributed ones the first by key. */
+/** `w` is the remaining row of the win of `u`: an attributed one, or the first of two unattributed ones by key. */
 const otherRow = sql`select 1 from ledger as w where w.bid_id = u.bid_id and w.event = u.event and w.at >= a.since
   and (w.supplier is null or u.supplier is null or w.supplier = u.supplier)
   and (w.status in ('attributed', 'voided')
     or w.status = 'unattributed' and w.decision < u.decision and w.reason <> ${sql.lit(foreignBid)})
   and u.at >= least(w.decided_at, w.at) - ${sql.lit(clockSlack)} limit 1`
 
-/** What is asked of the rows to look for others of their wins: a part of their JSON, which costs by the member. */
+/** The columns that the search for other rows needs. Fewer columns make the JSON cheaper. */
 const winNames = [
   'bid_id',
   'event',
@@ -108,73 +108,73 @@ const winNames = [
   'at',
   'status',
   'supplier',
-] as const satisfies (keyof AskedRow)[]
+] as const satisfies (keyof NewRow)[]
 
 export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
   const member = (at: number, type: string) => jsonMember(postgres, at, type)
-  /** A statement over the rows of one JSON text, compiled once. */
+  /** A statement with one JSON parameter, compiled once. */
   function statement<R>(build: (text: string) => RawBuilder<R>) {
     const compiled = build('').compile(db)
     return async (text: string, on: Kysely<Tables> = db) =>
       (await on.executeQuery<R>({ ...compiled, parameters: [text] })).rows
   }
-  const textOf = (rows: readonly AskedRow[], names: readonly (keyof AskedRow)[]) =>
+  const textOf = (rows: readonly NewRow[], names: readonly (keyof NewRow)[]) =>
     json(rows.map((row) => names.map((name) => row[name])))
-  const asked = (text: string, names: readonly (keyof AskedRow)[]) => sql`
-    with asked as (select ${sql.join(
-      names.map((name, at) => sql`${member(at, askedTypes[name])} as ${sql.ref(name)}`),
+  const input = (text: string, names: readonly (keyof NewRow)[]) => sql`
+    with input as (select ${sql.join(
+      names.map((name, at) => sql`${member(at, newRowTypes[name])} as ${sql.ref(name)}`),
     )} from ${jsonRows(postgres, text)})`
 
   const insertion = sql<RowKey>`insert into ledger (${refs(stored)})
-    select ${refs(stored, 'a')} from asked as a where ${free}
+    select ${refs(stored, 'a')} from input as a where ${free}
     on conflict (decision, event) do nothing returning decision, event`
 
   return {
     ...(postgres ? forPostgres() : forSqlite()),
-    holds: forQuestions(),
+    holds: forLookups(),
   }
 
   function forPostgres(): Pick<LedgerSql, 'insert' | 'sweep'> {
-    /** Deletes the rows `u` that `condition` finds for the rows `a`; by place, which no statistics turn into a scan. */
+    /** Deletes the rows `u` that match `condition` for the rows `a`. It deletes by ctid, which never becomes a scan. */
     const removal = (condition: RawBuilder<unknown>) => sql`removed as (
-      delete from ledger where ctid = any(array(select found.place from asked as a cross join lateral (
-        select u.ctid as place from ledger as u where ${condition} limit ${sql.lit(mostAlike)}) as found))
+      delete from ledger where ctid = any(array(select found.place from input as a cross join lateral (
+        select u.ctid as place from ledger as u where ${condition} limit ${sql.lit(maxMatches)}) as found))
       returning decision, event, at),
-      stale as (${markStale(sql`removed`, sql`(select max(at) from asked)`)})`
+      stale as (${markStale(sql`removed`, sql`(select max(at) from input)`)})`
     const insert = statement(
-      (text) => sql<RowKey & { inserted: boolean }>`${asked(text, askedNames)},
+      (text) => sql<RowKey & { inserted: boolean }>`${input(text, newRowNames)},
         ${removal(replaced)}, fresh as (${insertion})
         select decision, event, true as inserted from fresh
         union all select decision, event, false as inserted from removed`,
     )
     const sweep = statement(
-      (text) => sql<RowKey>`${asked(text, winNames)},
+      (text) => sql<RowKey>`${input(text, winNames)},
         ${removal(sql`${bare} and (${otherRow}) is not null`)}
         select decision, event from removed`,
     )
     return {
       async insert(rows) {
-        const told = await insert(textOf(rows, askedNames))
+        const done = await insert(textOf(rows, newRowNames))
         return {
-          fresh: told.filter(({ inserted }) => inserted),
-          removed: told.filter(({ inserted }) => !inserted),
+          fresh: done.filter(({ inserted }) => inserted),
+          removed: done.filter(({ inserted }) => !inserted),
         }
       },
       sweep: (rows) => sweep(textOf(rows, winNames)),
     }
   }
 
-  /** SQLite changes nothing within `with`: a row to remove, which is rare, takes a transaction of several statements. */
+  /** SQLite cannot delete within `with`. Rows to remove are rare and take a transaction of several statements. */
   function forSqlite(): Pick<LedgerSql, 'insert' | 'sweep'> {
-    const insert = statement((text) => sql<RowKey>`${asked(text, askedNames)} ${insertion}`)
+    const insert = statement((text) => sql<RowKey>`${input(text, newRowNames)} ${insertion}`)
     const find = statement(
-      (text) => sql<RowKey & { place: number }>`${asked(text, winNames)}
+      (text) => sql<RowKey & { place: number }>`${input(text, winNames)}
         select u.rowid as place, u.decision, u.event
-        from asked as a cross join ledger as u where ${replaced}`,
+        from input as a cross join ledger as u where ${replaced}`,
     )
     return {
       async insert(rows) {
-        const text = textOf(rows, askedNames)
+        const text = textOf(rows, newRowNames)
         const removed = await find(textOf(rows, winNames))
         if (removed.length === 0) return { fresh: await insert(text), removed }
         const places = sql.join(removed.map(({ place }) => sql.lit(place)))
@@ -190,26 +190,26 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
     }
   }
 
-  function forQuestions(): LedgerSql['holds'] {
+  function forLookups(): LedgerSql['holds'] {
     const types = ['text', 'text', 'bigint', 'text', 'text']
     const [bidId, event, since, status, supplier] = types.map((type, at) => member(at, type))
     const row = sql`select 1 from ledger where bid_id = ${bidId} and event = ${event}
       and at >= ${since} and status <> 'rejected' and (${status} is null or status = ${status})
       and (${supplier} is null or supplier is null or supplier = ${supplier}) limit 1`
-    // PostgreSQL makes a join over the whole table of `exists` while it has no statistics; of `limit` it cannot
-    const rest = postgres ? sql`cross join lateral (${row}) as found` : sql`where exists (${row})`
-    const ask = statement(
+    // without statistics, PostgreSQL turns `exists` into a join over the whole table; it cannot do so with `limit`
+    const match = postgres ? sql`cross join lateral (${row}) as found` : sql`where exists (${row})`
+    const find = statement(
       (text) => sql<{ n: number }>`
-      select n from ${jsonRows(postgres, text)} ${rest}`,
+      select n from ${jsonRows(postgres, text)} ${match}`,
     )
-    return async (questions) => {
+    return async (lookups) => {
       const text = json(
-        questions.map(({ bidId, event, since, status, supplier }) => [
+        lookups.map(({ bidId, event, since, status, supplier }) => [
           ...[bidId, event, Math.floor(since), status, supplier],
         ]),
       )
-      const found = new Set((await ask(text)).map(({ n }) => Number(n)))
-      return questions.map((_question, at) => found.has(at + 1))
+      const found = new Set((await find(text)).map(({ n }) => Number(n)))
+      return lookups.map((_lookup, at) => found.has(at + 1))
     }
   }
 }

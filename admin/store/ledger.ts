@@ -1,29 +1,29 @@
 /**
- * The impression ledger: one row per decision and event, on disk before anyone is answered. Notices that come
- * together are committed together; a repeated one is told by the primary key, in the same statement.
+ * The impression ledger: one row for each decision and event, on disk before the notice is acknowledged. Concurrent
+ * notices share a commit. The primary key detects a repeated notice within the same statement.
  *
- * One win is one row. A win whose decision is not known is recorded under its bid id, the same win with its context
- * under the decision's. The statement that inserts an attributed row removes the unattributed row of the same win, and
- * inserts no unattributed row beside a win that it sees: one transaction, so a crash leaves the one row or the other.
- * Two nodes of one PostgreSQL may commit both rows at the same moment, neither seeing the other's. So each sweeps after
- * its own commit: the second of the two sees both rows and removes the unattributed one. Where both nodes are killed
- * before that, the two rows remain until the win is reported again, with its context or without: the statements of
- * that notice remove the row. Meanwhile no money is counted twice: an unattributed row has no margin.
+ * One win is one row. If the decision of a win is not known, the win is stored under its bid id; reported again with
+ * its context, it is stored under its decision. The statement that inserts an attributed row removes the unattributed
+ * row of the same win, and it inserts no unattributed row if the win has a row. This is one transaction, so a crash
+ * leaves one row or the other. Two nodes with one PostgreSQL may commit both rows concurrently without seeing each
+ * other. So each node sweeps after its commit: the later one sees both rows and removes the unattributed one. If both
+ * nodes are killed before the sweep, both rows remain until the win is reported again. No money is counted twice
+ * meanwhile, because an unattributed row has no margin.
  */
 import type { Kysely } from 'kysely'
 import type { Ledger, LedgerEntry, SameWin } from '../ports.ts'
-import { gather } from './batcher.ts'
+import { createBatcher } from './batcher.ts'
 import { isOfTheRow, StoreError } from './errors.ts'
-import { type AskedRow, ledgerSql, type RowKey } from './ledger-sql.ts'
+import { ledgerSql, type NewRow, type RowKey } from './ledger-sql.ts'
 import type { LedgerRow, Tables } from './tables.ts'
 
 /** Rows of one commit. */
 const batchRows = 500
-/** Notices waiting for a commit; past it they are refused and the platform sends them again. */
+/** Maximum of notices that wait for a commit. More are refused, and the platform sends them again. */
 const maxWaiting = 20_000
 
 interface Waiting {
-  row: AskedRow
+  row: NewRow
   resolve(outcome: 'recorded' | 'duplicate'): void
   reject(error: Error): void
 }
@@ -31,14 +31,14 @@ interface Waiting {
 const keyOf = ({ decision, event }: RowKey) => `${event} ${decision}`
 const bidKeyOf = ({ bid_id, event }: { bid_id: string; event: string }) => `${event} ${bid_id}`
 
-function askedRow(entry: LedgerEntry, same: SameWin | undefined): AskedRow {
+function newRow(entry: LedgerEntry, same: SameWin | undefined): NewRow {
   const since = same === undefined ? null : Math.floor(same.since)
   return { ...rowOf(entry), since, of: same?.supplier ?? null }
 }
 
 /**
- * How many rows from the first on may go into one statement, which does not see its own rows: none is under the bid id
- * of an unattributed one.
+ * The number of rows, from the first, that one statement can insert. A statement does not see its own rows, so none
+ * of them may have the bid id of an unattributed one.
  */
 function independent(queue: readonly Waiting[]): number {
   const bidIds = new Map<string, Waiting>()
@@ -58,7 +58,7 @@ function independent(queue: readonly Waiting[]): number {
 
 export function rowOf(entry: LedgerEntry): LedgerRow {
   return {
-    // what the database keeps of it: the answer is known again by it
+    // the database returns well-formed text, which is compared with this key
     decision: entry.decision.toWellFormed(),
     event: entry.event,
     bid_id: entry.bidId,
@@ -84,7 +84,7 @@ export function rowOf(entry: LedgerEntry): LedgerRow {
 }
 
 export interface GroupLedger extends Ledger {
-  /** Resolves when everything handed over so far is on disk. */
+  /** Resolves when all rows so far are on disk. */
   flush(): Promise<void>
   readonly waiting: number
 }
@@ -95,17 +95,17 @@ export function createLedger(
   observe: (seconds: number) => void,
 ): GroupLedger {
   const statements = ledgerSql(db, postgres)
-  const holds = gather(statements.holds)
+  const holds = createBatcher(statements.holds)
   let queue: Waiting[] = []
   let running: Promise<void> | null = null
   const sweeping = new Set<Promise<void>>()
   let replaced = 0
 
   async function commit(batch: Waiting[]): Promise<void> {
-    // A key that stands twice in one batch: the first is asked for, the others are its duplicates.
+    // If a key occurs twice in a batch, only the first is inserted; the others are duplicates.
     const first = new Map<string, Waiting>()
     for (const each of batch) if (!first.has(keyOf(each.row))) first.set(keyOf(each.row), each)
-    // nodes that insert the same rows at once wait for each other in one order
+    // sorted, so that two nodes do not deadlock on the same rows
     const rows = [...first.values()]
       .map(({ row }) => row)
       .sort((one, other) => (one.decision < other.decision ? -1 : 1))
@@ -115,7 +115,7 @@ export function createLedger(
       replaced += removed.length
       void settle(batch, first, new Set(fresh.map(keyOf)))
     } catch (error) {
-      // the others of its batch have nothing to do with a row that the database will not have
+      // a row that the database rejects must not fail the rest of the batch
       if (batch.length > 1 && isOfTheRow(error)) {
         for (const each of batch) await commit([each])
         return
@@ -129,7 +129,10 @@ export function createLedger(
     observe((performance.now() - began) / 1000)
   }
 
-  /** Answers for rows that are on disk, after the sweep where other nodes write; the next batch does not wait for it. */
+  /**
+   * Resolves the notices of committed rows, after the sweep if other nodes write. The next batch does not wait for
+   * it.
+   */
   async function settle(
     batch: readonly Waiting[],
     first: ReadonlyMap<string, Waiting>,
@@ -137,7 +140,7 @@ export function createLedger(
   ): Promise<void> {
     const rows = [...first.values()].map(({ row }) => row).filter(({ since }) => since !== null)
     if (statements.sweep !== null && rows.length > 0) {
-      // the rows are on disk: a store that is lost now does not undo that
+      // the rows are on disk: they stay there even if the sweep fails
       const swept = await tracked(statements.sweep(rows).catch(() => []))
       for (const row of swept) if (!fresh.delete(keyOf(row))) replaced++
     }
@@ -158,7 +161,7 @@ export function createLedger(
   }
 
   async function run(): Promise<void> {
-    // One turn of the loop gathers what came together; while a commit runs the next batch grows.
+    // Notices of one turn of the event loop share a batch. The next batch grows during a commit.
     await new Promise((resolve) => setImmediate(resolve))
     while (queue.length > 0) {
       const batch = queue.slice(0, independent(queue))
@@ -172,10 +175,10 @@ export function createLedger(
     record(entry, same) {
       if (queue.length >= maxWaiting)
         return Promise.reject(
-          new StoreError('overloaded', `${maxWaiting} notices wait for the disk`),
+          new StoreError('overloaded', `${maxWaiting} notices are waiting for a commit`),
         )
       return new Promise((resolve, reject) => {
-        queue.push({ row: askedRow(entry, same), resolve, reject })
+        queue.push({ row: newRow(entry, same), resolve, reject })
         running ??= run()
       })
     },

@@ -1,6 +1,6 @@
 /**
- * What operators decided about the models: frozen, rolled back, suppliers forgotten. Each change is one transaction with
- * its audit entry; the counters in the rows order the changes, so that no clock does.
+ * Operator commands for the models: freeze, rollback, reset. Each change is one transaction with its audit entry.
+ * Counters in the rows order the changes, not clocks.
  */
 import type { Kysely, Transaction } from 'kysely'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
@@ -11,9 +11,9 @@ import type { Tables } from './tables.ts'
 
 export interface Rollback {
   mode: Mode
-  /** `revenue-12`, for the audit trail. */
+  /** For the audit trail, such as `revenue-12`. */
   snapshot: string
-  /** The packed model that the new epoch starts with. */
+  /** The packed model at the start of the new epoch. */
   base: Uint8Array
 }
 
@@ -39,7 +39,7 @@ export async function readModelControl(db: Kysely<Tables>): Promise<ModelControl
   }
 }
 
-/** Runs a change under the lock of the one row that all of these changes touch first. */
+/** Runs a change under the lock of the row that all of these changes update first. */
 function changing<T>(store: Store, work: (trx: Transaction<Tables>) => Promise<T>): Promise<T> {
   return store.db.transaction().execute(async (trx) => {
     await trx
@@ -50,7 +50,7 @@ function changing<T>(store: Store, work: (trx: Transaction<Tables>) => Promise<T
   })
 }
 
-/** No change and no audit entry if it is as asked for already. */
+/** Does nothing, without an audit entry, if the state is the requested one already. */
 export function setFrozen(store: Store, now: number, frozen: boolean, entry: Entry): Promise<void> {
   return changing(store, async (trx) => {
     const before = (await readModelControl(trx)).frozen
@@ -86,7 +86,7 @@ export function rollBack(
   })
 }
 
-/** The models forget one supplier, the one of the entry. */
+/** Makes the models forget the supplier of the entry. */
 export function forgetSupplier(store: Store, now: number, entry: Entry): Promise<void> {
   const { supplier } = entry
   return changing(store, async (trx) => {

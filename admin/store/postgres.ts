@@ -1,23 +1,23 @@
-/** Pools of connections to PostgreSQL, each with a size and a time that a statement may take. */
+/** Connection pools for PostgreSQL, each with a maximum size and a statement timeout. */
 import { type Dialect, PostgresDialect, type PostgresPoolClient } from 'kysely'
 import pg from 'pg'
 import { StoreError, storeErrorOf } from './errors.ts'
 
-// int8 fits a double here: counts and times in milliseconds.
+// int8 columns contain counts and milliseconds, which fit a double.
 pg.types.setTypeParser(20, Number)
 
 export interface PoolOptions {
   /** Connections. */
   max: number
-  /** Milliseconds that the server gives a statement; a server that hangs has a second more. */
+  /** Statement timeout in milliseconds. The client waits a second longer for a server that hangs. */
   longest: number
-  /** Milliseconds that a connection is kept without work. */
+  /** Milliseconds until an idle connection is closed. */
   idle?: number
-  /** A connection died while nothing waited for it. */
+  /** Called when an idle connection is lost. */
   lost(error: Error): void
 }
 
-/** A connection of the pool, taken by one caller. */
+/** A connection of the pool that one caller uses. */
 function clientOf(client: pg.PoolClient): PostgresPoolClient {
   let broken: Error | undefined
   const query = async (sql: string, parameters: unknown[]) => {
@@ -26,7 +26,7 @@ function clientOf(client: pg.PoolClient): PostgresPoolClient {
       return await client.query(sql, parameters)
     } catch (error) {
       const failure = storeErrorOf(error)
-      // the server has not answered, so the next statement, a rollback too, would wait behind this one
+      // there was no response, so that any next statement, even a rollback, would wait for this one
       if (failure instanceof StoreError && !(error instanceof pg.DatabaseError)) broken = failure
       throw failure
     }
@@ -44,12 +44,12 @@ export function postgresDialect(url: string, options: PoolOptions): Dialect {
     max,
     connectionTimeoutMillis: 3000,
     idleTimeoutMillis: idle,
-    // A statement that hangs would hold its caller for ever, a server that hangs does not end it.
+    // The server ends a statement that hangs; the client gives up on a server that hangs.
     statement_timeout: longest,
     query_timeout: longest + 1000,
   })
-  // A connection that dies must not reach the top, idle or between two statements of a transaction (there the pool
-  // hears nothing): what it was doing fails, the next query opens another.
+  // A lost connection must not throw at the top level, whether it is idle or between two statements of a transaction
+  // (the pool does not handle that case). Its statements fail, and the next query opens another connection.
   pool.on('error', lost)
   pool.on('connect', (client) => client.on('error', lost))
   return new PostgresDialect({

@@ -1,7 +1,6 @@
 /**
- * The ledger keeps what the configuration says, no longer. Its hours are added up when they have passed, once more
- * before their rows go, and the sums stay; rows go a few at a time, so that no win waits for them. Of several nodes
- * one is at it.
+ * Roll-up and retention of the ledger. Each hour is summed after it has passed, and again before its rows are
+ * deleted; the sums are kept. Rows are deleted in small slices, so that no win waits. One node does this at a time.
  */
 import { sql } from 'kysely'
 import { hour, hourOf } from './hour.ts'
@@ -12,34 +11,34 @@ import { openReader } from './reader.ts'
 import { clearStale, staleHours } from './stale-hours.ts'
 
 export interface RetentionOptions {
-  /** Milliseconds that a row is kept; read at each look, a reload may change it. */
+  /** Milliseconds until a row is deleted; called for each run, since a reload may change it. */
   keep: () => number
   now: () => number
   log: StoreLog
-  /** Milliseconds between two looks, and between two slices of one. */
+  /** Milliseconds between two runs, and between two slices of a run. */
   every?: number
-  breath?: number
+  pauseMs?: number
 }
 
 export interface Retention {
-  /** One look now; resolves to the rows that went. */
-  look(): Promise<number>
+  /** Runs now and resolves to the number of deleted rows. */
+  run(): Promise<number>
   close(): void
 }
 
-/** Rows of one statement: SQLite deletes them in 3 to 7 ms, its flush included. */
+/** Rows of one statement. SQLite deletes them in 3 to 7 ms, with the flush. */
 const sliceRows = 200
-/** Milliseconds after an hour's end until every notice of it is on disk. */
+/** Milliseconds after the end of an hour until all its notices are on disk. */
 const settle = 600_000
 
 export function createRetention(store: Store, options: RetentionOptions): Retention {
-  const { keep, now, log, every = settle, breath = 50 } = options
+  const { keep, now, log, every = settle, pauseMs = 50 } = options
   const lease = createLease(store.db, now)
   const row = sql.ref(store.postgres ? 'ctid' : 'rowid')
   let closed = false
-  /** False: closed, or another node has the work by now. */
-  const goesOn = async () => !closed && (await lease.keep())
-  const breathe = () => new Promise<void>((resolve) => setTimeout(resolve, breath))
+  /** False if closed, or if another node has the lease. */
+  const mayContinue = async () => !closed && (await lease.keep())
+  const pause = () => new Promise<void>((resolve) => setTimeout(resolve, pauseMs))
 
   async function read() {
     const { until, sealed } = await store.db
@@ -49,7 +48,7 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
     return { until: Number(until), sealed: Number(sealed) }
   }
 
-  /** Where adding up begins: at the oldest row. */
+  /** Starts the roll-up at the oldest row. */
   async function begin(end: number): Promise<number> {
     const { at } = await store.db
       .selectFrom('ledger')
@@ -61,22 +60,22 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
     return from
   }
 
-  /** Works with a connection that only reads. */
+  /** Runs `work` with a read-only connection. */
   async function reading<T>(work: (reader: Pick<Store, 'db' | 'postgres'>) => Promise<T>) {
-    // a database in memory is of one thread alone
+    // only this thread can use a database in memory
     if (store.url === 'sqlite::memory:') return work(store)
     const reader = openReader(store.url)
     return work(reader).finally(() => reader.db.destroy())
   }
 
-  /** Adds up the hours of `[from, to)` and says so of each in `mark`. */
+  /** Sums the hours of `[from, to)` and records the progress in column `mark`. */
   async function addUp(from: number, to: number, mark: 'until' | 'sealed'): Promise<number> {
     if (from >= to) return from
     return reading(async (reader) => {
       let at = from
-      for (; at < to && (await goesOn()); at += hour) {
-        await addUpHour(store, reader, at, breathe)
-        // a row of the hour that changed meanwhile is in no sum: its rows stay until they are added up again
+      for (; at < to && (await mayContinue()); at += hour) {
+        await addUpHour(store, reader, at, pause)
+        // if a row of the hour has changed meanwhile, its rows are kept until they are summed again
         const { numUpdatedRows } = await store.db
           .updateTable('rolled')
           .set({ [mark]: at + hour })
@@ -93,21 +92,21 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
     })
   }
 
-  /** Adds up again the hours of `[from, to)` of which a row has changed since. */
+  /** Sums the hours of `[from, to)` again in which a row has changed. */
   async function addUpStale(from: number, to: number): Promise<void> {
     const marks = await staleHours(store.db)
     const stale = marks.filter((each) => each.hour >= from && each.hour < to)
     if (stale.length === 0) return
     await reading(async (reader) => {
       for (const each of stale) {
-        if (!(await goesOn())) return
-        await addUpHour(store, reader, each.hour, breathe)
+        if (!(await mayContinue())) return
+        await addUpHour(store, reader, each.hour, pause)
         await clearStale(store.db, each)
       }
     })
   }
 
-  async function slice(before: number): Promise<number> {
+  async function deleteSlice(before: number): Promise<number> {
     const { numAffectedRows = 0n } = await sql`
       delete from ledger where ${row} in (
         select ${row} from ledger where at < ${before} limit ${sql.lit(sliceRows)}
@@ -115,7 +114,7 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
     return Number(numAffectedRows)
   }
 
-  async function look(): Promise<number> {
+  async function run(): Promise<number> {
     if (!(await lease.take())) return 0
     try {
       const end = now() - settle
@@ -129,30 +128,30 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
       const old = now() - keep()
       sealed = await addUp(sealed, Math.min(until, hourOf(old)), 'sealed')
       let gone = 0
-      for (let last = sliceRows; last === sliceRows && (await goesOn()); gone += last) {
-        last = await slice(sealed)
-        if (last > 0) await breathe()
+      for (let last = sliceRows; last === sliceRows && (await mayContinue()); gone += last) {
+        last = await deleteSlice(sealed)
+        if (last > 0) await pause()
       }
-      if (gone > 0) log.info({ rows: gone }, 'rows older than store.retentionDays are gone')
+      if (gone > 0) log.info({ rows: gone }, 'rows older than store.retentionDays were deleted')
       return gone
     } finally {
       if (!closed) await lease.release()
     }
   }
 
-  let looking = false
+  let running = false
   const timer = setInterval(() => {
-    if (looking) return
-    looking = true
-    look()
-      .catch((error: Error) => log.warn({ err: error.message }, 'old rows stay for now'))
+    if (running) return
+    running = true
+    run()
+      .catch((error: Error) => log.warn({ err: error.message }, 'old rows could not be deleted'))
       .finally(() => {
-        looking = false
+        running = false
       })
   }, every)
   timer.unref()
   return {
-    look,
+    run,
     close() {
       closed = true
       clearInterval(timer)

@@ -1,15 +1,15 @@
-/** Bids decided, added up by hour, supplier, arm, publisher and domain. */
+/** Decided bids, summed by hour, supplier, arm, publisher and domain. */
 import { summable } from '../../opd/engine/stats.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { BidLog } from '../../opd/ports.ts'
-import { createTally } from './buffered-counts.ts'
+import { createBufferedCounts } from './buffered-counts.ts'
 import { hourOf } from './hour.ts'
 import type { Store, StoreLog } from './index.ts'
 import type { DecidedRow } from './tables.ts'
 import { storable } from './text.ts'
 
 export interface Rollup {
-  /** The bid log, with every decision counted on its way in. */
+  /** Wraps the bid log so that every decision is counted. */
   counting<T extends BidLog>(log: T): T
   flush(): Promise<void>
   close(): Promise<void>
@@ -28,13 +28,13 @@ const rowOf = (record: DecisionRecord): DecidedRow => ({
 })
 
 export function createRollup(store: Store, log: StoreLog): Rollup {
-  const { add, flush, close } = createTally<DecidedRow>({
+  const { add, flush, close } = createBufferedCounts<DecidedRow>({
     what: 'decided bids',
     maxRows: 20_000,
-    // 9 columns each: 2 ms of the event loop to put the statement together
+    // 9 columns each: building the statement takes 2 ms of the event loop
     sliceRows: 150,
     log,
-    // spelt out: it is asked for every bid. No text holds a NUL, so none runs into the next
+    // written out, since it runs for every bid. No field contains a NUL
     keyOf: ({ hour, supplier, mode, arm, publisher, domain }) =>
       `${hour}\0${supplier}\0${mode}\0${arm}\0${publisher}\0${domain}`,
     merge(row, { bids, in_sum, out_sum }) {

@@ -1,4 +1,4 @@
-/** kysely over node:sqlite in its worker: no native code to build. */
+/** A kysely dialect over node:sqlite on a worker thread, without native code to build. */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import {
@@ -12,14 +12,14 @@ import {
   SqliteQueryCompiler,
 } from 'kysely'
 import { StoreError, storeErrorOf } from './errors.ts'
-import type { Answer, Ask, Fault, Opened, Opening } from './worker.ts'
+import type { Fault, Opened, Opening, WorkerRequest, WorkerResponse } from './worker.ts'
 
 export interface SqliteOptions {
-  /** Makes a file that is absent. */
+  /** Creates the file if it does not exist. */
   create: boolean
-  /** The service, of which a file has one. */
+  /** True for the service; a file has only one. */
   owns: boolean
-  /** Told of each fault of the file itself: it cannot be read, written, or makes no sense. */
+  /** Called for each error of the file itself: it cannot be read or written, or is corrupt. */
   damaged?: () => void
 }
 
@@ -36,8 +36,11 @@ const failureOf = ({ error, result }: Fault): Error =>
     ? new Error(error)
     : storeErrorOf(Object.assign(new Error(error), { code: `SQLITE_${result}` }))
 
-/** Questions to the worker and their answers; a worker that dies fails them all, and the next question starts another. */
-class Link {
+/**
+ * Requests to the worker and their responses. If the worker dies, all of them fail, and the next request starts
+ * another worker.
+ */
+class WorkerLink {
   private readonly opening: Opening
   private readonly damaged: () => void
   private worker: Worker | null = null
@@ -54,22 +57,22 @@ class Link {
   private async start(): Promise<Worker> {
     const name = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js'
     const worker = new Worker(new URL(name, import.meta.url), { workerData: this.opening })
-    const died = (error: Error) => {
+    const failed = (error: Error) => {
       if (this.worker === worker) this.worker = null
       for (const { reject } of this.waiting.values())
         reject(new StoreError('unavailable', `the database thread ended: ${error.message}`))
       this.waiting.clear()
     }
-    worker.on('error', died)
-    worker.on('exit', (code) => died(new Error(`exit ${code}`)))
+    worker.on('error', failed)
+    worker.on('exit', (code) => failed(new Error(`exit ${code}`)))
     const [first] = (await Promise.race([
       once(worker, 'message'),
       once(worker, 'exit').then(([code]) => [{ error: `exit ${code}`, result: null }]),
     ])) as [Opened]
     if (first !== 'open') throw new StoreError('unavailable', first.error)
-    // a thread that follows this one makes no file: the one that is open now has the wins
+    // a later worker must not create a new file: the wins are in the one that is open now
     this.opening.create = false
-    worker.on('message', (answer: Answer | 'closed') => {
+    worker.on('message', (answer: WorkerResponse | 'closed') => {
       if (answer === 'closed') return
       const waiting = this.waiting.get(answer.id)
       this.waiting.delete(answer.id)
@@ -87,7 +90,7 @@ class Link {
     return worker
   }
 
-  async ask(sql: string, parameters: readonly unknown[]): Promise<QueryResult<unknown>> {
+  async run(sql: string, parameters: readonly unknown[]): Promise<QueryResult<unknown>> {
     if (this.closing) throw new StoreError('closed', 'the store is closed')
     if (this.worker === null) {
       this.starting ??= this.start().finally(() => {
@@ -100,7 +103,7 @@ class Link {
     const id = this.next++
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject })
-      worker.postMessage({ id, sql, parameters } as Ask)
+      worker.postMessage({ id, sql, parameters } as WorkerRequest)
     })
   }
 
@@ -115,50 +118,52 @@ class Link {
 }
 
 class Connection implements DatabaseConnection {
-  private readonly link: Link
+  private readonly link: WorkerLink
 
-  constructor(link: Link) {
+  constructor(link: WorkerLink) {
     this.link = link
   }
 
   executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
-    return this.link.ask(query.sql, query.parameters) as Promise<QueryResult<R>>
+    return this.link.run(query.sql, query.parameters) as Promise<QueryResult<R>>
   }
 
-  // biome-ignore lint/correctness/useYield: the interface wants a generator; SQLite answers whole
+  // biome-ignore lint/correctness/useYield: the interface requires a generator, which SQLite does not support
   async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
-    throw new StoreError('unavailable', 'SQLite answers are not streamed')
+    throw new StoreError('unavailable', 'SQLite results are not streamed')
   }
 }
 
-/** Milliseconds that a caller waits for its turn: another program may have the file's lock, 5 s for each that asks. */
+/**
+ * Milliseconds that a caller waits for the connection: another program may lock the file, up to 5 s for each request.
+ */
 const longestWait = 5000
 
-/** One connection, taken in turns: a transaction of one caller never holds statements of another. */
+/** One connection that callers use in previous, so that statements of others never run within a transaction. */
 class SqliteDriver implements Driver {
-  private readonly link: Link
+  private readonly link: WorkerLink
   private readonly connection: Connection
-  private turn: Promise<void> = Promise.resolve()
+  private previous: Promise<void> = Promise.resolve()
   private done: (() => void) | null = null
 
   constructor(file: string, options: SqliteOptions) {
-    this.link = new Link(file, options)
+    this.link = new WorkerLink(file, options)
     this.connection = new Connection(this.link)
   }
 
   async init(): Promise<void> {}
 
   async acquireConnection(): Promise<DatabaseConnection> {
-    const before = this.turn
+    const before = this.previous
     let release = () => {}
     let timer: NodeJS.Timeout | undefined
-    this.turn = new Promise((resolve) => {
+    this.previous = new Promise((resolve) => {
       release = resolve
     })
-    const late = new Promise<'late'>((resolve) => {
-      timer = setTimeout(resolve, longestWait, 'late')
+    const timedOut = new Promise<'timedOut'>((resolve) => {
+      timer = setTimeout(resolve, longestWait, 'timedOut')
     })
-    if ((await Promise.race([before, late])) === 'late') {
+    if ((await Promise.race([before, timedOut])) === 'timedOut') {
       void before.then(release)
       throw new StoreError('overloaded', 'the database thread is busy')
     }

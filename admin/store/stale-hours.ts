@@ -1,12 +1,13 @@
 /**
- * Hours whose rows have changed since they ended, so that their sums in `ledger_hours` may be wrong: reports read the
- * rows of such an hour until it is added up again. A mark is written in the transaction of the change.
+ * Stale hours: their rows have changed after the end of the hour, so their sums in `ledger_hours` may be wrong.
+ * Reports read the rows of such an hour until it is summed again. The mark is written in the transaction of the
+ * change.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { hour } from './hour.ts'
 import type { Tables } from './tables.ts'
 
-/** Marks the hours of `rows`, a table with the column `at`, that are over at the time `now`. */
+/** Marks the hours of `rows`, a table with a column `at`, that have ended by `now`. */
 export const markStale = (rows: RawBuilder<unknown>, now: RawBuilder<unknown>) => {
   const begin = sql`at - at % ${sql.lit(hour)}`
   return sql`insert into stale_hours (hour, changes)
@@ -20,7 +21,7 @@ export async function staleHours(db: Kysely<Tables>): Promise<Tables['stale_hour
   return rows.map(({ hour, changes }) => ({ hour: Number(hour), changes: Number(changes) }))
 }
 
-/** Takes a mark away unless the hour has changed again since the mark was read. */
+/** Removes a mark, unless the hour has changed again since the mark was read. */
 export async function clearStale(
   db: Kysely<Tables>,
   { hour, changes }: Tables['stale_hours'],

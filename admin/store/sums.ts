@@ -1,4 +1,4 @@
-/** Expressions over the ledger's money that reports and roll-ups share. */
+/** SQL expressions for money that reports and roll-ups share. */
 import { sql } from 'kysely'
 
 /** The exact sum of decimal texts. */
@@ -7,11 +7,11 @@ export const exactSum = (postgres: boolean, value: ReturnType<typeof sql>) =>
     ? sql<string>`cast(coalesce(sum(${value}), 0) as text)`
     : sql<string>`exact_sum(${value})`
 
-/** The exact sum of a column over the rows that are money: those with a margin. */
+/** The exact sum of a column over the rows with a margin, which are those that count money. */
 export const money = (postgres: boolean, column: string) =>
   exactSum(postgres, sql`case when margin is not null then ${sql.ref(column)} end`)
 
-/** What an auction may pay, as the metrics take it: a price of 1e300 is JSON too, and its square is no number. */
+/** Limits a margin as the metrics do: 1e300 is a valid price, and its square is infinite. */
 const plausible = sql`case when abs(cast(margin as double precision)) < 1e9 then cast(margin as double precision) else 0 end`
 
 export const margins = sql<number>`coalesce(sum(${plausible}), 0)`

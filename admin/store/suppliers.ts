@@ -1,4 +1,4 @@
-/** Seats, data centers and holds: read whole per supplier, changed under that supplier's lock. */
+/** Seats, data centers and holds. Those of a supplier are changed under its lock. */
 import type { Kysely, Transaction } from 'kysely'
 import type { DataCenter, Seat } from '../ports.ts'
 import type { Store } from './index.ts'
@@ -20,10 +20,10 @@ export interface AuditEntry {
   requestId: string
 }
 
-/** Ids that are asked for by name; of more all rows are read. */
+/** Up to this many ids are listed in the query; beyond, all rows are read. */
 const mostNamed = 500
 
-/** What stands of several suppliers, in the order of `ids`: three questions, however many there are. */
+/** The rows of several suppliers in the order of `ids`, by three queries. */
 async function readRows(db: Kysely<Tables>, ids: readonly string[]): Promise<SupplierRows[]> {
   const few = ids.length <= mostNamed
   const revisions = await db
@@ -65,7 +65,7 @@ async function readRows(db: Kysely<Tables>, ids: readonly string[]): Promise<Sup
   return ids.map((id) => found.get(id)!)
 }
 
-/** All of one moment: an ETag is never that of other rows. */
+/** Reads in one snapshot, so that an ETag matches its rows. */
 export async function readSuppliers(store: Store, ids: readonly string[]): Promise<SupplierRows[]> {
   if (ids.length === 0) return []
   return store.db
@@ -74,7 +74,7 @@ export async function readSuppliers(store: Store, ids: readonly string[]): Promi
     .execute((trx) => readRows(trx, ids))
 }
 
-/** Writes back what differs from `before`; rows are never deleted. */
+/** Writes the differences to `before`; rows are never deleted. */
 async function writeSupplier(
   trx: Transaction<Tables>,
   supplier: string,
@@ -140,8 +140,8 @@ export async function audit(
 }
 
 /**
- * Reads, lets `change` decide on what really stands, and writes, all in one transaction under the supplier's lock;
- * concurrent calls queue up. `change` throws to refuse: nothing is changed then.
+ * Reads the rows, calls `change` with them and writes the result, in one transaction under the lock of the supplier.
+ * Concurrent calls wait. If `change` throws, nothing is changed.
  */
 export async function changeSupplier(
   store: Store,
@@ -152,7 +152,7 @@ export async function changeSupplier(
   ) => { after: Omit<SupplierRows, 'revision'>; entry: AuditEntry } | null,
 ): Promise<SupplierRows> {
   return store.db.transaction().execute(async (trx) => {
-    // The row lock: an upsert that touches it holds every other writer of this supplier until commit.
+    // The row lock: other writers of this supplier wait for this upsert until the commit.
     await trx
       .insertInto('suppliers')
       .values({ id: supplier, revision: 0 })
@@ -181,7 +181,7 @@ export async function readHolds(db: Kysely<Tables>): Promise<Set<string>> {
   return new Set(rows.map(({ supplier }) => supplier))
 }
 
-/** What stands already is no change, and leaves no trace. */
+/** Does nothing, without an audit entry, if the hold has the requested state. */
 export async function setHold(
   store: Store,
   now: number,
@@ -190,7 +190,7 @@ export async function setHold(
 ): Promise<void> {
   const { supplier } = entry
   await store.db.transaction().execute(async (trx) => {
-    // the row's lock: who comes second sees what the first has made of it
+    // locks the row, so that a concurrent call sees the result of this one
     await trx
       .insertInto('holds')
       .values({ supplier, hold: 0 })

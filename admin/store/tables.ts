@@ -1,4 +1,6 @@
-/** The tables, the same in SQLite and PostgreSQL. Times are milliseconds since the epoch; money is exact decimal text. */
+/**
+ * The tables, the same in SQLite and PostgreSQL. Times are milliseconds since the epoch; money is exact decimal text.
+ */
 import type { Generated } from 'kysely'
 
 /** 0 or 1: SQLite has no booleans. */
@@ -6,7 +8,7 @@ type Flag = number
 
 export interface Tables {
   migrations: { id: string; at: number }
-  /** One row, `n` rises with every change that nodes must see. */
+  /** One row. `n` increases with every change that nodes must see. */
   revision: { one: number; n: number }
   suppliers: { id: string; revision: number }
   seats: {
@@ -26,7 +28,7 @@ export interface Tables {
     position: number
   }
   holds: { supplier: string; hold: Flag }
-  /** By mode: the epoch that all nodes follow, and the packed model that it starts with. */
+  /** By mode: the epoch of all nodes, and the packed model at its start. */
   models: {
     mode: string
     epoch: number
@@ -35,7 +37,7 @@ export interface Tables {
   }
   /** One row. */
   model_learning: { one: number; frozen: Flag }
-  /** How often the models have forgotten a supplier. */
+  /** How many times the models have forgotten a supplier. */
   model_resets: { supplier: string; times: number }
   audit: {
     id: Generated<number>
@@ -52,11 +54,11 @@ export interface Tables {
   decided: DecidedRow
   ledger_hours: HourRow
   /**
-   * One row: hours before `until` are in `ledger_hours`; those before `sealed` have been added up for the last time,
-   * their rows may be gone. 0: nothing was added up yet. `lease`: until when one node is at it.
+   * One row. Hours before `until` are in `ledger_hours`. Hours before `sealed` have their final sums, and their rows
+   * may have been deleted. 0: nothing was summed yet. `lease`: the time until which a node has the lease.
    */
   rolled: { one: number; until: number; sealed: number; lease: number }
-  /** Hours whose rows have changed after their end; `changes` rises with each. */
+  /** Hours whose rows have changed after their end; `changes` increases with each change. */
   stale_hours: { hour: number; changes: number }
   users: {
     name: string
@@ -74,7 +76,7 @@ export interface Tables {
     scope: string
     expires_at: number
     used: Flag
-    /** When the user logged in; null: before this was kept. */
+    /** Time of the log-in; null for sessions older than this column. */
     auth_time: number | null
   }
   signing_keys: { kid: string; private_jwk: string; created_at: number }
@@ -104,7 +106,7 @@ export interface LedgerRow {
   at: number
 }
 
-/** Bids decided, added up by hour. */
+/** Decided bids, summed by hour. */
 export interface DecidedRow {
   hour: number
   supplier: string
@@ -117,11 +119,11 @@ export interface DecidedRow {
   out_sum: number
 }
 
-/** The ledger added up by hour; '' stands for null. Money is that of rows that have a margin. */
+/** The ledger, summed by hour; '' replaces null. Money is that of rows with a margin. */
 export interface HourRow {
   hour: number
   supplier: string
-  /** '' where a bid that came under both events counts once. */
+  /** '' for bids that count once for both events. */
   event: string
   status: string
   mode: string
@@ -137,7 +139,7 @@ export interface HourRow {
   cleared: string
   out_ba: string
   margin: string
-  /** Sum of margins and of their squares, as far as they are plausible. */
+  /** Sums of margins and of their squares, without implausible ones. */
   margins: number
   squares: number
 }

@@ -1,2 +1,2 @@
-/** A text as both databases keep it: PostgreSQL refuses a NUL, and halves of characters are none. */
+/** A text that both databases accept: PostgreSQL rejects NUL and lone surrogates. */
 export const storable = (text: string) => text.replaceAll('\0', '\uFFFD').toWellFormed()

@@ -1,4 +1,4 @@
-/** Wins that an operator takes out of all sums: their rows stay and are no money any more (CONTRACT 6). */
+/** Voids wins: their rows stay and no longer count as money (CONTRACT 6). */
 import { sql } from 'kysely'
 import type { Store } from './index.ts'
 import { markStale } from './stale-hours.ts'
@@ -6,13 +6,13 @@ import { type AuditEntry, audit } from './suppliers.ts'
 
 export interface VoidedWin {
   supplier: string
-  /** The events that were reported of the win. */
+  /** The events that were reported for the win. */
   events: string[]
 }
 
 /**
- * Voids all rows of a decision and writes the audit entry, in one transaction. null: the ledger has no such win of a
- * supplier that `may` allows, or its hour is about to leave the ledger. A win that is voided already stays as it is.
+ * Voids all rows of a decision and writes the audit entry, in one transaction. null: the ledger has no such win for a
+ * supplier that `may` accepts, or its hour is about to be deleted. A voided win is left as it is.
  */
 export async function voidWin(
   store: Store,
@@ -22,7 +22,7 @@ export async function voidWin(
   entryOf: (supplier: string) => Omit<AuditEntry, 'before' | 'after'>,
 ): Promise<VoidedWin | null> {
   return store.db.transaction().execute(async (trx) => {
-    // holds the row's lock: no hour is added up for the last time meanwhile
+    // locks the row: no hour gets its final sums meanwhile
     const rolled = await trx
       .updateTable('rolled')
       .set(({ ref }) => ({ sealed: ref('sealed') }))
@@ -38,9 +38,9 @@ export async function voidWin(
       .execute()
     const supplier = rows[0]?.supplier ?? null
     if (supplier === null || !may(supplier)) return null
-    const standing = rows.filter(({ status }) => status === 'attributed')
+    const attributed = rows.filter(({ status }) => status === 'attributed')
     const win = { supplier, events: rows.map(({ event }) => event) }
-    if (standing.length === 0) return win
+    if (attributed.length === 0) return win
     await trx
       .updateTable('ledger')
       .set({ status: 'voided' })
@@ -49,7 +49,7 @@ export async function voidWin(
       .execute()
     const changed = sql`(select at from ledger where decision = ${decision}) as changed`
     await markStale(changed, sql.lit(now)).execute(trx)
-    const before = standing.map(({ at, supplier: _, ...row }) => ({ decision, ...row }))
+    const before = attributed.map(({ at, supplier: _, ...row }) => ({ decision, ...row }))
     const after = before.map((row) => ({ ...row, status: 'voided' }))
     await audit(trx, now, { ...entryOf(supplier), before, after })
     return win

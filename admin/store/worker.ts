@@ -1,33 +1,33 @@
-/** The thread that SQLite lives in: its driver is synchronous, and a flush takes up to 26 ms at p99. */
+/** The worker thread of SQLite: its driver is synchronous, and a flush takes up to 26 ms at p99. */
 import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
+import { type DatabaseFile, inMemoryFile, watchFile } from './database-file.ts'
 import { exactSum } from './exact-sum.ts'
-import { type HeldFile, heldInMemory, holdFile } from './held-file.ts'
 import { checkSql, faultOfFile } from './integrity.ts'
 
 export interface Opening {
   file: string
-  /** Makes a file that is absent; otherwise that is a fault. */
+  /** Creates the file if it does not exist; false: a missing file is a fault. */
   create: boolean
-  /** The service, of which a file has one: no other program writes to the file itself, if to its log. */
+  /** True for the service: no other program writes to the file itself, though commands write to its log. */
   owns: boolean
 }
-export interface Ask {
+export interface WorkerRequest {
   id: number
   sql: string
   parameters: SQLInputValue[]
 }
 export interface Fault {
   error: string
-  /** SQLite's primary result code; null: the fault is not SQLite's. */
+  /** SQLite's primary result code; null for other errors. */
   result: number | null
 }
-export type Answer =
+export type WorkerResponse =
   | { id: number; rows: unknown[]; changes: number; insertId: number }
   | ({ id: number } & Fault)
-/** The first word: it is open, or why it is not. */
+/** The first message: the database is open, or the reason that it is not. */
 export type Opened = 'open' | Fault
 
 const { file: given, create, owns } = workerData as Opening
@@ -35,17 +35,20 @@ const inMemory = given === ':memory:'
 const file = inMemory ? given : resolve(given)
 const cantOpen = 14
 const corrupt = 11
-/** Bytes that the log keeps between two checkpoints; what a long reader let it grow beyond is cut. */
+/** Size of the log in bytes between two checkpoints. If a long reader lets it grow, it is truncated to this. */
 const keptLog = 16 * 1024 * 1024
 
-/** Pages of the log that its owner moves to the file. */
+/** Log pages after which the service makes a checkpoint. */
 const checkpointPages = 1000
 
-/** It holds the key that signs tokens: nobody else of this machine reads it, nor the log beside it, which has its mode. */
+/**
+ * The database contains the key that signs tokens, so only its owner may read the file. The log beside it gets the
+ * same mode.
+ */
 function make(): void {
-  // one that is there is not opened: to close it would let go of the locks of the process's other connections
+  // an existing file is not opened here: closing it would release the locks of other connections of this process
   if (existsSync(file)) return
-  if (!create) throw new Error('the file is gone')
+  if (!create) throw new Error('the file is missing')
   mkdirSync(dirname(file), { recursive: true })
   closeSync(openSync(file, 'a', 0o600))
 }
@@ -62,9 +65,9 @@ function connect(): DatabaseSync {
     `wal_autocheckpoint = ${owns ? checkpointPages : 0}`,
   ])
     database.exec(`PRAGMA ${pragma}`)
-  // the log is opened by the first statement that reads
+  // the first read statement opens the log
   database.prepare('select count(*) from sqlite_master').all()
-  // the types know no state but SQL values; the driver takes any
+  // the types only allow SQL values as state; the driver accepts any
   database.aggregate('exact_sum', exactSum as unknown as Parameters<typeof database.aggregate>[1])
   return database
 }
@@ -80,11 +83,11 @@ function statement(database: DatabaseSync, sql: string): StatementSync {
   return known
 }
 
-const nothing = { rows: [], changes: 0, insertId: 0 }
+const noResult = { rows: [], changes: 0, insertId: 0 }
 
-function run(database: DatabaseSync, { id, sql, parameters }: Ask): Answer {
-  // a disk that is full has ended the transaction already
-  if (sql === 'rollback' && !database.isTransaction) return { id, ...nothing }
+function run(database: DatabaseSync, { id, sql, parameters }: WorkerRequest): WorkerResponse {
+  // a full disk has ended the transaction already
+  if (sql === 'rollback' && !database.isTransaction) return { id, ...noResult }
   const prepared = statement(database, sql)
   if (prepared.columns().length > 0)
     return { id, rows: prepared.all(...parameters), changes: 0, insertId: 0 }
@@ -97,42 +100,45 @@ function faultOf(error: unknown): Fault {
   return { error: message, result: errcode === undefined ? null : errcode & 0xff }
 }
 
-/** Wrong for good: the paths name other files, and only a restart opens what is there by then. */
-let gone: Fault | null = null
-/** Wrong until the file has been read and found whole. */
-let doubt: Fault | null = null
+/** A permanent fault: the paths have other files, which only a restart would open. */
+let replaced: Fault | null = null
+/** A fault that lasts until a check of the file succeeds. */
+let suspect: Fault | null = null
 
-function doubted({ database, written }: HeldFile): Fault | null {
-  if (doubt !== null || !owns || !written()) return doubt
+function suspicion({ database, written }: DatabaseFile): Fault | null {
+  if (suspect !== null || !owns || !written()) return suspect
   if (database.isTransaction) database.exec('rollback')
-  doubt = { error: `another program has changed ${file} or its log`, result: corrupt }
-  return doubt
+  suspect = { error: `another program has changed ${file} or its log`, result: corrupt }
+  return suspect
 }
 
-function check({ database, note }: HeldFile, id: number): Answer {
+function check({ database, note }: DatabaseFile, id: number): WorkerResponse {
   note()
   const found = faultOfFile(database)
   if (found !== null)
     return { id, error: `the database file ${file} is corrupt: ${found}`, result: corrupt }
-  doubt = null
-  return { id, ...nothing }
+  suspect = null
+  return { id, ...noResult }
 }
 
-/** Acknowledges only what is in the files that the next start opens: their paths are checked after each commit. */
-function answer(held: HeldFile, ask: Ask): Answer {
-  const { database, moved, note } = held
-  const { id, sql } = ask
+/** Acknowledges only commits to the files that the next start would open: their paths are checked after each commit. */
+function answer(opened: DatabaseFile, request: WorkerRequest): WorkerResponse {
+  const { database, moved, note } = opened
+  const { id, sql } = request
   try {
-    if (gone === null && sql === checkSql) return check(held, id)
-    const wrong = gone ?? doubted(held)
+    if (replaced === null && sql === checkSql) return check(opened, id)
+    const wrong = replaced ?? suspicion(opened)
     if (wrong !== null) return { id, ...wrong }
-    const done = run(database, ask)
-    // the database writes to its file in its own statements alone
+    const done = run(database, request)
+    // the database writes to its file only within its own statements
     note()
     const path = database.isTransaction ? null : moved()
     if (path === null) return done
-    gone = { error: `${path} was removed or replaced while it was open: restart`, result: cantOpen }
-    return { id, ...gone }
+    replaced = {
+      error: `${path} was removed or replaced while it was open: restart`,
+      result: cantOpen,
+    }
+    return { id, ...replaced }
   } catch (error) {
     return { id, ...faultOf(error) }
   }
@@ -141,10 +147,10 @@ function answer(held: HeldFile, ask: Ask): Answer {
 function open(): Opened {
   try {
     if (!inMemory) make()
-    const held = inMemory ? heldInMemory(connect()) : holdFile(file, connect)
-    parentPort!.on('message', (ask: Ask | 'close') => {
-      if (ask !== 'close') return parentPort!.postMessage(answer(held, ask))
-      held.database.close()
+    const opened = inMemory ? inMemoryFile(connect()) : watchFile(file, connect)
+    parentPort!.on('message', (request: WorkerRequest | 'close') => {
+      if (request !== 'close') return parentPort!.postMessage(answer(opened, request))
+      opened.database.close()
       parentPort!.postMessage('closed')
       parentPort!.close()
     })

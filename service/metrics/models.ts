@@ -1,62 +1,44 @@
-/** Metrics of what operators and disks do to the models of this node. Read at a scrape, nothing on the hot path. */
-import { Counter, Gauge, type Registry } from 'prom-client'
+/** Metrics of operator commands and damaged snapshots: what they do to the models of this node. */
+import type { Registry } from 'prom-client'
+import { byLabel, one, registerRows } from '../../opd/shared/metrics.ts'
 import { type Keeper, modes } from '../../opd/state/model-manager.ts'
 
-type Kind = typeof Counter | typeof Gauge
-type Samples = (keeper: Keeper) => [labels: Record<string, string>, value: number][]
-
-const byMode = (of: (mode: (typeof modes)[number]) => number): ReturnType<Samples> =>
-  modes.map((mode) => [{ mode }, of(mode)])
-
-const metrics: readonly [Kind, name: string, help: string, labels: string[], Samples][] = [
-  [
-    Counter,
-    'bidweir_model_snapshots_refused_total',
-    'Snapshots that were damaged: the one before served, or learning started afresh',
-    [],
-    ({ failures }) => [[{}, failures.refused]],
-  ],
-  [
-    Gauge,
-    'bidweir_model_frozen',
-    '1: it decides and does not learn',
-    [],
-    ({ control }) => [[{}, Number(control.frozen)]],
-  ],
-  [
-    Gauge,
-    'bidweir_model_epoch_seconds',
-    'When the model was last rolled back, Unix time; 0: never',
-    ['mode'],
-    ({ control }) => byMode((mode) => (control.rolledBackAt[mode] ?? 0) / 1000),
-  ],
-  [
-    Counter,
-    'bidweir_model_outcomes_stale_total',
-    'Wins of exposures from before a rollback: not taught',
-    ['mode'],
-    (keeper) => byMode((mode) => keeper.of(mode).counts.stale),
-  ],
-  [
-    Counter,
-    'bidweir_model_outcomes_lost_total',
-    'Wins while frozen that found no room to wait: not taught',
-    ['mode'],
-    (keeper) => byMode((mode) => keeper.of(mode).counts.unheld),
-  ],
-]
-
-/** Counts that live in the keeper, shown as they stand. */
 export function modelMetrics(registry: Registry, keeper: Keeper): void {
-  for (const [Kind, name, help, labelNames, samples] of metrics)
-    new Kind({
-      name,
-      help,
-      labelNames,
-      registers: [registry],
-      collect() {
-        this.reset()
-        for (const [labels, value] of samples(keeper)) this.inc(labels, value)
-      },
-    })
+  const byMode = (value: (mode: (typeof modes)[number]) => number) =>
+    byLabel(
+      'mode',
+      modes.map((mode) => [mode, value(mode)]),
+    )
+  registerRows(registry, [
+    [
+      'bidweir_model_snapshots_refused_total',
+      'counter',
+      'Snapshots that were damaged: the one before served, or learning started afresh',
+      () => one(keeper.failures.refused),
+    ],
+    [
+      'bidweir_model_frozen',
+      'gauge',
+      '1: it decides and does not learn',
+      () => one(Number(keeper.control.frozen)),
+    ],
+    [
+      'bidweir_model_epoch_seconds',
+      'gauge',
+      'When the model was last rolled back, Unix time; 0: never',
+      () => byMode((mode) => (keeper.control.rolledBackAt[mode] ?? 0) / 1000),
+    ],
+    [
+      'bidweir_model_outcomes_stale_total',
+      'counter',
+      'Wins of exposures from before a rollback: not taught',
+      () => byMode((mode) => keeper.of(mode).counts.stale),
+    ],
+    [
+      'bidweir_model_outcomes_lost_total',
+      'counter',
+      'Wins while frozen that found no room to wait: not taught',
+      () => byMode((mode) => keeper.of(mode).counts.unheld),
+    ],
+  ])
 }

@@ -78,7 +78,7 @@ t.test('what is no whole backup, or of another kind of store, is refused', async
   t.match(await run('backup', 'a', 'b'), { code: 64 })
   t.match(await run('backup', 'none'), {
     code: 1,
-    stderr: /bidweir\.db does not open: the file is gone/,
+    stderr: /bidweir\.db does not open: the file is missing/,
   })
   t.same(readdirSync(join(folder, 'none')), [], 'no half of a copy')
   const key = Buffer.alloc(32, 7).toString('base64url')

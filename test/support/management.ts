@@ -32,7 +32,7 @@ const suppliers = [
 
 /** A node's management API on port 0, until the test ends. */
 export async function serve(t: Test, database: Database, models = newFolder()) {
-  const store = await storeAt(t, database, { every: 50 })
+  const store = await storeAt(t, database, { pollInterval: 50 })
   const directory = await createDirectory(store, silent)
   const admin = createAdmin({
     listen: '127.0.0.1:0',

@@ -1,4 +1,4 @@
-/** The discovery document of the embedded realm: what the issuer does, and no more (OpenID Connect Discovery 3). */
+/** The discovery document of the embedded realm (OpenID Connect Discovery 3). */
 import { defaultScope } from './form.ts'
 import { algorithm } from './keys.ts'
 

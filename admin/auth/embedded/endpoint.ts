@@ -1,8 +1,10 @@
-/** The embedded realm over HTTP: tokens, the end of sessions, discovery and keys (SERVICE 4.1, 5; CONTRACT 9). */
+/**
+ * HTTP endpoints of the embedded realm: tokens, revocation, log-out, discovery and keys (SERVICE 4.1, 5; CONTRACT 9).
+ */
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { problem } from '../../http/problem.ts'
-import { always } from '../../http/reply-hook.ts'
+import { alwaysReply } from '../../http/reply-hook.ts'
 import type { Store } from '../../store/index.ts'
 import { PasswordsBusyError } from '../passwords.ts'
 import type { Throttle } from '../throttle.ts'
@@ -16,19 +18,19 @@ import { type RefreshTokens, refreshLife, type Session } from './refresh.ts'
 export interface EndpointDeps {
   store: Pick<Store, 'db'>
   realm: string
-  /** The issuer's URL, as this caller reached it. */
+  /** The issuer URL, as this client reached it. */
   url: (request: IncomingMessage) => string
   issuer: Issuer
   keys: SigningKeys
   refresh: RefreshTokens
   throttle: Throttle
-  /** Who asks, as far as the throttle is concerned. */
+  /** The client address that the throttle counts. */
   address: (request: IncomingMessage) => string
 }
 
 interface Granted {
   session: Session
-  /** Of the session, or less. */
+  /** All scopes of the session, or some of them. */
   scope: string
 }
 
@@ -45,7 +47,7 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     const name = need(form, 'username')
     const password = need(form, 'password')
     const scope = grantScope(askedScopes(form))
-    // The right password waits as well: else the wait would tell which it is.
+    // The right password waits too: otherwise the wait would reveal which password is right.
     const key = name.slice(0, 128)
     const wait = throttle.begin(key, from)
     if (wait > 0) throw new OAuthError('slow_down', 'too many failed log-ins', wait)
@@ -64,7 +66,7 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
 
   async function byRefresh(form: Form): Promise<Granted> {
     const given = need(form, 'refresh_token')
-    // Before the token is used up: a request that is refused has changed nothing.
+    // This is checked before the token is used: a refused request must not change anything.
     const asked = askedScopes(form)
     const session = await refresh.rotate(given)
     if (session === null)
@@ -83,7 +85,7 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     return readForm(body)
   }
 
-  /** There is one client. */
+  /** The realm has one client. */
   function fromClient(form: Form): Form {
     if (need(form, 'client_id') !== clientId)
       throw new OAuthError('invalid_client', 'no such client')
@@ -95,7 +97,10 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     const type = need(form, 'grant_type')
     const grant = Object.hasOwn(grants, type) ? grants[type] : undefined
     if (grant === undefined)
-      throw new OAuthError('unsupported_grant_type', 'password and refresh_token are taken')
+      throw new OAuthError(
+        'unsupported_grant_type',
+        'the grant types are password and refresh_token',
+      )
     const { session, scope } = await grant(form, address(request.raw))
     const iss = url(request.raw)
     const openid = scope.split(' ').includes('openid')
@@ -110,7 +115,7 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     })
   }
 
-  /** RFC 7009: an unknown token is as good as revoked. Access tokens end by themselves, within `accessLife`. */
+  /** RFC 7009: an unknown token counts as revoked. Access tokens expire within `accessLife`. */
   async function revoke(request: FastifyRequest, reply: FastifyReply) {
     await refresh.endByToken(need(fromClient(formOf(request)), 'token'))
     return reply.headers(uncached).send()
@@ -151,7 +156,7 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     app.route({
       method: app.supportedMethods.filter((method) => !methods.includes(method)),
       url,
-      onRequest: always((_request, reply) =>
+      onRequest: alwaysReply((_request, reply) =>
         problem(reply.header('allow', allow), 405, 'method_not_allowed', `Only ${allow}`),
       ),
       handler: async (_request, reply) => reply,

@@ -1,6 +1,9 @@
-/** Token requests are forms, read strictly (RFC 6749 3.2: no parameter twice, an empty one is none). */
+/**
+ * Strict parser for the forms of token requests (RFC 6749 3.2: no parameter twice; an empty parameter counts as
+ * omitted).
+ */
 
-/** RFC 6749 5.2, and what a busy or guarded endpoint says beside it. */
+/** Errors of RFC 6749 5.2, and two more for an overloaded or throttled endpoint, with their statuses. */
 export const oauthErrors = {
   invalid_request: 400,
   invalid_client: 401,
@@ -30,7 +33,7 @@ function decode(text: string): string {
   } catch (cause) {
     throw new OAuthError(
       'invalid_request',
-      `the form is not encoded well: ${(cause as Error).message}`,
+      `the form is not encoded correctly: ${(cause as Error).message}`,
     )
   }
 }
@@ -42,7 +45,7 @@ export function readForm(body: string): Map<string, string> {
     const at = pair.indexOf('=')
     const name = decode(at < 0 ? pair : pair.slice(0, at))
     const value = at < 0 ? '' : decode(pair.slice(at + 1))
-    if (form.has(name)) throw new OAuthError('invalid_request', 'a parameter stands twice')
+    if (form.has(name)) throw new OAuthError('invalid_request', 'a parameter is repeated')
     form.set(name, value)
   }
   for (const [name, value] of form) if (value === '') form.delete(name)
@@ -59,18 +62,18 @@ const scopes = ['openid', 'email', 'profile']
 
 export const defaultScope = scopes.join(' ')
 
-/** The scopes that a request names; null: it names none. */
+/** The requested scopes; null if the request has none. */
 export function askedScopes(form: Map<string, string>): string[] | null {
   const asked = form.get('scope')
   if (asked === undefined) return null
   if (!/^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$/.test(asked))
-    throw new OAuthError('invalid_scope', 'scope is a list of names with one space between')
+    throw new OAuthError('invalid_scope', 'scope is a list of names separated by single spaces')
   return asked.split(' ')
 }
 
 /**
- * What is granted of what was asked: an unknown scope is left out, and the answer says what remains (RFC 6749 3.3).
- * Where none remains, or none was asked for, all of `within` is granted.
+ * The granted scopes. Unknown scopes are dropped, and the response names the granted ones (RFC 6749 3.3). If none
+ * remains, or none was requested, all of `within` is granted.
  */
 export function grantScope(asked: string[] | null, within = defaultScope): string {
   const given = within.split(' ').filter((scope) => asked?.includes(scope))

@@ -1,4 +1,4 @@
-/** What the embedded issuer signs and verifies. */
+/** Access and ID tokens of the embedded issuer. */
 import { type JWTHeaderParameters, jwtVerify, SignJWT } from 'jose'
 import type { Caller } from '../../ports.ts'
 import { type AcceptedToken, failureOf } from '../claims.ts'
@@ -7,24 +7,27 @@ import type { User } from '../users.ts'
 import { algorithm, type SigningKeys } from './keys.ts'
 import type { Session } from './refresh.ts'
 
-/** Seconds that an access token lives; a session that ends takes no access token with it. */
+/** Lifetime of an access token in seconds. The end of a session does not revoke its access tokens. */
 export const accessLife = 300
 export const clientId = 'public-client'
 const audience = 'bidweir'
-/** Seconds by which the clock of the node that reads a token may be behind that of the node which made it. */
+/** Seconds by which the clock of the verifying node may be behind that of the issuing node. */
 const slack = 5
 
 export interface Issuer {
-  /** An access token; `url` is the issuer as the caller reached it. */
+  /** An access token; `url` is the issuer URL as the client reached it. */
   sign(user: User, scope: string, url: string): Promise<string>
   /** An ID token (OpenID Connect Core 2). */
   identify(session: Omit<Session, 'token'>, url: string): Promise<string>
   check(token: string): Promise<AcceptedToken>
-  /** The session of an ID token of ours, expired or not (OpenID Connect RP-Initiated Logout 2); null: it is none. */
+  /**
+   * The session of an ID token of this realm, expired or not (OpenID Connect RP-Initiated Logout 2); null for any
+   * other text.
+   */
   sessionOf(idToken: string): Promise<string | null>
 }
 
-/** `path` is the realm's, under which every node of one store issues. */
+/** `path` is the path of the realm, the same on every node of a store. */
 export function createIssuer(keys: SigningKeys, path: string, now: () => number): Issuer {
   const signed = (claims: Record<string, unknown>, url: string, audience: string, user: User) => {
     const at = Math.floor(now() / 1000)
@@ -62,7 +65,8 @@ export function createIssuer(keys: SigningKeys, path: string, now: () => number)
           currentDate: new Date(now()),
           requiredClaims: ['exp', 'sub', 'iss'],
         })
-        // Nodes of one store are reached at different addresses, under different prefixes: the realm must agree.
+        // Clients reach the nodes of one store at different hosts and under different prefixes, so that only the path
+        // of the realm must match.
         if (!URL.canParse(payload.iss ?? '') || !new URL(payload.iss ?? '').pathname.endsWith(path))
           throw new TokenError('issuer')
         if (payload['typ'] !== 'Bearer') throw new TokenError('type')
@@ -82,13 +86,13 @@ export function createIssuer(keys: SigningKeys, path: string, now: () => number)
         const { payload } = await jwtVerify(idToken, keyOf, {
           algorithms: [algorithm],
           audience: clientId,
-          // Nothing has expired yet at the epoch.
+          // At the epoch, no token has expired.
           currentDate: new Date(0),
         })
         const { typ, sid } = payload
         return typ === 'ID' && typeof sid === 'string' ? sid : null
       } catch {
-        // What does not verify names no session.
+        // A token that does not verify has no session.
         return null
       }
     },

@@ -1,4 +1,4 @@
-/** The signing keys of the embedded issuer: made once, kept in the store, the same on every node. */
+/** The signing keys of the embedded issuer: generated once, stored in the database, the same on every node. */
 import { type CryptoKey, exportJWK, generateKeyPair, importJWK, type JWK } from 'jose'
 import { sql } from 'kysely'
 import type { Store } from '../../store/index.ts'
@@ -6,7 +6,7 @@ import type { Store } from '../../store/index.ts'
 export const algorithm = 'ES256'
 
 export interface SigningKeys {
-  /** Signs with the oldest key, so that nodes agree. */
+  /** The oldest key signs, so that all nodes use the same one. */
   readonly kid: string
   readonly privateKey: CryptoKey
   find(kid: string): CryptoKey | undefined
@@ -16,7 +16,7 @@ export interface SigningKeys {
 
 export async function openKeys(store: Pick<Store, 'db' | 'postgres'>): Promise<SigningKeys> {
   const rows = await store.db.transaction().execute(async (trx) => {
-    // Two nodes that start at once make one key.
+    // Two nodes that start at the same time generate one key.
     if (store.postgres) await sql`select pg_advisory_xact_lock(4217002)`.execute(trx)
     const known = await trx
       .selectFrom('signing_keys')

@@ -1,6 +1,6 @@
 /**
- * Refresh tokens: opaque, kept by hash, each good once. One used twice ends its whole family, whoever of the
- * two was the thief (RFC 9700 4.14.2).
+ * Refresh tokens: opaque, stored as hashes, each valid once. If a token is used twice, its whole family ends, since
+ * one of the two users may be a thief (RFC 9700 4.14.2).
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
@@ -8,30 +8,33 @@ import type { Store } from '../../store/index.ts'
 import type { Tables } from '../../store/tables.ts'
 import { findUser, type StoredUser, type User } from '../users.ts'
 
-/** Seconds; each rotation starts it anew. */
+/** Seconds. Each rotation starts a new period. */
 export const refreshLife = 30 * 24 * 3600
 
-/** Rows that one log-in clears away; each leaves at most one. */
+/** Expired rows that one log-in deletes; a log-in adds one row. */
 const endedAtOnce = 500
 
-/** What one log-in began. */
+/** A session starts with a log-in by password. */
 export interface Session {
   /** The family of its refresh tokens. */
   id: string
   user: User
   scope: string
-  /** Milliseconds since the epoch; null: it began before this was kept. */
+  /** Milliseconds since the epoch; null if the session is older than this column. */
   authTime: number | null
-  /** The refresh token that is good now. */
+  /** The refresh token that is valid now. */
   token: string
 }
 
 export interface RefreshTokens {
-  /** null: the user was changed since the password was checked. */
+  /** null: the user was changed after the password was checked. */
   start(user: StoredUser, scope: string): Promise<Session | null>
-  /** null: the token is unknown, expired, or used before; the last, like a user who is gone, ends the session. */
+  /**
+   * null: the token is unknown, expired or used before, or the user is disabled or removed. The session ends in all
+   * cases but the first two.
+   */
   rotate(token: string): Promise<Session | null>
-  /** Ends the session that a token is of, used or not. An unknown token ends nothing. */
+  /** Ends the session of a token, used or unused. An unknown token is ignored. */
   endByToken(token: string): Promise<void>
   end(session: string): Promise<void>
 }
@@ -64,7 +67,7 @@ export function refreshTokens(
       .selectAll()
       .where('hash', '=', hashOf(token))
       .executeTakeFirst()
-  /** One change of a session at a time: a token that is made meanwhile must end with it. */
+  /** Serializes changes of a session: a token that is issued concurrently must end with the session. */
   const lock = async (trx: Kysely<Tables>, id: string) => {
     if (postgres) await sql`select pg_advisory_xact_lock(hashtextextended(${id}, 0))`.execute(trx)
   }
@@ -83,7 +86,7 @@ export function refreshTokens(
       await db.deleteFrom('refresh_tokens').where('hash', 'in', ended).execute()
       const authTime = now()
       return db.transaction().execute(async (trx) => {
-        // Also the lock of the user: whoever changes it afterwards ends this session.
+        // This also locks the user: a later change of the user ends this session.
         const same = await trx
           .updateTable('users')
           .set({ last_login: authTime })
@@ -102,9 +105,9 @@ export function refreshTokens(
         if (known === undefined || known.expires_at < now()) return null
         const { family, user_name, scope, auth_time } = known
         await lock(trx, family)
-        // Roles and account are read anew: a change of the user holds from the next refresh on.
+        // Roles and account are read again: a change of the user applies from the next refresh.
         const user = await findUser(trx, user_name, postgres)
-        // Read again under both locks.
+        // The row is read again under both locks.
         const row = await find(trx, token)
         if (row === undefined) return null
         if (row.used !== 0 || user === null || user.disabled) {

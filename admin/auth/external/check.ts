@@ -8,14 +8,14 @@ import { algorithms, type IssuerKeys } from './keys.ts'
 export interface ExternalSettings {
   issuer: string
   audience: string
-  /** What the issuer calls our role `api`. */
+  /** The name of the role `api` at the issuer. */
   role: string
   accountClaim: string
 }
 
-/** Seconds that clocks may differ. */
+/** Tolerated clock skew in seconds. */
 const leeway = 5
-/** Seconds that a token may have been made in the future: past it somebody's clock is not to be trusted. */
+/** Seconds by which `iat` may be in the future; beyond, one of the clocks is wrong. */
 const ahead = 60
 const maxText = 512
 const maxRoles = 1000
@@ -36,14 +36,14 @@ function rolesOf(payload: JWTPayload, { audience, role }: ExternalSettings): Set
     if (!Array.isArray(list)) continue
     for (const each of list.slice(0, maxRoles)) if (typeof each === 'string') roles.add(each)
   }
-  // `api` means our role: another role of that name at the issuer is not it
+  // only the configured role grants `api`; a role with the name `api` at the issuer is a different one
   const api = roles.has(role)
   roles.delete('api')
   if (api) roles.add('api')
   return roles
 }
 
-/** A claim by its name, or by a path of names with dots; a list of one stands for its element. */
+/** A claim by its name, or by a path of names with dots. An array with one element counts as the element. */
 function accountOf(payload: JWTPayload, claim: string): string {
   let value: unknown = member(payload, claim)
   if (value === undefined)
@@ -55,14 +55,15 @@ function accountOf(payload: JWTPayload, claim: string): string {
   return account
 }
 
-/** ID and refresh tokens are signed by the same keys, and are no access tokens. */
+/** Rejects ID and refresh tokens, which are signed by the same keys. */
 function checkType(payload: JWTPayload, header: string | undefined): void {
   const kind = header?.toLowerCase().replace(/^application\//, '')
   if (kind !== undefined && kind !== 'jwt' && kind !== 'at+jwt') throw new TokenError('type')
   const { typ } = payload
   if (typ !== undefined && (typeof typ !== 'string' || typ.toLowerCase() !== 'bearer'))
     throw new TokenError('type')
-  // OpenID Connect Core 3.1.3.6: these are an ID token's; RFC 7800: we cannot prove possession
+  // OpenID Connect Core 3.1.3.6: only ID tokens have the first two; RFC 7800: possession of a key cannot be proved
+  // here
   for (const claim of ['at_hash', 'c_hash', 'cnf'])
     if (payload[claim] !== undefined) throw new TokenError('type')
 }
@@ -77,7 +78,7 @@ export function externalCheck(
     try {
       const { payload, protectedHeader } = await jwtVerify(
         token,
-        // jku, jwk, x5u and x5c are the sender's word and are never looked at
+        // jku, jwk, x5u and x5c are chosen by the sender and are ignored
         ({ kid, alg }) => {
           if (textOf(kid) === null) throw new TokenError('unknown_key')
           return keys.find(kid ?? '', alg)

@@ -1,9 +1,9 @@
-/** The keys of an external issuer: discovered, refreshed, and kept when the issuer is away. */
+/** The keys of an external issuer: discovered, refreshed, and kept while the issuer is unreachable. */
 import { type CryptoKey, importJWK, type JWK } from 'jose'
 import { fetch } from 'undici'
 import { TokenError } from '../errors.ts'
 
-/** Asymmetric only: a public key never serves as a shared secret. */
+/** Only asymmetric algorithms: a public key must not be used as a shared secret. */
 export const algorithms = [
   'RS256',
   'RS384',
@@ -19,7 +19,7 @@ export const algorithms = [
 
 const every = 10 * 60_000
 const retry = 2000
-/** Milliseconds between two fetches that unknown key ids cause: a flood of them costs one. */
+/** Milliseconds between two fetches for unknown key ids, so that a flood of them causes one fetch. */
 const coolDown = 5000
 const timeout = 5000
 const maxKeys = 100
@@ -31,9 +31,9 @@ export interface KeysLog {
 }
 
 export interface IssuerKeys {
-  /** Throws TokenError: `unknown_key`, or `unavailable` while none were ever read. */
+  /** Throws a TokenError: `unknown_key`, or `unavailable` if no keys have been fetched yet. */
   find(kid: string, alg: string): Promise<CryptoKey>
-  /** Resolves after the first try, whether or not the issuer answered. */
+  /** Resolves after the first attempt, successful or not. */
   ready: Promise<void>
   close(): void
 }
@@ -52,17 +52,17 @@ async function getJson(url: string): Promise<Record<string, unknown>> {
   })
   if (!answer.ok || answer.body === null) {
     await answer.body?.cancel()
-    throw new Error(`${url} answered ${answer.status}`)
+    throw new Error(`${url} returned ${answer.status}`)
   }
   const parts: Uint8Array[] = []
   let size = 0
   for await (const part of answer.body) {
     size += part.byteLength
-    if (size > maxBytes) throw new Error(`${url} answered more than ${maxBytes} bytes`)
+    if (size > maxBytes) throw new Error(`${url} returned more than ${maxBytes} bytes`)
     parts.push(part)
   }
   const value: unknown = JSON.parse(Buffer.concat(parts).toString())
-  if (typeof value !== 'object' || value === null) throw new Error(`${url} answered no object`)
+  if (typeof value !== 'object' || value === null) throw new Error(`${url} returned no JSON object`)
   return value as Record<string, unknown>
 }
 
@@ -80,7 +80,7 @@ export function issuerKeys(issuer: string, log: KeysLog, now: () => number = Dat
     if (found['issuer'] !== issuer) throw new Error('the document names another issuer')
     if (typeof found['jwks_uri'] !== 'string') throw new Error('the document names no jwks_uri')
     const { keys } = await getJson(found['jwks_uri'])
-    if (!Array.isArray(keys)) throw new Error('the key set holds no keys')
+    if (!Array.isArray(keys)) throw new Error('the key set contains no keys')
     const next = new Map<string, JWK>()
     for (const jwk of (keys as JWK[]).slice(0, maxKeys))
       if (
@@ -89,8 +89,8 @@ export function issuerKeys(issuer: string, log: KeysLog, now: () => number = Dat
         (jwk.use === undefined || jwk.use === 'sig')
       )
         next.set(jwk.kid, jwk)
-    // An empty set is an issuer in trouble rather than one that took every key back.
-    if (next.size === 0) throw new Error('the key set holds no key we can use')
+    // An empty set indicates a fault of the issuer, so the previous keys are kept.
+    if (next.size === 0) throw new Error('the key set contains no usable key')
     known = next
     imported = new Map()
   }
@@ -103,7 +103,10 @@ export function issuerKeys(issuer: string, log: KeysLog, now: () => number = Dat
         (error: Error) => {
           const cause = error.cause instanceof Error ? `: ${error.cause.message}` : ''
           const kept = known?.size ?? 0
-          log.warn({ issuer, err: error.message + cause, kept }, 'keys could not be read')
+          log.warn(
+            { issuer, err: error.message + cause, kept },
+            'keys of the issuer could not be fetched',
+          )
           schedule(known === null ? retry : every / 10)
         },
       )

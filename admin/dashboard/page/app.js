@@ -1,8 +1,8 @@
-/** The dashboard: logs in, polls, draws. Tokens live in this tab alone. */
+/** The dashboard: log-in, polling and drawing. Tokens are stored for this tab only. */
 import { card, holdButton, unplacedCard } from './view.js'
 
 const every = 2000
-/** Five minutes of polls. */
+/** Polls in five minutes. */
 const longest = 150
 const $ = (id) => document.getElementById(id)
 const { realm } = await (await fetch('/dashboard/settings.json')).json()
@@ -10,9 +10,9 @@ const kept = 'bidweir'
 let tokens = JSON.parse(sessionStorage.getItem(kept) ?? 'null')
 let refreshing = null
 let polling = null
-/** Rates by integration, and the counts they were made of. */
+/** Rates by integration, and the last counts. */
 const past = new Map()
-const lacking = 'This user lacks a role: viewer is the least that is needed'
+const roleMissing = 'This user lacks a role: at least viewer is required'
 
 function keep(next) {
   tokens = next
@@ -20,7 +20,7 @@ function keep(next) {
   else sessionStorage.setItem(kept, JSON.stringify(next))
 }
 
-/** `keepalive`: the request goes out even where the page is closed meanwhile. */
+/** `keepalive`: the request is sent even if the page is closed meanwhile. */
 const post = (name, fields, keepalive = false) =>
   fetch(`/auth/realms/${realm}/protocol/openid-connect/${name}`, {
     method: 'POST',
@@ -33,19 +33,19 @@ async function grant(fields) {
   const body = await answer.json()
   if (answer.ok) return { access: body.access_token, refresh: body.refresh_token }
   const wait = answer.headers.get('retry-after')
-  const why = wait === null ? body.error_description : `Too many tries: wait ${wait} s`
-  // only a verdict ends a session: a service that restarts does not
-  throw Object.assign(new Error(why ?? body.title), { verdict: answer.status === 400 })
+  const why = wait === null ? body.error_description : `Too many attempts: wait ${wait} s`
+  // only a 400 ends the session, a restart of the service does not
+  throw Object.assign(new Error(why ?? body.title), { rejected: answer.status === 400 })
 }
 
-/** One refresh at a time: a refresh token is good once. */
+/** One refresh at a time, since a refresh token is valid once. */
 function renew() {
   refreshing ??= grant({
     grant_type: 'refresh_token',
     refresh_token: tokens?.refresh ?? '',
   })
     .then((next) => {
-      // Who has logged out meanwhile stays so: the session of the new tokens has ended as well.
+      // If the user has logged out meanwhile, the session of the new tokens has ended too.
       if (tokens !== null) keep(next)
     })
     .finally(() => {
@@ -55,7 +55,7 @@ function renew() {
 }
 
 async function call(path, method = 'GET', body = undefined) {
-  const ask = () =>
+  const send = () =>
     fetch(path, {
       method,
       headers: {
@@ -64,21 +64,21 @@ async function call(path, method = 'GET', body = undefined) {
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
-  let answer = await ask()
+  let answer = await send()
   if (answer.status === 401 && tokens?.refresh) {
     await renew().catch((error) => {
-      if (error.verdict) leave('Your session has ended: log in again')
+      if (error.rejected) leave('Your session has ended: log in again')
       throw error
     })
-    answer = await ask()
+    answer = await send()
   }
   if (answer.status === 401 || answer.status === 403) {
-    if (method === 'GET') leave(answer.status === 403 ? lacking : 'Log in again')
+    if (method === 'GET') leave(answer.status === 403 ? roleMissing : 'Log in again')
     throw new Error(answer.status === 403 ? 'this user may not do that' : 'not logged in')
   }
   const value = await answer.json()
   if (answer.ok) return value
-  throw new Error(value.errors?.[0]?.detail ?? value.title ?? `the answer was ${answer.status}`)
+  throw new Error(value.errors?.[0]?.detail ?? value.title ?? `the response was ${answer.status}`)
 }
 
 function show(board) {
@@ -96,14 +96,14 @@ function leave(why = '') {
   $('fault').textContent = why
 }
 
-/** Ends the session at the service too: the refresh token in this tab may not be the only copy. */
+/** Ends the session at the service too, since there may be other copies of the refresh token. */
 async function logOut() {
   const token = tokens?.refresh
   leave()
   if (!token) return
   const answer = await post('revoke', { token }, true).catch(() => null)
   if (answer?.ok !== true)
-    $('fault').textContent = 'Logged out here, but the service did not answer'
+    $('fault').textContent = 'Logged out here, but the service did not respond'
 }
 
 function remember(live, at) {
@@ -112,7 +112,7 @@ function remember(live, at) {
   const margin = (mode?.margin ?? 0) / 1000
   const own = past.get(live.ssp) ?? { rates: [], last: null }
   past.set(live.ssp, own)
-  // a node that started anew counts from 0: no rate across it
+  // counts restart at 0 with the node: no rate is computed then
   if (own.last !== null && at > own.last.at && bids >= own.last.bids) {
     const seconds = (at - own.last.at) / 1000
     own.rates.push({
@@ -144,14 +144,14 @@ async function change(path, body) {
 
 async function draw() {
   const [live, list] = await Promise.all([call('/api/svc/live/'), call('/api/svc/ssp/')])
-  // who has logged out meanwhile sees nothing more
+  // the user may have logged out meanwhile
   if (tokens === null) return
   const suppliers = new Map(list.map((each) => [each.id, each]))
   $('where').textContent = live.location
   const cards = live.integrations.map((each) =>
     card(each, suppliers.get(each.ssp) ?? null, remember(each, live.at), live, acts),
   )
-  // The keyboard stays where it was: the same button of the new drawing gets the focus.
+  // The same button gets the focus again after the redraw.
   const buttons = () => [...$('board').querySelectorAll('button')]
   const at = buttons().indexOf(document.activeElement)
   $('all').replaceChildren(

@@ -1,4 +1,4 @@
-/** Elements of the page. Text is always text: nothing that a supplier named becomes markup. */
+/** Elements of the page. Names of suppliers are inserted as text, never as markup. */
 export function el(name, attributes = {}, ...children) {
   const node = document.createElement(name)
   for (const [key, value] of Object.entries(attributes)) {
@@ -25,7 +25,7 @@ function figure(name, value, note) {
   return el('div', {}, el('dt', {}, name), el('dd', {}, value, el('small', {}, note)))
 }
 
-/** A line of the last minutes; `values` oldest first. */
+/** A line chart of the last minutes; `values` oldest first. */
 function chart(title, values, format) {
   const space = 'http://www.w3.org/2000/svg'
   const svg = document.createElementNS(space, 'svg')
@@ -39,7 +39,7 @@ function chart(title, values, format) {
     'aria-label': `${title}: now ${now}`,
   })
   const high = Math.max(...values, 1e-9)
-  // a few values fill a corner, not a line of their own
+  // the width is at least 30 values
   const room = Math.max(values.length, 30)
   const low = Math.min(...values, 0)
   const y = (value) => 38 - ((value - low) / (high - low)) * 36
@@ -103,20 +103,20 @@ function modeText({ opd, modes: [mode] }) {
   return mode || opd.state !== 'off' ? `mode ${opd.mode}${states[opd.state]}` : 'OPD off'
 }
 
-/** Notices that say of no integration: people look here when their wins are missing. */
+/** Notices without an integration, which help to find missing wins. */
 export function unplacedCard(counts) {
   if (Object.keys(counts).length === 0) return []
   return [
     el(
       'article',
       { class: 'card' },
-      el('h2', {}, 'Notices of no integration'),
+      el('h2', {}, 'Notices without an integration'),
       el('div', { class: 'tables' }, table('Notices by status', counted(counts))),
     ),
   ]
 }
 
-/** One integration: `past` are its rates, `supplier` its seats and data centers, null until read. */
+/** One integration: `past` are its rates, `supplier` its seats and data centers, null until they are read. */
 export function card(live, supplier, past, { operator, currency }, acts) {
   const [mode] = live.modes
   const now = past.at(-1)
@@ -156,7 +156,7 @@ export function card(live, supplier, past, { operator, currency }, acts) {
       money,
     ),
     table('Notices by status', counted(live.impressions)),
-    table('Left as they came', counted(live.left)),
+    table('Left unchanged', counted(live.left)),
     table(
       'Endpoints',
       live.endpoints.map(({ url, state, failures }) => [

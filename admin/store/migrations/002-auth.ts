@@ -1,6 +1,6 @@
 import type { Migration } from './migration.ts'
 
-/** Users of the embedded token endpoint, its refresh tokens by hash, its signing keys. */
+/** Users of the embedded token endpoint, hashes of its refresh tokens, and its signing keys. */
 export const auth: Migration = {
   id: '002-auth',
   async up(db) {

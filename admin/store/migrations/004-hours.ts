@@ -1,7 +1,7 @@
 import type { CreateTableBuilder } from 'kysely'
 import type { Migration } from './migration.ts'
 
-/** The ledger added up by hour, how far that has come, and the notices that came again, which the ledger does not keep. */
+/** Hourly sums of the ledger, the progress of the roll-up, and duplicates, which the ledger does not store. */
 export const hours: Migration = {
   id: '004-hours',
   async up(db, postgres) {

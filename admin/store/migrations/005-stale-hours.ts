@@ -1,6 +1,6 @@
 import type { Migration } from './migration.ts'
 
-/** Hours whose sums are to be made again: rows of the ledger change when a win is voided or becomes attributed late. */
+/** Hours to be summed again: rows of the ledger change if a win is voided or attributed late. */
 export const staleHours: Migration = {
   id: '005-stale-hours',
   async up(db) {

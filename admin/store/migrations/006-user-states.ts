@@ -1,6 +1,6 @@
 import type { Migration } from './migration.ts'
 
-/** Users can be disabled; their last log-in and their refresh tokens are found by name; a session knows when it began. */
+/** Adds disabled users, the last log-in, an index of refresh tokens by user, and the time of log-in of a session. */
 export const userStates: Migration = {
   id: '006-user-states',
   async up(db) {

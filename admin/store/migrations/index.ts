@@ -1,4 +1,4 @@
-/** Forward only, each once, safe when several nodes start together. */
+/** Migrations run forward only and once each, also when several nodes start together. */
 import type { Kysely } from 'kysely'
 import { sql } from 'kysely'
 import type { Tables } from '../tables.ts'
@@ -23,7 +23,7 @@ export const migrations: readonly Migration[] = [
 
 export async function migrate(db: Kysely<Tables>, postgres: boolean, now: number): Promise<void> {
   await db.transaction().execute(async (trx) => {
-    // PostgreSQL nodes wait for each other here; SQLite's transaction is exclusive already.
+    // Nodes on PostgreSQL wait for each other here. A transaction of SQLite is exclusive anyway.
     if (postgres) await sql`select pg_advisory_xact_lock(4217001)`.execute(trx)
     await trx.schema
       .createTable('migrations')

@@ -38,10 +38,10 @@ async function service(t: Test) {
       revenue.won(at % 10 === 0 ? 'holdout' : 'treated')
       revenue.paid(at % 10 === 0 ? 'holdout' : 'treated', 0.8, 0.1 + (at % 7) / 50)
       if (at % 9 === 0) revenue.leftAlone('fixed_price')
-      if (at % 3 === 0) counters.counted('acme', 'revenue', 'attributed', 'context', 'win')
+      if (at % 3 === 0) counters.countNotice('acme', 'revenue', 'attributed', 'context', 'win')
     }
-    counters.counted('acme', 'revenue', 'duplicate', 'context', 'win')
-    counters.counted('', '', 'rejected', 'none', 'none')
+    counters.countNotice('acme', 'revenue', 'duplicate', 'context', 'win')
+    counters.countNotice('', '', 'rejected', 'none', 'none')
   }
   traffic()
   const live = { suppliers, stats, counters, holds: () => held, location: 'us-east', now }
@@ -158,7 +158,7 @@ t.test('an operator logs in, sees figures move, and holds', { skip }, async (t) 
   await page.getByRole('heading', { name: 'Acme <b>' }).waitFor()
   await page.getByText('mode revenue, in shadow').first().waitFor()
   traffic()
-  await page.getByRole('heading', { name: 'Notices of no integration' }).waitFor()
+  await page.getByRole('heading', { name: 'Notices without an integration' }).waitFor()
   await page.locator('svg path[d*="L"]').first().waitFor({ state: 'attached' })
   const shot = process.env['DASHBOARD_SHOT']
   if (shot !== undefined) await page.screenshot({ path: shot, fullPage: true })
@@ -190,7 +190,7 @@ t.test('an operator logs in, sees figures move, and holds', { skip }, async (t) 
   await page.reload()
   await page.getByText('Your session has ended: log in again').waitFor()
   for (const [name, shown] of [
-    ['bob', 'This user lacks a role: viewer is the least that is needed'],
+    ['bob', 'This user lacks a role: at least viewer is required'],
     ['eve', 'Acme <b>'],
   ] as const) {
     await page.getByLabel('User').fill(name)

@@ -1,14 +1,14 @@
 import { Gauge, Histogram, Registry } from 'prom-client'
 import t from 'tap'
 import { ImpressionCounters } from '../../../admin/impressions/counters.ts'
-import { BusiestNames } from '../../../admin/impressions/top-names.ts'
+import { TopNames } from '../../../admin/impressions/top-names.ts'
 import { exposition } from '../../../admin/metrics/exposition.ts'
 import { compared } from '../../../admin/metrics/kept.ts'
 import { opdMetrics } from '../../../admin/metrics/registry.ts'
 import { EngineStats, ModeStats } from '../../../opd/engine/stats.ts'
 
 t.test('the 200 busiest names have counters, the rest is other, and nothing is lost', async (t) => {
-  const names = new BusiestNames()
+  const names = new TopNames()
   for (let index = 0; index < 5000; index++) names.add('acme', 'revenue', `p${index}`)
   for (let round = 0; round < 50; round++) names.add('acme', 'revenue', 'late-but-busy')
   const sum = () => [...names.samples()].reduce((total, { value }) => total + value, 0)
@@ -26,7 +26,7 @@ t.test('the 200 busiest names have counters, the rest is other, and nothing is l
 })
 
 t.test('other never falls, whoever comes and goes', async (t) => {
-  const names = new BusiestNames()
+  const names = new TopNames()
   let before = 0
   for (let round = 0; round < 40; round++) {
     for (let index = 0; index < 600; index++)
@@ -113,7 +113,7 @@ t.test(
       .observe(0.3)
     new Gauge({ name: 'y', help: 'y', registers: [registry] }).set(Number.POSITIVE_INFINITY)
     stats.of('a').modes.revenue.priced('treated', 2, 1.9)
-    counters.counted('a', 'revenue', 'attributed', 'context', 'win')
+    counters.countNotice('a', 'revenue', 'attributed', 'context', 'win')
     counters.domains.add('a', 'revenue', 'd.example')
     opdMetrics(registry, { stats, counters, ...idle })
     const own = (await exposition(registry)()).toString()
@@ -133,7 +133,7 @@ t.test(
     const registry = new Registry()
     const counters = new ImpressionCounters()
     const notice = (ssp: string) => {
-      counters.counted(ssp, 'revenue', 'attributed', 'context', 'win')
+      counters.countNotice(ssp, 'revenue', 'attributed', 'context', 'win')
       for (let index = 0; index < 150; index++) counters.publishers.add(ssp, 'revenue', `p${index}`)
     }
     for (let ssp = 0; ssp < 60; ssp++) notice(`s${ssp}`)
@@ -143,7 +143,7 @@ t.test(
     let running = true
     const traffic = () => {
       turns++
-      counters.counted('s1', 'revenue', 'duplicate', 'context', 'win')
+      counters.countNotice('s1', 'revenue', 'duplicate', 'context', 'win')
       if (running) setImmediate(traffic)
     }
     traffic()

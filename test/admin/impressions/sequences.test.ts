@@ -79,7 +79,7 @@ t.test(
               priceDsp: undefined,
             }
             const sent = Array.from({ length: each.times }, () =>
-              door.take(notice, each.token ? caller : null),
+              door.process(notice, each.token ? caller : null),
             )
             const key = `${each.event} ${bid.id}`
             const { context, record } = engine.explain(notice.svcOpd ?? '', bid.id)

@@ -33,7 +33,7 @@ t.test(
       })
       const notify = async (bidId: string, svcOpd?: string) => {
         const notice = { bidId, price: '0.9', svcOpd, ssp: undefined, priceDsp: undefined }
-        return (await notices.take({ ...notice, event: 'win' }, caller)).status
+        return (await notices.process({ ...notice, event: 'win' }, caller)).status
       }
       return { store, notify }
     }

@@ -118,5 +118,5 @@ t.test('a statement that is wrong is a bug, and told as one', { skip }, async (t
   t.teardown(() => admin.close())
   for (const path of ['wrong', 'absent'])
     t.equal((await fetch(`http://127.0.0.1:${port}/${path}`)).status, 500)
-  t.same(errors, ['a call of the API failed', 'a call of the API failed'])
+  t.same(errors, ['an API call failed', 'an API call failed'])
 })

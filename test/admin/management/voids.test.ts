@@ -1,5 +1,5 @@
 /** A win that an operator voids is in no sum any more, and stays what it was: a win that has been reported. */
-import { rowsBy } from '../../../admin/reports/rows.ts'
+import { readRows } from '../../../admin/reports/rows.ts'
 import { hour, hourOf } from '../../../admin/store/hour.ts'
 import { createRetention } from '../../../admin/store/retention.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
@@ -14,7 +14,7 @@ onBoth(async (t, database) => {
   const { ledger } = store
   const report = async (from: number, to: number) => {
     const scope = { suppliers: ['acme'], all: false, from, to, by: 'ssp' as const }
-    const [row] = await rowsBy(store, scope, readings)
+    const [row] = await readRows(store, scope, readings)
     const { wins = 0, voided = 0, unattributed = 0, margin = '0', cleared = '0' } = row ?? {}
     return { wins, voided, unattributed, margin, cleared }
   }
@@ -84,7 +84,7 @@ onBoth(async (t, database) => {
       keep: () => 400 * 24 * hour,
       now: () => now,
       log: silent,
-      breath: 0,
+      pauseMs: 0,
     })
     t.teardown(() => retention.close())
     const sums = async () => {
@@ -92,7 +92,7 @@ onBoth(async (t, database) => {
       return rows.filter((row) => Number(row.hour) === begin && Number(row.n) > 0)
     }
     const marks = () => store.db.selectFrom('stale_hours').select('hour').execute()
-    await retention.look()
+    await retention.run()
     t.equal((await sums()).length, 4)
     t.same(await past(), { wins: 0, voided: 0, unattributed: 1, margin: '0.75', cleared: '5.55' })
 
@@ -105,7 +105,7 @@ onBoth(async (t, database) => {
       [begin],
     )
     t.same(await past(), after)
-    await retention.look()
+    await retention.run()
     t.same(await marks(), [])
     t.same((await sums()).map(({ status }) => status).sort(), [
       'attributed',

@@ -1,6 +1,6 @@
 /** The money of reports: exact, of the right event, in the right currency, whatever a notice claims. */
 import type { LedgerEntry } from '../../../admin/ports.ts'
-import { rowsBy } from '../../../admin/reports/rows.ts'
+import { readRows } from '../../../admin/reports/rows.ts'
 import { decimal, difference } from '../../../opd/shared/decimal.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
 import { onBoth, storeAt } from '../../support/store.ts'
@@ -38,7 +38,7 @@ onBoth(async (t, database) => {
     Promise.all(entries.map((each) => store.ledger.record(each)))
   const report = async (supplier: string, all = false) => {
     const scope = { suppliers: [supplier], all, from: 0, to: now + 1, by: 'ssp' as const }
-    return rowsBy(store, scope, readings)
+    return readRows(store, scope, readings)
   }
 
   t.test('the sums of random wins are exact to the last digit', async (t) => {

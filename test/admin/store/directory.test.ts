@@ -22,7 +22,7 @@ function slowed(store: Store) {
 
 onBoth(async (t, database) => {
   t.test('a change that could not be read is read again', async (t) => {
-    const real = await storeAt(t, database, { every: 10 })
+    const real = await storeAt(t, database, { pollInterval: 10 })
     const { slow, store } = slowed(real)
     const directory = await createDirectory(store, silent)
     const taken = new Promise<void>((resolve) =>

@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import type { LedgerEntry } from '../../../admin/ports.ts'
-import { rowsBy } from '../../../admin/reports/rows.ts'
+import { readRows } from '../../../admin/reports/rows.ts'
 import { split } from '../../../admin/reports/time-ranges.ts'
-import { createRepeats } from '../../../admin/store/duplicates.ts'
+import { createDuplicateCounts } from '../../../admin/store/duplicates.ts'
 import { createRetention } from '../../../admin/store/retention.ts'
 import { difference } from '../../../opd/shared/decimal.ts'
 import { entry } from '../../support/ledger-entry.ts'
@@ -71,16 +71,16 @@ onBoth(async (t, database) => {
   let now = start + 2 * day
   const store = await storeAt(t, database, { now: () => now })
   let keep = 400 * day
-  const options = { keep: () => keep, now: () => now, log: silent, breath: 0 }
+  const options = { keep: () => keep, now: () => now, log: silent, pauseMs: 0 }
   const retention = createRetention(store, options)
-  const repeats = createRepeats(store, silent)
+  const duplicates = createDuplicateCounts(store, silent)
   t.teardown(async () => {
     retention.close()
-    await repeats.close()
+    await duplicates.close()
   })
   await Promise.all(notices(3000).map((each) => store.ledger.record(each)))
   for (const [n, publisher] of ['p1', 'p1', 'p2'].entries())
-    repeats.count({
+    duplicates.count({
       supplier: 'acme',
       event: 'win',
       mode: 'revenue',
@@ -88,7 +88,7 @@ onBoth(async (t, database) => {
       domain: '',
       at: start + n * hour,
     })
-  await repeats.flush()
+  await duplicates.flush()
 
   const ranges = {
     whole: [start, start + 2 * day],
@@ -104,7 +104,7 @@ onBoth(async (t, database) => {
           const [from, to] = ranges[name]
           const scope = { suppliers, all: everyone, from, to, by }
           found[`${name} by ${by}${everyone ? '' : ', own'}`] = (
-            await rowsBy(store, scope, readings)
+            await readRows(store, scope, readings)
           ).map(rounded)
         }
     return found
@@ -114,7 +114,7 @@ onBoth(async (t, database) => {
   t.equal((before['whole by ssp, own'] as { duplicate: number }[])[0]!.duplicate, 3)
 
   t.test('hours that have passed are added up, and nothing changes', async (t) => {
-    t.equal(await retention.look(), 0)
+    t.equal(await retention.run(), 0)
     t.equal(
       Number((await rolled()).until),
       now - hour,
@@ -139,7 +139,7 @@ onBoth(async (t, database) => {
       .select('at')
       .where('at', '<', start + 2 * day)
       .execute()
-    t.equal(await retention.look(), expected.length)
+    t.equal(await retention.run(), expected.length)
     t.equal(Number((await rolled()).sealed), start + 2 * day)
     t.equal((await store.db.selectFrom('ledger').select('at').execute()).length, 0)
     const after = await all(['whole'])
@@ -152,7 +152,7 @@ onBoth(async (t, database) => {
       (before['whole by ssp, own'] as unknown[]).slice(1),
       'of the others the rows are gone, the sums are what they were',
     )
-    t.equal(await retention.look(), 0, 'again: nothing left, nothing counted twice')
+    t.equal(await retention.run(), 0, 'again: nothing left, nothing counted twice')
     t.same(await all(['whole']), after)
   })
 
@@ -166,10 +166,10 @@ onBoth(async (t, database) => {
     const other = createRetention(store, options)
     t.teardown(() => other.close())
     const { until } = await rolled()
-    await other.look()
+    await other.run()
     t.same((await rolled()).until, until, 'another has the lease')
     now += hour
-    await other.look()
+    await other.run()
     t.ok(Number((await rolled()).until) > Number(until), 'a lease ends by itself')
   })
 })

@@ -1,7 +1,7 @@
 /** Rows and questions go to the database as one text: nothing that stands in them is lost, read twice, or refused. */
 import t from 'tap'
 import type { LedgerEntry } from '../../../admin/ports.ts'
-import { gather } from '../../../admin/store/batcher.ts'
+import { createBatcher } from '../../../admin/store/batcher.ts'
 import { entry } from '../../support/ledger-entry.ts'
 import { onBoth, storeAt } from '../../support/store.ts'
 
@@ -55,7 +55,7 @@ onBoth(async (t, database) => {
 
 t.test('questions of one turn are one; a failure is theirs alone', async (t) => {
   const asked: number[][] = []
-  const double = gather<number, number>(async (keys) => {
+  const double = createBatcher<number, number>(async (keys) => {
     asked.push(keys)
     if (keys.includes(13)) throw new Error('unlucky')
     return keys.map((key) => key * 2)

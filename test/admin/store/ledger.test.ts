@@ -3,7 +3,7 @@ import { entry } from '../../support/ledger-entry.ts'
 import { onBoth, storeAt } from '../../support/store.ts'
 
 onBoth(async (t, database) => {
-  const store = await storeAt(t, database, { every: 50 })
+  const store = await storeAt(t, database, { pollInterval: 50 })
   const { ledger } = store
   t.equal(await ledger.record(entry('a')), 'recorded')
   t.equal(await ledger.record(entry('a')), 'duplicate')
@@ -21,7 +21,7 @@ onBoth(async (t, database) => {
   t.equal(await ledger.seenBid('bid-z', 'win', 0), false)
   await ledger.record(entry('r', { status: 'rejected', bidId: 'refused' }))
   t.equal(await ledger.seenBid('refused', 'win', 0), false, 'a rejected notice is no win')
-  const other = await storeAt(t, database, { every: 50 })
+  const other = await storeAt(t, database, { pollInterval: 50 })
   t.equal(await other.ledger.record(entry('a')), 'duplicate', 'to any node, after any restart')
   const [row] = await other.db
     .selectFrom('ledger')

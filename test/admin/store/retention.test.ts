@@ -12,7 +12,7 @@ onBoth(async (t, database) => {
     keep: () => 10 * day,
     now: () => now,
     log: silent,
-    breath: 0,
+    pauseMs: 0,
   })
   t.teardown(() => retention.close())
   const old = Array.from({ length: 1200 }, (_, n) => entry(`d${n}`, { at: now - 11 * day }))
@@ -34,7 +34,7 @@ onBoth(async (t, database) => {
       })),
     )
     .execute()
-  t.equal(await retention.look(), 1200)
+  t.equal(await retention.run(), 1200)
   const left = await store.db.selectFrom('ledger').select('at').execute()
   t.equal(left.length, 30)
   t.equal(
@@ -42,7 +42,7 @@ onBoth(async (t, database) => {
     2,
     'roll-ups stay',
   )
-  t.equal(await retention.look(), 0)
+  t.equal(await retention.run(), 0)
 
   t.test('who is at it stays at it, however long it takes', async (t) => {
     const many = Array.from({ length: 8000 }, (_, n) => entry(`many ${n}`, { at: now - 10 * day }))
@@ -56,7 +56,7 @@ onBoth(async (t, database) => {
         return result
       },
     })
-    const options = { keep: () => 9 * day, now: () => clock, log: silent, breath: 0 }
+    const options = { keep: () => 9 * day, now: () => clock, log: silent, pauseMs: 0 }
     const one = createRetention({ ...store, db }, options)
     const other = createRetention(store, options)
     t.teardown(() => {
@@ -64,13 +64,13 @@ onBoth(async (t, database) => {
       other.close()
     })
     let working = true
-    const gone = one.look().finally(() => {
+    const gone = one.run().finally(() => {
       working = false
     })
     const lease = () => store.db.selectFrom('rolled').select('lease').executeTakeFirstOrThrow()
     while (Number((await lease()).lease) === 0);
     let taken = 0
-    while (working) taken += await other.look()
+    while (working) taken += await other.run()
     t.ok(clock > now + 400_000, 'longer than one lease')
     t.equal(taken, 0)
     t.equal(await gone, many.length)

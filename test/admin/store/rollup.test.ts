@@ -28,7 +28,11 @@ onBoth(async (t, database) => {
     bidLog.put(decided({ supplier: 'no\0supplier' }))
     bidLog.put(decided({ supplier: 'zeta' }))
     await rollup.flush()
-    t.same(warnings, ['decided bids have no place'], 'what cannot be kept holds up no other')
+    t.same(
+      warnings,
+      ['decided bids were rejected by the database'],
+      'what cannot be kept holds up no other',
+    )
     const { bids } = await store.db
       .selectFrom('decided')
       .select('bids')

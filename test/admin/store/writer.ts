@@ -2,7 +2,7 @@
  * A node that takes wins and changes from eight callers each, and says on stdout what it acknowledged, until it is
  * killed. Lines: `win <decision>`, `set <writer> <n> <revision>`, `new <seat> <revision>`.
  */
-import { creation, update, type Verdict } from '../../../admin/management/rules.ts'
+import { type ChangeResult, planCreate, planUpdate } from '../../../admin/management/rules.ts'
 import { openStore } from '../../../admin/store/index.ts'
 import { changeSupplier, readSuppliers, type SupplierRows } from '../../../admin/store/suppliers.ts'
 import { entry } from '../../support/ledger-entry.ts'
@@ -14,11 +14,11 @@ const names = { id: 'acme', name: 'Acme', name_external: 'Acme' }
 const say = (...words: unknown[]) => process.stdout.write(`${words.join(' ')}\n`)
 
 /** As the calls of the API do it; the revision is their ETag. */
-async function change(decide: (rows: SupplierRows) => Verdict): Promise<number> {
+async function change(decide: (rows: SupplierRows) => ChangeResult): Promise<number> {
   const { revision } = await changeSupplier(store, 'acme', Date.now(), (before) => {
-    const verdict = decide(before)
-    if (!verdict.ok) throw new Error(JSON.stringify(verdict))
-    const { after } = verdict
+    const result = decide(before)
+    if (!result.ok) throw new Error(JSON.stringify(result))
+    const { after } = result
     const { seats, datacenters } = before
     const who = { who: 'w', account: '*', supplier: 'acme', action: 'update', requestId: round }
     return { after, entry: { ...who, before: { seats, datacenters }, after } }
@@ -48,18 +48,18 @@ async function changes(writer: number): Promise<never> {
   const standing = rows!.datacenters.find((center) => center.location === location)
   if (standing === undefined) {
     const body = { dsp_seats: [seat(name, location)], datacenters: [{ location, client_qps: 0 }] }
-    await change((before) => creation(before, body, names))
+    await change((before) => planCreate(before, body, names))
   }
   for (let n = (standing?.client_qps ?? 0) + 1; ; n++) {
     const body = {
       dsp_seats: [{ name, is_active: n % 2 === 0 }],
       datacenters: [{ location, client_qps: n }],
     }
-    say('set', writer, n, await change((before) => update(before, body, names)))
+    say('set', writer, n, await change((before) => planUpdate(before, body, names)))
   }
 }
 
 const added = { dsp_seats: [seat(`round-${round}`, 'x')], datacenters: [] }
-say('new', `round-${round}`, await change((before) => creation(before, added, names)))
+say('new', `round-${round}`, await change((before) => planCreate(before, added, names)))
 const writers = Array.from({ length: 8 }, (_each, writer) => writer)
 await Promise.all([...writers.map(wins), ...writers.map(changes)])

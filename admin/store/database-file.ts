@@ -1,6 +1,7 @@
 /**
- * Whether an open SQLite database is still that of its paths. A file that was removed or replaced takes commits as
- * before, but a restart opens another; one that another program overwrites is still in memory as it was.
+ * Detects that the file of an open SQLite database was removed, replaced or overwritten. Commits to a removed or
+ * replaced file succeed, but a restart opens another file. After an overwrite, SQLite still has the old pages in
+ * memory.
  */
 import { type Stats, statSync } from 'node:fs'
 import type { DatabaseSync } from 'node:sqlite'
@@ -11,21 +12,21 @@ const identity = (found: Stats | undefined) =>
 const content = (found: Stats | undefined) =>
   found === undefined ? '' : `${found.size} ${found.mtimeMs}`
 
-export interface HeldFile {
+export interface DatabaseFile {
   database: DatabaseSync
-  /** The first path that names no file or another one; null: all are as they were opened. 7 us. */
+  /** The first path that has no file, or another one; null: all are unchanged. 7 us. */
   moved(): string | null
-  /** Whether the file was written to, or its log cut, since `note`. */
+  /** Whether the file was written to, or its log truncated, since `note`. */
   written(): boolean
-  /** The file is as the database left it. */
+  /** Records the present state of the file as written by this database. */
   note(): void
 }
 
-/** `open` opens the file and its log. Throws where another file came to its place meanwhile. */
-export function holdFile(file: string, open: () => DatabaseSync): HeldFile {
+/** `open` opens the file and its log. Throws if the file was replaced meanwhile. */
+export function watchFile(file: string, open: () => DatabaseSync): DatabaseFile {
   const before = identity(look(file))
   const database = open()
-  // beside the file itself, where the path is a link: the log, and its index that all processes share
+  // if the path is a link, the log and its shared index are beside the real file
   const real = database.location() ?? file
   const files = [file, `${real}-wal`, `${real}-shm`].map(
     (path) => [path, identity(look(path))] as const,
@@ -43,8 +44,8 @@ export function holdFile(file: string, open: () => DatabaseSync): HeldFile {
   }
 }
 
-/** A database in memory has no file that could be another. */
-export const heldInMemory = (database: DatabaseSync): HeldFile => ({
+/** A database in memory has no file. */
+export const inMemoryFile = (database: DatabaseSync): DatabaseFile => ({
   database,
   moved: () => null,
   written: () => false,

@@ -1,11 +1,11 @@
 /** Notices that came again are counted once each, whatever they hold and while the store is away, on both databases. */
 import { sql } from 'kysely'
-import { createRepeats } from '../../../admin/store/duplicates.ts'
+import { createDuplicateCounts } from '../../../admin/store/duplicates.ts'
 import type { Store } from '../../../admin/store/index.ts'
 import { hearing, onBoth, storeAt } from '../../support/store.ts'
 
 const now = 1_790_000_000_000
-const repeat = (over: object = {}) => ({
+const duplicate = (over: object = {}) => ({
   ...{ supplier: 'acme', event: 'win', mode: 'revenue', publisher: 'p', domain: 'd', at: now },
   ...over,
 })
@@ -23,14 +23,14 @@ const counted = async ({ db }: Store, supplier: string) => {
 onBoth(async (t, database) => {
   const { warnings, log } = hearing()
   const store = await storeAt(t, database, { now: () => now })
-  const repeats = createRepeats(store, log)
-  t.teardown(() => repeats.close())
+  const duplicates = createDuplicateCounts(store, log)
+  t.teardown(() => duplicates.close())
 
   t.test('beyond 5,000 rows publisher and domain are given up, and no notice is', async (t) => {
     for (let n = 0; n < 5010; n++)
-      repeats.count(repeat({ supplier: 'many', publisher: `p${String(n).padStart(4, '0')}` }))
-    repeats.count(repeat({ supplier: 'many', publisher: 'p0000' }))
-    await repeats.flush()
+      duplicates.count(duplicate({ supplier: 'many', publisher: `p${String(n).padStart(4, '0')}` }))
+    duplicates.count(duplicate({ supplier: 'many', publisher: 'p0000' }))
+    await duplicates.flush()
     const rows = await counted(store, 'many')
     t.same(rows.slice(0, 3), [
       ['', 10],
@@ -45,9 +45,9 @@ onBoth(async (t, database) => {
     let early = false
     const both = await store.db.transaction().execute(async (held) => {
       if (store.postgres) await sql`lock table ledger_hours`.execute(held)
-      repeats.count(repeat({ supplier: 'slow' }))
-      const first = repeats.flush()
-      const second = repeats.flush().then(() => {
+      duplicates.count(duplicate({ supplier: 'slow' }))
+      const first = duplicates.flush()
+      const second = duplicates.flush().then(() => {
         early = true
       })
       for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve))
@@ -60,15 +60,15 @@ onBoth(async (t, database) => {
 
   if (database.stop === undefined) return
   t.test('two nodes that write the same rows do not lock each other out', async (t) => {
-    const other = createRepeats(await storeAt(t, database, { now: () => now }), log)
+    const other = createDuplicateCounts(await storeAt(t, database, { now: () => now }), log)
     t.teardown(() => other.close())
     const names = ['a', 'b', 'm']
-    const count = (to: typeof repeats, publishers: string[]) => {
-      for (const publisher of publishers) to.count(repeat({ supplier: 'both', publisher }))
+    const count = (to: typeof duplicates, publishers: string[]) => {
+      for (const publisher of publishers) to.count(duplicate({ supplier: 'both', publisher }))
     }
-    count(repeats, names)
-    await repeats.flush()
-    count(repeats, ['a', 'm', 'b'])
+    count(duplicates, names)
+    await duplicates.flush()
+    count(duplicates, ['a', 'm', 'b'])
     count(other, ['b', 'm', 'a'])
     const both = await store.db.transaction().execute(async (held) => {
       await held
@@ -77,7 +77,7 @@ onBoth(async (t, database) => {
         .where('supplier', '=', 'both')
         .where('publisher', '=', 'm')
         .execute()
-      const done = Promise.all([repeats.flush(), other.flush()])
+      const done = Promise.all([duplicates.flush(), other.flush()])
       const waiting = async () => {
         const { rows } = await sql<{ n: number }>`
           select count(*) as n from pg_stat_activity where wait_event_type = 'Lock'`.execute(held)
@@ -95,26 +95,26 @@ onBoth(async (t, database) => {
   })
 
   t.test('a row that the database will not have holds up no other', async (t) => {
-    repeats.count(repeat({ supplier: 'no\0supplier' }))
-    repeats.count(repeat({ supplier: 'zeta' }))
-    await repeats.flush()
+    duplicates.count(duplicate({ supplier: 'no\0supplier' }))
+    duplicates.count(duplicate({ supplier: 'zeta' }))
+    await duplicates.flush()
     t.same(await counted(store, 'zeta'), [['p', 1]])
-    t.same(warnings.splice(0), ['repeated notices have no place'])
-    repeats.count(repeat({ supplier: 'zeta' }))
-    await repeats.flush()
+    t.same(warnings.splice(0), ['duplicate notices were rejected by the database'])
+    duplicates.count(duplicate({ supplier: 'zeta' }))
+    await duplicates.flush()
     t.same(await counted(store, 'zeta'), [['p', 2]])
     t.same(warnings, [], 'it is gone')
   })
 
   t.test('while the store is away they wait, and are written once', async (t) => {
-    for (let n = 0; n < 250; n++) repeats.count(repeat({ publisher: `p${n}` }))
+    for (let n = 0; n < 250; n++) duplicates.count(duplicate({ publisher: `p${n}` }))
     await database.stop!()
-    await repeats.flush()
-    t.same(warnings.splice(0), ['repeated notices were not written, they wait'])
-    repeats.count(repeat({ publisher: 'p7' }))
+    await duplicates.flush()
+    t.same(warnings.splice(0), ['duplicate notices could not be written and will be retried'])
+    duplicates.count(duplicate({ publisher: 'p7' }))
     await database.start!()
     const again = async (): Promise<void> => {
-      await repeats.flush()
+      await duplicates.flush()
       if (warnings.splice(0).length > 0) await again()
     }
     await again()

@@ -1,50 +1,54 @@
 /** The thread of reports: started when asked, gone when it ends, nobody left waiting. */
 import t from 'tap'
-import { createDesk } from '../../../admin/reports/report-worker.ts'
+import { createReportWorker } from '../../../admin/reports/report-worker.ts'
 import { openStore } from '../../../admin/store/index.ts'
 import { newFolder } from '../../support/process.ts'
 
 const log = { info() {}, warn() {}, error() {} }
-const ask = {
+const request = {
   scope: { suppliers: ['acme'], all: true, from: 0, to: 1, by: 'ssp' },
   columns: ['key', 'wins'],
   format: 'csv',
-  readings: { notices: {}, rates: null },
+  rules: { notices: {}, rates: null },
 } as const
 
 const open = async (url: string) => {
   const store = await openStore(url, { now: Date.now, log })
-  return { store, desk: createDesk(store) }
+  return { store, worker: createReportWorker(store) }
 }
 
 t.test('who waits when it closes is refused, and it may be closed unused', async (t) => {
-  const { store, desk } = await open(`sqlite:${newFolder()}/b.db`)
-  t.equal(Buffer.from(await desk.ask(ask)).toString(), 'key,wins\r\n')
-  const waiting = Promise.allSettled([desk.ask(ask), desk.ask(ask)])
-  await desk.close()
+  const { store, worker } = await open(`sqlite:${newFolder()}/b.db`)
+  t.equal(Buffer.from(await worker.run(request)).toString(), 'key,wins\r\n')
+  const waiting = Promise.allSettled([worker.run(request), worker.run(request)])
+  await worker.close()
   for (const each of await waiting)
     t.match(each, { status: 'rejected', reason: { code: 'closed' } })
   t.equal(
-    Buffer.from(await desk.ask(ask)).toString(),
+    Buffer.from(await worker.run(request)).toString(),
     'key,wins\r\n',
     'asked again it starts again',
   )
-  await desk.close()
-  await createDesk(store).close()
+  await worker.close()
+  await createReportWorker(store).close()
   await store.close()
 })
 
 t.test('a database in memory is read where it is', async (t) => {
-  const { store, desk } = await open('sqlite::memory:')
-  t.equal(Buffer.from(await desk.ask(ask)).toString(), 'key,wins\r\n')
-  await desk.close()
+  const { store, worker } = await open('sqlite::memory:')
+  t.equal(Buffer.from(await worker.run(request)).toString(), 'key,wins\r\n')
+  await worker.close()
   await store.close()
 })
 
 t.test('one that does not open is the store being lost', async (t) => {
   const { store } = await open(`sqlite:${newFolder()}/b.db`)
-  const desk = createDesk({ ...store, url: 'postgres://nobody@127.0.0.1:1/none', postgres: true })
-  await t.rejects(desk.ask(ask), { name: 'StoreError', code: 'unavailable' })
-  await desk.close()
+  const worker = createReportWorker({
+    ...store,
+    url: 'postgres://nobody@127.0.0.1:1/none',
+    postgres: true,
+  })
+  await t.rejects(worker.run(request), { name: 'StoreError', code: 'unavailable' })
+  await worker.close()
   await store.close()
 })
