@@ -19,7 +19,7 @@ import { allotmentOf, endpointsOf, opdState } from './status-adapters.ts'
 
 /** `missing`: why bid traffic cannot be served now. */
 export async function openDoors(live: Live, parts: Parts, missing: () => string[], log: Log) {
-  const { store, directory, keeper, bidLog, rollup, repeats, engine, proxy } = parts
+  const { store, directory, modelManager, bidLog, rollup, repeats, engine, proxy } = parts
   const { registry, now, followModelControl } = parts
   const counters = new ImpressionCounters()
   const { auth: door, listen } = live.config.admin
@@ -43,7 +43,10 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
       for (const [ssp, { invalid }] of live.taken) yield { ssp, invalid }
     },
     bidLog,
-    model: (mode) => ({ version: keeper.version(mode), ageSeconds: keeper.age(mode) ?? 0 }),
+    model: (mode) => ({
+      version: modelManager.version(mode),
+      ageSeconds: modelManager.age(mode) ?? 0,
+    }),
   })
   const admin = createAdmin({
     listen,

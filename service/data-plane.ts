@@ -12,8 +12,8 @@ import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import type { Slices } from '../opd/shared/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
-import { createKeeper } from '../opd/state/model-manager.ts'
-import { createExchange } from '../opd/state/model-sync.ts'
+import { createModelManager } from '../opd/state/model-manager.ts'
+import { createModelSync } from '../opd/state/model-sync.ts'
 import { bidLogLimit } from '../proxy/memory.ts'
 import { createProxy } from '../proxy/proxy.ts'
 import type { Config } from './config/schema.ts'
@@ -60,9 +60,14 @@ export async function openParts(live: Live, log: Log) {
   })
   const directory = await createDirectory(store, log)
   const { attributionWindow, contextTtl, decisionLog } = started.opd
-  const keeper = createKeeper({ dir: modelsDirOf(started), attributionWindow, now, log })
+  const modelManager = createModelManager({
+    dir: modelsDirOf(started),
+    attributionWindow,
+    now,
+    log,
+  })
   const controlSource = modelControlSource(store)
-  const followModelControl = oneAtATime(() => keeper.follow(controlSource))
+  const followModelControl = oneAtATime(() => modelManager.follow(controlSource))
   await followModelControl()
   store.onChange(followModelControl)
   let nodes = 1
@@ -80,9 +85,9 @@ export async function openParts(live: Live, log: Log) {
             wire()
           },
         })
-  const exchange = redis === null ? null : createExchange({ keeper, redis, log })
+  const exchange = redis === null ? null : createModelSync({ modelManager, redis, log })
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
-  modelMetrics(registry, keeper)
+  modelMetrics(registry, modelManager)
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   // what counts wins shares their connections, none of the API's
   const counted = { ...store, db: store.wins }
@@ -96,7 +101,7 @@ export async function openParts(live: Live, log: Log) {
   const engine = createEngine(
     { ...settings, integrations },
     {
-      learners: keeper,
+      learners: modelManager,
       bidLog: rollup.counting(bidLog),
       shared: redis?.shared ?? null,
       sink,
@@ -133,7 +138,7 @@ export async function openParts(live: Live, log: Log) {
       meters,
       store,
       directory,
-      keeper,
+      modelManager,
       followModelControl,
       redis,
       bidLog,
@@ -166,7 +171,7 @@ export async function openParts(live: Live, log: Log) {
     async close() {
       await exchange?.close()
       await redis?.close()
-      await keeper.close()
+      await modelManager.close()
       await sink?.close()
       retention.close()
       await repeats.close()

@@ -41,7 +41,7 @@ export class Effects {
     const { engine, counters } = this.deps
     const { teaches, money } = eventsOf(integration)
     const margin = entry.margin === null ? null : Number(entry.margin)
-    engine.counted(
+    engine.recordWin(
       record,
       teaches === notice.event,
       margin === null ? null : { cleared: Number(entry.cleared), margin },
@@ -52,7 +52,7 @@ export class Effects {
 
   private teach(notice: Notice, of: Attribution, may: boolean): void {
     if (eventsOf(of.integration).teaches !== notice.event) return
-    if (may) this.deps.engine.taught(of.record, Number(notice.price), of.late)
-    else this.deps.engine.withdrawn(of.record)
+    if (may) this.deps.engine.learnWin(of.record, Number(notice.price), of.late)
+    else this.deps.engine.withdrawExposure(of.record)
   }
 }

@@ -1,6 +1,6 @@
 /** One notice on its way: trace ▸ record ▸ teach. Answers only what is on disk. */
 import type { Integration } from '../../opd/config.ts'
-import type { DecisionRecord, Engine, Traced } from '../../opd/engine/types.ts'
+import type { DecisionRecord, Engine, LookupResult } from '../../opd/engine/types.ts'
 import { type Caller, clockSlack, type Ledger, type Repeat, type SameWin } from '../ports.ts'
 import { Effects } from './apply-win.ts'
 import { type ImpressionAuth, isCredential } from './authentication.ts'
@@ -79,12 +79,12 @@ export class Notices {
   private async read(
     notice: Notice,
     opens: typeof isCredential | undefined,
-  ): Promise<{ notice: Notice; found: Traced }> {
+  ): Promise<{ notice: Notice; found: LookupResult }> {
     const { engine } = this.deps
     const { otherBidIds, ...plain } = notice
     const trace = async (each: Notice) => ({
       notice: each,
-      found: await engine.trace(each, opens),
+      found: await engine.findDecision(each, opens),
     })
     if (otherBidIds === undefined) return trace(plain)
     const readings = [plain, ...otherBidIds.map((bidId) => ({ ...plain, bidId }))]
@@ -159,7 +159,7 @@ export class Notices {
 
   private async attribute(
     notice: Notice,
-    traced: Traced,
+    traced: LookupResult,
     record: DecisionRecord,
     by: 'context' | 'bid_log',
     caller: Caller | null,

@@ -1,10 +1,10 @@
 /** Whose bid a caller may report, and why a win that nobody could place has no place. */
-import type { ContextState, Traced } from '../../opd/engine/types.ts'
+import type { ContextState, LookupResult } from '../../opd/engine/types.ts'
 import { sees } from '../access.ts'
 import { type Caller, foreignBid } from '../ports.ts'
 
 /** `foreign`: the bid id is another account's, whose wins nothing of this caller's stands for. */
-export type Owned = Traced & { foreign?: true }
+export type Owned = LookupResult & { foreign?: true }
 
 type AccountOf = ((supplier: string) => string | undefined) | undefined
 
@@ -13,7 +13,7 @@ export function mayName(supplier: string, caller: Caller | null, account: Accoun
 }
 
 /** A bare bid id finds the decisions of one's own suppliers only. */
-export function owned(traced: Traced, caller: Caller | null, account: AccountOf): Owned {
+export function owned(traced: LookupResult, caller: Caller | null, account: AccountOf): Owned {
   if (traced.by !== 'bid_log' || traced.record === null) return traced
   if (mayName(traced.record.supplier, caller, account)) return traced
   return { ...traced, by: null, record: null, late: false, foreign: true }

@@ -12,7 +12,7 @@
 import { hash } from 'node:crypto'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { BidLog } from '../ports.ts'
-import { readRecord, recordRoom, writeRecord } from '../pricing/record.ts'
+import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
 
 export interface BidLogOptions {
   /** Milliseconds that a decision may be found. */
@@ -101,7 +101,8 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
 
   function put(record: DecisionRecord): void {
     const key = keyOf(record.bidId)
-    const room = headBytes + record.id.length + key.length * 3 + recordRoom + record.features.length
+    const room =
+      headBytes + record.id.length + key.length * 3 + maxRecordBytes + record.features.length
     if (room > slabBytes) return
     const full = current === null || offset + room > slabBytes
     if (full || current!.entries >= maxEntries / 2) current = nextSlab(record.at)

@@ -48,7 +48,7 @@ export function decodeEnvelope(bytes: Buffer): Envelope | null {
 }
 
 /** By node: all up to a number, and single ones beyond it. */
-export type SeenRows = [node: string, upTo: number, beyond: number[]][]
+export type VersionVectorRows = [node: string, upTo: number, beyond: number[]][]
 
 /** Gaps of one node that may still be filled; older ones are given up. */
 const widest = 1000
@@ -56,10 +56,10 @@ const widest = 1000
 const mostNodes = 2000
 
 /** Which deltas are in a model. Bounded. */
-export class Seen {
+export class VersionVector {
   private readonly nodes = new Map<string, { upTo: number; beyond: Set<number> }>()
 
-  constructor(rows: SeenRows = []) {
+  constructor(rows: VersionVectorRows = []) {
     for (const [node, upTo, beyond] of rows) this.nodes.set(node, { upTo, beyond: new Set(beyond) })
   }
 
@@ -81,7 +81,7 @@ export class Seen {
     if (this.nodes.size > mostNodes) this.nodes.delete(oldest!)
   }
 
-  rows(): SeenRows {
+  rows(): VersionVectorRows {
     return [...this.nodes].map(([node, { upTo, beyond }]) => [node, upTo, [...beyond]])
   }
 }

@@ -19,7 +19,7 @@ interface Outcome {
   tell: (learner: Learner) => void
 }
 
-export class HeldLearner implements Learner {
+export class ManagedLearner implements Learner {
   inner: Learner
   private mark = 0
   private frozen = false

@@ -8,34 +8,34 @@ import { join } from 'node:path'
 import { createLearner } from '../learner.ts'
 import type { Learners } from '../ports.ts'
 import { type Mode, modes } from '../pricing/arms.ts'
-import type { HeldLearner } from './managed-learner.ts'
+import type { ManagedLearner } from './managed-learner.ts'
 import { initialControl, type ModelControl, type ModelControlSource } from './model-control.ts'
-import { Models } from './model-store.ts'
+import { ModelStore } from './model-store.ts'
 import { sweep, writeDurably } from './snapshots.ts'
 
 export { type Mode, modes } from '../pricing/arms.ts'
 
-export interface KeeperLog {
+export interface ManagerLog {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
   error(fields: object, message: string): void
 }
 
-export interface KeeperOptions {
+export interface ModelManagerOptions {
   /** Where snapshots live; null: nowhere. */
   dir: string | null
   /** Milliseconds. */
   attributionWindow: number
   now: () => number
-  log: KeeperLog
+  log: ManagerLog
   create?: typeof createLearner
   /** Milliseconds between two snapshots, and between two settlings. */
   snapshotEvery?: number
   advanceEvery?: number
 }
 
-export interface Keeper extends Learners {
-  of(mode: Mode): HeldLearner
+export interface ModelManager extends Learners {
+  of(mode: Mode): ManagedLearner
   /** Seconds since the last snapshot of a mode was made or restored; null: none. */
   age(mode: Mode): number | null
   /** Snapshots that were refused, and writes that failed. */
@@ -43,7 +43,7 @@ export interface Keeper extends Learners {
   /** What this node followed last. */
   readonly control: ModelControl
   /** For the exchange. */
-  readonly models: Models
+  readonly models: ModelStore
   save(): Promise<void>
   close(): Promise<void>
   /** Follows what the store says. Rejects if the store does not answer; nothing is changed then. */
@@ -55,14 +55,14 @@ type Bases = Partial<Record<Mode, Uint8Array | null>>
 /** This file exists between an orderly exit and the next start. */
 const orderMark = 'ended-in-order'
 
-export function createKeeper(options: KeeperOptions): Keeper {
+export function createModelManager(options: ModelManagerOptions): ModelManager {
   const { dir, attributionWindow, now, log, create = createLearner } = options
   if (dir !== null) {
     mkdirSync(dir, { recursive: true })
     sweep(dir)
   }
   let control = initialControl
-  const models = new Models({
+  const models = new ModelStore({
     dir,
     now,
     log,

@@ -5,8 +5,8 @@ import { readdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Learner } from '../learner.ts'
 import { type Mode, modes } from '../pricing/arms.ts'
-import { decodeEnvelope, type Envelope, encodeEnvelope, Seen } from './envelope.ts'
-import { HeldLearner } from './managed-learner.ts'
+import { decodeEnvelope, type Envelope, encodeEnvelope, VersionVector } from './envelope.ts'
+import { ManagedLearner } from './managed-learner.ts'
 import {
   type Meta,
   outdated,
@@ -22,7 +22,7 @@ export interface ModelsLog {
   error(fields: object, message: string): void
 }
 
-export interface ModelsOptions {
+export interface ModelStoreOptions {
   /** Where snapshots live; null: nowhere. */
   dir: string | null
   /** `carries` false: without the exposures that wait in it. */
@@ -35,12 +35,12 @@ export interface ModelsOptions {
 
 /** One mode. */
 export interface Kept {
-  learner: HeldLearner
+  learner: ManagedLearner
   version: number
   /** When its last snapshot was made or restored; null: never. */
   at: number | null
   epoch: number
-  seen: Seen
+  seen: VersionVector
   /** Where to read on in the stream of deltas. */
   place: string
   /** Of the last delta that was drawn. */
@@ -53,16 +53,16 @@ const maxOutbox = 100
 /** A delta without a row: head and checksum. */
 const emptyDelta = 16
 
-export class Models {
+export class ModelStore {
   /** One life of one process. */
   readonly node = randomUUID()
   readonly counts = { refused: 0, writes: 0, dropped: 0 }
   /** Whether deltas are drawn: somebody sends them. */
   shares = false
-  private readonly options: ModelsOptions
+  private readonly options: ModelStoreOptions
   private readonly kept: Readonly<Record<Mode, Kept>>
 
-  constructor(options: ModelsOptions) {
+  constructor(options: ModelStoreOptions) {
     this.options = options
     this.kept = { revenue: this.restored('revenue'), margin: this.restored('margin') }
   }
@@ -78,7 +78,7 @@ export class Models {
       try {
         const { meta, unsent, learned } = unpack(readFileSync(join(dir!, file)))
         // After a crash wins of what waits in it came to a life that is lost: it would all be taught as losses.
-        const learner = new HeldLearner(create(learned, clean && place === 0), meta.epoch)
+        const learner = new ManagedLearner(create(learned, clean && place === 0), meta.epoch)
         const outbox = unsent.flatMap((bytes) => decodeEnvelope(Buffer.from(bytes)) ?? [])
         log.info({ mode, file }, 'model restored')
         return { ...fresh(learner, meta), outbox, version, at }
@@ -91,7 +91,7 @@ export class Models {
       }
     }
     const meta = { epoch: 0, seen: [], place: '0' }
-    return fresh(new HeldLearner(create(), meta.epoch), meta)
+    return fresh(new ManagedLearner(create(), meta.epoch), meta)
   }
 
   /** What is learned and not sent yet goes into the outbox: a snapshot and the deltas after it never overlap. */
@@ -141,7 +141,7 @@ export class Models {
   begin(mode: Mode, epoch: number, base: Uint8Array): void {
     const kept = this.kept[mode]
     const { meta, learned } = unpack(base)
-    const seen = new Seen(meta.seen)
+    const seen = new VersionVector(meta.seen)
     // Its exposures wait for wins that are of another epoch, or another node's to teach.
     kept.learner.replace(this.options.create(learned, false), epoch)
     Object.assign(kept, { epoch, seen, outbox: [] })
@@ -179,12 +179,12 @@ export class Models {
   }
 }
 
-const fresh = (learner: HeldLearner, { epoch, seen, place }: Meta): Kept => ({
+const fresh = (learner: ManagedLearner, { epoch, seen, place }: Meta): Kept => ({
   learner,
   version: 0,
   at: null,
   epoch,
-  seen: new Seen(seen),
+  seen: new VersionVector(seen),
   place,
   sequence: 0,
   outbox: [],

@@ -1,11 +1,11 @@
 /**
- * Models of several nodes: each appends what it learned and merges what others did, every two seconds. A delta that
+ * ModelStore of several nodes: each appends what it learned and merges what others did, every two seconds. A delta that
  * cannot be sent is not lost: it is kept and sent again. Each counts once, by its envelope.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Mode, modes } from '../pricing/arms.ts'
 import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
-import type { Keeper, KeeperLog } from './model-manager.ts'
+import type { ManagerLog, ModelManager } from './model-manager.ts'
 
 const every = 2000
 const patience = 2000
@@ -21,7 +21,7 @@ export interface ModelBus {
   ): Promise<{ deltas: { place: string; bytes: Uint8Array }[]; last: string }>
 }
 
-export interface Exchange {
+export interface ModelSync {
   /** `old`: of an epoch that is over; `seen`: came again. */
   readonly counts: {
     sent: number
@@ -36,15 +36,15 @@ export interface Exchange {
   close(): Promise<void>
 }
 
-export function createExchange(options: {
-  keeper: Keeper
+export function createModelSync(options: {
+  modelManager: ModelManager
   redis: ModelBus
-  log: KeeperLog
+  log: ManagerLog
   /** Milliseconds that the end waits for its last round. */
   patience?: number
-}): Exchange {
-  const { keeper, redis, log } = options
-  const { models } = keeper
+}): ModelSync {
+  const { modelManager, redis, log } = options
+  const { models } = modelManager
   // From now on what is learned waits to be sent.
   models.shares = true
   const counts = {
@@ -105,7 +105,7 @@ export function createExchange(options: {
   async function once(): Promise<void> {
     try {
       for (const mode of modes) {
-        if (keeper.of(mode).isFrozen) continue
+        if (modelManager.of(mode).isFrozen) continue
         await send(mode)
         await receive(mode)
       }

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { createClient, ErrorReply } from 'redis'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { SharedBidLog } from '../ports.ts'
-import { readRecord, recordRoom, writeRecord } from '../pricing/record.ts'
+import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
 import type { ModelBus } from './model-sync.ts'
 import { modelBus } from './redis-models.ts'
 
@@ -55,7 +55,7 @@ return redis.call('ZCARD', KEYS[1])`
 
 /** `id record`, the record in base64: one value of a bid id's hash. */
 function encode(record: DecisionRecord): string {
-  const bytes = Buffer.allocUnsafe(recordRoom + record.features.length)
+  const bytes = Buffer.allocUnsafe(maxRecordBytes + record.features.length)
   const end = writeRecord(bytes, 0, record, false)
   bytes.set(record.features, end)
   return `${record.id} ${bytes.toString('base64', 0, end + record.features.length)}`

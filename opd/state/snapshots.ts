@@ -9,11 +9,11 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { createGzip, gunzipSync } from 'node:zlib'
 import type { Mode } from '../pricing/arms.ts'
-import type { SeenRows } from './envelope.ts'
+import type { VersionVectorRows } from './envelope.ts'
 
 export interface Meta {
   epoch: number
-  seen: SeenRows
+  seen: VersionVectorRows
   /** Where to read on in the stream of deltas. */
   place: string
 }

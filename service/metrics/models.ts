@@ -1,9 +1,9 @@
 /** Metrics of what operators and disks do to the models of this node. Read at a scrape, nothing on the hot path. */
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { type Keeper, modes } from '../../opd/state/model-manager.ts'
+import { type ModelManager, modes } from '../../opd/state/model-manager.ts'
 
 type Kind = typeof Counter | typeof Gauge
-type Samples = (keeper: Keeper) => [labels: Record<string, string>, value: number][]
+type Samples = (modelManager: ModelManager) => [labels: Record<string, string>, value: number][]
 
 const byMode = (of: (mode: (typeof modes)[number]) => number): ReturnType<Samples> =>
   modes.map((mode) => [{ mode }, of(mode)])
@@ -35,19 +35,19 @@ const metrics: readonly [Kind, name: string, help: string, labels: string[], Sam
     'bidweir_model_outcomes_stale_total',
     'Wins of exposures from before a rollback: not taught',
     ['mode'],
-    (keeper) => byMode((mode) => keeper.of(mode).counts.stale),
+    (modelManager) => byMode((mode) => modelManager.of(mode).counts.stale),
   ],
   [
     Counter,
     'bidweir_model_outcomes_lost_total',
     'Wins while frozen that found no room to wait: not taught',
     ['mode'],
-    (keeper) => byMode((mode) => keeper.of(mode).counts.unheld),
+    (modelManager) => byMode((mode) => modelManager.of(mode).counts.unheld),
   ],
 ]
 
-/** Counts that live in the keeper, shown as they stand. */
-export function modelMetrics(registry: Registry, keeper: Keeper): void {
+/** Counts that live in the modelManager, shown as they stand. */
+export function modelMetrics(registry: Registry, modelManager: ModelManager): void {
   for (const [Kind, name, help, labelNames, samples] of metrics)
     new Kind({
       name,
@@ -56,7 +56,7 @@ export function modelMetrics(registry: Registry, keeper: Keeper): void {
       registers: [registry],
       collect() {
         this.reset()
-        for (const [labels, value] of samples(keeper)) this.inc(labels, value)
+        for (const [labels, value] of samples(modelManager)) this.inc(labels, value)
       },
     })
 }
