@@ -1,7 +1,8 @@
 /** The snapshot that bid traffic obeys: pushed at each change, kept when the store is lost. */
+import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import type { DirectorySnapshot, SupplierState } from './ports.ts'
-import type { Store, StoreLog } from './store/index.ts'
+import type { Store } from './store/index.ts'
 import { readHolds } from './store/suppliers.ts'
 
 export interface Directory {
@@ -43,7 +44,7 @@ async function load(store: Store): Promise<DirectorySnapshot> {
   return { suppliers: suppliers as ReadonlyMap<string, SupplierState>, holds }
 }
 
-export async function createDirectory(store: Store, log: StoreLog): Promise<Directory> {
+export async function createDirectory(store: Store, log: Log): Promise<Directory> {
   let current = await load(store)
   const listeners: ((snapshot: DirectorySnapshot) => void)[] = []
   // one after the other: an answer of before a change must not come to stand over the change

@@ -2,11 +2,6 @@
 import type { DecisionRecord } from './engine/types.ts'
 import type { Learner } from './learner.ts'
 
-export interface Log {
-  warn(fields: object, message: string): void
-  error(fields: object, message: string): void
-}
-
 /** The newest decisions by bid id, for notices that bring no context. Bounded, O(1), no sweeps. */
 export interface BidLog {
   put(record: DecisionRecord): void

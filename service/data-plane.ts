@@ -8,6 +8,7 @@ import { modelControlSource } from '../admin/store/model-control.ts'
 import { createRetention } from '../admin/store/retention.ts'
 import { createRollup } from '../admin/store/rollup.ts'
 import { createEngine } from '../opd/engine/engine.ts'
+import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import type { Slices } from '../opd/shared/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
@@ -18,7 +19,6 @@ import { bidLogLimit } from '../proxy/memory.ts'
 import { createProxy } from '../proxy/proxy.ts'
 import type { Config } from './config/schema.ts'
 import { keptKeys } from './default-config.ts'
-import type { Log } from './log.ts'
 import { modelMetrics } from './metrics/models.ts'
 import { bindStateMetrics } from './metrics/state.ts'
 import {
@@ -67,7 +67,7 @@ export async function openParts(live: Live, log: Log) {
     log,
   })
   const controlSource = modelControlSource(store)
-  const followModelControl = oneAtATime(() => modelManager.follow(controlSource))
+  const followModelControl = oneAtATime(() => modelManager.execute(controlSource))
   await followModelControl()
   store.onChange(followModelControl)
   let nodes = 1

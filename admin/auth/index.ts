@@ -1,5 +1,7 @@
 /** Tokens: verified by one door, whoever issued them. */
+
 import type { FastifyPluginAsync } from 'fastify'
+import type { Log } from '../../opd/shared/log.ts'
 import type { AuthConfig } from '../config.ts'
 import type { TokenVerifier } from '../ports.ts'
 import type { Store } from '../store/index.ts'
@@ -11,7 +13,7 @@ import { openKeys } from './embedded/keys.ts'
 import { reachedAt } from './embedded/reached-at.ts'
 import { refreshTokens } from './embedded/refresh.ts'
 import { externalCheck } from './external/check.ts'
-import { issuerKeys, type KeysLog } from './external/keys.ts'
+import { issuerKeys } from './external/keys.ts'
 import { createThrottle } from './throttle.ts'
 
 export interface AuthDeps {
@@ -23,7 +25,7 @@ export interface AuthDeps {
   baseUrl: () => string
   /** How clients reach the listener; null, the default: as each request says. Read at each use. */
   publicUrl?: () => string | null
-  log: KeysLog
+  log: Log
   now?: () => number
   /** Whose X-Forwarded headers are believed; read at each use, a reload may change it. None by default. */
   trustedProxies?: () => readonly string[]

@@ -2,9 +2,9 @@
  * Counts added up in memory, row by row, until the store takes them: a look-up a count, a write every few seconds. Rows
  * that could not be written wait and grow; one that the database will not have goes, and holds up no other.
  */
+import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { isOfTheRow } from './errors.ts'
-import type { StoreLog } from './index.ts'
 
 const every = 5000
 
@@ -21,7 +21,7 @@ export interface TallyOptions<Row> {
   maxRows: number
   /** Rows of one statement. */
   sliceRows: number
-  log: StoreLog
+  log: Log
   keyOf(row: Row): string
   /** Adds the counts of the other row to the first. */
   merge(row: Row, other: Row): void

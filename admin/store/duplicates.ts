@@ -1,8 +1,9 @@
 /** Notices that came again: the ledger has a row for the first alone, so the others are counted by hour. */
+import type { Log } from '../../opd/shared/log.ts'
 import type { Repeat } from '../ports.ts'
 import { createTally } from './buffered-counts.ts'
 import { hourKey, hourOf } from './hour.ts'
-import type { Store, StoreLog } from './index.ts'
+import type { Store } from './index.ts'
 import type { HourRow } from './tables.ts'
 import { storable } from './text.ts'
 
@@ -34,7 +35,7 @@ const rowOf = ({ supplier, event, mode, publisher, domain, at }: Repeat): HourRo
   squares: 0,
 })
 
-export function createRepeats(store: Store, log: StoreLog): Repeats {
+export function createRepeats(store: Store, log: Log): Repeats {
   const { add, flush, close } = createTally<HourRow>({
     what: 'repeated notices',
     maxRows: 5000,

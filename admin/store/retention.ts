@@ -3,10 +3,12 @@
  * before their rows go, and the sums stay; rows go a few at a time, so that no win waits for them. Of several nodes
  * one is at it.
  */
+
 import { sql } from 'kysely'
+import type { Log } from '../../opd/shared/log.ts'
 import { hour, hourOf } from './hour.ts'
 import { addUpHour } from './hours.ts'
-import type { Store, StoreLog } from './index.ts'
+import type { Store } from './index.ts'
 import { createLease } from './lease.ts'
 import { openReader } from './reader.ts'
 import { clearStale, staleHours } from './stale-hours.ts'
@@ -15,7 +17,7 @@ export interface RetentionOptions {
   /** Milliseconds that a row is kept; read at each look, a reload may change it. */
   keep: () => number
   now: () => number
-  log: StoreLog
+  log: Log
   /** Milliseconds between two looks, and between two slices of one. */
   every?: number
   breath?: number

@@ -1,10 +1,12 @@
 /** Bids decided, added up by hour, supplier, arm, publisher and domain. */
+
 import { summable } from '../../opd/engine/stats.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { BidLog } from '../../opd/ports.ts'
+import type { Log } from '../../opd/shared/log.ts'
 import { createTally } from './buffered-counts.ts'
 import { hourOf } from './hour.ts'
-import type { Store, StoreLog } from './index.ts'
+import type { Store } from './index.ts'
 import type { DecidedRow } from './tables.ts'
 import { storable } from './text.ts'
 
@@ -27,7 +29,7 @@ const rowOf = (record: DecisionRecord): DecidedRow => ({
   out_sum: summable(Number(record.outBa)),
 })
 
-export function createRollup(store: Store, log: StoreLog): Rollup {
+export function createRollup(store: Store, log: Log): Rollup {
   const { add, flush, close } = createTally<DecidedRow>({
     what: 'decided bids',
     maxRows: 20_000,

@@ -1,12 +1,14 @@
 /** The engine: binds integrations at configuration, rewrites bid responses, attributes win notices, trains the model. */
+
 import { hkdfSync } from 'node:crypto'
 import type { Integration } from '../config.ts'
-import type { BidLog, DecisionSink, Learners, Log, SharedBidLog } from '../ports.ts'
+import type { BidLog, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { armRules } from '../pricing/arms.ts'
 import { createContextCodec, Nonces } from '../pricing/context.ts'
 import { createPricing } from '../pricing/pricing.ts'
 import type { BidReason, PriceBid } from '../pricing/types.ts'
 import { rewriteInSlices as rewriteBody } from '../rewrite/rewrite.ts'
+import type { Log } from '../shared/log.ts'
 import { rateOf } from '../shared/rates.ts'
 import { standalone } from '../standalone/standalone.ts'
 import { createDecisionLookup } from './decision-lookup.ts'

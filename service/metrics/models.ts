@@ -42,7 +42,7 @@ const metrics: readonly [Kind, name: string, help: string, labels: string[], Sam
     'bidweir_model_outcomes_lost_total',
     'Wins while frozen that found no room to wait: not taught',
     ['mode'],
-    (modelManager) => byMode((mode) => modelManager.of(mode).counts.unheld),
+    (modelManager) => byMode((mode) => modelManager.of(mode).counts.overflowed),
   ],
 ]
 

@@ -19,6 +19,7 @@ interface Dependencies {
 function world(dependencies: Dependencies = {}, integrations = [integration('acme')]) {
   const lines: Record<string, unknown>[] = []
   const log = {
+    info() {},
     warn() {},
     error: (fields: object, message: string) => void lines.push({ ...fields, message }),
   }

@@ -37,6 +37,6 @@ export async function operatorOf(
     async clear() {
       await store.db.updateTable('models').set({ epoch: 0, base: null }).execute()
     },
-    follow: (modelManager: ModelManager) => modelManager.follow(source),
+    execute: (modelManager: ModelManager) => modelManager.execute(source),
   }
 }

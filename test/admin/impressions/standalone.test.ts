@@ -11,7 +11,7 @@ const owners: Readonly<Record<string, string>> = { acme: 'media', other: 'someon
 
 async function door(t: Test) {
   const warnings: object[] = []
-  const log = { warn: (fields: object) => void warnings.push(fields), error() {} }
+  const log = { info() {}, warn: (fields: object) => void warnings.push(fields), error() {} }
   const world = testEngine({
     log,
     integrations: [

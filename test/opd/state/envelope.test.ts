@@ -66,11 +66,11 @@ t.test('merged in any order, repeated and lost: each that arrived counts once', 
       fc.array(delivery, { maxLength: 60 }),
       async (learned, deliveries) => {
         const nodes = [0, 1, 2].map(() => keeperOf(null))
-        for (const node of nodes) node.models.shares = true
+        for (const node of nodes) node.models.publishes = true
         const sent: { of: number; amount: number; envelope: Envelope }[] = []
         for (const [n, of] of learned.entries()) {
           learn(nodes[of]!, 2 ** n)
-          const envelope = nodes[of]!.models.draw('revenue').pop()!
+          const envelope = nodes[of]!.models.takeDelta('revenue').pop()!
           sent.push({ of, amount: 2 ** n, envelope })
         }
         const receiver = nodes[0]!
@@ -79,7 +79,7 @@ t.test('merged in any order, repeated and lost: each that arrived counts once', 
           const at = pick % sent.length
           const { of, envelope } = sent[at]!
           if (of === 0) continue
-          for (let n = 0; n < times; n++) receiver.models.accept('revenue', envelope)
+          for (let n = 0; n < times; n++) receiver.models.merge('revenue', envelope)
           if (times > 0) arrived.add(at)
         }
         const own = sent.filter(({ of }) => of === 0)

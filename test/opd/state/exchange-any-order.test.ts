@@ -45,7 +45,7 @@ async function world(operator: Operator, all: Step[], busOf: () => ModelBus) {
   let learned = 0
   const make = async (dir: string) => {
     const modelManager = keeperOf(dir, () => now)
-    await operator.follow(modelManager)
+    await operator.execute(modelManager)
     return { dir, modelManager, exchange: createModelSync({ modelManager, redis: busOf(), log }) }
   }
   const nodes = await Promise.all([0, 1, 2].map(() => make(newFolder())))
@@ -57,7 +57,7 @@ async function world(operator: Operator, all: Step[], busOf: () => ModelBus) {
       learned += amount
       amount *= 4
     } else if (step.do === 'round') {
-      await operator.follow(node.modelManager)
+      await operator.execute(node.modelManager)
       await node.exchange.round()
     } else if (step.do === 'save') await node.modelManager.save()
     else if (step.do === 'rollback') {
@@ -74,7 +74,7 @@ async function world(operator: Operator, all: Step[], busOf: () => ModelBus) {
   }
   for (let round = 0; round < 4; round++)
     for (const { modelManager, exchange } of nodes) {
-      await operator.follow(modelManager)
+      await operator.execute(modelManager)
       await exchange.round()
     }
   return { nodes, learned }

@@ -16,7 +16,7 @@ t.test('nodes exchange updates, and follow a rollback together', async (t) => {
   const rounds = async () => {
     for (let n = 0; n < 2; n++)
       for (const { modelManager, exchange } of [one, two]) {
-        await operator.follow(modelManager)
+        await operator.execute(modelManager)
         await exchange.round()
       }
   }
@@ -46,7 +46,7 @@ t.test('nodes exchange updates, and follow a rollback together', async (t) => {
   await rounds()
   t.equal(two.modelManager.of('revenue').isFrozen, false)
   const late = node()
-  await operator.follow(late.modelManager)
+  await operator.execute(late.modelManager)
   await late.exchange.round()
   t.equal(sumOf(late.modelManager), 9, 'a new node starts where the epoch does')
 })
@@ -57,7 +57,7 @@ t.test('a bus that hangs holds up the exchange alone', async (t) => {
     const bus = { ...memoryBus(), [hanging]: hangs }
     const dir = newFolder()
     const modelManager = keeperOf(dir)
-    const exchange = createModelSync({ modelManager, redis: bus, log, patience: 30 })
+    const exchange = createModelSync({ modelManager, redis: bus, log, timeout: 30 })
     learn(modelManager, 1)
     void exchange.round()
     await exchange.close()
@@ -80,7 +80,7 @@ t.test('deltas wait for a bus that is away, bounded', async (t) => {
   const exchange = createModelSync({ modelManager, redis: flaky, log })
   for (let n = 0; n < 120; n++) {
     learn(modelManager, 1)
-    modelManager.models.draw('revenue')
+    modelManager.models.takeDelta('revenue')
   }
   await exchange.round()
   t.equal(exchange.counts.sent, 0)
