@@ -102,7 +102,8 @@ export async function openParts(live: Live, log: Log) {
     { ...settings, integrations },
     {
       learners: modelManager,
-      bidLog: rollup.counting(bidLog),
+      bidLog,
+      observer: rollup,
       shared: redis?.shared ?? null,
       sink,
       log,

@@ -49,6 +49,7 @@ function priceWith(learner: Learner, over: Partial<PricingDeps> = {}) {
     {
       learners: { of: () => learner, version: () => 1 },
       bidLog,
+      observer: null,
       shared: null,
       sink: null,
       now,

@@ -2,7 +2,7 @@
 
 import { hkdfSync } from 'node:crypto'
 import type { Integration } from '../config.ts'
-import type { BidLog, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
+import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { armRules } from '../pricing/arms.ts'
 import { createContextCodec, Nonces } from '../pricing/context.ts'
 import { createPricing } from '../pricing/pricing.ts'
@@ -31,6 +31,7 @@ import type {
 interface EngineDeps {
   learners: Learners
   bidLog: BidLog
+  observer: DecisionObserver | null
   shared: SharedBidLog | null
   sink: DecisionSink | null
   log: Log

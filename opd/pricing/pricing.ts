@@ -4,7 +4,7 @@ import type { ReportFault } from '../engine/fault-log.ts'
 import type { ModeStats } from '../engine/stats.ts'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { BidFacts, Decision, Learner, Policy } from '../learner.ts'
-import type { BidLog, DecisionEntry, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
+import type { BidLog, DecisionEntry, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { plain } from '../shared/decimal.ts'
 import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'
 import { type Arm, armRules, type Guard, guards, shareOf } from './arms.ts'
@@ -16,6 +16,7 @@ import type { EligibleBid, PriceBid, PricedBid } from './types.ts'
 export interface PricingDeps {
   learners: Learners
   bidLog: BidLog
+  observer: DecisionObserver | null
   shared: SharedBidLog | null
   sink: DecisionSink | null
   now: () => number
@@ -123,17 +124,19 @@ export function createPricing(
     bid: EligibleBid,
     rate: number,
     money: Amounts,
+    out: number,
     decision: Decision | null,
   ): void {
     try {
       deps.bidLog.put(record)
+      deps.observer?.decided(record, money.in, out)
       deps.shared?.put(record)
     } catch (error) {
       fault('bid_log', error, supplier)
     }
     if (sink === null || bid.test) return
     try {
-      sink.decided(entryOf(record, bid, rate, money, decision))
+      sink.decided(entryOf(record, bid, rate, money, out, decision))
     } catch (error) {
       fault('decision_log', error, supplier)
     }
@@ -144,6 +147,7 @@ export function createPricing(
     bid: EligibleBid,
     rate: number,
     money: Amounts,
+    out: number,
     decision: Decision | null,
   ): DecisionEntry {
     const { publisher: _publisher, domain: _domain, ...features } = bid.features
@@ -157,7 +161,7 @@ export function createPricing(
       density: record.arm === 'explored' ? (decision?.density ?? null) : null,
       in: money.in / rate,
       floor: bid.floor / rate,
-      out: Number(record.outBa) / rate,
+      out: out / rate,
       low: Math.min(1, Math.max(minFactor, money.in > 0 ? bid.floor / money.in : 1)),
       winIn: record.winIn ?? null,
       winOut: record.winOut ?? null,
@@ -215,7 +219,7 @@ export function createPricing(
     if (bid.priceDspText !== undefined) record.priceDsp = plain(bid.priceDspText)
     const context = deps.codec.encode(record)
     if (!context.withFeatures) stats.contextsCut++
-    log(record, bid, rate, money, decision)
+    log(record, bid, rate, money, out, decision)
     count(bid, record.arm, money.in, out)
     return { priceText, inText: money.inText, outText, context: context.text, mode }
   }

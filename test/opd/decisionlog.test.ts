@@ -40,6 +40,7 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
   const deps = {
     learners: { of: () => fixedLearner(0.9), version: () => 3 },
     bidLog: createBidLog({ ttl: 1000, now }),
+    observer: null,
     shared: null,
     sink: {
       decided: (entry: DecisionEntry) => void entries.push(entry),

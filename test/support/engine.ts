@@ -38,6 +38,7 @@ export function testEngine(options: TestEngineOptions) {
     createEngine(config, {
       learners: { of: () => learner, version: () => 7 },
       bidLog: createBidLog({ ttl: 48 * hour, now, maxEntries: 10_000 }),
+      observer: null,
       shared: shared ?? null,
       sink: sink ?? null,
       log: log ?? noLog,
