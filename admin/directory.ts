@@ -2,9 +2,10 @@
  * The snapshot of suppliers and holds that bid traffic uses. It is pushed at each change and kept if the store is
  * lost.
  */
+import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import type { DirectorySnapshot, SupplierState } from './ports.ts'
-import type { Store, StoreLog } from './store/index.ts'
+import type { Store } from './store/index.ts'
 import { readHolds } from './store/suppliers.ts'
 
 export interface Directory {
@@ -46,7 +47,7 @@ async function load(store: Store): Promise<DirectorySnapshot> {
   return { suppliers: suppliers as ReadonlyMap<string, SupplierState>, holds }
 }
 
-export async function createDirectory(store: Store, log: StoreLog): Promise<Directory> {
+export async function createDirectory(store: Store, log: Log): Promise<Directory> {
   let current = await load(store)
   const listeners: ((snapshot: DirectorySnapshot) => void)[] = []
   // one read at a time: the result of an older read must not replace a newer one

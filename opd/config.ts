@@ -1,6 +1,6 @@
 import * as z from 'zod'
 
-/** A share of something: 0 to 1, both ends included. */
+/** A fraction: 0 to 1, both included. */
 const share = z.number().min(0).max(1)
 const names = z.array(z.string()).default([])
 
@@ -84,7 +84,7 @@ export const opdSchema = z.strictObject({
 
 export type OpdConfig = z.infer<typeof opdSchema>
 
-/** The `clearing` block of one supplier (CONTRACT 2): the prices in its notices. */
+/** The `clearing` block of one supplier (CONTRACT 2): limits of the prices in its win notices. */
 export const clearingSchema = z.strictObject({
   maxOver: z
     .number()
@@ -98,21 +98,21 @@ export const clearingSchema = z.strictObject({
 
 export type ClearingConfig = z.infer<typeof clearingSchema>
 
-/** Of decisions whose supplier the file no longer names. */
+/** For decisions of suppliers that are no longer configured. */
 export const clearingDefaults: ClearingConfig = clearingSchema.parse({})
 
-/** One supplier as the price engine sees it. */
+/** The configuration of one supplier in the price engine. */
 export interface Integration {
   id: string
-  /** null: no `opd` block. 'invalid': the block has faults, so OPD is off and that is counted. */
+  /** null: no `opd` block. 'invalid': the block is faulty, so OPD is off, and responses are counted. */
   opd: OpdConfig | 'invalid' | null
-  /** Which `event` of a notice comes: `both` means win teaches and billing is money. */
+  /** The events that win notices report. `both`: the win trains the model, and billing is money. */
   notices: 'win' | 'billing' | 'both'
-  /** Absent: the defaults. */
+  /** Absent: `clearingDefaults`. */
   clearing?: ClearingConfig
 }
 
-/** A key of the context: 32 bytes, and the id written in front of what it encoded. */
+/** A context key: 32 bytes, and its id, which contexts contain in plain. */
 export interface ContextKey {
   id: number
   secret: Uint8Array

@@ -1,41 +1,42 @@
-/** What the engine needs from outside; opd/state implements these, in memory or over Redis. */
+/** The interfaces that the engine depends on. opd/state implements them, in memory or over Redis. */
 import type { DecisionRecord } from './engine/types.ts'
 import type { Learner } from './learner.ts'
 
-export interface Log {
-  warn(fields: object, message: string): void
-  error(fields: object, message: string): void
-}
-
-/** The newest decisions by bid id, for notices that bring no context. Bounded, O(1), no sweeps. */
+/** Recent decisions by bid id, for win notices without a context. Bounded, O(1), without sweeps. */
 export interface BidLog {
   put(record: DecisionRecord): void
-  /** The latest decision per supplier logged under the bid id. */
+  /** The latest decision of each supplier with the bid id. */
   find(bidId: string): DecisionRecord[]
 }
 
-/** The bid log of all nodes. Writes are batched and never waited for. */
+/** The bid log of all nodes. Writes are batched, and nothing waits for them. */
 export interface SharedBidLog {
   put(record: DecisionRecord): void
   find(bidId: string): Promise<DecisionRecord[]>
 }
 
-/** The learner of each mode; looked up per decision because a rollback replaces it. */
+/** The learner of each mode, looked up for each decision. */
 export interface Learners {
   of(mode: 'revenue' | 'margin'): Learner
-  /** Rises with each snapshot or rollback; written into contexts. */
+  /** Rises with each snapshot. Contexts contain it. */
   version(mode: 'revenue' | 'margin'): number
 }
 
-/** The decision log, off by default. Called on the hot path: must only buffer. */
+/** Observes each decision of a bid. Called on the hot path: it must only count. */
+export interface DecisionObserver {
+  /** Amounts are CPM in the currency of the record: those of its `inBa` and `outBa`, as numbers. */
+  decided(record: DecisionRecord, inBa: number, outBa: number): void
+}
+
+/** The decision log, off by default. Called on the hot path: it must only buffer. */
 export interface DecisionSink {
   decided(entry: DecisionEntry): void
   won(entry: WinEntry): void
-  /** A win came that may not teach: what became of the bid is not known. */
+  /** A win that must not train the model: the outcome of the bid is unknown. */
   withdrawn(entry: { time: number; id: string; ssp: string }): void
 }
 
-/** `cleared`: CPM in the base currency, as all money of the decision log is. */
+/** All amounts of the decision log are CPM in the base currency. */
 export interface WinEntry {
   time: number
   id: string
@@ -50,27 +51,27 @@ export interface DecisionEntry {
   ssp: string
   mode: string
   arm: string
-  /** Of the arm. */
+  /** Probability of the arm. */
   propensity: number
-  /** Explored only: density of the factor, given that the bid was explored; null where it is not known. */
+  /** Density of the factor among explored bids; null for other arms, or if it is unknown. */
   density: number | null
   in: number
   floor: number
   out: number
-  /** The lowest factor that policy and floor permit. */
+  /** The lowest factor that policy and floor allow. */
   low: number
-  /** What the model expected at `in` and at the price it chose (in shadow not the price sent); null: not asked. */
+  /** Win probability at `in` and at the price of the model (in shadow, not the price sent); null: the model was not asked. */
   winIn: number | null
   winOut: number | null
   theta: number | null
   /** CPM. */
   lambda: number | null
-  /** What holds prices up; null: no guard was asked. */
+  /** The active guard; null: the model was not asked. */
   guard: string | null
-  /** Hashed; null: the request names none. */
+  /** Pseudonym; null: not in the request. */
   publisher: string | null
   domain: string | null
-  /** The other features of the model, none of them personal. */
+  /** The other features of the model. None is personal data. */
   features: Record<string, string | number>
   model: number
 }

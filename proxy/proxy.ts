@@ -1,8 +1,10 @@
 /** The proxy as main.ts knows it: bid traffic in, supplier endpoints out. create ▸ listen ▸ drain ▸ close. */
+
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Registry } from 'prom-client'
 import type { Engine } from '../opd/engine/types.ts'
+import type { Log } from '../opd/shared/log.ts'
 import { type Allotment, type Budget, LoopLag } from './admission.ts'
 import { type AddressCheck, addressCheck } from './callers.ts'
 import type { ProxyConfig, Route } from './config.ts'
@@ -25,12 +27,6 @@ import { createResolver } from './upstream/resolver.ts'
 export interface Standing {
   inactiveSeats: ReadonlySet<string>
   allotment: Allotment | undefined
-}
-
-export interface Log {
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
-  error(fields: object, message: string): void
 }
 
 export interface BidProxy {

@@ -11,15 +11,15 @@ import { opdMetrics } from '../admin/metrics/registry.ts'
 import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
 import { reporting } from '../admin/reports/route.ts'
+import type { Log } from '../opd/shared/log.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
 import { type Live, modelsDirOf, type Parts } from './data-plane.ts'
-import type { Log } from './log.ts'
 import { listedSuppliers, readingsOf } from './runtime-config.ts'
 import { allotmentOf, endpointsOf, opdState } from './status-adapters.ts'
 
 /** `missing`: why bid traffic cannot be served now. */
 export async function openDoors(live: Live, parts: Parts, missing: () => string[], log: Log) {
-  const { store, directory, keeper, bidLog, rollup, duplicates, engine, proxy } = parts
+  const { store, directory, modelManager, bidLog, rollup, duplicates, engine, proxy } = parts
   const { registry, now, followModelControl } = parts
   const counters = new ImpressionCounters()
   const { auth: door, listen } = live.config.admin
@@ -43,7 +43,10 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
       for (const [ssp, { invalid }] of live.taken) yield { ssp, invalid }
     },
     bidLog,
-    model: (mode) => ({ version: keeper.version(mode), ageSeconds: keeper.age(mode) ?? 0 }),
+    model: (mode) => ({
+      version: modelManager.version(mode),
+      ageSeconds: modelManager.age(mode) ?? 0,
+    }),
   })
   const admin = createAdmin({
     listen,

@@ -8,17 +8,17 @@ import { modelControlSource } from '../admin/store/model-control.ts'
 import { createRetention } from '../admin/store/retention.ts'
 import { createRollup } from '../admin/store/rollup.ts'
 import { createEngine } from '../opd/engine/engine.ts'
+import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import type { Slices } from '../opd/shared/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
-import { createKeeper } from '../opd/state/model-manager.ts'
-import { createExchange } from '../opd/state/model-sync.ts'
+import { createModelManager } from '../opd/state/model-manager.ts'
+import { createModelSync } from '../opd/state/model-sync.ts'
 import { bidLogLimit } from '../proxy/memory.ts'
 import { createProxy } from '../proxy/proxy.ts'
 import type { Config } from './config/schema.ts'
 import { keptKeys } from './default-config.ts'
-import type { Log } from './log.ts'
 import { modelMetrics } from './metrics/models.ts'
 import { bindStateMetrics } from './metrics/state.ts'
 import {
@@ -60,9 +60,14 @@ export async function openParts(live: Live, log: Log) {
   })
   const directory = await createDirectory(store, log)
   const { attributionWindow, contextTtl, decisionLog } = started.opd
-  const keeper = createKeeper({ dir: modelsDirOf(started), attributionWindow, now, log })
+  const modelManager = createModelManager({
+    dir: modelsDirOf(started),
+    attributionWindow,
+    now,
+    log,
+  })
   const controlSource = modelControlSource(store)
-  const followModelControl = oneAtATime(() => keeper.follow(controlSource))
+  const followModelControl = oneAtATime(() => modelManager.execute(controlSource))
   await followModelControl()
   store.onChange(followModelControl)
   let nodes = 1
@@ -80,9 +85,9 @@ export async function openParts(live: Live, log: Log) {
             wire()
           },
         })
-  const exchange = redis === null ? null : createExchange({ keeper, redis, log })
+  const exchange = redis === null ? null : createModelSync({ modelManager, redis, log })
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
-  modelMetrics(registry, keeper)
+  modelMetrics(registry, modelManager)
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   // what counts wins shares their connections, none of the API's
   const counted = { ...store, db: store.wins }
@@ -96,8 +101,9 @@ export async function openParts(live: Live, log: Log) {
   const engine = createEngine(
     { ...settings, integrations },
     {
-      learners: keeper,
-      bidLog: rollup.counting(bidLog),
+      learners: modelManager,
+      bidLog,
+      observer: rollup,
       shared: redis?.shared ?? null,
       sink,
       log,
@@ -133,7 +139,7 @@ export async function openParts(live: Live, log: Log) {
       meters,
       store,
       directory,
-      keeper,
+      modelManager,
       followModelControl,
       redis,
       bidLog,
@@ -166,7 +172,7 @@ export async function openParts(live: Live, log: Log) {
     async close() {
       await exchange?.close()
       await redis?.close()
-      await keeper.close()
+      await modelManager.close()
       await sink?.close()
       retention.close()
       await duplicates.close()

@@ -1,11 +1,6 @@
 /** Structured logs by pino; tokens, contexts and keys never reach them. */
 import pino from 'pino'
-
-export interface Log {
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
-  error(fields: object, message: string): void
-}
+import type { Log } from '../opd/shared/log.ts'
 
 const secrets = [
   'authorization',

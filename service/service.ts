@@ -1,6 +1,7 @@
 /** The composition root: opens the parts and the doors, listens, reloads and drains. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { firstUser } from '../admin/auth/users.ts'
+import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import { createSlices, type Slices } from '../opd/shared/slices.ts'
 import { openDoors } from './admin-plane.ts'
@@ -9,7 +10,6 @@ import type { Load } from './config/loader.ts'
 import type { Config } from './config/schema.ts'
 import { watchFiles } from './config/watch.ts'
 import { type Live, openParts } from './data-plane.ts'
-import type { Log } from './log.ts'
 import { needsRestart, ratesAge } from './runtime-config.ts'
 import { takenOf } from './supplier-swap.ts'
 

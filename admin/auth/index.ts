@@ -1,5 +1,6 @@
 /** Token verification for an external or the embedded issuer, and the token endpoint of the embedded one. */
 import type { FastifyPluginAsync } from 'fastify'
+import type { Log } from '../../opd/shared/log.ts'
 import type { AuthConfig } from '../config.ts'
 import type { TokenVerifier } from '../ports.ts'
 import type { Store } from '../store/index.ts'
@@ -11,7 +12,7 @@ import { openKeys } from './embedded/keys.ts'
 import { reachedAt } from './embedded/reached-at.ts'
 import { refreshTokens } from './embedded/refresh.ts'
 import { externalCheck } from './external/check.ts'
-import { issuerKeys, type KeysLog } from './external/keys.ts'
+import { issuerKeys } from './external/keys.ts'
 import { createThrottle } from './throttle.ts'
 
 export interface AuthDeps {
@@ -23,7 +24,7 @@ export interface AuthDeps {
   baseUrl: () => string
   /** URL by which clients reach the listener; null (the default): taken from each request. It is read at each use. */
   publicUrl?: () => string | null
-  log: KeysLog
+  log: Log
   now?: () => number
   /**
    * Addresses of proxies whose X-Forwarded headers are trusted; none by default. They are read at each use, since a

@@ -1,9 +1,9 @@
 /** The figures of the dashboard, from the counters of this node (the metrics of CONTRACT 10, as JSON). */
 
 import {
-  answerReasons,
   bidReasons,
   type EngineStats,
+  responseReasons,
   type SupplierStats,
 } from '../../opd/engine/stats.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
@@ -91,7 +91,7 @@ function leftOf(stats: SupplierStats): Record<string, number> {
   }
   for (const mode of modes)
     for (const [at, reason] of bidReasons.entries()) add(reason, stats.modes[mode].left[at] ?? 0)
-  for (const [at, reason] of answerReasons.entries()) add(reason, stats.answers[at] ?? 0)
+  for (const [at, reason] of responseReasons.entries()) add(reason, stats.responses[at] ?? 0)
   return left
 }
 

@@ -9,6 +9,7 @@ import fastify, {
   type FastifyPluginAsync,
   type FastifyReply,
 } from 'fastify'
+import type { Log } from '../../opd/shared/log.ts'
 import { StoreError } from '../store/errors.ts'
 import { drainBody } from './drain-body.ts'
 import { createHttpServer, onClientError } from './http-server.ts'
@@ -18,17 +19,11 @@ import { problem } from './problem.ts'
 import { replyHook } from './reply-hook.ts'
 import { singularFields } from './singular-fields.ts'
 
-export interface AdminLog {
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
-  error(fields: object, message: string): void
-}
-
 export interface AdminDeps {
   /** host:port */
   listen: string
   plugins: readonly FastifyPluginAsync[]
-  log: AdminLog
+  log: Log
 }
 
 export interface Admin {

@@ -26,7 +26,7 @@ export function applyWin(
   const trains = teaches === notice.event
   counters.countNotice(supplier, mode, 'attributed', by, notice.event)
   const margin = entry.margin === null ? null : Number(entry.margin)
-  engine.counted(
+  engine.recordWin(
     record,
     trains,
     margin === null ? null : { cleared: Number(entry.cleared), margin },
@@ -34,6 +34,6 @@ export function applyWin(
   if (money === notice.event) counters.countImpression(record)
   counters.countWin(record, entry, engine.rate(currency))
   if (!trains) return
-  if (mayTrain) engine.taught(record, Number(notice.price), late)
-  else engine.withdrawn(record)
+  if (mayTrain) engine.learnWin(record, Number(notice.price), late)
+  else engine.withdrawExposure(record)
 }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { clearingDefaults, type Integration } from '../../opd/config.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import { armRules } from '../../opd/pricing/arms.ts'
-import { cut } from '../../opd/pricing/pseudonyms.ts'
+import { truncateWithHash } from '../../opd/pricing/pseudonyms.ts'
 import { compare, decimal, difference, times } from '../../opd/shared/decimal.ts'
 import type { LedgerEntry } from '../ports.ts'
 import { storable } from '../store/text.ts'
@@ -21,7 +21,7 @@ export const eventsOf = (integration: Integration | null) =>
 
 const longestBidId = 512
 /** A bid id as the ledger stores and looks it up: an index row has room for some 2,700 bytes. */
-export const ledgerBidId = (bidId: string) => cut(storable(bidId), longestBidId)
+export const ledgerBidId = (bidId: string) => truncateWithHash(storable(bidId), longestBidId)
 
 const orNull = (text: string) => (text === '' ? null : storable(text))
 

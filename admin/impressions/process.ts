@@ -1,5 +1,5 @@
 /** One win notice: trace ▸ record ▸ train. It resolves when the row is on disk. */
-import type { DecisionRecord, Traced } from '../../opd/engine/types.ts'
+import type { DecisionRecord, LookupResult } from '../../opd/engine/types.ts'
 import {
   type Caller,
   clockSlack,
@@ -101,12 +101,12 @@ export class Notices {
   private async trace(
     notice: Notice,
     opens: typeof isCredential | undefined,
-  ): Promise<{ notice: Notice; found: Traced }> {
+  ): Promise<{ notice: Notice; found: LookupResult }> {
     const { engine } = this.deps
     const { otherBidIds, ...plain } = notice
     const traceOne = async (each: Notice) => ({
       notice: each,
-      found: await engine.trace(each, opens),
+      found: await engine.findDecision(each, opens),
     })
     if (otherBidIds === undefined) return traceOne(plain)
     const readings = [plain, ...otherBidIds.map((bidId) => ({ ...plain, bidId }))]
@@ -182,7 +182,7 @@ export class Notices {
 
   private async attribute(
     notice: Notice,
-    traced: Traced,
+    traced: LookupResult,
     record: DecisionRecord,
     by: 'context' | 'bid_log',
     caller: Caller | null,

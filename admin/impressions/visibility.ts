@@ -1,10 +1,10 @@
 /** Which bids a caller may report, and the reason that an unattributed win is stored with. */
-import type { ContextState, Traced } from '../../opd/engine/types.ts'
+import type { ContextState, LookupResult } from '../../opd/engine/types.ts'
 import { canSee } from '../access.ts'
 import { type Caller, foreignBid } from '../ports.ts'
 
 /** `foreign`: the bid belongs to another account. */
-export type VisibleTrace = Traced & { foreign?: true }
+export type VisibleTrace = LookupResult & { foreign?: true }
 
 type AccountOf = ((supplier: string) => string | undefined) | undefined
 
@@ -14,7 +14,7 @@ export function mayReport(supplier: string, caller: Caller | null, account: Acco
 
 /** A notice without context only finds decisions of the caller's own suppliers. */
 export function visibleTrace(
-  traced: Traced,
+  traced: LookupResult,
   caller: Caller | null,
   account: AccountOf,
 ): VisibleTrace {

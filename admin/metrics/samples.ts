@@ -1,11 +1,11 @@
 /** Samples of the counters of the pricing engine. */
 
 import {
-  answerReasons,
   bidReasons,
   type EngineStats,
   factorBounds,
   type ModeStats,
+  responseReasons,
 } from '../../opd/engine/stats.ts'
 import { arms, type Mode, modes } from '../../opd/pricing/arms.ts'
 import { type Histogram, HistogramSeries, others } from '../../opd/shared/histogram-series.ts'
@@ -33,8 +33,8 @@ export function* bidSamples(stats: EngineStats): Generator<Sample | null> {
 export function* answerSamples(stats: EngineStats): Generator<Sample | null> {
   for (const [ssp, own] of stats.suppliers) {
     yield null
-    for (const [at, reason] of answerReasons.entries())
-      if (own.answers[at]! > 0) yield { value: own.answers[at]!, labels: { ssp, reason } }
+    for (const [at, reason] of responseReasons.entries())
+      if (own.responses[at]! > 0) yield { value: own.responses[at]!, labels: { ssp, reason } }
     if (own.faults > 0) yield { value: own.faults, labels: { ssp, reason: 'fault' } }
   }
 }

@@ -78,7 +78,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
     const supplier = supplierOf(request.params.name)
     if (supplier === '' || !isVisible(request, supplier)) return refuse(reply, 404)
     const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
-    const answer = engine.standalone(supplier, body)
+    const answer = engine.priceStandalone(supplier, body)
     if (!answer.ok) return refuse(reply, answer.status, answer.faults)
     const text = await written(answer.entries, reply)
     return text === null ? reply.hijack() : reply.type('application/json').send(text)

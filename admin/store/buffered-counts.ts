@@ -2,9 +2,9 @@
  * Counts that are summed in memory and written every few seconds. If the store is lost, the rows wait and grow. A row
  * that the database rejects is dropped and does not block the others.
  */
+import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { isOfTheRow } from './errors.ts'
-import type { StoreLog } from './index.ts'
 
 const every = 5000
 
@@ -21,7 +21,7 @@ export interface BufferedCountsOptions<Row> {
   maxRows: number
   /** Rows of one statement. */
   sliceRows: number
-  log: StoreLog
+  log: Log
   keyOf(row: Row): string
   /** Adds the counts of `other` to `row`. */
   merge(row: Row, other: Row): void

@@ -1,8 +1,9 @@
 /** Counts repeated notices by hour, since the ledger stores only the first one. */
+import type { Log } from '../../opd/shared/log.ts'
 import type { DuplicateNotice } from '../ports.ts'
 import { createBufferedCounts } from './buffered-counts.ts'
 import { hourKey, hourOf } from './hour.ts'
-import type { Store, StoreLog } from './index.ts'
+import type { Store } from './index.ts'
 import type { HourRow } from './tables.ts'
 import { storable } from './text.ts'
 
@@ -34,7 +35,7 @@ const rowOf = ({ supplier, event, mode, publisher, domain, at }: DuplicateNotice
   squares: 0,
 })
 
-export function createDuplicateCounts(store: Store, log: StoreLog): DuplicateCounts {
+export function createDuplicateCounts(store: Store, log: Log): DuplicateCounts {
   const { add, flush, close } = createBufferedCounts<HourRow>({
     what: 'duplicate notices',
     maxRows: 5000,

@@ -1,6 +1,7 @@
 /** The store: the same tables and interface for SQLite and PostgreSQL. */
 import { Kysely, sql } from 'kysely'
 import pg from 'pg'
+import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { checkSql, createIntegrity } from './integrity.ts'
 import { createLedger, type GroupLedger } from './ledger.ts'
@@ -8,12 +9,6 @@ import { migrate } from './migrations/index.ts'
 import { postgresDialect } from './postgres.ts'
 import { sqliteDialect } from './sqlite.ts'
 import type { Tables } from './tables.ts'
-
-export interface StoreLog {
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
-  error(fields: object, message: string): void
-}
 
 export interface Store {
   db: Kysely<Tables>
@@ -40,7 +35,7 @@ export interface Store {
 
 export interface StoreOptions {
   now: () => number
-  log: StoreLog
+  log: Log
   /** Called with the seconds of each ledger commit. */
   observe?: (seconds: number) => void
   /** Milliseconds between two polls for changes of other nodes. */
@@ -80,7 +75,7 @@ function openSqlite(path: string, { now, owns = false }: StoreOptions): Database
   return { db, wins: db, postgres: false, verify, check, pings: { store: ping } }
 }
 
-function openPostgres(url: string, log: StoreLog): Databases {
+function openPostgres(url: string, log: Log): Databases {
   const lost = (error: Error) => log.warn({ err: error.message }, 'a database connection was lost')
   const open = (max: number) =>
     new Kysely<Tables>({ dialect: postgresDialect(url, { max, longest: 5000, lost }) })
@@ -188,7 +183,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
 }
 
 /** LISTEN on a separate connection. If it is lost, polling continues and it is opened again. */
-function listen(url: string, changed: () => void, log: StoreLog) {
+function listen(url: string, changed: () => void, log: Log) {
   let closed = false
   let client: pg.Client | null = null
   let retry: NodeJS.Timeout | null = null

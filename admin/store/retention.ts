@@ -2,10 +2,12 @@
  * Roll-up and retention of the ledger. Each hour is summed after it has passed, and again before its rows are
  * deleted; the sums are kept. Rows are deleted in small slices, so that no win waits. One node does this at a time.
  */
+
 import { sql } from 'kysely'
+import type { Log } from '../../opd/shared/log.ts'
 import { hour, hourOf } from './hour.ts'
 import { addUpHour } from './hours.ts'
-import type { Store, StoreLog } from './index.ts'
+import type { Store } from './index.ts'
 import { createLease } from './lease.ts'
 import { openReader } from './reader.ts'
 import { clearStale, staleHours } from './stale-hours.ts'
@@ -14,7 +16,7 @@ export interface RetentionOptions {
   /** Milliseconds until a row is deleted; called for each run, since a reload may change it. */
   keep: () => number
   now: () => number
-  log: StoreLog
+  log: Log
   /** Milliseconds between two runs, and between two slices of a run. */
   every?: number
   pauseMs?: number

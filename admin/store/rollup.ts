@@ -1,21 +1,21 @@
-/** Decided bids, summed by hour, supplier, arm, publisher and domain. */
+/** Sums of decided bids by hour, supplier, mode, arm, publisher and domain. */
+
 import { summable } from '../../opd/engine/stats.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
-import type { BidLog } from '../../opd/ports.ts'
+import type { DecisionObserver } from '../../opd/ports.ts'
+import type { Log } from '../../opd/shared/log.ts'
 import { createBufferedCounts } from './buffered-counts.ts'
 import { hourOf } from './hour.ts'
-import type { Store, StoreLog } from './index.ts'
+import type { Store } from './index.ts'
 import type { DecidedRow } from './tables.ts'
 import { storable } from './text.ts'
 
-export interface Rollup {
-  /** Wraps the bid log so that every decision is counted. */
-  counting<T extends BidLog>(log: T): T
+export interface Rollup extends DecisionObserver {
   flush(): Promise<void>
   close(): Promise<void>
 }
 
-const rowOf = (record: DecisionRecord): DecidedRow => ({
+const rowOf = (record: DecisionRecord, inBa: number, outBa: number): DecidedRow => ({
   hour: hourOf(record.at),
   supplier: record.supplier,
   mode: record.mode,
@@ -23,18 +23,18 @@ const rowOf = (record: DecisionRecord): DecidedRow => ({
   publisher: storable(record.publisher),
   domain: storable(record.domain),
   bids: 1,
-  in_sum: summable(Number(record.inBa)),
-  out_sum: summable(Number(record.outBa)),
+  in_sum: summable(inBa),
+  out_sum: summable(outBa),
 })
 
-export function createRollup(store: Store, log: StoreLog): Rollup {
+export function createRollup(store: Store, log: Log): Rollup {
   const { add, flush, close } = createBufferedCounts<DecidedRow>({
     what: 'decided bids',
     maxRows: 20_000,
-    // 9 columns each: building the statement takes 2 ms of the event loop
+    // Rows have 9 columns: building the statement takes 2 ms of the event loop.
     sliceRows: 150,
     log,
-    // written out, since it runs for every bid. No field contains a NUL
+    // Called for every bid. Storable texts have no NUL, so the key is unambiguous.
     keyOf: ({ hour, supplier, mode, arm, publisher, domain }) =>
       `${hour}\0${supplier}\0${mode}\0${arm}\0${publisher}\0${domain}`,
     merge(row, { bids, in_sum, out_sum }) {
@@ -59,14 +59,8 @@ export function createRollup(store: Store, log: StoreLog): Rollup {
     },
   })
   return {
-    counting(bidLog) {
-      const put = bidLog.put.bind(bidLog)
-      return Object.assign(Object.create(bidLog) as typeof bidLog, {
-        put(record: DecisionRecord) {
-          put(record)
-          if (record.arm !== 'test') add(rowOf(record))
-        },
-      })
+    decided(record, inBa, outBa) {
+      if (record.arm !== 'test') add(rowOf(record, inBa, outBa))
     },
     flush,
     close,

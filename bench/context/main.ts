@@ -5,7 +5,7 @@ import { ModeStats } from '../../opd/engine/stats.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import { createLearner, type Learner } from '../../opd/learner.ts'
 import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
-import { type PricingDeps, pricing } from '../../opd/pricing/pricing.ts'
+import { createPricing, type PricingDeps } from '../../opd/pricing/pricing.ts'
 import type { EligibleBid } from '../../opd/pricing/types.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 
@@ -44,11 +44,12 @@ const integration = {
 }
 
 function priceWith(learner: Learner, over: Partial<PricingDeps> = {}) {
-  return pricing(
+  return createPricing(
     integration,
     {
       learners: { of: () => learner, version: () => 1 },
       bidLog,
+      observer: null,
       shared: null,
       sink: null,
       now,
@@ -56,7 +57,7 @@ function priceWith(learner: Learner, over: Partial<PricingDeps> = {}) {
       codec,
       seed: 1,
       auctionSalt: 'salt',
-      held: () => false,
+      onHold: () => false,
       fault() {},
       ...over,
     },

@@ -1,7 +1,7 @@
 /** Every reason and status that bidweir counts or sends. A new one does not compile until it has its sentence here. */
 import type { Status } from '../../admin/impressions/counters.ts'
 import type { Arm, Guard } from '../../opd/pricing/arms.ts'
-import type { AnswerReason, BidReason } from '../../opd/pricing/types.ts'
+import type { BidReason, ResponseReason } from '../../opd/pricing/types.ts'
 import type { NoBid } from '../../proxy/exchange/no-bid.ts'
 import { code, page, table } from './markdown.ts'
 
@@ -28,7 +28,8 @@ const arms: Readonly<Record<Exclude<Arm, 'fixed'>, string>> = {
 }
 
 const bidReasons: Readonly<Record<BidReason, string>> = {
-  no_macro: 'The bid does not contain `svc_opd=${SVC_OPD_CONTEXT}`, so a win could not be attributed.',
+  no_macro:
+    'The bid does not contain `svc_opd=${SVC_OPD_CONTEXT}`, so a win could not be attributed.',
   fixed_price: 'The deal has a fixed price.',
   unknown_deal: 'The deal is not in the bid request.',
   audio: 'The impression is audio, and `opd.audio` is false.',
@@ -40,7 +41,7 @@ const bidReasons: Readonly<Record<BidReason, string>> = {
   request: 'The bid request cannot be read.',
 }
 
-const responseReasons: Readonly<Record<AnswerReason, string>> = {
+const responseReasons: Readonly<Record<ResponseReason, string>> = {
   no_macro: 'The response contains no `SVC_OPD_CONTEXT` macro.',
   disabled: 'OPD is off for the integration.',
   invalid_config: 'The `opd` block of the integration has faults.',

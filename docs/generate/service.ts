@@ -71,11 +71,11 @@ function countEverything({ proxy, engine }: Parts): void {
   metrics.replays = 1
   proxy.admit(() => ({ inactiveSeats: new Set(), allotment: { clientQps: 1, active: true } }), 1)
   const supplier = engine.stats.of('acme')
-  supplier.untouched('no_macro')
+  supplier.countUnmodified('no_macro')
   const stats = supplier.modes.revenue
   stats.learnerErrors = 1
   stats.contextsCut = 1
-  stats.controlled('silence', 1)
+  stats.setControl('silence', 1)
   for (const arm of ['holdout', 'treated'] as const)
     for (let count = 0; count < 200; count++) {
       stats.priced(arm, 2, 1)

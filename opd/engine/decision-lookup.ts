@@ -1,17 +1,20 @@
-/** Decisions as the bid logs know them: this node's memory, and what all nodes share. */
-
+/** Finds decisions in the bid logs: the memory of this node, and the log that all nodes share. */
 import type { BidLog, SharedBidLog } from '../ports.ts'
-import type { NoteFault } from './fault-log.ts'
+import type { ReportFault } from './fault-log.ts'
 import type { DecisionRecord } from './types.ts'
 
-interface Logs {
-  /** Features that had no room in a context are in the logs; without them it teaches nothing. */
+interface DecisionLookup {
+  /** Adds features that did not fit in the context. If no log has them, the record no longer trains the model. */
   withFeatures(record: DecisionRecord): Promise<DecisionRecord>
-  /** The latest decision under the bid id of each supplier, or of `ssp` alone, not before `earliest` (milliseconds). */
+  /** The latest decision of each supplier, or of `ssp` alone, with the bid id. Decisions before `earliest` (milliseconds) are left out. */
   latest(bidId: string, ssp: string | undefined, earliest: number): Promise<DecisionRecord[]>
 }
 
-export function createLogs(bidLog: BidLog, shared: SharedBidLog | null, fault: NoteFault): Logs {
+export function createDecisionLookup(
+  bidLog: BidLog,
+  shared: SharedBidLog | null,
+  fault: ReportFault,
+): DecisionLookup {
   async function fromShared(bidId: string): Promise<DecisionRecord[]> {
     try {
       return (await shared?.find(bidId)) ?? []
@@ -25,19 +28,19 @@ export function createLogs(bidLog: BidLog, shared: SharedBidLog | null, fault: N
     async withFeatures(record) {
       if (!record.teaches || record.features.length > 0) return record
       const same = ({ id }: DecisionRecord) => id === record.id
-      const own = bidLog.find(record.bidId).find(same)
-      const logged = own ?? (await fromShared(record.bidId)).find(same)
+      const local = bidLog.find(record.bidId).find(same)
+      const logged = local ?? (await fromShared(record.bidId)).find(same)
       return logged ?? { ...record, teaches: false }
     },
 
     async latest(bidId, ssp, earliest) {
-      const fits = (record: DecisionRecord) =>
+      const matches = (record: DecisionRecord) =>
         record.at >= earliest && (ssp === undefined || record.supplier === ssp)
-      const own = bidLog.find(bidId).filter(fits)
-      if (shared === null) return own
-      // another node may have decided it later, or for another supplier
-      const latest = new Map(own.map((record) => [record.supplier, record]))
-      for (const record of (await fromShared(bidId)).filter(fits)) {
+      const local = bidLog.find(bidId).filter(matches)
+      if (shared === null) return local
+      // Another node may have decided it later, or for another supplier.
+      const latest = new Map(local.map((record) => [record.supplier, record]))
+      for (const record of (await fromShared(bidId)).filter(matches)) {
         const known = latest.get(record.supplier)
         if (known === undefined || known.at < record.at) latest.set(record.supplier, record)
       }

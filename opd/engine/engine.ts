@@ -1,34 +1,37 @@
-/** The engine: integrations bound at configuration, answers rewritten, notices traced, wins taught. */
+/** The engine: binds integrations at configuration, rewrites bid responses, attributes win notices, trains the model. */
+
 import { hkdfSync } from 'node:crypto'
 import type { Integration } from '../config.ts'
-import type { BidLog, DecisionSink, Learners, Log, SharedBidLog } from '../ports.ts'
+import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { armRules } from '../pricing/arms.ts'
 import { createContextCodec, Nonces } from '../pricing/context.ts'
-import { pricing } from '../pricing/pricing.ts'
+import { createPricing } from '../pricing/pricing.ts'
 import type { BidReason, PriceBid } from '../pricing/types.ts'
-import { rewriteInTurns } from '../rewrite/rewrite.ts'
+import { rewriteInSlices as rewriteBody } from '../rewrite/rewrite.ts'
+import type { Log } from '../shared/log.ts'
 import { rateOf } from '../shared/rates.ts'
 import { standalone } from '../standalone/standalone.ts'
-import { createLogs } from './decision-lookup.ts'
+import { createDecisionLookup } from './decision-lookup.ts'
 import { createFaultLog, type FaultPlace } from './fault-log.ts'
 import { EngineStats, type SupplierStats } from './stats.ts'
 import type {
-  AnswerToRewrite,
   DecisionRecord,
   Engine,
   EngineConfig,
   EngineSettings,
-  RewrittenAnswer,
-  StandaloneAnswer,
+  LookupResult,
+  Pause,
+  ResponseToRewrite,
+  RewrittenResponse,
   StandaloneEntry,
-  Traced,
-  Turn,
-  WonMoney,
+  StandaloneResult,
+  WinMoney,
 } from './types.ts'
 
 interface EngineDeps {
   learners: Learners
   bidLog: BidLog
+  observer: DecisionObserver | null
   shared: SharedBidLog | null
   sink: DecisionSink | null
   log: Log
@@ -39,15 +42,15 @@ interface EngineDeps {
 
 interface BidweirEngine extends Engine {
   readonly stats: EngineStats
-  /** The configuration of one supplier, null where the file names none. */
+  /** The configuration of one supplier; null: unknown supplier. */
   integration(id: string): Integration | null
 }
 
-/** One integration with all that its answers need. */
-interface Bound {
+/** One integration with its counters and its price function. */
+interface BoundIntegration {
   integration: Integration
   stats: SupplierStats
-  reads: boolean
+  readsResponses: boolean
   price: PriceBid
   onBid: (reason: BidReason) => void
 }
@@ -64,17 +67,17 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   const { now, learners } = deps
   const stats = new EngineStats()
   const fault = createFaultLog(stats.faults, deps.log, now)
-  const logs = createLogs(deps.bidLog, deps.shared, fault)
+  const lookup = createDecisionLookup(deps.bidLog, deps.shared, fault)
   const nonces = new Nonces()
-  /** Integrations whose standalone calls have come without `imp`. */
-  const withoutImp = new Set<string>()
+  /** Integrations with a standalone call without `imp`; each is logged once. */
+  const warnedOfNoImp = new Set<string>()
   let config: EngineSettings = initial
-  const bound = new Map<string, Bound>()
+  const bound = new Map<string, BoundIntegration>()
   let holds: ReadonlySet<string> = new Set()
   let holdsAll = false
-  const held = (supplier: string) => holdsAll || holds.has(supplier)
+  const onHold = (supplier: string) => holdsAll || holds.has(supplier)
 
-  const keyed = (settings: EngineSettings) => {
+  const keyMaterial = (settings: EngineSettings) => {
     const secret = settings.keys[0]?.secret ?? new Uint8Array(32)
     const seeds = Buffer.from(hkdfSync('sha256', secret, '', 'bidweir shares v1', 12))
     return {
@@ -83,25 +86,31 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       auctionSalt: seeds.toString('hex', 4),
     }
   }
-  const pricingDeps = { ...deps, ...keyed(initial), held, fault }
+  const pricingDeps = { ...deps, ...keyMaterial(initial), onHold, fault }
 
-  function bind(integration: Integration): Bound {
+  function bind(integration: Integration): BoundIntegration {
     const { opd } = integration
     const counters = stats.of(integration.id)
     if (opd === null || opd === 'invalid' || opd.enabled === false)
-      return { integration, stats: counters, reads: false, price: neverPrices, onBid: () => {} }
+      return {
+        integration,
+        stats: counters,
+        readsResponses: false,
+        price: neverPrices,
+        onBid: () => {},
+      }
     const mode = counters.modes[opd.mode]
     mode.configured = true
     return {
       integration,
       stats: counters,
-      reads: true,
-      price: pricing(integration, pricingDeps, mode),
-      onBid: (reason) => mode.leftAlone(reason),
+      readsResponses: true,
+      price: createPricing(integration, pricingDeps, mode),
+      onBid: (reason) => mode.countUnmodified(reason),
     }
   }
 
-  const asItCame = (body: Buffer, unreadable: boolean): RewrittenAnswer => ({
+  const unmodified = (body: Buffer, unreadable: boolean): RewrittenResponse => ({
     body,
     reason: 'malformed',
     removed: 0,
@@ -109,47 +118,49 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     unreadable,
   })
 
-  function* rewriteAnswer(answer: AnswerToRewrite): Generator<Turn, RewrittenAnswer> {
-    const { supplier, body, inactiveSeats } = answer
-    const cuts = inactiveSeats.size > 0
-    const own = bound.get(supplier) ?? {
+  function* rewriteInSlices(response: ResponseToRewrite): Generator<Pause, RewrittenResponse> {
+    const { supplier, body, inactiveSeats } = response
+    const target = bound.get(supplier) ?? {
       integration: { id: supplier, opd: null, notices: 'win' as const },
       stats: null,
       price: neverPrices,
       onBid: () => {},
     }
-    let rewritten: RewrittenAnswer
+    let rewritten: RewrittenResponse
     try {
-      rewritten = yield* rewriteInTurns({
+      rewritten = yield* rewriteBody({
         body,
-        request: answer.request,
-        integration: own.integration,
+        request: response.request,
+        integration: target.integration,
         inactiveSeats,
         rates: config.rates,
         base: config.base,
-        price: own.price,
-        onBid: own.onBid,
-        cutOnly: answer.cutOnly ?? false,
+        price: target.price,
+        onBid: target.onBid,
+        seatsOnly: response.seatsOnly ?? false,
       })
     } catch (error) {
-      // a fault of ours costs the optimisation, never the answer; seats that must be cut win over it
+      // An internal error costs the optimisation, never the response. If inactive seats must be removed, the response is
+      // unreadable.
       fault('rewrite', error, supplier)
-      if (own.stats !== null) own.stats.faults++
-      rewritten = asItCame(body, cuts)
+      if (target.stats !== null) target.stats.faults++
+      rewritten = unmodified(body, inactiveSeats.size > 0)
     }
-    if (rewritten.reason !== null) own.stats?.untouched(rewritten.reason)
+    if (rewritten.reason !== null) target.stats?.countUnmodified(rewritten.reason)
     return rewritten
   }
 
-  function wholly(answer: AnswerToRewrite): RewrittenAnswer {
-    const turns = rewriteAnswer(answer)
+  function rewrite(response: ResponseToRewrite): RewrittenResponse {
+    const slices = rewriteInSlices(response)
     for (;;) {
-      const turn = turns.next()
-      if (turn.done) return turn.value
+      const slice = slices.next()
+      if (slice.done) return slice.value
     }
   }
 
-  async function trace(...[notice, opens]: Parameters<Engine['trace']>): Promise<Traced> {
+  async function findDecision(
+    ...[notice, mayUseLog]: Parameters<Engine['findDecision']>
+  ): Promise<LookupResult> {
     const at = now()
     const { state, record } = pricingDeps.codec.decode(notice.svcOpd, notice.bidId, at)
     const late = (decided: DecisionRecord) => decided.at < at - config.attributionWindow
@@ -157,13 +168,13 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       return {
         context: state,
         by: 'context',
-        record: await logs.withFeatures(record),
+        record: await lookup.withFeatures(record),
         ambiguous: false,
         late: late(record),
       }
     const earliest = at - config.contextTtl
     const found =
-      opens?.(state) === false ? [] : await logs.latest(notice.bidId, notice.ssp, earliest)
+      mayUseLog?.(state) === false ? [] : await lookup.latest(notice.bidId, notice.ssp, earliest)
     const [only] = found
     if (only === undefined || found.length > 1)
       return { context: state, by: null, record: null, ambiguous: found.length > 1, late: false }
@@ -172,36 +183,36 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
 
   const rate = (currency: string) => rateOf(currency, config.rates, config.base)
 
-  function counted(record: DecisionRecord, won: boolean, money: WonMoney | null): void {
+  function recordWin(record: DecisionRecord, won: boolean, money: WinMoney | null): void {
     const { arm, mode, supplier } = record
     const perBase = rate(record.currency)
     if (perBase === null || !armRules[arm].money) return
-    const own = stats.of(supplier).modes[mode]
-    if (won) own.won(arm)
-    if (money !== null) own.paid(arm, money.cleared / perBase, money.margin / perBase)
+    const counters = stats.of(supplier).modes[mode]
+    if (won) counters.won(arm)
+    if (money !== null) counters.paid(arm, money.cleared / perBase, money.margin / perBase)
   }
 
-  function taught(record: DecisionRecord, cleared: number, late: boolean): void {
+  function learnWin(record: DecisionRecord, cleared: number, late: boolean): void {
     const perBase = rate(record.currency)
     if (!armRules[record.arm].money) return
     const win = {
       time: now(),
       id: record.id,
       ssp: record.supplier,
-      // without a rate in its own currency, as its decision stands there
+      // Without a rate, the decision log has the amounts of this bid in the bid's currency.
       cleared: cleared / (perBase ?? 1),
       late,
     }
     guarded('decision_log', record, () => deps.sink?.won(win))
     if (perBase === null) return
     if (!record.teaches || record.features.length === 0) return
-    // above out_ba it is a win and no saving: the learner sees to that, and its guards to those that do it often
+    // The learner handles a price above out_ba: it counts as a win without a saving.
     guarded('training', record, () =>
       learners.of(record.mode).win(record.features, cleared / perBase, now()),
     )
   }
 
-  function withdrawn(record: DecisionRecord): void {
+  function withdrawExposure(record: DecisionRecord): void {
     const { id, supplier: ssp } = record
     if (armRules[record.arm].money)
       guarded('decision_log', record, () => deps.sink?.withdrawn({ time: now(), id, ssp }))
@@ -210,9 +221,9 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   }
 
   function warnOfNoImp(ssp: string): void {
-    if (withoutImp.has(ssp)) return
-    withoutImp.add(ssp)
-    deps.log.warn({ ssp }, 'a standalone call brought bids without imp: floor 0; said once')
+    if (warnedOfNoImp.has(ssp)) return
+    warnedOfNoImp.add(ssp)
+    deps.log.warn({ ssp }, 'a standalone call has bids without imp, their floor is 0; logged once')
   }
 
   function guarded(place: FaultPlace, { supplier }: DecisionRecord, work: () => void): void {
@@ -223,26 +234,31 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     }
   }
 
-  /** Faults in here are bugs: the caller gets an error without a word of the body, which the API answers with 500. */
-  function priceAlone(supplier: string, own: Bound, body: Buffer): StandaloneAnswer {
-    const failed = (error: unknown) => {
+  /** An exception in here is a bug. The error that is thrown quotes nothing of the body; the API responds with 500. */
+  function priceStandalone(
+    supplier: string,
+    target: BoundIntegration,
+    body: Buffer,
+  ): StandaloneResult {
+    const internalError = (error: unknown) => {
       fault('standalone', error, supplier)
       return new Error('a standalone call failed')
     }
-    function* watched(entries: Iterable<StandaloneEntry>) {
+    function* reported(entries: Iterable<StandaloneEntry>) {
       try {
         yield* entries
       } catch (error) {
-        throw failed(error)
+        throw internalError(error)
       }
     }
     try {
-      const answer = standalone(body, own.integration, config.rates, config.base, own.price)
-      if (!answer.ok) return answer
-      if (answer.withoutImp) warnOfNoImp(supplier)
-      return { ...answer, entries: watched(answer.entries) }
+      const { integration, price } = target
+      const result = standalone(body, integration, config.rates, config.base, price)
+      if (!result.ok) return result
+      if (result.withoutImp) warnOfNoImp(supplier)
+      return { ...result, entries: reported(result.entries) }
     } catch (error) {
-      throw failed(error)
+      throw internalError(error)
     }
   }
 
@@ -251,7 +267,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     stats,
     configure(next) {
       config = next
-      Object.assign(pricingDeps, keyed(next))
+      Object.assign(pricingDeps, keyMaterial(next))
     },
     setIntegration: (integration) => void bound.set(integration.id, bind(integration)),
     removeIntegration: (supplier) => void bound.delete(supplier),
@@ -260,21 +276,23 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       holds = suppliers
       holdsAll = suppliers.has('*')
     },
-    rewrite: wholly,
-    rewriteInTurns: rewriteAnswer,
-    untouched: (supplier, reason) => bound.get(supplier)?.stats.untouched(reason),
-    reads: (supplier) => bound.get(supplier)?.reads ?? false,
-    unread(supplier) {
-      const own = bound.get(supplier)
-      own?.stats.untouched(own.integration.opd === 'invalid' ? 'invalid_config' : 'disabled')
+    rewrite,
+    rewriteInSlices,
+    countUnmodified: (supplier, reason) => bound.get(supplier)?.stats.countUnmodified(reason),
+    readsResponses: (supplier) => bound.get(supplier)?.readsResponses ?? false,
+    countUnread(supplier) {
+      const target = bound.get(supplier)
+      target?.stats.countUnmodified(
+        target.integration.opd === 'invalid' ? 'invalid_config' : 'disabled',
+      )
     },
-    standalone(supplier, body) {
-      const own = bound.get(supplier)
-      if (own === undefined) return { ok: false, status: 404, faults: [] }
-      if (!own.reads) return { ok: false, status: 403, faults: [] }
-      return priceAlone(supplier, own, body)
+    priceStandalone(supplier, body) {
+      const target = bound.get(supplier)
+      if (target === undefined) return { ok: false, status: 404, faults: [] }
+      if (!target.readsResponses) return { ok: false, status: 403, faults: [] }
+      return priceStandalone(supplier, target, body)
     },
-    trace,
+    findDecision,
     explain(svcOpd, bidId) {
       const at = now()
       const { state, record } = pricingDeps.codec.decode(svcOpd, bidId, at)
@@ -282,8 +300,8 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       return { context: state, record, late }
     },
     rate,
-    counted,
-    taught,
-    withdrawn,
+    recordWin,
+    learnWin,
+    withdrawExposure,
   }
 }

@@ -1,15 +1,15 @@
 /**
- * Exceptions of our own code that cost a bid its optimisation and nothing else: counted by place, and logged. The first
- * of each place is logged at once, then at most one a minute with the number of those left out.
+ * Counts and logs internal errors. Such an error costs a bid its optimisation and nothing else. The first error of each
+ * place is logged at once, then at most one a minute with the number of those that were not logged.
  */
-import type { Log } from '../ports.ts'
+import type { Log } from '../shared/log.ts'
 
-/** What each place costs when it fails. */
+/** The consequence of an error, by place. */
 const consequences = {
-  rewrite: 'the answer went out as it came',
+  rewrite: 'the response was sent unmodified',
   pricing: 'the bid kept its price and has no context',
-  learner: 'the bid kept its price, or its decision teaches nothing',
-  bid_log: 'a notice without a context may not find the decision',
+  learner: 'the bid kept its price, or its decision does not train the model',
+  bid_log: 'a notice without a context may not be attributed',
   shared_bid_log: 'a notice without a context was looked up on this node alone',
   decision_log: 'a line is missing from the decision log',
   training: 'the model did not learn from a notice',
@@ -23,20 +23,17 @@ export type FaultCounts = Record<FaultPlace, number>
 export const noFaults = (): FaultCounts =>
   Object.fromEntries(faultPlaces.map((place) => [place, 0])) as FaultCounts
 
-export type NoteFault = (place: FaultPlace, error: unknown, ssp?: string) => void
+export type ReportFault = (place: FaultPlace, error: unknown, ssp?: string) => void
 
-/** Milliseconds. */
-const quietFor = 60_000
+/** Milliseconds between two log lines of one place. */
+const logInterval = 60_000
 const longestTrace = 8
 const frame = /^ {4}at (?:.* \()?(?:file:\/\/|node:|\/)[^()]*:\d+:\d+\)?$/
 
-/**
- * The error's class and the places in the code that it passed. Its message may quote a body, a user id or an address, so
- * it stays out of the log.
- */
+/** The error's class and stack frames. Its message may quote a body, a user id or an address, so it is not logged. */
 function safeFields(error: unknown) {
   if (!(error instanceof Error)) return { error: typeof error }
-  // Anything may be thrown, an error whose fields have other types too.
+  // The fields of a thrown error may have any type.
   const trace = String(error.stack)
     .replace(String(error.message), () => '')
     .split('\n')
@@ -44,16 +41,16 @@ function safeFields(error: unknown) {
   return { error: error.constructor?.name, at: at.map((line) => line.trim()) }
 }
 
-export function createFaultLog(counts: FaultCounts, log: Log, now: () => number): NoteFault {
+export function createFaultLog(counts: FaultCounts, log: Log, now: () => number): ReportFault {
   const last = new Map<FaultPlace, { at: number; count: number }>()
   return (place, error, ssp) => {
     const count = ++counts[place]
     const before = last.get(place)
     const at = now()
-    // A clock that was set back must not silence a place for longer.
-    if (before !== undefined && at - before.at < quietFor && at >= before.at) return
+    // If the clock was set back, the interval starts again.
+    if (before !== undefined && at - before.at < logInterval && at >= before.at) return
     last.set(place, { at, count })
-    const leftOut = before === undefined ? 0 : count - before.count - 1
-    log.error({ place, ssp, leftOut, ...safeFields(error) }, `a fault: ${consequences[place]}`)
+    const notLogged = before === undefined ? 0 : count - before.count - 1
+    log.error({ place, ssp, notLogged, ...safeFields(error) }, `a fault: ${consequences[place]}`)
   }
 }

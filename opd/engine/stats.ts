@@ -1,9 +1,6 @@
-/**
- * What the engine counts, by supplier and mode: plain numbers and typed arrays, read at a scrape. A
- * reload keeps them.
- */
+/** The engine's counters by supplier and mode: numbers and typed arrays, read at each scrape. A reload keeps them. */
 import { type Arm, armAt, arms, type Guard, guards, isAlarm, type Mode } from '../pricing/arms.ts'
-import type { AnswerReason, BidReason } from '../pricing/types.ts'
+import type { BidReason, ResponseReason } from '../pricing/types.ts'
 import { noFaults } from './fault-log.ts'
 
 export const bidReasons = [
@@ -23,7 +20,7 @@ const bidReasonAt = Object.fromEntries(bidReasons.map((name, at) => [name, at]))
   number
 >
 
-export const answerReasons = [
+export const responseReasons = [
   'no_macro',
   'disabled',
   'invalid_config',
@@ -34,29 +31,29 @@ export const answerReasons = [
   'charset',
   'no_transform',
   'no_seatbid',
-] as const satisfies readonly AnswerReason[]
-const answerReasonAt = Object.fromEntries(answerReasons.map((name, at) => [name, at])) as Record<
-  AnswerReason,
-  number
->
+] as const satisfies readonly ResponseReason[]
+const responseReasonAt = Object.fromEntries(
+  responseReasons.map((name, at) => [name, at]),
+) as Record<ResponseReason, number>
 
 /** Upper bounds of the factor histogram. */
 export const factorBounds = [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.975, 0.99, 1] as const
 
-/** A price of 1e308 is JSON too: what no auction pays stays out of sums, which it would spoil for ever. */
+/** 0 for a price that no auction pays: 1e308 is valid JSON, and would make a sum useless for ever. */
 export const summable = (price: number) => (Math.abs(price) < 1e9 ? price : 0)
 
-/** Bids and wins of one arm; sums are CPM in the base currency. */
+/** Bids and wins of one arm. Sums of money are CPM in the base currency. */
 export interface ArmSums {
   bids: number
   wins: number
   in: number
   cleared: number
   margin: number
-  /** Of the margin squared: for the interval of the mean. */
+  /** Sum of squared margins, for the confidence interval of the mean. */
   marginSquares: number
-  /** cleared + margin of wins, which is in_ba unless the demand side says otherwise; and squared. */
+  /** Sum of cleared + margin of wins: in_ba, or price_dsp if the integration prices on the demand side. */
   spend: number
+  /** Sum of squares of the same. */
   spendSquares: number
 }
 
@@ -72,27 +69,27 @@ const noSums = (): ArmSums => ({
 })
 
 export class ModeStats {
-  /** An integration has been in this mode since the start. */
+  /** An integration has used this mode since the start of the process. */
   configured = false
   readonly left = new Float64Array(bidReasons.length)
   readonly arms: readonly ArmSums[] = arms.map(noSums)
-  /** Bids by factor, and the sum of their factors. */
+  /** Histogram of factors, and their sum. */
   readonly factors = { counts: new Float64Array(factorBounds.length + 1), sum: 0 }
   inSum = 0
   outSum = 0
   learnerErrors = 0
-  /** Contexts that had no room for the features of the model. */
+  /** Contexts in which the features of the model did not fit. */
   contextsCut = 0
 
-  /** Of the latest decision: the guard that held it up, and its multipliers (lambda: CPM in the base currency). */
+  /** Guard and multipliers of the latest decision (lambda: CPM in the base currency). */
   guard: string | null = null
   theta = 1
   lambda = 0
-  /** How often each guard began to act. */
+  /** How often each guard became active. */
   readonly alarms = new Float64Array(guards.length)
 
-  /** What a decision was made by. */
-  controlled(guard: string | undefined, theta: number | undefined, lambda = 0): void {
+  /** Stores guard and multipliers of a decision. */
+  setControl(guard: string | undefined, theta: number | undefined, lambda = 0): void {
     if (theta !== undefined) {
       this.theta = theta
       this.lambda = lambda
@@ -103,11 +100,11 @@ export class ModeStats {
     if (at >= 0 && isAlarm(guards[at]!)) this.alarms[at]!++
   }
 
-  leftAlone(reason: BidReason): void {
+  countUnmodified(reason: BidReason): void {
     this.left[bidReasonAt[reason]]!++
   }
 
-  /** One priced bid; money in the base currency, 0 where it has no rate. */
+  /** One priced bid. Money is in the base currency, 0 without a rate. */
   priced(arm: Arm, inBase: number, outBase: number): void {
     const sums = this.arms[armAt[arm]]!
     sums.bids++
@@ -125,7 +122,7 @@ export class ModeStats {
     this.arms[armAt[arm]]!.wins++
   }
 
-  /** The money of one win; it may come with another event than the win (`notices: both`). */
+  /** The money of one win. With `notices: both` it arrives with the billing event. */
   paid(arm: Arm, cleared: number, margin: number): void {
     const sums = this.arms[armAt[arm]]!
     sums.cleared += summable(cleared)
@@ -145,12 +142,12 @@ export class SupplierStats {
     revenue: new ModeStats(),
     margin: new ModeStats(),
   }
-  readonly answers = new Float64Array(answerReasons.length)
-  /** Answers that a fault of ours left as they came. */
+  readonly responses = new Float64Array(responseReasons.length)
+  /** Responses that were sent unmodified because of an internal error. */
   faults = 0
 
-  untouched(reason: AnswerReason): void {
-    this.answers[answerReasonAt[reason]]!++
+  countUnmodified(reason: ResponseReason): void {
+    this.responses[responseReasonAt[reason]]!++
   }
 }
 
@@ -158,7 +155,7 @@ export class EngineStats {
   readonly suppliers = new Map<string, SupplierStats>()
   readonly faults = noFaults()
 
-  /** Counters of one supplier; kept when the file no longer names it. */
+  /** Counters of one supplier. They are kept when the configuration no longer has the supplier. */
   of(supplier: string): SupplierStats {
     let stats = this.suppliers.get(supplier)
     if (stats === undefined) {

@@ -1,58 +1,62 @@
 import type { ContextKey, Integration } from '../config.ts'
 import type { Arm, Guard, Mode } from '../pricing/arms.ts'
-import type { AnswerReason } from '../pricing/types.ts'
+import type { ResponseReason } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'
 
-/** A promise where decoding takes a while; it never rejects. */
+/** The decoded bid request. A promise if decoding is still under way; it never rejects. */
 export type RequestSource = () => Buffer | null | Promise<Buffer | null>
 
-/** What the proxy hands over: an answer whose bytes have been decoded. */
-export interface AnswerToRewrite {
+/** A bid response from the proxy, its body decoded. */
+export interface ResponseToRewrite {
   supplier: string
-  /** Decoded body of the 200 answer. */
+  /** Decoded body of the 200 response. */
   body: Buffer
-  /** Decoded body of the bid request, asked for only when a bid wants a price; null: it does not decode. */
+  /** Called only if a bid is to be priced. null: the bid request cannot be decoded. */
   request: RequestSource
-  /** Seats whose bids are cut out of the answer; empty for most. */
+  /** Seats whose bids are removed from the response; empty for most suppliers. */
   inactiveSeats: ReadonlySet<string>
-  /** Only cut seats: the answer's headers forbid a look for OPD (another type, no-transform). */
-  cutOnly?: boolean
+  /** Remove seats and price nothing: the headers exclude OPD (another content type, no-transform). */
+  seatsOnly?: boolean
 }
 
-/** What is to be waited for before the next turn, if anything. */
-export type Turn = Promise<unknown> | undefined
+/** Between two slices of a rewrite: a promise that the next slice needs, or undefined. */
+export type Pause = Promise<unknown> | undefined
 
-export interface RewrittenAnswer {
-  /** The same Buffer object as came in when nothing changed. */
+export interface RewrittenResponse {
+  /** The Buffer that came in, if nothing changed. */
   body: Buffer
-  /** Set when the whole answer was left untouched for one reason. */
-  reason: AnswerReason | null
-  /** Bids cut out, and bids that stand in `body`; `unreadable` when seats had to be cut and the answer cannot be read. */
+  /** Why the whole response was left unmodified; null: it was not. */
+  reason: ResponseReason | null
+  /** Bids that were removed with their seats. */
   removed: number
+  /** Bids that remain in `body`. */
   left: number
+  /** Seats had to be removed, and the response cannot be parsed. */
   unreadable: boolean
 }
 
-/** A refusal that names the place: `pointer` is a JSON pointer into the body. */
+/** One error in the body of a standalone call; `pointer` is a JSON pointer (RFC 6901). */
 export interface Fault {
   pointer: string
   detail: string
 }
 
-/** `price` is a JSON number as text: the bid's own digits where nothing changed. */
+/** `price` is the text of a JSON number: the bid's own digits if the price did not change. */
 export interface StandaloneEntry {
   id: string
   price: string
   context: string
 }
 
-/** Bids are priced as `entries` is read, once: ten thousand of them need not hold the event loop. `withoutImp`: their
- * floor is 0, since no imp came with them. */
-export type StandaloneAnswer =
+/**
+ * Bids are priced while `entries` is iterated, so that the caller can yield to the event loop. `entries` can be iterated
+ * once. `withoutImp`: the call has no imp, so every floor is 0.
+ */
+export type StandaloneResult =
   | { ok: true; entries: Iterable<StandaloneEntry>; withoutImp: boolean }
   | { ok: false; status: 400 | 403 | 404; faults: Fault[] }
 
-/** What a checked context or the bid log tells of one decision. Money is exact decimal text, CPM. */
+/** One decision, as a context or the bid log contains it. Money is exact decimal text, CPM. */
 export interface DecisionRecord {
   /** Identifies the decision everywhere: context, bid log, ledger. */
   id: string
@@ -63,7 +67,7 @@ export interface DecisionRecord {
   propensity: number
   inBa: string
   outBa: string
-  /** Standalone only: the demand-side price that came with the bid. */
+  /** Standalone only: `price_dsp` of the bid. */
   priceDsp?: string
   currency: string
   /** Milliseconds since the epoch. */
@@ -71,14 +75,14 @@ export interface DecisionRecord {
   modelVersion: number
   publisher: string
   domain: string
-  /** Whether a win of it may teach at all (test, no_rate: never). */
+  /** Whether a win of this bid may train the model (test, no_rate: never). */
   teaches: boolean
-  /** The learner's own bytes, as `Learner.expose` returned them; empty when it teaches nothing. */
+  /** The bytes that `Learner.expose` returned; empty if a win does not train the model. */
   features: Uint8Array
-  /** The model's win probability at in_ba and at out_ba; absent where it was not asked. */
+  /** Win probability at in_ba and at out_ba, by the model; absent if the model was not asked. */
   winIn?: number
   winOut?: number
-  /** The multipliers at work (lambda in CPM of the base), and the floor in the bid's currency; seven digits of each. */
+  /** Multipliers (lambda in CPM of the base currency) and floor (in the bid's currency), seven digits each. */
   theta?: number
   lambda?: number
   guard?: Guard
@@ -87,69 +91,71 @@ export interface DecisionRecord {
 
 export type ContextState = 'valid' | 'absent' | 'unexpanded' | 'invalid' | 'expired'
 
-/** What `GET /opd/imp` could be traced to (CONTRACT 5, 6). */
-export interface Traced {
+/** The decision that a win notice belongs to, if one was found (CONTRACT 5, 6). */
+export interface LookupResult {
   context: ContextState
   by: 'context' | 'bid_log' | null
   record: DecisionRecord | null
-  /** The bare bid id was logged for several suppliers and the notice names none. */
+  /** Several suppliers have decisions with this bid id, and the notice names no supplier. */
   ambiguous: boolean
-  /** Past `attributionWindow`. */
+  /** The decision is older than `attributionWindow`. */
   late: boolean
 }
 
-export interface WonMoney {
+export interface WinMoney {
   cleared: number
   margin: number
 }
 
-/** The price engine as its two users, proxy and admin, know it. */
+/** The price engine, as proxy and admin use it. */
 export interface Engine {
-  /** Takes effect for all integrations at once. */
+  /** Applies to all integrations at once. */
   configure(settings: EngineSettings): void
-  /** Takes in one integration, or what is new of it; counters stay. */
+  /** Adds or replaces one integration. Its counters are kept. */
   setIntegration(integration: Integration): void
   removeIntegration(supplier: string): void
-  /** Integrations held at factor 1; `*` holds all. */
+  /** Integrations on hold (factor 1); `*` is all of them. */
   setHolds(suppliers: ReadonlySet<string>): void
-  /** The whole answer at once; a request that is still to be decoded counts as one that cannot be read. */
-  rewrite(answer: AnswerToRewrite): RewrittenAnswer
+  /** Rewrites a response synchronously. A bid request that is still being decoded counts as unreadable. */
+  rewrite(response: ResponseToRewrite): RewrittenResponse
   /**
-   * The same in turns of about a millisecond, most answers in one: between them the event loop is free. Where a turn
-   * ends with a promise the next one waits for it.
+   * The same in slices of about a millisecond; most responses take one. The caller yields to the event loop between
+   * slices. If a slice yields a promise, the caller waits for it first.
    */
-  rewriteInTurns(answer: AnswerToRewrite): Iterator<Turn, RewrittenAnswer>
-  /** Counts an answer that the proxy did not hand over: too large, not decodable, or not to be looked at. */
-  untouched(supplier: string, reason: AnswerReason): void
-  /** Whether answers of the supplier have to be read at all: OPD on or shadow. */
-  reads(supplier: string): boolean
-  /** Counts an answer that would have been read, were OPD on: `disabled` or `invalid_config`. */
-  unread(supplier: string): void
-  standalone(supplier: string, body: Buffer): StandaloneAnswer
+  rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse>
+  /** Counts a response that the proxy did not pass to `rewrite`. */
+  countUnmodified(supplier: string, reason: ResponseReason): void
+  /** Whether responses of the supplier have to be parsed: OPD is on or in shadow. */
+  readsResponses(supplier: string): boolean
+  /** Counts a response that OPD would have parsed if it were on: `disabled` or `invalid_config`. */
+  countUnread(supplier: string): void
+  /** Prices the bids of a standalone call (CONTRACT 7). */
+  priceStandalone(supplier: string, body: Buffer): StandaloneResult
   /**
-   * Looks a notice up: context first, then the bid log (memory, then the shared one). Where `opens` says false of the
-   * context's state no log is asked: who has no credential may cost nothing more.
+   * Finds the decision of a win notice: in its context, else in the bid log (memory, then the shared one). If
+   * `mayUseLog` returns false for the state of the context, no log is read: a caller without a credential must not
+   * cost a look-up.
    */
-  trace(
+  findDecision(
     notice: { bidId: string; svcOpd: string | undefined; ssp: string | undefined },
-    opens?: (context: ContextState) => boolean,
-  ): Promise<Traced>
-  /** Reads one context, however old, for the explain call; the record is null where it cannot be read. */
+    mayUseLog?: (context: ContextState) => boolean,
+  ): Promise<LookupResult>
+  /** Decodes one context, expired or not, for the explain call. `record` is null if it cannot be decoded. */
   explain(
     svcOpd: string,
     bidId: string,
   ): { context: ContextState; record: DecisionRecord | null; late: boolean }
-  /** Units of the currency for one unit of the base; null where there is no rate. */
+  /** Units of the currency for one unit of the base currency; null: no rate is known. */
   rate(currency: string): number | null
-  /** Counts what the ledger has recorded of a decision: that it has won, its money (CPM in its own currency), or both. */
-  counted(record: DecisionRecord, won: boolean, money: WonMoney | null): void
-  /** Teaches a win that the ledger has recorded; at most once per decision, the caller sees to that. */
-  taught(record: DecisionRecord, cleared: number, late: boolean): void
-  /** A win came that may not teach: its exposure is withdrawn. */
-  withdrawn(record: DecisionRecord): void
+  /** Counts a win that the ledger recorded, its money (CPM in the bid's currency), or both. */
+  recordWin(record: DecisionRecord, won: boolean, money: WinMoney | null): void
+  /** Trains the model with a win that the ledger recorded. The caller ensures at most one call for each decision. */
+  learnWin(record: DecisionRecord, cleared: number, late: boolean): void
+  /** Withdraws the exposure of a bid whose win must not train the model. */
+  withdrawExposure(record: DecisionRecord): void
 }
 
-/** What all integrations share. */
+/** Settings that all integrations share. */
 export interface EngineSettings {
   keys: readonly ContextKey[]
   /** Milliseconds. */

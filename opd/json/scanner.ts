@@ -1,12 +1,12 @@
 /**
- * A strict JSON scanner (RFC 8259) over bytes seen as a latin1 string, so that positions are byte offsets. It
- * builds nothing: `skip` validates a value and returns where it ends. It agrees with JSON.parse on what is JSON.
+ * A strict JSON scanner (RFC 8259). The bytes are read as a latin1 string, so that positions are byte offsets. It builds
+ * no values: `skip` validates a value and returns its end. It accepts exactly the documents that JSON.parse accepts.
  */
 import { isAscii, isUtf8 } from 'node:buffer'
 import { Strings } from './strings.ts'
 import { BRACE, BRACKET, literal, malformed, number, QUOTE } from './syntax.ts'
 
-/** Reads the value at `at` into `into`; returns where it ends, or `malformed`. */
+/** Reads the value at `at` into `into`; returns the end of the value, or `malformed`. */
 export type Read<T> = (scan: Scanner, at: number, into: T) => number
 
 interface Candidate {
@@ -18,15 +18,15 @@ const slots = 64
 const slotOf = (length: number, first: number) => (length * 5 + first) & (slots - 1)
 
 /**
- * What is to be read of a JSON object: its keys that matter, each with what reads its value. Bound once, so
- * that scanning allocates nothing and compares an unknown key with at most one or two candidates.
+ * The keys of a JSON object that are read, each with the function that reads its value. A table is built once, so that
+ * scanning allocates nothing and compares an unknown key with one or two candidates at most.
  */
-export class Shape<T> {
+export class KeyTable<T> {
   readonly reads: readonly Read<T>[]
-  /** Told of each of the shape's keys that stands again in the same object. */
+  /** Called for each key of the table that is repeated in an object. */
   readonly repeated: ((into: T, key: string) => void) | null
   readonly keys: readonly string[]
-  /** By first byte, a bit for each length of a key that begins so: most keys are none of ours. */
+  /** By first byte: a bit for the length of each key with that first byte. It rejects most unknown keys. */
   private readonly lengths = new Int32Array(256)
   private readonly table: readonly (readonly Candidate[])[]
 
@@ -45,7 +45,7 @@ export class Shape<T> {
     this.table = table
   }
 
-  /** The number of the key that stands between two offsets (quotes not included), -1 for any other. */
+  /** Index of the key between two offsets (quotes excluded); -1: not in the table. */
   find(body: Uint8Array, start: number, end: number): number {
     const length = end - start
     const first = body[start]!
@@ -64,15 +64,15 @@ function equal(key: Uint8Array, body: Uint8Array, start: number): boolean {
   return true
 }
 
-/** Nesting that is read; deeper is left alone (it would be a stack, not a bid). */
+/** Deeper nesting is rejected, to bound the stack. */
 const maxDepth = 1000
 
 export class Scanner extends Strings {
-  /** What the last `read` read; `undefined` for an object or an array. */
+  /** Value of the last `read`; `undefined` for an object or an array. */
   value: string | number | boolean | null | undefined
   private depth = 0
 
-  /** The first place at or after `at` that is no white space. */
+  /** The first position at or after `at` that is not white space. */
   space(at: number): number {
     const { bytes } = this
     for (;;) {
@@ -104,8 +104,8 @@ export class Scanner extends Strings {
     }
   }
 
-  /** An object; the values of the shape's keys are read into `into`, all others skipped. */
-  object<T>(at: number, shape: Shape<T> | null, into: T): number {
+  /** An object. Values of the table's keys are read into `into`, all others are skipped. */
+  object<T>(at: number, table: KeyTable<T> | null, into: T): number {
     if (++this.depth > maxDepth) return malformed
     const { bytes } = this
     let seen = 0
@@ -118,15 +118,15 @@ export class Scanner extends Strings {
       if (bytes[at] !== QUOTE) return malformed
       const end = this.string(at)
       if (end === malformed) return malformed
-      const member = shape === null ? -1 : this.member(shape, at, end)
+      const member = table === null ? -1 : this.member(table, at, end)
       at = bytes[end] === 58 ? end : this.space(end)
       if (bytes[at] !== 58) return malformed
       if (!(bytes[++at]! > 32)) at = this.space(at)
       if (member === -1) at = this.skip(at)
       else {
-        if ((seen & (1 << member)) !== 0) shape!.repeated?.(into, shape!.keys[member]!)
+        if ((seen & (1 << member)) !== 0) table!.repeated?.(into, table!.keys[member]!)
         seen |= 1 << member
-        at = shape!.reads[member]!(this, at, into)
+        at = table!.reads[member]!(this, at, into)
       }
       if (at === malformed) return malformed
       if (!(bytes[at]! > 32)) at = this.space(at)
@@ -140,11 +140,11 @@ export class Scanner extends Strings {
     }
   }
 
-  /** A key spelled with escapes is the key that it spells. */
-  private member<T>(shape: Shape<T>, start: number, end: number): number {
-    if (!this.escaped) return shape.find(this.bytes, start + 1, end - 1)
+  /** A key may be written with escapes. */
+  private member<T>(table: KeyTable<T>, start: number, end: number): number {
+    if (!this.escaped) return table.find(this.bytes, start + 1, end - 1)
     const key = this.decoded(start, end)
-    return shape.keys.indexOf(key)
+    return table.keys.indexOf(key)
   }
 
   array<T>(at: number, element: Read<T>, into: T): number {
@@ -169,7 +169,7 @@ export class Scanner extends Strings {
     }
   }
 
-  /** The whole document: one value and white space around it. */
+  /** The whole document: one value with optional white space around it. */
   document<T>(value: Read<T>, into: T): boolean {
     this.depth = 0
     this.rewind()
@@ -177,7 +177,7 @@ export class Scanner extends Strings {
     return end !== malformed && this.space(end) === this.text.length
   }
 
-  /** Like `skip`, and leaves a leaf's value in `value`. */
+  /** Like `skip`, and stores the value of a string, number, boolean or null in `value`. */
   read(at: number): number {
     const end = this.skip(at)
     if (end !== malformed) this.value = this.leaf(at, end)
@@ -205,18 +205,18 @@ export class Scanner extends Strings {
 
 const skipElement: Read<null> = (scan, at) => scan.skip(at)
 
-/** An object read by its shape; any other value is skipped. */
-export function objectOf<T>(scan: Scanner, at: number, shape: Shape<T>, into: T): number {
-  return scan.text.charCodeAt(at) === BRACE ? scan.object(at, shape, into) : scan.skip(at)
+/** Reads an object by its key table. Any other value is skipped. */
+export function readObject<T>(scan: Scanner, at: number, table: KeyTable<T>, into: T): number {
+  return scan.text.charCodeAt(at) === BRACE ? scan.object(at, table, into) : scan.skip(at)
 }
 
-/** An array read element by element; any other value is skipped. */
-export function listOf<T>(scan: Scanner, at: number, element: Read<T>, into: T): number {
+/** Reads an array, element by element. Any other value is skipped. */
+export function readArray<T>(scan: Scanner, at: number, element: Read<T>, into: T): number {
   return scan.text.charCodeAt(at) === BRACKET ? scan.array(at, element, into) : scan.skip(at)
 }
 
-/** null: not UTF-8. A byte-order mark is no JSON, so it is malformed where it is scanned. */
-export function scannerOf(body: Buffer): Scanner | null {
+/** null: not UTF-8. A byte-order mark is not JSON, so the scan rejects it. */
+export function createScanner(body: Buffer): Scanner | null {
   const ascii = isAscii(body)
   return ascii || isUtf8(body) ? new Scanner(body, ascii) : null
 }

@@ -23,20 +23,20 @@ for (const letter of '"\\/bfnrt') escapes[letter.charCodeAt(0)] = 1
 /** `" \ / b f n r t` */
 export const isEscape = (code: number): boolean => code < 128 && escapes[code] === 1
 
-/** Where `what` stands next at or after `from`; the text's length where it does not. */
-export function nextOf(text: string, what: string, from: number): number {
+/** Position of `what` at or after `from`; the length of the text if there is none. */
+export function indexOrEnd(text: string, what: string, from: number): number {
   const at = text.indexOf(what, from)
   return at < 0 ? text.length : at
 }
 
-/** What every scan returns for bytes that are no JSON. */
+/** Result of a scan of bytes that are not JSON. */
 export const malformed = -1
 
 export function literal(text: string, at: number, word: string): number {
   return text.startsWith(word, at) ? at + word.length : malformed
 }
 
-/** Where the number at `at` ends. */
+/** The end of the number at `at`. */
 export function number(text: string, at: number): number {
   if (text.charCodeAt(at) === MINUS) at++
   let code = text.charCodeAt(at)

@@ -1,23 +1,23 @@
-/** What the operator keeps OPD away from: `exclude` and `deals: false` (CONTRACT 2). */
+/** Bids that the operator excluded from OPD: `exclude` and `deals: false` (CONTRACT 2). */
 import type { OpdConfig } from '../config.ts'
-import type { RequestFacts } from './request.ts'
+import type { RequestFacts } from './facts.ts'
 
-/** What of a bid exclusions look at. */
+/** The fields of a bid that exclusions test. */
 interface Excludable {
   dealid: unknown
   seat: string | null
   adomain: readonly string[] | null
 }
 
-/** The lists of one integration as this.sets. Domains are compared without regard to case. */
+/** The exclusions of one integration. Domains are compared case-insensitively. */
 class Exclusions {
-  private readonly none: boolean
+  private readonly isEmpty: boolean
   private readonly deals: boolean
   private readonly sets: Readonly<Record<keyof OpdConfig['exclude'], ReadonlySet<string>>>
 
   constructor({ exclude, deals }: OpdConfig) {
     this.deals = deals
-    this.none = deals && Object.values(exclude).every((list) => list.length === 0)
+    this.isEmpty = deals && Object.values(exclude).every((list) => list.length === 0)
     const lower = (list: readonly string[]) => new Set(list.map((name) => name.toLowerCase()))
     this.sets = {
       seats: new Set(exclude.seats),
@@ -29,8 +29,8 @@ class Exclusions {
     }
   }
 
-  meet({ dealid, seat, adomain }: Excludable, request: RequestFacts, isDeal: boolean): boolean {
-    if (this.none) return false
+  matches({ dealid, seat, adomain }: Excludable, request: RequestFacts, isDeal: boolean): boolean {
+    if (this.isEmpty) return false
     return (
       (!this.deals && isDeal) ||
       (typeof dealid === 'string' && this.sets.deals.has(dealid)) ||
@@ -46,7 +46,7 @@ class Exclusions {
 
 const bound = new WeakMap<OpdConfig, Exclusions>()
 
-/** Bound once per configuration, not per bid. */
+/** Built once for each configuration, not for each bid. */
 export function exclusionsOf(opd: OpdConfig): Exclusions {
   let exclusions = bound.get(opd)
   if (exclusions === undefined) {

@@ -1,34 +1,34 @@
-/** What OPD knows of a BidRequest (OpenRTB 2.6). */
+/** The parts of a BidRequest that OPD reads (OpenRTB 2.6). */
 
-/** A floor as sent: CPM in `currency`; its own text, where it was a JSON number, so that no rounding can cross it. */
+/** CPM in `currency`. `text` is the floor as it was sent, empty if it was not a JSON number: it avoids rounding below the floor. */
 export interface Floor {
   amount: number
   text: string
-  /** null: of a wrong type, so no currency at all. */
+  /** null: of a wrong type, so the currency is unknown. */
   currency: string | null
 }
 
-/** `durfloors`: a floor for creatives between two durations, in seconds, both included. */
+/** One row of `durfloors`: the floor of creatives from `from` to `to` seconds, both included. */
 export interface DurationFloor {
   from: number
   to: number
   amount: number
 }
 
-/** Duration floors of a video, an audio or a deal; `perSecond` is `mincpmpersec`. */
+/** Duration floors of a video, an audio or a deal. `perSecond` is `mincpmpersec`. */
 export interface DurationFloors {
   perSecond: number
   ranges: DurationFloor[]
 }
 
-/** Has `ambiguous` set where a key that decides something stands twice. */
-interface Doubtful {
+/** `ambiguous`: a key that eligibility or a floor depends on is repeated. */
+export interface MaybeAmbiguous {
   ambiguous: boolean
 }
 
-export class DealFacts implements Doubtful, DurationFloors {
+export class DealFacts implements MaybeAmbiguous, DurationFloors {
   id = ''
-  /** BidRequest.at holds where the deal has none of its own. */
+  /** undefined: BidRequest.at applies. */
   at: number | undefined = undefined
   guaranteed = false
   floor: Floor = { amount: 0, text: '', currency: 'USD' }
@@ -59,11 +59,11 @@ export interface Size {
   h: number | undefined
 }
 
-export class ImpFacts implements Doubtful {
-  /** undefined: no text. */
+export class ImpFacts implements MaybeAmbiguous {
+  /** undefined: not a string. */
   id: string | undefined = undefined
   floor: Floor = { amount: 0, text: '', currency: 'USD' }
-  /** By id: a foreign request may list thousands, and a foreign answer name each. */
+  /** By id. A request may have thousands of deals, and a response a bid for each. */
   readonly deals = new Map<string, DealFacts>()
   banner: Size | null = null
   /** The first of `banner.format`. */
@@ -75,18 +75,20 @@ export class ImpFacts implements Doubtful {
   ambiguous = false
 }
 
-export class RequestFacts implements Doubtful {
+export class RequestFacts implements MaybeAmbiguous {
   id = ''
   test = false
   at: number | undefined = undefined
-  /** Whether there is an `imp` of any type; `imps` are those with an id. */
+  /** `imp` is present, of any type. */
   impSent = false
+  /** `imp` is an array. */
   impList = false
+  /** Imps with an id. */
   readonly imps = new Map<string, ImpFacts>()
   publisher: string | undefined = undefined
   /** Domains of the site, the app or the screen, lower case. */
   domains: string[] = []
-  /** Host of `site.page`: the domain where the site names none. */
+  /** Host of `site.page`, used as the domain if the site has none. */
   host: string | undefined = undefined
   /** `app.bundle` and `app.id`. */
   apps: string[] = []

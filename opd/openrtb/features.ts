@@ -1,7 +1,6 @@
-/** What the model may know of a bid. Never a user, a device id or an address (CONTRACT 5). */
+/** Features of a bid for the model. Never a user, a device id or an address (CONTRACT 5). */
 import type { BidFeatures } from '../pricing/types.ts'
-import type { Size } from './facts.ts'
-import type { DealFacts, ImpFacts, RequestFacts } from './request.ts'
+import type { DealFacts, ImpFacts, RequestFacts, Size } from './facts.ts'
 
 interface Featured {
   seat: string | null
@@ -21,7 +20,7 @@ function formatOf(mtype: number | undefined, imp: ImpFacts | null): BidFeatures[
 
 const isSize = (size: Size | null) => size !== null && size.w !== undefined && size.h !== undefined
 
-/** The creative's own size, else the placement's, else the first that the placement takes. */
+/** The size of the creative, else of the placement, else the first size that the placement accepts. */
 function sizeOf({ width, height }: Featured, imp: ImpFacts | null): string | undefined {
   if (typeof width === 'number' && typeof height === 'number' && width > 0 && height > 0)
     return `${width}x${height}`

@@ -4,18 +4,18 @@ import type { DealFacts, DurationFloors, Floor, ImpFacts } from './facts.ts'
 
 export interface BidFloor {
   amount: number
-  /** The deciding floor's own text, where it came in the bid's currency. */
+  /** The floor as it was sent, if it is in the bid's currency. */
   text?: string
 }
 
-/** What a bid says of itself that its floor hangs on. */
+/** The fields of a bid that its floor depends on. */
 interface FloorTerms {
   currency: string
   dur: unknown
   mtype: number | undefined
 }
 
-/** What a floor is in another currency; null where a rate is missing. */
+/** The floor in another currency; null: a rate is missing. */
 function converted(floor: Floor, to: string, rates: Rates | null, base: string): number | null {
   if (floor.currency === to) return floor.amount
   if (floor.currency === null) return null
@@ -25,14 +25,14 @@ function converted(floor: Floor, to: string, rates: Rates | null, base: string):
 
 /** The largest duration floor that applies to a creative of `dur` seconds; 0 without a duration. */
 function durationFloor({ perSecond, ranges }: DurationFloors, dur: number): number {
-  // 0.1 * 3 is meant as 0.3, not as 0.30000000000000004.
+  // 15 digits, so that 0.1 * 3 is 0.3 and not 0.30000000000000004.
   let largest = Number((perSecond * dur).toPrecision(15))
   for (const { from, to, amount } of ranges)
     if (dur >= from && dur <= to && amount > largest) largest = amount
   return largest
 }
 
-/** Duration floors by what the bid is: without a type they are those of all that is offered. */
+/** The duration floors for the type of the bid; without a type, those of video and audio. */
 function timedOf(mtype: number | undefined, { video, audio }: ImpFacts) {
   if (mtype === 2) return [video]
   if (mtype === 3) return [audio]
@@ -55,7 +55,7 @@ function durationFloors(
   return floors
 }
 
-/** null: a floor above 0 stands in a currency that cannot be converted. */
+/** null: a floor above 0 is in a currency that cannot be converted. */
 export function floorOf(
   { currency, dur, mtype }: FloorTerms,
   imp: ImpFacts,

@@ -1,9 +1,17 @@
-/** `imp[]` of a BidRequest: floors, deals, what is offered. */
-import { listOf, objectOf, type Read, Shape } from '../json/scanner.ts'
+/** Reads `imp[]` of a BidRequest: floors, deals and formats. */
+import { KeyTable, type Read, readArray, readObject } from '../json/scanner.ts'
 import { DealFacts, ImpFacts, type RequestFacts, type Size, TimedFacts } from './facts.ts'
-import { doubt, durationMembers, floorMembers, isNull, leaf, numberOf, textOf } from './readers.ts'
+import {
+  durationMembers,
+  floorMembers,
+  isNull,
+  leaf,
+  markAmbiguous,
+  numberOf,
+  textOf,
+} from './readers.ts'
 
-const dealShape = new Shape<DealFacts>(
+const dealKeys = new KeyTable<DealFacts>(
   {
     id: leaf((deal, value) => {
       deal.id = textOf(value) ?? ''
@@ -19,24 +27,24 @@ const dealShape = new Shape<DealFacts>(
   },
   (deal, key) => {
     deal.ambiguous = true
-    // Whose terms these are cannot be told: no deal of the imp is safe.
+    // With a repeated id, the terms could belong to any deal of the imp.
     if (key === 'id') deal.imp.ambiguous = true
   },
 )
 
 const readDeal: Read<ImpFacts> = (scan, at, imp) => {
   const deal = new DealFacts(imp)
-  const end = objectOf(scan, at, dealShape, deal)
+  const end = readObject(scan, at, dealKeys, deal)
   if (deal.id === '') return end
-  const twin = imp.deals.get(deal.id)
-  if (twin !== undefined) twin.ambiguous = true
+  const duplicate = imp.deals.get(deal.id)
+  if (duplicate !== undefined) duplicate.ambiguous = true
   else imp.deals.set(deal.id, deal)
   return end
 }
 
-const pmpShape = new Shape<ImpFacts>(
-  { deals: (scan, at, imp) => listOf(scan, at, readDeal, imp) },
-  doubt,
+const pmpKeys = new KeyTable<ImpFacts>(
+  { deals: (scan, at, imp) => readArray(scan, at, readDeal, imp) },
+  markAmbiguous,
 )
 
 const sizeMembers = {
@@ -47,24 +55,24 @@ const sizeMembers = {
     size.h = numberOf(value)
   }),
 }
-const sizeShape = new Shape<Size>(sizeMembers)
+const sizeKeys = new KeyTable<Size>(sizeMembers)
 const readFormat: Read<ImpFacts> = (scan, at, imp) => {
   if (imp.format !== null) return scan.skip(at)
   imp.format = { w: undefined, h: undefined }
-  return objectOf(scan, at, sizeShape, imp.format)
+  return readObject(scan, at, sizeKeys, imp.format)
 }
 
 interface Banner extends Size {
   imp: ImpFacts
 }
-const bannerShape = new Shape<Banner>({
+const bannerKeys = new KeyTable<Banner>({
   ...sizeMembers,
-  format: (scan, at, { imp }) => listOf(scan, at, readFormat, imp),
+  format: (scan, at, { imp }) => readArray(scan, at, readFormat, imp),
 })
 
-const timedShape = new Shape<TimedFacts>(
+const timedKeys = new KeyTable<TimedFacts>(
   durationMembers<TimedFacts>(({ imp }) => imp),
-  (timed) => doubt(timed.imp),
+  (timed) => markAmbiguous(timed.imp),
 )
 
 const timed =
@@ -72,21 +80,21 @@ const timed =
   (scan, at, imp) => {
     if (isNull(scan, at)) return scan.skip(at)
     imp[field] = new TimedFacts(imp)
-    return objectOf(scan, at, timedShape, imp[field])
+    return readObject(scan, at, timedKeys, imp[field])
   }
 
-const impShape = new Shape<ImpFacts>(
+const impKeys = new KeyTable<ImpFacts>(
   {
     id: leaf((imp, value) => {
       imp.id = typeof value === 'string' ? value : undefined
     }),
     ...floorMembers,
-    pmp: (scan, at, imp) => objectOf(scan, at, pmpShape, imp),
+    pmp: (scan, at, imp) => readObject(scan, at, pmpKeys, imp),
     banner: (scan, at, imp) => {
       if (isNull(scan, at)) return scan.skip(at)
       const banner = { w: undefined, h: undefined, imp }
       imp.banner = banner
-      return objectOf(scan, at, bannerShape, banner)
+      return readObject(scan, at, bannerKeys, banner)
     },
     video: timed('video'),
     audio: timed('audio'),
@@ -99,17 +107,17 @@ const impShape = new Shape<ImpFacts>(
     }),
   },
   (imp, key) => {
-    // A placement is a feature of the model and decides nothing.
+    // The placement is a feature of the model. Eligibility does not depend on it.
     if (key !== 'tagid') imp.ambiguous = true
   },
 )
 
 export const readImp: Read<RequestFacts> = (scan, at, request) => {
   const imp = new ImpFacts()
-  const end = objectOf(scan, at, impShape, imp)
+  const end = readObject(scan, at, impKeys, imp)
   if (imp.id === undefined) return end
-  const twin = request.imps.get(imp.id)
-  if (twin !== undefined) twin.ambiguous = true
+  const duplicate = request.imps.get(imp.id)
+  if (duplicate !== undefined) duplicate.ambiguous = true
   else request.imps.set(imp.id, imp)
   return end
 }

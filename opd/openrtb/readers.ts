@@ -1,12 +1,11 @@
-/** Small readers from which the shapes of a BidRequest are made. */
-
-import { listOf, objectOf, type Read, type Scanner, Shape } from '../json/scanner.ts'
+/** Readers that the key tables of a BidRequest share. */
+import { KeyTable, type Read, readArray, readObject, type Scanner } from '../json/scanner.ts'
 import { malformed } from '../json/syntax.ts'
-import type { DurationFloor, DurationFloors, Floor } from './facts.ts'
+import type { DurationFloor, DurationFloors, Floor, MaybeAmbiguous } from './facts.ts'
 
 type Leaf = Scanner['value']
 
-/** Reads a value and hands a leaf over; objects and arrays are `undefined`. */
+/** Reads a value and passes it to `take`; an object or an array is `undefined`. */
 export const leaf =
   <T>(take: (into: T, value: Leaf, text: string) => void): Read<T> =>
   (scan, at, into) => {
@@ -16,32 +15,28 @@ export const leaf =
     return end
   }
 
-/** A text that says something. */
+/** A string that is not empty. */
 export const textOf = (value: Leaf): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined
 
-/** A numeral in quotes is still meant as a number; anything else is none. */
+/** A number, or a string that contains one. */
 export const numberOf = (value: Leaf): number | undefined => {
   if (typeof value === 'number') return value
   const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : Number.NaN
   return Number.isNaN(number) ? undefined : number
 }
 
-/** A negative floor, or one that is no number, is none; one beyond all numbers is above every price. */
+/** A floor that is negative or not a number counts as 0. An infinite floor is above every price. */
 const amountOf = (value: Leaf): number => {
   const amount = numberOf(value)
   return amount !== undefined && amount > 0 ? Math.min(amount, Number.MAX_VALUE) : 0
 }
 
-interface Doubtful {
-  ambiguous: boolean
-}
-
-export const doubt = (into: Doubtful) => {
+export const markAmbiguous = (into: MaybeAmbiguous) => {
   into.ambiguous = true
 }
 
-/** `bidfloor` and `bidfloorcur` of an imp or a deal: each from its own currency, USD by default, none inherited. */
+/** `bidfloor` and `bidfloorcur` of an imp or a deal. The default currency is USD; a deal does not inherit the one of its imp. */
 export const floorMembers = {
   bidfloor: leaf<{ floor: Floor }>(({ floor }, value, text) => {
     floor.amount = amountOf(value)
@@ -54,10 +49,10 @@ export const floorMembers = {
 }
 
 interface Range extends DurationFloor {
-  owner: Doubtful
+  owner: MaybeAmbiguous
 }
 
-const rangeShape = new Shape<Range>(
+const rangeKeys = new KeyTable<Range>(
   {
     mindur: leaf((range, value) => {
       range.from = numberOf(value) ?? 0
@@ -69,29 +64,29 @@ const rangeShape = new Shape<Range>(
       range.amount = amountOf(value)
     }),
   },
-  (range) => doubt(range.owner),
+  (range) => markAmbiguous(range.owner),
 )
 
-/** Each bid of an answer looks at all of them; more than this is no floor that anyone means. */
-const mostRanges = 200
+/** Each bid is compared with all ranges, so their number is bounded. */
+const maxRanges = 200
 
-/** `owner`: what becomes ambiguous with it. */
-export const durationMembers = <T extends DurationFloors>(owner: (into: T) => Doubtful) => {
+/** `owner` returns the object that becomes ambiguous with a range. */
+export const durationMembers = <T extends DurationFloors>(owner: (into: T) => MaybeAmbiguous) => {
   const readRange: Read<T> = (scan, at, into) => {
-    if (into.ranges.length === mostRanges) {
-      doubt(owner(into))
+    if (into.ranges.length === maxRanges) {
+      markAmbiguous(owner(into))
       return scan.skip(at)
     }
     const range = { from: 0, to: Number.POSITIVE_INFINITY, amount: 0, owner: owner(into) }
     into.ranges.push(range)
-    return objectOf(scan, at, rangeShape, range)
+    return readObject(scan, at, rangeKeys, range)
   }
   const mincpmpersec: Read<T> = leaf((into, value) => {
     into.perSecond = amountOf(value)
   })
-  const durfloors: Read<T> = (scan, at, into) => listOf(scan, at, readRange, into)
+  const durfloors: Read<T> = (scan, at, into) => readArray(scan, at, readRange, into)
   return { mincpmpersec, durfloors }
 }
 
-/** An object that may be missing: `null` is as if it were not there. */
+/** `null` counts as absent. */
 export const isNull = (scan: Scanner, at: number) => scan.text.charCodeAt(at) === 110

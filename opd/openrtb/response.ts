@@ -1,10 +1,10 @@
-/** Where the bids of a BidResponse stand in its bytes: spans and the few values that decide, no copies. */
-import { listOf, objectOf, type Read, type Scanner, Shape } from '../json/scanner.ts'
-import { own } from '../json/strings.ts'
+/** Reads a BidResponse: byte ranges of its bids, and the values that eligibility depends on. Nothing else is copied. */
+import { KeyTable, type Read, readArray, readObject, type Scanner } from '../json/scanner.ts'
+import { detach } from '../json/strings.ts'
 import { BRACE, BRACKET, MINUS, malformed, NINE, QUOTE, ZERO } from '../json/syntax.ts'
 import type { PatternFinder } from '../rewrite/macros.ts'
 
-/** A value's bytes, from its first to behind its last. */
+/** A range of bytes; `end` is exclusive. */
 export interface Span {
   start: number
   end: number
@@ -12,7 +12,7 @@ export interface Span {
 
 type Leaf = Scanner['value']
 
-/** One bid. Of the four macro fields only strings are here; an `adm` that is an object is not. */
+/** One bid. A macro field is null unless it is a string: `adm` may be an object. */
 export class BidSpans {
   adm: Span | null = null
   nurl: Span | null = null
@@ -20,7 +20,7 @@ export class BidSpans {
   lurl: Span | null = null
   price: Span | null = null
   id: Leaf = undefined
-  /** The wire's text of an id that is a number. */
+  /** Text of an id that is a number. */
   idText = ''
   impid: Leaf = undefined
   dealid: Leaf = undefined
@@ -30,8 +30,8 @@ export class BidSpans {
   height: Leaf = undefined
   adomain: string[] | null = null
   /** SERVICE 4.8 rule 1. */
-  pattern = false
-  /** A key that decides something stands twice. */
+  hasMacro = false
+  /** A key that eligibility depends on is repeated. */
   ambiguous = false
   readonly seat: SeatSpans
 
@@ -44,37 +44,38 @@ export class SeatSpans {
   start: number
   end = 0
   name: Leaf = undefined
-  /** `seat` stands twice, or `bid` does. */
-  twoNames = false
-  twoLists = false
+  /** The key `seat` is repeated. */
+  repeatedName = false
+  /** The key `bid` is repeated. */
+  repeatedBid = false
   bids: BidSpans[] = []
-  /** Whether anything at all stands in `bid`, be it of the right type or not. */
-  filled = false
-  readonly answer: AnswerSpans
+  /** Whether `bid` has any content, of any type. */
+  hasBids = false
+  readonly response: ResponseSpans
 
-  constructor(answer: AnswerSpans, start: number) {
-    this.answer = answer
+  constructor(response: ResponseSpans, start: number) {
+    this.response = response
     this.start = start
   }
 }
 
-export class AnswerSpans {
-  /** null: of a wrong type, so no currency at all. */
+export class ResponseSpans {
+  /** null: of a wrong type, so the currency is unknown. */
   currency: string | null = 'USD'
   seats: SeatSpans[] = []
-  /** The document is an object, and its `seatbid` an array, null or absent. */
-  shaped = false
-  /** It has a `seatbid` that is an array. */
-  listed = false
+  /** The document is an object, and its `seatbid` is an array, null or absent. */
+  isWellFormed = false
+  /** `seatbid` is an array. */
+  hasSeatbid = false
   /** OpenRTB 3.0: the bids are in `openrtb.response`, which is not read. */
-  enveloped = false
-  twoCurrencies = false
-  twoLists = false
-  /** Bids so far; past `mostBids` nothing more is read. */
+  isOpenRtb3 = false
+  repeatedCur = false
+  repeatedSeatbid = false
+  /** Bids read so far; at `maxBids` reading stops. */
   bids = 0
   readonly finder: PatternFinder | null
 
-  /** Without a finder nobody asks for the pattern. */
+  /** Without a finder, `hasMacro` of every bid is false. */
   constructor(finder: PatternFinder | null) {
     this.finder = finder
   }
@@ -82,15 +83,15 @@ export class AnswerSpans {
 
 type MacroField = 'adm' | 'nurl' | 'burl' | 'lurl'
 
-/** `decides`: the field in which the pattern makes a bid one to process. */
+/** `decides`: a macro in this field makes the bid eligible. */
 const macroField =
   (field: MacroField, decides: boolean): Read<BidSpans> =>
   (scan, at, bid) => {
     const end = scan.skip(at)
     if (end === malformed || scan.text.charCodeAt(at) !== QUOTE) return end
     bid[field] = { start: at, end }
-    const { finder } = bid.seat.answer
-    if (decides && finder?.holds(at + 1, end - 1)) bid.pattern = true
+    const { finder } = bid.seat.response
+    if (decides && finder?.contains(at + 1, end - 1)) bid.hasMacro = true
     return end
   }
 
@@ -115,13 +116,13 @@ const domain: Read<BidSpans> = (scan, at, bid) => {
   return end
 }
 
-const bidShape = new Shape<BidSpans>(
+const bidKeyTable = new KeyTable<BidSpans>(
   {
     id: (scan, at, bid) => {
       const end = scan.read(at)
       if (end === malformed) return end
       bid.id = scan.value
-      if (typeof scan.value === 'number') bid.idText = own(scan.text.slice(at, end))
+      if (typeof scan.value === 'number') bid.idText = detach(scan.text.slice(at, end))
       return end
     },
     price: (scan, at, bid) => {
@@ -143,24 +144,24 @@ const bidShape = new Shape<BidSpans>(
       scan.text.charCodeAt(at) === BRACKET ? scan.array(at, domain, bid) : domain(scan, at, bid),
   },
   (bid, key) => {
-    // A size is a feature of the model and decides nothing.
+    // A size is a feature of the model. Eligibility does not depend on it.
     if (key !== 'w' && key !== 'h') bid.ambiguous = true
   },
 )
 
-/** Bids of one answer: 200 are many, and each costs a quarter of a kilobyte here (1.4 million fit into 4 MiB). */
-export const mostBids = 50_000
+/** A bid takes 250 bytes of memory here, and 1.4 million bids fit into a response of 4 MiB. Real responses have at most 200. */
+export const maxBids = 50_000
 
 const readBid: Read<SeatSpans> = (scan, at, seat) => {
-  seat.filled = true
-  if (++seat.answer.bids > mostBids) return malformed
+  seat.hasBids = true
+  if (++seat.response.bids > maxBids) return malformed
   if (scan.text.charCodeAt(at) !== BRACE) return scan.skip(at)
   const bid = new BidSpans(seat)
   seat.bids.push(bid)
-  return scan.object(at, bidShape, bid)
+  return scan.object(at, bidKeyTable, bid)
 }
 
-const seatShape = new Shape<SeatSpans>(
+const seatKeys = new KeyTable<SeatSpans>(
   {
     seat: (scan, at, seat) => {
       const end = scan.read(at)
@@ -171,60 +172,60 @@ const seatShape = new Shape<SeatSpans>(
     bid: (scan, at, seat) => {
       if (scan.text.charCodeAt(at) === BRACKET) return scan.array(at, readBid, seat)
       const end = scan.read(at)
-      if (end !== malformed && scan.value !== null) seat.filled = true
+      if (end !== malformed && scan.value !== null) seat.hasBids = true
       return end
     },
   },
   (seat, key) => {
-    if (key === 'seat') seat.twoNames = true
-    else seat.twoLists = true
+    if (key === 'seat') seat.repeatedName = true
+    else seat.repeatedBid = true
   },
 )
 
-const readSeat: Read<AnswerSpans> = (scan, at, answer) => {
-  const seat = new SeatSpans(answer, at)
-  answer.seats.push(seat)
-  seat.end = objectOf(scan, at, seatShape, seat)
+const readSeat: Read<ResponseSpans> = (scan, at, response) => {
+  const seat = new SeatSpans(response, at)
+  response.seats.push(seat)
+  seat.end = readObject(scan, at, seatKeys, seat)
   return seat.end
 }
 
-const answerShape = new Shape<AnswerSpans>(
+const responseKeys = new KeyTable<ResponseSpans>(
   {
-    cur: (scan, at, answer) => {
+    cur: (scan, at, response) => {
       const end = scan.read(at)
       const { value } = scan
-      if (value === null || value === '') answer.currency = 'USD'
-      else answer.currency = typeof value === 'string' ? value.toUpperCase() : null
+      if (value === null || value === '') response.currency = 'USD'
+      else response.currency = typeof value === 'string' ? value.toUpperCase() : null
       return end
     },
-    seatbid: (scan, at, answer) => {
+    seatbid: (scan, at, response) => {
       const code = scan.text.charCodeAt(at)
-      answer.shaped = code === BRACKET || code === 110
-      if (code === BRACKET) answer.listed = true
-      return listOf(scan, at, readSeat, answer)
+      response.isWellFormed = code === BRACKET || code === 110
+      if (code === BRACKET) response.hasSeatbid = true
+      return readArray(scan, at, readSeat, response)
     },
-    openrtb: (scan, at, answer) => {
-      answer.enveloped = scan.text.charCodeAt(at) === BRACE
+    openrtb: (scan, at, response) => {
+      response.isOpenRtb3 = scan.text.charCodeAt(at) === BRACE
       return scan.skip(at)
     },
   },
-  (answer, key) => {
-    if (key === 'cur') answer.twoCurrencies = true
-    else answer.twoLists = true
+  (response, key) => {
+    if (key === 'cur') response.repeatedCur = true
+    else response.repeatedSeatbid = true
   },
 )
 
-const readRoot: Read<AnswerSpans> = (scan, at, answer) => {
-  answer.shaped = scan.text.charCodeAt(at) === BRACE
-  return objectOf(scan, at, answerShape, answer)
+const readRoot: Read<ResponseSpans> = (scan, at, response) => {
+  response.isWellFormed = scan.text.charCodeAt(at) === BRACE
+  return readObject(scan, at, responseKeys, response)
 }
 
-/** An answer that is no object has no bids. */
-export function readAnswer(
+/** A response that is not an object has no bids. */
+export function readBidResponse(
   scan: Scanner,
   finder: PatternFinder | null,
-): AnswerSpans | 'malformed' | 'too_large' {
-  const answer = new AnswerSpans(finder)
-  if (scan.document(readRoot, answer)) return answer
-  return answer.bids > mostBids ? 'too_large' : 'malformed'
+): ResponseSpans | 'malformed' | 'too_large' {
+  const response = new ResponseSpans(finder)
+  if (scan.document(readRoot, response)) return response
+  return response.bids > maxBids ? 'too_large' : 'malformed'
 }

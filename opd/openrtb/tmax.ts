@@ -1,5 +1,5 @@
-/** The deadline's look into a request before it goes out. */
-import { type Read, Scanner, Shape } from '../json/scanner.ts'
+/** Finds `tmax` in a bid request before it is sent, for the deadline. */
+import { KeyTable, type Read, Scanner } from '../json/scanner.ts'
 import { BRACE, malformed, number, QUOTE } from '../json/syntax.ts'
 
 interface Tmax {
@@ -7,32 +7,32 @@ interface Tmax {
   times: number
 }
 
-const shape = new Shape<Tmax>({
+const keys = new KeyTable<Tmax>({
   tmax: (scan, at, tmax) => {
     tmax.times++
     const end = scan.read(at)
-    // A number at the very end may have been cut, and no object ends with a value.
+    // A number at the end of the text may be truncated. A complete object ends with a brace.
     tmax.value = end === scan.text.length ? undefined : scan.value
     return end
   },
 })
 const root: Read<Tmax> = (scan, at, tmax) =>
-  scan.text.charCodeAt(at) === BRACE ? scan.object(at, shape, tmax) : malformed
+  scan.text.charCodeAt(at) === BRACE ? scan.object(at, keys, tmax) : malformed
 
 const positive = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined
 
 const word = '"tmax"'
 
-/** Bytes of a request that are read for `tmax`: each request pays for them before it is sent (0.4 ms at worst). */
-export const tmaxReach = 64 * 1024
+/** Bytes of a request that are searched for `tmax`, before it is sent (0.4 ms at worst). */
+export const tmaxSearchBytes = 64 * 1024
 
 /**
- * The top-level `tmax` in milliseconds. One that is not a positive integer, stands twice, or is behind the first
- * `tmaxReach` bytes is ignored. A body without the word costs two searches, one with it a walk up to it.
+ * The top-level `tmax` in milliseconds. It is ignored if it is not a positive integer, is repeated, or is after the first
+ * `tmaxSearchBytes` bytes. A body without the word costs two searches; otherwise the body is scanned up to the word.
  */
-export function quickTmax(request: Buffer): number | undefined {
-  const body = request.length > tmaxReach ? request.subarray(0, tmaxReach) : request
+export function findTmax(request: Buffer): number | undefined {
+  const body = request.length > tmaxSearchBytes ? request.subarray(0, tmaxSearchBytes) : request
   const at = body.indexOf(word)
   const escapes = body.includes('\\u00')
   if (at < 0 && !escapes) return undefined
@@ -45,7 +45,7 @@ export function quickTmax(request: Buffer): number | undefined {
   return tmax.times === 1 ? positive(tmax.value) : undefined
 }
 
-/** The word stands once: is it a key of the top level? `far`: its value does not end within 64 bytes. */
+/** The value, if the only occurrence of the word is a top-level key. `far`: the value does not end within 64 bytes. */
 function single(body: Buffer, key: number): number | 'far' | undefined {
   const length = Math.min(body.length, key + word.length + 64)
   const text = body.toString('latin1', 0, length)
@@ -54,12 +54,12 @@ function single(body: Buffer, key: number): number | 'far' | undefined {
   for (; at < key; at++) {
     const code = text.charCodeAt(at)
     if (code === QUOTE) {
-      at = behind(text, at) - 1
+      at = stringEnd(text, at) - 1
       if (at < 0) return undefined
     } else if (code === BRACE || code === 91) depth++
     else if (code === 125 || code === 93) depth--
   }
-  // A string that is a value is no key, even where a colon follows in what is no JSON.
+  // A string value is not a key, even if invalid JSON has a colon after it.
   let before = key - 1
   while (text.charCodeAt(before) <= 32) before--
   const opens = text.charCodeAt(before) === BRACE || text.charCodeAt(before) === 44
@@ -73,8 +73,8 @@ function single(body: Buffer, key: number): number | 'far' | undefined {
   return end === malformed ? undefined : positive(Number(text.slice(at, end)))
 }
 
-/** Behind the string that begins at `at`; -1 where it has no end. */
-function behind(text: string, at: number): number {
+/** The position after the string that begins at `at`; -1: the string has no end. */
+function stringEnd(text: string, at: number): number {
   let quote = text.indexOf('"', at + 1)
   while (quote > 0) {
     let slashes = quote

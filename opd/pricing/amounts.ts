@@ -1,4 +1,4 @@
-/** From a bid's price, the client fee, a floor and a factor to in_ba and out_ba (CONTRACT 4.4, 4.5). */
+/** Computes in_ba and out_ba from price, client fee, floor and factor (CONTRACT 4.4, 4.5). */
 import {
   bigMicrosText,
   ceilMicros,
@@ -13,20 +13,20 @@ import {
   times,
 } from '../shared/decimal.ts'
 
-/** One bid's money before a factor is chosen. */
+/** The amounts of one bid, before a factor is chosen. */
 export interface Amounts {
-  /** in_ba: without a fee the very value sent, as a plain decimal. */
+  /** in_ba as a plain decimal; without a fee, the price as it was sent. */
   inText: string
   in: number
-  /** The bid's price as it stands, as a plain decimal. */
+  /** The price of the bid as a plain decimal. */
   priceText: string
-  /** in_ba is not above the floor: the price stays. */
+  /** in_ba is not above the floor, so the price stays unchanged. */
   atFloor: boolean
   /** Whether in_ba is below the price. */
   fee: boolean
-  /** Millionths of in_ba where that is exact and safe, else -1. */
+  /** Millionths of in_ba if they are exact and a safe integer, else -1. */
   micros: number
-  /** Millionths of the floor, rounded up, where safe, else -1. */
+  /** Millionths of the floor if they are exact and a safe integer, else -1. */
   floorMicros: number
   inExact: Decimal | null
   floorExact: Decimal | null
@@ -34,8 +34,8 @@ export interface Amounts {
 
 const one: Decimal = { digits: 1n, scale: 0 }
 
-/** What is left of a price after the fee, exactly: 0.1 leaves 0.9. null: no fee. */
-export function keepOf(clientFee: number): Decimal | null {
+/** The share of a price after the client fee, exactly: a fee of 0.1 leaves 0.9. null: no fee. */
+export function keptShareOf(clientFee: number): Decimal | null {
   const fee = decimal(String(clientFee))
   if (fee === null || fee.digits === 0n) return null
   return { digits: 10n ** BigInt(fee.scale) - fee.digits, scale: fee.scale }
@@ -49,9 +49,9 @@ export function amounts(
   price: number,
   floor: number,
   floorText: string | undefined,
-  keep: Decimal | null,
+  keptShare: Decimal | null,
 ): Amounts {
-  if (keep === null) {
+  if (keptShare === null) {
     const micros = shortMicros(priceText)
     const least = floor === 0 ? 0 : shortMicros(floorText ?? String(floor))
     if (micros !== -1 && least !== -1)
@@ -69,15 +69,15 @@ export function amounts(
   }
   const floorExact = exactFloor(floor, floorText)
   const whole = decimal(priceText) ?? decimal(String(price)) ?? one
-  const inExact = keep === null ? whole : times(whole, keep)
+  const inExact = keptShare === null ? whole : times(whole, keptShare)
   const text = plain(priceText)
-  const inText = keep === null ? text : decimalText(inExact)
+  const inText = keptShare === null ? text : decimalText(inExact)
   return {
     inText,
-    in: keep === null ? price : Number(inText),
+    in: keptShare === null ? price : Number(inText),
     priceText: text,
     atFloor: compare(inExact, floorExact) <= 0,
-    fee: keep !== null,
+    fee: keptShare !== null,
     micros: -1,
     floorMicros: -1,
     inExact,
@@ -86,11 +86,11 @@ export function amounts(
 }
 
 /**
- * out_ba as text, or null where it equals the bid's price. Rounded up to six digits, which is towards
- * in_ba and away from the floor; never above in_ba. The slack of 1e-12 keeps 0.9 * 0.9 at 0.81.
+ * out_ba as text; null: it equals the price of the bid. It is rounded up to six fractional digits, towards in_ba and away
+ * from the floor, and is never above in_ba. The tolerance of 1e-12 keeps 0.9 * 0.9 at 0.81.
  */
-export function lowered(amounts: Amounts, factor: number): string | null {
-  if (amounts.micros === -1) return exactlyLowered(amounts, factor)
+export function applyFactor(amounts: Amounts, factor: number): string | null {
+  if (amounts.micros === -1) return applyFactorExactly(amounts, factor)
   const target = Math.ceil(amounts.micros * factor * (1 - 1e-12))
   const out = target > amounts.floorMicros ? target : amounts.floorMicros
   return out >= amounts.micros ? null : microsText(out)
@@ -98,7 +98,7 @@ export function lowered(amounts: Amounts, factor: number): string | null {
 
 const factorDigits = 12
 
-function exactlyLowered(amounts: Amounts, factor: number): string | null {
+function applyFactorExactly(amounts: Amounts, factor: number): string | null {
   const inExact = amounts.inExact!
   const floor = amounts.floorExact!
   const share = { digits: BigInt(Math.round(factor * 10 ** factorDigits)), scale: factorDigits }
@@ -107,8 +107,8 @@ function exactlyLowered(amounts: Amounts, factor: number): string | null {
   const out = target > least ? target : least
   if (compare({ digits: out, scale: 6 }, inExact) < 0) return bigMicrosText(out)
   if (!amounts.fee) return null
-  // in_ba itself, below the price: six digits where they stay between the floor and in_ba
-  const cut = floorMicros(inExact)
-  const keepsFloor = cut > 0n && compare({ digits: cut, scale: 6 }, floor) >= 0
-  return keepsFloor ? bigMicrosText(cut) : amounts.inText
+  // out_ba is in_ba, which is below the price. Six digits are kept if that stays above the floor.
+  const rounded = floorMicros(inExact)
+  const keepsFloor = rounded > 0n && compare({ digits: rounded, scale: 6 }, floor) >= 0
+  return keepsFloor ? bigMicrosText(rounded) : amounts.inText
 }

@@ -1,6 +1,6 @@
-/** Which way a bid goes, and what each way means (CONTRACT 4.3, second paragraph). */
+/** The arms of bids, and their rules (CONTRACT 4.3, second paragraph). */
 
-/** The order is the number that contexts carry: append only. */
+/** Contexts contain the index of an arm: append only. */
 export const arms = [
   'holdout',
   'explored',
@@ -17,16 +17,16 @@ export type Arm = (typeof arms)[number]
 
 export const armAt = Object.fromEntries(arms.map((name, at) => [name, at])) as Record<Arm, number>
 
-/** What may hold prices up, as the learner says it; the order is the number that contexts carry: append only. */
+/** Guards of the model. Contexts contain the index of a guard: append only. */
 export const guards = ['none', 'start', 'silence', 'drop', 'kept', 'cleared', 'number'] as const
 export type Guard = (typeof guards)[number]
-/** The shallow beginning is no alarm. */
+/** `start` limits the factor of a new model. It is not an alarm. */
 export const isAlarm = (guard: Guard) => guard !== 'none' && guard !== 'start'
 
 export const modes = ['revenue', 'margin'] as const
 export type Mode = (typeof modes)[number]
 
-/** `money`: its wins count in margins and sums. `asks`: the learner decides, even where its price is not sent. */
+/** `money`: wins count in sums of money. `asks`: the learner decides, even if its price is not sent. `priced`: its price is sent. */
 export const armRules: Readonly<Record<Arm, { money: boolean; asks: boolean; priced: boolean }>> = {
   holdout: { money: true, asks: true, priced: true },
   explored: { money: true, asks: true, priced: true },

@@ -1,6 +1,7 @@
 /**
- * What optimised bids keep and gain against the holdout, with intervals that hold at any time one looks: a dashboard is
- * watched, and an interval made for one look is wrong for somebody who stops at the first pleasant one.
+ * Kept win rate, kept spend and uplift against the holdout, with confidence intervals that are valid at all times at once.
+ * A dashboard is watched continuously: an interval for one fixed time would be wrong for a reader who stops at the first
+ * good value.
  *
  * Asymptotic confidence sequences: Waudby-Smith, Arbour, Sinha, Kennedy, Ramdas, "Time-uniform central limit theory and
  * asymptotic confidence sequences", Annals of Statistics 52 (2024), theorem 2.2; the boundary is Robbins' normal
@@ -13,7 +14,7 @@ export interface Interval {
   upper: number
 }
 
-/** Sums of one arm. `margin` and `spend` are sums over wins, in one currency; the squares are summed win by win. */
+/** Sums of one arm, in one currency. `margin` is a sum over wins; so are its squares. */
 export interface ArmTotals {
   bids: number
   wins: number
@@ -27,30 +28,30 @@ interface SpendTotals {
   spendSquares: number
 }
 
-/** Probability that the interval ever misses. */
+/** Probability that the interval does not contain the value at some time. */
 const alpha = 0.05
 /**
- * Wins that the mixture is tuned by: narrowest at about nine times as many, and no more than 10 % wider from 700 to
- * 100,000. With fewer it is much wider, which also covers what the normal approximation gets wrong there.
+ * Tuning of the mixture, in wins. The interval is narrowest at about nine times as many wins, and at most 10 % wider from
+ * 700 to 100,000. With fewer wins it is much wider, which covers the error of the normal approximation.
  */
-const tuned = 400
+const tunedWins = 400
 
-/** One arm's part: the variance of its estimate, and the wins that it rests on. */
-interface Part {
+/** The variance of the estimate of one arm, and its number of wins. */
+interface ArmVariance {
   variance: number
   wins: number
 }
 
-/** Half width, valid for all times together. */
-export function radius(parts: readonly Part[], miss = alpha): number {
+/** Half of the width of the interval. */
+export function halfWidth(arms: readonly ArmVariance[], miss = alpha): number {
   let variance = 0
   let weighted = 0
-  for (const part of parts) {
-    variance += part.variance
-    weighted += part.variance ** 2 / part.wins
+  for (const arm of arms) {
+    variance += arm.variance
+    weighted += arm.variance ** 2 / arm.wins
   }
   if (!(variance > 0)) return 0
-  const age = variance ** 2 / weighted / tuned
+  const age = variance ** 2 / weighted / tunedWins
   return Math.sqrt(variance * (1 + 1 / age) * Math.log((1 + age) / miss ** 2))
 }
 
@@ -61,46 +62,52 @@ const scaled = (at: number, half: number): Interval => ({
 })
 
 /**
- * Relative variance of wins per bid: what money per bid varies by at least. One bid more than there were, or the
- * first bid, won, would have none.
+ * Relative variance of wins per bid, a lower bound of that of money per bid. One bid is added, because otherwise the
+ * variance is 0 if all bids were won.
  */
-const ofCount = ({ bids, wins }: { bids: number; wins: number }) =>
+const countVariance = ({ bids, wins }: { bids: number; wins: number }) =>
   (1 - Math.min(1, wins / (bids + 1))) / wins
 
-const wonBoth = (treated: { bids: number; wins: number }, holdout: typeof treated) =>
+const bothWon = (treated: { bids: number; wins: number }, holdout: typeof treated) =>
   treated.wins > 0 && holdout.wins > 0 && treated.bids > 0 && holdout.bids > 0
 
-/** Win rate of the optimised over that of the holdout; null before both have won. */
+/** Win rate of treated bids divided by that of the holdout; null until both have a win. */
 export function keptWins(
   treated: Pick<ArmTotals, 'bids' | 'wins'>,
   holdout: Pick<ArmTotals, 'bids' | 'wins'>,
 ): Interval | null {
-  if (!wonBoth(treated, holdout)) return null
+  if (!bothWon(treated, holdout)) return null
   const rate = ({ bids, wins }: typeof treated) => Math.min(1, wins / bids)
-  const part = (of: typeof treated): Part => ({ variance: ofCount(of), wins: of.wins })
-  return scaled(rate(treated) / rate(holdout), radius([part(treated), part(holdout)]))
-}
-
-/** Spend (wins weighted by in_ba) per bid of the optimised over that of the holdout; null before both have won. */
-export function keptSpend(treated: SpendTotals, holdout: SpendTotals): Interval | null {
-  if (!wonBoth(treated, holdout) || !(treated.spend > 0) || !(holdout.spend > 0)) return null
-  const mean = ({ bids, spend }: SpendTotals) => spend / bids
-  const part = (of: SpendTotals): Part => ({
-    variance: Math.max(ofCount(of), (of.spendSquares / of.bids / mean(of) ** 2 - 1) / of.bids),
+  const variance = (of: typeof treated): ArmVariance => ({
+    variance: countVariance(of),
     wins: of.wins,
   })
-  return scaled(mean(treated) / mean(holdout), radius([part(treated), part(holdout)]))
+  return scaled(rate(treated) / rate(holdout), halfWidth([variance(treated), variance(holdout)]))
 }
 
-/** Margin per bid of the optimised less that of the holdout; null before both have won. */
+/** Spend (in_ba of wins) per bid of treated bids divided by that of the holdout; null until both have a win. */
+export function keptSpend(treated: SpendTotals, holdout: SpendTotals): Interval | null {
+  if (!bothWon(treated, holdout) || !(treated.spend > 0) || !(holdout.spend > 0)) return null
+  const mean = ({ bids, spend }: SpendTotals) => spend / bids
+  const variance = (of: SpendTotals): ArmVariance => ({
+    variance: Math.max(
+      countVariance(of),
+      (of.spendSquares / of.bids / mean(of) ** 2 - 1) / of.bids,
+    ),
+    wins: of.wins,
+  })
+  return scaled(mean(treated) / mean(holdout), halfWidth([variance(treated), variance(holdout)]))
+}
+
+/** Margin per bid of treated bids minus that of the holdout; null until both have a win. */
 export function uplift(treated: ArmTotals, holdout: ArmTotals): Interval | null {
-  if (!wonBoth(treated, holdout)) return null
+  if (!bothWon(treated, holdout)) return null
   const mean = ({ bids, margin }: ArmTotals) => margin / bids
-  const part = (of: ArmTotals): Part => {
-    const seen = (of.marginSquares / of.bids - mean(of) ** 2) / of.bids
-    return { variance: Math.max(mean(of) ** 2 * ofCount(of), seen), wins: of.wins }
+  const variance = (of: ArmTotals): ArmVariance => {
+    const measured = (of.marginSquares / of.bids - mean(of) ** 2) / of.bids
+    return { variance: Math.max(mean(of) ** 2 * countVariance(of), measured), wins: of.wins }
   }
   const at = mean(treated) - mean(holdout)
-  const half = radius([part(treated), part(holdout)])
+  const half = halfWidth([variance(treated), variance(holdout)])
   return { at, lower: at - half, upper: at + half }
 }

@@ -4,16 +4,15 @@
  *   version  key id  nonce          ciphertext of the record   tag
  *   1        1       8 + 4 counter  up to 354                  16
  *
- * Authenticated encryption (`seal.ts`); associated data: version, key id and bid id. The nonce is 64
- * random bits drawn by this process and a 32-bit counter; the random part is drawn again before the
- * counter wraps, so no two contexts share one, on any node, at any rate (10,000/s for ten years on a
- * thousand nodes draw under a million prefixes: a collision at 1 in 10^7). The nonce is the decision's
- * id as well.
+ * Authenticated encryption (`seal.ts`); associated data: version, key id and bid id. The nonce is 64 random bits of this
+ * process and a 32-bit counter. The random part is drawn again before the counter wraps, so that no two contexts share a
+ * nonce, on any node: 10,000/s for ten years on a thousand nodes draw under a million prefixes, with a probability of a
+ * collision of 1 in 10^7. The nonce is also the id of the decision.
  */
 import { randomFillSync } from 'node:crypto'
 import type { ContextKey } from '../config.ts'
 import type { ContextState, DecisionRecord } from '../engine/types.ts'
-import { readRecord, recordRoom, writeRecord } from './record.ts'
+import { maxRecordBytes, readRecord, writeRecord } from './record.ts'
 import { createSealer, nonceBytes, type Sealer, tagBytes } from './seal.ts'
 
 const version = 1
@@ -21,24 +20,24 @@ const nonceAt = 2
 const headBytes = nonceAt + nonceBytes
 const longestContext = 512
 const longestPlain = (longestContext / 4) * 3 - headBytes - tagBytes
-/** A context may be this far from the future: clocks of nodes differ (CONTRACT 5). */
+/** Milliseconds. The clocks of two nodes may differ by this much (CONTRACT 5). */
 const clockSlack = 5 * 60_000
 
 interface Decoded {
   state: ContextState
-  /** Of a context that is sound, expired or not. */
+  /** Set if the context is valid or expired. */
   record: DecisionRecord | null
 }
 
 export interface ContextCodec {
-  /** A fresh id; the context of that decision must be encoded with it. */
+  /** A new decision id. Encode the context of the decision with it, once. */
   nextId(): string
-  /** `withFeatures`: false where they had no room beside the names. */
+  /** `withFeatures` is false if the features did not fit. */
   encode(record: DecisionRecord): { text: string; withFeatures: boolean }
   decode(text: string | undefined, bidId: string, now: number): Decoded
 }
 
-/** Where ids come from; survives a change of keys, so that no nonce is used twice. */
+/** Source of decision ids. It is kept when keys change, so that no nonce is used twice. */
 export class Nonces {
   private readonly bytes = Buffer.alloc(nonceBytes)
   private counter = 0xffffffff
@@ -58,7 +57,7 @@ const absent: Decoded = { state: 'absent', record: null }
 const unexpanded: Decoded = { state: 'unexpanded', record: null }
 const invalid: Decoded = { state: 'invalid', record: null }
 
-/** `ttl` in milliseconds. The first key encodes, all decode. */
+/** `ttl` in milliseconds. The first key encodes; all keys decode. */
 export function createContextCodec(
   keys: readonly ContextKey[],
   ttl: number,
@@ -67,7 +66,7 @@ export function createContextCodec(
   const ring = new Map<number, Sealer>()
   for (const { id, secret } of keys) ring.set(id, createSealer(secret))
   const first = keys[0] === undefined ? null : { id: keys[0].id, sealer: ring.get(keys[0].id)! }
-  const out = Buffer.alloc(headBytes + recordRoom + longestPlain + tagBytes)
+  const out = Buffer.alloc(headBytes + maxRecordBytes + longestPlain + tagBytes)
 
   function encode(record: DecisionRecord): { text: string; withFeatures: boolean } {
     if (first === null) return { text: '', withFeatures: false }
@@ -75,7 +74,7 @@ export function createContextCodec(
     out[1] = first.id
     out.write(record.id, nonceAt, 'base64url')
     let end = writeRecord(out, headBytes, record)
-    // The longest names leave no room for what only explains.
+    // If the record is too long, the fields for the explain call are left out.
     if (end - headBytes > longestPlain) end = writeRecord(out, headBytes, record, false)
     const withFeatures = end - headBytes + record.features.length <= longestPlain
     if (withFeatures) {
@@ -89,7 +88,7 @@ export function createContextCodec(
   function open(text: string, bidId: string): DecisionRecord | null {
     const bytes = Buffer.from(text, 'base64url')
     if (bytes.length < headBytes + tagBytes || bytes[0] !== version) return null
-    // one spelling only: base64 readers skip what they do not know
+    // Accept one spelling only: a base64 decoder skips unknown characters.
     if (bytes.toString('base64url') !== text) return null
     if (ring.get(bytes[1]!)?.open(bytes, headBytes, nonceAt, bidId) !== true) return null
     const id = bytes.toString('base64url', nonceAt, headBytes)

@@ -1,39 +1,46 @@
 /** Prices one eligible bid: arm ▸ learner ▸ out_ba ▸ context ▸ bid log (CONTRACT 4.3-4.5, 5). */
-
 import type { Integration, OpdConfig } from '../config.ts'
-import type { NoteFault } from '../engine/fault-log.ts'
+import type { ReportFault } from '../engine/fault-log.ts'
 import type { ModeStats } from '../engine/stats.ts'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { BidFacts, Decision, Learner, Policy } from '../learner.ts'
-import type { BidLog, DecisionEntry, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
+import type {
+  BidLog,
+  DecisionEntry,
+  DecisionObserver,
+  DecisionSink,
+  Learners,
+  SharedBidLog,
+} from '../ports.ts'
 import { plain } from '../shared/decimal.ts'
-import { type Amounts, amounts, keepOf, lowered } from './amounts.ts'
+import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'
 import { type Arm, armRules, type Guard, guards, shareOf } from './arms.ts'
 import type { ContextCodec } from './context.ts'
-import { cut, hashed, longestDomain, longestPublisher } from './pseudonyms.ts'
+import { hashName, maxDomainBytes, maxPublisherBytes, truncateWithHash } from './pseudonyms.ts'
 import type { EligibleBid, PriceBid, PricedBid } from './types.ts'
 
-/** What pricing shares over all integrations; codec, seed and salt change with the keys. */
+/** Shared by all integrations. Codec, seed and salt change with the keys. */
 export interface PricingDeps {
   learners: Learners
   bidLog: BidLog
+  observer: DecisionObserver | null
   shared: SharedBidLog | null
   sink: DecisionSink | null
   now: () => number
   random: () => number
   codec: ContextCodec
-  /** Secret, the same on every node: who is outside of `share`, and who is holdout. */
+  /** Secret and equal on every node: it decides which auctions are within `share`. */
   seed: number
   auctionSalt: string
-  held: (supplier: string) => boolean
-  fault: NoteFault
+  onHold: (supplier: string) => boolean
+  fault: ReportFault
 }
 
 const none = new Uint8Array(0)
 const isGuard = (name: string | undefined): name is Guard => guards.includes(name as Guard)
 
-/** Fields of `Decision` where no learner was asked, or it failed. */
-interface Chosen {
+/** The result of a decision. Learner and decision are null if the learner was not asked, or failed. */
+interface Choice {
   arm: Arm
   factor: number
   propensity: number
@@ -41,13 +48,17 @@ interface Chosen {
   learner: Learner | null
 }
 
-/** The price function of one integration, bound when the configuration loads. */
-export function pricing(integration: Integration, deps: PricingDeps, stats: ModeStats): PriceBid {
+/** The price function of one integration, created when the configuration is loaded. */
+export function createPricing(
+  integration: Integration,
+  deps: PricingDeps,
+  stats: ModeStats,
+): PriceBid {
   const opd = integration.opd as OpdConfig
   const supplier = integration.id
   const { mode, minFactor } = opd
   const { now, random, learners, sink, fault } = deps
-  const keep = keepOf(opd.clientFee)
+  const keptShare = keptShareOf(opd.clientFee)
   const policy: Policy = {
     minWinRate: opd.minWinRate,
     minSpend: opd.minSpend,
@@ -57,18 +68,24 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
     ...(mode === 'margin' ? { targetMargin: opd.targetMargin } : {}),
   }
 
-  /** The arm as far as the learner has no say; null: it has. */
+  /** The arm of a bid that the learner does not price; null: the learner prices it. */
   function fixedArm(bid: EligibleBid, money: Amounts): Arm | null {
     if (bid.fixed !== undefined) return 'fixed'
     if (bid.test) return 'test'
     if (bid.rate === null) return 'no_rate'
-    if (deps.held(supplier)) return 'hold'
+    if (deps.onHold(supplier)) return 'hold'
     if (opd.enabled === 'shadow') return 'shadow'
     if (opd.share < 1 && shareOf(bid.auction, deps.seed) >= opd.share) return 'outside'
     return money.atFloor ? 'floor' : null
   }
 
-  function ask(bid: EligibleBid, rate: number, inBa: number, at: number, chosen: Chosen): void {
+  function askLearner(
+    bid: EligibleBid,
+    rate: number,
+    inBa: number,
+    at: number,
+    choice: Choice,
+  ): void {
     const facts: BidFacts = {
       ...bid.features,
       supplier,
@@ -81,26 +98,26 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       const decision = learner.decide(facts, policy, deps.auctionSalt + bid.auction, at, random)
       const { factor } = decision
       if (!(factor > 0 && factor <= 1)) throw new RangeError('a factor outside of (0, 1]')
-      stats.controlled(decision.guard, decision.theta, decision.lambda)
-      chosen.decision = decision
-      chosen.learner = learner
-      if (armRules[chosen.arm].priced) {
-        chosen.arm = decision.arm
-        chosen.factor = decision.arm === 'holdout' ? 1 : Math.max(factor, minFactor)
-        chosen.propensity = decision.propensity
+      stats.setControl(decision.guard, decision.theta, decision.lambda)
+      choice.decision = decision
+      choice.learner = learner
+      if (armRules[choice.arm].priced) {
+        choice.arm = decision.arm
+        choice.factor = decision.arm === 'holdout' ? 1 : Math.max(factor, minFactor)
+        choice.propensity = decision.propensity
       }
     } catch (error) {
-      // a model that fails costs the optimisation, never the bid
+      // An error of the model costs the optimisation, never the bid.
       stats.learnerErrors++
       fault('learner', error, supplier)
-      if (chosen.decision === null && armRules[chosen.arm].priced) chosen.arm = 'hold'
+      if (choice.decision === null && armRules[choice.arm].priced) choice.arm = 'hold'
     }
   }
 
-  function expose(chosen: Chosen, sent: number, at: number): Uint8Array {
-    if (chosen.decision === null || chosen.learner === null) return none
+  function expose(choice: Choice, sent: number, at: number): Uint8Array {
+    if (choice.decision === null || choice.learner === null) return none
     try {
-      return chosen.learner.expose(chosen.decision, sent, at)
+      return choice.learner.expose(choice.decision, sent, at)
     } catch (error) {
       stats.learnerErrors++
       fault('learner', error, supplier)
@@ -108,23 +125,25 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
     }
   }
 
-  /** A log that fails costs its own entry: the bid has its price and its context. */
+  /** An error of a log costs the entry. The bid keeps its price and its context. */
   function log(
     record: DecisionRecord,
     bid: EligibleBid,
     rate: number,
     money: Amounts,
+    out: number,
     decision: Decision | null,
   ): void {
     try {
       deps.bidLog.put(record)
+      deps.observer?.decided(record, money.in, out)
       deps.shared?.put(record)
     } catch (error) {
       fault('bid_log', error, supplier)
     }
     if (sink === null || bid.test) return
     try {
-      sink.decided(entryOf(record, bid, rate, money, decision))
+      sink.decided(entryOf(record, bid, rate, money, out, decision))
     } catch (error) {
       fault('decision_log', error, supplier)
     }
@@ -135,6 +154,7 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
     bid: EligibleBid,
     rate: number,
     money: Amounts,
+    out: number,
     decision: Decision | null,
   ): DecisionEntry {
     const { publisher: _publisher, domain: _domain, ...features } = bid.features
@@ -148,53 +168,53 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
       density: record.arm === 'explored' ? (decision?.density ?? null) : null,
       in: money.in / rate,
       floor: bid.floor / rate,
-      out: Number(record.outBa) / rate,
+      out: out / rate,
       low: Math.min(1, Math.max(minFactor, money.in > 0 ? bid.floor / money.in : 1)),
       winIn: record.winIn ?? null,
       winOut: record.winOut ?? null,
       theta: decision?.theta ?? null,
       lambda: decision?.lambda ?? null,
       guard: decision?.guard ?? null,
-      publisher: record.publisher === '' ? null : hashed(record.publisher),
-      domain: record.domain === '' ? null : hashed(record.domain),
+      publisher: record.publisher === '' ? null : hashName(record.publisher),
+      domain: record.domain === '' ? null : hashName(record.domain),
       features,
       model: record.modelVersion,
     }
   }
 
-  function one(bid: EligibleBid): PricedBid {
+  function priceBid(bid: EligibleBid): PricedBid {
     const at = now()
-    const money = amounts(bid.priceText, bid.price, bid.floor, bid.floorText, keep)
-    const before = fixedArm(bid, money)
-    const chosen: Chosen = {
-      arm: before ?? 'treated',
+    const money = amounts(bid.priceText, bid.price, bid.floor, bid.floorText, keptShare)
+    const fixed = fixedArm(bid, money)
+    const choice: Choice = {
+      arm: fixed ?? 'treated',
       factor: 1,
       propensity: 1,
       decision: null,
       learner: null,
     }
     const rate = bid.rate ?? 1
-    const asks = armRules[chosen.arm].asks && !money.atFloor
-    if (asks) ask(bid, rate, money.in, at, chosen)
-    const priceText = armRules[chosen.arm].priced ? lowered(money, chosen.factor) : null
+    const asks = armRules[choice.arm].asks && !money.atFloor
+    if (asks) askLearner(bid, rate, money.in, at, choice)
+    const priceText = armRules[choice.arm].priced ? applyFactor(money, choice.factor) : null
     const outText = priceText ?? money.priceText
     const out = priceText === null ? bid.price : Number(priceText)
-    const features = asks ? expose(chosen, out / rate, at) : none
-    const { decision } = chosen
+    const features = asks ? expose(choice, out / rate, at) : none
+    const { decision } = choice
     const record: DecisionRecord = {
       id: deps.codec.nextId(),
       bidId: bid.bidId,
       supplier,
       mode,
-      arm: chosen.arm,
-      propensity: chosen.propensity,
+      arm: choice.arm,
+      propensity: choice.propensity,
       inBa: money.inText,
       outBa: outText,
       currency: bid.currency,
       at,
       modelVersion: learners.version(mode),
-      publisher: cut(bid.features.publisher, longestPublisher),
-      domain: cut(bid.features.domain, longestDomain),
+      publisher: truncateWithHash(bid.features.publisher, maxPublisherBytes),
+      domain: truncateWithHash(bid.features.domain, maxDomainBytes),
       teaches: features.length > 0,
       features,
       floor: bid.floor,
@@ -206,22 +226,22 @@ export function pricing(integration: Integration, deps: PricingDeps, stats: Mode
     if (bid.priceDspText !== undefined) record.priceDsp = plain(bid.priceDspText)
     const context = deps.codec.encode(record)
     if (!context.withFeatures) stats.contextsCut++
-    log(record, bid, rate, money, decision)
+    log(record, bid, rate, money, out, decision)
     count(bid, record.arm, money.in, out)
     return { priceText, inText: money.inText, outText, context: context.text, mode }
   }
 
   function count(bid: EligibleBid, arm: Arm, inBa: number, out: number): void {
-    if (bid.fixed !== undefined) stats.leftAlone(bid.fixed)
+    if (bid.fixed !== undefined) stats.countUnmodified(bid.fixed)
     const counts = bid.rate !== null && armRules[arm].money
     stats.priced(arm, counts ? inBa / bid.rate! : 0, counts ? out / bid.rate! : 0)
   }
 
   return (bid) => {
     try {
-      return one(bid)
+      return priceBid(bid)
     } catch (error) {
-      // whatever it was, the bid goes out as it came, its macros expanded
+      // After any other error, the bid keeps its price, and its macros are expanded.
       stats.learnerErrors++
       fault('pricing', error, supplier)
       const text = plain(bid.priceText)

@@ -1,6 +1,6 @@
 /**
- * A decision as bytes: what a context encrypts and what the bid log keeps. The id and the bid id
- * stand outside (the nonce, and associated data).
+ * The binary form of a decision, in contexts and in the bid log. The id and the bid id are stored outside of it; in a
+ * context they are the nonce and associated data.
  *
  *   flags  at  model  propensity  winIn winOut  theta floor lambda guard  in  out  currency  supplier  publisher  domain  price_dsp  features
  *   1      6   4      8           2     2       4     4     4      1      1+n 1+n  1+n       1+n       1+n        1+n     1+n        the rest
@@ -13,11 +13,11 @@ import type { DecisionRecord } from '../engine/types.ts'
 import { plain } from '../shared/decimal.ts'
 import { type Arm, armAt, arms, guards, type Mode } from './arms.ts'
 
-/** Room that any record fits in, without its features. */
-export const recordRoom = 512
+/** Upper bound of the length of a record without its features. */
+export const maxRecordBytes = 512
 /**
- * A money text longer than `length` is carried as its leading digits and an exponent. Three prices have fewer digits
- * each than two, so that the longest record without its features (350 bytes) fits in a context.
+ * Money text longer than `length` is stored as leading digits and an exponent. With three prices each has fewer digits, so
+ * that the longest record without its features (350 bytes) fits in a context.
  */
 const twoPrices = { length: 40, digits: 30 }
 const threePrices = { length: 27, digits: 17 }
@@ -27,7 +27,7 @@ const explains = 0x10
 const hasPriceDsp = 0x20
 const fixedBytes = 23
 const explaining = ['theta', 'floor', 'lambda'] as const
-/** The guard is its place in the list and 1; 0: none was asked. */
+/** The guard is stored as its index plus 1; 0: none. */
 const explainBytes = 4 * explaining.length + 1
 
 function writeText(into: Buffer, at: number, text: string, most: number): number {
@@ -50,7 +50,7 @@ function writeText(into: Buffer, at: number, text: string, most: number): number
   return at + 1 + written
 }
 
-/** Money that a context has no room for keeps its leading digits. */
+/** Shortens long money text to its leading digits and an exponent. */
 function shortMoney(text: string, most: typeof twoPrices): string {
   if (text.length <= most.length) return text
   const digits = text.replace('.', '').replace(/^0+/, '')
@@ -68,8 +68,8 @@ const chance = (value: number | undefined) =>
     : Math.round(value * (unknownChance - 1))
 
 /**
- * Writes a record without its features; returns the end. `into` has `recordRoom` bytes after `at`. `explained`: with
- * what nothing but the explain call reads.
+ * Writes a record without its features and returns its end. `into` needs `maxRecordBytes` bytes after `start`.
+ * `explained`: with the fields that only the explain call reads.
  */
 export function writeRecord(
   into: Buffer,
@@ -108,21 +108,21 @@ export function writeRecord(
   return writeText(into, at, shortMoney(priceDsp, most), most.length)
 }
 
-/** The fixed fields alone are this long, with six empty texts. */
-const shortest = fixedBytes + 6
+/** Fixed fields and six empty texts. */
+const minRecordBytes = fixedBytes + 6
 
-/** Float32s as the decimals they were written from; absent where one is none. */
+/** Seven digits restore the decimal that a float32 was written from. */
 function explanation(from: Buffer, at: number): Partial<DecisionRecord> {
   const values = explaining.map((name, n) => [name, from.readFloatBE(at + 4 * n)] as const)
-  const told = values.filter(([, value]) => Number.isFinite(value))
+  const known = values.filter(([, value]) => Number.isFinite(value))
   const guard = guards[from[at + explainBytes - 1]! - 1]
   return {
-    ...Object.fromEntries(told.map(([name, value]) => [name, Number(value.toPrecision(7))])),
+    ...Object.fromEntries(known.map(([name, value]) => [name, Number(value.toPrecision(7))])),
     ...(guard === undefined ? {} : { guard }),
   }
 }
 
-/** Reads what `writeRecord` and the features behind it say; null where the bytes say nothing sound. */
+/** Reads a record and the features after it; null: the bytes are invalid. */
 export function readRecord(
   from: Buffer,
   start: number,
@@ -130,7 +130,7 @@ export function readRecord(
   id: string,
   bidId: string,
 ): DecisionRecord | null {
-  if (end - start < shortest) return null
+  if (end - start < minRecordBytes) return null
   const flags = from[start]!
   const arm: Arm | undefined = arms[flags & 0x0f]
   if (arm === undefined) return null

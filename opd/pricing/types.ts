@@ -1,9 +1,6 @@
-/**
- * The seam between the rewriter, which knows bytes and eligibility, and pricing, which knows fees,
- * arms, the learner and contexts. Values only.
- */
+/** The interface between the rewriter (bytes, eligibility) and pricing (fees, arms, learner, contexts). */
 
-/** Why a bid was left as it is; counted per bid (CONTRACT 4.3). */
+/** Why a bid was left unmodified; counted by bid (CONTRACT 4.3). */
 export type BidReason =
   | 'no_macro'
   | 'fixed_price'
@@ -16,21 +13,21 @@ export type BidReason =
   | 'ambiguous'
   | 'request'
 
-/** Why a whole answer was left as it is; counted per answer (CONTRACT 4.3). */
-export type AnswerReason =
+/** Why a whole bid response was left unmodified; counted by response (CONTRACT 4.3). */
+export type ResponseReason =
   | 'no_macro'
   | 'disabled'
   | 'invalid_config'
   | 'malformed'
   | 'too_large'
   | 'encoding'
-  | NotLookedAt
+  | HeadReason
   | 'no_seatbid'
 
-/** Why the head of an answer forbids a look into its body (CONTRACT 4.7). */
-export type NotLookedAt = 'content_type' | 'charset' | 'no_transform'
+/** Why the response head forbids parsing the body (CONTRACT 4.7). */
+export type HeadReason = 'content_type' | 'charset' | 'no_transform'
 
-/** What the model may know of a bid beside its price. Never a user, device id or address. */
+/** Features of a bid for the model, without its price. Never a user, device id or address. */
 export interface BidFeatures {
   publisher?: string
   domain?: string
@@ -42,40 +39,40 @@ export interface BidFeatures {
   dsp?: string
   seat?: string
   deal?: string
-  /** BidRequest.at, or the deal's own. */
+  /** `at` of the deal, else of the bid request. */
   auction?: 1 | 2
 }
 
-/** A bid that passed every rule of eligibility and now wants a price. Money is CPM in `currency`. */
+/** A bid that passed every eligibility rule. Money is CPM in `currency`. */
 export interface EligibleBid {
   bidId: string
-  /** BidRequest.id: one auction is wholly holdout or not. */
+  /** BidRequest.id. All bids of an auction are in the holdout, or none. */
   auction: string
-  /** The price as the wire spelled it (any JSON number). */
+  /** The price as it was sent (any JSON number). */
   priceText: string
   price: number
   currency: string
   /** The largest floor that applies (CONTRACT 4.4), in `currency`; 0 when there is none. */
   floor: number
-  /** The floor as decimal text when the wire's own text in the bid's currency decided it, so that no rounding can cross it. */
+  /** The floor as it was sent, if it is in the bid's currency: it avoids rounding below the floor. */
   floorText?: string
   /** Units of `currency` for one unit of the base; null when there is no rate (`no_rate`). */
   rate: number | null
-  /** BidRequest.test was 1: expanded at factor 1, never money, never taught. */
+  /** BidRequest.test is 1: factor 1, excluded from sums of money, not used for training. */
   test: boolean
   /**
-   * Standalone only: a bid that may not be changed for this reason but still wants a context. Priced at factor 1
-   * (OUT and the price stay the bid's own), attributed, never taught. `floor` is 0 then where none can be told.
+   * Standalone only: the reason why the bid must not be changed. It gets a context and factor 1, is attributed, and is not
+   * used for training. `floor` is 0 if it is unknown.
    */
   fixed?: BidReason
-  /** Standalone only: the demand-side price as sent. */
+  /** Standalone only: `price_dsp` as it was sent. */
   priceDspText?: string
   features: BidFeatures
 }
 
-/** What pricing answers. All texts are plain decimals and go on the wire as they are. */
+/** The result of pricing. Prices are plain decimal texts. */
 export interface PricedBid {
-  /** The new text of `price`, or null where the price stays as its own text. */
+  /** The new text of `price`; null: the price does not change. */
   priceText: string | null
   /** ${SVC_OPD_IN_BID_PRICE} */
   inText: string

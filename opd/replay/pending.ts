@@ -2,7 +2,7 @@
  * What waits under an id, bounded: beyond, the oldest is given up. A ring says who is oldest: the first key of a Map from
  * which others were deleted is found by walking over the deleted.
  */
-export class PendingRows<T> {
+export class BoundedRows<T> {
   private readonly rows = new Map<string, T>()
   private readonly ring: string[] = []
   private next = 0

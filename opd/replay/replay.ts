@@ -8,7 +8,7 @@ import { armRules } from '../pricing/arms.ts'
 import { Delays } from './delays.ts'
 import type { BadLine, DecisionLine, LogLine, WinLine, WithdrawnLine } from './line.ts'
 import { drawn } from './match.ts'
-import { PendingRows } from './pending.ts'
+import { BoundedRows } from './pending.ts'
 import { type ReplayPolicy, Replica } from './replica.ts'
 import { type Evaluated, type IntegrationReport, report, type TotalReport } from './report.ts'
 import { type Row, Sums } from './sums.ts'
@@ -73,9 +73,9 @@ interface Awaiting {
 export function createReplay(options: ReplayOptions): Replay {
   const { warmUp = 0 } = options
   const replica = new Replica(options.attributionWindow, options.create)
-  const awaiting = new PendingRows<Awaiting>(options.maxPending ?? 500_000)
+  const awaiting = new BoundedRows<Awaiting>(options.maxPending ?? 500_000)
   const delays = new Delays()
-  const early = new PendingRows<WinLine>(maxEarly)
+  const early = new BoundedRows<WinLine>(maxEarly)
   const evaluated = new Map<string, Evaluated>()
   const total = new Sums()
   const counts: ReplayCounts = {

@@ -1,105 +1,111 @@
 /**
- * The rewriter: scan ▸ judge ▸ price ▸ splice. Bytes that are not a price, a macro or a removed seat leave as
- * they came; where nothing is to change the very Buffer that came goes back.
+ * The rewriter: scan ▸ check eligibility ▸ price ▸ splice. It changes only prices, macros and removed seats. If nothing
+ * changes, it returns the Buffer that it was given.
  */
 import type { Integration, OpdConfig } from '../config.ts'
-import type { RequestSource, RewrittenAnswer, Turn } from '../engine/types.ts'
-import { scannerOf } from '../json/scanner.ts'
-import { own } from '../json/strings.ts'
-import { type BidView, judge, type Rules } from '../openrtb/eligibility.ts'
-import { type RequestFacts, readRequest } from '../openrtb/request.ts'
-import { type AnswerSpans, type BidSpans, readAnswer, type SeatSpans } from '../openrtb/response.ts'
-import type { AnswerReason, BidReason, PriceBid } from '../pricing/types.ts'
+import type { Pause, RequestSource, RewrittenResponse } from '../engine/types.ts'
+import { createScanner } from '../json/scanner.ts'
+import { detach } from '../json/strings.ts'
+import { type BidView, checkEligibility, type Rules } from '../openrtb/eligibility.ts'
+import type { RequestFacts } from '../openrtb/facts.ts'
+import { readRequest } from '../openrtb/request.ts'
+import {
+  type BidSpans,
+  type ResponseSpans,
+  readBidResponse,
+  type SeatSpans,
+} from '../openrtb/response.ts'
+import type { BidReason, PriceBid, ResponseReason } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'
 import { expand, PatternFinder } from './macros.ts'
-import { cutSeats } from './seats.ts'
+import { removeSeats } from './seats.ts'
 import { grownLength, type Splice, splice } from './splice.ts'
 
 export interface RewriteInput {
-  /** The answer, decoded. */
+  /** The decoded body of the bid response. */
   body: Buffer
-  /** The bid request, decoded; asked for only when a bid wants a price. */
+  /** Called only if a bid is to be priced. */
   request: RequestSource
   integration: Integration
   inactiveSeats: ReadonlySet<string>
   rates: Rates | null
   base: string
   price: PriceBid
-  /** Counts a bid that is left alone. */
+  /** Counts a bid that is left unmodified. */
   onBid?: (reason: BidReason) => void
-  /** Only cut seats. */
-  cutOnly?: boolean
+  /** Remove seats and price nothing. */
+  seatsOnly?: boolean
 }
 
 const marker = Buffer.from('SVC_OPD_CONTEXT')
-const escaped = Buffer.from('\\u00')
+const unicodeEscape = Buffer.from('\\u00')
 
-/** An answer may hold the macro: as bytes, or spelled by escapes. 0.2 us where it does not. */
-function mayHoldMarker(body: Buffer): boolean {
-  return body.includes(marker) || body.includes(escaped)
+/** Whether a response may contain the macro, as bytes or as escapes. Takes 0.2 us if it does not. */
+function mayHaveMacro(body: Buffer): boolean {
+  return body.includes(marker) || body.includes(unicodeEscape)
 }
 
-/** Bytes that macros may add to an answer. */
-const mostGrowth = 16 * 1024 * 1024
+/** Bytes that macros may add to a response. */
+const maxGrowth = 16 * 1024 * 1024
 
-function untouched(body: Buffer, reason: AnswerReason | null): RewrittenAnswer {
+function unmodified(body: Buffer, reason: ResponseReason | null): RewrittenResponse {
   return { body, reason, removed: 0, left: 0, unreadable: false }
 }
 
-/** Why OPD leaves an answer alone without a look into it; null: it does not. */
-function leftAlone({ opd }: Integration, body: Buffer): AnswerReason | null {
+/** Why OPD does not parse a response; null: it parses it. */
+function skipReason({ opd }: Integration, body: Buffer): ResponseReason | null {
   if (opd === 'invalid') return 'invalid_config'
   if (opd === null || opd.enabled === false) return 'disabled'
-  return mayHoldMarker(body) ? null : 'no_macro'
+  return mayHaveMacro(body) ? null : 'no_macro'
 }
 
-/** The whole answer at once. */
-export function rewrite(input: RewriteInput): RewrittenAnswer {
-  const turns = rewriteInTurns(input)
+/** Rewrites a response synchronously. */
+export function rewrite(input: RewriteInput): RewrittenResponse {
+  const slices = rewriteInSlices(input)
   for (;;) {
-    const turn = turns.next()
-    if (turn.done) return turn.value
+    const slice = slices.next()
+    if (slice.done) return slice.value
   }
 }
 
-/** Bids priced before a turn ends: about 1 ms. */
-const bidsPerTurn = 50
+/** Bids priced in one slice: about 1 ms. */
+const bidsPerSlice = 50
 
-/** The same in turns, so that ten thousand bids need not hold the event loop; most answers take one. */
-export function* rewriteInTurns(input: RewriteInput): Generator<Turn, RewrittenAnswer> {
+/** The same in slices, so that ten thousand bids do not block the event loop; most responses take one slice. */
+export function* rewriteInSlices(input: RewriteInput): Generator<Pause, RewrittenResponse> {
   const { body, integration, inactiveSeats } = input
-  const cuts = inactiveSeats.size > 0
-  let reason = input.cutOnly ? null : leftAlone(integration, body)
-  const prices = !input.cutOnly && reason === null
-  if (!prices && !cuts) return untouched(body, reason)
-  const unread = (why: AnswerReason): RewrittenAnswer => ({
-    ...untouched(body, reason ?? (prices ? why : null)),
-    unreadable: cuts,
+  const removesSeats = inactiveSeats.size > 0
+  let reason = input.seatsOnly ? null : skipReason(integration, body)
+  const prices = !input.seatsOnly && reason === null
+  if (!prices && !removesSeats) return unmodified(body, reason)
+  const unparsed = (why: ResponseReason): RewrittenResponse => ({
+    ...unmodified(body, reason ?? (prices ? why : null)),
+    unreadable: removesSeats,
   })
-  const scan = scannerOf(body)
+  const scan = createScanner(body)
   const finder = scan === null || !prices ? null : new PatternFinder(scan.text)
-  const answer = scan === null ? 'malformed' : readAnswer(scan, finder)
-  if (scan === null || typeof answer === 'string') return unread(answer as AnswerReason)
-  if (prices && !answer.listed) reason = 'no_seatbid'
+  const response = scan === null ? 'malformed' : readBidResponse(scan, finder)
+  if (scan === null || typeof response === 'string') return unparsed(response as ResponseReason)
+  if (prices && !response.hasSeatbid) reason = 'no_seatbid'
   const splices: Splice[] = []
-  let { seats } = answer
+  let { seats } = response
   let removed = 0
-  if (cuts) {
-    const cut = cutSeats(answer, inactiveSeats, splices)
-    if (cut === null) return unread('malformed')
-    seats = cut.kept
-    removed = cut.removed
+  if (removesSeats) {
+    const removal = removeSeats(response, inactiveSeats, splices)
+    if (removal === null) return unparsed('malformed')
+    seats = removal.kept
+    removed = removal.removed
   }
   let left = 0
-  const bids = prices ? new Bids(scan.text, input, answer, splices) : null
+  const bids = prices ? new BidRewriter(scan.text, input, response, splices) : null
   for (const seat of seats)
     for (const bid of seat.bids) {
-      if (bids?.wantsRequest(bid)) bids.request = yield* requestOf(input)
-      bids?.one(bid, seat)
-      if (++left % bidsPerTurn === 0) yield undefined
+      if (bids?.needsRequest(bid)) bids.request = yield* readRequestOf(input)
+      bids?.rewrite(bid, seat)
+      if (++left % bidsPerSlice === 0) yield undefined
     }
-  // 19 bytes of a macro may become 512: a foreign answer must not make a hundred megabytes of four.
-  if (grownLength(body, splices) > body.length + mostGrowth) return unread('too_large')
+  // A macro of 19 bytes may become 512 bytes. Without a bound, a response of 4 MB could grow to 100 MB.
+  if (grownLength(body, splices) > body.length + maxGrowth) return unparsed('too_large')
   return {
     body: splices.length === 0 ? body : splice(body, splices),
     reason: removed === 0 ? reason : null,
@@ -109,21 +115,21 @@ export function* rewriteInTurns(input: RewriteInput): Generator<Turn, RewrittenA
   }
 }
 
-/** The request's facts, waited for where it is still being decoded; null: it cannot be read. */
-function* requestOf({ request }: RewriteInput): Generator<Turn, RequestFacts | null> {
+/** Parses the bid request, after it is decoded; null: it cannot be parsed. */
+function* readRequestOf({ request }: RewriteInput): Generator<Pause, RequestFacts | null> {
   let body = request()
   if (body instanceof Promise) {
-    const late = body
+    const decoding = body
     body = null
-    yield late.then((decoded) => {
+    yield decoding.then((decoded) => {
       body = decoded
     })
   }
   return body === null ? null : readRequest(body)
 }
 
-/** The bids of one answer on their way through judge ▸ price ▸ splice. */
-class Bids {
+/** Rewrites the bids of one response: check eligibility ▸ price ▸ splice. */
+class BidRewriter {
   private readonly text: string
   private readonly input: RewriteInput
   private readonly splices: Splice[]
@@ -131,29 +137,29 @@ class Bids {
   private readonly currency: string | null
   private readonly ambiguous: boolean
   private readonly escapes: boolean
-  /** Read for the first bid that wants it; null: it cannot be read. */
+  /** Parsed for the first bid that needs it; null: it cannot be parsed. */
   request: RequestFacts | null | undefined
 
-  constructor(text: string, input: RewriteInput, answer: AnswerSpans, splices: Splice[]) {
+  constructor(text: string, input: RewriteInput, response: ResponseSpans, splices: Splice[]) {
     this.text = text
     this.input = input
     this.splices = splices
     const opd = input.integration.opd as OpdConfig
     this.rules = { opd, rates: input.rates, base: input.base }
-    this.currency = answer.currency
-    this.escapes = answer.finder?.escapes ?? false
-    this.ambiguous = answer.twoCurrencies || answer.twoLists
+    this.currency = response.currency
+    this.escapes = response.finder?.escapes ?? false
+    this.ambiguous = response.repeatedCur || response.repeatedSeatbid
   }
 
-  wantsRequest(bid: BidSpans): boolean {
-    return bid.pattern && this.request === undefined
+  needsRequest(bid: BidSpans): boolean {
+    return bid.hasMacro && this.request === undefined
   }
 
-  one(bid: BidSpans, seat: SeatSpans): void {
-    if (!bid.pattern) return this.input.onBid?.('no_macro')
-    const verdict = judge(this.view(bid, seat), this.request ?? null, this.rules)
-    if ('reason' in verdict) return this.input.onBid?.(verdict.reason)
-    const priced = this.input.price(verdict.bid)
+  rewrite(bid: BidSpans, seat: SeatSpans): void {
+    if (!bid.hasMacro) return this.input.onBid?.('no_macro')
+    const eligibility = checkEligibility(this.view(bid, seat), this.request ?? null, this.rules)
+    if ('reason' in eligibility) return this.input.onBid?.(eligibility.reason)
+    const priced = this.input.price(eligibility.bid)
     if (priced.priceText !== null)
       this.splices.push({ start: bid.price!.start, end: bid.price!.end, text: priced.priceText })
     for (const span of [bid.adm, bid.nurl, bid.burl, bid.lurl])
@@ -172,9 +178,10 @@ class Bids {
       height: bid.height,
       adomain: bid.adomain,
       seat: typeof seat.name === 'string' ? seat.name : null,
-      priceText: bid.price === null ? null : own(this.text.slice(bid.price.start, bid.price.end)),
+      priceText:
+        bid.price === null ? null : detach(this.text.slice(bid.price.start, bid.price.end)),
       currency: this.currency,
-      ambiguous: bid.ambiguous || seat.twoNames || seat.twoLists || this.ambiguous,
+      ambiguous: bid.ambiguous || seat.repeatedName || seat.repeatedBid || this.ambiguous,
     }
   }
 }

@@ -1,31 +1,33 @@
-/** Seats that are switched off: their bids are cut out of the bytes, OPD on or off (CONTRACT 3). */
-import type { AnswerSpans, SeatSpans } from '../openrtb/response.ts'
+/** Removes inactive seats with their bids from a response, with OPD on or off (CONTRACT 3). */
+import type { ResponseSpans, SeatSpans } from '../openrtb/response.ts'
 import type { Splice } from './splice.ts'
 
-export interface Cut {
+interface Removal {
   kept: SeatSpans[]
-  /** Bids. */
+  /** Number of bids that were removed. */
   removed: number
 }
 
-/** null: it cannot be told whose bids stand there (no list, two lists, two names of one seat, an OpenRTB 3.0 envelope). */
-export function cutSeats(
-  answer: AnswerSpans,
+/**
+ * null: the owner of the bids is unknown, because `seatbid` is no array, a key is repeated, or the response is OpenRTB 3.0.
+ */
+export function removeSeats(
+  response: ResponseSpans,
   inactive: ReadonlySet<string>,
   splices: Splice[],
-): Cut | null {
-  const { seats } = answer
-  const { shaped, enveloped, twoLists } = answer
-  if (!shaped || enveloped || twoLists || seats.some((seat) => seat.twoNames)) return null
-  const goes = (seat: SeatSpans) =>
-    seat.filled && typeof seat.name === 'string' && inactive.has(seat.name)
-  const kept = seats.filter((seat) => !goes(seat))
+): Removal | null {
+  const { seats, isWellFormed, isOpenRtb3, repeatedSeatbid } = response
+  if (!isWellFormed || isOpenRtb3 || repeatedSeatbid || seats.some((seat) => seat.repeatedName))
+    return null
+  const isInactive = (seat: SeatSpans) =>
+    seat.hasBids && typeof seat.name === 'string' && inactive.has(seat.name)
+  const kept = seats.filter((seat) => !isInactive(seat))
   if (kept.length === seats.length) return { kept, removed: 0 }
   let removed = 0
-  // A cut takes the comma behind its element; where no kept element follows, the comma before.
+  // A removed element takes the comma after it, or, if no kept element follows, the comma before it.
   const lastKept = kept.length === 0 ? -1 : seats.indexOf(kept.at(-1)!)
   for (const [at, seat] of seats.entries()) {
-    if (!goes(seat)) continue
+    if (!isInactive(seat)) continue
     removed += Math.max(seat.bids.length, 1)
     if (at < lastKept) splices.push({ start: seat.start, end: seats[at + 1]!.start, text: '' })
   }

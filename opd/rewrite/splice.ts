@@ -1,20 +1,20 @@
-/** Bytes out, bytes in, all others as they were. */
+/** Replaces byte ranges of a body. All other bytes are copied unchanged. */
 
-/** Replaces the bytes from `start` to before `end`; `text` is ASCII. */
+/** Replaces the bytes from `start` up to, but not including, `end`. `text` is ASCII. */
 export interface Splice {
   start: number
   end: number
   text: string
 }
 
-/** How long a body is after its splices. */
+/** Length of a body after its splices. */
 export function grownLength(body: Buffer, splices: readonly Splice[]): number {
   let { length } = body
   for (const { start, end, text } of splices) length += text.length - (end - start)
   return length
 }
 
-/** Applies splices that do not overlap; their order does not matter. */
+/** Applies splices, in any order. They must not overlap. */
 export function splice(body: Buffer, splices: Splice[]): Buffer {
   splices.sort((one, other) => one.start - other.start)
   const out = Buffer.allocUnsafe(grownLength(body, splices))

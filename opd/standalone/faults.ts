@@ -1,17 +1,17 @@
-/** All that is wrong with a standalone call, each fault with its place (RFC 6901). */
+/** Validates a standalone call: every fault with its JSON pointer (RFC 6901). */
 import type { OpdConfig } from '../config.ts'
 import type { Fault } from '../engine/types.ts'
-import type { RequestFacts } from '../openrtb/request.ts'
+import type { RequestFacts } from '../openrtb/facts.ts'
 import { misplacedFloors } from './misplaced.ts'
-import { isWrong, type Offer, type SentBid, type SentPrice } from './offer.ts'
+import { isWrong, type PriceField, type StandaloneBid, type StandaloneCall } from './offer.ts'
 
 const fault = (pointer: string, detail: string): Fault => ({ pointer, detail })
 
-const twice = (pointer: string, keys: readonly string[]) =>
-  [...new Set(keys)].map((key) => fault(`${pointer}/${key}`, 'The key stands twice.'))
+const repeatedKeys = (pointer: string, keys: readonly string[]) =>
+  [...new Set(keys)].map((key) => fault(`${pointer}/${key}`, 'The key is repeated.'))
 
-/** A price that is there must be a number that can be kept; 0 is kept as it is, below 0 is none. */
-function priceFault(pointer: string, text: SentPrice): Fault[] {
+/** A price must be a finite number and not negative. 0 is allowed. */
+function priceFault(pointer: string, text: PriceField): Fault[] {
   if (text === null) return []
   if (typeof text !== 'string') return [fault(pointer, 'Must be a number.')]
   if (!Number.isFinite(Number(text))) return [fault(pointer, 'Is too large a number.')]
@@ -24,12 +24,12 @@ function textFault(pointer: string, value: unknown, required: boolean): Fault[] 
   return required && value === '' ? [fault(pointer, 'Must not be empty.')] : []
 }
 
-function dspFault(pointer: string, bid: SentBid): Fault[] {
+function dspFault(pointer: string, bid: StandaloneBid): Fault[] {
   const { dsp_id: value } = bid
   return typeof value === 'boolean' || isWrong(value) ? [fault(pointer, 'Must be a string.')] : []
 }
 
-function bidFaults(bid: SentBid, internalIds: boolean): Fault[] {
+function bidFaults(bid: StandaloneBid, internalIds: boolean): Fault[] {
   const { pointer } = bid
   const prices = [
     ...priceFault(`${pointer}/price`, bid.price),
@@ -38,7 +38,7 @@ function bidFaults(bid: SentBid, internalIds: boolean): Fault[] {
   if (bid.price === null && bid.price_dsp === null)
     prices.push(fault(`${pointer}/price`, 'Is required where there is no price_dsp.'))
   return [
-    ...twice(pointer, bid.repeated),
+    ...repeatedKeys(pointer, bid.repeated),
     ...textFault(`${pointer}/id`, bid.id, true),
     ...textFault(`${pointer}/impid`, bid.impid, internalIds),
     ...prices,
@@ -46,42 +46,42 @@ function bidFaults(bid: SentBid, internalIds: boolean): Fault[] {
   ]
 }
 
-/** A member of the BidRequest has one place: two might say two things. */
-function placeFaults({ members, inner, bidrequest }: Offer): Fault[] {
+/** A member of the BidRequest may be in the body or in `bidrequest`, not in both. */
+function placeFaults({ members, inner, bidrequest }: StandaloneCall): Fault[] {
   if (isWrong(inner)) return [fault('/bidrequest', 'Must be an object.')]
   if (bidrequest === null) return []
   return [
-    ...twice('/bidrequest', bidrequest.repeated),
+    ...repeatedKeys('/bidrequest', bidrequest.repeated),
     ...[...new Set(bidrequest.members)]
       .filter((key) => members.includes(key))
-      .map((key) => fault(`/bidrequest/${key}`, `Stands in the body too, as /${key}.`)),
+      .map((key) => fault(`/bidrequest/${key}`, `Is in the body too, as /${key}.`)),
   ]
 }
 
 const misplaced = 'A floor is read from imp, in the body or in bidrequest, and nowhere else.'
 
-/** More faults than anyone reads would make a small call a large answer. */
-const mostFaults = 100
+/** Bounds the length of the response. */
+const maxFaults = 100
 
-/** Faults of the document, its seats, then its bids; the first hundred. `text`: the body's bytes as latin1. */
+/** The first hundred faults: of the document, then its seats, then its bids. `text` is the body as latin1. */
 export function faultsOf(
   text: string,
-  offer: Offer,
+  call: StandaloneCall,
   request: RequestFacts,
   { internalIds }: OpdConfig,
 ): Fault[] {
-  const faults = [...twice('', offer.repeated), ...placeFaults(offer)]
-  if (!offer.listed) faults.push(fault('/seatbid', 'Must be an array of seats.'))
-  const impAt = offer.bidrequest?.members.includes('imp') ? '/bidrequest/imp' : '/imp'
+  const faults = [...repeatedKeys('', call.repeated), ...placeFaults(call)]
+  if (!call.hasSeatbid) faults.push(fault('/seatbid', 'Must be an array of seats.'))
+  const impAt = call.bidrequest?.members.includes('imp') ? '/bidrequest/imp' : '/imp'
   if (request.impSent && !request.impList) faults.push(fault(impAt, 'Must be an array.'))
   if (!request.impSent)
-    for (const pointer of misplacedFloors(text, mostFaults)) faults.push(fault(pointer, misplaced))
-  for (const seat of offer.seats) {
+    for (const pointer of misplacedFloors(text, maxFaults)) faults.push(fault(pointer, misplaced))
+  for (const seat of call.seats) {
     if (!seat.isObject) faults.push(fault(seat.pointer, 'Must be an object.'))
-    else if (!seat.listed) faults.push(fault(`${seat.pointer}/bid`, 'Must be an array of bids.'))
-    faults.push(...twice(seat.pointer, seat.repeated))
+    else if (!seat.hasBids) faults.push(fault(`${seat.pointer}/bid`, 'Must be an array of bids.'))
+    faults.push(...repeatedKeys(seat.pointer, seat.repeated))
   }
-  for (const pointer of offer.noBids) faults.push(fault(pointer, 'Must be an object.'))
-  for (const bid of offer.bids) faults.push(...bidFaults(bid, internalIds))
-  return faults.slice(0, mostFaults)
+  for (const pointer of call.notObjects) faults.push(fault(pointer, 'Must be an object.'))
+  for (const bid of call.bids) faults.push(...bidFaults(bid, internalIds))
+  return faults.slice(0, maxFaults)
 }

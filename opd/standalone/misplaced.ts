@@ -1,6 +1,6 @@
-/** Floors in a standalone call that nothing reads: each would be a floor of 0 without a word. */
+/** Finds floors in places of a standalone call where they are not read. They would silently count as 0. */
 
-/** A look that costs no parsing: most calls without `imp` have neither key. */
+/** A search that avoids parsing: most calls without `imp` have neither key. */
 const mayHoldFloors = (text: string) => text.includes('"imp"') || text.includes('"bidfloor"')
 
 const isFloor = (key: string, value: unknown) =>
@@ -10,8 +10,8 @@ const isFloor = (key: string, value: unknown) =>
 const escaped = (key: string) => key.replaceAll('~', '~0').replaceAll('/', '~1')
 
 /**
- * JSON pointers (RFC 6901) of `imp` and `bidfloor` in a body that has no `imp` where one is read; at most `most`. What
- * stands in an `ext` is an extension, not a floor. `text` is the JSON's bytes as latin1.
+ * JSON pointers (RFC 6901), at most `most`, of `imp` and `bidfloor` in a body without an `imp` in its place. Members of
+ * `ext` are extensions, not floors. `text` is the JSON as latin1.
  */
 export function misplacedFloors(text: string, most: number): string[] {
   const found: string[] = []

@@ -1,46 +1,46 @@
-/** The bids of a standalone call, with what is needed to say what is wrong with each of them. */
-import { objectOf, type Read, type Scanner, Shape } from '../json/scanner.ts'
+/** Reads a standalone call: its bids, and all that its validation needs. */
+import { KeyTable, type Read, readObject, type Scanner } from '../json/scanner.ts'
 import { BRACE, BRACKET, MINUS, malformed, NINE, ZERO } from '../json/syntax.ts'
 import { isNull, leaf } from '../openrtb/readers.ts'
 
 type Leaf = Scanner['value']
 
-/** `undefined` is absent, `null` is null, anything of a wrong type is `wrong`. */
+/** `undefined`: absent. `wrong`: an object or an array. */
 const wrong = Symbol('wrong type')
-type Sent = Leaf | typeof wrong
+type Field = Leaf | typeof wrong
 export const isWrong = (value: unknown): value is typeof wrong => value === wrong
 
 const bidKeys = ['id', 'impid', 'dealid', 'mtype', 'dur', 'w', 'h', 'dsp_id'] as const
 const moneyKeys = ['price', 'price_dsp'] as const
 
-/** A price as the wire spells it; null: absent or null; `wrong`: no number. */
-export type SentPrice = string | null | typeof wrong
+/** A price as it was sent; null: absent or null; `wrong`: not a number. */
+export type PriceField = string | null | typeof wrong
 
-export class SentBid {
-  id: Sent = undefined
-  impid: Sent = undefined
-  dealid: Sent = undefined
-  mtype: Sent = undefined
-  dur: Sent = undefined
-  w: Sent = undefined
-  h: Sent = undefined
-  dsp_id: Sent = undefined
+export class StandaloneBid {
+  id: Field = undefined
+  impid: Field = undefined
+  dealid: Field = undefined
+  mtype: Field = undefined
+  dur: Field = undefined
+  w: Field = undefined
+  h: Field = undefined
+  dsp_id: Field = undefined
   dsp: string | undefined = undefined
-  price: SentPrice = null
-  price_dsp: SentPrice = null
+  price: PriceField = null
+  price_dsp: PriceField = null
   adomain: string[] | null = null
-  /** Deciding keys that stand twice. */
+  /** Repeated keys that eligibility depends on. */
   repeated: string[] = []
-  readonly seat: SentSeat
+  readonly seat: StandaloneSeat
   /** JSON pointer into the body. */
   readonly pointer: string
 
-  constructor(seat: SentSeat, pointer: string) {
+  constructor(seat: StandaloneSeat, pointer: string) {
     this.seat = seat
     this.pointer = pointer
   }
 
-  /** `price`, or where it is absent `price_dsp`. */
+  /** `price`, or `price_dsp` if `price` is absent. */
   get inbound(): string | null {
     const text = this.price ?? this.price_dsp
     return typeof text === 'string' ? text : null
@@ -51,45 +51,45 @@ export class SentBid {
   }
 }
 
-class SentSeat {
+class StandaloneSeat {
   name: Leaf = undefined
-  /** Whether `bid` is a list. */
-  listed = false
+  /** Whether `bid` is an array. */
+  hasBids = false
   isObject = true
-  /** Elements of `bid`, bids or not. */
+  /** Number of elements of `bid`, of any type. */
   elements = 0
   repeated: string[] = []
-  readonly offer: Offer
+  readonly call: StandaloneCall
   readonly pointer: string
 
-  constructor(offer: Offer, pointer: string) {
-    this.offer = offer
+  constructor(call: StandaloneCall, pointer: string) {
+    this.call = call
     this.pointer = pointer
   }
 }
 
 /** Members of a BidRequest, in the body or in its `bidrequest`. */
-class RequestPart {
-  /** Those that are there and not null, `cur` only as a list: as a text it is the BidResponse's. */
+class RequestMembers {
+  /** Names of members that are present and not null. `cur` counts if it is an array; a string is BidResponse.cur. */
   members: string[] = []
-  /** BidRequest.id, or in the body BidResponse.id, which is the same. */
+  /** BidRequest.id; in the body BidResponse.id, which is equal. */
   id: Leaf = undefined
-  /** A text, or the only or first one of a list; null: of a wrong type; undefined: absent. */
+  /** The currency: a string, or USD or the first string of an array; null: of a wrong type; undefined: absent. */
   cur: string | null | undefined = undefined
-  /** Keys that decide something and stand twice. */
+  /** Repeated keys that prices depend on. */
   repeated: string[] = []
 }
 
-export class Offer extends RequestPart {
-  seats: SentSeat[] = []
-  bids: SentBid[] = []
-  /** Pointers of elements of `bid` that are no objects. */
-  noBids: string[] = []
-  listed = false
-  /** `bidrequest`; null: absent, `wrong`: no object. */
-  inner: RequestPart | typeof wrong | null = null
+export class StandaloneCall extends RequestMembers {
+  seats: StandaloneSeat[] = []
+  bids: StandaloneBid[] = []
+  /** Pointers of elements of `bid` that are not objects. */
+  notObjects: string[] = []
+  hasSeatbid = false
+  /** `bidrequest`; null: absent, `wrong`: not an object. */
+  inner: RequestMembers | typeof wrong | null = null
 
-  get bidrequest(): RequestPart | null {
+  get bidrequest(): RequestMembers | null {
     return this.inner === null || this.inner === wrong ? null : this.inner
   }
 
@@ -105,7 +105,7 @@ const repeats = (into: { repeated: string[] }, key: string) => {
 }
 
 const sent =
-  (key: (typeof bidKeys)[number]): Read<SentBid> =>
+  (key: (typeof bidKeys)[number]): Read<StandaloneBid> =>
   (scan, at, bid) => {
     const end = scan.read(at)
     if (end === malformed) return end
@@ -116,7 +116,7 @@ const sent =
   }
 
 const money =
-  (key: (typeof moneyKeys)[number]): Read<SentBid> =>
+  (key: (typeof moneyKeys)[number]): Read<StandaloneBid> =>
   (scan, at, bid) => {
     const end = scan.read(at)
     if (end === malformed) return end
@@ -126,7 +126,7 @@ const money =
     return end
   }
 
-const domain: Read<SentBid> = (scan, at, bid) => {
+const domain: Read<StandaloneBid> = (scan, at, bid) => {
   const end = scan.read(at)
   if (end !== malformed && typeof scan.value === 'string') {
     if (bid.adomain === null) bid.adomain = []
@@ -135,7 +135,7 @@ const domain: Read<SentBid> = (scan, at, bid) => {
   return end
 }
 
-const bidShape = new Shape<SentBid>(
+const bidKeyTable = new KeyTable<StandaloneBid>(
   {
     ...Object.fromEntries(bidKeys.map((key) => [key, sent(key)])),
     ...Object.fromEntries(moneyKeys.map((key) => [key, money(key)])),
@@ -147,18 +147,18 @@ const bidShape = new Shape<SentBid>(
   },
 )
 
-const readBid: Read<SentSeat> = (scan, at, seat) => {
+const readBid: Read<StandaloneSeat> = (scan, at, seat) => {
   const pointer = `${seat.pointer}/bid/${seat.elements++}`
   if (scan.text.charCodeAt(at) !== BRACE) {
-    seat.offer.noBids.push(pointer)
+    seat.call.notObjects.push(pointer)
     return scan.skip(at)
   }
-  const bid = new SentBid(seat, pointer)
-  seat.offer.bids.push(bid)
-  return scan.object(at, bidShape, bid)
+  const bid = new StandaloneBid(seat, pointer)
+  seat.call.bids.push(bid)
+  return scan.object(at, bidKeyTable, bid)
 }
 
-const seatShape = new Shape<SentSeat>(
+const seatKeys = new KeyTable<StandaloneSeat>(
   {
     seat: (scan, at, seat) => {
       const end = scan.read(at)
@@ -166,18 +166,18 @@ const seatShape = new Shape<SentSeat>(
       return end
     },
     bid: (scan, at, seat) => {
-      seat.listed = scan.text.charCodeAt(at) === BRACKET
-      return seat.listed ? scan.array(at, readBid, seat) : scan.skip(at)
+      seat.hasBids = scan.text.charCodeAt(at) === BRACKET
+      return seat.hasBids ? scan.array(at, readBid, seat) : scan.skip(at)
     },
   },
   repeats,
 )
 
-const readSeat: Read<Offer> = (scan, at, offer) => {
-  const seat = new SentSeat(offer, `/seatbid/${offer.seats.length}`)
+const readSeat: Read<StandaloneCall> = (scan, at, call) => {
+  const seat = new StandaloneSeat(call, `/seatbid/${call.seats.length}`)
   seat.isObject = scan.text.charCodeAt(at) === BRACE
-  offer.seats.push(seat)
-  return objectOf(scan, at, seatShape, seat)
+  call.seats.push(seat)
+  return readObject(scan, at, seatKeys, seat)
 }
 
 const currencyIn: Read<string[]> = (scan, at, names) => {
@@ -187,13 +187,13 @@ const currencyIn: Read<string[]> = (scan, at, names) => {
 }
 
 const present =
-  (key: string): Read<RequestPart> =>
+  (key: string): Read<RequestMembers> =>
   (scan, at, part) => {
     if (!isNull(scan, at)) part.members.push(key)
     return scan.skip(at)
   }
 
-const readCurrency: Read<RequestPart> = (scan, at, part) => {
+const readCurrency: Read<RequestMembers> = (scan, at, part) => {
   if (scan.text.charCodeAt(at) === BRACKET) {
     part.members.push('cur')
     const names: string[] = []
@@ -209,7 +209,7 @@ const readCurrency: Read<RequestPart> = (scan, at, part) => {
 }
 
 const requestKeys = ['imp', 'site', 'app', 'dooh', 'device', 'test', 'at'] as const
-const requestMembers: Record<string, Read<RequestPart>> = {
+const requestMembers: Record<string, Read<RequestMembers>> = {
   ...Object.fromEntries(requestKeys.map((key) => [key, present(key)])),
   id: leaf((part, value) => {
     part.id = value
@@ -217,38 +217,38 @@ const requestMembers: Record<string, Read<RequestPart>> = {
   cur: readCurrency,
 }
 
-/** What decides something in the request itself makes its bids ambiguous, as it does inline. */
-const repeatedPart = (part: RequestPart, key: string) => {
+/** Other repeated keys of the request make its bids ambiguous, as in a bid response. */
+const noteRepeated = (part: RequestMembers, key: string) => {
   if (key === 'seatbid' || key === 'bidrequest' || key === 'cur') part.repeated.push(key)
 }
 
-const innerShape = new Shape<RequestPart>(requestMembers, repeatedPart)
+const innerKeys = new KeyTable<RequestMembers>(requestMembers, noteRepeated)
 
-const offerShape = new Shape<Offer>(
+const offerKeys = new KeyTable<StandaloneCall>(
   {
     ...requestMembers,
-    seatbid: (scan, at, offer) => {
-      offer.listed = scan.text.charCodeAt(at) === BRACKET
-      return offer.listed ? scan.array(at, readSeat, offer) : scan.skip(at)
+    seatbid: (scan, at, call) => {
+      call.hasSeatbid = scan.text.charCodeAt(at) === BRACKET
+      return call.hasSeatbid ? scan.array(at, readSeat, call) : scan.skip(at)
     },
-    bidrequest: (scan, at, offer) => {
+    bidrequest: (scan, at, call) => {
       if (scan.text.charCodeAt(at) === BRACE) {
-        const part = new RequestPart()
-        offer.inner = part
-        return scan.object(at, innerShape, part)
+        const part = new RequestMembers()
+        call.inner = part
+        return scan.object(at, innerKeys, part)
       }
-      offer.inner = isNull(scan, at) ? null : wrong
+      call.inner = isNull(scan, at) ? null : wrong
       return scan.skip(at)
     },
   },
-  repeatedPart,
+  noteRepeated,
 )
 
-const readRoot: Read<Offer> = (scan, at, offer) =>
-  scan.text.charCodeAt(at) === BRACE ? scan.object(at, offerShape, offer) : malformed
+const readRoot: Read<StandaloneCall> = (scan, at, call) =>
+  scan.text.charCodeAt(at) === BRACE ? scan.object(at, offerKeys, call) : malformed
 
-/** null: no JSON, or no object. */
-export function readOffer(scan: Scanner): Offer | null {
-  const offer = new Offer()
-  return scan.document(readRoot, offer) ? offer : null
+/** null: not JSON, or not an object. */
+export function readCall(scan: Scanner): StandaloneCall | null {
+  const call = new StandaloneCall()
+  return scan.document(readRoot, call) ? call : null
 }

@@ -1,38 +1,39 @@
 /**
- * The standalone price handler (CONTRACT 7): the same judge and the same pricing as on the path of the answer, for
- * bids that do not pass here. Every bid gets an entry with a context, in the order in which it came.
+ * The standalone price handler (CONTRACT 7): the eligibility and the pricing of bid responses, for bids that do not pass the
+ * proxy. Every bid gets an entry with a context, in the order of the call.
  */
 import type { Integration } from '../config.ts'
-import type { Fault, StandaloneAnswer, StandaloneEntry } from '../engine/types.ts'
-import { scannerOf } from '../json/scanner.ts'
+import type { Fault, StandaloneEntry, StandaloneResult } from '../engine/types.ts'
+import { createScanner } from '../json/scanner.ts'
 import {
   type BidView,
-  eligible,
+  checkEligibility,
   isAudio,
-  judge,
   mtypeOf,
   type Rules,
+  toEligibleBid,
 } from '../openrtb/eligibility.ts'
 import { exclusionsOf } from '../openrtb/exclusions.ts'
-import { type RequestFacts, requestInCall } from '../openrtb/request.ts'
+import type { RequestFacts } from '../openrtb/facts.ts'
+import { readStandaloneRequest } from '../openrtb/request.ts'
 import type { BidReason, EligibleBid, PriceBid } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'
 import { faultsOf } from './faults.ts'
-import { type Offer, readOffer, type SentBid } from './offer.ts'
+import { readCall, type StandaloneBid, type StandaloneCall } from './offer.ts'
 
-const notRead =
-  'The body is not JSON in UTF-8 (RFC 8259), is nested deeper than 1,000, or is no object.'
+const unreadable =
+  'The body is not JSON in UTF-8 (RFC 8259), is nested deeper than 1,000, or is not an object.'
 
-const refused = (status: 400 | 403, faults: Fault[]): StandaloneAnswer => ({
+const refused = (status: 400 | 403, faults: Fault[]): StandaloneResult => ({
   ok: false,
   status,
   faults,
 })
 
 /**
- * `body` is an OpenRTB BidResponse, or just its `seatbid`, with what it needs of the BidRequest beside it or in one
- * `bidrequest`. Members that are not known are extensions and ignored, save floors where none is read. 403: OPD is
- * not enabled; 400: every fault with its JSON pointer. Never throws.
+ * `body` is an OpenRTB BidResponse, or its `seatbid`, with members of the BidRequest in the body or in `bidrequest`. Unknown
+ * members are ignored, except misplaced floors, which are faults. 403: OPD is not enabled. 400: the faults, each with its
+ * JSON pointer. Never throws.
  */
 export function standalone(
   body: Buffer,
@@ -40,37 +41,37 @@ export function standalone(
   rates: Rates | null,
   base: string,
   price: PriceBid,
-): StandaloneAnswer {
+): StandaloneResult {
   if (opd === null || opd === 'invalid' || opd.enabled === false) return refused(403, [])
-  const scan = scannerOf(body)
-  const offer = scan === null ? null : readOffer(scan)
-  const request = scan === null || offer === null ? null : requestInCall(scan)
-  if (scan === null || offer === null || request === null)
-    return refused(400, [{ pointer: '', detail: notRead }])
-  const faults = faultsOf(scan.text, offer, request, opd)
+  const scan = createScanner(body)
+  const call = scan === null ? null : readCall(scan)
+  const request = scan === null || call === null ? null : readStandaloneRequest(scan)
+  if (scan === null || call === null || request === null)
+    return refused(400, [{ pointer: '', detail: unreadable }])
+  const faults = faultsOf(scan.text, call, request, opd)
   if (faults.length > 0) return refused(400, faults)
-  // The body's own id is BidResponse.id; it counts where the request has none.
-  const id = offer.bidrequest?.id
+  // `id` of the body is BidResponse.id, which equals BidRequest.id. An id in `bidrequest` takes precedence.
+  const id = call.bidrequest?.id
   if (typeof id === 'string' && id !== '') request.id = id
   const rules = { opd, rates, base }
-  const withoutImp = !request.impSent && offer.bids.length > 0
-  return { ok: true, entries: priced(offer, request, rules, price), withoutImp }
+  const withoutImp = !request.impSent && call.bids.length > 0
+  return { ok: true, entries: priceBids(call, request, rules, price), withoutImp }
 }
 
-function* priced(
-  offer: Offer,
+function* priceBids(
+  call: StandaloneCall,
   request: RequestFacts,
   rules: Rules,
   price: PriceBid,
 ): Generator<StandaloneEntry> {
-  for (const bid of offer.bids) {
-    const wanted = wantedOf(bid, viewOf(bid, offer.currency), request, rules)
-    const { priceText, context } = price(wanted)
-    yield { id: wanted.bidId, price: priceText ?? wanted.priceText, context }
+  for (const bid of call.bids) {
+    const eligible = eligibleBidOf(bid, viewOf(bid, call.currency), request, rules)
+    const { priceText, context } = price(eligible)
+    yield { id: eligible.bidId, price: priceText ?? eligible.priceText, context }
   }
 }
 
-function viewOf(bid: SentBid, currency: string | null): BidView {
+function viewOf(bid: StandaloneBid, currency: string | null): BidView {
   return {
     bidId: bid.id as string,
     impid: bid.impid,
@@ -87,33 +88,44 @@ function viewOf(bid: SentBid, currency: string | null): BidView {
   }
 }
 
-/** Without `imp` the floor is 0, no audio is known to be offered, and every deal is unknown. */
-function judgeAlone(view: BidView, request: RequestFacts, { opd }: Rules): BidReason | null {
+/** Eligibility without `imp`: the floor is 0, no imp offers audio, and every deal is unknown. */
+function checkWithoutImp(view: BidView, request: RequestFacts, { opd }: Rules): BidReason | null {
   if (request.ambiguous) return 'ambiguous'
   if (!(Number(view.priceText) > 0)) return 'no_price'
   if (view.dealid !== undefined && view.dealid !== null && view.dealid !== '') return 'unknown_deal'
   if (!opd.audio && isAudio(mtypeOf(view.mtype), null)) return 'audio'
-  return exclusionsOf(opd).meet(view, request, false) ? 'excluded' : null
+  return exclusionsOf(opd).matches(view, request, false) ? 'excluded' : null
 }
 
-function wantedOf(bid: SentBid, view: BidView, request: RequestFacts, rules: Rules): EligibleBid {
-  let wanted: EligibleBid | null = null
+function eligibleBidOf(
+  bid: StandaloneBid,
+  view: BidView,
+  request: RequestFacts,
+  rules: Rules,
+): EligibleBid {
+  let eligible: EligibleBid | null = null
   let reason: BidReason | null = null
   if (request.impSent) {
-    const verdict = judge(view, request, rules)
-    if ('bid' in verdict) wanted = verdict.bid
-    else reason = verdict.reason
-  } else reason = judgeAlone(view, request, rules)
-  wanted ??= unjudged(view, request, rules)
-  if (reason !== null) wanted.fixed = reason
-  if (bid.dsp !== undefined) wanted.features.dsp = bid.dsp
-  if (bid.priceDsp !== null) wanted.priceDspText = bid.priceDsp
-  return wanted
+    const eligibility = checkEligibility(view, request, rules)
+    if ('bid' in eligibility) eligible = eligibility.bid
+    else reason = eligibility.reason
+  } else reason = checkWithoutImp(view, request, rules)
+  eligible ??= ineligibleBid(view, request, rules)
+  if (reason !== null) eligible.fixed = reason
+  if (bid.dsp !== undefined) eligible.features.dsp = bid.dsp
+  if (bid.priceDsp !== null) eligible.priceDspText = bid.priceDsp
+  return eligible
 }
 
-/** A bid whose floor is 0 or cannot be told. */
-function unjudged(view: BidView, request: RequestFacts, rules: Rules): EligibleBid {
+/** A bid that is not eligible; its floor is 0. It still gets a context. */
+function ineligibleBid(view: BidView, request: RequestFacts, rules: Rules): EligibleBid {
   const imp = (typeof view.impid === 'string' ? request.imps.get(view.impid) : undefined) ?? null
-  const grounds = { imp, deal: null }
-  return eligible(view, request, grounds, Number(view.priceText), { amount: 0 }, rules)
+  return toEligibleBid(
+    view,
+    request,
+    { imp, deal: null },
+    Number(view.priceText),
+    { amount: 0 },
+    rules,
+  )
 }

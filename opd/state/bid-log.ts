@@ -1,21 +1,21 @@
 /**
- * The bid log of this node: decisions as bytes in slabs, found by a table of newest positions.
+ * The bid log of this node: decisions as bytes in slabs, found by a hash table of newest positions.
  *
- *   heads[hash of bid id] ──▶ newest record ──prev──▶ older record of the same row ──▶ … ──▶ gone
+ *   heads[hash of bid id] ──▶ newest record ──prev──▶ older record of the same row ──▶ … ──▶ evicted
  *
- *   slab 7 (oldest) ▏slab 8 ▏slab 9 ▏slab 10 (being filled)      the oldest slab goes whole
+ *   slab 7 (oldest) ▏slab 8 ▏slab 9 ▏slab 10 (being filled)      the oldest slab is evicted as a whole
  *
- * No sweep and nothing for the garbage collector to walk: a million DecisionRecord objects in a Map
- * cost it hundreds of milliseconds of marking. A position is `slab number * slab size + offset`, so
- * that a link to what has gone is known by its number alone.
+ * There is no sweep, and no object for the garbage collector to mark: a million DecisionRecord objects in a Map take
+ * hundreds of milliseconds of marking. A position is `slab number * slab size + offset`, so that a link to an evicted slab
+ * is recognized by its number.
  */
 import { hash } from 'node:crypto'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { BidLog } from '../ports.ts'
-import { readRecord, recordRoom, writeRecord } from '../pricing/record.ts'
+import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
 
 export interface BidLogOptions {
-  /** Milliseconds that a decision may be found. */
+  /** Milliseconds for which a decision can be found. */
   ttl: number
   maxEntries?: number
   /** Off the JavaScript heap. */
@@ -25,7 +25,7 @@ export interface BidLogOptions {
 
 export interface MemoryBidLog extends BidLog {
   readonly stats: { entries: number; bytes: number; evicted: number; expired: number }
-  /** Milliseconds; a reload may change it. */
+  /** Changes `ttl` after a reload. */
   retain(ttl: number): void
 }
 
@@ -33,9 +33,9 @@ const slabBytes = 1024 * 1024
 /** `next` position, id length, bid id length, record length. */
 const headBytes = 8 + 1 + 2 + 2
 const longestBidId = 512
-/** One row of the table is walked no further: a supplier may send one bid id for ever. */
-const longestWalk = 1024
-const nowhere = -1
+/** Bounds the records of one row that are read: a supplier may send the same bid id for ever. */
+const maxChain = 1024
+const noPosition = -1
 
 interface Slab {
   number: number
@@ -63,7 +63,7 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
   let { ttl } = options
   const maxSlabs = Math.max(2, Math.floor(maxBytes / slabBytes))
   const rows = 2 ** Math.ceil(Math.log2(Math.max(1024, Math.min(maxEntries, 2 ** 20))))
-  const heads = new Float64Array(rows).fill(nowhere)
+  const heads = new Float64Array(rows).fill(noPosition)
   const slabs = new Map<number, Slab>()
   let oldest = 0
   let current: Slab | null = null
@@ -82,9 +82,9 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     const number = current === null ? 0 : current.number + 1
     let spare: Buffer | null = null
     for (let slab = slabs.get(oldest); slab !== undefined; slab = slabs.get(oldest)) {
-      const gone = slab.newest < at - ttl
-      if (!gone && slabs.size < maxSlabs && stats.entries < maxEntries) break
-      drop(slab, gone ? 'expired' : 'evicted')
+      const expired = slab.newest < at - ttl
+      if (!expired && slabs.size < maxSlabs && stats.entries < maxEntries) break
+      drop(slab, expired ? 'expired' : 'evicted')
       spare = slab.bytes
     }
     const slab = {
@@ -101,9 +101,10 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
 
   function put(record: DecisionRecord): void {
     const key = keyOf(record.bidId)
-    const room = headBytes + record.id.length + key.length * 3 + recordRoom + record.features.length
-    if (room > slabBytes) return
-    const full = current === null || offset + room > slabBytes
+    const needed =
+      headBytes + record.id.length + key.length * 3 + maxRecordBytes + record.features.length
+    if (needed > slabBytes) return
+    const full = current === null || offset + needed > slabBytes
     if (full || current!.entries >= maxEntries / 2) current = nextSlab(record.at)
     const { bytes, number } = current!
     const row = hashOf(key) & (rows - 1)
@@ -130,7 +131,7 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     const found: DecisionRecord[] = []
     const earliest = now() - ttl
     let position = heads[hashOf(keyOf(bidId)) & (rows - 1)]!
-    for (let walked = 0; position !== nowhere && walked < longestWalk; walked++) {
+    for (let walked = 0; position !== noPosition && walked < maxChain; walked++) {
       const number = Math.floor(position / slabBytes)
       const slab = slabs.get(number)
       if (slab === undefined) break

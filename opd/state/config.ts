@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { size } from '../shared/units.ts'
 
-/** Decision log: NDJSON, one line a decision and one a win; rotated by size. */
+/** The decision log: NDJSON, one line for each decision and each win, rotated by size. */
 export const decisionLogSchema = z.strictObject({
   path: z.string().min(1).describe('File of the decision log, NDJSON.'),
   maxBytes: size('256MiB').describe('Size at which the file is rotated, bytes.'),

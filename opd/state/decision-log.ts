@@ -1,41 +1,40 @@
 /**
- * The decision log: NDJSON, a line a decision and a line a win, buffered off the hot path, rotated by size. A disk that
- * fails costs lines (counted, one error logged), never a bid.
+ * The decision log: NDJSON, one line for each decision and each win, written off the hot path and rotated by size. If the
+ * disk fails, lines are lost and counted, and one error is logged. Bids are not affected.
  */
+
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises'
 import type { DecisionEntry, DecisionSink, WinEntry } from '../ports.ts'
+import type { Log } from '../shared/log.ts'
 import type { DecisionLogConfig } from './config.ts'
 
-/** Lines that wait for the disk; beyond, they are dropped (counted). */
+/** Lines in the buffer. Further lines are dropped and counted. */
 const maxWaiting = 50_000
-/** 1,000 lines take about 3 ms to spell; more would hold the event loop. */
+/** 1,000 lines take about 3 ms to serialize. More would block the event loop. */
 const linesAtOnce = 1000
 const flushEvery = 200
 const newline = 10
 
 export interface DecisionLog extends DecisionSink {
-  /** Lines: on disk, refused by a full buffer, lost to a disk that failed. */
+  /** Lines written, dropped because the buffer was full, and lost because the disk failed. */
   readonly counts: { written: number; dropped: number; failed: number }
   flush(): Promise<void>
   close(): Promise<void>
 }
 
-export function createDecisionLog(
-  config: DecisionLogConfig,
-  log: { error(fields: object, message: string): void },
-): DecisionLog {
+export function createDecisionLog(config: DecisionLogConfig, log: Log): DecisionLog {
   const { path, maxBytes, keep } = config
   const counts = { written: 0, dropped: 0, failed: 0 }
   let waiting: object[] = []
   let failing = false
-  /** The file may end in half a line: a crash, or a disk that was full. */
-  let torn = true
+  /** The file may end with an incomplete line, after a crash or a full disk. */
+  let mayBeTorn = true
 
   async function rotate(): Promise<void> {
-    await unlink(`${path}.${keep}`).catch(absent)
+    await unlink(`${path}.${keep}`).catch(ignoreAbsent)
     for (let n = keep - 1; n >= 1; n--)
-      await rename(`${path}.${n}`, `${path}.${n + 1}`).catch(absent)
-    await rename(path, `${path}.1`).catch(absent)
+      await rename(`${path}.${n}`, `${path}.${n + 1}`).catch(ignoreAbsent)
+    await rename(path, `${path}.1`).catch(ignoreAbsent)
   }
 
   async function append(bytes: Buffer, mayRotate: boolean): Promise<void> {
@@ -45,10 +44,10 @@ export function createDecisionLog(
       const { size } = await handle.stat()
       rotates = mayRotate && size > 0 && size + bytes.length > maxBytes
       if (!rotates) {
-        const mends = torn && size > 0 && (await lastByte(handle, size)) !== newline
-        torn = true
-        await handle.appendFile(mends ? Buffer.concat([Buffer.of(newline), bytes]) : bytes)
-        torn = false
+        const isTorn = mayBeTorn && size > 0 && (await lastByte(handle, size)) !== newline
+        mayBeTorn = true
+        await handle.appendFile(isTorn ? Buffer.concat([Buffer.of(newline), bytes]) : bytes)
+        mayBeTorn = false
       }
     } finally {
       await handle.close()
@@ -106,7 +105,7 @@ async function lastByte(handle: FileHandle, size: number): Promise<number | unde
   return buffer[0]
 }
 
-/** A file that is not there yet need not be moved. */
-function absent(error: NodeJS.ErrnoException): void {
+/** A file that does not exist need not be moved. */
+function ignoreAbsent(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error
 }

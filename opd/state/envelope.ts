@@ -1,6 +1,6 @@
 /**
- * What a delta travels in: who learned it, in which epoch, its number. The learner's merge commutes; that one delta
- * counts once, in any order, however often it comes, and never in another epoch than its own, is seen to here.
+ * The envelope of a delta: node, epoch and sequence number. `Learner.merge` commutes. Envelope and version vector ensure
+ * that a delta is merged once, in any order, and only in its own epoch.
  *
  *   magic  epoch  sequence  node length  node  delta  crc32
  *   4      6      4         1            n     rest   4
@@ -8,9 +8,9 @@
 import { crc32 } from 'node:zlib'
 
 export interface Envelope {
-  /** One life of one process. */
+  /** Identifies one process. */
   node: string
-  /** Rises with each rollback; milliseconds since the Unix epoch, 0 before the first. */
+  /** Rises with each roll-back; 0 before the first. */
   epoch: number
   /** From 1, without gaps. */
   sequence: number
@@ -32,7 +32,7 @@ export function encodeEnvelope({ node, epoch, sequence, delta }: Envelope): Buff
   return bytes
 }
 
-/** null: damaged, cut, or something else. */
+/** null: damaged, truncated, or not an envelope. */
 export function decodeEnvelope(bytes: Buffer): Envelope | null {
   if (bytes.length < headBytes + 4 || bytes.readUInt32BE(0) !== magic) return null
   const end = bytes.length - 4
@@ -47,19 +47,19 @@ export function decodeEnvelope(bytes: Buffer): Envelope | null {
   }
 }
 
-/** By node: all up to a number, and single ones beyond it. */
-export type SeenRows = [node: string, upTo: number, beyond: number[]][]
+/** By node: every sequence number up to `upTo`, and single ones beyond it. */
+export type VersionVectorRows = [node: string, upTo: number, beyond: number[]][]
 
-/** Gaps of one node that may still be filled; older ones are given up. */
-const widest = 1000
-/** Nodes remembered: the stream itself keeps fewer deltas than that. */
-const mostNodes = 2000
+/** Sequence numbers kept beyond a gap. With more, the gap is given up. */
+const maxBeyond = 1000
+/** The stream keeps fewer deltas than this. */
+const maxNodes = 2000
 
-/** Which deltas are in a model. Bounded. */
-export class Seen {
+/** The deltas that were merged into a model. Bounded. */
+export class VersionVector {
   private readonly nodes = new Map<string, { upTo: number; beyond: Set<number> }>()
 
-  constructor(rows: SeenRows = []) {
+  constructor(rows: VersionVectorRows = []) {
     for (const [node, upTo, beyond] of rows) this.nodes.set(node, { upTo, beyond: new Set(beyond) })
   }
 
@@ -70,18 +70,18 @@ export class Seen {
 
   add(node: string, sequence: number): void {
     const known = this.nodes.get(node) ?? { upTo: 0, beyond: new Set<number>() }
-    // The last heard stands last: the first is who may be forgotten.
+    // Order by last use: the first node is dropped when there are too many.
     this.nodes.delete(node)
     this.nodes.set(node, known)
     if (sequence > known.upTo) known.beyond.add(sequence)
-    if (known.beyond.size > widest) known.upTo = Math.min(...known.beyond)
+    if (known.beyond.size > maxBeyond) known.upTo = Math.min(...known.beyond)
     known.beyond.delete(known.upTo)
     while (known.beyond.delete(known.upTo + 1)) known.upTo++
     const [oldest] = this.nodes.keys()
-    if (this.nodes.size > mostNodes) this.nodes.delete(oldest!)
+    if (this.nodes.size > maxNodes) this.nodes.delete(oldest!)
   }
 
-  rows(): SeenRows {
+  rows(): VersionVectorRows {
     return [...this.nodes].map(([node, { upTo, beyond }]) => [node, upTo, [...beyond]])
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Reads decision logs in time order: rotated files, files of several nodes, gzip or plain. Streamed: of each file that
- * is open there is one piece in memory.
+ * Reads decision logs in time order: rotated files, files of several nodes, gzip or plain. Files are streamed; one chunk of
+ * each open file is in memory.
  */
 import { createReadStream } from 'node:fs'
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises'
@@ -15,12 +15,12 @@ export interface ReadLine {
   line: LogLine | BadLine
 }
 
-/** A longer line is none of ours; it is passed over without being kept. */
-const longestLine = 64 * 1024
+/** A longer line is not from this program, and is skipped. */
+const maxLineBytes = 64 * 1024
 const newline = 10
 const readable = /\.(ndjson|jsonl|log)(\.\d+)?(\.gz)?$/
 
-/** The files that arguments name, folders opened; throws where one is not there, or a folder has no log. */
+/** The log files of paths, which may be folders. Throws if a path does not exist, or a folder has no log. */
 export async function logFiles(paths: readonly string[]): Promise<string[]> {
   const files: string[] = []
   for (const path of paths) {
@@ -47,7 +47,7 @@ async function startsWithGzip(file: string): Promise<boolean> {
   }
 }
 
-async function* pieces(file: string): AsyncGenerator<Buffer> {
+async function* chunks(file: string): AsyncGenerator<Buffer> {
   const raw = createReadStream(file, { highWaterMark: 256 * 1024 })
   if (!(await startsWithGzip(file))) {
     yield* raw
@@ -58,7 +58,7 @@ async function* pieces(file: string): AsyncGenerator<Buffer> {
   yield* raw.pipe(whole)
 }
 
-/** The lines of one file, a batch a piece; one that cannot be read further ends in a bad line. */
+/** The lines of one file, a batch for each chunk. After a read error the last line is a bad line. */
 async function* batches(file: string): AsyncGenerator<ReadLine[]> {
   let rest: Buffer[] = []
   let length = 0
@@ -66,8 +66,8 @@ async function* batches(file: string): AsyncGenerator<ReadLine[]> {
   let batch: ReadLine[] = []
   const end = () => {
     number++
-    if (length > longestLine)
-      batch.push({ file, number, line: { kind: 'bad', why: `longer than ${longestLine} bytes` } })
+    if (length > maxLineBytes)
+      batch.push({ file, number, line: { kind: 'bad', why: `longer than ${maxLineBytes} bytes` } })
     else if (length > 0) {
       const text = Buffer.concat(rest).toString('utf8').trim()
       if (text !== '') batch.push({ file, number, line: parseLine(text) })
@@ -77,18 +77,18 @@ async function* batches(file: string): AsyncGenerator<ReadLine[]> {
   }
   const keep = (bytes: Buffer) => {
     length += bytes.length
-    if (length <= longestLine) rest.push(bytes)
+    if (length <= maxLineBytes) rest.push(bytes)
     else rest = []
   }
   try {
-    for await (const piece of pieces(file)) {
+    for await (const chunk of chunks(file)) {
       let from = 0
-      for (let at = piece.indexOf(newline); at >= 0; at = piece.indexOf(newline, from)) {
-        keep(piece.subarray(from, at))
+      for (let at = chunk.indexOf(newline); at >= 0; at = chunk.indexOf(newline, from)) {
+        keep(chunk.subarray(from, at))
         end()
         from = at + 1
       }
-      keep(piece.subarray(from))
+      keep(chunk.subarray(from))
       if (batch.length > 0) yield batch
       batch = []
     }
@@ -100,12 +100,12 @@ async function* batches(file: string): AsyncGenerator<ReadLine[]> {
   if (batch.length > 0) yield batch
 }
 
-/** One file being read: the batch at hand, and the time that its next line is due. */
+/** One open file: its current batch, and the time of its current line. */
 class Cursor {
   private readonly source: AsyncGenerator<ReadLine[]>
   private batch: ReadLine[] = []
   private at = 0
-  /** Lines of one file keep their order, whatever their clock says. */
+  /** Never falls: lines of one file keep their order, even if their times do not. */
   time = Number.NEGATIVE_INFINITY
 
   constructor(source: AsyncGenerator<ReadLine[]>) {
@@ -125,7 +125,7 @@ class Cursor {
     return read
   }
 
-  /** The rest of the batch that may go before `until`, without waiting. */
+  /** The lines of the batch up to `until`, without waiting for the disk. */
   *upTo(until: number): Generator<ReadLine> {
     while (this.at < this.batch.length) {
       const { line } = this.batch[this.at]!
@@ -140,8 +140,8 @@ class Cursor {
   }
 }
 
-/** When a file begins, and nothing where it has no line that can be read: such a file comes first. */
-async function beginning(file: string): Promise<number> {
+/** The time of the first valid line; minus infinity if there is none, so that the file is read first. */
+async function startTime(file: string): Promise<number> {
   const source = batches(file)
   try {
     const { value } = await source.next()
@@ -152,12 +152,12 @@ async function beginning(file: string): Promise<number> {
   }
 }
 
-/** All lines of all files by time; bad ones where they stand. Files are opened as their time comes. */
+/** All lines of all files in time order, bad lines at their place. A file is opened when its time is reached. */
 export async function* readLogs(files: readonly string[]): AsyncGenerator<ReadLine> {
   const waiting: { file: string; from: number }[] = []
-  for (const file of files) waiting.push({ file, from: await beginning(file) })
+  for (const file of files) waiting.push({ file, from: await startTime(file) })
   waiting.sort((one, other) => one.from - other.from)
-  let active: { cursor: Cursor; held: ReadLine }[] = []
+  let active: { cursor: Cursor; line: ReadLine }[] = []
   try {
     for (;;) {
       active.sort((one, other) => one.cursor.time - other.cursor.time)
@@ -166,17 +166,17 @@ export async function* readLogs(files: readonly string[]): AsyncGenerator<ReadLi
       if (next !== undefined && (first === undefined || next.from <= first.cursor.time)) {
         waiting.shift()
         const cursor = new Cursor(batches(next.file))
-        const held = await cursor.next()
-        if (held !== null) active.push({ cursor, held })
+        const line = await cursor.next()
+        if (line !== null) active.push({ cursor, line })
         continue
       }
       if (first === undefined) return
-      yield first.held
+      yield first.line
       const until = Math.min(second?.cursor.time ?? Infinity, next?.from ?? Infinity)
       yield* first.cursor.upTo(until)
-      const held = await first.cursor.next()
-      if (held === null) active = active.filter((each) => each !== first)
-      else first.held = held
+      const line = await first.cursor.next()
+      if (line === null) active = active.filter((each) => each !== first)
+      else first.line = line
     }
   } finally {
     for (const { cursor } of active) await cursor.close()

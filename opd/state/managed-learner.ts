@@ -1,32 +1,32 @@
 /**
- * The learner as the engine sees it: the same object over rollbacks, frozen or not, with suppliers that were forgotten
- * under a new name. What was exposed before a rollback teaches nothing after it.
+ * The learner that the engine uses. It stays the same object when operators roll the model back or freeze it. A supplier
+ * that was reset gets a new name in the model. Exposures from before a roll-back are not used for training after it.
  */
 import type { BidFacts, Decision, Learner, Policy } from '../learner.ts'
 
-/** In front of features of an epoch other than the first: this byte and four of the epoch. No learner's version is as high. */
-const marked = 0xee
+/** Prefix of features of every epoch but the first: this byte, and four bytes of the epoch. No version of a learner uses the byte. */
+const epochMarker = 0xee
 const markBytes = 5
 const none = new Uint8Array(0)
-/** Wins that wait for a thaw; beyond, they are lost to the model (counted). */
-const mostHeld = 50_000
+/** Wins that are queued while the model is frozen. Further wins are not used for training, and are counted. */
+const maxQueued = 50_000
 
-/** The learner is settled this often, milliseconds, where what waited is told to it. */
-const settleEvery = 250
+/** Milliseconds between two calls of `advance` while queued wins are applied. */
+const advanceEvery = 250
 
-interface Outcome {
+interface QueuedWin {
   now: number
-  tell: (learner: Learner) => void
+  apply: (learner: Learner) => void
 }
 
-export class HeldLearner implements Learner {
+export class ManagedLearner implements Learner {
   inner: Learner
   private mark = 0
   private frozen = false
   private aliases: ReadonlyMap<string, string> = new Map()
-  private held: Outcome[] = []
-  /** Outcomes of an epoch that is over, and those that found no room while frozen. */
-  readonly counts = { stale: 0, unheld: 0 }
+  private queued: QueuedWin[] = []
+  /** Wins of an earlier epoch, and wins that did not fit in the queue. */
+  readonly counts = { stale: 0, overflowed: 0 }
 
   constructor(inner: Learner, epoch: number) {
     this.inner = inner
@@ -38,23 +38,23 @@ export class HeldLearner implements Learner {
     this.inner = inner
     inner.freeze?.(this.frozen)
     this.mark = markOf(epoch)
-    this.held = []
+    this.queued = []
   }
 
   freeze(is: boolean): void {
     this.frozen = is
     this.inner.freeze?.(is)
     if (is) return
-    const held = this.held
-    this.held = []
-    // As it would have gone: what falls due settles between the wins, or guards would see silence.
-    let settled = 0
-    for (const { now, tell } of held) {
-      if (now - settled >= settleEvery) {
-        settled = now
+    const { queued } = this
+    this.queued = []
+    // The clock advances between the wins, or the guards would see a time without win notices.
+    let advancedAt = 0
+    for (const { now, apply } of queued) {
+      if (now - advancedAt >= advanceEvery) {
+        advancedAt = now
         this.inner.advance(now)
       }
-      tell(this.inner)
+      apply(this.inner)
     }
   }
 
@@ -62,7 +62,7 @@ export class HeldLearner implements Learner {
     return this.frozen
   }
 
-  /** All that the model holds of a supplier hangs on its name: under another it starts afresh. */
+  /** Everything the model knows of a supplier is stored by its name, so a new name resets it. */
   rename(resets: Readonly<Record<string, number>>): void {
     this.aliases = new Map(
       Object.entries(resets).map(([name, at]) => [name, `${name}\u0000${at.toString(36)}`]),
@@ -86,36 +86,36 @@ export class HeldLearner implements Learner {
     const features = this.inner.expose(decision, sentPrice, now)
     if (this.mark === 0 || features.length === 0) return features
     const bytes = new Uint8Array(markBytes + features.length)
-    bytes[0] = marked
+    bytes[0] = epochMarker
     new DataView(bytes.buffer).setUint32(1, this.mark)
     bytes.set(features, markBytes)
     return bytes
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number): void {
-    this.teach(features, now, (learner, own) => learner.win(own, clearedPrice, now))
+    this.train(features, now, (learner, unmarked) => learner.win(unmarked, clearedPrice, now))
   }
 
   withdraw(features: Uint8Array, now: number): void {
-    this.teach(features, now, (learner, own) => learner.withdraw(own, now))
+    this.train(features, now, (learner, unmarked) => learner.withdraw(unmarked, now))
   }
 
-  private teach(
+  private train(
     features: Uint8Array,
     now: number,
-    how: (learner: Learner, own: Uint8Array) => void,
+    update: (learner: Learner, unmarked: Uint8Array) => void,
   ): void {
-    const isMarked = features[0] === marked && features.length > markBytes
+    const isMarked = features[0] === epochMarker && features.length > markBytes
     const mark = isMarked ? new DataView(features.buffer, features.byteOffset).getUint32(1) : 0
     if (mark !== this.mark) {
       this.counts.stale++
       return
     }
-    const own = isMarked ? features.subarray(markBytes) : features
-    if (!this.frozen) how(this.inner, own)
-    else if (this.held.length < mostHeld)
-      this.held.push({ now, tell: (learner) => how(learner, own) })
-    else this.counts.unheld++
+    const unmarked = isMarked ? features.subarray(markBytes) : features
+    if (!this.frozen) update(this.inner, unmarked)
+    else if (this.queued.length < maxQueued)
+      this.queued.push({ now, apply: (learner) => update(learner, unmarked) })
+    else this.counts.overflowed++
   }
 
   advance(now: number): void {
@@ -142,5 +142,5 @@ export class HeldLearner implements Learner {
   }
 }
 
-/** 0 is the first epoch alone. */
+/** Only the first epoch has the mark 0. */
 const markOf = (epoch: number) => (epoch === 0 ? 0 : epoch % 0xffffffff || 1)

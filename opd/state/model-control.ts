@@ -1,23 +1,23 @@
-/** What operators decided about the models: rows of the store, which every node follows (CONTRACT 8 and 13). */
+/** The operators' commands for the models: rows of the store that every node executes (CONTRACT 8 and 13). */
 import { type Mode, modes } from '../pricing/arms.ts'
 
 export interface ModelControl {
   /** Models decide and do not learn. */
   frozen: boolean
-  /** By mode: rises with each rollback. Updates of another epoch are ignored. The store counts; no clock decides. */
+  /** By mode: rises with each roll-back. Updates of another epoch are ignored. The store counts epochs. */
   epochs: Readonly<Record<Mode, number>>
-  /** By mode: time of the last rollback, milliseconds since the Unix epoch; null: never. */
+  /** By mode: time of the last roll-back, milliseconds since the Unix epoch; null: never. */
   rolledBackAt: Readonly<Record<Mode, number | null>>
-  /** By supplier: how often the models have forgotten it. */
+  /** By supplier: how often it was reset in the models. */
   resets: Readonly<Record<string, number>>
 }
 
-/** The store as the models see it. Everything may reject; the caller tries again. */
+/** Access to the commands in the store. Every method may reject; the caller retries. */
 export interface ModelControlSource {
   read(): Promise<ModelControl>
-  /** The packed model that the present epoch of a mode starts with; null: none is stored. */
+  /** The packed model with which the current epoch of a mode started; null: none is stored. */
   base(mode: Mode): Promise<Uint8Array | null>
-  /** Raises the stored epoch to one that this node already has, as after a database was restored from a backup. */
+  /** Raises the stored epoch to the one of this node, after the database was restored from a backup. */
   raise(mode: Mode, epoch: number, base: Uint8Array): Promise<void>
 }
 

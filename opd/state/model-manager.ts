@@ -1,106 +1,102 @@
 /**
- * Keeps the learner of each mode over the life of the process and beyond it: restored at start, settled by a timer,
- * written to disk on a timer and at exit. A damaged snapshot is refused with an error in the log, and the snapshot
- * before it is used. Follows what operators decided: freeze, roll back, forget a supplier.
+ * Manages the learner of each mode: restores it at start, advances its clock by a timer, and writes snapshots by a timer and
+ * at exit. A damaged snapshot is refused with an error in the log, and the snapshot before it is used. Executes the
+ * operators' commands: freeze, roll back, forget a supplier.
  */
+
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { createLearner } from '../learner.ts'
 import type { Learners } from '../ports.ts'
 import { type Mode, modes } from '../pricing/arms.ts'
-import type { HeldLearner } from './managed-learner.ts'
+import type { Log } from '../shared/log.ts'
+import type { ManagedLearner } from './managed-learner.ts'
 import { initialControl, type ModelControl, type ModelControlSource } from './model-control.ts'
-import { Models } from './model-store.ts'
-import { sweep, writeDurably } from './snapshots.ts'
+import { ModelStore } from './model-store.ts'
+import { removeIncomplete, writeDurably } from './snapshots.ts'
 
 export { type Mode, modes } from '../pricing/arms.ts'
 
-export interface KeeperLog {
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
-  error(fields: object, message: string): void
-}
-
-export interface KeeperOptions {
-  /** Where snapshots live; null: nowhere. */
+export interface ModelManagerOptions {
+  /** Folder of the snapshots; null: none are written. */
   dir: string | null
   /** Milliseconds. */
   attributionWindow: number
   now: () => number
-  log: KeeperLog
+  log: Log
   create?: typeof createLearner
-  /** Milliseconds between two snapshots, and between two settlings. */
+  /** Milliseconds between two snapshots, and between two calls of `Learner.advance`. */
   snapshotEvery?: number
   advanceEvery?: number
 }
 
-export interface Keeper extends Learners {
-  of(mode: Mode): HeldLearner
-  /** Seconds since the last snapshot of a mode was made or restored; null: none. */
+export interface ModelManager extends Learners {
+  of(mode: Mode): ManagedLearner
+  /** Seconds since the last snapshot of a mode was written or restored; null: none. */
   age(mode: Mode): number | null
-  /** Snapshots that were refused, and writes that failed. */
+  /** Counts of snapshots that were refused, and of writes that failed. */
   readonly failures: { readonly refused: number; readonly writes: number }
-  /** What this node followed last. */
+  /** The operators' commands that this node executed last. */
   readonly control: ModelControl
-  /** For the exchange. */
-  readonly models: Models
+  /** For `ModelSync`. */
+  readonly models: ModelStore
   save(): Promise<void>
   close(): Promise<void>
-  /** Follows what the store says. Rejects if the store does not answer; nothing is changed then. */
-  follow(source: ModelControlSource): Promise<void>
+  /** Executes the commands in the store. Rejects, and changes nothing, if the store cannot be read. */
+  execute(source: ModelControlSource): Promise<void>
 }
 
 type Bases = Partial<Record<Mode, Uint8Array | null>>
 
 /** This file exists between an orderly exit and the next start. */
-const orderMark = 'ended-in-order'
+const cleanExitFile = 'ended-in-order'
 
-export function createKeeper(options: KeeperOptions): Keeper {
+export function createModelManager(options: ModelManagerOptions): ModelManager {
   const { dir, attributionWindow, now, log, create = createLearner } = options
   if (dir !== null) {
     mkdirSync(dir, { recursive: true })
-    sweep(dir)
+    removeIncomplete(dir)
   }
   let control = initialControl
-  const models = new Models({
+  const models = new ModelStore({
     dir,
     now,
     log,
     create: (learned, carries = true) =>
       create({ attributionWindow, carries, slices: true }, learned),
-    clean: dir !== null && takeMark(dir),
+    clean: dir !== null && takeCleanExitFile(dir),
   })
 
   let last: Promise<unknown> = Promise.resolve()
-  /** One thing after the other: saving, rolling back, taking over. */
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = last.then(work)
-    last = turn.catch(() => undefined)
-    return turn
+  /** Runs saves and roll-backs one after the other. */
+  function enqueue<T>(work: () => Promise<T>): Promise<T> {
+    const result = last.then(work)
+    last = result.catch(() => undefined)
+    return result
   }
-  const save = () => inTurn(() => models.saveAll())
-  /** The last one: says that this life ended in order. */
+  const save = () => enqueue(() => models.saveAll())
+  /** The snapshot at exit. If it was written, the exit is marked as orderly. */
   async function saveLast(): Promise<void> {
-    if ((await save()) && dir !== null) await writeDurably(dir, orderMark, Buffer.alloc(0))
+    if ((await save()) && dir !== null) await writeDurably(dir, cleanExitFile, Buffer.alloc(0))
   }
 
-  /** Starts the epoch of the store; without its model, or if that is damaged, from this node's own. */
-  async function begin(mode: Mode, epoch: number, base: Uint8Array | null): Promise<void> {
+  /** Starts an epoch with the model of the store. If it has none, or it is damaged, with the model of this node. */
+  async function startEpoch(mode: Mode, epoch: number, base: Uint8Array | null): Promise<void> {
     log.warn({ mode, epoch, base: base !== null }, 'model rolled back')
     try {
-      if (base !== null) return models.begin(mode, epoch, base)
+      if (base !== null) return models.startEpoch(mode, epoch, base)
     } catch (error) {
       models.counts.refused++
       log.error({ mode, epoch, err: (error as Error).message }, 'the stored model was refused')
     }
-    models.begin(mode, epoch, await models.packed(mode))
+    models.startEpoch(mode, epoch, await models.packed(mode))
   }
 
   async function apply(next: ModelControl, bases: Bases): Promise<void> {
     for (const mode of modes) {
       const epoch = next.epochs[mode]
       if (epoch <= models.of(mode).epoch) continue
-      await begin(mode, epoch, bases[mode] ?? null)
+      await startEpoch(mode, epoch, bases[mode] ?? null)
       await models.save(mode)
     }
     for (const mode of modes) {
@@ -113,17 +109,17 @@ export function createKeeper(options: KeeperOptions): Keeper {
     control = next
   }
 
-  /** The store is asked outside of the queue: one that hangs delays no snapshot. */
-  async function follow(source: ModelControlSource): Promise<void> {
+  /** The store is read outside of the queue, so that a store that hangs does not delay a snapshot. */
+  async function execute(source: ModelControlSource): Promise<void> {
     const next = await source.read()
     const bases: Bases = {}
     for (const mode of modes)
       if (next.epochs[mode] > models.of(mode).epoch) bases[mode] = await source.base(mode)
-    await inTurn(() => apply(next, bases))
+    await enqueue(() => apply(next, bases))
     for (const mode of modes) {
       const { epoch } = models.of(mode)
       if (epoch <= next.epochs[mode]) continue
-      await source.raise(mode, epoch, await inTurn(() => models.packed(mode)))
+      await source.raise(mode, epoch, await enqueue(() => models.packed(mode)))
     }
   }
 
@@ -152,13 +148,13 @@ export function createKeeper(options: KeeperOptions): Keeper {
       for (const timer of timers) clearInterval(timer)
       await saveLast()
     },
-    follow,
+    execute,
   }
 }
 
-function takeMark(dir: string): boolean {
-  const mark = join(dir, orderMark)
-  const clean = existsSync(mark)
-  rmSync(mark, { force: true })
+function takeCleanExitFile(dir: string): boolean {
+  const file = join(dir, cleanExitFile)
+  const clean = existsSync(file)
+  rmSync(file, { force: true })
   return clean
 }

@@ -1,84 +1,81 @@
-/** The models of one node: the learner of each mode with what of other nodes is in it, on disk and back. */
+/** The models of one node: the learner of each mode, merged with other nodes' deltas, and its snapshots on disk. */
+
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { readdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Learner } from '../learner.ts'
 import { type Mode, modes } from '../pricing/arms.ts'
-import { decodeEnvelope, type Envelope, encodeEnvelope, Seen } from './envelope.ts'
-import { HeldLearner } from './managed-learner.ts'
+import type { Log } from '../shared/log.ts'
+import { decodeEnvelope, type Envelope, encodeEnvelope, VersionVector } from './envelope.ts'
+import { ManagedLearner } from './managed-learner.ts'
 import {
-  type Meta,
   outdated,
   pack,
+  type SnapshotMeta,
   snapshotName,
   snapshots,
   unpack,
   writeDurably,
 } from './snapshots.ts'
 
-export interface ModelsLog {
-  info(fields: object, message: string): void
-  error(fields: object, message: string): void
-}
-
-export interface ModelsOptions {
-  /** Where snapshots live; null: nowhere. */
+export interface ModelStoreOptions {
+  /** Folder of the snapshots; null: none are written. */
   dir: string | null
-  /** `carries` false: without the exposures that wait in it. */
+  /** `carries` false: the exposures that are pending in the snapshot are dropped. */
   create: (learned?: Uint8Array, carries?: boolean) => Learner
   now: () => number
-  log: ModelsLog
-  /** The last life ended in order: its newest snapshot is all that there was. */
+  log: Log
+  /** The last process ended in order, so its newest snapshot is complete. */
   clean: boolean
 }
 
-/** One mode. */
-export interface Kept {
-  learner: HeldLearner
+/** The model of one mode. */
+export interface ModelState {
+  learner: ManagedLearner
   version: number
-  /** When its last snapshot was made or restored; null: never. */
+  /** Time at which the last snapshot was written or restored, milliseconds; null: never. */
   at: number | null
   epoch: number
-  seen: Seen
-  /** Where to read on in the stream of deltas. */
+  seen: VersionVector
+  /** Position in the stream of deltas. */
   place: string
-  /** Of the last delta that was drawn. */
+  /** Sequence number of the last delta of this node. */
   sequence: number
   outbox: Envelope[]
 }
 
-/** Deltas that wait to be sent; beyond, the oldest is dropped (counted): it was taught here. */
+/** Deltas that wait to be sent. Beyond this number the oldest is dropped and counted; this node keeps what it learned. */
 const maxOutbox = 100
-/** A delta without a row: head and checksum. */
-const emptyDelta = 16
+/** Bytes of a delta without updates: head and checksum. */
+const emptyDeltaBytes = 16
 
-export class Models {
-  /** One life of one process. */
+export class ModelStore {
+  /** Identifies this process. */
   readonly node = randomUUID()
   readonly counts = { refused: 0, writes: 0, dropped: 0 }
-  /** Whether deltas are drawn: somebody sends them. */
-  shares = false
-  private readonly options: ModelsOptions
-  private readonly kept: Readonly<Record<Mode, Kept>>
+  /** Whether deltas are collected for other nodes. */
+  publishes = false
+  private readonly options: ModelStoreOptions
+  private readonly states: Readonly<Record<Mode, ModelState>>
 
-  constructor(options: ModelsOptions) {
+  constructor(options: ModelStoreOptions) {
     this.options = options
-    this.kept = { revenue: this.restored('revenue'), margin: this.restored('margin') }
+    this.states = { revenue: this.restored('revenue'), margin: this.restored('margin') }
   }
 
-  of(mode: Mode): Kept {
-    return this.kept[mode]
+  of(mode: Mode): ModelState {
+    return this.states[mode]
   }
 
-  private restored(mode: Mode): Kept {
+  private restored(mode: Mode): ModelState {
     const { dir, log, create, clean } = this.options
     const list = snapshots(dir === null ? [] : readdirSync(dir), mode)
     for (const [place, { file, version, at }] of list.entries()) {
       try {
         const { meta, unsent, learned } = unpack(readFileSync(join(dir!, file)))
-        // After a crash wins of what waits in it came to a life that is lost: it would all be taught as losses.
-        const learner = new HeldLearner(create(learned, clean && place === 0), meta.epoch)
+        // After a crash, wins of pending exposures may be lost: the model would learn them as losses.
+        const learner = new ManagedLearner(create(learned, clean && place === 0), meta.epoch)
         const outbox = unsent.flatMap((bytes) => decodeEnvelope(Buffer.from(bytes)) ?? [])
         log.info({ mode, file }, 'model restored')
         return { ...fresh(learner, meta), outbox, version, at }
@@ -91,81 +88,81 @@ export class Models {
       }
     }
     const meta = { epoch: 0, seen: [], place: '0' }
-    return fresh(new HeldLearner(create(), meta.epoch), meta)
+    return fresh(new ManagedLearner(create(), meta.epoch), meta)
   }
 
-  /** What is learned and not sent yet goes into the outbox: a snapshot and the deltas after it never overlap. */
-  draw(mode: Mode): Envelope[] {
-    const kept = this.kept[mode]
-    if (!this.shares || kept.learner.isFrozen) return kept.outbox
-    const delta = kept.learner.delta()
-    if (delta.length <= emptyDelta) return kept.outbox
-    kept.sequence++
-    kept.seen.add(this.node, kept.sequence)
-    kept.outbox.push({ node: this.node, epoch: kept.epoch, sequence: kept.sequence, delta })
-    if (kept.outbox.length > maxOutbox) {
-      kept.outbox.shift()
+  /** Moves unsent updates to the outbox, so that a snapshot and later deltas do not overlap. */
+  takeDelta(mode: Mode): Envelope[] {
+    const state = this.states[mode]
+    if (!this.publishes || state.learner.isFrozen) return state.outbox
+    const delta = state.learner.delta()
+    if (delta.length <= emptyDeltaBytes) return state.outbox
+    state.sequence++
+    state.seen.add(this.node, state.sequence)
+    state.outbox.push({ node: this.node, epoch: state.epoch, sequence: state.sequence, delta })
+    if (state.outbox.length > maxOutbox) {
+      state.outbox.shift()
       this.counts.dropped++
     }
-    return kept.outbox
+    return state.outbox
   }
 
-  /** `ahead`: of an epoch that this node has yet to hear of. */
-  accept(mode: Mode, envelope: Envelope): 'merged' | 'seen' | 'old' | 'ahead' {
-    const kept = this.kept[mode]
-    if (envelope.epoch > kept.epoch) return 'ahead'
-    if (envelope.epoch < kept.epoch) return 'old'
-    if (kept.seen.has(envelope.node, envelope.sequence)) return 'seen'
-    kept.learner.merge(envelope.delta)
-    kept.seen.add(envelope.node, envelope.sequence)
+  /** Merges a delta of another node. `ahead`: it is of a later epoch, `old`: of an earlier one. */
+  merge(mode: Mode, envelope: Envelope): 'merged' | 'seen' | 'old' | 'ahead' {
+    const state = this.states[mode]
+    if (envelope.epoch > state.epoch) return 'ahead'
+    if (envelope.epoch < state.epoch) return 'old'
+    if (state.seen.has(envelope.node, envelope.sequence)) return 'seen'
+    state.learner.merge(envelope.delta)
+    state.seen.add(envelope.node, envelope.sequence)
     return 'merged'
   }
 
-  /** The model as it stands, with the deltas that are in it. */
+  /** A snapshot of the model, with the version vector of the deltas in it. */
   async packed(mode: Mode): Promise<Buffer> {
-    const kept = this.kept[mode]
-    let meta: Meta = { epoch: kept.epoch, seen: [], place: kept.place }
+    const state = this.states[mode]
+    let meta: SnapshotMeta = { epoch: state.epoch, seen: [], place: state.place }
     let unsent: Uint8Array[] = []
-    // What stands beside the model is of the same moment; between slices bids have their turn.
-    const slices = kept.learner.snapshotting(() => {
-      this.draw(mode)
-      meta = { epoch: kept.epoch, seen: kept.seen.rows(), place: kept.place }
-      unsent = kept.outbox.map(encodeEnvelope)
+    // Metadata is taken at the same moment as the model. Between slices the event loop is free.
+    const slices = state.learner.snapshotting(() => {
+      this.takeDelta(mode)
+      meta = { epoch: state.epoch, seen: state.seen.rows(), place: state.place }
+      unsent = state.outbox.map(encodeEnvelope)
     })
     let slice = slices.next()
     for (; !slice.done; slice = slices.next()) await new Promise(setImmediate)
     return pack({ meta, unsent, learned: slice.value })
   }
 
-  /** The model becomes the one of `base`; throws, and nothing is changed, where that is damaged. */
-  begin(mode: Mode, epoch: number, base: Uint8Array): void {
-    const kept = this.kept[mode]
+  /** Replaces the model by `base` and starts an epoch. Throws, and changes nothing, if `base` is damaged. */
+  startEpoch(mode: Mode, epoch: number, base: Uint8Array): void {
+    const state = this.states[mode]
     const { meta, learned } = unpack(base)
-    const seen = new Seen(meta.seen)
-    // Its exposures wait for wins that are of another epoch, or another node's to teach.
-    kept.learner.replace(this.options.create(learned, false), epoch)
-    Object.assign(kept, { epoch, seen, outbox: [] })
+    const seen = new VersionVector(meta.seen)
+    // Wins of its pending exposures are of another epoch, or are reported to another node.
+    state.learner.replace(this.options.create(learned, false), epoch)
+    Object.assign(state, { epoch, seen, outbox: [] })
   }
 
   async save(mode: Mode): Promise<void> {
     const { dir, now } = this.options
     if (dir === null) return
-    const kept = this.kept[mode]
+    const state = this.states[mode]
     const at = now()
-    const version = kept.version + 1
+    const version = state.version + 1
     await writeDurably(dir, snapshotName(mode, version, at), await this.packed(mode))
-    kept.version = version
-    kept.at = at
+    state.version = version
+    state.at = at
     for (const { file } of outdated(snapshots(await readdir(dir), mode), at))
       await unlink(join(dir, file))
   }
 
-  /** What stands still is not written again. false: something could not be written. */
+  /** Writes a snapshot of each mode; a frozen model is written once. false: a write failed. */
   async saveAll(): Promise<boolean> {
     let saved = true
     for (const mode of modes)
       try {
-        const { learner, at } = this.kept[mode]
+        const { learner, at } = this.states[mode]
         if (!learner.isFrozen || at === null) await this.save(mode)
       } catch (error) {
         saved = false
@@ -179,12 +176,12 @@ export class Models {
   }
 }
 
-const fresh = (learner: HeldLearner, { epoch, seen, place }: Meta): Kept => ({
+const fresh = (learner: ManagedLearner, { epoch, seen, place }: SnapshotMeta): ModelState => ({
   learner,
   version: 0,
   at: null,
   epoch,
-  seen: new Seen(seen),
+  seen: new VersionVector(seen),
   place,
   sequence: 0,
   outbox: [],

@@ -1,28 +1,31 @@
 /**
- * Models of several nodes: each appends what it learned and merges what others did, every two seconds. A delta that
- * cannot be sent is not lost: it is kept and sent again. Each counts once, by its envelope.
+ * Synchronizes the models of several nodes: every two seconds a node publishes its own updates (a delta) and merges those
+ * of other nodes. A delta that cannot be sent is kept and sent later. Each delta is merged once, by its envelope.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Mode, modes } from '../pricing/arms.ts'
+import type { Log } from '../shared/log.ts'
 import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
-import type { Keeper, KeeperLog } from './model-manager.ts'
+import type { ModelManager } from './model-manager.ts'
 
-const every = 2000
-const patience = 2000
+/** Milliseconds. */
+const syncInterval = 2000
+const closeTimeout = 2000
 
-/** What nodes share; Redis implements it. Everything may fail, and is tried again in the next round. */
+/** The stream of deltas that all nodes share, implemented by Redis. A failure is retried in the next round. */
 export interface ModelBus {
   /** Appends one delta of this node's model. */
   publish(mode: string, delta: Uint8Array): Promise<void>
-  /** Deltas after `from` (`0` all that is kept) with where each stands; `last`: where to go on. */
+  /** Deltas after the position `from` (`0`: from the beginning), each with its position. `last`: next `from`. */
   fetch(
     mode: string,
     from: string,
   ): Promise<{ deltas: { place: string; bytes: Uint8Array }[]; last: string }>
 }
 
-export interface Exchange {
-  /** `old`: of an epoch that is over; `seen`: came again. */
+export interface ModelSync {
+  /** `old`: of an earlier epoch; `seen`: received before. */
   readonly counts: {
     sent: number
     merged: number
@@ -31,22 +34,22 @@ export interface Exchange {
     seen: number
     readonly dropped: number
   }
-  /** One round now; for tests and for the end. */
+  /** Runs one round immediately. */
   round(): Promise<void>
   close(): Promise<void>
 }
 
-export function createExchange(options: {
-  keeper: Keeper
+export function createModelSync(options: {
+  modelManager: ModelManager
   redis: ModelBus
-  log: KeeperLog
-  /** Milliseconds that the end waits for its last round. */
-  patience?: number
-}): Exchange {
-  const { keeper, redis, log } = options
-  const { models } = keeper
-  // From now on what is learned waits to be sent.
-  models.shares = true
+  log: Log
+  /** Milliseconds that `close` waits for the last round. */
+  timeout?: number
+}): ModelSync {
+  const { modelManager, redis, log } = options
+  const { models } = modelManager
+  // From now on the updates of this node are collected.
+  models.publishes = true
   const counts = {
     sent: 0,
     merged: 0,
@@ -59,7 +62,7 @@ export function createExchange(options: {
   }
 
   async function send(mode: Mode): Promise<void> {
-    const outbox = models.draw(mode)
+    const outbox = models.takeDelta(mode)
     for (let next = outbox[0]; next !== undefined; next = outbox[0]) {
       await redis.publish(mode, encodeEnvelope(next))
       counts.sent++
@@ -67,7 +70,8 @@ export function createExchange(options: {
     }
   }
 
-  function take(mode: Mode, bytes: Uint8Array): boolean {
+  /** false: the delta is of a later epoch. */
+  function merge(mode: Mode, bytes: Uint8Array): boolean {
     const envelope = decodeEnvelope(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
     if (envelope === null) {
       counts.refused++
@@ -76,9 +80,9 @@ export function createExchange(options: {
     }
     if (envelope.node === models.node) return true
     try {
-      const taken = models.accept(mode, envelope)
-      if (taken === 'ahead') return false
-      counts[taken]++
+      const result = models.merge(mode, envelope)
+      if (result === 'ahead') return false
+      counts[result]++
     } catch (error) {
       counts.refused++
       log.error({ mode, err: (error as Error).message }, 'a model delta was refused')
@@ -87,42 +91,42 @@ export function createExchange(options: {
   }
 
   async function receive(mode: Mode): Promise<void> {
-    const kept = models.of(mode)
+    const model = models.of(mode)
     for (;;) {
-      const { deltas, last } = await redis.fetch(mode, kept.place)
+      const { deltas, last } = await redis.fetch(mode, model.place)
       for (const { place, bytes } of deltas) {
-        // Of an epoch that this node does not follow yet: it waits for the next round, and so do later ones.
-        if (!take(mode, bytes)) return
-        kept.place = place
-        // Other work has its turn between two merges.
+        // A delta of a later epoch, and all after it, wait until this node has followed the roll-back.
+        if (!merge(mode, bytes)) return
+        model.place = place
+        // Yield to the event loop between two merges.
         await new Promise(setImmediate)
       }
-      kept.place = last
+      model.place = last
       if (deltas.length === 0) return
     }
   }
 
-  async function once(): Promise<void> {
+  async function runRound(): Promise<void> {
     try {
       for (const mode of modes) {
-        if (keeper.of(mode).isFrozen) continue
+        if (modelManager.of(mode).isFrozen) continue
         await send(mode)
         await receive(mode)
       }
     } catch (error) {
-      // Redis is away: the client says so; the next round sends what waits.
-      log.info({ err: (error as Error).message }, 'models were not exchanged')
+      // The Redis client logs a lost connection itself. The next round sends what is left.
+      log.info({ err: (error as Error).message }, 'models were not synchronized')
     }
   }
 
   let running: Promise<void> | null = null
   const round = () => {
-    running ??= once().finally(() => {
+    running ??= runRound().finally(() => {
       running = null
     })
     return running
   }
-  const timer = setInterval(() => void round(), every)
+  const timer = setInterval(() => void round(), syncInterval)
   timer.unref()
 
   return {
@@ -130,12 +134,14 @@ export function createExchange(options: {
     round,
     async close() {
       clearInterval(timer)
-      // Of a bus that hangs nothing more is expected: models are saved after this.
-      const over = new AbortController()
-      const late = sleep(options.patience ?? patience, undefined, { signal: over.signal })
-      await Promise.race([round(), late])
-      over.abort()
-      await late.catch(() => undefined)
+      // If Redis hangs, the last round is given up: the models are saved to disk afterwards.
+      const finished = new AbortController()
+      const timeout = sleep(options.timeout ?? closeTimeout, undefined, {
+        signal: finished.signal,
+      })
+      await Promise.race([round(), timeout])
+      finished.abort()
+      await timeout.catch(() => undefined)
     },
   }
 }

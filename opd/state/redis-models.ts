@@ -1,10 +1,10 @@
-/** Models in Redis: a stream of deltas for each mode. */
+/** Model deltas in Redis: one stream for each mode. */
 import type { createClient } from 'redis'
 import type { ModelBus } from './model-sync.ts'
 
-/** Deltas kept for nodes that come back; older ones are in every snapshot. */
-const keptDeltas = 600
-const fetchedAtOnce = 100
+/** Deltas kept for nodes that reconnect. Older ones are in every snapshot. */
+const maxDeltas = 600
+const fetchBatch = 100
 type Client = Pick<ReturnType<typeof createClient>, 'xAdd' | 'xRange'>
 
 export function modelBus(client: Client, prefix: string): ModelBus {
@@ -13,13 +13,13 @@ export function modelBus(client: Client, prefix: string): ModelBus {
     async publish(mode, delta) {
       const fields = { data: Buffer.from(delta).toString('base64') }
       await client.xAdd(stream(mode), '*', fields, {
-        TRIM: { strategy: 'MAXLEN', strategyModifier: '~', threshold: keptDeltas },
+        TRIM: { strategy: 'MAXLEN', strategyModifier: '~', threshold: maxDeltas },
       })
     },
     async fetch(mode, from) {
       const start = from === '0' ? '-' : `(${from}`
       const rows = (await client.xRange(stream(mode), start, '+', {
-        COUNT: fetchedAtOnce,
+        COUNT: fetchBatch,
       })) as { id: string; message: Record<string, string> }[]
       const deltas = rows.map(({ id, message }) => ({
         place: id,

@@ -1,26 +1,23 @@
 /**
- * What nodes share through Redis: bid log, model deltas, who is alive. Every part goes on when
- * Redis is lost: failures are counted, one line is logged at each turn, and nothing on the hot path waits.
+ * State that nodes share in Redis: bid log, model deltas, live nodes. Without Redis everything continues on this node:
+ * failures are counted, the loss and the return of the connection are logged, and the hot path never waits.
  */
+
 import { randomUUID } from 'node:crypto'
 import { createClient, ErrorReply } from 'redis'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { SharedBidLog } from '../ports.ts'
-import { readRecord, recordRoom, writeRecord } from '../pricing/record.ts'
+import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
+import type { Log } from '../shared/log.ts'
 import type { ModelBus } from './model-sync.ts'
 import { modelBus } from './redis-models.ts'
-
-export interface RedisLog {
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
-}
 
 export interface RedisOptions {
   url: string
   location: string
-  /** Milliseconds, read at each write: a reload may change it. */
+  /** Milliseconds. Read at each write, because a reload may change it. */
   contextTtl: () => number
-  log: RedisLog
+  log: Log
   /** The number of live nodes of this location has changed. */
   onNodes: (nodes: number) => void
 }
@@ -33,18 +30,18 @@ export interface RedisState extends ModelBus {
 }
 
 const prefix = 'bidweir:'
-/** Bids waiting to be written; beyond, they stay in this node's memory alone (counted). */
+/** Bids that wait to be written. Further bids are only in the memory of this node, and are counted. */
 const maxBuffered = 20_000
 const flushEvery = 20
-/** Milliseconds that an answer is waited for, and that none is asked for after one that did not come. */
-const patience = 500
-const deafness = 2000
-/** Milliseconds between two lines about commands that failed. */
-const quietFor = 60_000
+/** Milliseconds until a command times out, and for which no command is sent after a timeout. */
+const commandTimeout = 500
+const pauseAfterTimeout = 2000
+/** Milliseconds between two log lines about commands that failed. */
+const logInterval = 60_000
 const heartbeatEvery = 1000
 const nodeLife = 3500
 
-/** Live nodes by the clock of Redis: clocks of nodes may differ. */
+/** Live nodes, by the clock of Redis, because the clocks of nodes may differ. */
 const heartbeat = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -53,9 +50,9 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[2]))
 redis.call('PEXPIRE', KEYS[1], 60000)
 return redis.call('ZCARD', KEYS[1])`
 
-/** `id record`, the record in base64: one value of a bid id's hash. */
+/** One value in the Redis hash of a bid id: `id record`, the record in base64. */
 function encode(record: DecisionRecord): string {
-  const bytes = Buffer.allocUnsafe(recordRoom + record.features.length)
+  const bytes = Buffer.allocUnsafe(maxRecordBytes + record.features.length)
   const end = writeRecord(bytes, 0, record, false)
   bytes.set(record.features, end)
   return `${record.id} ${bytes.toString('base64', 0, end + record.features.length)}`
@@ -82,47 +79,47 @@ export function openRedis(options: RedisOptions): RedisState {
   })
   let lost = true
   client.on('ready', () => {
-    if (lost) log.info({}, 'redis is there')
+    if (lost) log.info({}, 'redis is connected')
     lost = false
   })
   client.on('error', (error: Error) => {
-    if (!lost) log.warn({ err: error.message }, 'redis is lost, this node goes on alone')
+    if (!lost) log.warn({ err: error.message }, 'redis is lost, this node continues alone')
     lost = true
   })
-  // Its failure arrives as 'error' too, and it is tried again.
+  // A failure is also emitted as 'error', and the client reconnects.
   void client.connect().catch(() => undefined)
 
-  /** A Redis that hangs, or whose network swallows, is gone for a while: nobody waits for it twice. */
-  let deafUntil = 0
-  const there = () => client.isReady && performance.now() >= deafUntil
+  /** After a timeout Redis counts as unavailable for a while, so that commands do not wait for it in a row. */
+  let pausedUntil = 0
+  const isAvailable = () => client.isReady && performance.now() >= pausedUntil
 
-  let quietUntil = 0
-  /** Of a reply of Redis only the code: the rest may quote a bid id. */
-  function tell(error: Error): void {
-    if (performance.now() < quietUntil) return
-    quietUntil = performance.now() + quietFor
+  let nextLogAt = 0
+  /** Of an error reply only the code is logged: the rest may quote a bid id. */
+  function logFailure(error: Error): void {
+    if (performance.now() < nextLogAt) return
+    nextLogAt = performance.now() + logInterval
     const err = error instanceof ErrorReply ? error.message.split(' ', 1)[0] : error.message
-    log.warn({ err, failures: counts.failed }, 'redis did not take a command')
+    log.warn({ err, failures: counts.failed }, 'a redis command failed')
   }
 
-  async function attempt<T>(work: () => Promise<T>, otherwise: T): Promise<T> {
-    if (!there()) {
+  async function attempt<T>(work: () => Promise<T>, fallback: T): Promise<T> {
+    if (!isAvailable()) {
       counts.failed++
-      return otherwise
+      return fallback
     }
     let timer: NodeJS.Timeout | undefined
-    const late = new Promise<never>((_resolve, reject) => {
+    const timedOut = new Promise<never>((_resolve, reject) => {
       timer = setTimeout(() => {
-        deafUntil = performance.now() + deafness
-        reject(new Error('Redis does not answer'))
-      }, patience)
+        pausedUntil = performance.now() + pauseAfterTimeout
+        reject(new Error('Redis timed out'))
+      }, commandTimeout)
     })
     try {
-      return await Promise.race([work(), late])
+      return await Promise.race([work(), timedOut])
     } catch (error) {
       counts.failed++
-      tell(error as Error)
-      return otherwise
+      logFailure(error as Error)
+      return fallback
     } finally {
       clearTimeout(timer)
     }
@@ -131,7 +128,7 @@ export function openRedis(options: RedisOptions): RedisState {
   let buffer: DecisionRecord[] = []
   const bidKey = (bidId: string) => `${prefix}bid:${bidId}`
   const flush = async () => {
-    if (buffer.length === 0 || !there()) return
+    if (buffer.length === 0 || !isAvailable()) return
     const batch = buffer
     buffer = []
     const ttl = Math.ceil(contextTtl())
@@ -151,7 +148,7 @@ export function openRedis(options: RedisOptions): RedisState {
 
   let nodes = 1
   let connectedAt = 0
-  const beat = async () => {
+  const sendHeartbeat = async () => {
     const alive = await attempt(
       () =>
         client.eval(heartbeat, {
@@ -160,18 +157,18 @@ export function openRedis(options: RedisOptions): RedisState {
         }),
       nodes,
     )
-    const now = Math.max(1, Number(alive))
-    if (now === nodes) return
-    // A Redis that has just come back has heard of few: they are missed only when they had time to say so.
-    if (now < nodes && performance.now() - connectedAt < nodeLife) return
-    nodes = now
+    const count = Math.max(1, Number(alive))
+    if (count === nodes) return
+    // After a reconnect the other nodes need time to send their heartbeats.
+    if (count < nodes && performance.now() - connectedAt < nodeLife) return
+    nodes = count
     onNodes(nodes)
   }
-  const beater = setInterval(() => void beat(), heartbeatEvery)
+  const beater = setInterval(() => void sendHeartbeat(), heartbeatEvery)
   beater.unref()
   client.on('ready', () => {
     connectedAt = performance.now()
-    void beat()
+    void sendHeartbeat()
   })
 
   return {

@@ -1,4 +1,4 @@
-/** The snapshots in the state folder of one node, as operators see them: list, and load one to roll back to. */
+/** Lists the snapshots of one node, and loads one to roll back to. */
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createLearner } from '../learner.ts'

@@ -1,6 +1,6 @@
 /**
- * Snapshots on disk: `revenue-00000012-1700000000000.bin.gz`, mode, version and time. Inside, in front of the learner's
- * own bytes, stands how far the deltas of each node are in it, so that after a restart each counts once.
+ * Snapshots on disk: `revenue-00000012-1700000000000.bin.gz` (mode, version, time). A snapshot contains a version vector of
+ * merged deltas before the bytes of the learner, so that after a restart each delta is merged once.
  */
 import { readdirSync, rmSync } from 'node:fs'
 import { open, rename, unlink } from 'node:fs/promises'
@@ -9,18 +9,18 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { createGzip, gunzipSync } from 'node:zlib'
 import type { Mode } from '../pricing/arms.ts'
-import type { SeenRows } from './envelope.ts'
+import type { VersionVectorRows } from './envelope.ts'
 
-export interface Meta {
+export interface SnapshotMeta {
   epoch: number
-  seen: SeenRows
-  /** Where to read on in the stream of deltas. */
+  seen: VersionVectorRows
+  /** Position in the stream of deltas. */
   place: string
 }
 
-/** What a snapshot holds: the model, and the envelopes that were not sent yet though they are in it. */
+/** The model, and the envelopes that were not sent yet. The model includes them. */
 export interface Snapshot {
-  meta: Meta
+  meta: SnapshotMeta
   unsent: Uint8Array[]
   learned: Uint8Array
 }
@@ -35,8 +35,8 @@ export interface Listed {
 const name = /^(revenue|margin)-(\d{8})-(\d{13})\.bin\.gz$/
 const magic = 0x62774531
 const headBytes = 8
-/** A snapshot is never larger, decompressed. */
-const largest = 64 * 1024 * 1024
+/** Bound of a decompressed snapshot, bytes. */
+const maxBytes = 64 * 1024 * 1024
 const hour = 3_600_000
 const keptHours = 48
 const keptDays = 14
@@ -55,20 +55,21 @@ export function snapshots(files: readonly string[], mode: Mode): Listed[] {
     .sort((one, other) => other.version - one.version)
 }
 
-/** Which snapshots may go: the newest of each of 48 hours and 14 days stays, and the last three. */
+/** Snapshots to delete. Kept are the newest of each of the last 48 hours and 14 days, and the last three. */
 export function outdated(list: readonly Listed[], now: number): Listed[] {
   const kept = new Set<string>()
   return list.filter(({ at }, place) => {
     const age = now - at
     const hours = age < keptHours * hour ? `h${Math.floor(at / hour)}` : null
     const days = age < keptDays * 24 * hour ? `d${Math.floor(at / (24 * hour))}` : null
-    const stays = [hours, days].some((slot) => slot !== null && !kept.has(slot)) || place < lastKept
+    const isKept =
+      [hours, days].some((slot) => slot !== null && !kept.has(slot)) || place < lastKept
     for (const slot of [hours, days]) if (slot !== null) kept.add(slot)
-    return !stays
+    return !isKept
   })
 }
 
-/** Compressed off the event loop: most weights are still 0. */
+/** Compresses off the event loop. */
 export async function pack({
   meta,
   unsent,
@@ -78,31 +79,33 @@ export async function pack({
   const head = Buffer.alloc(headBytes)
   head.writeUInt32BE(magic, 0)
   head.writeUInt32BE(text.length, 4)
-  // Piece by piece: one copy of 4 MB less on the event loop.
+  // In pieces, which saves a copy of 4 MB on the event loop.
   const pieces = Readable.from([head, text, ...unsent, ...learned], { objectMode: false })
   return buffer(pieces.pipe(createGzip({ level: 1 })))
 }
 
-/** Throws where the bytes are damaged; the learner checks its own part. */
+/** Throws if the bytes are damaged. The learner validates its own part. */
 export function unpack(packed: Uint8Array): Snapshot {
-  const whole = gunzipSync(packed, { maxOutputLength: largest })
+  const whole = gunzipSync(packed, { maxOutputLength: maxBytes })
   if (whole.length < headBytes || whole.readUInt32BE(0) !== magic)
-    throw new Error('no snapshot of this version')
+    throw new Error('not a snapshot of this version')
   let at = headBytes + whole.readUInt32BE(4)
-  const { unsent: lengths, ...meta } = JSON.parse(whole.toString('utf8', headBytes, at)) as Meta & {
+  const { unsent: lengths, ...meta } = JSON.parse(
+    whole.toString('utf8', headBytes, at),
+  ) as SnapshotMeta & {
     unsent: number[]
   }
   if (!Number.isSafeInteger(meta.epoch) || !Array.isArray(meta.seen) || !Array.isArray(lengths))
-    throw new Error('a snapshot without its place')
+    throw new Error('the metadata of the snapshot is invalid')
   const unsent = lengths.map((length) => {
     at += length
     return whole.subarray(at - length, at)
   })
-  // Bytes of its own, from 0 on: `slice` of a Buffer is a view, and arrays of floats want alignment.
+  // A copy, because `subarray` of a Buffer is a view, and float arrays need alignment.
   return { meta, unsent, learned: new Uint8Array(whole.subarray(at)) }
 }
 
-/** On disk, or not there at all: never half. */
+/** Writes a file atomically and syncs it. */
 export async function writeDurably(dir: string, file: string, bytes: Uint8Array): Promise<void> {
   const temporary = join(dir, `.${file}.tmp`)
   const handle = await open(temporary, 'w', 0o600)
@@ -111,7 +114,7 @@ export async function writeDurably(dir: string, file: string, bytes: Uint8Array)
     await handle.sync()
     await rename(temporary, join(dir, file))
   } catch (error) {
-    // A full disk is not made fuller by halves.
+    // Free the space of the incomplete file.
     await unlink(temporary)
     throw error
   } finally {
@@ -119,7 +122,7 @@ export async function writeDurably(dir: string, file: string, bytes: Uint8Array)
   }
 }
 
-/** Removes what a crash left half written. */
-export function sweep(dir: string): void {
+/** Removes incomplete files that a crash left. */
+export function removeIncomplete(dir: string): void {
   for (const file of readdirSync(dir)) if (/^\..*\.tmp$/.test(file)) rmSync(join(dir, file))
 }

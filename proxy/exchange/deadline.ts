@@ -1,5 +1,5 @@
 /** When a bid request has waited long enough: the route's timeout, or less where the request's tmax says so (CONTRACT 3). */
-import { quickTmax } from '../../opd/openrtb/request.ts'
+import { findTmax } from '../../opd/openrtb/tmax.ts'
 import type { Supplier } from '../supplier.ts'
 
 interface Expires {
@@ -32,7 +32,7 @@ export class Deadline {
   /** The request is here; null where it does not decode. */
   start(request: Buffer | null): void {
     const { timeout, tmaxMargin } = this.route
-    const tmax = request === null ? undefined : quickTmax(request)
+    const tmax = request === null ? undefined : findTmax(request)
     const deadline =
       tmax === undefined ? timeout : Math.max(1, Math.min(timeout, tmax - tmaxMargin))
     // A very short tmax says nothing about the endpoint; one a little shorter than `timeout` is what most send.

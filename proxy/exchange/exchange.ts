@@ -221,7 +221,7 @@ export class Exchange implements AnswerSink, Reader, Candidate {
       this.noBid('unreadable')
       return true
     }
-    if (this.read) engine.untouched(this.supplier.id, 'too_large')
+    if (this.read) engine.countUnmodified(this.supplier.id, 'too_large')
     this.stream()
     let flowing = true
     for (const chunk of this.held.each()) flowing = this.inbound.reply.write(chunk)

@@ -4,7 +4,7 @@
  */
 import { promisify } from 'node:util'
 import { constants, gunzip, gunzipSync, type ZlibOptions } from 'node:zlib'
-import { tmaxReach } from '../../opd/openrtb/request.ts'
+import { tmaxSearchBytes } from '../../opd/openrtb/tmax.ts'
 import type { Budget } from '../admission.ts'
 import { withRoom } from './body-buffer.ts'
 import { isTooLarge } from './encoding.ts'
@@ -14,7 +14,7 @@ const decode = promisify<Uint8Array, ZlibOptions, Buffer>(gunzip)
 /** Bytes on the wire that are decoded at once: input that decodes to nothing takes time as well. */
 const startWire = 16 * 1024
 /**
- * A request that becomes longer than `tmaxReach` and than this times its length on the wire is not read. Bid requests
+ * A request that becomes longer than `tmaxSearchBytes` and than this times its length on the wire is not read. Bid requests
  * shrink 5 to 30 times; a decompression bomb up to 1,032 times.
  */
 const mostRatio = 100
@@ -35,7 +35,7 @@ const lengthOf = (wire: Buffer): number =>
   wire.length < 4 ? 0 : wire.readUInt32LE(wire.length - 4)
 
 /** Bytes that a gzip body may decode to. */
-const mostOf = (wire: Buffer): number => Math.max(tmaxReach, wire.length * mostRatio)
+const mostOf = (wire: Buffer): number => Math.max(tmaxSearchBytes, wire.length * mostRatio)
 
 /** A copy in a buffer of its own length: zlib's buffer has at least 16 KiB. */
 function detached(bytes: Buffer): Buffer {
@@ -67,11 +67,11 @@ export class RequestDecoder {
     return this.queue.length
   }
 
-  /** The first bytes of a request, at most `tmaxReach`. `overload`: no memory is left for them. */
+  /** The first bytes of a request, at most `tmaxSearchBytes`. `overload`: no memory is left for them. */
   start(wire: Buffer): Start | 'overload' {
-    if (this.budget.bytes + tmaxReach > this.limits().maxHeldBytes) return 'overload'
+    if (this.budget.bytes + tmaxSearchBytes > this.limits().maxHeldBytes) return 'overload'
     if (lengthOf(wire) > mostOf(wire)) return undecodable
-    if (wire.length <= startWire && lengthOf(wire) <= tmaxReach) {
+    if (wire.length <= startWire && lengthOf(wire) <= tmaxSearchBytes) {
       const bytes = this.attempt(wire, constants.Z_FINISH)
       if (bytes !== null) return bytes ? { bytes: detached(bytes), whole: true } : undecodable
     }
@@ -86,12 +86,12 @@ export class RequestDecoder {
   /** False: it does not decode; null: it becomes too long. */
   private attempt(wire: Buffer, finishFlush: number): Buffer | false | null {
     try {
-      const bytes = gunzipSync(wire, { maxOutputLength: tmaxReach, finishFlush })
+      const bytes = gunzipSync(wire, { maxOutputLength: tmaxSearchBytes, finishFlush })
       this.bytes += bytes.length
       return bytes
     } catch (error) {
       if (!isTooLarge(error)) return false
-      this.bytes += tmaxReach
+      this.bytes += tmaxSearchBytes
       return null
     }
   }

@@ -1,5 +1,5 @@
 /** An answer that was kept whole: look ▸ decode ▸ rewrite ▸ encode again (CONTRACT 4). */
-import type { Engine, RequestSource, RewrittenAnswer } from '../../opd/engine/types.ts'
+import type { Engine, RequestSource, RewrittenResponse } from '../../opd/engine/types.ts'
 import type { Admission } from '../admission.ts'
 import type { Supplier } from '../supplier.ts'
 import { withRoom } from './body-buffer.ts'
@@ -35,12 +35,12 @@ export function wantsReading(
 ): boolean {
   if (status < 200 || status >= 300 || status === 204) return false
   const reason = status === 200 ? notLookedAt(headers) : null
-  const reads = engine.reads(supplier.id)
-  if (reason !== null && reads) engine.untouched(supplier.id, reason)
+  const reads = engine.readsResponses(supplier.id)
+  if (reason !== null && reads) engine.countUnmodified(supplier.id, reason)
   // Whatever success a supplier calls it: bids of a seat that is switched off stay here.
   if (supplier.inactiveSeats.size > 0) return true
   if (status !== 200 || reason !== null) return false
-  if (!reads) engine.unread(supplier.id)
+  if (!reads) engine.countUnread(supplier.id)
   return reads
 }
 
@@ -82,7 +82,7 @@ export class Reading {
   private undecoded(reason: 'encoding' | 'too_large'): void {
     const { supplier } = this.reader
     if (supplier.inactiveSeats.size > 0) return this.noBid(unreadableReason)
-    this.context.engine.untouched(supplier.id, reason)
+    this.context.engine.countUnmodified(supplier.id, reason)
     this.reader.concluded({ kind: 'as_is', body: this.wire })
   }
 
@@ -92,12 +92,12 @@ export class Reading {
 
   private rewrite(body: Buffer, encoding: Encoding): void {
     const { supplier } = this.reader
-    const turns = this.context.engine.rewriteInTurns({
+    const turns = this.context.engine.rewriteInSlices({
       supplier: supplier.id,
       body,
       request: () => this.reader.request(),
       inactiveSeats: supplier.inactiveSeats,
-      cutOnly: this.reader.status !== 200 || notLookedAt(this.headers) !== null,
+      seatsOnly: this.reader.status !== 200 || notLookedAt(this.headers) !== null,
     })
     const goOn = () => {
       if (!this.reader.waiting) return
@@ -109,7 +109,7 @@ export class Reading {
     goOn()
   }
 
-  private rewritten(body: Buffer, encoding: Encoding, rewritten: RewrittenAnswer): void {
+  private rewritten(body: Buffer, encoding: Encoding, rewritten: RewrittenResponse): void {
     if (rewritten.unreadable) return this.noBid(unreadableReason)
     if (rewritten.removed > 0 && rewritten.left === 0) return this.noBid('inactive')
     if (rewritten.body === body) return this.reader.concluded({ kind: 'as_is', body: this.wire })

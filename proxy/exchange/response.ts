@@ -1,5 +1,5 @@
 /** What may be read of an answer, and what becomes of a changed body (CONTRACT 4.6, 4.7). */
-import type { NotLookedAt } from '../../opd/pricing/types.ts'
+import type { HeadReason } from '../../opd/pricing/types.ts'
 import type { Reply } from '../listen/types.ts'
 import { type Encoding, encode } from './encoding.ts'
 import { header, towardsCaller, without } from './headers.ts'
@@ -41,9 +41,9 @@ const utf8 = /^(utf[-_]?8)?$/i
 const noTransform = /(^|[\s,])no-transform($|[\s,;])/i
 
 /** The last content types seen and what they say against a look; suppliers send one or two. Bounded. */
-const verdicts = new Map<string, NotLookedAt | null>()
+const verdicts = new Map<string, HeadReason | null>()
 
-function againstType(contentType: string): NotLookedAt | null {
+function againstType(contentType: string): HeadReason | null {
   let verdict = verdicts.get(contentType)
   if (verdict === undefined) {
     const [type] = contentType.split(';', 1)
@@ -55,7 +55,7 @@ function againstType(contentType: string): NotLookedAt | null {
 }
 
 /** Why OPD may not look at a 200 answer with these headers (CONTRACT 4.7); null: it may. */
-export function notLookedAt(headers: readonly string[]): NotLookedAt | null {
+export function notLookedAt(headers: readonly string[]): HeadReason | null {
   const contentType = header(headers, 'content-type')
   const against = contentType === undefined ? null : againstType(contentType)
   if (against !== null) return against

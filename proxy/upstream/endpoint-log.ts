@@ -1,8 +1,5 @@
 /** The log of one supplier's endpoints: each change of a state once, however many requests see it (CONTRACT 3). */
-export interface Log {
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
-}
+import type { Log } from '../../opd/shared/log.ts'
 
 export type EndpointState = 'up' | 'failing' | 'ejected'
 

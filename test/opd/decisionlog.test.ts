@@ -3,7 +3,7 @@ import t from 'tap'
 import { ModeStats } from '../../opd/engine/stats.ts'
 import type { DecisionEntry } from '../../opd/ports.ts'
 import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
-import { pricing } from '../../opd/pricing/pricing.ts'
+import { createPricing } from '../../opd/pricing/pricing.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 import { type AskedBid, auction, keys, testEngine } from '../support/engine.ts'
 import { bid, fixedLearner, integration } from '../support/opd.ts'
@@ -20,9 +20,9 @@ t.test(
     const { engine } = testEngine({ integrations: [integration('acme')], sink })
     const won = async (asked: AskedBid, teaches = true) => {
       const { svcOpd } = auction(engine, asked)
-      const { record } = await engine.trace({ bidId: asked.id, svcOpd, ssp: undefined })
-      if (teaches) engine.taught(record!, 0.8, false)
-      else engine.withdrawn(record!)
+      const { record } = await engine.findDecision({ bidId: asked.id, svcOpd, ssp: undefined })
+      if (teaches) engine.learnWin(record!, 0.8, false)
+      else engine.withdrawExposure(record!)
       return lines.splice(0)
     }
     t.match(await won({ id: 'a' }), [{ ssp: 'acme', cleared: 0.8, late: false }])
@@ -40,6 +40,7 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
   const deps = {
     learners: { of: () => fixedLearner(0.9), version: () => 3 },
     bidLog: createBidLog({ ttl: 1000, now }),
+    observer: null,
     shared: null,
     sink: {
       decided: (entry: DecisionEntry) => void entries.push(entry),
@@ -51,10 +52,10 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     codec: createContextCodec(keys, 1000, new Nonces()),
     seed: 1,
     auctionSalt: 'salt',
-    held: () => false,
+    onHold: () => false,
     fault() {},
   }
-  const price = pricing(integration('acme'), deps, new ModeStats())
+  const price = createPricing(integration('acme'), deps, new ModeStats())
   price(bid({ floor: 0.4, rate: 2, features: { publisher: 'pub-1', country: 'DEU' } }))
   price(bid({ test: true }))
   const publisher = createHash('sha256').update('pub-1').digest('hex').slice(0, 16)

@@ -78,7 +78,7 @@ t.test('rates with a base of their own are honoured on every path', async (t) =>
     t.equal(engine.rate(currency), rate, currency)
   const { svcOpd } = auction(engine, { id: 'a', cur: 'GBP', price: '1.4' })
   t.same(learner.exposed, [1.26 / 0.7])
-  engine.taught(engine.explain(svcOpd, 'a').record!, 1.05, false)
+  engine.learnWin(engine.explain(svcOpd, 'a').record!, 1.05, false)
   t.match(learner.taught, [{ kind: 'win', cleared: 1.05 / 0.7 }])
 })
 
@@ -141,7 +141,7 @@ t.test('a reload keeps counters and contexts; what is off is counted', async (t)
   engine.configure({ ...config, keys: [next, ...keys] })
   engine.removeIntegration('acme')
   t.match(explained(engine, before, 'a'), { supplier: 'acme' })
-  t.equal(engine.reads('acme'), false)
+  t.equal(engine.readsResponses('acme'), false)
   t.match(engine.rewrite({ ...seat, body }), { reason: 'disabled', body })
   t.equal(engine.stats.of('acme').modes.revenue.sums('treated').bids, 1)
   for (const [opd, reason] of [
@@ -150,10 +150,10 @@ t.test('a reload keeps counters and contexts; what is off is counted', async (t)
   ] as const) {
     engine.setIntegration({ id: 'acme', opd, notices: 'win' })
     t.equal(engine.rewrite({ ...seat, body }).reason, reason)
-    t.same(engine.standalone('acme', body), { ok: false, status: 403, faults: [] })
+    t.same(engine.priceStandalone('acme', body), { ok: false, status: 403, faults: [] })
   }
-  t.same(engine.standalone('nobody', body), { ok: false, status: 404, faults: [] })
-  t.same([...engine.stats.of('acme').answers], [0, 1, 1, 0, 0, 0, 0, 0, 0, 0])
+  t.same(engine.priceStandalone('nobody', body), { ok: false, status: 404, faults: [] })
+  t.same([...engine.stats.of('acme').responses], [0, 1, 1, 0, 0, 0, 0, 0, 0, 0])
 })
 
 t.test('a notice is traced by context, memory, then what all nodes share', async (t) => {
@@ -170,19 +170,19 @@ t.test('a notice is traced by context, memory, then what all nodes share', async
   const other = world.node()
   auction(world.engine, { id: 'a' })
   const notice = { bidId: 'a', svcOpd: undefined, ssp: undefined }
-  t.match(await other.trace(notice), { by: 'bid_log', record: { bidId: 'a' }, late: false })
-  t.match(await other.trace({ ...notice, ssp: 'other' }), { by: null, record: null })
+  t.match(await other.findDecision(notice), { by: 'bid_log', record: { bidId: 'a' }, late: false })
+  t.match(await other.findDecision({ ...notice, ssp: 'other' }), { by: null, record: null })
   world.clock.now += 1
   const again = auction(other, { id: 'a' })
   const latest = other.explain(again.svcOpd, 'a').record!.id
   for (const node of [world.engine, other, world.node()])
-    t.match(await node.trace(notice), { record: { id: latest } }, 'the latest of any node')
+    t.match(await node.findDecision(notice), { record: { id: latest } }, 'the latest of any node')
   world.clock.now += hour
-  t.match(await other.trace(notice), { by: 'bid_log', late: true })
+  t.match(await other.findDecision(notice), { by: 'bid_log', late: true })
   world.clock.now += 48 * hour
-  t.match(await other.trace(notice), { by: null, record: null })
+  t.match(await other.findDecision(notice), { by: null, record: null })
   down = true
-  t.match(await other.trace(notice), { by: null, record: null })
+  t.match(await other.findDecision(notice), { by: null, record: null })
 })
 
 t.test('the contexts of names that are too long teach by the logs', async (t) => {
@@ -193,8 +193,8 @@ t.test('the contexts of names that are too long teach by the logs', async (t) =>
   t.ok(svcOpd.length <= 512)
   t.equal(world.engine.stats.of(supplier).modes.revenue.contextsCut, 1)
   const notice = { bidId: 'a', svcOpd, ssp: undefined }
-  const traced = await world.engine.trace(notice)
+  const traced = await world.engine.findDecision(notice)
   t.equal(traced.record?.features.length, 300)
-  const elsewhere = await world.node().trace(notice)
+  const elsewhere = await world.node().findDecision(notice)
   t.match(elsewhere, { by: 'context', record: { teaches: false } })
 })

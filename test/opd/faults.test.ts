@@ -19,6 +19,7 @@ interface Dependencies {
 function world(dependencies: Dependencies = {}, integrations = [integration('acme')]) {
   const lines: Record<string, unknown>[] = []
   const log = {
+    info() {},
     warn() {},
     error: (fields: object, message: string) => void lines.push({ ...fields, message }),
   }
@@ -34,7 +35,7 @@ t.test('a learner that throws: one line at once, then one a minute with a count'
   const { engine, learner, lines, clock } = world()
   learner.decide = thrower
   for (let n = 0; n < 5; n++) t.equal(auction(engine, { id: `b${n}` }).price, 1)
-  t.match(lines, [{ place: 'learner', ssp: 'acme', error: 'RangeError', leftOut: 0 }])
+  t.match(lines, [{ place: 'learner', ssp: 'acme', error: 'RangeError', notLogged: 0 }])
   t.equal(lines.length, 1)
   t.match((lines[0]!['at'] as string[])[0], /faults\.test\.ts:\d+:\d+/, 'the place in the code')
   clock.now += 59_999
@@ -42,11 +43,11 @@ t.test('a learner that throws: one line at once, then one a minute with a count'
   t.equal(lines.length, 1)
   clock.now += 1
   auction(engine, { id: 'after it' })
-  t.match(lines[1], { place: 'learner', leftOut: 5 })
+  t.match(lines[1], { place: 'learner', notLogged: 5 })
   t.equal(lines.length, 2)
   clock.now -= 3_600_000
   auction(engine, { id: 'the clock was set back' })
-  t.match(lines[2], { place: 'learner', leftOut: 0 })
+  t.match(lines[2], { place: 'learner', notLogged: 0 })
   t.equal(engine.stats.faults.learner, 8)
   silentOn(t, lines)
 })
@@ -59,7 +60,7 @@ t.test('whatever is thrown', async (t) => {
       throw thrown
     }
     t.equal(auction(engine, { id: 'a' }).price, 1)
-    t.match(lines, [{ place: 'learner', leftOut: 0 }])
+    t.match(lines, [{ place: 'learner', notLogged: 0 }])
     silentOn(t, lines)
   }
 })
@@ -72,13 +73,13 @@ t.test('places do not silence each other', async (t) => {
   const won = auction(engine, { id: 'a' })
   t.equal(won.price, 0.9, 'logs that fail cost no optimisation')
   const notice = { bidId: 'elsewhere', svcOpd: undefined, ssp: undefined }
-  t.match(await engine.trace(notice), { by: null, record: null })
-  const traced = await engine.trace({ bidId: 'a', svcOpd: won.svcOpd, ssp: undefined })
+  t.match(await engine.findDecision(notice), { by: null, record: null })
+  const traced = await engine.findDecision({ bidId: 'a', svcOpd: won.svcOpd, ssp: undefined })
   t.match(traced, { by: 'context' })
   learner.win = thrower
   learner.withdraw = thrower
-  engine.taught(traced.record!, 0.8, false)
-  engine.withdrawn(traced.record!)
+  engine.learnWin(traced.record!, 0.8, false)
+  engine.withdrawExposure(traced.record!)
   learner.expose = thrower
   t.equal(auction(engine, { id: 'b' }).price, 0.9)
   t.same(

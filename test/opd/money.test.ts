@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { amounts, keepOf, lowered } from '../../opd/pricing/amounts.ts'
+import { amounts, applyFactor, keptShareOf } from '../../opd/pricing/amounts.ts'
 import {
   compare,
   decimal,
@@ -40,8 +40,8 @@ t.test('differences are exact and may be negative', async (t) => {
 })
 
 const out = (price: string, fee: number, floor: string, factor: number) => {
-  const money = amounts(price, Number(price), Number(floor), floor, keepOf(fee))
-  const text = money.atFloor ? null : lowered(money, factor)
+  const money = amounts(price, Number(price), Number(floor), floor, keptShareOf(fee))
+  const text = money.atFloor ? null : applyFactor(money, factor)
   return { in: money.inText, price: text, out: text ?? money.priceText, atFloor: money.atFloor }
 }
 
@@ -91,9 +91,9 @@ t.test('out_ba lies between floor and in_ba, with at most six digits', async () 
       fc.double({ min: 0.01, max: 1, noNaN: true }),
       (text, fee, floorShare, factor) => {
         const floor = Number((Number(text) * floorShare).toPrecision(5))
-        const money = amounts(text, Number(text), floor, undefined, keepOf(fee))
+        const money = amounts(text, Number(text), floor, undefined, keptShareOf(fee))
         if (money.atFloor) return
-        const lower = lowered(money, factor)
+        const lower = applyFactor(money, factor)
         if (lower === null) return
         if (compare(decimal(lower)!, decimal(String(floor))!) < 0)
           throw new Error(`${lower} is below the floor ${floor}`)
@@ -116,7 +116,7 @@ t.test('both ways to lower a price agree', async () => {
         const text = microsText(micros)
         const fast = amounts(text, Number(text), 0, undefined, null)
         const exact = amounts(`${text}e0`, Number(text), 0, undefined, null)
-        if (lowered(fast, mills / 1000) !== lowered(exact, mills / 1000))
+        if (applyFactor(fast, mills / 1000) !== applyFactor(exact, mills / 1000))
           throw new Error(`${text} * ${mills / 1000}`)
       },
     ),

@@ -54,6 +54,7 @@ t.test('an auction is wholly holdout or not, in the share that is asked, on ever
     return createEngine(config, {
       learners: { of: () => learner, version: () => 1 },
       bidLog: createBidLog({ ttl: 3_600_000, now }),
+      observer: null,
       shared: null,
       sink: null,
       log: noLog,

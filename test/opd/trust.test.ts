@@ -1,6 +1,12 @@
 /** Intervals that hold however often one looks: their coverage under continuous peeking, and how narrow they are. */
 import t from 'tap'
-import { type Interval, keptSpend, keptWins, radius, uplift } from '../../opd/pricing/confidence.ts'
+import {
+  halfWidth,
+  type Interval,
+  keptSpend,
+  keptWins,
+  uplift,
+} from '../../opd/pricing/confidence.ts'
 import { source } from '../support/random.ts'
 
 const arm = () => ({ bids: 0, wins: 0, margin: 0, marginSquares: 0, spend: 0, spendSquares: 0 })
@@ -85,7 +91,7 @@ t.test('an interval made for one look misleads who looks often', (t) => {
 
 t.test('and it is narrow: at most 1.8 times an interval for one look, from 700 wins on', (t) => {
   for (const wins of [700, 5000, 50_000, 200_000]) {
-    const half = radius([{ variance: 1 / wins, wins }])
+    const half = halfWidth([{ variance: 1 / wins, wins }])
     t.ok(half < 1.8 * 1.96 * Math.sqrt(1 / wins), `${wins} wins`)
   }
   const bids = 1_000_000

@@ -22,6 +22,7 @@ function engineOf(learner: Learner, enabled: boolean) {
     {
       learners: { of: () => learner, version: () => 1 },
       bidLog: createBidLog({ ttl: 1000, now }),
+      observer: null,
       shared: null,
       sink: null,
       log: noLog,

@@ -1,6 +1,6 @@
 /** Data centers, allotments, seats, overload: refused at once, counted, the rest unharmed. */
 import t from 'tap'
-import type { AnswerToRewrite, RewrittenAnswer } from '../../opd/engine/types.ts'
+import type { ResponseToRewrite, RewrittenResponse } from '../../opd/engine/types.ts'
 import { Bucket, LoopLag } from '../../proxy/admission.ts'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
@@ -191,12 +191,12 @@ t.test('bids of an inactive seat are cut whatever success the supplier calls the
   const supplier = await rawSupplier((socket) =>
     socket.write(answerText(status, '{"seatbid":[{"seat":"s","bid":[{"id":"1"}]}]}')),
   )
-  const cutOnly: (boolean | undefined)[] = []
-  const rewriting = (answer: AnswerToRewrite): RewrittenAnswer => {
-    cutOnly.push(answer.cutOnly)
+  const seatsOnly: (boolean | undefined)[] = []
+  const rewriting = (answer: ResponseToRewrite): RewrittenResponse => {
+    seatsOnly.push(answer.seatsOnly)
     return { body: answer.body, reason: null, removed: 1, left: 0, unreadable: false }
   }
-  const engine = idleEngine({ rewrite: rewriting, reads: () => true })
+  const engine = idleEngine({ rewrite: rewriting, readsResponses: () => true })
   const proxy = await startProxy({ acme: { endpoints: [supplier.url] } }, { engine })
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   proxy.proxy.admit(() => ({ inactiveSeats: new Set(['s']), allotment: undefined }), 1)
@@ -204,7 +204,7 @@ t.test('bids of an inactive seat are cut whatever success the supplier calls the
     const answer = await raw(proxy.port, post('/bid/acme', '{}'))
     t.equal(answer.headers['x-bidweir-reason'], 'inactive', status)
   }
-  t.same(cutOnly, [false, true, true], 'prices are those of a 200 alone')
+  t.same(seatsOnly, [false, true, true], 'prices are those of a 200 alone')
   status = '500 No'
   t.equal((await raw(proxy.port, post('/bid/acme', '{}'))).status, 500)
 })

@@ -209,7 +209,7 @@ t.test('a caller that does not take its answer is closed', async (t) => {
     {
       proxy: { headTimeout: '200ms', keepAlive: '200ms', maxRewriteBytes: '8MiB' },
       // Read whole: what streams has its deadline.
-      engine: idleEngine({ reads: () => true }),
+      engine: idleEngine({ readsResponses: () => true }),
     },
   )
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))

@@ -11,7 +11,7 @@ const after = `{"seatbid":[1],"pad":"${'b'.repeat(500)}"}`
 
 let plan: { coding: string; framing: string; extra: string; body?: Buffer }
 const changing = idleEngine({
-  reads: () => true,
+  readsResponses: () => true,
   rewrite: ({ body }) => ({
     body: body.toString() === before ? Buffer.from(after) : body,
     reason: null,

@@ -17,7 +17,7 @@ function endpoints(count: number) {
   const write = (fields: object) => void lines.push(fields)
   const all = Array.from({ length: count }, (_each, n) => {
     const url = `http://127.0.0.1:${n + 1}/bid`
-    const log = new EndpointLog({ info: write, warn: write }, 'acme', url)
+    const log = new EndpointLog({ info: write, warn: write, error: write }, 'acme', url)
     return new Endpoint(url, { resolver, lane: 'fast' }, log)
   })
   return { clock, lines, all, of: new Endpoints(all, () => clock.now, source(1)) }

@@ -142,7 +142,7 @@ t.test('an answer larger than maxRewriteBytes streams through untouched', async 
   const supplier = await rawSupplier((socket) => socket.write(answerText('200 OK', big)))
   const engine = idleEngine({
     ...readsAll,
-    untouched: (_ssp, reason) => void untouched.push(reason),
+    countUnmodified: (_ssp, reason) => void untouched.push(reason),
   })
   const proxy = await startProxy(
     { acme: { endpoints: [supplier.url], timeout: '5s' } },

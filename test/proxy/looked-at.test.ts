@@ -1,7 +1,7 @@
 /** Which answers are looked at: a 200 of JSON that may be transformed; all others pass untouched (CONTRACT 4.6, 4.7). */
 import t from 'tap'
-import { answerReasons } from '../../opd/engine/stats.ts'
-import type { AnswerReason, NotLookedAt } from '../../opd/pricing/types.ts'
+import { responseReasons } from '../../opd/engine/stats.ts'
+import type { HeadReason, ResponseReason } from '../../opd/pricing/types.ts'
 import { testEngine } from '../support/engine.ts'
 import { integration } from '../support/opd.ts'
 import { idleEngine, startProxy } from '../support/proxy.ts'
@@ -15,7 +15,7 @@ const digestLines = digests.map((name) => `${name}: x\r\n`).join('')
 
 const type = (value: string) => `Content-Type: ${value}\r\n`
 /** What is counted against a look; null: it is looked at. */
-const rows: [string, string, NotLookedAt | null][] = [
+const rows: [string, string, HeadReason | null][] = [
   ['no type', '', null],
   ['JSON', type('application/json'), null],
   ['JSON in capitals', type('Application/JSON'), null],
@@ -60,8 +60,8 @@ const supplier = await rawSupplier((socket) => socket.write(answer, 'latin1'))
 let reads = true
 const untouched: string[] = []
 const engine = idleEngine({
-  reads: () => reads,
-  untouched: (_ssp, reason) => void untouched.push(reason),
+  readsResponses: () => reads,
+  countUnmodified: (_ssp, reason) => void untouched.push(reason),
   rewrite: () => ({
     body: Buffer.from(changed),
     reason: null,
@@ -126,7 +126,7 @@ t.test(
     own.proxy.admit(() => ({ inactiveSeats: new Set(['off']), allotment: undefined }), 1)
     const seat = (name: string) => `{"seat":"${name}","bid":[{"id":"${name}","price":1}]}`
     const bids = `{"seatbid":[${seat('off')},${seat('on')}]}`
-    const counted: Partial<Record<AnswerReason, number>> = {}
+    const counted: Partial<Record<ResponseReason, number>> = {}
     for (const [name, headers, against] of rows)
       for (const [body, status] of [
         [bids, 200],
@@ -142,8 +142,8 @@ t.test(
         const reason = against ?? (status === 200 ? null : 'no_macro')
         if (reason !== null) counted[reason] = (counted[reason] ?? 0) + 1
       }
-    const { answers } = engine.stats.of('acme')
-    for (const [at, reason] of answerReasons.entries())
-      t.equal(answers[at], counted[reason] ?? 0, reason)
+    const { responses } = engine.stats.of('acme')
+    for (const [at, reason] of responseReasons.entries())
+      t.equal(responses[at], counted[reason] ?? 0, reason)
   },
 )

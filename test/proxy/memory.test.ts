@@ -96,8 +96,8 @@ t.test('answers are held within the bound as well: past it they pass unread', as
   const untouched: string[] = []
   let looked = 0
   const engine = idleEngine({
-    reads: () => true,
-    untouched: (_ssp, reason) => void untouched.push(reason),
+    readsResponses: () => true,
+    countUnmodified: (_ssp, reason) => void untouched.push(reason),
     rewrite: ({ body }) => {
       looked++
       return { body, reason: null, removed: 0, left: 0, unreadable: false }

@@ -29,7 +29,7 @@ async function world(
   })
   const proxy = await startProxy(
     { acme: { endpoints: [supplier.url], timeout: '5s' } },
-    { proxy: proxyOptions, engine: idleEngine({ reads: () => reads }) },
+    { proxy: proxyOptions, engine: idleEngine({ readsResponses: () => reads }) },
   )
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   return { ...proxy, supplier, sockets }

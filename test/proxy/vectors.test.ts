@@ -27,6 +27,7 @@ const realEngine = () =>
     {
       learners: { of: () => learner, version: () => 1 },
       bidLog: createBidLog({ ttl: 60_000, now: Date.now }),
+      observer: null,
       shared: null,
       sink: null,
       log: noLog,

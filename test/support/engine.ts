@@ -1,7 +1,9 @@
 /** An engine on a clock of the test's own, fed with bid requests and answers as the proxy feeds it. */
+
 import type { Integration } from '../../opd/config.ts'
 import { createEngine } from '../../opd/engine/engine.ts'
-import type { DecisionSink, Log, SharedBidLog } from '../../opd/ports.ts'
+import type { DecisionSink, SharedBidLog } from '../../opd/ports.ts'
+import type { Log } from '../../opd/shared/log.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 import { fixedLearner } from './opd.ts'
 
@@ -16,7 +18,7 @@ export interface TestEngineOptions {
   log?: Log
 }
 
-export const noLog: Log = { warn() {}, error() {} }
+export const noLog: Log = { info() {}, warn() {}, error() {} }
 
 export function testEngine(options: TestEngineOptions) {
   const { integrations, factor = 0.9, shared, sink, log } = options
@@ -36,6 +38,7 @@ export function testEngine(options: TestEngineOptions) {
     createEngine(config, {
       learners: { of: () => learner, version: () => 7 },
       bidLog: createBidLog({ ttl: 48 * hour, now, maxEntries: 10_000 }),
+      observer: null,
       shared: shared ?? null,
       sink: sink ?? null,
       log: log ?? noLog,

@@ -1,6 +1,6 @@
 /** Nodes whose model is a sum, and a bus in memory: what each has learned can be read, and how often. */
 import type { Learner } from '../../opd/learner.ts'
-import { createKeeper, type Keeper } from '../../opd/state/model-manager.ts'
+import { createModelManager, type ModelManager } from '../../opd/state/model-manager.ts'
 import type { ModelBus } from '../../opd/state/model-sync.ts'
 
 export const log = { info() {}, warn() {}, error() {} }
@@ -51,7 +51,7 @@ class Sum implements Learner {
 }
 
 export const keeperOf = (dir: string | null, now: () => number = () => 1e12) =>
-  createKeeper({
+  createModelManager({
     dir,
     attributionWindow: 1000,
     now,
@@ -62,10 +62,10 @@ export const keeperOf = (dir: string | null, now: () => number = () => 1e12) =>
   })
 /** Whether bytes are a model of this kind. */
 export const isSum = (learned: Uint8Array) => new Sum(learned)
-export const sumOf = (keeper: Keeper) => (keeper.of('revenue').inner as Sum).value
+export const sumOf = (modelManager: ModelManager) => (modelManager.of('revenue').inner as Sum).value
 /** Powers of two: a sum tells what is in it. */
-export const learn = (keeper: Keeper, amount: number) =>
-  keeper.of('revenue').win(keeper.of('revenue').expose(null as never, 1, 1), amount, 1)
+export const learn = (modelManager: ModelManager, amount: number) =>
+  modelManager.of('revenue').win(modelManager.of('revenue').expose(null as never, 1, 1), amount, 1)
 
 /** What Redis keeps, in memory. `fault` may repeat, reorder or lose what is fetched. */
 export function memoryBus(fault: (rows: string[]) => string[] = (rows) => rows): ModelBus {

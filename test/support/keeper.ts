@@ -1,6 +1,10 @@
 /** Keepers of real models that nothing drives by a timer, bids to teach them, and what they then expect. */
 import { type BidFacts, createLearner, type Policy } from '../../opd/learner.ts'
-import { createKeeper, type Keeper, type KeeperOptions } from '../../opd/state/model-manager.ts'
+import {
+  createModelManager,
+  type ModelManager,
+  type ModelManagerOptions,
+} from '../../opd/state/model-manager.ts'
 
 export const errors: string[] = []
 const log = {
@@ -18,14 +22,26 @@ export const facts: BidFacts = {
 const policy: Policy = { minWinRate: 0, explore: 0, holdout: 0 }
 export const hour = 3_600_000
 
-export function keeperIn(dir: string, more: Partial<KeeperOptions> = {}): Keeper {
+export function keeperIn(dir: string, more: Partial<ModelManagerOptions> = {}): ModelManager {
   const never = { advanceEvery: 1e8, snapshotEvery: 1e8 }
-  return createKeeper({ dir, attributionWindow: hour, now: () => 1e12, log, ...never, ...more })
+  return createModelManager({
+    dir,
+    attributionWindow: hour,
+    now: () => 1e12,
+    log,
+    ...never,
+    ...more,
+  })
 }
 
 /** Bids that are all won, or all lost. */
-export function teach(keeper: Keeper, bids: number, won: boolean, supplier = 'acme'): Uint8Array[] {
-  const learner = keeper.of('revenue')
+export function teach(
+  modelManager: ModelManager,
+  bids: number,
+  won: boolean,
+  supplier = 'acme',
+): Uint8Array[] {
+  const learner = modelManager.of('revenue')
   return Array.from({ length: bids }, (_each, n) => {
     const decision = learner.decide({ ...facts, supplier }, policy, `k${n}`, n, () => 0.5)
     const features = learner.expose(decision, decision.outBa, n)
@@ -33,6 +49,6 @@ export function teach(keeper: Keeper, bids: number, won: boolean, supplier = 'ac
     return features
   })
 }
-export const expects = (keeper: Keeper, supplier = 'acme') =>
-  keeper.of('revenue').decide({ ...facts, supplier }, policy, 'k', 1, () => 0.5).winIn
+export const expects = (modelManager: ModelManager, supplier = 'acme') =>
+  modelManager.of('revenue').decide({ ...facts, supplier }, policy, 'k', 1, () => 0.5).winIn
 export const cold = createLearner({}).decide(facts, policy, 'k', 1, () => 0.5).winIn

@@ -6,7 +6,7 @@ import {
   rollBack,
   setFrozen,
 } from '../../admin/store/model-control.ts'
-import type { Keeper } from '../../opd/state/model-manager.ts'
+import type { ModelManager } from '../../opd/state/model-manager.ts'
 import { snapshotCatalog } from '../../opd/state/snapshot-catalog.ts'
 import { type Database, storeAt } from './store.ts'
 
@@ -37,6 +37,6 @@ export async function operatorOf(
     async clear() {
       await store.db.updateTable('models').set({ epoch: 0, base: null }).execute()
     },
-    follow: (keeper: Keeper) => keeper.follow(source),
+    execute: (modelManager: ModelManager) => modelManager.execute(source),
   }
 }

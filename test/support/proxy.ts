@@ -11,11 +11,11 @@ export function idleEngine(over: Partial<Engine> = {}): Engine {
     removeIntegration() {},
     setHolds() {},
     rewrite: ({ body }) => ({ body, reason: 'disabled', removed: 0, left: 0, unreadable: false }),
-    untouched() {},
-    reads: () => false,
-    unread() {},
-    standalone: () => ({ ok: false, status: 404, faults: [] }),
-    trace: async () => ({
+    countUnmodified() {},
+    readsResponses: () => false,
+    countUnread() {},
+    priceStandalone: () => ({ ok: false, status: 404, faults: [] }),
+    findDecision: async () => ({
       context: 'absent',
       by: null,
       record: null,
@@ -24,11 +24,11 @@ export function idleEngine(over: Partial<Engine> = {}): Engine {
     }),
     explain: () => ({ context: 'invalid', record: null, late: false }),
     rate: () => null,
-    counted() {},
-    taught() {},
-    withdrawn() {},
-    // biome-ignore lint/correctness/useYield: an answer of one turn
-    *rewriteInTurns(answer) {
+    recordWin() {},
+    learnWin() {},
+    withdrawExposure() {},
+    // biome-ignore lint/correctness/useYield: one slice
+    *rewriteInSlices(answer) {
       return engine.rewrite(answer)
     },
     ...over,

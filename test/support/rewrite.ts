@@ -1,6 +1,6 @@
 /** The rewriter driven by cases as data: what a case leaves out is an ordinary bid of 2.00 on an imp with floor 0.5. */
 import { type Integration, opdSchema } from '../../opd/config.ts'
-import type { RewrittenAnswer } from '../../opd/engine/types.ts'
+import type { RewrittenResponse } from '../../opd/engine/types.ts'
 import type { BidReason, EligibleBid, PriceBid } from '../../opd/pricing/types.ts'
 import { rewrite } from '../../opd/rewrite/rewrite.ts'
 import type { Rates } from '../../opd/shared/rates.ts'
@@ -25,7 +25,7 @@ export interface RewriteCase {
 
 export interface Outcome {
   came: Buffer
-  out: RewrittenAnswer
+  out: RewrittenResponse
   reasons: BidReason[]
   priced: EligibleBid[]
 }

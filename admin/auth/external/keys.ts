@@ -1,6 +1,7 @@
 /** The keys of an external issuer: discovered, refreshed, and kept while the issuer is unreachable. */
 import { type CryptoKey, importJWK, type JWK } from 'jose'
 import { fetch } from 'undici'
+import type { Log } from '../../../opd/shared/log.ts'
 import { TokenError } from '../errors.ts'
 
 /** Only asymmetric algorithms: a public key must not be used as a shared secret. */
@@ -24,11 +25,6 @@ const coolDown = 5000
 const timeout = 5000
 const maxKeys = 100
 const maxBytes = 512 * 1024
-
-export interface KeysLog {
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
-}
 
 export interface IssuerKeys {
   /** Throws a TokenError: `unknown_key`, or `unavailable` if no keys have been fetched yet. */
@@ -66,7 +62,7 @@ async function getJson(url: string): Promise<Record<string, unknown>> {
   return value as Record<string, unknown>
 }
 
-export function issuerKeys(issuer: string, log: KeysLog, now: () => number = Date.now): IssuerKeys {
+export function issuerKeys(issuer: string, log: Log, now: () => number = Date.now): IssuerKeys {
   let known: Map<string, JWK> | null = null
   let imported = new Map<string, Promise<CryptoKey>>()
   let fetching: Promise<void> | null = null

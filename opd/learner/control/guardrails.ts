@@ -3,7 +3,7 @@
  * every guard is quiet; a guard that acts puts the bid's own price in place, and the way back is from shallow again.
  */
 import type { Guard } from '../../pricing/arms.ts'
-import { radius } from '../../pricing/confidence.ts'
+import { halfWidth } from '../../pricing/confidence.ts'
 import { Maturing } from './delayed-sum.ts'
 import type { Evidence } from './kept.ts'
 import { Fall } from './win-rate-cusum.ts'
@@ -189,5 +189,5 @@ function measured(evidence: Evidence): { at: number; upper: number } | null {
   const [treated, holdout] = [of('optimised'), of('holdout')]
   if (!(treated.wins > 20 && holdout.wins > 20)) return null
   const at = treated.ratio / holdout.ratio
-  return { at, upper: at * Math.exp(radius([treated, holdout], 0.02)) }
+  return { at, upper: at * Math.exp(halfWidth([treated, holdout], 0.02)) }
 }

@@ -7,7 +7,7 @@ import { createAuth } from '../../../admin/auth/index.ts'
 import { may, roles } from '../../../admin/auth/roles.ts'
 import type { Store } from '../../../admin/store/index.ts'
 
-const log = { info() {}, warn() {} }
+const log = { info() {}, warn() {}, error() {} }
 const pair = await generateKeyPair('RS256', { extractable: true })
 const other = await generateKeyPair('RS256', { extractable: true })
 const jwkOf = async (key: typeof pair.publicKey, kid: string): Promise<JWK> => ({

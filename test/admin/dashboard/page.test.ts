@@ -37,7 +37,7 @@ async function service(t: Test) {
       if (at % 3 !== 0) continue
       revenue.won(at % 10 === 0 ? 'holdout' : 'treated')
       revenue.paid(at % 10 === 0 ? 'holdout' : 'treated', 0.8, 0.1 + (at % 7) / 50)
-      if (at % 9 === 0) revenue.leftAlone('fixed_price')
+      if (at % 9 === 0) revenue.countUnmodified('fixed_price')
       if (at % 3 === 0) counters.countNotice('acme', 'revenue', 'attributed', 'context', 'win')
     }
     counters.countNotice('acme', 'revenue', 'duplicate', 'context', 'win')

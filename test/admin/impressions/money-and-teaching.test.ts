@@ -133,7 +133,7 @@ t.test('the price_dsp of a standalone bid is the revenue of a notice without one
     for (const [name, supplier, prices, withContext, price_dsp, margin] of rows) {
       const bid_id = `${name} ${elsewhere}`
       const bid = JSON.stringify({ id: bid_id, ...prices }).replace('"26e-1"', '26e-1')
-      const answer = engine.standalone(supplier, Buffer.from(`{"seatbid":[{"bid":[${bid}]}]}`))
+      const answer = engine.priceStandalone(supplier, Buffer.from(`{"seatbid":[{"bid":[${bid}]}]}`))
       if (!answer.ok) throw new Error('refused')
       const svc_opd = [...answer.entries][0]!.context
       const given = withContext ? { svc_opd } : {}

@@ -11,7 +11,7 @@ const owners: Readonly<Record<string, string>> = { acme: 'media', other: 'someon
 
 async function door(t: Test) {
   const warnings: object[] = []
-  const log = { warn: (fields: object) => void warnings.push(fields), error() {} }
+  const log = { info() {}, warn: (fields: object) => void warnings.push(fields), error() {} }
   const world = testEngine({
     log,
     integrations: [
@@ -69,7 +69,9 @@ t.test('one entry for each bid, in order, with a context of its own', async (t) 
     ],
   )
   for (const { id, svc_opd } of entries)
-    t.match(await engine.trace({ bidId: id, svcOpd: svc_opd, ssp: undefined }), { by: 'context' })
+    t.match(await engine.findDecision({ bidId: id, svcOpd: svc_opd, ssp: undefined }), {
+      by: 'context',
+    })
   const deal = engine.explain(entries[1]!.svc_opd, 'b').record
   t.match(deal, { arm: 'fixed', teaches: false, outBa: '1' })
 })
@@ -141,7 +143,7 @@ t.test('the explain call', async (t) => {
 t.test("another account's decision is not there", async (t) => {
   const { engine, get } = await door(t)
   const body = bids({ id: 'a', impid: '1', price: 2, dsp_id: 'd', price_dsp: 2 })
-  const answer = engine.standalone('other', Buffer.from(body))
+  const answer = engine.priceStandalone('other', Buffer.from(body))
   const svcOpd = answer.ok ? [...answer.entries][0]!.context : ''
   t.not(svcOpd, '')
   t.equal((await get(`/api/svc/decisions/${svcOpd}?bid_id=a`)).http, 404)
@@ -179,7 +181,7 @@ t.test('prices are the digits of money, not doubles; both paths; no encodings', 
 
 t.test('ten thousand bids leave turns to others', async (t) => {
   const { engine } = await door(t)
-  const answer = engine.standalone(
+  const answer = engine.priceStandalone(
     'acme',
     Buffer.from(bids(...Array.from({ length: 10_000 }, (_, n) => ({ id: `b${n}`, price: 1 })))),
   )

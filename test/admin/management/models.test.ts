@@ -1,5 +1,5 @@
 /** `/api/svc/models/`: operators freeze, roll back and reset the models; every change is audited. */
-import { createKeeper } from '../../../opd/state/model-manager.ts'
+import { createModelManager } from '../../../opd/state/model-manager.ts'
 import { serve } from '../../support/management.ts'
 import { newFolder } from '../../support/process.ts'
 import { onBoth, silent } from '../../support/store.ts'
@@ -40,9 +40,14 @@ onBoth(async (t, database) => {
 
   t.test('roll back', async (t) => {
     t.match(await post('rollback'), { status: 404, body: { code: 'unknown_snapshot' } })
-    const keeper = createKeeper({ dir, attributionWindow: 1000, now: Date.now, log: silent })
-    await keeper.save()
-    await keeper.close()
+    const modelManager = createModelManager({
+      dir,
+      attributionWindow: 1000,
+      now: Date.now,
+      log: silent,
+    })
+    await modelManager.save()
+    await modelManager.close()
     t.match(await post('rollback', { id: 'revenue-9' }), { status: 404 })
     const rolledBack = await post('rollback', { id: 'revenue-1' })
     t.match(rolledBack, {

@@ -5,7 +5,6 @@ import type { LedgerEntry } from '../../../admin/ports.ts'
 import { reporting } from '../../../admin/reports/route.ts'
 import { createRollup } from '../../../admin/store/rollup.ts'
 import type { DecisionRecord } from '../../../opd/engine/types.ts'
-import { createBidLog } from '../../../opd/state/bid-log.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
 import { decided, onBoth, silent, storeAt } from '../../support/store.ts'
 
@@ -71,12 +70,12 @@ onBoth(async (t, database) => {
     fetch(`http://127.0.0.1:${port}/api/svc/reports/${path}`, {
       headers: { authorization: `Bearer ${who}` },
     })
-  const bidLog = rollup.counting(createBidLog({ ttl: 60_000, now: () => now }))
+  const decide = (decided: DecisionRecord) =>
+    rollup.decided(decided, Number(decided.inBa), Number(decided.outBa))
   for (let n = 0; n < 40; n++)
-    bidLog.put(record(n, n < 30 ? 'treated' : 'holdout', n % 2 === 0 ? 'p1' : 'p2'))
+    decide(record(n, n < 30 ? 'treated' : 'holdout', n % 2 === 0 ? 'p1' : 'p2'))
   await rollup.flush()
-  bidLog.put(record(40, 'treated', 'p1', 'zeta'))
-  t.equal(bidLog.find('b3').length, 1, 'the bid log is still one')
+  decide(record(40, 'treated', 'p1', 'zeta'))
   await Promise.all([
     ...[0, 1, 2, 3, 4, 5].map((n) =>
       store.ledger.record(win(n, 'treated', n % 2 === 0 ? 'p1' : 'p2')),

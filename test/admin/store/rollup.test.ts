@@ -1,6 +1,5 @@
 /** Bids decided reach the store whatever suppliers and publishers send, on both databases. */
 import { createRollup } from '../../../admin/store/rollup.ts'
-import { createBidLog } from '../../../opd/state/bid-log.ts'
 import { decided, hearing, onBoth, storeAt } from '../../support/store.ts'
 
 const now = 1_790_000_000_000
@@ -10,7 +9,10 @@ onBoth(async (t, database) => {
   const store = await storeAt(t, database, { now: () => now, log })
   const rollup = createRollup(store, log)
   t.teardown(() => rollup.close())
-  const bidLog = rollup.counting(createBidLog({ ttl: 60_000, now: () => now }))
+  const decide = (over: Parameters<typeof decided>[0]) => {
+    const record = decided(over)
+    rollup.decided(record, Number(record.inBa), Number(record.outBa))
+  }
   const edge = `1${'0'.repeat(308)}`
   for (let round = 0; round < 3; round++) {
     for (const over of [
@@ -20,13 +22,13 @@ onBoth(async (t, database) => {
       { publisher: 'x y', domain: 'z' },
       { publisher: 'x', domain: 'y z' },
     ])
-      bidLog.put(decided(over))
+      decide(over)
     await rollup.flush()
   }
   t.same(warnings, [])
   if (store.postgres) {
-    bidLog.put(decided({ supplier: 'no\0supplier' }))
-    bidLog.put(decided({ supplier: 'zeta' }))
+    decide({ supplier: 'no\0supplier' })
+    decide({ supplier: 'zeta' })
     await rollup.flush()
     t.same(
       warnings,

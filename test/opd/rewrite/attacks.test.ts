@@ -1,7 +1,7 @@
 /** Bodies made to be dear. Each would take minutes or gigabytes if the rewriter read anything more than once or twice. */
 import t from 'tap'
 import { opdSchema } from '../../../opd/config.ts'
-import { rewriteInTurns } from '../../../opd/rewrite/rewrite.ts'
+import { rewriteInSlices } from '../../../opd/rewrite/rewrite.ts'
 import { run } from '../../support/rewrite.ts'
 
 const size = 4 * 1024 * 1024
@@ -53,7 +53,7 @@ t.test('many bids are priced in turns that leave the event loop free', async (t)
   const turnsOf = (count: number) => {
     const body = Buffer.from(JSON.stringify({ seatbid: [{ bid: Array(count).fill(bid) }] }))
     let yields = 0
-    const turns = rewriteInTurns({
+    const turns = rewriteInSlices({
       body,
       request: () => Buffer.from('{"id":"a","imp":[{"id":"1"}]}'),
       integration: { id: 'acme', opd: opdSchema.parse({ enabled: true }), notices: 'win' },

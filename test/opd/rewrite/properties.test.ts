@@ -2,15 +2,15 @@
 import { isUtf8 } from 'node:buffer'
 import fc from 'fast-check'
 import t from 'tap'
-import { scannerOf } from '../../../opd/json/scanner.ts'
-import { type AnswerSpans, readAnswer } from '../../../opd/openrtb/response.ts'
+import { createScanner } from '../../../opd/json/scanner.ts'
+import { type ResponseSpans, readBidResponse } from '../../../opd/openrtb/response.ts'
 import { documents, mutated, parses, respelled, strings } from '../../support/json-bytes.ts'
 import { run } from '../../support/rewrite.ts'
 
 const runs = { numRuns: 1500 }
 
 const scans = (body: Buffer) =>
-  scannerOf(body)?.document((scan, at) => scan.skip(at), null) ?? false
+  createScanner(body)?.document((scan, at) => scan.skip(at), null) ?? false
 
 t.test('what is JSON: documents, mutated documents, and any bytes', async (t) => {
   fc.assert(
@@ -67,7 +67,7 @@ t.test('values are those of JSON.parse', async (t) => {
   fc.assert(
     fc.property(seats, fc.integer(), (seatbid, seed) => {
       const text = respelled({ cur: 'EUR', seatbid }, seed)
-      const answer = readAnswer(scannerOf(Buffer.from(text))!, null) as AnswerSpans
+      const answer = readBidResponse(createScanner(Buffer.from(text))!, null) as ResponseSpans
       const parsed = JSON.parse(text) as { seatbid: typeof seatbid }
       for (const [at, seat] of parsed.seatbid.entries()) {
         if (answer.seats[at]!.name !== seat.seat) return false

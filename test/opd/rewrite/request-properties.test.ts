@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { quickTmax, readRequest } from '../../../opd/openrtb/request.ts'
+import { readRequest } from '../../../opd/openrtb/request.ts'
+import { findTmax } from '../../../opd/openrtb/tmax.ts'
 import { mutated, parses, respelled } from '../../support/json-bytes.ts'
 
 const runs = { numRuns: 1500 }
@@ -24,19 +25,19 @@ t.test('tmax is the one of the top level', async (t) => {
       const tmax = request['tmax']
       const wanted =
         typeof tmax === 'number' && Number.isInteger(tmax) && tmax > 0 ? tmax : undefined
-      return quickTmax(Buffer.from(respelled(request, seed))) === wanted
+      return findTmax(Buffer.from(respelled(request, seed))) === wanted
     }),
     runs,
   )
-  t.equal(quickTmax(Buffer.from('{"tmax":1,"tmax":2}')), undefined, 'twice')
-  t.equal(quickTmax(Buffer.from('{"tm\\u0061x":12}')), 12)
-  t.equal(quickTmax(Buffer.from('{"tmax":1e2}')), 100)
-  t.equal(quickTmax(Buffer.from(`{"tmax":${' '.repeat(61)}1200}`)), 1200, 'far behind its key')
-  t.equal(quickTmax(Buffer.from(`{"tmax"${'\n'.repeat(90)}: 1200}`)), 1200)
+  t.equal(findTmax(Buffer.from('{"tmax":1,"tmax":2}')), undefined, 'twice')
+  t.equal(findTmax(Buffer.from('{"tm\\u0061x":12}')), 12)
+  t.equal(findTmax(Buffer.from('{"tmax":1e2}')), 100)
+  t.equal(findTmax(Buffer.from(`{"tmax":${' '.repeat(61)}1200}`)), 1200, 'far behind its key')
+  t.equal(findTmax(Buffer.from(`{"tmax"${'\n'.repeat(90)}: 1200}`)), 1200)
   const reach = 64 * 1024
   const at = (before: number) => {
     const start = `{"x":"${'y'.repeat(before - 15)}","tmax":`
-    return quickTmax(Buffer.from(`${start}1200}${' '.repeat(reach)}`))
+    return findTmax(Buffer.from(`${start}1200}${' '.repeat(reach)}`))
   }
   t.equal(at(reach - 10), 1200, 'within the first 64 KiB')
   t.equal(at(reach - 2), undefined, 'a number that is cut there')
@@ -50,7 +51,7 @@ t.test('tmax is the one of the top level', async (t) => {
     '{"a":"tmax":5}',
     '[{"tmax":5}]',
   ])
-    t.equal(quickTmax(Buffer.from(text)), undefined, text)
+    t.equal(findTmax(Buffer.from(text)), undefined, text)
 })
 
 t.test('requests of any bytes are read or refused, never thrown at', async (t) => {

@@ -7,7 +7,7 @@ import { createDecisionLog } from '../../../opd/state/decision-log.ts'
 import { newFolder } from '../../support/process.ts'
 
 const errors: object[] = []
-const log = { error: (fields: object) => void errors.push(fields) }
+const log = { info() {}, warn() {}, error: (fields: object) => void errors.push(fields) }
 const mebi = 1024 * 1024
 
 const entry = (id: string): DecisionEntry => ({

@@ -1,7 +1,12 @@
 /** What nodes send each other: each delta counts once in any order, and all agree on what was said. */
 import * as fc from 'fast-check'
 import t from 'tap'
-import { decodeEnvelope, type Envelope, encodeEnvelope, Seen } from '../../../opd/state/envelope.ts'
+import {
+  decodeEnvelope,
+  type Envelope,
+  encodeEnvelope,
+  VersionVector,
+} from '../../../opd/state/envelope.ts'
 import { keeperOf, learn, sumOf } from '../../support/exchange.ts'
 
 t.test('an envelope comes out as it went in, a damaged one not at all', (t) => {
@@ -33,19 +38,19 @@ t.test('what was seen is known in any order, within bounds', (t) => {
     fc.property(
       fc.array(fc.tuple(fc.constantFrom('a', 'b'), fc.integer({ min: 1, max: 60 }))),
       (rows) => {
-        let seen = new Seen()
+        let seen = new VersionVector()
         const known = new Set<string>()
         for (const [node, sequence] of rows) {
           if (seen.has(node, sequence) !== known.has(`${node} ${sequence}`)) return false
           seen.add(node, sequence)
           known.add(`${node} ${sequence}`)
-          if (sequence % 7 === 0) seen = new Seen(JSON.parse(JSON.stringify(seen.rows())))
+          if (sequence % 7 === 0) seen = new VersionVector(JSON.parse(JSON.stringify(seen.rows())))
         }
         return [...known].every((each) => seen.has(each[0]!, Number(each.slice(2))))
       },
     ),
   )
-  const seen = new Seen()
+  const seen = new VersionVector()
   for (let n = 2; n < 5000; n += 2) seen.add('gaps', n)
   for (let n = 0; n < 5000; n++) seen.add(`node ${n}`, 1)
   const rows = seen.rows()
@@ -61,11 +66,11 @@ t.test('merged in any order, repeated and lost: each that arrived counts once', 
       fc.array(delivery, { maxLength: 60 }),
       async (learned, deliveries) => {
         const nodes = [0, 1, 2].map(() => keeperOf(null))
-        for (const node of nodes) node.models.shares = true
+        for (const node of nodes) node.models.publishes = true
         const sent: { of: number; amount: number; envelope: Envelope }[] = []
         for (const [n, of] of learned.entries()) {
           learn(nodes[of]!, 2 ** n)
-          const envelope = nodes[of]!.models.draw('revenue').pop()!
+          const envelope = nodes[of]!.models.takeDelta('revenue').pop()!
           sent.push({ of, amount: 2 ** n, envelope })
         }
         const receiver = nodes[0]!
@@ -74,7 +79,7 @@ t.test('merged in any order, repeated and lost: each that arrived counts once', 
           const at = pick % sent.length
           const { of, envelope } = sent[at]!
           if (of === 0) continue
-          for (let n = 0; n < times; n++) receiver.models.accept('revenue', envelope)
+          for (let n = 0; n < times; n++) receiver.models.merge('revenue', envelope)
           if (times > 0) arrived.add(at)
         }
         const own = sent.filter(({ of }) => of === 0)

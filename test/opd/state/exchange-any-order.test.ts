@@ -6,7 +6,7 @@ import { readdirSync } from 'node:fs'
 import * as fc from 'fast-check'
 import { createClient } from 'redis'
 import t from 'tap'
-import { createExchange, type ModelBus } from '../../../opd/state/model-sync.ts'
+import { createModelSync, type ModelBus } from '../../../opd/state/model-sync.ts'
 import { openRedis } from '../../../opd/state/redis.ts'
 import { snapshots } from '../../../opd/state/snapshots.ts'
 import { isSum, keeperOf, learn, log, memoryBus, sumOf } from '../../support/exchange.ts'
@@ -44,22 +44,22 @@ async function world(operator: Operator, all: Step[], busOf: () => ModelBus) {
   let amount = 1
   let learned = 0
   const make = async (dir: string) => {
-    const keeper = keeperOf(dir, () => now)
-    await operator.follow(keeper)
-    return { dir, keeper, exchange: createExchange({ keeper, redis: busOf(), log }) }
+    const modelManager = keeperOf(dir, () => now)
+    await operator.execute(modelManager)
+    return { dir, modelManager, exchange: createModelSync({ modelManager, redis: busOf(), log }) }
   }
   const nodes = await Promise.all([0, 1, 2].map(() => make(newFolder())))
   for (const step of all) {
     now += 10
     const node = nodes[step.node]!
     if (step.do === 'learn') {
-      learn(node.keeper, amount)
+      learn(node.modelManager, amount)
       learned += amount
       amount *= 4
     } else if (step.do === 'round') {
-      await operator.follow(node.keeper)
+      await operator.execute(node.modelManager)
       await node.exchange.round()
-    } else if (step.do === 'save') await node.keeper.save()
+    } else if (step.do === 'save') await node.modelManager.save()
     else if (step.do === 'rollback') {
       // A node that has saved once has no earlier snapshot.
       const files = snapshots(readdirSync(node.dir), 'revenue')
@@ -67,14 +67,14 @@ async function world(operator: Operator, all: Step[], busOf: () => ModelBus) {
     } else {
       if (step.do === 'stop') {
         await node.exchange.close()
-        await node.keeper.close()
+        await node.modelManager.close()
       }
       nodes[step.node] = await make(node.dir)
     }
   }
   for (let round = 0; round < 4; round++)
-    for (const { keeper, exchange } of nodes) {
-      await operator.follow(keeper)
+    for (const { modelManager, exchange } of nodes) {
+      await operator.execute(modelManager)
       await exchange.round()
     }
   return { nodes, learned }
@@ -89,7 +89,7 @@ t.test('three nodes through anything end with the same model, nothing in it twic
     fc.asyncProperty(steps(false), async (all) => {
       const bus = memoryBus()
       const { nodes, learned } = await world(operator, all, () => bus)
-      const sums = nodes.map(({ keeper }) => sumOf(keeper))
+      const sums = nodes.map(({ modelManager }) => sumOf(modelManager))
       const crashed = all.some((step) => step.do === 'crash')
       return new Set(sums).size === 1 && (crashed ? onceEach(sums[0]!) : sums[0] === learned)
     }),
@@ -110,7 +110,7 @@ t.test('a bus that repeats and reorders changes nothing', async (t) => {
         all.filter((step) => step.do !== 'crash'),
         () => bus,
       )
-      return nodes.every(({ keeper }) => sumOf(keeper) === learned)
+      return nodes.every(({ modelManager }) => sumOf(modelManager) === learned)
     }),
     { numRuns: 40 },
   )
@@ -122,8 +122,8 @@ t.test('rollbacks between: all nodes end in one epoch with one model', async (t)
     fc.asyncProperty(steps(true), async (all) => {
       const bus = memoryBus()
       const { nodes } = await world(operator, all, () => bus)
-      const sums = nodes.map(({ keeper }) => sumOf(keeper))
-      const epochs = nodes.map(({ keeper }) => keeper.control.epochs.revenue)
+      const sums = nodes.map(({ modelManager }) => sumOf(modelManager))
+      const epochs = nodes.map(({ modelManager }) => modelManager.control.epochs.revenue)
       return new Set(epochs).size === 1 && new Set(sums).size === 1 && onceEach(sums[0]!)
     }),
     { numRuns: 60 },
@@ -146,7 +146,7 @@ t.test('the same on a real Redis', { skip: redisAbsent }, async (t) => {
         await new Promise((resolve) => setTimeout(resolve, 5))
       let next = 0
       const { nodes } = await world(operator, all, () => clients[next++ % 3]!)
-      const sums = nodes.map(({ keeper }) => sumOf(keeper))
+      const sums = nodes.map(({ modelManager }) => sumOf(modelManager))
       await Promise.all(clients.map((client) => client.close()))
       return new Set(sums).size === 1 && onceEach(sums[0]!)
     }),

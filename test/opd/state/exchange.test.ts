@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createExchange } from '../../../opd/state/model-sync.ts'
+import { createModelSync } from '../../../opd/state/model-sync.ts'
 import { isSum, keeperOf, learn, log, memoryBus, sumOf } from '../../support/exchange.ts'
 import { operatorOf } from '../../support/model-control.ts'
 import { newFolder } from '../../support/process.ts'
@@ -9,46 +9,46 @@ t.test('nodes exchange updates, and follow a rollback together', async (t) => {
   const operator = await operatorOf(t, isSum)
   const node = () => {
     const dir = newFolder()
-    const keeper = keeperOf(dir)
-    return { dir, keeper, exchange: createExchange({ keeper, redis: bus, log }) }
+    const modelManager = keeperOf(dir)
+    return { dir, modelManager, exchange: createModelSync({ modelManager, redis: bus, log }) }
   }
   const [one, two] = [node(), node()] as const
   const rounds = async () => {
     for (let n = 0; n < 2; n++)
-      for (const { keeper, exchange } of [one, two]) {
-        await operator.follow(keeper)
+      for (const { modelManager, exchange } of [one, two]) {
+        await operator.execute(modelManager)
         await exchange.round()
       }
   }
-  learn(one.keeper, 1)
+  learn(one.modelManager, 1)
   await rounds()
-  await one.keeper.save()
-  learn(two.keeper, 2)
+  await one.modelManager.save()
+  learn(two.modelManager, 2)
   await rounds()
-  t.same([sumOf(one.keeper), sumOf(two.keeper)], [3, 3])
-  await one.keeper.save()
-  learn(two.keeper, 4)
+  t.same([sumOf(one.modelManager), sumOf(two.modelManager)], [3, 3])
+  await one.modelManager.save()
+  learn(two.modelManager, 4)
   await operator.rollback(one.dir, 'revenue-1')
   await rounds()
-  const sums = [sumOf(one.keeper), sumOf(two.keeper)]
+  const sums = [sumOf(one.modelManager), sumOf(two.modelManager)]
   t.same(sums, [1, 1], 'what two had learned is of the old epoch')
-  learn(two.keeper, 8)
+  learn(two.modelManager, 8)
   await rounds()
-  t.same([sumOf(one.keeper), sumOf(two.keeper)], [9, 9])
+  t.same([sumOf(one.modelManager), sumOf(two.modelManager)], [9, 9])
   await operator.freeze(true)
   await operator.reset('acme')
   await rounds()
-  for (const { keeper } of [one, two]) {
-    t.equal(keeper.of('revenue').isFrozen, true)
-    t.equal(keeper.control.resets['acme'], 1)
+  for (const { modelManager } of [one, two]) {
+    t.equal(modelManager.of('revenue').isFrozen, true)
+    t.equal(modelManager.control.resets['acme'], 1)
   }
   await operator.freeze(false)
   await rounds()
-  t.equal(two.keeper.of('revenue').isFrozen, false)
+  t.equal(two.modelManager.of('revenue').isFrozen, false)
   const late = node()
-  await operator.follow(late.keeper)
+  await operator.execute(late.modelManager)
   await late.exchange.round()
-  t.equal(sumOf(late.keeper), 9, 'a new node starts where the epoch does')
+  t.equal(sumOf(late.modelManager), 9, 'a new node starts where the epoch does')
 })
 
 t.test('a bus that hangs holds up the exchange alone', async (t) => {
@@ -56,12 +56,12 @@ t.test('a bus that hangs holds up the exchange alone', async (t) => {
   for (const hanging of ['publish', 'fetch'] as const) {
     const bus = { ...memoryBus(), [hanging]: hangs }
     const dir = newFolder()
-    const keeper = keeperOf(dir)
-    const exchange = createExchange({ keeper, redis: bus, log, patience: 30 })
-    learn(keeper, 1)
+    const modelManager = keeperOf(dir)
+    const exchange = createModelSync({ modelManager, redis: bus, log, timeout: 30 })
+    learn(modelManager, 1)
     void exchange.round()
     await exchange.close()
-    await keeper.close()
+    await modelManager.close()
     t.equal(sumOf(keeperOf(dir)), 1, `${hanging}: the model is saved`)
   }
 })
@@ -76,11 +76,11 @@ t.test('deltas wait for a bus that is away, bounded', async (t) => {
       return bus.publish(mode, delta)
     },
   }
-  const keeper = keeperOf(null)
-  const exchange = createExchange({ keeper, redis: flaky, log })
+  const modelManager = keeperOf(null)
+  const exchange = createModelSync({ modelManager, redis: flaky, log })
   for (let n = 0; n < 120; n++) {
-    learn(keeper, 1)
-    keeper.models.draw('revenue')
+    learn(modelManager, 1)
+    modelManager.models.takeDelta('revenue')
   }
   await exchange.round()
   t.equal(exchange.counts.sent, 0)

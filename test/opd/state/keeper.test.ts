@@ -1,8 +1,8 @@
-/** Models over restarts: restored, damaged, kept for how long, and disks that fail. */
+/** ModelStore over restarts: restored, damaged, kept for how long, and disks that fail. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import type { Keeper } from '../../../opd/state/model-manager.ts'
+import type { ModelManager } from '../../../opd/state/model-manager.ts'
 import { outdated, snapshots } from '../../../opd/state/snapshots.ts'
 import { cold, errors, expects, hour, keeperIn, teach } from '../../support/keeper.ts'
 import { newFolder } from '../../support/process.ts'
@@ -70,10 +70,10 @@ t.test(
   'what waited at an end in order waits again, after a crash it teaches nothing',
   async (t) => {
     const dir = newFolder()
-    const later = (keeper: Keeper) => {
-      const before = expects(keeper)
-      for (let now = 1000; now < 1e9; now += 1e7) keeper.of('revenue').advance(now)
-      return expects(keeper) - before
+    const later = (modelManager: ModelManager) => {
+      const before = expects(modelManager)
+      for (let now = 1000; now < 1e9; now += 1e7) modelManager.of('revenue').advance(now)
+      return expects(modelManager) - before
     }
     const first = keeperIn(dir)
     teach(first, 300, true)
@@ -87,25 +87,25 @@ t.test(
 t.test('what a crash left half written is swept, what fails leaves nothing', async (t) => {
   const dir = newFolder()
   writeFileSync(join(dir, '.revenue-00000001-1000000000000.bin.gz.tmp'), 'half')
-  const keeper = keeperIn(dir)
+  const modelManager = keeperIn(dir)
   const hidden = () => readdirSync(dir).filter((file) => file.startsWith('.'))
   t.same(hidden(), [])
   // A folder in the place of the snapshot: the last step fails.
   mkdirSync(join(dir, 'revenue-00000001-1000000000000.bin.gz', 'x'), { recursive: true })
-  await keeper.save()
-  t.equal(keeper.failures.writes, 1)
+  await modelManager.save()
+  t.equal(modelManager.failures.writes, 1)
   t.same(hidden(), [])
 })
 
 t.test('a disk that fails costs snapshots, not learning', async (t) => {
   const dir = newFolder()
-  const keeper = keeperIn(dir)
-  keeper.of('revenue').snapshotting = () => {
+  const modelManager = keeperIn(dir)
+  modelManager.of('revenue').snapshotting = () => {
     throw new Error('no room')
   }
   errors.length = 0
-  await keeper.save()
-  t.equal(keeper.failures.writes, 1)
+  await modelManager.save()
+  t.equal(modelManager.failures.writes, 1)
   t.match(errors, [/not written/])
   t.ok(existsSync(dir))
 })

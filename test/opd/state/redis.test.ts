@@ -2,8 +2,8 @@
 import { createClient } from 'redis'
 import t from 'tap'
 import { createLearner } from '../../../opd/learner.ts'
-import { createKeeper } from '../../../opd/state/model-manager.ts'
-import { createExchange } from '../../../opd/state/model-sync.ts'
+import { createModelManager } from '../../../opd/state/model-manager.ts'
+import { createModelSync } from '../../../opd/state/model-sync.ts'
 import { openRedis, type RedisState } from '../../../opd/state/redis.ts'
 import { newFolder } from '../../support/process.ts'
 import { redisAbsent, startRedis } from '../../support/redis.ts'
@@ -66,7 +66,7 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
 
   t.test('what one node learns the other knows', async (t) => {
     const keepers = [one, two].map(() =>
-      createKeeper({
+      createModelManager({
         dir: newFolder(),
         attributionWindow: 60_000,
         now: () => 1,
@@ -75,7 +75,7 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
       }),
     )
     const exchanges = [one, two].map((redis: RedisState, n) =>
-      createExchange({ keeper: keepers[n]!, redis, log }),
+      createModelSync({ modelManager: keepers[n]!, redis, log }),
     )
     t.teardown(async () => {
       for (const part of [...exchanges, ...keepers]) await part.close()
