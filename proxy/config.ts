@@ -3,7 +3,7 @@ import { createSecureContext } from 'node:tls'
 import * as z from 'zod'
 import { autoSize, duration, size } from '../opd/shared/units.ts'
 
-/** `host:port`, the host a name, an IPv4 address or an IPv6 address in brackets; port 0 lets the system pick. */
+/** `host:port`; the host is a name, an IPv4 address or an IPv6 address in brackets. Port 0: the system chooses. */
 export const address = z
   .string()
   .regex(/^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):\d{1,5}$/, 'host:port, such as 0.0.0.0:8080')
@@ -33,7 +33,7 @@ const origin = url(['http:', 'https:']).refine((text) => {
   return parsed.pathname === '/' && parsed.search === ''
 }, 'an origin, without path or query')
 
-/** Whether a listener would take them: one that would not must not be found out by a reload. */
+/** Whether a listener accepts the pair. The check is part of the schema, so that a reload reports a fault. */
 function isPair(tls: { cert: string; key: string }): boolean {
   try {
     createSecureContext(tls)
@@ -51,32 +51,32 @@ export const proxySchema = z.strictObject({
     .optional(),
   maxRequestBytes: size('1MiB'),
   maxRewriteBytes: size('4MiB'),
-  /** Request and answer bodies in memory at once; past them `overload`. */
+  /** Request and response bodies in memory; above the limit, requests are refused with `overload`. */
   maxHeldBytes: autoSize(),
   trustedProxies: z.array(cidr).default([]),
   maxConnectionAge: duration('10m'),
   maxConnections: z.int().min(1).max(1_000_000).default(20_000),
-  /** Requests in flight on this node, and of one supplier; past them `overload`. */
+  /** Requests in flight on this node, and of one supplier; above the limit, `overload`. */
   maxInFlight: z.int().min(1).default(16_384),
   maxInFlightPerSupplier: z.int().min(1).default(8192),
   headTimeout: duration('5s').refine((ms) => ms >= 1, 'a duration of at least 1ms'),
   /** An idle connection of a caller is closed after this. */
   keepAlive: duration('75s'),
   recompress: z.enum(['same', 'identity']).default('same'),
-  /** Whether `Via` is added both ways. */
+  /** Whether `Via` is added to requests and responses. */
   via: z.boolean().default(false),
 })
 
-/** What the proxy needs of one supplier of the file. */
+/** The part of a supplier's configuration that the proxy uses. */
 export const routeSchema = z.strictObject({
-  /** None: the integration is standalone only. */
+  /** Without endpoints, the integration is standalone only. */
   endpoints: z
     .array(url(['http:', 'https:']))
     .max(64)
     .default([]),
   timeout: duration('120ms').refine((ms) => ms >= 1, 'a duration of at least 1ms'),
   tmaxMargin: duration('10ms'),
-  /** Requests at the supplier at once, on this node; `auto` adapts to what the supplier does. */
+  /** Requests of this node at the supplier at one time; `auto` adapts to the supplier's throughput and latency. */
   maxInFlight: z.union([z.literal('auto'), z.int().min(1)]).default('auto'),
   onFailure: z.enum(['no-bid', 'status']).default('no-bid'),
   callers: z
