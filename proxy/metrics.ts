@@ -1,6 +1,6 @@
 /**
  * Counters of bid requests. A request updates typed arrays only, and `exposition.ts` reads them at a scrape: an observe of
- * prom-client takes 0.25 us, an addition to a Float64Array a few nanoseconds.
+ * prom-client takes 0.25 us, an addition to a Float64Array almost nothing.
  */
 
 export const outcomes = [

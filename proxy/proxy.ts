@@ -1,22 +1,18 @@
 /** The proxy: accepts bid requests and sends them to endpoints of suppliers. create ▸ listen ▸ drain ▸ close. */
-import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Registry } from 'prom-client'
 import type { Engine } from '../opd/engine/types.ts'
 import { type Allotment, type Budget, LoopLag } from './admission.ts'
-import { type AddressCheck, addressCheck } from './callers.ts'
+import { addressCheck } from './callers.ts'
 import type { ProxyConfig, Route } from './config.ts'
-import { Exchange, type ExchangeContext } from './exchange/exchange.ts'
+import type { ExchangeContext } from './exchange/exchange.ts'
 import { RequestDecoder } from './exchange/request-decoder.ts'
 import { bindMetrics } from './exposition.ts'
 import { Listener } from './listen/listener.ts'
-import { headFault, inboundOf, pathOf } from './listen/node-http.ts'
-import type { FastLane } from './listen/strict-connection.ts'
-import type { Inbound } from './listen/types.ts'
 import { heldBytesLimit } from './memory.ts'
 import { SupplierMetrics } from './metrics.ts'
 import { createPassThrough } from './pass/pass.ts'
-import { type ProblemCode, problem } from './problem.ts'
+import { Router } from './router.ts'
 import { Supplier } from './supplier.ts'
 import { createResolver } from './upstream/resolver.ts'
 
@@ -50,9 +46,6 @@ export interface BidProxy {
   readonly suppliers: ReadonlyMap<string, Supplier>
 }
 
-const bidPath = /^\/bid\/([a-z0-9][a-z0-9_-]{0,62})(\?.*)?$/s
-const passPath = /^\/pass\/([a-z0-9][a-z0-9_-]{0,62})(\/.*|\?.*)?$/s
-
 export function createProxy(
   config: ProxyConfig,
   routes: readonly Route[],
@@ -71,7 +64,6 @@ export function createProxy(
   let maxInFlight = config.maxInFlightPerSupplier
   /** Metrics of all suppliers since the start: counters survive the removal of a supplier. */
   const metricsOf = new Map<string, SupplierMetrics>()
-  let trusted: AddressCheck = () => false
   const bound = bindMetrics(registry, {
     suppliers: () => suppliers.values(),
     connections: () => listener.connections,
@@ -90,7 +82,7 @@ export function createProxy(
   })
   const upstream = { resolver, lane }
   const pass = createPassThrough({
-    trusted: (remote) => trusted(remote),
+    trusted: (remote) => context.trusted(remote),
     via: () => context.via,
     onError: () => onClosed('pass_upstream'),
   })
@@ -102,97 +94,27 @@ export function createProxy(
     limits: { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 },
     recompress: 'same',
     via: null,
-    trusted: (remote) => trusted(remote),
+    trusted: () => false,
   }
 
-  const refuse = (response: ServerResponse, code: ProblemCode, close = false) => {
-    const { status, message, headers, body } = problem(code)
-    if (close || listener.isLast(response)) response.shouldKeepAlive = false
-    response.writeHead(status, message, headers)
-    response.end(body)
-  }
-
-  /** Why a bid request is refused by its head. */
-  const bidFault = (
-    { method, headers }: IncomingMessage,
-    inbound: Inbound,
-    { callers }: Supplier,
-  ): ProblemCode | null => {
-    if (method !== 'POST') return 'method'
-    if (callers !== null && !callers(inbound.remote, inbound.headers, trusted)) return 'caller'
-    const length = Number(headers['content-length'] ?? 0)
-    return length > context.limits.maxRequestBytes ? 'body' : null
-  }
-
-  const receive = (request: IncomingMessage, response: ServerResponse) => {
-    const noRequest = headFault(request)
-    if (noRequest !== null) return refuse(response, noRequest, true)
-    const url = pathOf(request.url!)
-    const bid = bidPath.exec(url)
-    if (bid === null) return passOn(request, response, url)
-    const supplier = suppliers.get(bid[1]!)
-    if (supplier === undefined) return refuse(response, 'not_found')
-    const inbound = inboundOf(request, response, bid[2] ?? '', listener.isLast)
-    const fault = bidFault(request, inbound, supplier)
-    if (fault !== null) {
-      supplier.metrics.finished('refused', performance.now() - inbound.arrived, 0)
-      return refuse(response, fault)
-    }
-    const exchange = new Exchange(inbound, supplier, context)
-    if (exchange.admit() !== null) return undefined
-    exchange.awaitBody()
-    request.on('data', (chunk: Buffer) => {
-      // The rest is read and discarded: a close while the caller still writes would reset the connection.
-      if (!exchange.receiveBody(chunk) && !response.headersSent) refuse(response, 'body')
-    })
-    request.on('end', () => exchange.bodyReceived())
-    // The body was cut short: 'close' of the response follows.
-    request.on('error', () => onClosed('reset'))
-    response.on('close', () => exchange.callerGone())
-    return undefined
-  }
-
-  /** Requests that `receive` would refuse are left to it: null. */
-  const beginFast: FastLane['begin'] = (inbound, { supplier: id, length }) => {
-    const supplier = suppliers.get(id)
-    if (supplier === undefined || length > context.limits.maxRequestBytes) return null
-    if (supplier.callers !== null && !supplier.callers(inbound.remote, inbound.headers, trusted))
-      return null
-    return new Exchange(inbound, supplier, context)
-  }
-
-  const passTarget = (url: string) => {
-    const match = passPath.exec(url)
-    const origin = match === null ? undefined : passOrigins.get(match[1]!)
-    if (origin === undefined) return null
-    const rest = match![2] ?? '/'
-    return { origin, path: rest[0] === '/' ? rest : `/${rest}` }
-  }
-
-  const passOn = (request: IncomingMessage, response: ServerResponse, url: string) => {
-    const target = passTarget(url)
-    if (target === null) return refuse(response, 'not_found')
-    if (request.method === 'TRACE') return refuse(response, 'trace')
-    return pass.web(request, response, target.origin, target.path, listener.isLast)
-  }
-
+  const router = new Router({
+    suppliers,
+    passOrigins,
+    context,
+    pass,
+    onClosed,
+    isLast: (response) => listener.isLast(response),
+  })
   const listener = new Listener({
     config,
     onClosed,
-    onRequest: receive,
-    beginFast: lane === 'fast' ? beginFast : null,
-    onUpgrade(request, socket, head) {
-      const target = headFault(request) === null ? passTarget(pathOf(request.url!)) : null
-      if (target === null)
-        return void socket.end(
-          'HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n',
-        )
-      return pass.upgrade(request, socket, head, target.origin, target.path)
-    },
+    onRequest: (request, response) => router.receive(request, response),
+    beginFast: lane === 'fast' ? (inbound, head) => router.beginFast(inbound, head) : null,
+    onUpgrade: (request, socket, head) => router.upgrade(request, socket, head),
   })
 
   const configure = (next: ProxyConfig) => {
-    trusted = addressCheck(next.trustedProxies)
+    context.trusted = addressCheck(next.trustedProxies)
     context.limits = {
       maxHeldBytes: heldBytesLimit(next.maxHeldBytes),
       maxInFlight: next.maxInFlight,

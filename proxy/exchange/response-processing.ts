@@ -102,7 +102,7 @@ function rewrite(
   )
 }
 
-/** Runs the slices after the first one, with other work of the event loop between them. Null: nobody needs the result. */
+/** Runs the slices after the first one, with other work of the event loop between them. Null: the result is not needed. */
 async function remainingSlices(
   slices: Iterator<Turn, RewrittenAnswer>,
   first: Turn,

@@ -40,7 +40,7 @@ const secureContext = ({ cert, key }: { cert: string; key: string }) =>
 function createNodeServer({ tls, headTimeout }: ProxyConfig): Server | TlsServer {
   const settings = {
     insecureHTTPParser: false,
-    // headFault checks the host, and answers with a problem document.
+    // headFault checks the host, and the router sends a problem document.
     requireHostHeader: false,
     maxHeaderSize: maxHead,
     connectionsCheckingInterval: checkInterval(headTimeout),

@@ -15,7 +15,7 @@ export interface Connector {
   onAddress: (address: string) => void
 }
 
-/** It is itself undici's handler, so that a request allocates none. */
+/** The connection is itself undici's handler of each request, so that a request allocates no handler. */
 export class UndiciClient implements Connection {
   connectedAt = performance.now()
   /** undici itself closes idle connections. */
