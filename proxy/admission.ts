@@ -1,16 +1,16 @@
-/** Admission before work: data center, allotment, bounds, and the load of the event loop (CONTRACT 3). */
+/** Admission of bid requests: data center, allotment, limits of the node, and load of the event loop (CONTRACT 3). */
 
 export type Refusal = 'inactive' | 'qps' | 'overload'
 
-/** What the directory says of this supplier at this node's location. */
+/** The allotment of a supplier at this node's location, from the directory. */
 export interface Allotment {
   active: boolean
   /** Queries per second of the whole location; null: no limit. */
   clientQps: number | null
 }
 
-/** A token bucket, max(2, 0.1 s of the allotment) deep. `now` is in milliseconds and may be any monotonic clock. */
-export class Bucket {
+/** A token bucket of max(2, 0.1 s of the allotment). `now`: milliseconds of any monotonic clock. */
+export class TokenBucket {
   private tokens: number
   private last: number
   private readonly perMs: number
@@ -31,18 +31,18 @@ export class Bucket {
     return true
   }
 
-  /** The token of a request that was not sent after all. */
+  /** Returns the token of a request that was not sent. */
   giveBack(): void {
     this.tokens = Math.min(this.depth, this.tokens + 1)
   }
 }
 
-/** Turns of the loop that a verdict on it takes. */
-const leastTicks = 4
+/** Ticks of the timer that a window needs. */
+const minTicks = 4
 
 /**
- * Whether the event loop keeps up: the shortest lag seen in a window, after CoDel (RFC 8289). A single pause
- * leaves the shortest lag small; a loop that never catches up does not.
+ * Whether the event loop is overloaded: if the shortest lag in a window exceeds the target, after CoDel (RFC 8289).
+ * After a single pause the shortest lag is small; in an overloaded loop it is not.
  */
 export class LoopLag {
   /** Seconds by which the last tick was late. */
@@ -68,8 +68,8 @@ export class LoopLag {
       this.last = lag / 1000
       observe(this.last)
       this.shortest = Math.min(this.shortest, lag)
-      // One long pause fills a window by itself: it says nothing about the turns after it.
-      if (++this.ticks < leastTicks || at < this.windowEnd) return
+      // A single long pause may fill a window: it says nothing about the ticks after it.
+      if (++this.ticks < minTicks || at < this.windowEnd) return
       this.ticks = 0
       this.overloaded = this.shortest > options.target
       this.shortest = Number.POSITIVE_INFINITY
@@ -83,13 +83,13 @@ export class LoopLag {
   }
 }
 
-/** Bytes of requests and answers held at the moment, all suppliers together. */
+/** Requests in flight, and bytes of their bodies in memory, for all suppliers. */
 export interface Budget {
   inFlight: number
   bytes: number
 }
 
-/** What of the node decides whether it takes one more. */
+/** The state and limits of the node that decide whether it accepts one more request. */
 export interface Admission {
   budget: Budget
   lag: LoopLag

@@ -1,15 +1,17 @@
-/** Who may send bids to a supplier's integration, and whose X-Forwarded-* are kept. */
+/** Which callers may send bid requests to a supplier, and which peers are trusted proxies. */
 import { BlockList, isIP } from 'node:net'
 import { header } from './exchange/headers.ts'
 
 export type AddressCheck = (remote: string) => boolean
+
+const maxCached = 4096
 
 /** The IPv4 address inside `::ffff:1.2.3.4`, as a dual-stack listener reports IPv4 peers. */
 export function plainAddress(remote: string): string {
   return remote.startsWith('::ffff:') && remote.includes('.') ? remote.slice(7) : remote
 }
 
-/** A check with the last answers kept: callers come from few addresses. Bounded. */
+/** A check with a cache of results: callers use few addresses. Bounded. */
 export function addressCheck(ranges: readonly string[]): AddressCheck {
   if (ranges.length === 0) return () => false
   const list = new BlockList()
@@ -19,34 +21,35 @@ export function addressCheck(ranges: readonly string[]): AddressCheck {
     if (bits === undefined) list.addAddress(ip!, family)
     else list.addSubnet(ip!, Number(bits), family)
   }
-  const known = new Map<string, boolean>()
+  const cache = new Map<string, boolean>()
   return (remote) => {
-    let inside = known.get(remote)
+    let inside = cache.get(remote)
     if (inside === undefined) {
       inside = list.check(remote, isIP(remote) === 6 ? 'ipv6' : 'ipv4')
-      if (known.size >= 4096) known.clear()
-      known.set(remote, inside)
+      if (cache.size >= maxCached) cache.clear()
+      cache.set(remote, inside)
     }
     return inside
   }
 }
 
-/** Hops that are followed; a chain of real proxies is shorter. */
-const mostHops = 16
+/** Entries of X-Forwarded-For that are read; a chain of real proxies is shorter. */
+const maxHops = 16
 
-/** Without port and brackets; null: no address. */
+/** An entry without port and brackets; null: not an address. */
 function hopOf(text: string): string | null {
   const bare = text
     .trim()
     .replace(/^\[([^\]]*)\](?::\d+)?$/, '$1')
     .replace(/^(\d+\.\d+\.\d+\.\d+):\d+$/, '$1')
-  // A copy: checks keep addresses, and a slice would hold the whole head that it was cut from.
+  // A copy: the cache of a check would keep the whole head of a slice in memory.
   return isIP(bare) === 0 ? null : plainAddress(Buffer.from(bare, 'latin1').toString('latin1'))
 }
 
 /**
- * Who calls: behind trusted proxies the first address from the right of X-Forwarded-For that is none of theirs. What
- * stands left of it is the caller's own word; where the chain ends or cannot be read it is the last proxy.
+ * The caller's address: behind trusted proxies, the first address from the right of X-Forwarded-For that is not a trusted
+ * proxy. Entries to the left of it are the caller's own claims. If the chain ends or is malformed, the last proxy is the
+ * caller.
  */
 export function callerAddress(
   remote: string,
@@ -54,7 +57,7 @@ export function callerAddress(
   trusted: AddressCheck,
 ): string {
   if (!trusted(remote)) return remote
-  const hops = header(headers, 'x-forwarded-for')?.split(',').reverse().slice(0, mostHops) ?? []
+  const hops = header(headers, 'x-forwarded-for')?.split(',').reverse().slice(0, maxHops) ?? []
   let address = remote
   for (const hop of hops) {
     const next = hopOf(hop)

@@ -1,13 +1,13 @@
-/** The path's metrics as Prometheus sees them: made at the scrape from counters and gauges that stand anyway. */
+/** The proxy's metrics for Prometheus, computed at each scrape from the counters of the proxy. */
 import { Gauge, type Registry } from 'prom-client'
 import { HistogramSeries, others } from '../opd/shared/histogram-series.ts'
-import { type Buckets, bounds, outcomes, type SupplierMetrics } from './metrics.ts'
+import { bounds, type DurationHistogram, outcomes, type SupplierMetrics } from './metrics.ts'
 
 interface EndpointState {
   url: URL
   inFlight: number
   state: 'up' | 'failing' | 'ejected'
-  connections: { open: number; idle: number }
+  pool: { open: number; idle: number }
 }
 
 interface SupplierState {
@@ -20,13 +20,13 @@ interface SupplierState {
   endpoints: { all: readonly EndpointState[] }
 }
 
-/** What the gauges of the path read at a scrape. */
-export interface PathState {
+/** The state of the proxy that a scrape reads. */
+export interface ProxyState {
   suppliers: () => Iterable<SupplierState>
   connections: () => number
   heldBytes: () => number
   maxHeldBytes: () => number
-  /** gzip requests that are decoded whole. */
+  /** gzip requests of which the whole body is decoded. */
   decoder: { running: number; waiting: number; bytes: number }
   /** Connections closed or refused by reason. */
   closed: ReadonlyMap<string, number>
@@ -42,11 +42,11 @@ interface Row {
   name: string
   help: string
   type: 'counter' | 'histogram' | 'gauge'
-  /** null: no sample, an occasion to end a slice. */
-  samples(state: PathState): Iterable<Sample | null>
+  /** null: not a sample, but a point at which a slice may end. */
+  samples(state: ProxyState): Iterable<Sample | null>
 }
 
-/** Samples of each supplier, with its label. */
+/** The samples of all suppliers, each with its label. */
 const each = (
   samples: (supplier: SupplierState, ssp: { ssp: string }) => Iterable<Sample>,
 ): Row['samples'] =>
@@ -73,22 +73,22 @@ const ofEndpoint = (
     })),
   )
 
-/** Thousands of suppliers without traffic would be most of a scrape. */
+/** The series of thousands of suppliers without traffic would be most of a scrape. */
 const hadTraffic = ({ inFlight, metrics }: SupplierState) =>
   inFlight > 0 || metrics.requests.some((count) => count > 0)
 
 function histogram(
   name: string,
   help: string,
-  buckets: (metrics: SupplierMetrics) => Buckets,
+  buckets: (metrics: SupplierMetrics) => DurationHistogram,
 ): () => Row {
   return () => {
     const series = new HistogramSeries(name, bounds)
-    function* histograms(state: PathState) {
+    function* histograms(state: ProxyState) {
       for (const { id, metrics } of state.suppliers())
-        yield [{ ssp: id }, buckets(metrics)] as [{ ssp: string }, Buckets]
+        yield [{ ssp: id }, buckets(metrics)] as [{ ssp: string }, DurationHistogram]
     }
-    const samples = (state: PathState) => series.samples(histograms(state), { ssp: others })
+    const samples = (state: ProxyState) => series.samples(histograms(state), { ssp: others })
     return { name, help, type: 'histogram', samples }
   }
 }
@@ -96,17 +96,17 @@ function histogram(
 const histograms = [
   histogram(
     'bidweir_request_duration_seconds',
-    'From the head of a bid request to its answer',
+    'From the head of a bid request to its response',
     ({ duration }) => duration,
   ),
   histogram(
     'bidweir_upstream_duration_seconds',
-    'From sending to an endpoint to its whole answer',
+    'From sending to an endpoint to its complete response',
     ({ upstream }) => upstream,
   ),
   histogram(
     'bidweir_overhead_seconds',
-    'What the proxy itself added to a bid request',
+    'Time that the proxy itself added to a bid request',
     ({ overhead }) => overhead,
   ),
 ]
@@ -114,7 +114,7 @@ const histograms = [
 const rows: readonly Row[] = [
   {
     name: 'bidweir_requests_total',
-    help: 'Bid requests by outcome; an outcome that never was is absent',
+    help: 'Bid requests by outcome; an outcome is absent until its first request',
     type: 'counter',
     samples: each(function* ({ metrics }, ssp) {
       for (const [at, outcome] of outcomes.entries()) {
@@ -133,7 +133,9 @@ const rows: readonly Row[] = [
     ),
   },
   {
-    ...{ name: 'bidweir_requests_in_flight', help: 'Bid requests in flight', type: 'gauge' },
+    name: 'bidweir_requests_in_flight',
+    help: 'Bid requests in flight',
+    type: 'gauge',
     samples: ofSupplier(({ inFlight }) => inFlight, hadTraffic),
   },
   {
@@ -181,32 +183,36 @@ const rows: readonly Row[] = [
     name: 'bidweir_endpoint_connections',
     help: 'Open connections to an endpoint',
     type: 'gauge',
-    samples: ofEndpoint(({ connections }) => connections.open, hadTraffic),
+    samples: ofEndpoint(({ pool }) => pool.open, hadTraffic),
   },
   {
-    ...{ name: 'bidweir_connections', help: 'Connections of callers', type: 'gauge' },
+    name: 'bidweir_connections',
+    help: 'Connections of callers',
+    type: 'gauge',
     samples: (state) => [{ value: state.connections(), labels: {} }],
   },
   {
-    ...{ name: 'bidweir_held_bytes', help: 'Bytes of bodies held in memory', type: 'gauge' },
+    name: 'bidweir_held_bytes',
+    help: 'Bytes of bodies in memory',
+    type: 'gauge',
     samples: (state) => [{ value: state.heldBytes(), labels: {} }],
   },
   {
     name: 'bidweir_held_bytes_limit',
-    help: 'Bytes of bodies that may be held in memory',
+    help: 'Limit for the bytes of bodies in memory',
     type: 'gauge',
     samples: (state) => [{ value: state.maxHeldBytes(), labels: {} }],
   },
   {
     name: 'bidweir_request_decodes',
-    help: 'gzip requests that are decoded whole at the moment, or wait for it',
+    help: 'gzip requests whose whole body is being decoded, or that wait for it',
     type: 'gauge',
     samples: ({ decoder: { running, waiting } }) =>
       Object.entries({ running, waiting }).map(([state, value]) => ({ value, labels: { state } })),
   },
   {
     name: 'bidweir_request_decoded_bytes_total',
-    help: 'Bytes that decoding gzip requests has made',
+    help: 'Bytes decoded from gzip requests',
     type: 'counter',
     samples: ({ decoder }) => [{ value: decoder.bytes, labels: {} }],
   },
@@ -218,13 +224,16 @@ const rows: readonly Row[] = [
   },
 ]
 
-/** Registers the rows; returns where the lateness of the event loop is reported, in seconds. */
-export function bindMetrics(registry: Registry, state: PathState) {
+/** Registers all metrics. The returned function records the lag of the event loop, in seconds. */
+export function bindMetrics(registry: Registry, state: ProxyState) {
   for (const { name, help, type, samples } of [...histograms.map((make) => make()), ...rows]) {
     const aggregator = 'sum' as const
     const metric = {
-      ...{ name, help, type, aggregator },
-      // The scrape takes these, one by one; prom-client itself takes `get`.
+      name,
+      help,
+      type,
+      aggregator,
+      // bidweir's own scrape reads these in slices; prom-client itself calls `get`.
       samples: () => samples(state),
       get: async () => ({
         name,
@@ -239,7 +248,7 @@ export function bindMetrics(registry: Registry, state: PathState) {
   }
   const lag = new Gauge({
     name: 'bidweir_event_loop_lag_seconds',
-    help: 'The worst lateness of the event loop since the last scrape',
+    help: 'The largest lag of the event loop since the last scrape',
     registers: [registry],
   })
   let worst = 0

@@ -1,21 +1,21 @@
-/** Refusals of the listener itself: RFC 9457 problem documents, one table. */
+/** The refusals of the proxy listener, as RFC 9457 problem documents. */
 type Row = readonly [status: number, message: string, detail: string, allow?: string]
 
 export const problems = {
   not_found: [404, 'Not Found', 'no such supplier, or no such path on this listener'],
-  method: [405, 'Method Not Allowed', 'bids are POSTed', 'POST'],
-  // RFC 9110 9.3.8: it would show the caller the fields that were added on the way.
+  method: [405, 'Method Not Allowed', 'bid requests use POST', 'POST'],
+  // RFC 9110 9.3.8: the response would contain the header fields that proxies added.
   trace: [
     405,
     'Method Not Allowed',
-    'TRACE is not passed on',
+    'TRACE is not forwarded',
     'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
   ],
   caller: [403, 'Forbidden', 'this caller may not send bids to this supplier'],
-  body: [413, 'Content Too Large', 'the request body is over proxy.maxRequestBytes'],
-  host: [400, 'Bad Request', 'exactly one Host header that names a host is wanted'],
-  coding: [400, 'Bad Request', 'chunked is the only transfer coding that is known'],
-  version: [400, 'Bad Request', 'HTTP/1.1, or HTTP/1.0 without Transfer-Encoding, is wanted'],
+  body: [413, 'Content Too Large', 'the request body exceeds proxy.maxRequestBytes'],
+  host: [400, 'Bad Request', 'exactly one valid Host header is required'],
+  coding: [400, 'Bad Request', 'chunked is the only supported transfer coding'],
+  version: [400, 'Bad Request', 'HTTP/1.1, or HTTP/1.0 without Transfer-Encoding, is required'],
 } as const satisfies Record<string, Row>
 
 export type ProblemCode = keyof typeof problems

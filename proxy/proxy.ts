@@ -1,54 +1,50 @@
-/** The proxy as main.ts knows it: bid traffic in, supplier endpoints out. create ▸ listen ▸ drain ▸ close. */
-
-import type { IncomingMessage, ServerResponse } from 'node:http'
+/** The proxy: accepts bid requests and sends them to endpoints of suppliers. create ▸ listen ▸ drain ▸ close. */
 import type { AddressInfo } from 'node:net'
 import type { Registry } from 'prom-client'
 import type { Engine } from '../opd/engine/types.ts'
-import type { Log } from '../opd/shared/log.ts'
 import { type Allotment, type Budget, LoopLag } from './admission.ts'
-import { type AddressCheck, addressCheck } from './callers.ts'
+import { addressCheck } from './callers.ts'
 import type { ProxyConfig, Route } from './config.ts'
-import { Exchange, type ExchangeContext } from './exchange/exchange.ts'
+import type { ExchangeContext } from './exchange/exchange.ts'
 import { RequestDecoder } from './exchange/request-decoder.ts'
 import { bindMetrics } from './exposition.ts'
-import { createListener } from './listen/listener.ts'
-import { inboundOf } from './listen/node-http.ts'
-import { headFault, pathOf } from './listen/node-http-head.ts'
-import type { FastGate } from './listen/strict-connection.ts'
-import type { Inbound } from './listen/types.ts'
-import { heldLimit } from './memory.ts'
+import { Listener } from './listen/listener.ts'
+import { heldBytesLimit } from './memory.ts'
 import { SupplierMetrics } from './metrics.ts'
 import { createPassThrough } from './pass/pass.ts'
-import { type ProblemCode, problem } from './problem.ts'
+import { Router } from './router.ts'
 import { Supplier } from './supplier.ts'
 import { createResolver } from './upstream/resolver.ts'
 
-/** What the directory says of one supplier at this node's location. */
-export interface Standing {
+/** The state of one supplier in the directory, at this node's location. */
+export interface DirectoryState {
   inactiveSeats: ReadonlySet<string>
   allotment: Allotment | undefined
+}
+
+export interface Log {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
 }
 
 export interface BidProxy {
   listen(): Promise<AddressInfo>
   /** Limits, for all suppliers at once. */
   configure(config: ProxyConfig): void
-  /** Takes in one supplier, or what is new of it. Without endpoints there is no `/bid` for it. */
+  /** Adds a supplier, or changes its configuration. A supplier without endpoints has no `/bid` path. */
   setRoute(route: Route): void
-  /** Forgets one supplier; its requests in flight are answered. */
+  /** Removes a supplier; its requests in flight get their responses. */
   removeRoute(supplier: string): void
-  /** The directory changed, or the number of live nodes; `share` of each allotment is this node's. */
-  admit(standing: (supplier: string) => Standing | undefined, share: number): void
+  /** The directory or the number of live nodes has changed. `share`: this node's part of each allotment. */
+  setDirectory(stateOf: (supplier: string) => DirectoryState | undefined, share: number): void
   drain(): void
-  /** Resolves when every request in flight has been answered. */
+  /** Resolves when all requests in flight have their responses. */
   close(): Promise<void>
   destroy(): void
-  /** Suppliers as the dashboard shows them. */
+  /** For the dashboard. */
   readonly suppliers: ReadonlyMap<string, Supplier>
 }
-
-const bidPath = /^\/bid\/([a-z0-9][a-z0-9_-]{0,62})(\?.*)?$/s
-const passPath = /^\/pass\/([a-z0-9][a-z0-9_-]{0,62})(\/.*|\?.*)?$/s
 
 export function createProxy(
   config: ProxyConfig,
@@ -61,13 +57,13 @@ export function createProxy(
   const budget: Budget = { inFlight: 0, bytes: 0 }
   const decoder = new RequestDecoder(budget, () => context.limits)
   const suppliers = new Map<string, Supplier>()
-  /** Origins behind /pass, by supplier. */
-  const passes = new Map<string, string>()
-  let standing: Parameters<BidProxy['admit']>[0] = () => undefined
+  /** Origins of `/pass`, by supplier. */
+  const passOrigins = new Map<string, string>()
+  let stateOf: Parameters<BidProxy['setDirectory']>[0] = () => undefined
   let share = 1
   let maxInFlight = config.maxInFlightPerSupplier
-  const kept = new Map<string, SupplierMetrics>()
-  let trusted: AddressCheck = () => false
+  /** Metrics of all suppliers since the start: counters survive the removal of a supplier. */
+  const metricsOf = new Map<string, SupplierMetrics>()
   const bound = bindMetrics(registry, {
     suppliers: () => suppliers.values(),
     connections: () => listener.connections,
@@ -79,11 +75,14 @@ export function createProxy(
   const lag = new LoopLag(bound.lag)
   const resolver = createResolver({
     onError: (hostname, error) =>
-      log.warn({ hostname, err: error.message }, 'endpoint name not resolved, last addresses kept'),
+      log.warn(
+        { hostname, err: error.message },
+        'endpoint name not resolved, last addresses remain in use',
+      ),
   })
   const upstream = { resolver, lane }
   const pass = createPassThrough({
-    trusted: (remote) => trusted(remote),
+    trusted: (remote) => context.trusted(remote),
     via: () => context.via,
     onError: () => onClosed('pass_upstream'),
   })
@@ -95,99 +94,29 @@ export function createProxy(
     limits: { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 },
     recompress: 'same',
     via: null,
-    trusted: (remote) => trusted(remote),
+    trusted: () => false,
   }
 
-  const refuse = (response: ServerResponse, code: ProblemCode, close = false) => {
-    const { status, message, headers, body } = problem(code)
-    if (close || listener.ends(response)) response.shouldKeepAlive = false
-    response.writeHead(status, message, headers)
-    response.end(body)
-  }
-
-  /** What the head alone says against a bid. */
-  const bidFault = (
-    { method, headers }: IncomingMessage,
-    inbound: Inbound,
-    { callers }: Supplier,
-  ): ProblemCode | null => {
-    if (method !== 'POST') return 'method'
-    if (callers !== null && !callers(inbound.remote, inbound.headers, trusted)) return 'caller'
-    const length = Number(headers['content-length'] ?? 0)
-    return length > context.limits.maxRequestBytes ? 'body' : null
-  }
-
-  const receive = (request: IncomingMessage, response: ServerResponse) => {
-    const noRequest = headFault(request)
-    if (noRequest !== null) return refuse(response, noRequest, true)
-    const url = pathOf(request.url!)
-    const bid = bidPath.exec(url)
-    if (bid === null) return passOn(request, response, url)
-    const supplier = suppliers.get(bid[1]!)
-    if (supplier === undefined) return refuse(response, 'not_found')
-    const inbound = inboundOf(request, response, bid[2] ?? '', listener.ends)
-    const fault = bidFault(request, inbound, supplier)
-    if (fault !== null) {
-      supplier.metrics.finished('refused', performance.now() - inbound.arrived, 0)
-      return refuse(response, fault)
-    }
-    const exchange = new Exchange(inbound, supplier, context)
-    if (exchange.admit() !== null) return undefined
-    exchange.awaitBody()
-    request.on('data', (chunk: Buffer) => {
-      // The rest is read and dropped: closed on, a caller that still writes would lose the answer to a reset.
-      if (!exchange.receive(chunk) && !response.headersSent) refuse(response, 'body')
-    })
-    request.on('end', () => exchange.received())
-    // A body cut short: 'close' of the answer follows and accounts for it.
-    request.on('error', () => onClosed('reset'))
-    response.on('close', () => exchange.callerGone())
-    return undefined
-  }
-
-  /** What `receive` would not say a word to begins here without node:http. */
-  const begin: FastGate['begin'] = (inbound, { supplier: id, length }) => {
-    const supplier = suppliers.get(id)
-    if (supplier === undefined || length > context.limits.maxRequestBytes) return null
-    if (supplier.callers !== null && !supplier.callers(inbound.remote, inbound.headers, trusted))
-      return null
-    return new Exchange(inbound, supplier, context)
-  }
-
-  const passTarget = (url: string) => {
-    const match = passPath.exec(url)
-    const origin = match === null ? undefined : passes.get(match[1]!)
-    if (origin === undefined) return null
-    const rest = match![2] ?? '/'
-    return { origin, path: rest[0] === '/' ? rest : `/${rest}` }
-  }
-
-  const passOn = (request: IncomingMessage, response: ServerResponse, url: string) => {
-    const target = passTarget(url)
-    if (target === null) return refuse(response, 'not_found')
-    if (request.method === 'TRACE') return refuse(response, 'trace')
-    return pass.web(request, response, target.origin, target.path, listener.ends)
-  }
-
-  const listener = createListener({
+  const router = new Router({
+    suppliers,
+    passOrigins,
+    context,
+    pass,
+    onClosed,
+    isLast: (response) => listener.isLast(response),
+  })
+  const listener = new Listener({
     config,
     onClosed,
-    onRequest: receive,
-    begin: lane === 'fast' ? begin : null,
-    onUpgrade(request, socket, head) {
-      const target = headFault(request) === null ? passTarget(pathOf(request.url!)) : null
-      if (target === null)
-        return void socket.end(
-          'HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n',
-        )
-      return pass.upgrade(request, socket, head, target.origin, target.path)
-    },
+    onRequest: (request, response) => router.receive(request, response),
+    beginFast: lane === 'fast' ? (inbound, head) => router.beginFast(inbound, head) : null,
+    onUpgrade: (request, socket, head) => router.upgrade(request, socket, head),
   })
 
   const configure = (next: ProxyConfig) => {
-    trusted = addressCheck(next.trustedProxies)
+    context.trusted = addressCheck(next.trustedProxies)
     context.limits = {
-      maxHeldBytes: heldLimit(next.maxHeldBytes),
+      maxHeldBytes: heldBytesLimit(next.maxHeldBytes),
       maxInFlight: next.maxInFlight,
       maxRequestBytes: next.maxRequestBytes,
       maxRewriteBytes: next.maxRewriteBytes,
@@ -199,32 +128,32 @@ export function createProxy(
     for (const supplier of suppliers.values()) supplier.limit(maxInFlight)
   }
 
-  const admitOne = (supplier: Supplier) => {
-    const now = standing(supplier.id)
-    supplier.admit(now?.allotment, now?.inactiveSeats ?? new Set(), share)
+  const applyDirectory = (supplier: Supplier) => {
+    const state = stateOf(supplier.id)
+    supplier.setDirectoryState(state?.allotment, state?.inactiveSeats ?? new Set(), share)
   }
 
-  const added = (route: Route): Supplier => {
-    const metrics = kept.get(route.id) ?? new SupplierMetrics()
-    kept.set(route.id, metrics)
+  const add = (route: Route): Supplier => {
+    const metrics = metricsOf.get(route.id) ?? new SupplierMetrics()
+    metricsOf.set(route.id, metrics)
     const supplier = new Supplier(route, metrics, upstream, log)
     supplier.limit(maxInFlight)
-    admitOne(supplier)
+    applyDirectory(supplier)
     return supplier
   }
 
-  const removed = (id: string) => {
+  const remove = (id: string) => {
     suppliers.get(id)?.close()
     suppliers.delete(id)
   }
 
   const setRoute = (next: Route) => {
     const { id, endpoints, passThrough } = next
-    if (passThrough === undefined) passes.delete(id)
-    else passes.set(id, passThrough)
+    if (passThrough === undefined) passOrigins.delete(id)
+    else passOrigins.set(id, passThrough)
     const known = suppliers.get(id)
-    if (endpoints.length === 0) removed(id)
-    else if (known === undefined) suppliers.set(id, added(next))
+    if (endpoints.length === 0) remove(id)
+    else if (known === undefined) suppliers.set(id, add(next))
     else {
       known.configure(next, upstream)
       known.limit(maxInFlight)
@@ -238,13 +167,13 @@ export function createProxy(
     configure,
     setRoute,
     removeRoute(id) {
-      passes.delete(id)
-      removed(id)
+      passOrigins.delete(id)
+      remove(id)
     },
-    admit(says, part) {
-      standing = says
-      share = part
-      for (const supplier of suppliers.values()) admitOne(supplier)
+    setDirectory(next, nextShare) {
+      stateOf = next
+      share = nextShare
+      for (const supplier of suppliers.values()) applyDirectory(supplier)
     },
     drain: () => listener.drain(),
     async close() {

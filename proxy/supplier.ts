@@ -1,11 +1,10 @@
-/** One supplier at run time: what its configuration and the directory bound for its requests. */
-import type { Log } from '../opd/shared/log.ts'
-import { type Allotment, Bucket, type Refusal } from './admission.ts'
+/** One supplier at run time: its configuration, endpoints, limits, and state in the directory. */
+import { type Allotment, type Refusal, TokenBucket } from './admission.ts'
 import { type CallerCheck, callerCheck } from './callers.ts'
 import type { Route } from './config.ts'
 import { Gate } from './gate.ts'
 import type { SupplierMetrics } from './metrics.ts'
-import { EndpointLog } from './upstream/endpoint-log.ts'
+import { EndpointLog, type Log } from './upstream/endpoint-log.ts'
 import { Endpoint, Endpoints } from './upstream/endpoints.ts'
 import type { Upstream } from './upstream/pool.ts'
 
@@ -18,14 +17,14 @@ export class Supplier {
   route: Route
   endpoints: Endpoints
   callers: CallerCheck | null
-  /** From admission to the answer, queued ones included. */
+  /** Requests from admission to the response, queued ones included. */
   inFlight = 0
-  /** Kept when the configuration changes: what was learned about the supplier holds. */
+  /** Not replaced by a new configuration: its measurements of the supplier remain valid. */
   readonly gate = new Gate()
   inactiveSeats = noSeats
   private allotment = unlimited
   private share = 1
-  private bucket: Bucket | null = null
+  private bucket: TokenBucket | null = null
   private readonly log: Log
 
   constructor(route: Route, metrics: SupplierMetrics, upstream: Upstream, log: Log) {
@@ -41,33 +40,37 @@ export class Supplier {
     return new Endpoint(url, upstream, new EndpointLog(this.log, this.id, url))
   }
 
-  /** Takes a new configuration; endpoints that stay keep their connections and their standing. */
+  /** Applies a new configuration. Endpoints in both configurations keep their connections and failure counts. */
   configure(route: Route, upstream: Upstream): void {
-    const standing = new Map(this.endpoints.all.map((endpoint) => [endpoint.url.href, endpoint]))
+    const current = new Map(this.endpoints.all.map((endpoint) => [endpoint.url.href, endpoint]))
     const next = route.endpoints.map((text) => {
       const { href } = new URL(text)
-      const known = standing.get(href)
-      standing.delete(href)
-      return known ?? this.endpoint(text, upstream)
+      const existing = current.get(href)
+      current.delete(href)
+      return existing ?? this.endpoint(text, upstream)
     })
-    for (const endpoint of standing.values()) endpoint.connections.close()
+    for (const endpoint of current.values()) endpoint.pool.close()
     this.endpoints = new Endpoints(next)
     this.route = route
     this.callers = callerCheck(route.callers)
   }
 
-  /** What the directory says now; `share` of the allotment is this node's (1 / live nodes). */
-  admit(allotment: Allotment | undefined, inactiveSeats: ReadonlySet<string>, share: number): void {
+  /** `share`: this node's part of the allotment, 1 / live nodes. */
+  setDirectoryState(
+    allotment: Allotment | undefined,
+    inactiveSeats: ReadonlySet<string>,
+    share: number,
+  ): void {
     const next = allotment ?? unlimited
     this.inactiveSeats = inactiveSeats
     if (next.clientQps !== this.allotment.clientQps || share !== this.share)
       this.bucket =
-        next.clientQps === null ? null : new Bucket(next.clientQps * share, performance.now())
+        next.clientQps === null ? null : new TokenBucket(next.clientQps * share, performance.now())
     this.allotment = next
     this.share = share
   }
 
-  /** `overloaded`: the node takes no more. What is refused for overload takes no token. */
+  /** `overloaded`: the node accepts no further request. A request that is refused for overload takes no token. */
   refusal(now: number, overloaded: boolean): Refusal | null {
     if (!this.allotment.active) return 'inactive'
     if (overloaded || this.inFlight >= this.maxInFlight) return 'overload'
@@ -75,21 +78,21 @@ export class Supplier {
     return this.bucket === null || this.bucket.take(now) ? null : 'qps'
   }
 
-  /** An admitted request is refused for overload before it was sent. */
+  /** Returns the token of an admitted request that is refused for overload before it was sent. */
   giveBack(): void {
     this.bucket?.giveBack()
   }
 
   private maxInFlight = Number.POSITIVE_INFINITY
 
-  /** `highest`: requests in flight of one supplier, whatever its own configuration says. */
+  /** `highest`: the limit for any supplier, even if its own configuration permits more. */
   limit(highest: number): void {
     const { maxInFlight } = this.route
     this.maxInFlight = highest
     this.gate.configure(maxInFlight === 'auto' ? null : maxInFlight, highest, performance.now())
   }
 
-  /** Queries per second of this node's share; null: no limit. */
+  /** This node's share of the allotment in queries per second; null: no limit. */
   get clientQps(): number | null {
     return this.allotment.clientQps === null ? null : this.allotment.clientQps * this.share
   }
@@ -99,10 +102,10 @@ export class Supplier {
   }
 
   close(): void {
-    for (const endpoint of this.endpoints.all) endpoint.connections.close()
+    for (const endpoint of this.endpoints.all) endpoint.pool.close()
   }
 
   destroy(): void {
-    for (const endpoint of this.endpoints.all) endpoint.connections.destroy()
+    for (const endpoint of this.endpoints.all) endpoint.pool.destroy()
   }
 }

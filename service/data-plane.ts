@@ -123,7 +123,7 @@ export async function openParts(live: Live, log: Log) {
   const wire = () => {
     const { suppliers, holds } = directory.snapshot()
     engine.setHolds(holds)
-    proxy.admit((id) => {
+    proxy.setDirectory((id) => {
       const state = suppliers.get(id)
       if (state === undefined) return undefined
       const allotment = state.datacenters.get(started.location)

@@ -1,6 +1,6 @@
-/** Header fields as node:http lists them: `[name, value, name, value, …]`, in the order of the wire. */
+/** Header lists in the form of node:http: `[name, value, name, value, …]`, in the order received. */
 
-/** How often a field is in the list; `name` in lower case. */
+/** The number of fields with this name, given in lower case. */
 export function occurrences(raw: readonly string[], name: string): number {
   let count = 0
   for (let at = 0; at < raw.length; at += 2)

@@ -1,10 +1,10 @@
 /**
- * Histograms by supplier for a scrape: the busiest have series of their own, the rest share one, so that thousands of
- * suppliers stay within what a scrape may weigh. One that has seen nothing has no series.
+ * Histograms by supplier for a scrape. The suppliers with the most observations have their own series, all others share
+ * one: this bounds the size of a scrape with thousands of suppliers. A histogram without observations has no series.
  */
 
 export interface Histogram {
-  /** One count a bucket, the last above all bounds; not cumulative. */
+  /** One count for each bucket, not cumulative. The last one counts values above all bounds. */
   readonly counts: Float64Array
   readonly sum: number
 }
@@ -19,15 +19,15 @@ export interface HistogramSample {
 
 interface Row {
   labels: Labels
-  of: Histogram
+  histogram: Histogram
   total: number
 }
 
-/** Histograms with series of their own. */
-const mostOwn = 100
-/** One that has its own series loses it to another that is busier by this factor only. */
-const hold = 1.25
-/** No supplier is called so: ids begin with a letter or a digit. */
+/** Number of histograms with their own series. */
+const maxOwn = 100
+/** A histogram loses its own series only to one that has more observations by this factor. */
+const hysteresis = 1.25
+/** Never a supplier's id: ids begin with a letter or a digit. */
 export const others = '_other'
 
 const totalOf = ({ counts }: Histogram) => {
@@ -36,7 +36,7 @@ const totalOf = ({ counts }: Histogram) => {
   return total
 }
 
-class Sums implements Histogram {
+class HistogramSums implements Histogram {
   readonly counts: Float64Array
   sum = 0
 
@@ -44,15 +44,15 @@ class Sums implements Histogram {
     this.counts = new Float64Array(buckets)
   }
 
-  /** Adds what `now` has more than `before`, which becomes `now`. */
-  addNews(now: Histogram, before: Sums): void {
+  /** Adds the difference between `now` and `before`, and copies `now` to `before`. */
+  addIncrease(now: Histogram, before: HistogramSums): void {
     for (let at = 0; at < this.counts.length; at++)
       this.counts[at]! += now.counts[at]! - before.counts[at]!
     this.sum += now.sum - before.sum
-    before.take(now)
+    before.copy(now)
   }
 
-  take({ counts, sum }: Histogram): void {
+  copy({ counts, sum }: Histogram): void {
     this.counts.set(counts)
     this.sum = sum
   }
@@ -61,59 +61,62 @@ class Sums implements Histogram {
 export class HistogramSeries {
   private readonly name: string
   private readonly bounds: readonly number[]
-  private readonly most: number
+  private readonly maxOwn: number
   private own = new Set<Histogram>()
-  /** As of the last scrape: what comes later counts under the label that the supplier has then. */
-  private readonly seen = new WeakMap<Histogram, Sums>()
-  private readonly rest: Sums
+  /** The counts at the last scrape. Later observations count under the supplier's label at the next scrape. */
+  private readonly seen = new WeakMap<Histogram, HistogramSums>()
+  private readonly rest: HistogramSums
 
-  constructor(name: string, bounds: readonly number[], most = mostOwn) {
+  constructor(name: string, bounds: readonly number[], limit = maxOwn) {
     this.name = name
     this.bounds = bounds
-    this.most = most
-    this.rest = new Sums(bounds.length + 1)
+    this.maxOwn = limit
+    this.rest = new HistogramSums(bounds.length + 1)
   }
 
-  /** null: no sample, an occasion to end a slice. */
+  /** null: not a sample, but a point at which a slice may end. */
   *samples(
     rows: Iterable<[Labels, Histogram]>,
     restLabels: Labels,
   ): Generator<HistogramSample | null> {
-    const busy: Row[] = []
-    for (const [labels, of] of rows) {
-      const total = totalOf(of)
-      if (total > 0) busy.push({ labels, of, total })
+    const used: Row[] = []
+    for (const [labels, histogram] of rows) {
+      const total = totalOf(histogram)
+      if (total > 0) used.push({ labels, histogram, total })
       yield null
     }
-    this.choose(busy)
-    for (const { of } of busy) {
-      this.look(of)
+    this.chooseOwn(used)
+    for (const { histogram } of used) {
+      this.update(histogram)
       yield null
     }
-    for (const { labels, of } of busy)
-      if (this.own.has(of)) yield* this.lines(labels, of.counts, of.sum)
+    for (const { labels, histogram } of used)
+      if (this.own.has(histogram)) yield* this.lines(labels, histogram.counts, histogram.sum)
     if (totalOf(this.rest) > 0) yield* this.lines(restLabels, this.rest.counts, this.rest.sum)
   }
 
-  private choose(busy: readonly Row[]): void {
-    if (busy.length <= this.most) {
-      this.own = new Set(busy.map(({ of }) => of))
+  private chooseOwn(used: readonly Row[]): void {
+    if (used.length <= this.maxOwn) {
+      this.own = new Set(used.map(({ histogram }) => histogram))
       return
     }
-    const ranked = busy
-      .map(({ of, total }) => ({ of, rank: this.own.has(of) ? total * hold : total }))
+    const ranked = used
+      .map(({ histogram, total }) => ({
+        histogram,
+        rank: this.own.has(histogram) ? total * hysteresis : total,
+      }))
       .sort((one, other) => other.rank - one.rank)
-    this.own = new Set(ranked.slice(0, this.most).map(({ of }) => of))
+    this.own = new Set(ranked.slice(0, this.maxOwn).map(({ histogram }) => histogram))
   }
 
-  private look(of: Histogram): void {
-    let seen = this.seen.get(of)
+  private update(histogram: Histogram): void {
+    let seen = this.seen.get(histogram)
     if (seen === undefined) {
-      seen = new Sums(of.counts.length)
-      this.seen.set(of, seen)
+      seen = new HistogramSums(histogram.counts.length)
+      this.seen.set(histogram, seen)
     }
-    if (this.own.has(of)) seen.take(of)
-    else this.rest.addNews(of, seen)
+    if (this.own.has(histogram)) seen.copy(histogram)
+    else this.rest.addIncrease(histogram, seen)
   }
 
   private *lines(labels: Labels, counts: Float64Array, sum: number): Generator<HistogramSample> {

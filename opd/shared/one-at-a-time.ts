@@ -1,4 +1,4 @@
-/** A job that runs once at a time: who asks during a run shares the next one, which begins when that one is over. */
+/** Runs a job without overlap. All calls during a run share one further run, which begins when the present one ends. */
 export function oneAtATime<T>(job: () => Promise<T>): () => Promise<T> {
   let running: Promise<unknown> = Promise.resolve()
   let next: Promise<T> | null = null
@@ -6,7 +6,7 @@ export function oneAtATime<T>(job: () => Promise<T>): () => Promise<T> {
     next ??= running.then(() => {
       next = null
       const run = job()
-      // those who asked for it hear of its failure; the next one runs all the same
+      // A failure rejects the promise of its own callers only; the next run begins in any case.
       running = run.catch(() => undefined)
       return run
     })

@@ -7,13 +7,24 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 
-export interface Connection extends Socket {
+interface Pipeline {
   /** The response to the newest request that was accepted. */
-  bidweirNewest?: ServerResponse
-  /** Requests that wait for their turn. */
-  bidweirWaiting?: number
+  newest: ServerResponse | null
+  /** Requests that wait until the response before theirs is finished. */
+  waiting: number
   /** The bytes behind the newest request are refused: no request after it is accepted. */
-  bidweirRefused?: boolean
+  refused: boolean
+}
+
+const pipelines = new WeakMap<Socket, Pipeline>()
+
+function pipelineOf(connection: Socket): Pipeline {
+  let pipeline = pipelines.get(connection)
+  if (pipeline === undefined) {
+    pipeline = { newest: null, waiting: 0, refused: false }
+    pipelines.set(connection, pipeline)
+  }
+  return pipeline
 }
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void
@@ -28,32 +39,36 @@ export interface Pipelining {
   onReset(): void
 }
 
-/** Requests of one connection that may wait for their turn; a connection with more is destroyed. */
-const mostWaiting = 256
+/** Requests of one connection that may wait; a connection with more is destroyed. */
+const maxWaiting = 256
 /** Milliseconds that a caller may go on sending before it reads its refusal. */
 const linger = 1000
 
-export const connectionOf = (response: ServerResponse): Connection => response.req.socket
+export const connectionOf = (response: ServerResponse): Socket => response.req.socket
 
-/** Whether every request before is answered and the connection accepts another. */
-export function isIdle(connection: Connection): boolean {
-  const { bidweirNewest: newest, bidweirRefused: refused = false } = connection
-  return connection.writable && !refused && (newest === undefined || newest.writableFinished)
+/** The response to the newest request that was accepted on this connection. */
+export const newestResponse = (connection: Socket): ServerResponse | null =>
+  pipelines.get(connection)?.newest ?? null
+
+/** Whether all requests of the connection have their responses, and another one is accepted. */
+export function isIdle(connection: Socket): boolean {
+  const { newest, refused } = pipelineOf(connection)
+  return connection.writable && !refused && (newest === null || newest.writableFinished)
 }
 
 /** Calls `serve` when the response may be written: at once, or when the response before it is finished. */
-function inTurn(request: IncomingMessage, response: ServerResponse, serve: Handler): void {
-  const connection: Connection = request.socket
-  if (!connection.writable || connection.bidweirRefused) return void request.resume()
-  connection.bidweirNewest = response
-  // node:http gives the connection to one response at a time.
+function inOrder(request: IncomingMessage, response: ServerResponse, serve: Handler): void {
+  const connection = request.socket
+  const pipeline = pipelineOf(connection)
+  if (!connection.writable || pipeline.refused) return void request.resume()
+  pipeline.newest = response
+  // node:http assigns the connection to one response at a time.
   if (response.socket !== null) return serve(request, response)
-  const waiting = (connection.bidweirWaiting ?? 0) + 1
-  connection.bidweirWaiting = waiting
-  if (waiting > mostWaiting) return void connection.destroy()
+  pipeline.waiting++
+  if (pipeline.waiting > maxWaiting) return void connection.destroy()
   response.once('socket', () =>
     process.nextTick(() => {
-      connection.bidweirWaiting!--
+      pipeline.waiting--
       if (connection.writable) serve(request, response)
     }),
   )
@@ -62,34 +77,34 @@ function inTurn(request: IncomingMessage, response: ServerResponse, serve: Handl
 /** Serves the requests of `server` one at a time on each connection. */
 export function pipelined(server: Server | TlsServer, options: Pipelining): void {
   const { serve } = options
-  server.on('request', (request, response) => inTurn(request, response, serve))
-  // Written before its turn, `100 Continue` would stand inside the response that is under way.
+  server.on('request', (request, response) => inOrder(request, response, serve))
+  // Written earlier, `100 Continue` would be inside the response that is under way.
   server.on('checkContinue', (request, response) =>
-    inTurn(request, response, () => {
+    inOrder(request, response, () => {
       response.writeContinue()
       serve(request, response)
     }),
   )
   server.on('checkExpectation', (request, response) =>
-    inTurn(request, response, () => {
+    inOrder(request, response, () => {
       request.resume()
       end(request.socket, options.expectationFailed)
     }),
   )
-  // Without this listener node:http closes, and the responses under way are lost.
+  // Without this listener node:http closes the connection, and the responses under way are lost.
   server.on('connect', (_request, socket: Socket) => {
     socket.on('error', options.onReset)
-    // node:http has let go of the connection: nothing else reads it, or notices that the caller has left.
+    // node:http has detached its parser: without a reader, the end of the connection is not noticed.
     socket.once('end', () => socket.destroy()).resume()
     refuseBytes(socket, options.noTunnel)
   })
 }
 
-function end(connection: Connection, refusal: string): void {
+function end(connection: Socket, refusal: string): void {
   if (!connection.writable) return
-  connection.bidweirRefused = true
+  pipelineOf(connection).refused = true
   connection.end(refusal)
-  // Read, so that the caller gets no reset; not parsed, since the rest of a refused request would complete it.
+  // The rest is read, so that the caller gets no reset, but not parsed: it would complete the refused request.
   connection
     .removeAllListeners('data')
     .on('data', () => {})
@@ -99,18 +114,19 @@ function end(connection: Connection, refusal: string): void {
 }
 
 /**
- * The bytes that came on this connection are no request, or came too late: writes `refusal`, a whole response, when all
- * responses before it are written, and closes. A request that is cut short gets `refusal` as its response, if its
- * response has not begun.
+ * Refuses bytes that are not a request, or that came too late: writes `refusal`, a whole response, when all responses
+ * before it are written, and closes. A request that is cut short gets `refusal` as its response, if its response has
+ * not begun.
  */
-export function refuseBytes(connection: Connection, refusal: string): void {
-  const { bidweirNewest: newest } = connection
-  // The caller has ended its side in the middle of something: it has left.
+export function refuseBytes(connection: Socket, refusal: string): void {
+  const pipeline = pipelineOf(connection)
+  const { newest } = pipeline
+  // The caller has ended its side within a request: it has left.
   if (connection.readableEnded) return connection.destroySoon()
-  if (!connection.writable || connection.bidweirRefused) return
-  connection.bidweirRefused = true
+  if (!connection.writable || pipeline.refused) return
+  pipeline.refused = true
   const refuse = () => end(connection, refusal)
-  if (newest === undefined) refuse()
+  if (newest === null) refuse()
   else if (newest.req.complete) whenFinished(newest, refuse)
   else if (newest.writableEnded) whenFinished(newest, () => connection.destroySoon())
   else if (newest.headersSent) connection.destroy()
@@ -118,7 +134,7 @@ export function refuseBytes(connection: Connection, refusal: string): void {
   else refuse()
 }
 
-function whenFinished(response: ServerResponse, then: () => void): void {
-  if (response.writableFinished) then()
-  else response.once('finish', then)
+function whenFinished(response: ServerResponse, callback: () => void): void {
+  if (response.writableFinished) callback()
+  else response.once('finish', callback)
 }

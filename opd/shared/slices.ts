@@ -1,22 +1,22 @@
-/** Long work in slices, so that bid traffic runs in between. */
+/** Divides long work into slices, so that the event loop serves bid traffic between them. */
 
-/** Milliseconds that a slice takes, about. */
-const budget = 1
+/** Milliseconds of a slice. */
+const sliceMs = 1
 
 export interface Slices {
-  /** To be awaited between two pieces of work; gives way to the event loop when the slice is over. */
+  /** To be awaited between two steps of the work; yields to the event loop at the end of a slice. */
   next(): Promise<void> | undefined
 }
 
-const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
+const nextIteration = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-export function createSlices(now = () => performance.now(), giveWay = turn): Slices {
-  let began = now()
+export function createSlices(now = () => performance.now(), yieldToLoop = nextIteration): Slices {
+  let sliceStart = now()
   return {
     next() {
-      if (now() - began < budget) return undefined
-      return giveWay().then(() => {
-        began = now()
+      if (now() - sliceStart < sliceMs) return undefined
+      return yieldToLoop().then(() => {
+        sliceStart = now()
       })
     },
   }

@@ -1,33 +1,33 @@
-/** A body as its pieces come, and what it takes of the node's budget until its request is over. */
+/** A body as its chunks arrive. Its bytes count towards the node's memory budget until the request ends. */
 import type { Budget } from '../admission.ts'
 
 /**
- * Does some work with `bytes` of the budget taken until it is done, whoever waits for it. Null: with them more than
- * `most` would be held, and nothing is done.
+ * Runs `work` with `bytes` of the budget reserved until it ends, even if its result is not used. Null: the reservation
+ * would exceed `limit`, and `work` does not run.
  */
-export function withRoom<T>(
+export function withReservation<T>(
   budget: Budget,
   bytes: number,
-  most: number,
+  limit: number,
   work: () => Promise<T>,
 ): Promise<T> | null {
-  if (budget.bytes + bytes > most) return null
+  if (budget.bytes + bytes > limit) return null
   budget.bytes += bytes
   return work().finally(() => {
     budget.bytes -= bytes
   })
 }
 
-/** From so many pieces on, small ones are packed together: a buffer a byte takes a hundred times its size. */
-const manyPieces = 16
-const smallPiece = 1024
+/** After 16 chunks, small ones are copied into blocks: a Buffer object takes about 100 bytes even for one byte. */
+const separateChunks = 16
+const smallChunk = 1024
 const blockLength = 16 * 1024
 
-export class Held {
-  /** Bytes of the pieces that were not taken yet. */
+export class BodyBuffer {
+  /** Bytes that were added and not read yet. */
   length = 0
-  private pieces: Buffer[] = []
-  /** Small pieces, `used` bytes of them, that belong behind `pieces`. */
+  private separate: Buffer[] = []
+  /** The last chunks, if they were small: `used` bytes that follow `separate`. */
   private block: Buffer | null = null
   private used = 0
   private counted = 0
@@ -37,51 +37,58 @@ export class Held {
     this.budget = budget
   }
 
-  add(piece: Buffer): void {
-    if (this.pieces.length >= manyPieces && piece.length <= smallPiece) this.pack(piece)
+  add(chunk: Buffer): void {
+    if (this.separate.length >= separateChunks && chunk.length <= smallChunk) this.copy(chunk)
     else {
-      if (this.used > 0) this.unpack()
-      this.pieces.push(piece)
+      if (this.used > 0) this.closeBlock()
+      this.separate.push(chunk)
     }
-    this.length += piece.length
-    this.count(piece.length)
+    this.length += chunk.length
+    this.count(chunk.length)
   }
 
-  private pack(piece: Buffer): void {
-    if (this.used + piece.length > blockLength) this.unpack()
+  private copy(chunk: Buffer): void {
+    if (this.used + chunk.length > blockLength) this.closeBlock()
     this.block ??= Buffer.allocUnsafeSlow(blockLength)
-    this.used += piece.copy(this.block, this.used)
+    this.used += chunk.copy(this.block, this.used)
   }
 
-  private unpack(): void {
-    this.pieces.push(this.block!.subarray(0, this.used))
+  private closeBlock(): void {
+    this.separate.push(this.block!.subarray(0, this.used))
     this.block = null
     this.used = 0
   }
 
-  /** Bytes that are held elsewhere until the request is over. */
+  /** Counts bytes that the request occupies elsewhere until it ends, such as its decoded body. */
   count(bytes: number): void {
     this.counted += bytes
     this.budget.bytes += bytes
   }
 
-  /** What has come so far, in one piece. */
+  /** The same, unless the node would then exceed `limit`: false, and nothing is counted. */
+  reserve(bytes: number, limit: number): boolean {
+    if (this.budget.bytes + bytes > limit) return false
+    this.count(bytes)
+    return true
+  }
+
+  /** The bytes that were added, in one Buffer; the BodyBuffer is empty afterwards. */
   whole(): Buffer {
     const { length } = this
-    const pieces = this.each()
-    return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces, length)
+    const chunks = this.chunks()
+    return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, length)
   }
 
-  /** The same as it came. */
-  each(): Buffer[] {
-    if (this.used > 0) this.unpack()
-    const { pieces } = this
-    this.pieces = []
+  /** The same in several Buffers. */
+  chunks(): Buffer[] {
+    if (this.used > 0) this.closeBlock()
+    const { separate } = this
+    this.separate = []
     this.length = 0
-    return pieces
+    return separate
   }
 
-  /** The request is over: the budget has its bytes back. */
+  /** The request has ended: its bytes no longer count. */
   release(): void {
     this.budget.bytes -= this.counted
     this.counted = 0

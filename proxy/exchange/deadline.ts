@@ -1,53 +1,46 @@
-/** When a bid request has waited long enough: the route's timeout, or less where the request's tmax says so (CONTRACT 3). */
+/** The time by which a bid request has its response: the route's timeout, or `tmax - tmaxMargin` if that is less (CONTRACT 3). */
 import { findTmax } from '../../opd/openrtb/tmax.ts'
 import type { Supplier } from '../supplier.ts'
 
-interface Expires {
-  expire(): void
-}
-
-export class Deadline {
-  /** Whether the endpoint had long enough for its silence to count against it. */
-  fair = true
-  /** When it comes, `performance.now()`. */
+export class Deadline<T> {
+  /** Whether the endpoint had enough time for a timeout to count as its failure. */
+  countsAsFailure = true
+  /** `performance.now()` of the deadline. */
   due: number
   private timer: NodeJS.Timeout | null = null
-  private readonly of: Expires
   private readonly route: Supplier['route']
   private readonly arrived: number
+  private readonly onDue: (target: T) => void
+  private readonly target: T
 
-  /** `arrived`: when the head did, on the monotonic clock, milliseconds; everything counts from there. */
-  constructor(of: Expires, route: Supplier['route'], arrived: number) {
-    this.of = of
+  /** `arrived`: `performance.now()` at the arrival of the request's head. `onDue` is called with `target`. */
+  constructor(route: Supplier['route'], arrived: number, onDue: (target: T) => void, target: T) {
     this.route = route
     this.arrived = arrived
+    this.onDue = onDue
+    this.target = target
     this.due = arrived + route.timeout
   }
 
-  /** The body may take longer than the supplier has. */
+  /** Bounds the time that the request's body may take. */
   awaitBody(): void {
-    this.timer ??= setTimeout(expire, this.route.timeout, this.of)
+    this.timer ??= setTimeout(this.onDue, this.route.timeout, this.target)
   }
 
-  /** The request is here; null where it does not decode. */
+  /** The request is complete. `request` null: it is not readable. */
   start(request: Buffer | null): void {
     const { timeout, tmaxMargin } = this.route
     const tmax = request === null ? undefined : findTmax(request)
-    const deadline =
-      tmax === undefined ? timeout : Math.max(1, Math.min(timeout, tmax - tmaxMargin))
-    // A very short tmax says nothing about the endpoint; one a little shorter than `timeout` is what most send.
-    this.fair = deadline * 2 >= timeout
-    this.due = this.arrived + deadline
+    const allowed = tmax === undefined ? timeout : Math.max(1, Math.min(timeout, tmax - tmaxMargin))
+    // Most requests have a tmax a little shorter than `timeout`. A very short one says nothing about the endpoint.
+    this.countsAsFailure = allowed * 2 >= timeout
+    this.due = this.arrived + allowed
     const left = this.due - performance.now()
     this.clear()
-    this.timer = setTimeout(expire, Math.max(1, left), this.of)
+    this.timer = setTimeout(this.onDue, Math.max(1, left), this.target)
   }
 
   clear(): void {
     if (this.timer !== null) clearTimeout(this.timer)
   }
-}
-
-function expire(of: Expires): void {
-  of.expire()
 }

@@ -1,16 +1,16 @@
-/** Content encodings of answers and requests: bounded both ways, and never a body lost to one (CONTRACT 4). */
+/** Content encodings of requests and responses. Decoding is bounded; a body that cannot be decoded is forwarded (CONTRACT 4). */
 import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
 import { header } from './headers.ts'
 
 export type Encoding = 'identity' | 'gzip' | 'deflate' | 'deflate-raw' | 'br'
 
-/** Above this a body is compressed and decompressed off the event loop (CONTRACT 2, `recompress`). */
+/** Longer bodies are compressed and decompressed off the event loop (CONTRACT 2, `recompress`). */
 const syncLimit = 64 * 1024
-/** Small compressed bodies may still be bombs: what they may become on the event loop (about 0.3 ms). */
+/** A small body may decode to a thousand times its length: the limit on the event loop (about 0.3 ms). */
 const syncOutput = 512 * 1024
 
-/** The encoding that a Content-Encoding header names; null for one that is unknown or stacked. */
+/** The encoding that a Content-Encoding header names; null: unknown, or several. */
 function encodingOf(value: string | undefined): Encoding | null {
   if (value === undefined) return 'identity'
   switch (value.trim().toLowerCase()) {
@@ -36,27 +36,29 @@ interface Codec {
   encode(body: Uint8Array): Promise<Buffer>
 }
 
-const fast = { level: 1 }
-const quick = { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 4 } }
+const gzipOptions = { level: 1 }
+const brotliOptions = { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 4 } }
 
 const codecs: Readonly<Record<Exclude<Encoding, 'identity'>, Codec>> = {
   gzip: {
     decodeSync: zlib.gunzipSync,
     decode: promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.gunzip),
-    encodeSync: (body) => zlib.gzipSync(body, fast),
-    encode: (body) => promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.gzip)(body, fast),
+    encodeSync: (body) => zlib.gzipSync(body, gzipOptions),
+    encode: (body) => promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.gzip)(body, gzipOptions),
   },
   deflate: {
     decodeSync: zlib.inflateSync,
     decode: promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.inflate),
-    encodeSync: (body) => zlib.deflateSync(body, fast),
-    encode: (body) => promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.deflate)(body, fast),
+    encodeSync: (body) => zlib.deflateSync(body, gzipOptions),
+    encode: (body) =>
+      promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.deflate)(body, gzipOptions),
   },
   'deflate-raw': {
     decodeSync: zlib.inflateRawSync,
     decode: promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.inflateRaw),
-    encodeSync: (body) => zlib.deflateRawSync(body, fast),
-    encode: (body) => promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.deflateRaw)(body, fast),
+    encodeSync: (body) => zlib.deflateRawSync(body, gzipOptions),
+    encode: (body) =>
+      promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.deflateRaw)(body, gzipOptions),
   },
   br: {
     decodeSync: (body, { maxOutputLength }) =>
@@ -66,9 +68,9 @@ const codecs: Readonly<Record<Exclude<Encoding, 'identity'>, Codec>> = {
         body,
         maxOutputLength === undefined ? {} : { maxOutputLength },
       ),
-    encodeSync: (body) => zlib.brotliCompressSync(body, quick),
+    encodeSync: (body) => zlib.brotliCompressSync(body, brotliOptions),
     encode: (body) =>
-      promisify<Uint8Array, zlib.BrotliOptions, Buffer>(zlib.brotliCompress)(body, quick),
+      promisify<Uint8Array, zlib.BrotliOptions, Buffer>(zlib.brotliCompress)(body, brotliOptions),
   },
 }
 
@@ -82,55 +84,56 @@ const undecodable = { ok: false, reason: 'encoding' } as const
 export const isTooLarge = (error: unknown) =>
   (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE'
 
-/** `deflate` is zlib by the book and raw deflate from some servers: the first byte tells (RFC 1950, CM = 8). */
-function exact(encoding: Encoding, body: Buffer): Encoding {
+/** `deflate` means zlib, but some servers send raw deflate. The first two bytes differ (RFC 1950 2.2). */
+function detectDeflate(encoding: Encoding, body: Buffer): Encoding {
   if (encoding !== 'deflate' || body.length < 2) return encoding
   const zlibHeader = (body[0]! & 0x0f) === 8 && ((body[0]! << 8) | body[1]!) % 31 === 0
   return zlibHeader ? 'deflate' : 'deflate-raw'
 }
 
-/** The encodings of requests that are read (CONTRACT 3); null: any other. */
+/** The encoding of a request, if bidweir can read it (CONTRACT 3); null: any other. */
 export function requestEncoding(headers: readonly string[]): 'identity' | 'gzip' | null {
   const encoding = encodingOf(header(headers, 'content-encoding'))
   return encoding === 'identity' || encoding === 'gzip' ? encoding : null
 }
 
-/**
- * A body as its headers say it is encoded, to at most `limit` bytes, on the event loop where that is surely quick; null:
- * use `decodeLater`.
- */
+/** Decodes a body to at most `limit` bytes, if that is certainly fast; null: use `decodeLater`. */
 export function decodeNow(headers: readonly string[], body: Buffer, limit: number): Decoded | null {
   const encoding = encodingOf(header(headers, 'content-encoding'))
   if (encoding === null) return undecodable
   if (encoding === 'identity') return { ok: true, body, encoding }
   if (body.length > syncLimit) return null
-  const which = exact(encoding, body) as Exclude<Encoding, 'identity'>
+  const detected = detectDeflate(encoding, body) as Exclude<Encoding, 'identity'>
   try {
     const maxOutputLength = Math.min(limit, syncOutput)
-    return { ok: true, body: codecs[which].decodeSync(body, { maxOutputLength }), encoding: which }
+    return {
+      ok: true,
+      body: codecs[detected].decodeSync(body, { maxOutputLength }),
+      encoding: detected,
+    }
   } catch (error) {
     if (!isTooLarge(error)) return undecodable
     return limit <= syncOutput ? tooLarge : null
   }
 }
 
-/** The same off the event loop, for what `decodeNow` leaves. */
+/** The same off the event loop. */
 export async function decodeLater(
   headers: readonly string[],
   body: Buffer,
   limit: number,
 ): Promise<Decoded> {
   const encoding = encodingOf(header(headers, 'content-encoding')) as Exclude<Encoding, 'identity'>
-  const which = exact(encoding, body) as Exclude<Encoding, 'identity'>
+  const detected = detectDeflate(encoding, body) as Exclude<Encoding, 'identity'>
   try {
-    const decoded = await codecs[which].decode(body, { maxOutputLength: limit })
-    return { ok: true, body: decoded, encoding: which }
+    const decoded = await codecs[detected].decode(body, { maxOutputLength: limit })
+    return { ok: true, body: decoded, encoding: detected }
   } catch (error) {
     return isTooLarge(error) ? tooLarge : undecodable
   }
 }
 
-/** Encodes a changed body again as it came; on the event loop only up to 64 KiB. */
+/** Encodes a body; longer ones off the event loop. */
 export function encode(encoding: Encoding, body: Buffer): Buffer | Promise<Buffer> {
   if (encoding === 'identity') return body
   const codec = codecs[encoding]

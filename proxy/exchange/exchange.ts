@@ -1,71 +1,69 @@
 /**
- * The life of one bid request: admit ▸ choose ▸ send ▸ (answer arrives) ▸ look ▸ rewrite ▸ answer ▸ account.
- * One object per request, no closures; it is the sink of the answer itself.
+ * The life of one bid request in six phases (docs/concepts.md): admit ▸ send ▸ receive ▸ price ▸ reply ▸ account.
+ * Each request has one Exchange. It is itself the sink of the supplier's response: the common path allocates no closure.
  */
 import { type Admission, overloaded } from '../admission.ts'
 import type { Candidate } from '../gate.ts'
-import type { AnswerSink, Inbound, SendFailure } from '../listen/types.ts'
-import type { Outcome } from '../metrics.ts'
+import type { Inbound, ResponseSink, SendFailure } from '../listen/types.ts'
+import type { RequestOutcome } from '../metrics.ts'
 import type { Supplier } from '../supplier.ts'
-import { Held } from './body-buffer.ts'
+import { BodyBuffer } from './body-buffer.ts'
 import { Deadline } from './deadline.ts'
 import { requestEncoding } from './encoding.ts'
 import { header, towardsCaller } from './headers.ts'
-import { type NoBid, replyNoBid } from './no-bid.ts'
 import type { RequestDecoder } from './request-decoder.ts'
-import { type Answer, replyWhole } from './response.ts'
+import { type NoBid, type ResponseBody, replyNoBid, replyWhole } from './response.ts'
 import {
-  type Reader,
-  Reading,
-  type ReadingContext,
-  type Verdict,
-  wantsReading,
+  needsProcessing,
+  type ProcessingContext,
+  type ProcessingResult,
+  processResponse,
 } from './response-processing.ts'
-import { Leg, type LegContext } from './upstream-attempt.ts'
+import { type AttemptContext, UpstreamAttempt } from './upstream-attempt.ts'
 
-/** A streamed answer whose length is known to be at most this is kept whole, so that a failure stays a clean no-bid. */
-const keptWhole = 64 * 1024
+/** A response of known length up to this is buffered even if OPD does not read it, so that a failure is a clean no-bid. */
+const bufferedWhole = 64 * 1024
 
-export interface ExchangeContext extends ReadingContext, LegContext, Admission {
+export interface ExchangeContext extends ProcessingContext, AttemptContext, Admission {
   limits: Admission['limits'] & { maxRequestBytes: number; maxRewriteBytes: number }
   decoder: RequestDecoder
 }
 
 const empty = Buffer.alloc(0)
 
-type Stage = 'waiting' | 'keeping' | 'streaming' | 'done'
-
-export class Exchange implements AnswerSink, Reader, Candidate {
+export class Exchange implements ResponseSink, Candidate {
   private readonly inbound: Inbound
-  readonly supplier: Supplier
+  private readonly supplier: Supplier
   private readonly context: ExchangeContext
-  private body: Buffer = empty
-  /** The request as OPD reads it; null: it cannot be read; undefined: most of it is still to be decoded. */
-  private decoded: Buffer | null | undefined = null
-  private readonly leg: Leg
-  private readonly held: Held
-  private readonly deadline: Deadline
+  private readonly buffer: BodyBuffer
+  private readonly deadline: Deadline<Exchange>
+  private readonly upstream: UpstreamAttempt
   private admitted = false
-  /** Whether it waits at the supplier's gate, or has passed it. */
-  private passage: 'none' | 'queued' | 'sent' = 'none'
-  private stage: Stage = 'waiting'
+  private stage: 'waiting' | 'buffering' | 'streaming' | 'done' = 'waiting'
+  /** Whether the request is in the queue of the supplier's gate, or holds a place there. */
+  private gateState: 'outside' | 'queued' | 'sent' = 'outside'
   private replayed = false
-  // The answer as it comes.
+  // The request: its body as received, and decoded (null: not readable; undefined: most of it is not decoded yet).
+  private body: Buffer = empty
+  private decoded: Buffer | null | undefined = null
+  // The response: its head, and whether it is processed before it is sent on.
   status = 0
   message = ''
   headers: string[] = []
-  private read = false
+  private processed = false
 
   constructor(inbound: Inbound, supplier: Supplier, context: ExchangeContext) {
     this.inbound = inbound
     this.supplier = supplier
     this.context = context
-    this.leg = new Leg(supplier)
-    this.held = new Held(context.budget)
-    this.deadline = new Deadline(this, supplier.route, inbound.arrived)
+    this.buffer = new BodyBuffer(context.budget)
+    this.deadline = new Deadline<Exchange>(supplier.route, inbound.arrived, expire, this)
+    this.upstream = new UpstreamAttempt(supplier)
   }
 
-  /** Null: go on and read the body; else the caller has its answer. */
+  // --- admit ---
+
+  /** Null: the lane reads the body. Otherwise the request is refused, and the caller has its no-bid. */
   admit(): NoBid | null {
     const refusal = this.supplier.refusal(this.inbound.arrived, overloaded(this.context))
     if (refusal !== null) {
@@ -78,128 +76,100 @@ export class Exchange implements AnswerSink, Reader, Candidate {
     return null
   }
 
-  /** The body may take longer than the supplier has: the deadline is counted from the head. */
+  // --- send ---
+
+  /** The body is not complete yet. It may take as long as the supplier's timeout, counted from the head. */
   awaitBody(): void {
     if (this.stage !== 'done') this.deadline.awaitBody()
   }
 
-  /** A piece of the request's body. False: it is over the limit, and the lane says so. */
-  receive(chunk: Buffer): boolean {
+  /** Takes a chunk of the request's body. False: the body exceeds the limit, and the lane sends the refusal. */
+  receiveBody(chunk: Buffer): boolean {
     if (this.stage === 'done') return true
-    this.held.add(chunk)
-    if (this.held.length > this.context.limits.maxRequestBytes) {
+    this.buffer.add(chunk)
+    if (this.buffer.length > this.context.limits.maxRequestBytes) {
       this.account('refused')
       return false
     }
-    if (this.full) this.noBid('overload')
+    if (this.memoryFull) this.noBid('overload')
     return true
   }
 
-  /** This node holds more than it may. */
-  private get full(): boolean {
+  private get memoryFull(): boolean {
     return this.context.budget.bytes > this.context.limits.maxHeldBytes
   }
 
-  /** The whole request has arrived. */
-  received(): void {
+  /** The request's body is complete. */
+  bodyReceived(): void {
     if (this.stage === 'done') return
-    this.body = this.held.whole()
+    this.body = this.buffer.whole()
     const encoding = requestEncoding(this.inbound.headers)
-    if (encoding === 'gzip') return this.receivedGzip()
+    if (encoding === 'gzip') return this.gzipReceived()
     this.decoded = encoding === null ? null : this.body
-    this.start(this.decoded)
+    this.enterGate(this.decoded)
   }
 
-  /** Small on the wire, it may be large here: a thousand times, and as long as the request lasts. */
-  private receivedGzip(): void {
+  /** A gzip body may decode to a thousand times its length: only its beginning, with `tmax`, is decoded before sending. */
+  private gzipReceived(): void {
     const start = this.context.decoder.start(this.body)
     if (start === 'overload') return this.noBid('overload')
     const { bytes, whole } = start
     this.decoded = whole ? bytes : undefined
-    if (whole && bytes !== null) this.held.count(bytes.length)
-    this.start(bytes)
+    if (whole && bytes !== null) this.buffer.count(bytes.length)
+    this.enterGate(bytes)
   }
 
-  /** `request`: as much of it as is read for tmax; null: it cannot be read. */
-  private start(request: Buffer | null): void {
+  /** `request`: the decoded part of the request that may contain `tmax`; null: the request is not readable. */
+  private enterGate(request: Buffer | null): void {
     this.deadline.start(request)
     const entered = this.supplier.gate.enter(this, performance.now())
-    if (entered === 'queued') this.passage = 'queued'
+    if (entered === 'queued') this.gateState = 'queued'
     else if (entered === 'refused') this.refuse()
   }
-
-  /** The request for OPD, which asks where an answer has a bid to price. */
-  request(): Buffer | null | Promise<Buffer | null> {
-    return this.decoded === undefined ? this.decodeWhole(this.body) : this.decoded
-  }
-
-  private async decodeWhole(body: Buffer): Promise<Buffer | null> {
-    const decoded = await this.context.decoder.whole(body, () => this.waiting)
-    if (!this.waiting) return null
-    if (decoded !== 'overload') {
-      this.held.count(decoded?.length ?? 0)
-      return decoded
-    }
-    this.noBid('overload')
-    return null
-  }
-
-  hold(bytes: number): boolean {
-    const { budget, limits } = this.context
-    if (budget.bytes + bytes > limits.maxHeldBytes) return false
-    this.held.count(bytes)
-    return true
-  }
-
-  // --- the gate ---
 
   get due(): number {
     return this.deadline.due
   }
 
+  /** Called by the gate, at once or after the queue. */
   send(): void {
-    this.passage = 'sent'
+    this.gateState = 'sent'
     this.attempt(false)
   }
 
+  private attempt(fresh: boolean): void {
+    this.upstream.send(this.inbound, this.body, this.context, fresh, this)
+  }
+
+  /** Called by the gate if the request has waited in vain. */
   refuse(): void {
-    this.passage = 'none'
+    this.gateState = 'outside'
     this.noBid('overload')
   }
 
-  /** Its place at the supplier is free; `answered` null: its end says nothing about the load of the supplier. */
-  private release(answered: boolean | null): void {
-    if (this.passage !== 'sent') return
-    this.passage = 'none'
-    const { sentAt, tookMs } = this.leg
+  /** Frees the place at the supplier. `answered` null: the result says nothing about the supplier's load. */
+  private leaveGate(answered: boolean | null): void {
     const { gate } = this.supplier
-    if (answered === null) gate.dropped(sentAt + tookMs)
-    else gate.finished(sentAt, sentAt + tookMs, answered)
+    if (this.gateState === 'queued') gate.leave(this)
+    if (this.gateState !== 'sent') return
+    this.gateState = 'outside'
+    const { sentAt, durationMs } = this.upstream
+    if (answered === null) gate.dropped(sentAt + durationMs)
+    else gate.finished(sentAt, sentAt + durationMs, answered)
   }
 
-  /** Given up before it was answered. */
-  private abort(end: 'timeout' | null): void {
-    this.leg.abort(end)
-    if (this.passage === 'queued') this.supplier.gate.leave(this)
-    this.release(end === null ? null : false)
-  }
-
-  private attempt(fresh: boolean): void {
-    this.leg.send(this.inbound, this.body, this.context, fresh, this)
-  }
-
-  // --- what comes back ---
+  // --- receive ---
 
   head(status: number, message: string, headers: string[]): void {
     this.status = status
     this.message = message
     this.headers = headers
-    this.read = wantsReading(this, headers, this.context.engine)
+    this.processed = needsProcessing(this.supplier, status, headers, this.context.engine)
     const length = header(headers, 'content-length')
     const bodiless = status === 204 || status === 304
     const known = bodiless ? 0 : length === undefined ? Number.POSITIVE_INFINITY : Number(length)
-    if (this.read || known <= keptWhole) this.stage = 'keeping'
-    else this.stream()
+    if (this.processed || known <= bufferedWhole) this.stage = 'buffering'
+    else this.startStream()
   }
 
   data(chunk: Buffer, resume: () => void): boolean {
@@ -208,80 +178,102 @@ export class Exchange implements AnswerSink, Reader, Candidate {
       this.inbound.reply.drained(resume)
       return false
     }
-    this.held.add(chunk)
-    if (this.held.length > this.context.limits.maxRewriteBytes || this.full)
-      return this.tooLarge(resume)
+    this.buffer.add(chunk)
+    if (this.buffer.length > this.context.limits.maxRewriteBytes || this.memoryFull)
+      return this.streamInstead(resume)
     return true
   }
 
-  private tooLarge(resume: () => void): boolean {
-    const { engine } = this.context
-    if (this.supplier.inactiveSeats.size > 0) {
+  /** The response is too large to be buffered. */
+  private streamInstead(resume: () => void): boolean {
+    const { supplier } = this
+    if (supplier.inactiveSeats.size > 0) {
       this.abort(null)
       this.noBid('unreadable')
       return true
     }
-    if (this.read) engine.countUnmodified(this.supplier.id, 'too_large')
-    this.stream()
+    if (this.processed) this.context.engine.countUnmodified(supplier.id, 'too_large')
+    this.startStream()
     let flowing = true
-    for (const chunk of this.held.each()) flowing = this.inbound.reply.write(chunk)
+    for (const chunk of this.buffer.chunks()) flowing = this.inbound.reply.write(chunk)
     if (!flowing) this.inbound.reply.drained(resume)
     return flowing
   }
 
-  private stream(): void {
+  private startStream(): void {
     this.stage = 'streaming'
     const headers = towardsCaller(this.headers, null, false, this.context.via)
     this.inbound.reply.start(this.status, this.message, headers)
   }
 
   end(): void {
-    const good = this.status < 500
-    this.leg.over(good ? 'good' : this.status)
-    this.release(good ? true : null)
+    const success = this.status < 500
+    this.upstream.finish(success ? 'success' : this.status)
+    this.leaveGate(success ? true : null)
     if (this.stage === 'streaming') {
       this.inbound.reply.end()
       this.account(this.status === 204 ? 'no_bid' : 'answer')
-    } else if (this.stage === 'keeping') {
-      const body = this.held.whole()
-      if (this.read) new Reading(this, this.context, this.headers, body).look()
-      else this.answer({ kind: 'as_is', body })
+    } else if (this.stage === 'buffering') {
+      const body = this.buffer.whole()
+      if (this.processed) this.price(body)
+      else this.reply({ kind: 'unchanged', body })
     }
   }
 
   fail(failure: SendFailure): void {
     const again = this.stage === 'waiting' && failure.kind !== 'broken' && !this.replayed
-    // That a connection was closed while it was idle says nothing about the endpoint.
-    this.leg.over(again && failure.kind === 'reused' ? null : failure.error)
+    // An idle connection that was closed says nothing about the endpoint.
+    this.upstream.finish(again && failure.kind === 'reused' ? null : failure.error)
     if (this.stage === 'done') return
     if (again) {
       this.replayed = true
       this.supplier.metrics.replays++
-      this.attempt(true)
-      return
+      return this.attempt(true)
     }
-    this.release(null)
-    if (this.stage === 'streaming') this.broken('upstream_error')
-    else this.noBid('upstream_error')
+    this.leaveGate(null)
+    this.giveUp('upstream_error')
   }
 
-  // --- look ▸ rewrite ▸ answer ---
+  // --- price ---
 
-  get waiting(): boolean {
-    return this.stage !== 'done'
+  private price(body: Buffer): void {
+    const { supplier, status, headers, buffer } = this
+    const request = () => this.decodedRequest()
+    const isDone = () => this.stage === 'done'
+    const response = { supplier, status, headers, body, buffer, request, isDone }
+    const result = processResponse(response, this.context)
+    if (result instanceof Promise) void result.then((late) => this.priced(late))
+    else this.priced(result)
   }
 
-  concluded(verdict: Verdict): void {
-    if (verdict.kind === 'no_bid') this.noBid(verdict.reason)
-    else this.answer(verdict)
+  /** The request as OPD reads it, asked for only when a bid is to be priced. */
+  private decodedRequest(): Buffer | null | Promise<Buffer | null> {
+    return this.decoded === undefined ? this.decodeWhole(this.body) : this.decoded
   }
 
-  private answer(answer: Answer): void {
-    replyWhole(this.inbound.reply, this, answer, this.context.via)
+  private async decodeWhole(body: Buffer): Promise<Buffer | null> {
+    const decoded = await this.context.decoder.whole(body, () => this.stage !== 'done')
+    if (this.stage === 'done') return null
+    if (decoded !== 'overload') {
+      this.buffer.count(decoded?.length ?? 0)
+      return decoded
+    }
+    this.noBid('overload')
+    return null
+  }
+
+  private priced(result: ProcessingResult): void {
+    if (this.stage === 'done') return
+    if (result.kind === 'no_bid') this.noBid(result.reason)
+    else this.reply(result)
+  }
+
+  // --- reply ---
+
+  private reply(body: ResponseBody): void {
+    replyWhole(this.inbound.reply, this, body, this.context.via)
     this.account(this.status === 204 ? 'no_bid' : 'answer')
   }
-
-  // --- when it does not come to an answer ---
 
   private noBid(reason: NoBid): void {
     if (reason === 'overload' && this.admitted) this.supplier.giveBack()
@@ -289,40 +281,50 @@ export class Exchange implements AnswerSink, Reader, Candidate {
     this.account(reason)
   }
 
-  private broken(outcome: Outcome): void {
+  /** No complete response will follow: a no-bid if the caller's response has not started, otherwise a closed connection. */
+  private giveUp(outcome: 'timeout' | 'upstream_error'): void {
+    if (this.stage !== 'streaming') return this.noBid(outcome)
     this.inbound.reply.destroy()
     this.account(outcome)
   }
 
-  /** The deadline: the caller has its answer now, the upstream request is aborted. */
+  /** The deadline has passed. */
   expire(): void {
     if (this.stage === 'done') return
-    if (this.passage === 'queued') {
+    if (this.gateState === 'queued') {
       this.supplier.gate.leave(this)
       return this.refuse()
     }
-    this.abort(this.deadline.fair ? 'timeout' : null)
-    if (this.stage === 'streaming') this.broken('timeout')
-    else this.noBid('timeout')
+    this.abort(this.deadline.countsAsFailure ? 'timeout' : null)
+    this.giveUp('timeout')
   }
 
-  /** The caller went away. */
+  /** The caller has closed its connection. */
   callerGone(): void {
     if (this.stage === 'done') return
     this.abort(null)
     this.account('client_abort')
   }
 
-  private account(outcome: Outcome): void {
+  /** Cancels the upstream request. Null: neither the endpoint nor the supplier's load is the cause. */
+  private abort(cause: 'timeout' | null): void {
+    this.upstream.abort(cause)
+    this.leaveGate(cause === null ? null : false)
+  }
+
+  // --- account ---
+
+  private account(outcome: RequestOutcome): void {
     this.stage = 'done'
     this.deadline.clear()
-    const { budget } = this.context
-    this.held.release()
+    this.buffer.release()
     if (this.admitted) {
-      budget.inFlight--
+      this.context.budget.inFlight--
       this.supplier.inFlight--
     }
     const total = performance.now() - this.inbound.arrived
-    this.supplier.metrics.finished(outcome, total, this.leg.tookMs)
+    this.supplier.metrics.finished(outcome, total, this.upstream.durationMs)
   }
 }
+
+const expire = (exchange: Exchange) => exchange.expire()

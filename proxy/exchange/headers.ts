@@ -1,9 +1,9 @@
 /**
- * Header lists are flat, `[name, value, name, value, …]`, as node:http and undici carry them: order, spelling and
- * repetition survive (CONTRACT 3: end-to-end headers go through byte for byte).
+ * Header lists are flat, `[name, value, name, value, …]`, as in node:http and undici: order, spelling and repetition
+ * are kept (CONTRACT 3: end-to-end headers are forwarded byte for byte).
  */
 
-/** RFC 9110 7.6.1, and `Proxy-*` and `TE` of the hop; all lower case. */
+/** Fields of a single connection (RFC 9110 7.6.1), in lower case. */
 const hopByHop = new Set([
   'connection',
   'keep-alive',
@@ -16,7 +16,7 @@ const hopByHop = new Set([
   'upgrade',
 ])
 
-/** Set anew towards the supplier, whatever the caller sent. `expect` was answered by the listener. */
+/** Set by bidweir in the request to the supplier. `expect` was handled by the listener. */
 const requestOwned = new Set([
   'host',
   'content-length',
@@ -26,10 +26,10 @@ const requestOwned = new Set([
   'x-forwarded-host',
 ])
 
-/** No longer true once bytes of the body changed (CONTRACT 4.6). */
+/** Not valid any more after a change of the body (CONTRACT 4.6). */
 const bodyDigests = new Set(['etag', 'content-md5', 'digest', 'content-digest', 'repr-digest'])
 
-const nothing: ReadonlySet<string> = new Set()
+const none: ReadonlySet<string> = new Set()
 
 function namedByConnection(raw: readonly string[]): ReadonlySet<string> {
   let named: Set<string> | undefined
@@ -41,24 +41,24 @@ function namedByConnection(raw: readonly string[]): ReadonlySet<string> {
     named ??= new Set()
     for (const token of value.split(',')) named.add(token.trim())
   }
-  return named ?? nothing
+  return named ?? none
 }
 
-/** Lower-case spellings by the spelling that came: callers send the same few names again and again. Bounded. */
-const lowered = new Map<string, string>()
+/** Lower-case names by the spelling received: callers send the same few names in each request. Bounded. */
+const lowerCase = new Map<string, string>()
 export function lower(name: string): string {
-  let known = lowered.get(name)
+  let known = lowerCase.get(name)
   if (known === undefined) {
     known = name.toLowerCase()
-    // A copy: a slice would hold the whole head that it was cut from.
-    if (lowered.size < 1024 && name.length < 64)
-      lowered.set(Buffer.from(name, 'latin1').toString('latin1'), known)
+    // A copy: a slice would keep the whole head in memory.
+    if (lowerCase.size < 1024 && name.length < 64)
+      lowerCase.set(Buffer.from(name, 'latin1').toString('latin1'), known)
   }
   return known
 }
 
 export interface Forwarding {
-  /** The peer's address, and whether its own X-Forwarded-* are kept. */
+  /** The peer's address, and whether its X-Forwarded-* are kept. */
   remote: string
   trusted: boolean
   proto: 'http' | 'https'
@@ -67,7 +67,7 @@ export interface Forwarding {
   via: string | null
 }
 
-/** The caller's headers as the supplier's host gets them. `bodyLength` is the whole body's; null: no length is said. */
+/** The headers of a request to the supplier. `bodyLength` null: no Content-Length is added. */
 export function towardsSupplier(
   raw: readonly string[],
   endpointHost: string,
@@ -99,8 +99,8 @@ export function towardsSupplier(
 }
 
 /**
- * The supplier's headers as the caller gets them. `length` null: the body streams and keeps its own
- * Content-Length; else it is set to `length`, and digests go when `changed`. `via`: the value of `Via` to add.
+ * The headers of a response to the caller. `length` null: the body is streamed, and its Content-Length is kept; otherwise
+ * Content-Length is set to `length`. `changed`: digests of the body are removed. `via`: the value of `Via` to add.
  */
 export function towardsCaller(
   raw: readonly string[],
@@ -122,7 +122,7 @@ export function towardsCaller(
   return out
 }
 
-/** The value of a header, the name in lower case; `undefined` when absent, joined with `, ` when repeated. */
+/** The value of a header, by its name in lower case; `undefined` if absent; joined with `, ` if repeated. */
 export function header(raw: readonly string[], wanted: string): string | undefined {
   let value: string | undefined
   for (let at = 0; at < raw.length; at += 2) {
@@ -134,24 +134,24 @@ export function header(raw: readonly string[], wanted: string): string | undefin
 }
 
 /**
- * A transfer coding other than `chunked`, which alone is undone by those who read for us: what another one left would go
- * on unnamed. `old`: of HTTP/1.0, which has none (RFC 9112 6.1). `undefined` where there is none.
+ * A transfer coding other than `chunked`, the only one that node:http and undici decode: the body would be forwarded
+ * encoded, without the name of its coding. HTTP/1.0 has no transfer codings (RFC 9112 6.1). `undefined`: there is none.
  */
-export function foreignCoding(raw: readonly string[], old: boolean): string | undefined {
+export function unsupportedCoding(raw: readonly string[], http10: boolean): string | undefined {
   const coding = header(raw, 'transfer-encoding')
-  // Not trimmed of tabs: llhttp reads `chunked` and a tab as another coding, and its body to the connection's end.
-  return !old && coding !== undefined && /^chunked *$/i.test(coding) ? undefined : coding
+  // Tabs are not trimmed: llhttp takes `chunked` and a tab for another coding, and reads the body until the close.
+  return !http10 && coding !== undefined && /^chunked *$/i.test(coding) ? undefined : coding
 }
 
 const plain = /^[\t\x20-\x7e]*$/
 
 /**
- * A reason phrase that may be written again (RFC 9112 4), '' for any other. On control characters node:http throws; undici
- * reads UTF-8, and U+010D U+010A written as latin1 are CR and LF: the caller would see fields that were never sent.
+ * The reason phrase, if it may be forwarded (RFC 9112 4), otherwise ''. node:http throws on control characters. undici
+ * reads UTF-8, and U+010D U+010A written as latin1 are CR and LF: the caller would read fields that were never sent.
  */
 export const plainPhrase = (message: string): string => (plain.test(message) ? message : '')
 
-/** The list less one header, its name in lower case. */
+/** The list without one header, given in lower case. */
 export function without(headers: string[], wanted: string): string[] {
   const out: string[] = []
   for (let at = 0; at < headers.length; at += 2)

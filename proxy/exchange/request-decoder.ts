@@ -1,28 +1,28 @@
 /**
- * gzip bid requests, decoded on the side (CONTRACT 3). The beginning is decoded at once, for `tmax`; the whole only when
- * OPD wants it, off the event loop, a few at a time, and never without the memory for it.
+ * Decodes gzip bid requests (CONTRACT 3); the supplier gets them encoded. The beginning, with `tmax`, is decoded at once.
+ * The whole request is decoded only if OPD needs it: off the event loop, two at a time, within the memory budget.
  */
 import { promisify } from 'node:util'
 import { constants, gunzip, gunzipSync, type ZlibOptions } from 'node:zlib'
 import { tmaxSearchBytes } from '../../opd/openrtb/tmax.ts'
 import type { Budget } from '../admission.ts'
-import { withRoom } from './body-buffer.ts'
+import { withReservation } from './body-buffer.ts'
 import { isTooLarge } from './encoding.ts'
 
 const decode = promisify<Uint8Array, ZlibOptions, Buffer>(gunzip)
 
-/** Bytes on the wire that are decoded at once: input that decodes to nothing takes time as well. */
-const startWire = 16 * 1024
+/** Encoded bytes that are decoded at once: input that decodes to nothing takes time as well. */
+const startLength = 16 * 1024
 /**
- * A request that becomes longer than `tmaxSearchBytes` and than this times its length on the wire is not read. Bid requests
- * shrink 5 to 30 times; a decompression bomb up to 1,032 times.
+ * A request that decodes to more than `tmaxSearchBytes`, and more than this times its encoded length, is not read. The ratio of
+ * bid requests is 5 to 30, that of a decompression bomb up to 1,032.
  */
-const mostRatio = 100
-/** Whole requests that are decoded at once, and that wait for it. */
-const mostRunning = 2
-const mostWaiting = 64
+const maxRatio = 100
+/** Whole requests that are decoded concurrently, and that wait. */
+const maxRunning = 2
+const maxWaiting = 64
 
-/** `bytes` null: it does not decode. `whole`: there is nothing more to decode. */
+/** `bytes` null: the request cannot be decoded. `whole`: the request has no further bytes. */
 export interface Start {
   bytes: Buffer | null
   whole: boolean
@@ -30,14 +30,14 @@ export interface Start {
 
 const undecodable: Start = { bytes: null, whole: true }
 
-/** The decoded length that a gzip body ends with (RFC 1952 2.3.1); it may be false, and is that of the last member. */
-const lengthOf = (wire: Buffer): number =>
+/** The decoded length at the end of a gzip body (RFC 1952 2.3.1): that of its last member, and possibly false. */
+const claimedLength = (wire: Buffer): number =>
   wire.length < 4 ? 0 : wire.readUInt32LE(wire.length - 4)
 
 /** Bytes that a gzip body may decode to. */
-const mostOf = (wire: Buffer): number => Math.max(tmaxSearchBytes, wire.length * mostRatio)
+const maxDecoded = (wire: Buffer): number => Math.max(tmaxSearchBytes, wire.length * maxRatio)
 
-/** A copy in a buffer of its own length: zlib's buffer has at least 16 KiB. */
+/** A copy of exact length: zlib's buffer has at least 16 KiB. */
 function detached(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length)
   bytes.copy(copy)
@@ -50,7 +50,7 @@ export interface DecoderLimits {
 }
 
 export class RequestDecoder {
-  /** Whole requests that are decoded at the moment. */
+  /** Whole requests that are being decoded. */
   running = 0
   /** Bytes decoded since the start of the process, those of failed attempts included. */
   bytes = 0
@@ -67,23 +67,23 @@ export class RequestDecoder {
     return this.queue.length
   }
 
-  /** The first bytes of a request, at most `tmaxSearchBytes`. `overload`: no memory is left for them. */
+  /** The first bytes of a request, at most `tmaxSearchBytes`. `overload`: there is no memory for them. */
   start(wire: Buffer): Start | 'overload' {
     if (this.budget.bytes + tmaxSearchBytes > this.limits().maxHeldBytes) return 'overload'
-    if (lengthOf(wire) > mostOf(wire)) return undecodable
-    if (wire.length <= startWire && lengthOf(wire) <= tmaxSearchBytes) {
+    if (claimedLength(wire) > maxDecoded(wire)) return undecodable
+    if (wire.length <= startLength && claimedLength(wire) <= tmaxSearchBytes) {
       const bytes = this.attempt(wire, constants.Z_FINISH)
       if (bytes !== null) return bytes ? { bytes: detached(bytes), whole: true } : undecodable
     }
-    // zlib returns no part of what is too long: the input is halved until it decodes.
-    for (let length = Math.min(wire.length >> 1, startWire); length > 0; length >>= 1) {
+    // zlib returns nothing if the output is too long: the input is halved until it decodes.
+    for (let length = Math.min(wire.length >> 1, startLength); length > 0; length >>= 1) {
       const bytes = this.attempt(wire.subarray(0, length), constants.Z_SYNC_FLUSH)
       if (bytes !== null) return bytes ? { bytes, whole: false } : undecodable
     }
     return undecodable
   }
 
-  /** False: it does not decode; null: it becomes too long. */
+  /** False: not decodable; null: too long. */
   private attempt(wire: Buffer, finishFlush: number): Buffer | false | null {
     try {
       const bytes = gunzipSync(wire, { maxOutputLength: tmaxSearchBytes, finishFlush })
@@ -97,17 +97,17 @@ export class RequestDecoder {
   }
 
   /**
-   * The whole request, null where it does not decode to at most `maxRequestBytes`, or is packed as only a bomb is.
-   * `overload`: too many wait, or there is no memory for it. `wanted` is asked when its turn comes.
+   * The whole request. Null: it does not decode to at most `maxRequestBytes`, or its ratio is that of a bomb. `overload`:
+   * too many requests wait, or there is no memory for it. `isNeeded` is called after the wait.
    */
-  async whole(wire: Buffer, wanted: () => boolean): Promise<Buffer | null | 'overload'> {
-    if (this.running < mostRunning) this.running++
-    else if (this.queue.length >= mostWaiting) return 'overload'
+  async whole(wire: Buffer, isNeeded: () => boolean): Promise<Buffer | null | 'overload'> {
+    if (this.running < maxRunning) this.running++
+    else if (this.queue.length >= maxWaiting) return 'overload'
     else await new Promise<void>((resolve) => this.queue.push(resolve))
     try {
-      return wanted() ? await this.decode(wire) : null
+      return isNeeded() ? await this.decode(wire) : null
     } finally {
-      // The next decode in the queue takes its place.
+      // The next request in the queue takes this place.
       const next = this.queue.shift()
       if (next === undefined) this.running--
       else next()
@@ -116,10 +116,10 @@ export class RequestDecoder {
 
   private async decode(wire: Buffer): Promise<Buffer | null | 'overload'> {
     const { maxRequestBytes, maxHeldBytes } = this.limits()
-    const room = Math.min(maxRequestBytes, mostOf(wire))
-    if (lengthOf(wire) > room) return null
-    const decoded = withRoom(this.budget, room, maxHeldBytes, () =>
-      decode(wire, { maxOutputLength: room, chunkSize: 64 * 1024 }),
+    const most = Math.min(maxRequestBytes, maxDecoded(wire))
+    if (claimedLength(wire) > most) return null
+    const decoded = withReservation(this.budget, most, maxHeldBytes, () =>
+      decode(wire, { maxOutputLength: most, chunkSize: 64 * 1024 }),
     )
     if (decoded === null) return 'overload'
     try {
@@ -127,7 +127,7 @@ export class RequestDecoder {
       this.bytes += body.length
       return body
     } catch (error) {
-      if (isTooLarge(error)) this.bytes += room
+      if (isTooLarge(error)) this.bytes += most
       return null
     }
   }

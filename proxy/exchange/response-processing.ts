@@ -1,122 +1,131 @@
-/** An answer that was kept whole: look ▸ decode ▸ rewrite ▸ encode again (CONTRACT 4). */
-import type { Engine, RequestSource, RewrittenResponse } from '../../opd/engine/types.ts'
+/** Processes a buffered response of a supplier: decode, rewrite, encode again (CONTRACT 4). */
+import type { Engine, RequestSource, RewrittenResponse, Pause } from '../../opd/engine/types.ts'
 import type { Admission } from '../admission.ts'
 import type { Supplier } from '../supplier.ts'
-import { withRoom } from './body-buffer.ts'
+import { type BodyBuffer, withReservation } from './body-buffer.ts'
 import { type Decoded, decodeLater, decodeNow, type Encoding } from './encoding.ts'
-import { type Answer, finishAnswer, notLookedAt, unreadableReason } from './response.ts'
+import { encodeChanged, ineligibleReason, type ResponseBody } from './response.ts'
 
-export type Verdict = Answer | { kind: 'no_bid'; reason: 'unreadable' | 'inactive' }
+export type ProcessingResult = ResponseBody | { kind: 'no_bid'; reason: 'unreadable' | 'inactive' }
 
-/** Whose answer it is and who waits for it. */
-export interface Reader {
-  readonly supplier: Supplier
-  readonly status: number
-  /** Somebody still wants the verdict. */
-  readonly waiting: boolean
-  /** The request decoded; null: it cannot be read. */
-  request(): ReturnType<RequestSource>
-  /** So many bytes more are held until it is over. False: more than the node may. */
-  hold(bytes: number): boolean
-  concluded(verdict: Verdict): void
+export interface BufferedResponse {
+  supplier: Supplier
+  status: number
+  headers: readonly string[]
+  /** As received, still encoded. */
+  body: Buffer
+  /** Counts the decoded bytes. */
+  buffer: BodyBuffer
+  /** The decoded bid request; null: it is not readable. */
+  request: RequestSource
+  /** The exchange has ended without this response: processing stops, and its result is ignored. */
+  isDone(): boolean
 }
 
-export interface ReadingContext extends Pick<Admission, 'budget'> {
+export interface ProcessingContext extends Pick<Admission, 'budget'> {
   engine: Engine
   limits: Admission['limits'] & { maxRewriteBytes: number }
   recompress: 'same' | 'identity'
 }
 
-/** Whether an answer with this head is kept and looked at. */
-export function wantsReading(
-  { supplier, status }: Pick<Reader, 'supplier' | 'status'>,
+/** Whether a response with this head is buffered and processed. */
+export function needsProcessing(
+  supplier: Supplier,
+  status: number,
   headers: readonly string[],
   engine: Engine,
 ): boolean {
   if (status < 200 || status >= 300 || status === 204) return false
-  const reason = status === 200 ? notLookedAt(headers) : null
+  const reason = status === 200 ? ineligibleReason(headers) : null
   const reads = engine.readsResponses(supplier.id)
   if (reason !== null && reads) engine.countUnmodified(supplier.id, reason)
-  // Whatever success a supplier calls it: bids of a seat that is switched off stay here.
+  // Bids of inactive seats are removed from any successful response, whatever its status and type.
   if (supplier.inactiveSeats.size > 0) return true
   if (status !== 200 || reason !== null) return false
   if (!reads) engine.countUnread(supplier.id)
   return reads
 }
 
-export class Reading {
-  private readonly reader: Reader
-  private readonly context: ReadingContext
-  private readonly headers: readonly string[]
-  private readonly wire: Buffer
+/** A promise only if the body is decoded or encoded off the event loop, or is long enough for several slices. */
+export function processResponse(
+  response: BufferedResponse,
+  context: ProcessingContext,
+): ProcessingResult | Promise<ProcessingResult> {
+  const { headers, body } = response
+  const { maxRewriteBytes, maxHeldBytes } = context.limits
+  const decoded = decodeNow(headers, body, maxRewriteBytes)
+  if (decoded !== null) return rewrite(response, context, decoded)
+  const later = withReservation(context.budget, maxRewriteBytes, maxHeldBytes, () =>
+    decodeLater(headers, body, maxRewriteBytes),
+  )
+  if (later === null) return undecoded(response, context, 'too_large')
+  return later.then((late) =>
+    response.isDone() ? asReceived(response) : rewrite(response, context, late),
+  )
+}
 
-  /** `wire`: the body as it came. */
-  constructor(reader: Reader, context: ReadingContext, headers: readonly string[], wire: Buffer) {
-    this.reader = reader
-    this.context = context
-    this.headers = headers
-    this.wire = wire
-  }
+const asReceived = ({ body }: BufferedResponse): ProcessingResult => ({ kind: 'unchanged', body })
 
-  look(): void {
-    const { headers, wire, context } = this
-    const { maxRewriteBytes, maxHeldBytes } = context.limits
-    const now = decodeNow(headers, wire, maxRewriteBytes)
-    if (now !== null) return this.decodedTo(now)
-    const decoded = withRoom(context.budget, maxRewriteBytes, maxHeldBytes, () =>
-      decodeLater(headers, wire, maxRewriteBytes),
-    )
-    if (decoded === null) return this.undecoded('too_large')
-    void decoded.then((late) => {
-      if (this.reader.waiting) this.decodedTo(late)
-    })
-  }
+function undecoded(
+  response: BufferedResponse,
+  { engine }: ProcessingContext,
+  reason: 'encoding' | 'too_large',
+): ProcessingResult {
+  const { supplier } = response
+  if (supplier.inactiveSeats.size > 0) return { kind: 'no_bid', reason: 'unreadable' }
+  engine.countUnmodified(supplier.id, reason)
+  return asReceived(response)
+}
 
-  private decodedTo(decoded: Decoded): void {
-    if (!decoded.ok) return this.undecoded(decoded.reason)
-    const bytes = decoded.body === this.wire ? 0 : decoded.body.length
-    if (bytes > 0 && !this.reader.hold(bytes)) return this.undecoded('too_large')
-    this.rewrite(decoded.body, decoded.encoding)
-  }
+function rewrite(
+  response: BufferedResponse,
+  context: ProcessingContext,
+  decoded: Decoded,
+): ProcessingResult | Promise<ProcessingResult> {
+  if (!decoded.ok) return undecoded(response, context, decoded.reason)
+  const { supplier, status, headers, request } = response
+  const { body, encoding } = decoded
+  const { maxHeldBytes } = context.limits
+  if (body !== response.body && !response.buffer.reserve(body.length, maxHeldBytes))
+    return undecoded(response, context, 'too_large')
+  const slices = context.engine.rewriteInSlices({
+    supplier: supplier.id,
+    body,
+    request,
+    inactiveSeats: supplier.inactiveSeats,
+    seatsOnly: status !== 200 || ineligibleReason(headers) !== null,
+  })
+  const first = slices.next()
+  if (first.done) return rewritten(response, context, body, encoding, first.value)
+  return remainingSlices(slices, first.value, response.isDone).then((late) =>
+    late === null ? asReceived(response) : rewritten(response, context, body, encoding, late),
+  )
+}
 
-  private undecoded(reason: 'encoding' | 'too_large'): void {
-    const { supplier } = this.reader
-    if (supplier.inactiveSeats.size > 0) return this.noBid(unreadableReason)
-    this.context.engine.countUnmodified(supplier.id, reason)
-    this.reader.concluded({ kind: 'as_is', body: this.wire })
+/** Runs the slices after the first one, with other work of the event loop between them. Null: the result is not needed. */
+async function remainingSlices(
+  slices: Iterator<Pause, RewrittenResponse>,
+  first: Pause,
+  isDone: () => boolean,
+): Promise<RewrittenResponse | null> {
+  for (let pending = first; ; ) {
+    await (pending ?? new Promise<void>((resolve) => setImmediate(resolve)))
+    if (isDone()) return null
+    const slice = slices.next()
+    if (slice.done) return slice.value
+    pending = slice.value
   }
+}
 
-  private noBid(reason: 'unreadable' | 'inactive'): void {
-    this.reader.concluded({ kind: 'no_bid', reason })
-  }
-
-  private rewrite(body: Buffer, encoding: Encoding): void {
-    const { supplier } = this.reader
-    const turns = this.context.engine.rewriteInSlices({
-      supplier: supplier.id,
-      body,
-      request: () => this.reader.request(),
-      inactiveSeats: supplier.inactiveSeats,
-      seatsOnly: this.reader.status !== 200 || notLookedAt(this.headers) !== null,
-    })
-    const goOn = () => {
-      if (!this.reader.waiting) return
-      const turn = turns.next()
-      if (turn.done) this.rewritten(body, encoding, turn.value)
-      else if (turn.value === undefined) setImmediate(goOn)
-      else void turn.value.then(goOn)
-    }
-    goOn()
-  }
-
-  private rewritten(body: Buffer, encoding: Encoding, rewritten: RewrittenResponse): void {
-    if (rewritten.unreadable) return this.noBid(unreadableReason)
-    if (rewritten.removed > 0 && rewritten.left === 0) return this.noBid('inactive')
-    if (rewritten.body === body) return this.reader.concluded({ kind: 'as_is', body: this.wire })
-    const finished = finishAnswer(rewritten.body, encoding, this.context.recompress)
-    if (!(finished instanceof Promise)) return this.reader.concluded(finished)
-    void finished.then((answer) => {
-      if (this.reader.waiting) this.reader.concluded(answer)
-    })
-  }
+function rewritten(
+  response: BufferedResponse,
+  context: ProcessingContext,
+  body: Buffer,
+  encoding: Encoding,
+  result: RewrittenResponse,
+): ProcessingResult | Promise<ProcessingResult> {
+  if (result.unreadable) return { kind: 'no_bid', reason: 'unreadable' }
+  if (result.removed > 0 && result.left === 0) return { kind: 'no_bid', reason: 'inactive' }
+  if (result.body === body) return asReceived(response)
+  return encodeChanged(result.body, encoding, context.recompress)
 }

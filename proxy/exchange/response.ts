@@ -1,38 +1,54 @@
-/** What may be read of an answer, and what becomes of a changed body (CONTRACT 4.6, 4.7). */
+/** Responses to the caller, and which responses of suppliers OPD may read (CONTRACT 3, 4.6, 4.7). */
 import type { HeadReason } from '../../opd/pricing/types.ts'
 import type { Reply } from '../listen/types.ts'
 import { type Encoding, encode } from './encoding.ts'
 import { header, towardsCaller, without } from './headers.ts'
 
-/** As it came, fields as name and value in turns. */
-export interface AnswerHead {
+/** Why bidweir sends a no-bid of its own. */
+export type NoBid = 'inactive' | 'qps' | 'unreadable' | 'overload' | 'timeout' | 'upstream_error'
+
+/** With `onFailure: status`; every other reason is 204. */
+const failureStatus: Readonly<Record<string, number>> = {
+  overload: 503,
+  timeout: 504,
+  upstream_error: 502,
+}
+
+export function replyNoBid(reply: Reply, reason: NoBid, onFailure: 'no-bid' | 'status'): void {
+  if (!reply.open) return
+  const status = onFailure === 'status' ? (failureStatus[reason] ?? 204) : 204
+  const headers = ['x-bidweir-reason', reason]
+  if (status !== 204) headers.push('Content-Length', '0')
+  reply.whole(status, '', headers, null)
+}
+
+/** The head as received; `headers` is a flat list of names and values. */
+export interface ResponseHead {
   status: number
   message: string
   headers: string[]
 }
 
-export type Answer =
-  | { kind: 'as_is'; body: Buffer }
-  /** `decoded`: the body goes out without its content encoding. */
+export type ResponseBody =
+  | { kind: 'unchanged'; body: Buffer }
+  /** `decoded`: the body is sent without its content encoding. */
   | { kind: 'changed'; body: Buffer; decoded: boolean }
 
-/** A supplier's whole answer on its way to the caller. */
+/** Sends a supplier's whole response to the caller. */
 export function replyWhole(
   reply: Reply,
-  { status, message, headers }: AnswerHead,
-  answer: Answer,
+  { status, message, headers }: ResponseHead,
+  response: ResponseBody,
   via: string | null,
 ): void {
   if (!reply.open) return
-  const changed = answer.kind === 'changed'
+  const changed = response.kind === 'changed'
   const bodiless = status === 204 || status === 304
-  let out = towardsCaller(headers, bodiless ? null : answer.body.length, changed, via)
-  if (changed && answer.decoded) out = without(out, 'content-encoding')
+  let out = towardsCaller(headers, bodiless ? null : response.body.length, changed, via)
+  if (changed && response.decoded) out = without(out, 'content-encoding')
   if (status === 204) out = without(out, 'content-length')
-  reply.whole(status, message, out, bodiless ? null : answer.body)
+  reply.whole(status, message, out, bodiless ? null : response.body)
 }
-
-export const unreadableReason = 'unreadable'
 
 const json = /^((application|text)\/json|[^\s/]+\/[^\s/]+\+json)?$/i
 const charset = /;\s*charset\s*=\s*["']?([^"';\s]*)/i
@@ -40,39 +56,39 @@ const charset = /;\s*charset\s*=\s*["']?([^"';\s]*)/i
 const utf8 = /^(utf[-_]?8)?$/i
 const noTransform = /(^|[\s,])no-transform($|[\s,;])/i
 
-/** The last content types seen and what they say against a look; suppliers send one or two. Bounded. */
-const verdicts = new Map<string, HeadReason | null>()
+/** The reasons of recent content types; a supplier uses one or two. Bounded. */
+const typeReasons = new Map<string, HeadReason | null>()
 
-function againstType(contentType: string): HeadReason | null {
-  let verdict = verdicts.get(contentType)
-  if (verdict === undefined) {
+function typeReason(contentType: string): HeadReason | null {
+  let reason = typeReasons.get(contentType)
+  if (reason === undefined) {
     const [type] = contentType.split(';', 1)
-    if (!json.test(type!.trim())) verdict = 'content_type'
-    else verdict = utf8.test(charset.exec(contentType)?.[1] ?? '') ? null : 'charset'
-    if (verdicts.size < 256 && contentType.length < 128) verdicts.set(contentType, verdict)
+    if (!json.test(type!.trim())) reason = 'content_type'
+    else reason = utf8.test(charset.exec(contentType)?.[1] ?? '') ? null : 'charset'
+    if (typeReasons.size < 256 && contentType.length < 128) typeReasons.set(contentType, reason)
   }
-  return verdict
+  return reason
 }
 
-/** Why OPD may not look at a 200 answer with these headers (CONTRACT 4.7); null: it may. */
-export function notLookedAt(headers: readonly string[]): HeadReason | null {
+/** Why OPD may not read a 200 response with these headers (CONTRACT 4.7); null: it may. */
+export function ineligibleReason(headers: readonly string[]): HeadReason | null {
   const contentType = header(headers, 'content-type')
-  const against = contentType === undefined ? null : againstType(contentType)
-  if (against !== null) return against
+  const reason = contentType === undefined ? null : typeReason(contentType)
+  if (reason !== null) return reason
   const cacheControl = header(headers, 'cache-control')
   return cacheControl !== undefined && noTransform.test(cacheControl) ? 'no_transform' : null
 }
 
-/** A changed body, encoded as it came or left identity; a promise where that happens off the event loop. */
-export function finishAnswer(
+/** A changed body in its original encoding, or decoded; a promise if it is encoded off the event loop. */
+export function encodeChanged(
   body: Buffer,
   encoding: Encoding,
   recompress: 'same' | 'identity',
-): Answer | Promise<Answer> {
+): ResponseBody | Promise<ResponseBody> {
   if (encoding === 'identity') return { kind: 'changed', body, decoded: false }
   if (recompress === 'identity') return { kind: 'changed', body, decoded: true }
   const encoded = encode(encoding, body)
   return encoded instanceof Promise
-    ? encoded.then((late): Answer => ({ kind: 'changed', body: late, decoded: false }))
+    ? encoded.then((late): ResponseBody => ({ kind: 'changed', body: late, decoded: false }))
     : { kind: 'changed', body: encoded, decoded: false }
 }

@@ -1,36 +1,34 @@
-/** The leg between here and an endpoint: choose ▸ send, perhaps once more ▸ how it went. */
-
-import type { AnswerSink, Inbound, Sent } from '../listen/types.ts'
+/** Sends one bid request to an endpoint of its supplier, at most twice, and reports the result to the load balancer. */
+import type { Inbound, ResponseSink, UpstreamRequest } from '../listen/types.ts'
 import type { Supplier } from '../supplier.ts'
 import type { Failure } from '../upstream/endpoint-log.ts'
 import type { Endpoint } from '../upstream/endpoints.ts'
 import { header, towardsSupplier } from './headers.ts'
 
-export interface LegContext {
+export interface AttemptContext {
   via: string | null
   trusted: (remote: string) => boolean
 }
 
-export class Leg {
-  /** From sending to the end, whatever it was; 0 where nothing was sent. */
-  tookMs = 0
+export class UpstreamAttempt {
+  /** `performance.now()` at which the request was sent, and milliseconds until its result; 0: not sent. */
+  sentAt = 0
+  durationMs = 0
   private readonly supplier: Supplier
   private endpoint: Endpoint | null = null
-  private sent: Sent | null = null
-  /** `performance.now()`. */
-  sentAt = 0
+  private request: UpstreamRequest | null = null
 
   constructor(supplier: Supplier) {
     this.supplier = supplier
   }
 
-  /** `fresh`: on a new connection, to another endpoint where there is one. */
+  /** `fresh`: a replay on a new connection, to another endpoint if there is one. */
   send(
     inbound: Inbound,
     body: Buffer,
-    context: LegContext,
+    context: AttemptContext,
     fresh: boolean,
-    sink: AnswerSink,
+    sink: ResponseSink,
   ): void {
     const endpoint = this.supplier.endpoints.choose(this.endpoint ?? undefined)
     this.endpoint = endpoint
@@ -43,26 +41,26 @@ export class Leg {
       via: context.via,
     })
     this.sentAt = performance.now()
-    const connection = endpoint.connections.take(fresh)
-    this.sent = connection
+    const connection = endpoint.pool.acquire(fresh)
+    this.request = connection
     connection.dispatch(endpoint.target(inbound.query), headers, body, sink)
   }
 
-  /** It came to its end; null: neither the endpoint's merit nor its fault. */
-  over(end: 'good' | Failure | null): void {
-    const { endpoint, sent, supplier } = this
-    if (endpoint === null || sent === null) return
-    this.tookMs = performance.now() - this.sentAt
-    this.sent = null
+  /** Null: the result says nothing about the endpoint. */
+  finish(result: 'success' | Failure | null): void {
+    const { endpoint, request, supplier } = this
+    if (endpoint === null || request === null) return
+    this.durationMs = performance.now() - this.sentAt
+    this.request = null
     endpoint.inFlight--
-    if (end === null) supplier.endpoints.abandoned(endpoint)
-    else if (end === 'good') supplier.endpoints.succeeded(endpoint)
-    else supplier.endpoints.failed(endpoint, end)
+    if (result === null) supplier.endpoints.abandoned(endpoint)
+    else if (result === 'success') supplier.endpoints.succeeded(endpoint)
+    else supplier.endpoints.failed(endpoint, result)
   }
 
-  /** Nobody waits for it any more. */
-  abort(end: 'timeout' | null): void {
-    this.sent?.abort()
-    this.over(end)
+  /** Cancels the request; its response is not needed any more. */
+  abort(result: 'timeout' | null): void {
+    this.request?.abort()
+    this.finish(result)
   }
 }

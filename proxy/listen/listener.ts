@@ -1,15 +1,13 @@
-/** The listener of bid traffic: what Node leaves open is closed here, and connections end when they are old. */
+/** The listener of bid traffic: accepts connections for both lanes, closes what Node leaves open, and drains. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
-import { connectionOf, isIdle, pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
+import { isIdle, pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
 import type { ProxyConfig } from '../config.ts'
-import { lastAnswer } from '../wire/fields.ts'
-import { quiet } from './accept-queue.ts'
-import { hasBody, pathOf } from './node-http-head.ts'
-import { type Connection, isLast } from './pipelining.ts'
-import type { FastGate } from './strict-connection.ts'
-import { createFastLane } from './strict-connections.ts'
+import { closingResponse } from '../wire/fields.ts'
+import { type ConnectionLife, ConnectionLives } from './connection-life.ts'
+import { hasBody, pathOf } from './node-http.ts'
+import { type FastLane, StrictConnection } from './strict-connection.ts'
 
 export interface ListenerOptions {
   config: ProxyConfig
@@ -17,24 +15,9 @@ export interface ListenerOptions {
   onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void
   /** Counts a connection that was closed or refused for a reason. */
   onClosed(reason: string): void
-  /** What the fast lane does with a request; null: every connection is node:http's. */
-  begin: FastGate['begin'] | null
+  /** Begins a request of the fast lane; null: all connections are on the general lane. */
+  beginFast: FastLane['begin'] | null
   random?: () => number
-}
-
-export interface Listener {
-  server: Server | TlsServer
-  listen(): Promise<AddressInfo>
-  /** Limits of a new configuration; the address stays. */
-  configure(config: ProxyConfig): void
-  /** Whether this answer, given now, ends its connection. */
-  ends(response: ServerResponse): boolean
-  /** Each answer from now on closes its connection. */
-  drain(): void
-  /** No new connection; resolves when the last one is gone. */
-  close(): Promise<void>
-  destroy(): void
-  readonly connections: number
 }
 
 const statusLines: Readonly<Record<string, string>> = {
@@ -43,19 +26,26 @@ const statusLines: Readonly<Record<string, string>> = {
   ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
 }
 
-export function createListener(options: ListenerOptions): Listener {
-  const { onClosed, random = Math.random } = options
-  let { config } = options
-  let draining = false
-  const open = new Set<Socket>()
+/** Bytes. */
+const maxHead = 64 * 1024
+/** Milliseconds by which the timeout of a socket exceeds `keepAlive`, which ends idle connections before. */
+const socketMargin = 5000
+const backlog = 4096
+
+const checkInterval = (headTimeout: number) => Math.max(50, Math.min(1000, headTimeout / 5))
+
+const secureContext = ({ cert, key }: { cert: string; key: string }) =>
+  ({ cert, key, minVersion: 'TLSv1.2' }) as const
+
+function createNodeServer({ tls, headTimeout }: ProxyConfig): Server | TlsServer {
   const settings = {
     insecureHTTPParser: false,
-    // headFault looks at it, and says so in a problem document.
+    // headFault checks the host, and the router sends a problem document.
     requireHostHeader: false,
-    maxHeaderSize: 64 * 1024,
-    connectionsCheckingInterval: Math.max(50, Math.min(1000, config.headTimeout / 5)),
+    maxHeaderSize: maxHead,
+    connectionsCheckingInterval: checkInterval(headTimeout),
     noDelay: true,
-    // Any other offer to upgrade is ignored (RFC 9110 7.8): Java's client makes one with its first POST.
+    // Any other upgrade offer is ignored (RFC 9110 7.8). Java's client sends one with its first POST.
     shouldUpgradeCallback: ({ method, headers, socket, url = '' }: IncomingMessage) =>
       method === 'GET' &&
       headers.upgrade?.toLowerCase() === 'websocket' &&
@@ -63,175 +53,243 @@ export function createListener(options: ListenerOptions): Listener {
       isIdle(socket) &&
       pathOf(url).startsWith('/pass/'),
   }
-  const { tls } = config
-  const server: Server | TlsServer =
-    tls === undefined
-      ? createServer(settings)
-      : createTlsServer({
-          ...settings,
-          cert: tls.cert,
-          key: tls.key,
-          minVersion: 'TLSv1.2',
-          handshakeTimeout: config.headTimeout,
-        })
+  return tls === undefined
+    ? createServer(settings)
+    : createTlsServer({ ...settings, ...secureContext(tls), handshakeTimeout: headTimeout })
+}
 
-  const limit = () => {
+export class Listener {
+  private readonly server: Server | TlsServer
+  private readonly onClosed: (reason: string) => void
+  private readonly random: () => number
+  private config: ProxyConfig
+  private readonly lives = new ConnectionLives()
+  private readonly open = new Set<Socket>()
+  private accepted = 0
+  /** Responses that are complete, but not yet read by their callers. */
+  private readonly unread = new Set<ServerResponse>()
+  private readonly fast: StrictConnections | null
+
+  constructor(options: ListenerOptions) {
+    this.onClosed = options.onClosed
+    this.random = options.random ?? Math.random
+    this.config = options.config
+    this.server = createNodeServer(options.config)
+    this.applyLimits()
+    // Plain connections begin on the fast lane; TLS connections are on the general lane.
+    const { beginFast } = options
+    this.fast =
+      beginFast === null || options.config.tls !== undefined
+        ? null
+        : new StrictConnections(this.fastLane(beginFast), options.config.headTimeout)
+    this.acceptConnections()
+    this.serveRequests(options)
+  }
+
+  private applyLimits(): void {
+    const { server, config } = this
     server.headersTimeout = config.headTimeout
     server.requestTimeout = config.headTimeout
     server.keepAliveTimeout = config.keepAlive
     server.maxConnections = config.maxConnections
-    server.timeout = config.keepAlive + 5000
+    server.timeout = config.keepAlive + socketMargin
     server.maxRequestsPerSocket = 0
-    // 64 KiB of head are the bound; fields past a count would be dropped without a word.
+    // The size of the head is the limit. With a limit of their count, node:http would silently drop header fields.
     server.maxHeadersCount = 0
   }
-  limit()
 
-  const closes = (socket: Connection) =>
-    draining || performance.now() >= (socket.bidweirRetire ?? Number.POSITIVE_INFINITY)
-  const ends = (response: ServerResponse) => isLast(response, closes(connectionOf(response)))
-
-  const age = (socket: Connection) => {
-    socket.bidweirRetire = performance.now() + config.maxConnectionAge * (0.8 + 0.4 * random())
+  private fastLane(begin: FastLane['begin']): FastLane {
+    const { server, lives, onClosed } = this
+    const [acceptGeneral] = server.listeners('connection') as ((socket: Socket) => void)[]
+    server.removeAllListeners('connection')
+    const config = () => this.config
+    return {
+      begin,
+      handOver(socket, bytes) {
+        socket.pause()
+        if (bytes.length > 0) socket.unshift(bytes)
+        acceptGeneral!.call(server, socket)
+        socket.resume()
+      },
+      isOver: (life) => lives.isOver(life),
+      onClosed,
+      get headTimeout() {
+        return config().headTimeout
+      },
+      get keepAlive() {
+        return config().keepAlive
+      },
+    }
   }
 
-  // Plain connections begin on the fast lane; TLS ones are node:http's.
-  const [general] = server.listeners('connection') as ((socket: Socket) => void)[]
-  const fast =
-    options.begin === null || tls !== undefined
-      ? null
-      : createFastLane({
-          begin: options.begin,
-          handOver(socket, bytes) {
-            socket.pause()
-            if (bytes.length > 0) socket.unshift(bytes)
-            general!.call(server, socket)
-            socket.resume()
-          },
-          closes,
-          onClosed,
-          get headTimeout() {
-            return config.headTimeout
-          },
-          get keepAlive() {
-            return config.keepAlive
-          },
-        })
-  if (fast !== null) server.removeAllListeners('connection')
-
-  let accepted = 0
-  server.on('connection', (socket: Connection) => {
-    accepted++
-    open.add(socket)
-    socket.once('close', () => open.delete(socket))
-    // Before 'secureConnection' nothing else listens: a reset in the handshake must not reach the top.
-    socket.on('error', () => onClosed('reset'))
-    age(socket)
-    fast?.accept(socket)
-  })
-  // Requests of a TLS connection name this socket, not the one that it runs over.
-  server.on('secureConnection', age)
-  server.on('tlsClientError', (_error, socket) => {
-    onClosed('tls')
-    // 'clientError' came first and wrote an answer that waits for a handshake.
-    socket.destroy()
-  })
-  server.on('drop', () => onClosed('max_connections'))
-  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    onClosed(error.code ?? 'unknown')
-    if (error.code === 'ECONNRESET') return void socket.destroy()
-    refuseBytes(socket, lastAnswer(statusLines[error.code ?? ''] ?? '400 Bad Request'))
-  })
-  /** Answers that are whole, and on their way. */
-  const leaving = new Set<ServerResponse>()
-  /** An answer that its caller does not take would hold it, and its connection. */
-  const taken = (response: ServerResponse) => {
-    const { socket } = response
-    if (socket === null || socket.writableLength === 0) return
-    leaving.add(response)
-    const unread = setTimeout(() => {
-      onClosed('unread')
+  private acceptConnections(): void {
+    const { server, open, onClosed } = this
+    const begin = (socket: Socket) =>
+      this.lives.begin(socket, this.config.maxConnectionAge * (0.8 + 0.4 * this.random()))
+    server.on('connection', (socket: Socket) => {
+      this.accepted++
+      open.add(socket)
+      socket.once('close', () => open.delete(socket))
+      // Until 'secureConnection' there is no other listener: a reset in the handshake would end the process.
+      socket.on('error', () => onClosed('reset'))
+      const life = begin(socket)
+      this.fast?.accept(socket, life)
+    })
+    // Requests of a TLS connection have this socket, not the one below it.
+    server.on('secureConnection', begin)
+    server.on('tlsClientError', (_error, socket) => {
+      onClosed('tls')
+      // 'clientError' was emitted before, and wrote a response that waits for the handshake.
       socket.destroy()
-    }, config.headTimeout)
-    response.once('close', () => {
-      leaving.delete(response)
-      clearTimeout(unread)
+    })
+    server.on('drop', () => onClosed('max_connections'))
+    server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+      onClosed(error.code ?? 'unknown')
+      if (error.code === 'ECONNRESET') return void socket.destroy()
+      refuseBytes(socket, closingResponse(statusLines[error.code ?? ''] ?? '400 Bad Request'))
     })
   }
 
-  pipelined(server, {
-    serve(request, response) {
-      response.on('error', () => onClosed('reset'))
-      response.once('prefinish', () => taken(response))
-      options.onRequest(request, response)
-    },
-    expectationFailed: lastAnswer('417 Expectation Failed'),
-    noTunnel: lastAnswer('405 Method Not Allowed', 'Allow: POST\r\n'),
-    onReset: () => onClosed('reset'),
-  })
-  server.on('upgrade', (request, socket: Socket, head) => {
-    socket.on('error', () => onClosed('reset'))
-    // Node before 24.9 does not ask `shouldUpgradeCallback`.
-    if (hasBody(request.headers) || !isIdle(socket)) return void socket.destroy()
-    options.onUpgrade(request, socket, head)
-  })
+  private serveRequests({ onRequest, onUpgrade }: ListenerOptions): void {
+    const { server, onClosed } = this
+    pipelined(server, {
+      serve: (request, response) => {
+        response.on('error', () => onClosed('reset'))
+        response.once('prefinish', () => this.awaitReader(response))
+        onRequest(request, response)
+      },
+      expectationFailed: closingResponse('417 Expectation Failed'),
+      noTunnel: closingResponse('405 Method Not Allowed', 'Allow: POST\r\n'),
+      onReset: () => onClosed('reset'),
+    })
+    server.on('upgrade', (request, socket: Socket, head) => {
+      socket.on('error', () => onClosed('reset'))
+      // Node before 24.9 does not call `shouldUpgradeCallback`.
+      if (hasBody(request.headers) || !isIdle(socket)) return void socket.destroy()
+      onUpgrade(request, socket, head)
+    })
+  }
 
-  return {
-    server,
-    ends,
-    listen() {
-      const at = config.listen.lastIndexOf(':')
-      const host = config.listen.slice(0, at).replace(/^\[|\]$/g, '')
-      const port = Number(config.listen.slice(at + 1))
-      return new Promise((resolve, reject) => {
-        server.once('error', reject)
-        server.listen({ host, port, backlog: 4096 }, () => {
-          server.off('error', reject)
-          resolve(server.address() as AddressInfo)
-        })
+  /** Bounds the time that a complete response, and its connection, wait for a caller that does not read. */
+  private awaitReader(response: ServerResponse): void {
+    const { socket } = response
+    if (socket === null || socket.writableLength === 0) return
+    this.unread.add(response)
+    const timer = setTimeout(() => {
+      this.onClosed('unread')
+      socket.destroy()
+    }, this.config.headTimeout)
+    response.once('close', () => {
+      this.unread.delete(response)
+      clearTimeout(timer)
+    })
+  }
+
+  listen(): Promise<AddressInfo> {
+    const { server } = this
+    const { listen } = this.config
+    const colon = listen.lastIndexOf(':')
+    const host = listen.slice(0, colon).replace(/^\[|\]$/g, '')
+    const port = Number(listen.slice(colon + 1))
+    return new Promise((resolve, reject) => {
+      server.once('error', reject)
+      server.listen({ host, port, backlog }, () => {
+        server.off('error', reject)
+        resolve(server.address() as AddressInfo)
       })
-    },
-    configure(next) {
-      const before = config.tls
-      config = next
-      limit()
-      const other = next.tls?.cert !== before?.cert || next.tls?.key !== before?.key
-      if (tls !== undefined && next.tls !== undefined && other)
-        (server as TlsServer).setSecureContext({
-          cert: next.tls.cert,
-          key: next.tls.key,
-          minVersion: 'TLSv1.2',
-        })
-    },
-    drain() {
-      draining = true
-    },
-    async close() {
-      draining = true
-      await quiet(() => accepted)
-      // A connection that becomes idle without an answer of its own (a cut request) is seen at the next look.
-      const closeIdle = () => {
-        // To node:http a connection is idle whose answer is still on its way: `taken` bounds that.
-        if (leaving.size === 0) server.closeIdleConnections()
-        fast?.closeIdle()
-      }
-      const idle = setInterval(closeIdle, 100)
-      await new Promise<void>((resolve) => {
-        // node:http's own close() stops its time limits first: half a head would hold a drain to its end.
-        NetServer.prototype.close.call(server, () => {
-          clearInterval(idle)
-          server.close(() => {})
-          fast?.close()
-          resolve()
-        })
-        closeIdle()
+    })
+  }
+
+  /** Takes the limits and the certificate of a new configuration; the address remains. */
+  configure(next: ProxyConfig): void {
+    const before = this.config.tls
+    this.config = next
+    this.applyLimits()
+    const changed = next.tls?.cert !== before?.cert || next.tls?.key !== before?.key
+    if ('setSecureContext' in this.server && next.tls !== undefined && changed)
+      this.server.setSecureContext(secureContext(next.tls))
+  }
+
+  /** Whether the connection ends with this response; asked when its head is written. */
+  readonly isLast = (response: ServerResponse): boolean => this.lives.isLast(response)
+
+  /** From now on each response closes its connection. */
+  drain(): void {
+    this.lives.draining = true
+  }
+
+  /** Accepts no new connection; resolves when the last one is closed. */
+  async close(): Promise<void> {
+    this.drain()
+    await this.awaitAcceptQueue()
+    const closeIdle = () => {
+      // node:http regards a connection as idle while its response is still being sent; `awaitReader` bounds that.
+      if (this.unread.size === 0) this.server.closeIdleConnections()
+      this.fast?.closeIdle()
+    }
+    // A connection may become idle without a response, after a request that was cut short.
+    const timer = setInterval(closeIdle, 100)
+    await new Promise<void>((resolve) => {
+      // node:http's own close() stops its time limits first: an incomplete head would delay the drain.
+      NetServer.prototype.close.call(this.server, () => {
+        clearInterval(timer)
+        this.server.close(() => {})
+        this.fast?.close()
+        resolve()
       })
-    },
-    destroy() {
-      for (const socket of open) socket.destroy()
-    },
-    get connections() {
-      return open.size
-    },
+      closeIdle()
+    })
+  }
+
+  /**
+   * Resolves after the event loop has accepted no connection for a while. Connections in the accept queue, and their
+   * requests, are reset when the listener closes. libuv accepts one connection in each iteration.
+   */
+  private async awaitAcceptQueue(longest = 500): Promise<void> {
+    const end = performance.now() + longest
+    for (let before = -1; before !== this.accepted && performance.now() < end; ) {
+      before = this.accepted
+      // The next connection is accepted in the iteration after this one.
+      for (let iteration = 0; iteration < 2; iteration++)
+        await new Promise<void>((resolve) => setImmediate(resolve))
+    }
+  }
+
+  destroy(): void {
+    for (const socket of this.open) socket.destroy()
+  }
+
+  get connections(): number {
+    return this.open.size
+  }
+}
+
+/** The connections of the fast lane. One timer checks the time limits of all. */
+class StrictConnections {
+  private readonly lane: FastLane
+  private readonly open = new Set<StrictConnection>()
+  private readonly timer: NodeJS.Timeout
+
+  constructor(lane: FastLane, headTimeout: number) {
+    this.lane = lane
+    this.timer = setInterval(() => {
+      const now = performance.now()
+      for (const connection of this.open) connection.check(now)
+    }, checkInterval(headTimeout))
+    this.timer.unref()
+  }
+
+  accept(socket: Socket, life: ConnectionLife): void {
+    this.open.add(new StrictConnection(socket, life, this.lane, this.removed))
+  }
+
+  private readonly removed = (connection: StrictConnection) => void this.open.delete(connection)
+
+  closeIdle(): void {
+    for (const connection of this.open) if (connection.idle) connection.destroy()
+  }
+
+  close(): void {
+    clearInterval(this.timer)
   }
 }

@@ -1,17 +1,44 @@
-/** The general lane's side of the caller: node:http, complete and careful. */
+/** The general lane's side of the caller: `node:http`, and the checks of a request's head that it leaves out. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
+import { occurrences } from '../../opd/shared/header-list.ts'
 import { plainAddress } from '../callers.ts'
+import { unsupportedCoding } from '../exchange/headers.ts'
+import type { ProblemCode } from '../problem.ts'
+import { isHost } from '../wire/fields.ts'
 import type { Inbound, Reply } from './types.ts'
+
+/** Why the head is refused (RFC 9112): its version, framing or host is not certain. */
+export function headFault(request: IncomingMessage): ProblemCode | null {
+  const { httpVersionMajor, httpVersionMinor, rawHeaders } = request
+  if (httpVersionMajor !== 1) return 'version'
+  if (httpVersionMinor === 0 && request.headers['transfer-encoding'] !== undefined) return 'version'
+  if (unsupportedCoding(rawHeaders, false) !== undefined) return 'coding'
+  const hosts = occurrences(rawHeaders, 'host')
+  if (hosts > 1 || (hosts === 0 && httpVersionMinor >= 1)) return 'host'
+  if (!isHost(request.headers.host ?? '')) return 'host'
+  return null
+}
+
+/** node:http emits an upgrade with a body with a stream that is not a socket, which makes http-proxy end the process. */
+export const hasBody = (headers: IncomingMessage['headers']) =>
+  headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
+
+const absoluteForm = /^https?:\/\/[^/?#]*/i
+
+/** Path and query of a request target. A client of a proxy may send the absolute form (RFC 9112 3.2.2). */
+export function pathOf(target: string): string {
+  return target.startsWith('/') ? target : target.replace(absoluteForm, '')
+}
 
 class HttpReply implements Reply {
   private readonly response: ServerResponse
-  private readonly ends: (response: ServerResponse) => boolean
-  private waits = false
+  private readonly isLast: (response: ServerResponse) => boolean
+  private awaitsDrain = false
 
-  constructor(response: ServerResponse, ends: (response: ServerResponse) => boolean) {
+  constructor(response: ServerResponse, isLast: (response: ServerResponse) => boolean) {
     this.response = response
-    this.ends = ends
+    this.isLast = isLast
   }
 
   get open(): boolean {
@@ -26,13 +53,13 @@ class HttpReply implements Reply {
 
   start(status: number, message: string, headers: string[]): void {
     this.head(status, message, headers)
-    // The body may be long in coming: the head leaves in this turn of the loop. `flushHeaders` would write it as UTF-8.
+    // The head is sent now, even if the body takes long. `flushHeaders` would write it as UTF-8.
     this.response.write('', 'latin1')
   }
 
   private head(status: number, message: string, headers: string[]): void {
-    // Asked now, not when the request came: a drain may have begun in between.
-    if (this.ends(this.response)) this.response.shouldKeepAlive = false
+    // Checked now, not at the arrival of the request: a drain may have begun in between.
+    if (this.isLast(this.response)) this.response.shouldKeepAlive = false
     if (message === '') this.response.writeHead(status, headers)
     else this.response.writeHead(status, message, headers)
   }
@@ -42,11 +69,11 @@ class HttpReply implements Reply {
   }
 
   drained(resume: () => void): void {
-    // Many pieces of one read may find it full: one listener for all.
-    if (this.waits) return
-    this.waits = true
+    // Several chunks of one read may find the response full: one listener serves all.
+    if (this.awaitsDrain) return
+    this.awaitsDrain = true
     this.response.once('drain', () => {
-      this.waits = false
+      this.awaitsDrain = false
       resume()
     })
   }
@@ -60,12 +87,12 @@ class HttpReply implements Reply {
   }
 }
 
-/** `ends`: whether the connection ends with this answer. */
+/** `isLast`: whether the connection ends with this response. */
 export function inboundOf(
   request: IncomingMessage,
   response: ServerResponse,
   query: string,
-  ends: (response: ServerResponse) => boolean,
+  isLast: (response: ServerResponse) => boolean,
 ): Inbound {
   return {
     headers: request.rawHeaders,
@@ -73,6 +100,6 @@ export function inboundOf(
     remote: plainAddress(request.socket.remoteAddress ?? ''),
     secure: (request.socket as TLSSocket).encrypted === true,
     arrived: performance.now(),
-    reply: new HttpReply(response, ends),
+    reply: new HttpReply(response, isLast),
   }
 }

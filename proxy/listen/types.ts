@@ -1,11 +1,8 @@
-/**
- * What a lane carries: a request is a head and a body, and so is an answer. The exchange works on these alone;
- * which sockets and parsers stand behind them is the lane's business.
- */
+/** The interfaces between an exchange and the two lanes: the same for raw sockets, `node:http` and undici. */
 
 /** A bid request whose head has arrived. */
 export interface Inbound {
-  /** Flat, as on the wire. */
+  /** A flat list of names and values, as received. */
   headers: readonly string[]
   /** `?…` with the question mark, or empty. */
   query: string
@@ -16,30 +13,30 @@ export interface Inbound {
   reply: Reply
 }
 
-/** The way back to the caller. After `whole`, `end` or `destroy` nothing more is called. */
+/** The response to the caller. No method is called after `whole`, `end` or `destroy`. */
 export interface Reply {
-  /** The caller is still there. */
+  /** The caller is connected, and its response has not started. */
   readonly open: boolean
-  /** A whole answer at once; `body` null for one without. */
+  /** Sends a whole response; `body` null: one without a body. */
   whole(status: number, message: string, headers: string[], body: Buffer | null): void
   start(status: number, message: string, headers: string[]): void
   /** False: wait for `drained`. */
   write(chunk: Buffer): boolean
   drained(resume: () => void): void
   end(): void
-  /** A started answer that cannot be finished: the caller sees a closed connection, never a wrong end. */
+  /** The response cannot be completed: the connection is closed, so that the caller does not take it for complete. */
   destroy(): void
 }
 
-/** One request on its way to an endpoint; `abort` cancels it, once, and silences its sink. */
-export interface Sent {
+/** A request that was sent to an endpoint. `abort` cancels it; its sink is not called afterwards. */
+export interface UpstreamRequest {
   abort(): void
 }
 
-/** What comes back from an endpoint, in this order; nothing after `end` or `fail`. */
-export interface AnswerSink {
+/** Receives the response of an endpoint, in this order. Nothing follows `end` or `fail`. */
+export interface ResponseSink {
   head(status: number, message: string, headers: string[]): void
-  /** False: the sender pauses until `Sent.resume`. */
+  /** False: the connection pauses until `resume` is called. */
   data(chunk: Buffer, resume: () => void): boolean
   end(): void
   fail(failure: SendFailure): void
@@ -47,8 +44,8 @@ export interface AnswerSink {
 
 export interface SendFailure {
   /**
-   * `unsent`: not a byte reached the wire. `reused`: a reused connection closed before a byte of answer.
-   * Both may be sent once more. `broken`: anything else, never repeated.
+   * `unsent`: no byte was written. `reused`: a reused connection closed before the first byte of the response.
+   * Both may be sent once more. `broken`: any other failure; the request is not repeated.
    */
   kind: 'unsent' | 'reused' | 'broken'
   error: Error

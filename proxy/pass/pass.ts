@@ -1,7 +1,7 @@
 /**
- * `/pass/<ssp>/…`: what else lives on a supplier's host (cookie syncs, pixels, WebSocket upgrades), never rewritten.
- * Upgrades go by http-proxy, which is unmaintained since 2020 and lets errors of the upstream socket reach the top:
- * they are handled here. All else is carried (`carry.ts`).
+ * `/pass/<ssp>/…`: other requests for a supplier's host (cookie syncs, pixels, WebSocket upgrades), never rewritten. Upgrades
+ * use http-proxy, which has not been maintained since 2020 and does not handle errors of the upstream socket: they are
+ * handled here. Other requests are forwarded by `forward.ts`.
  */
 import {
   type ClientRequest,
@@ -15,17 +15,17 @@ import type { TLSSocket } from 'node:tls'
 import httpProxy from 'http-proxy'
 import { plainAddress } from '../callers.ts'
 import { header, lower, towardsSupplier } from '../exchange/headers.ts'
-import { carry } from './forward.ts'
+import { forward } from './forward.ts'
 import { overseeUpgrade } from './upgrade.ts'
 
 export interface PassThrough {
-  /** `ends`: whether the connection ends with this answer. */
+  /** `isLast`: whether the connection ends with this response. */
   web(
     request: IncomingMessage,
     response: ServerResponse,
     origin: string,
     path: string,
-    ends: (response: ServerResponse) => boolean,
+    isLast: (response: ServerResponse) => boolean,
   ): void
   upgrade(
     request: IncomingMessage,
@@ -34,17 +34,17 @@ export interface PassThrough {
     origin: string,
     path: string,
   ): void
-  /** Upgraded connections have no end of their own: a drain ends them. */
+  /** Upgraded connections do not end by themselves: a drain closes them. */
   closeUpgraded(): void
   close(): void
 }
 
-/** How long a passed-through exchange may be silent. */
+/** Milliseconds without any data after which a request fails. */
 const silence = 30_000
 
-/** Fields of an upgrade as node:http takes them: repeated ones as lists, and what is said hop by hop said again. */
-function upgrading(fields: readonly string[]): IncomingMessage['headers'] {
-  // Without a prototype: a field may be called `constructor`.
+/** The fields of an upgrade in the form of node:http: repeated ones as lists, with new fields for this connection. */
+function upgradeHeaders(fields: readonly string[]): IncomingMessage['headers'] {
+  // Without a prototype: a field's name may be `constructor`.
   const headers: Record<string, string[]> = Object.create(null)
   for (let at = 0; at < fields.length; at += 2) {
     const name = lower(fields[at]!)
@@ -88,7 +88,7 @@ export function createPassThrough(options: {
     socket.destroy()
   })
 
-  /** The caller's fields as the origin gets them. */
+  /** The caller's header fields in the form for the origin. */
   const fieldsOf = (request: IncomingMessage, host: string) => {
     const { rawHeaders } = request
     const remote = plainAddress(request.socket.remoteAddress ?? '')
@@ -102,23 +102,32 @@ export function createPassThrough(options: {
   }
 
   return {
-    web(request, response, origin, path, ends) {
+    web(request, response, origin, path, isLast) {
       const url = new URL(origin)
       const fields = fieldsOf(request, url.host)
       const { onError } = options
       const via = options.via()
-      carry(request, response, { origin: url, path, fields, agents, via, silence, onError, ends })
+      forward(request, response, {
+        origin: url,
+        path,
+        fields,
+        agents,
+        via,
+        silence,
+        onError,
+        isLast,
+      })
     },
     upgrade(request, socket, head, origin, path) {
       if (ending) return void socket.destroy()
-      // http-proxy takes what it sends from here.
-      request.headers = upgrading(fieldsOf(request, new URL(origin).host))
-      // http-proxy joins slashes, escapes characters, and throws on `//a@[`: it gets no path.
+      // http-proxy sends these headers.
+      request.headers = upgradeHeaders(fieldsOf(request, new URL(origin).host))
+      // http-proxy joins slashes, escapes characters, and throws on `//a@[`: the path is set in 'proxyReqWs'.
       request.url = '/'
       paths.set(request, path)
       upgraded.add(socket)
       socket.once('close', () => upgraded.delete(socket))
-      // The pool's agents keep their sockets; an upgraded one is never given back.
+      // No agent: an upgraded socket never returns to its pool.
       proxy.ws(request, socket, head, { target: origin })
     },
     closeUpgraded() {

@@ -1,17 +1,18 @@
-/** The log of one supplier's endpoints: each change of a state once, however many requests see it (CONTRACT 3). */
+/** The log of one endpoint: each change of its state is logged once, not once a request (CONTRACT 3). */
+
 import type { Log } from '../../opd/shared/log.ts'
 
 export type EndpointState = 'up' | 'failing' | 'ejected'
 
-/** Why a request failed: the error of its connection, its deadline, or the status of its answer. */
+/** Why a request failed: the error of its connection, its deadline, or the status of its response. */
 export type Failure = Error | 'timeout' | number
 
 /**
- * Milliseconds after a recovery in which nothing is logged, twice as long after each one up to the longest: an
- * endpoint that comes and goes would fill the log.
+ * Milliseconds after a recovery in which nothing is logged; doubled after each recovery, up to the maximum. An endpoint
+ * that fails and recovers again and again would otherwise fill the log.
  */
-const firstQuiet = 10_000
-const longestQuiet = 600_000
+const firstPause = 10_000
+const maxPause = 600_000
 
 const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'refused',
@@ -22,7 +23,7 @@ const reasons: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'unresolved',
 }
 
-function described(failure: Failure): { reason: string; status?: number; err?: string } {
+function describe(failure: Failure): { reason: string; status?: number; err?: string } {
   if (failure === 'timeout') return { reason: 'timeout' }
   if (typeof failure === 'number') return { reason: 'status', status: failure }
   const code = (failure as NodeJS.ErrnoException).code ?? ''
@@ -34,8 +35,8 @@ export class EndpointLog {
   private readonly ssp: string
   private readonly endpoint: string
   private logged: EndpointState = 'up'
-  private quiet = firstQuiet
-  private quietUntil = 0
+  private pause = firstPause
+  private pausedUntil = 0
 
   constructor(log: Log, ssp: string, endpoint: string) {
     const url = new URL(endpoint)
@@ -45,18 +46,18 @@ export class EndpointLog {
   }
 
   failed(state: EndpointState, failure: Failure, now: number): void {
-    if (state === this.logged || now < this.quietUntil) return
-    if (now - this.quietUntil > longestQuiet) this.quiet = firstQuiet
+    if (state === this.logged || now < this.pausedUntil) return
+    if (now - this.pausedUntil > maxPause) this.pause = firstPause
     this.logged = state
     const { ssp, endpoint } = this
-    this.log.warn({ ssp, endpoint, state, ...described(failure) }, `an endpoint is ${state}`)
+    this.log.warn({ ssp, endpoint, state, ...describe(failure) }, `an endpoint is ${state}`)
   }
 
   recovered(now: number): void {
     if (this.logged === 'up') return
     this.logged = 'up'
-    this.quietUntil = now + this.quiet
-    this.quiet = Math.min(longestQuiet, this.quiet * 2)
+    this.pausedUntil = now + this.pause
+    this.pause = Math.min(maxPause, this.pause * 2)
     const { ssp, endpoint } = this
     this.log.info({ ssp, endpoint, state: 'up' }, 'an endpoint is up again')
   }

@@ -1,28 +1,29 @@
 /**
- * The endpoints of one supplier: two choices at random, the one with fewer requests in flight wins
- * (Mitzenmacher 2001). One that fails repeatedly is ejected for a growing time and probed back in, never the last.
+ * The endpoints of one supplier. A request goes to one of two random endpoints: the one with fewer requests in flight
+ * (Mitzenmacher 2001). An endpoint that fails repeatedly is ejected for a growing time, then probed with one request.
+ * The last endpoint is never ejected.
  */
-
 import type { EndpointLog, EndpointState, Failure } from './endpoint-log.ts'
-import { type Connections, createConnections, type Upstream } from './pool.ts'
+import { type ConnectionPool, createPool, type Upstream } from './pool.ts'
 
-/** So many failures in a row eject. */
+/** Consecutive failures after which an endpoint is ejected. */
 const failuresToEject = 5
+/** Milliseconds. */
 const firstEjection = 1000
-const longestEjection = 60_000
+const maxEjection = 60_000
 
 export class Endpoint {
   readonly url: URL
   /** The endpoint's own path; the caller's query is appended. */
   readonly path: string
   readonly host: string
-  readonly connections: Connections
+  readonly pool: ConnectionPool
   readonly log: EndpointLog
   inFlight = 0
-  /** In a row, up to the last request. */
+  /** Consecutive, up to the last request. */
   failures = 0
   ejections = 0
-  /** `performance.now()` until when nothing is sent; 0: not ejected. */
+  /** `performance.now()` until which no request is sent; 0: not ejected. */
   ejectedUntil = 0
   probing = false
 
@@ -30,7 +31,7 @@ export class Endpoint {
     this.url = new URL(url)
     this.path = this.url.pathname + this.url.search
     this.host = this.url.host
-    this.connections = createConnections(this.url.origin, upstream)
+    this.pool = createPool(this.url.origin, upstream)
     this.log = log
   }
 
@@ -60,14 +61,14 @@ export class Endpoints {
     this.random = random
   }
 
-  /** The endpoint for the next request; `not` is passed over where there is another (a replay). */
+  /** The endpoint of the next request. A replay avoids the first endpoint, `not`, if there is another. */
   choose(not?: Endpoint): Endpoint {
     if (this.all.length === 1) return this.all[0]!
     const ready = this.all.filter((endpoint) => endpoint !== not && this.ready(endpoint))
     const from = ready.length > 0 ? ready : this.all
     const at = Math.floor(this.random() * from.length)
     const first = from[at]!
-    // Another one: the same one twice is no choice, and would give a quarter of the requests to one of two that hangs.
+    // A different one: with the same one twice, one of two endpoints that hangs would get a quarter of the requests.
     const step = 1 + Math.floor(this.random() * (from.length - 1))
     const second = from[(at + step) % from.length]!
     const chosen = second.inFlight < first.inFlight ? second : first
@@ -102,11 +103,11 @@ export class Endpoints {
     const others = this.all.some((other) => other !== endpoint && !other.ejected)
     if (!others) return
     endpoint.ejectedUntil =
-      this.now() + Math.min(longestEjection, firstEjection * 2 ** endpoint.ejections)
+      this.now() + Math.min(maxEjection, firstEjection * 2 ** endpoint.ejections)
     endpoint.ejections++
   }
 
-  /** Neither a success nor a failure of the endpoint's (the caller went away). */
+  /** Neither a success nor a failure of the endpoint: the caller has left, for example. */
   abandoned(endpoint: Endpoint): void {
     endpoint.probing = false
   }

@@ -1,4 +1,4 @@
-/** Names of endpoints, resolved off the hot path; the last good addresses stay when DNS does not answer. */
+/** Resolves the names of endpoints in the background. If DNS fails, the last known addresses remain in use. */
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import { createSlices } from '../../opd/shared/slices.ts'
@@ -6,38 +6,39 @@ import { createSlices } from '../../opd/shared/slices.ts'
 interface Entry {
   addresses: LookupAddress[]
   next: number
-  /** Address -> until when it is passed over, after a connection to it failed. */
+  /** Addresses to which a connection has failed, and the time until which others are preferred. */
   avoid: Map<string, number>
   pending: Promise<void> | null
   /** Endpoints with this name. */
   users: number
-  /** Until when a name without any address is not asked for again by a request. */
+  /** Time until which a request does not resolve a name without addresses again. */
   unknownUntil: number
 }
 
 export interface Resolver {
-  /** For `net.connect`: answers from memory once a name is known. */
+  /** For `net.connect`: uses the addresses in memory, if there are any. */
   lookup: LookupFunction
-  /** Asks for these names from now on; a name is asked for until each `watch` has had its `unwatch`. */
+  /** Resolves these names periodically, until `unwatch` was called as often as `watch`. */
   watch(hostnames: readonly string[]): void
   unwatch(hostnames: readonly string[]): void
-  /** A connection to this address failed: others go first for a while. */
+  /** A connection to this address has failed: other addresses are preferred for a while. */
   failed(hostname: string, address: string): void
   close(): void
 }
 
+/** Milliseconds. */
 const avoidFor = 10_000
-/** Requests to a name that nobody knows must not keep the four threads of the resolver busy. */
+/** Milliseconds: requests to an unknown name must not occupy the four threads of the resolver. */
 const unknownFor = 1000
 
 export function createResolver(options: {
-  /** Milliseconds between two looks at each name. */
-  every?: number
+  /** Milliseconds between two resolutions of a name. */
+  interval?: number
   resolve?: (hostname: string) => Promise<LookupAddress[]>
   onError: (hostname: string, error: Error) => void
   now?: () => number
 }): Resolver {
-  const { onError, every = 15_000, now = Date.now } = options
+  const { onError, interval = 15_000, now = Date.now } = options
   const resolve = options.resolve ?? ((hostname) => dns.lookup(hostname, { all: true }))
   const entries = new Map<string, Entry>()
 
@@ -68,7 +69,7 @@ export function createResolver(options: {
 
   const pick = (entry: Entry): LookupAddress | undefined => {
     const { addresses, avoid } = entry
-    for (let tried = 0; tried < addresses.length; tried++) {
+    for (let attempt = 0; attempt < addresses.length; attempt++) {
       const candidate = addresses[entry.next++ % addresses.length]!
       const until = avoid.get(candidate.address)
       if (until === undefined) return candidate
@@ -89,20 +90,20 @@ export function createResolver(options: {
       await slices.next()
     }
   }
-  const timer = setInterval(() => void refreshAll(), every)
+  const timer = setInterval(() => void refreshAll(), interval)
   timer.unref()
 
   return {
     lookup(hostname, _options, callback) {
       const entry = entryOf(hostname)
-      const answer = () => {
+      const respond = () => {
         const found = pick(entry)
         if (found !== undefined) return callback(null, found.address, found.family)
         const error = Object.assign(new Error(`no address for ${hostname}`), { code: 'ENOTFOUND' })
         return callback(error, '', 4)
       }
-      if (entry.addresses.length > 0 || now() < entry.unknownUntil) answer()
-      else void refresh(hostname, entry).then(answer)
+      if (entry.addresses.length > 0 || now() < entry.unknownUntil) respond()
+      else void refresh(hostname, entry).then(respond)
     },
     watch(hostnames) {
       for (const hostname of hostnames.filter(isName)) {

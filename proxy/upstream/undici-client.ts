@@ -1,47 +1,47 @@
-/** A connection by undici, one Client each: https endpoints, and whatever the strict wire is not for. */
+/** A connection of undici, with one Client for each: for https endpoints, and for the general lane. */
 import type { Socket } from 'node:net'
 import { type buildConnector, Client, type Dispatcher } from 'undici'
-import { foreignCoding, plainPhrase } from '../exchange/headers.ts'
-import type { AnswerSink, SendFailure, Sent } from '../listen/types.ts'
-import { deaf, idleTimeout, type Owner } from './pool-events.ts'
+import { plainPhrase, unsupportedCoding } from '../exchange/headers.ts'
+import type { ResponseSink, SendFailure } from '../listen/types.ts'
+import { type Connection, idleTimeout, type PoolEvents, silentConnectMs } from './connection.ts'
 
 const version = /^HTTP\/1\.[01]$/
-/** RFC 9112 4: what a reason phrase may not hold. */
+/** Characters that a reason phrase must not contain (RFC 9112 4). */
 const control = /[\0-\x08\x0a-\x1f\x7f]/
 
 export interface Connector {
   connect: ReturnType<typeof buildConnector>
-  /** Told the address that the connection being made by `connect` is for. */
-  looked: (address: string) => void
+  /** Called with the address that `connect` connects to. */
+  onAddress: (address: string) => void
 }
 
-/** The connection and the request on it; itself undici's handler, so that a request allocates none. */
-export class GeneralConnection implements Sent {
-  born = performance.now()
-  /** undici closes idle ones by itself. */
-  spareUntil = Number.POSITIVE_INFINITY
+/** The connection is itself undici's handler of each request, so that a request allocates no handler. */
+export class UndiciClient implements Connection {
+  connectedAt = performance.now()
+  /** undici itself closes idle connections. */
+  reusableUntil = Number.POSITIVE_INFINITY
   private readonly client: Client
-  private readonly owner: Owner<GeneralConnection>
+  private readonly pool: PoolEvents<UndiciClient>
   private socket: Socket | null = null
   private address = ''
-  private sink: AnswerSink | null = null
+  private sink: ResponseSink | null = null
   private reused = false
   private readBefore = 0
-  private gone = false
-  /** The first 8 bytes of the answer. */
+  private destroyed = false
+  /** The first 8 bytes of the response. */
   private version = ''
   private resume: () => void = () => {}
 
-  constructor(origin: string, connector: Connector, owner: Owner<GeneralConnection>) {
-    this.owner = owner
+  constructor(origin: string, connector: Connector, pool: PoolEvents<UndiciClient>) {
+    this.pool = pool
     this.client = new Client(origin, {
       connect: (options, callback) => {
-        connector.looked = (address) => {
+        connector.onAddress = (address) => {
           this.address = address
         }
         connector.connect(options, (...result) => {
           const [error, socket] = result
-          if (error !== null) owner.failed((error as { address?: string }).address ?? '')
+          if (error !== null) pool.connectFailed((error as { address?: string }).address ?? '')
           else this.connected(socket as Socket)
           callback(...result)
         })
@@ -61,30 +61,30 @@ export class GeneralConnection implements Sent {
 
   private connected(socket: Socket): void {
     this.socket = socket
-    this.born = performance.now()
+    this.connectedAt = performance.now()
     this.reused = false
     this.readBefore = 0
-    // undici takes an answer of any version, and does not tell which one it was.
+    // undici accepts a response of any version, and does not report the version.
     const { read } = socket
     socket.read = (size) => {
       const chunk: Buffer | null = read.call(socket, size)
-      if (chunk !== null && this.version.length < 8) this.versionRead(chunk, socket)
+      if (chunk !== null && this.version.length < 8) this.checkVersion(chunk, socket)
       return chunk
     }
   }
 
-  private versionRead(chunk: Buffer, socket: Socket): void {
+  private checkVersion(chunk: Buffer, socket: Socket): void {
     this.version += chunk.toString('latin1', 0, 8 - this.version.length)
     const known =
       this.version.length < 8 ? 'HTTP/1.1'.startsWith(this.version) : version.test(this.version)
-    if (!known) socket.destroy(new Error('not an answer of HTTP/1'))
+    if (!known) socket.destroy(new Error('not an HTTP/1 response'))
   }
 
   get usable(): boolean {
-    return !this.gone && this.socket !== null && !this.socket.destroyed
+    return !this.destroyed && this.socket !== null && !this.socket.destroyed
   }
 
-  dispatch(path: string, headers: string[], body: Buffer, sink: AnswerSink): void {
+  dispatch(path: string, headers: string[], body: Buffer, sink: ResponseSink): void {
     this.sink = sink
     this.version = ''
     this.reused = this.socket !== null
@@ -97,20 +97,20 @@ export class GeneralConnection implements Sent {
 
   abort(): void {
     this.sink = null
-    if (this.socket === null && performance.now() - this.born > deaf)
-      this.owner.failed(this.address)
+    if (this.socket === null && performance.now() - this.connectedAt > silentConnectMs)
+      this.pool.connectFailed(this.address)
     this.destroy()
   }
 
   destroy(): void {
-    if (this.gone) return
-    this.gone = true
-    this.owner.forget(this)
-    // The socket is destroyed at once; what the promise waits for need not be.
+    if (this.destroyed) return
+    this.destroyed = true
+    this.pool.removed(this)
+    // The socket is destroyed at once; the promise resolves later.
     this.client.destroy().catch(() => undefined)
   }
 
-  // undici's own handler interface: the newer one is a wrapper around it that parses every header.
+  // undici's older handler interface: the newer one wraps it and parses every header.
   onConnect(): void {}
 
   onHeaders(status: number, raw: Buffer[], resume: () => void, message: string): boolean {
@@ -124,14 +124,14 @@ export class GeneralConnection implements Sent {
     }
     this.resume = resume
     this.sink.head(status, plainPhrase(message), headers)
-    // The head is all of it (RFC 9110 15.3.5, 15.4.5), whatever length it names: undici would wait for a body.
+    // Such a response has no body, whatever its Content-Length (RFC 9110 15.3.5, 15.4.5): undici would wait for one.
     if (status === 204 || status === 304) this.finish()
     return true
   }
 
   private headFault(headers: readonly string[], message: string): string | null {
-    if (foreignCoding(headers, this.version === 'HTTP/1.0') !== undefined)
-      return 'a transfer coding that is not known'
+    if (unsupportedCoding(headers, this.version === 'HTTP/1.0') !== undefined)
+      return 'an unknown transfer coding'
     return control.test(message) ? 'a control character in the reason phrase' : null
   }
 
@@ -140,8 +140,8 @@ export class GeneralConnection implements Sent {
   }
 
   onComplete(): void {
-    // A request that is still being written met an early answer: the next one would wait behind the rest of it.
-    if (this.usable && this.socket?.writableLength === 0) this.owner.release(this)
+    // After an early response, the next request would wait for the unwritten rest of this one.
+    if (this.usable && this.socket?.writableLength === 0) this.pool.released(this)
     else this.destroy()
     this.finish()
   }
@@ -161,7 +161,7 @@ export class GeneralConnection implements Sent {
   }
 
   private failureKind(): SendFailure['kind'] {
-    // undici reports the failure before it announces the disconnect, so the socket still tells its bytes.
+    // undici reports the failure before the disconnect, so the socket's counter of bytes is still available.
     if (this.socket === null) return 'unsent'
     return this.reused && this.socket.bytesRead === this.readBefore ? 'reused' : 'broken'
   }

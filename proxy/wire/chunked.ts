@@ -1,10 +1,8 @@
-/**
- * A chunked body as it comes (RFC 9112 7.1), strict: sizes below 4 GiB, CRLF where it belongs.
- * Extensions and trailer fields are read and dropped.
- */
-export interface Pieces {
-  /** Bytes `from` up to `to` belong to the body; they are the reader's only during the call, one call a read. */
-  piece(bytes: Buffer, from: number, to: number): void
+/** Reads a chunked body (RFC 9112 7.1) strictly: sizes below 4 GiB, lines that end with CR LF. Extensions and trailers are dropped. */
+
+export interface BodySink {
+  /** Bytes `from` up to `to` belong to the body. They are valid only during the call; there is one call a read. */
+  bodyBytes(bytes: Buffer, from: number, to: number): void
 }
 
 const LF = 10
@@ -13,31 +11,32 @@ const quoted = '"(?:[\\t !#-[\\]-~\\x80-\\xff]|\\\\[\\t -~\\x80-\\xff])*"'
 const extension = `[\\t ]*;[\\t ]*${token}(?:[\\t ]*=[\\t ]*(?:${token}|${quoted}))?`
 const sizeLine = new RegExp(`^0*([0-9a-fA-F]{1,8})(?:${extension})*\r\n$`)
 const trailerLine = new RegExp(`^${token}:[\\t -~\\x80-\\xff]*\r\n$`)
-/** Of one size line with its extensions, and of all trailers together. */
-const longestLine = 4096
-const longestTrailers = 64 * 1024
+/** Characters of a size line with its extensions, and of all trailers together. */
+const maxLine = 4096
+const maxTrailers = 64 * 1024
 
 export class ChunkedReader {
   done = false
-  private where: 'size' | 'data' | 'data-end' | 'trailer' = 'size'
+  private state: 'size' | 'data' | 'data-end' | 'trailer' = 'size'
   private line = ''
-  private left = 0
+  /** Bytes of the chunk that have not arrived. */
+  private missing = 0
   private trailers = 0
 
   /**
-   * Reads on from `at`; where the body ends, `done` is set. Answers the position behind it, or -1: malformed.
-   * Chunks are moved together in `bytes`: one a byte, each a buffer of its own, would take a hundred times its size.
+   * Reads from `at`, and sets `done` at the end of the body. Returns the position after it, or -1: the body is malformed.
+   * Chunks are joined within `bytes`: a Buffer object for each chunk of one byte would take a hundred times its size.
    */
-  read(bytes: Buffer, at: number, pieces: Pieces): number {
+  read(bytes: Buffer, at: number, sink: BodySink): number {
     let position = at
     let from = at
     let to = at
-    let good = true
-    while (good && position < bytes.length && !this.done) {
-      if (this.where === 'data') {
-        const end = Math.min(bytes.length, position + this.left)
-        this.left -= end - position
-        if (this.left === 0) this.where = 'data-end'
+    let valid = true
+    while (valid && position < bytes.length && !this.done) {
+      if (this.state === 'data') {
+        const end = Math.min(bytes.length, position + this.missing)
+        this.missing -= end - position
+        if (this.missing === 0) this.state = 'data-end'
         if (to > from) bytes.copyWithin(to, position, end)
         else from = to = position
         to += end - position
@@ -46,31 +45,31 @@ export class ChunkedReader {
       }
       const end = bytes.indexOf(LF, position)
       const next = end < 0 ? bytes.length : end + 1
-      good = this.line.length + next - position <= longestLine
-      if (good) this.line += bytes.toString('latin1', position, next)
+      valid = this.line.length + next - position <= maxLine
+      if (valid) this.line += bytes.toString('latin1', position, next)
       position = next
-      if (good && end >= 0) good = this.lineRead()
+      if (valid && end >= 0) valid = this.readLine()
     }
-    if (to > from) pieces.piece(bytes, from, to)
-    return good ? position : -1
+    if (to > from) sink.bodyBytes(bytes, from, to)
+    return valid ? position : -1
   }
 
-  private lineRead(): boolean {
+  private readLine(): boolean {
     const { line } = this
     this.line = ''
-    if (this.where === 'data-end') {
-      this.where = 'size'
+    if (this.state === 'data-end') {
+      this.state = 'size'
       return line === '\r\n'
     }
-    if (this.where === 'trailer') {
+    if (this.state === 'trailer') {
       this.trailers += line.length
       this.done = line === '\r\n'
-      return this.done || (this.trailers <= longestTrailers && trailerLine.test(line))
+      return this.done || (this.trailers <= maxTrailers && trailerLine.test(line))
     }
     const size = sizeLine.exec(line)
     if (size === null) return false
-    this.left = Number.parseInt(size[1]!, 16)
-    this.where = this.left === 0 ? 'trailer' : 'data'
+    this.missing = Number.parseInt(size[1]!, 16)
+    this.state = this.missing === 0 ? 'trailer' : 'data'
     return true
   }
 }

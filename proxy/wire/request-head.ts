@@ -1,6 +1,6 @@
 /**
- * The head of a bid request, stricter than HTTP asks: one POST to /bid/…, one Host, one Content-Length, nothing that
- * changes how the connection goes on. What is not certain is the general lane's, unread.
+ * Reads the head of a bid request, more strictly than HTTP requires: a POST to /bid/…, one Host, one Content-Length, and
+ * nothing that changes the connection. Any other request belongs to the general lane.
  */
 import { lower } from '../exchange/headers.ts'
 import { isHost, lengthOf, readFields } from './fields.ts'
@@ -9,27 +9,27 @@ export interface RequestHead {
   supplier: string
   /** `?…` with the question mark, or empty. */
   query: string
-  /** Flat, as on the wire. */
+  /** A flat list of names and values, as received. */
   fields: string[]
   /** Bytes of the body. */
   length: number
 }
 
 const requestLine = /^POST \/bid\/([a-z0-9][a-z0-9_-]{0,62})(\?[\x21-\x7e]*)? HTTP\/1\.1\r\n/
-/** Name and value, as node:http counts them (maxHeadersCount). */
-const mostFields = 2 * 2000
+/** Names and values of 2,000 fields, node:http's default limit (maxHeadersCount). */
+const maxFields = 2 * 2000
 
-/** Null: not certain. `text`: the head as latin1, without its blank line. */
+/** `text`: the head as latin1, without its blank line. Null: the request belongs to the general lane. */
 export function readRequestHead(text: string): RequestHead | null {
   const line = requestLine.exec(text)
   if (line === null) return null
   const fields: string[] = []
-  if (!readFields(text, line[0].length, fields) || fields.length > mostFields) return null
+  if (!readFields(text, line[0].length, fields) || fields.length > maxFields) return null
   const length = bodyLength(fields)
   return length === null ? null : { supplier: line[1]!, query: line[2] ?? '', fields, length }
 }
 
-/** Null: another framing than one length, another Host than one, an expectation, an upgrade, a close. */
+/** The Content-Length; null: no single length or Host, a transfer coding, an expectation, an upgrade, or a close. */
 function bodyLength(fields: readonly string[]): number | null {
   let length: number | null = null
   let hosts = 0
@@ -54,12 +54,12 @@ function bodyLength(fields: readonly string[]): number | null {
       case 6:
       case 7:
       case 17:
-        if (uncertain.has(lower(fields[at]!))) return null
+        if (generalLane.has(lower(fields[at]!))) return null
     }
   }
   return hosts === 1 ? length : null
 }
 
-/** node:http obeys both alike. */
+/** node:http treats both alike. */
 const persistence = new Set(['connection', 'proxy-connection'])
-const uncertain = new Set(['expect', 'upgrade', 'transfer-encoding'])
+const generalLane = new Set(['expect', 'upgrade', 'transfer-encoding'])

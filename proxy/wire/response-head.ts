@@ -1,40 +1,40 @@
-/** The head of a supplier's answer, strict: status, fields, and how its body ends (RFC 9112 6.3). */
+/** Reads the head of a supplier's response strictly: status, fields, and the end of its body (RFC 9112 6.3). */
 import { lower } from '../exchange/headers.ts'
 import { lengthOf, readFields } from './fields.ts'
 
-export interface AnswerHead {
+export interface UpstreamResponseHead {
   status: number
   message: string
   fields: string[]
-  /** Bytes of the body; `chunked`; or `close`, whatever comes until the end of the connection. */
+  /** The length in bytes; `chunked`; or `close`: the body ends with the connection. */
   body: number | 'chunked' | 'close'
-  /** The connection may carry another request. */
-  keeps: boolean
-  /** Milliseconds that the supplier says it keeps an idle connection; Infinity where it does not. */
+  /** The connection may be used for another request. */
+  keepAlive: boolean
+  /** Milliseconds of `Keep-Alive: timeout`; Infinity without one. */
   hint: number
 }
 
 const statusLine = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: ([\t\x20-\x7e\x80-\xff]*))?\r\n/
 
-/** Null: not certainly an answer of HTTP/1. `text`: the head as latin1, without its blank line. */
-export function readAnswerHead(text: string): AnswerHead | null {
+/** `text`: the head as latin1, without its blank line. Null: not a well-formed HTTP/1 response. */
+export function readResponseHead(text: string): UpstreamResponseHead | null {
   const line = statusLine.exec(text)
   if (line === null) return null
   const fields: string[] = []
   if (!readFields(text, line[0].length, fields)) return null
-  const head: AnswerHead = {
+  const head: UpstreamResponseHead = {
     status: Number(line[2]),
     message: line[3] ?? '',
     fields,
     body: 'close',
-    keeps: line[1] === '1',
+    keepAlive: line[1] === '1',
     hint: Number.POSITIVE_INFINITY,
   }
-  return framed(head, line[1] === '0') ? head : null
+  return readFraming(head, line[1] === '0') ? head : null
 }
 
-/** Settles body and persistence; false where the framing is ambiguous: lengths that repeat, or beside a coding. */
-function framed(head: AnswerHead, old: boolean): boolean {
+/** Sets `body`, `keepAlive` and `hint`. False: the framing is ambiguous (several lengths, or a length and a coding). */
+function readFraming(head: UpstreamResponseHead, http10: boolean): boolean {
   const { fields } = head
   let length: number | null = null
   let chunked = false
@@ -50,18 +50,18 @@ function framed(head: AnswerHead, old: boolean): boolean {
       chunked = true
     } else if (name.length === 10) {
       const known = lower(name)
-      if (known === 'connection') head.keeps &&= !/(^|[\s,])close($|[\s,])/i.test(value)
+      if (known === 'connection') head.keepAlive &&= !/(^|[\s,])close($|[\s,])/i.test(value)
       else if (known === 'keep-alive') head.hint = hintOf(value)
     }
   }
-  if (chunked && (length !== null || old)) return false
+  if (chunked && (length !== null || http10)) return false
   if (head.status === 204 || head.status === 304) {
-    // What follows such a head all the same belongs to nobody.
-    head.keeps &&= !chunked && (head.status === 304 || (length ?? 0) === 0)
+    // Such a response has no body: bytes that follow would be read as the next response.
+    head.keepAlive &&= !chunked && (head.status === 304 || (length ?? 0) === 0)
     head.body = 0
   } else if (chunked) head.body = 'chunked'
   else if (length !== null) head.body = length
-  else head.keeps = false
+  else head.keepAlive = false
   return true
 }
 

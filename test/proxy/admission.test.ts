@@ -1,7 +1,7 @@
 /** Data centers, allotments, seats, overload: refused at once, counted, the rest unharmed. */
 import t from 'tap'
 import type { ResponseToRewrite, RewrittenResponse } from '../../opd/engine/types.ts'
-import { Bucket, LoopLag } from '../../proxy/admission.ts'
+import { LoopLag, TokenBucket } from '../../proxy/admission.ts'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { answerText, httpSupplier, rawSupplier } from '../support/supplier.ts'
@@ -15,21 +15,27 @@ t.test(
     const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
     t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
     const send = () => raw(proxy.port, post('/bid/acme', '{}'))
-    proxy.proxy.admit(
+    proxy.proxy.setDirectory(
       () => ({ inactiveSeats: none, allotment: { active: false, clientQps: null } }),
       1,
     )
     t.equal((await send()).headers['x-bidweir-reason'], 'inactive')
-    proxy.proxy.admit(() => ({ inactiveSeats: none, allotment: { active: true, clientQps: 0 } }), 1)
+    proxy.proxy.setDirectory(
+      () => ({ inactiveSeats: none, allotment: { active: true, clientQps: 0 } }),
+      1,
+    )
     t.equal((await send()).headers['x-bidweir-reason'], 'qps')
-    proxy.proxy.admit(() => ({ inactiveSeats: none, allotment: { active: true, clientQps: 1 } }), 1)
+    proxy.proxy.setDirectory(
+      () => ({ inactiveSeats: none, allotment: { active: true, clientQps: 1 } }),
+      1,
+    )
     t.same(
       [(await send()).status, (await send()).status],
       [200, 200],
       'the bucket is at least 2 deep',
     )
     t.equal((await send()).headers['x-bidweir-reason'], 'qps')
-    proxy.proxy.admit(() => undefined, 1)
+    proxy.proxy.setDirectory(() => undefined, 1)
     t.equal((await send()).status, 200, 'a location that is not listed is active and unlimited')
     t.equal(await sample(proxy.registry, 'bidweir_requests_total{ssp="acme",outcome="qps"}'), 2)
   },
@@ -44,7 +50,7 @@ t.test('a bucket is max(2, .1 s of the allotment) deep, one of nothing holds not
     [30, 3],
     [1000, 100],
   ] as const) {
-    const bucket = new Bucket(perSecond, 0)
+    const bucket = new TokenBucket(perSecond, 0)
     for (const at of [0, 3_600_000]) {
       let taken = 0
       while (bucket.take(at)) taken++
@@ -70,7 +76,7 @@ t.test(
       ['qps', { inactiveSeats: none, allotment: { active: true, clientQps: 0 } }],
       ['unreadable', { inactiveSeats: new Set(['s']), allotment: undefined }],
     ] as const) {
-      proxy.proxy.admit(() => admitted, 1)
+      proxy.proxy.setDirectory(() => admitted, 1)
       const answer = await raw(proxy.port, post('/bid/acme', '{}'))
       t.match(answer, { status: 204, body: '', headers: { 'x-bidweir-reason': reason } })
     }
@@ -80,7 +86,7 @@ t.test(
 
 t.test('a bucket holds its allotment within 1 % over 10 s under three times the load', (t) => {
   for (const perSecond of [10, 100, 1000, 12_345]) {
-    const bucket = new Bucket(perSecond, 0)
+    const bucket = new TokenBucket(perSecond, 0)
     let taken = 0
     const gap = 1000 / (3 * perSecond)
     for (let at = 0; at < 10_000; at += gap) if (bucket.take(at)) taken++
@@ -107,7 +113,7 @@ t.test('an answer with bids of an inactive seat that cannot be read is unreadabl
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   for (const which of Object.keys(bodies))
     t.equal((await raw(proxy.port, post(`/bid/acme?${which}`, '{}'))).status, 200)
-  proxy.proxy.admit(() => ({ inactiveSeats: new Set(['s']), allotment: undefined }), 1)
+  proxy.proxy.setDirectory(() => ({ inactiveSeats: new Set(['s']), allotment: undefined }), 1)
   for (const which of Object.keys(bodies)) {
     const answer = await raw(proxy.port, post(`/bid/acme?${which}`, '{}'))
     t.equal(answer.status, 204)
@@ -130,7 +136,7 @@ t.test('an answer left without a bid is 204 inactive', async (t) => {
   })
   const proxy = await startProxy({ acme: { endpoints: [supplier.url] } }, { engine })
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
-  proxy.proxy.admit(() => ({ inactiveSeats: new Set(['s']), allotment: undefined }), 1)
+  proxy.proxy.setDirectory(() => ({ inactiveSeats: new Set(['s']), allotment: undefined }), 1)
   const answer = await raw(proxy.port, post('/bid/acme', '{}'))
   t.equal(answer.status, 204)
   t.equal(answer.headers['x-bidweir-reason'], 'inactive')
@@ -199,7 +205,7 @@ t.test('bids of an inactive seat are cut whatever success the supplier calls the
   const engine = idleEngine({ rewrite: rewriting, readsResponses: () => true })
   const proxy = await startProxy({ acme: { endpoints: [supplier.url] } }, { engine })
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
-  proxy.proxy.admit(() => ({ inactiveSeats: new Set(['s']), allotment: undefined }), 1)
+  proxy.proxy.setDirectory(() => ({ inactiveSeats: new Set(['s']), allotment: undefined }), 1)
   for (status of ['200 OK', '201 Created', '203 Non-Authoritative']) {
     const answer = await raw(proxy.port, post('/bid/acme', '{}'))
     t.equal(answer.headers['x-bidweir-reason'], 'inactive', status)

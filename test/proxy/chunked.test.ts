@@ -8,7 +8,7 @@ function read(text: string, step = text.length) {
   let body = ''
   let calls = 0
   const pieces = {
-    piece(bytes: Buffer, from: number, to: number) {
+    bodyBytes(bytes: Buffer, from: number, to: number) {
       calls++
       body += bytes.toString('latin1', from, to)
     },

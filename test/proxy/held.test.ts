@@ -1,6 +1,6 @@
 /** A body as it comes, and what it takes of the node's budget. */
 import t from 'tap'
-import { Held } from '../../proxy/exchange/body-buffer.ts'
+import { BodyBuffer } from '../../proxy/exchange/body-buffer.ts'
 
 /** Pieces that tell where they belong, of these lengths. */
 function piecesOf(lengths: readonly number[]): Buffer[] {
@@ -24,12 +24,12 @@ for (const [name, lengths] of Object.entries(bodies))
     const budget = { inFlight: 0, bytes: 0 }
     const pieces = piecesOf(lengths)
     const whole = Buffer.concat(pieces)
-    for (const read of ['whole', 'each'] as const) {
-      const held = new Held(budget)
+    for (const read of ['whole', 'chunks'] as const) {
+      const held = new BodyBuffer(budget)
       for (const piece of pieces) held.add(piece)
       t.equal(held.length, whole.length)
       t.equal(budget.bytes, whole.length)
-      const out = read === 'whole' ? held.whole() : Buffer.concat(held.each())
+      const out = read === 'whole' ? held.whole() : Buffer.concat(held.chunks())
       t.ok(out.equals(whole), read)
       t.equal(held.length, 0)
       held.add(Buffer.from('more'))
@@ -41,8 +41,8 @@ for (const [name, lengths] of Object.entries(bodies))
   })
 
 t.test('a body in pieces of a byte is held in few buffers', (t) => {
-  const held = new Held({ inFlight: 0, bytes: 0 })
+  const held = new BodyBuffer({ inFlight: 0, bytes: 0 })
   for (const piece of piecesOf(bodies['a byte a piece']!)) held.add(piece)
-  t.ok(held.each().length < 30)
+  t.ok(held.chunks().length < 30)
   t.end()
 })

@@ -123,7 +123,7 @@ t.test(
     const { engine } = testEngine({ integrations: [integration('acme')] })
     const own = await startProxy({ acme: { endpoints: [supplier.url], timeout: '5s' } }, { engine })
     t.teardown(() => own.close())
-    own.proxy.admit(() => ({ inactiveSeats: new Set(['off']), allotment: undefined }), 1)
+    own.proxy.setDirectory(() => ({ inactiveSeats: new Set(['off']), allotment: undefined }), 1)
     const seat = (name: string) => `{"seat":"${name}","bid":[{"id":"${name}","price":1}]}`
     const bids = `{"seatbid":[${seat('off')},${seat('on')}]}`
     const counted: Partial<Record<ResponseReason, number>> = {}

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import * as zlib from 'node:zlib'
 import t from 'tap'
 import { proxySchema } from '../../proxy/config.ts'
-import { bidLogLimit, heldLimit, memoryLimit } from '../../proxy/memory.ts'
+import { bidLogLimit, heldBytesLimit, memoryLimit } from '../../proxy/memory.ts'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { answerText, rawSupplier } from '../support/supplier.ts'
@@ -20,10 +20,10 @@ t.test('bodies, bid log and heap are a quarter of the memory each', (t) => {
     [2048, 512, 256],
     [65_536, 512, 256],
   ] as const) {
-    t.equal(heldLimit('auto', limit * MiB), bodies * MiB, `bodies of ${limit} MiB`)
+    t.equal(heldBytesLimit('auto', limit * MiB), bodies * MiB, `bodies of ${limit} MiB`)
     t.equal(bidLogLimit(limit * MiB), bidLog * MiB, `bid log of ${limit} MiB`)
   }
-  t.equal(heldLimit(7 * MiB, 64 * MiB), 7 * MiB)
+  t.equal(heldBytesLimit(7 * MiB, 64 * MiB), 7 * MiB)
   t.ok(memoryLimit() > 0 && Number.isSafeInteger(memoryLimit()))
   t.end()
 })
@@ -33,7 +33,7 @@ t.test('maxHeldBytes is auto by default, and a reload changes it', async (t) => 
   const proxy = await startProxy({ acme: { endpoints } })
   t.teardown(() => proxy.close())
   const limit = () => sample(proxy.registry, 'bidweir_held_bytes_limit')
-  t.equal(await limit(), heldLimit('auto'))
+  t.equal(await limit(), heldBytesLimit('auto'))
   proxy.proxy.configure(proxySchema.parse({ maxHeldBytes: '48MiB' }))
   t.equal(await limit(), 48 * MiB)
   t.throws(() => proxySchema.parse({ maxHeldBytes: 'much' }), /auto, or a size such as 256MiB/)
@@ -112,7 +112,7 @@ t.test('answers are held within the bound as well: past it they pass unread', as
   const still = await raw(proxy.port, post('/bid/acme?br', '{}'))
   t.ok(Buffer.from(still.body, 'latin1').equals(packed))
   t.same(untouched, ['too_large', 'too_large'])
-  proxy.proxy.admit(() => ({ inactiveSeats: new Set(['s']), allotment: undefined }), 1)
+  proxy.proxy.setDirectory(() => ({ inactiveSeats: new Set(['s']), allotment: undefined }), 1)
   for (const path of ['/bid/acme', '/bid/acme?br'])
     t.equal((await raw(proxy.port, post(path, '{}'))).headers['x-bidweir-reason'], 'unreadable')
   t.equal(looked, 0)

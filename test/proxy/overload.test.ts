@@ -45,7 +45,7 @@ t.test('a request past maxInFlight waits and is sent when a place is free', asyn
 t.test('past the queue a request is refused and takes no token', async (t) => {
   const { proxy, waiting, answerNext, send, queued, sent } = await holding(t, { maxInFlight: 1 })
   const allotment = { active: true, clientQps: 100 }
-  proxy.proxy.admit(() => ({ inactiveSeats: new Set(), allotment }), 1)
+  proxy.proxy.setDirectory(() => ({ inactiveSeats: new Set(), allotment }), 1)
   const accepted = [send()]
   await sent(1)
   // Before its first answer a supplier has a queue of eight for each place.
@@ -98,7 +98,7 @@ t.test(
       ...{ maxInFlight: 1, onFailure: 'status' },
     })
     const allotment = { active: true, clientQps: 20 }
-    proxy.proxy.admit(() => ({ inactiveSeats: new Set(), allotment }), 1)
+    proxy.proxy.setDirectory(() => ({ inactiveSeats: new Set(), allotment }), 1)
     const first = send()
     await sent(1)
     for (let nth = 0; nth < 5; nth++) {

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { createConnections } from '../../proxy/upstream/pool.ts'
+import { createPool } from '../../proxy/upstream/pool.ts'
 import { createResolver } from '../../proxy/upstream/resolver.ts'
 
 const name = 'bids.example'
@@ -15,7 +15,7 @@ const at = (...addresses: string[]): LookupAddress[] =>
 function resolving(first: LookupAddress[] | Error) {
   const state = { answer: first, asked: 0, errors: [] as string[], clock: 0 }
   const resolver = createResolver({
-    every: 5,
+    interval: 5,
     now: () => state.clock,
     onError: (hostname, error) => state.errors.push(`${hostname}: ${error.message}`),
     async resolve() {
@@ -138,7 +138,7 @@ for (const lane of ['fast', 'general'] as const)
       onError: () => {},
       resolve: async () => at('127.0.0.2', '127.0.0.1'),
     })
-    const connections = createConnections(`http://bids.example:${port}`, { resolver, lane })
+    const connections = createPool(`http://bids.example:${port}`, { resolver, lane })
     t.teardown(() => {
       connections.destroy()
       resolver.close()
@@ -148,7 +148,7 @@ for (const lane of ['fast', 'general'] as const)
     /** What becomes of a request on a new connection within 100 ms. */
     const ask = () =>
       new Promise<string>((resolve) => {
-        const connection = connections.take(true)
+        const connection = connections.acquire(true)
         const late = setTimeout(() => {
           connection.abort()
           resolve('silence')

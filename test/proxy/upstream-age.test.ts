@@ -1,7 +1,7 @@
 /** Upstream connections live 5 minutes at most, so that new nodes behind a name get traffic (CONTRACT 3). */
 import { createServer } from 'node:net'
 import t from 'tap'
-import { createConnections } from '../../proxy/upstream/pool.ts'
+import { createPool } from '../../proxy/upstream/pool.ts'
 import { createResolver } from '../../proxy/upstream/resolver.ts'
 
 const real = performance.now.bind(performance)
@@ -18,7 +18,7 @@ for (const lane of ['fast', 'general'] as const)
     await new Promise<void>((resolve) => host.listen(0, '127.0.0.1', resolve))
     const { port } = host.address() as { port: number }
     const resolver = createResolver({ onError() {} })
-    const connections = createConnections(`http://127.0.0.1:${port}`, { resolver, lane })
+    const connections = createPool(`http://127.0.0.1:${port}`, { resolver, lane })
     t.teardown(() => {
       connections.destroy()
       resolver.close()
@@ -26,7 +26,7 @@ for (const lane of ['fast', 'general'] as const)
     })
     const ask = () =>
       new Promise<number>((resolve, reject) => {
-        const connection = connections.take(false)
+        const connection = connections.acquire(false)
         let status = 0
         connection.dispatch('/', ['Host', 'a', 'Content-Length', '0'], Buffer.alloc(0), {
           head: (told) => {

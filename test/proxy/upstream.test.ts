@@ -1,14 +1,14 @@
 /** One connection to an endpoint, request by request. */
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import t from 'tap'
-import { createConnections } from '../../proxy/upstream/pool.ts'
+import { createPool } from '../../proxy/upstream/pool.ts'
 import { createResolver } from '../../proxy/upstream/resolver.ts'
 import { answerText, rawSupplier } from '../support/supplier.ts'
 
 t.test('an answer that its caller takes slowly does not hold up the next request', async (t) => {
   const supplier = await rawSupplier((socket) => socket.write(answerText('200 OK', 'body')))
   const resolver = createResolver({ onError: () => {} })
-  const connections = createConnections(new URL(supplier.url).origin, { resolver, lane: 'fast' })
+  const connections = createPool(new URL(supplier.url).origin, { resolver, lane: 'fast' })
   t.teardown(() => {
     connections.destroy()
     resolver.close()
@@ -28,7 +28,7 @@ t.test('an answer that its caller takes slowly does not hold up the next request
         fail: ({ error }: { error: Error }) => resolve(error.message),
       }
       connections
-        .take(false)
+        .acquire(false)
         .dispatch('/', ['Host', 'a', 'Content-Length', '0'], Buffer.alloc(0), sink)
     })
   t.equal(await ask(false), 'body')
@@ -54,7 +54,7 @@ for (const lane of ['fast', 'general'] as const)
       await new Promise<void>((resolve) => supplier.listen(0, '127.0.0.1', resolve))
       const resolver = createResolver({ onError: () => {} })
       const { port } = supplier.address() as AddressInfo
-      const connections = createConnections(`http://127.0.0.1:${port}`, { resolver, lane })
+      const connections = createPool(`http://127.0.0.1:${port}`, { resolver, lane })
       t.teardown(() => {
         connections.destroy()
         resolver.close()
@@ -66,7 +66,7 @@ for (const lane of ['fast', 'general'] as const)
         new Promise<string>((resolve) => {
           let got = ''
           const fields = ['Host', 'a', 'Content-Length', `${body.length}`]
-          connections.take(false).dispatch('/', fields, body, {
+          connections.acquire(false).dispatch('/', fields, body, {
             head() {},
             data: (chunk) => {
               got += String(chunk)

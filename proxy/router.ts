@@ -1,0 +1,119 @@
+/** Routes the requests of the proxy listener: `/bid/<ssp>` begins an exchange, `/pass/<ssp>/…` is forwarded to the origin. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { Exchange, type ExchangeContext } from './exchange/exchange.ts'
+import { headFault, inboundOf, pathOf } from './listen/node-http.ts'
+import type { Inbound } from './listen/types.ts'
+import type { PassThrough } from './pass/pass.ts'
+import { type ProblemCode, problem } from './problem.ts'
+import type { Supplier } from './supplier.ts'
+import type { RequestHead } from './wire/request-head.ts'
+
+export interface RouterDeps {
+  suppliers: ReadonlyMap<string, Supplier>
+  /** Origins of `/pass`, by supplier. */
+  passOrigins: ReadonlyMap<string, string>
+  context: ExchangeContext
+  pass: PassThrough
+  onClosed(reason: string): void
+  /** Whether the connection ends with this response. */
+  isLast(response: ServerResponse): boolean
+}
+
+const bidPath = /^\/bid\/([a-z0-9][a-z0-9_-]{0,62})(\?.*)?$/s
+const passPath = /^\/pass\/([a-z0-9][a-z0-9_-]{0,62})(\/.*|\?.*)?$/s
+
+const notFound = 'HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
+
+export class Router {
+  private readonly deps: RouterDeps
+
+  constructor(deps: RouterDeps) {
+    this.deps = deps
+  }
+
+  /** A request of the fast lane. Null: the general lane serves it, or refuses it. */
+  beginFast(inbound: Inbound, { supplier: id, length }: RequestHead): Exchange | null {
+    const supplier = this.deps.suppliers.get(id)
+    if (supplier === undefined || this.bidFault(inbound, length, supplier) !== null) return null
+    return new Exchange(inbound, supplier, this.deps.context)
+  }
+
+  /** A request of the general lane. */
+  receive(request: IncomingMessage, response: ServerResponse): void {
+    const fault = headFault(request)
+    if (fault !== null) return this.refuse(response, fault, true)
+    const url = pathOf(request.url!)
+    const bid = bidPath.exec(url)
+    if (bid === null) return this.passOn(request, response, url)
+    const supplier = this.deps.suppliers.get(bid[1]!)
+    if (supplier === undefined) return this.refuse(response, 'not_found')
+    this.receiveBid(request, response, bid[2] ?? '', supplier)
+  }
+
+  private receiveBid(
+    request: IncomingMessage,
+    response: ServerResponse,
+    query: string,
+    supplier: Supplier,
+  ): void {
+    const { context, onClosed, isLast } = this.deps
+    const inbound = inboundOf(request, response, query, isLast)
+    const length = Number(request.headers['content-length'] ?? 0)
+    const fault = request.method === 'POST' ? this.bidFault(inbound, length, supplier) : 'method'
+    if (fault !== null) {
+      supplier.metrics.finished('refused', performance.now() - inbound.arrived, 0)
+      return this.refuse(response, fault)
+    }
+    const exchange = new Exchange(inbound, supplier, context)
+    if (exchange.admit() !== null) return
+    exchange.awaitBody()
+    request.on('data', (chunk: Buffer) => {
+      // The rest is read and discarded: a close while the caller still writes would reset the connection.
+      if (!exchange.receiveBody(chunk) && !response.headersSent) this.refuse(response, 'body')
+    })
+    request.on('end', () => exchange.bodyReceived())
+    // The body was cut short: 'close' of the response follows.
+    request.on('error', () => onClosed('reset'))
+    response.on('close', () => exchange.callerGone())
+  }
+
+  /** Why a bid request is refused by its head. */
+  private bidFault(
+    { remote, headers }: Inbound,
+    length: number,
+    { callers }: Supplier,
+  ): ProblemCode | null {
+    const { trusted, limits } = this.deps.context
+    if (callers !== null && !callers(remote, headers, trusted)) return 'caller'
+    return length > limits.maxRequestBytes ? 'body' : null
+  }
+
+  private refuse(response: ServerResponse, code: ProblemCode, close = false): void {
+    const { status, message, headers, body } = problem(code)
+    if (close || this.deps.isLast(response)) response.shouldKeepAlive = false
+    response.writeHead(status, message, headers)
+    response.end(body)
+  }
+
+  private passOn(request: IncomingMessage, response: ServerResponse, url: string): void {
+    const target = this.passTarget(url)
+    if (target === null) return this.refuse(response, 'not_found')
+    if (request.method === 'TRACE') return this.refuse(response, 'trace')
+    this.deps.pass.web(request, response, target.origin, target.path, this.deps.isLast)
+  }
+
+  private passTarget(url: string): { origin: string; path: string } | null {
+    const match = passPath.exec(url)
+    const origin = match === null ? undefined : this.deps.passOrigins.get(match[1]!)
+    if (origin === undefined) return null
+    const rest = match![2] ?? '/'
+    return { origin, path: rest[0] === '/' ? rest : `/${rest}` }
+  }
+
+  upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
+    const target = headFault(request) === null ? this.passTarget(pathOf(request.url!)) : null
+    if (target === null) socket.end(notFound)
+    else this.deps.pass.upgrade(request, socket, head, target.origin, target.path)
+  }
+}

@@ -1,0 +1,37 @@
+/** A connection to an endpoint, as the pool uses it, and the events that a connection reports to its pool. */
+import type { ResponseSink, UpstreamRequest } from '../listen/types.ts'
+
+export interface Connection extends UpstreamRequest {
+  /** `performance.now()` at which it was connected. */
+  readonly connectedAt: number
+  /** `performance.now()` until which it may be reused while it is idle. */
+  readonly reusableUntil: number
+  readonly usable: boolean
+  dispatch(path: string, headers: string[], body: Buffer, sink: ResponseSink): void
+  destroy(): void
+}
+
+export interface PoolEvents<C> {
+  /** The response is complete, and the connection may be used for another request. */
+  released(connection: C): void
+  /** The connection is closed. */
+  removed(connection: C): void
+  /** Connecting to this address has failed. */
+  connectFailed(address: string): void
+}
+
+/**
+ * Milliseconds. A connect that is still pending after this time counts as failed when its request is cancelled. A round
+ * trip takes less; a cancellation before this time, after a very short tmax, says nothing about the address.
+ */
+export const silentConnectMs = 50
+
+/** Milliseconds; shorter than the idle timeout of servers (nginx 75 s, Node 5 s, Apache 5 s). */
+export const idleTimeout = 4000
+/** A connection is not reused in the last 2 s of its `Keep-Alive: timeout`: the server's close could cross a request. */
+const hintMargin = 2000
+
+/** Milliseconds that a connection may be idle. `hint`: the server's `Keep-Alive: timeout`, in milliseconds. */
+export function reuseTime(hint: number): number {
+  return Math.max(0, Math.min(idleTimeout, hint - hintMargin))
+}
