@@ -154,7 +154,9 @@ export class Limiter {
     else if (this.growing && mean > own * tooMuchOfOwn) {
       this.growing = false
       this.limit = Math.min(this.limit, next)
-    } else if (!this.growing && mean < wanted)
+      return
+    } else if (this.growing) return
+    if (reached && mean < wanted)
       this.limit = Math.min(this.highest, Math.max(this.limit + 0.25, Math.min(crowd * 2, next)))
   }
 
