@@ -15,12 +15,12 @@ export interface Candidate {
   refuse(): void
 }
 
-/** Requests that wait, at most. */
-const longest = 1024
-/** The same before the first answer, for each place of the limit. */
+/** Requests that wait before the first answer, at most, for each place of a limit that does not grow. */
 const unproven = 8
-/** Share of its time that a request waits, at most, once the supplier is known to do no more. */
+/** Share of its time that a request waits, at most, once a queue was seen at the supplier. */
 const longestWait = 0.25
+/** Share of its time that is enough for a request if the latency is as expected. */
+const certain = 0.9
 
 export class Gate {
   readonly limiter = new Limiter()
@@ -41,9 +41,7 @@ export class Gate {
 
   /** Whether a request that is due then is refused now; one that is not may still be, when its body has come. */
   refuses(due: number, now: number): boolean {
-    if (!this.limiter.full || this.hasTime(this.queue.size, due - now)) return false
-    this.limiter.refused()
-    return true
+    return this.limiter.full && !this.hasTime(this.queue.size, due - now)
   }
 
   enter(candidate: Candidate, now: number): 'sent' | 'queued' | 'refused' {
@@ -55,29 +53,19 @@ export class Gate {
       candidate.send()
       return 'sent'
     }
-    if (!this.hasTime(queue.size, left)) {
-      limiter.refused()
-      return 'refused'
-    }
+    if (!this.hasTime(queue.size, left)) return 'refused'
     queue.add(candidate)
     return 'queued'
   }
 
   /** Whether a request behind `ahead` others in the queue is answered within `left` milliseconds. */
   private hasTime(ahead: number, left: number): boolean {
-    const { latency, limit, rate, saturated, patience } = this.limiter
-    if (ahead >= longest) return false
-    if (latency === 0) return ahead < limit * unproven
-    // The limit may grow: three times of what it lets through now is what is hoped for.
-    if (!saturated) return ((ahead + 1) * latency) / limit / 3 + latency <= left
-    const wait = (ahead + 1) / rate
-    return wait <= patience * longestWait && wait + this.takes <= left * 0.85
-  }
-
-  /** Milliseconds that a request which is sent now is expected to take. */
-  private get takes(): number {
-    const { latency, inFlight, rate, saturated } = this.limiter
-    return saturated ? Math.max(latency * 0.8, inFlight / rate) : latency
+    const { latency, limit, growing, patience } = this.limiter
+    const rounds = (ahead + 1) / limit
+    if (latency === 0) return growing || rounds <= unproven
+    if (growing) return (Math.log2(1 + rounds) + 1) * latency <= left
+    const wait = rounds * latency
+    return wait <= patience * longestWait && wait + latency <= left * certain
   }
 
   /** A queued request waits no longer: its caller went away, or its deadline came. */
@@ -88,9 +76,9 @@ export class Gate {
   /** A sent request ended: with its answer, or (`answered` false) at its deadline. */
   finished(sentAt: number, now: number, answered: boolean): void {
     const { limiter } = this
-    const before = limiter.saturated
+    const before = limiter.limit
     limiter.finished(sentAt, now, answered)
-    if (limiter.saturated && !before) this.trim(now)
+    if (limiter.limit < before) this.trim(now)
     this.next(now)
   }
 
@@ -113,18 +101,15 @@ export class Gate {
 
   private next(now: number): void {
     const { limiter, queue } = this
-    if (queue.size > 0)
-      for (const candidate of queue) {
-        if (limiter.full) return
-        queue.delete(candidate)
-        if (candidate.due - now < Math.max(this.takes * 1.05, limiter.last)) {
-          limiter.refused()
-          candidate.refuse()
-        } else {
-          limiter.sent(now)
-          candidate.send()
-        }
+    if (queue.size === 0) return
+    for (const candidate of queue) {
+      if (limiter.full) return
+      queue.delete(candidate)
+      if (candidate.due - now < limiter.latency) candidate.refuse()
+      else {
+        limiter.sent(now)
+        candidate.send()
       }
-    if (!limiter.full) limiter.unclaimed()
+    }
   }
 }

@@ -1,10 +1,11 @@
 /** One supplier at run time: its configuration, endpoints, limits, and state in the directory. */
+import type { Log } from '../opd/shared/log.ts'
 import { type Allotment, type Refusal, TokenBucket } from './admission.ts'
 import { type CallerCheck, callerCheck } from './callers.ts'
 import type { Route } from './config.ts'
 import { Gate } from './gate.ts'
 import type { SupplierMetrics } from './metrics.ts'
-import { EndpointLog, type Log } from './upstream/endpoint-log.ts'
+import { EndpointLog } from './upstream/endpoint-log.ts'
 import { Endpoint, Endpoints } from './upstream/endpoints.ts'
 import type { Upstream } from './upstream/pool.ts'
 

@@ -14,21 +14,37 @@ export interface Scenario {
   deadline: number
   /** Requests per second; 0: none. */
   arrivals: (at: number) => number
+  /** Callers that each send the next request ten milliseconds after the end of the one before, beside the arrivals. */
+  callers?: number
   /** Milliseconds. */
   lasts: number
   maxInFlight?: number
+  /** When the supplier refuses connections: such a request says nothing about its load. */
+  down?: (at: number) => boolean
+  /** When our own loop stands still until, if it does: what happens meanwhile is seen then. */
+  pausedUntil?: (at: number) => number
 }
 
 export interface Request {
   arrived: number
   ended: number
-  outcome: 'good' | 'late' | 'refused'
+  outcome: 'good' | 'late' | 'refused' | 'failed'
 }
 
 /** Events in the order of their time; those of one moment in the order in which they were planned. */
 class Agenda {
   now = 0
   private readonly events: { at: number; act: () => void }[] = []
+  private readonly pausedUntil: (at: number) => number
+
+  constructor(pausedUntil: Scenario['pausedUntil']) {
+    this.pausedUntil = pausedUntil ?? ((at) => at)
+  }
+
+  /** An event that our own loop has to see. */
+  planOurs(at: number, act: () => void): void {
+    this.plan(this.pausedUntil(at), act)
+  }
 
   plan(at: number, act: () => void): void {
     let low = 0
@@ -62,6 +78,8 @@ class Slots {
   }
 
   take(request: Simulated): void {
+    if (this.scenario.down?.(this.agenda.now) === true)
+      return this.agenda.plan(this.agenda.now + 0.5, () => request.failed())
     this.queue.push(request)
     this.work()
   }
@@ -79,7 +97,7 @@ class Slots {
         if (!request.inSlot) return
         request.inSlot = false
         this.busy--
-        request.answered()
+        this.agenda.planOurs(this.agenda.now, () => request.answered())
         this.work()
       })
     }
@@ -107,20 +125,25 @@ class Simulated implements Candidate {
   over = false
   private sentAt = -1
   private readonly arrived: number
-  private readonly parts: Parts
+  private readonly gate: Gate
+  private readonly slots: Slots
+  private readonly agenda: Agenda
+  private readonly ended: (request: Request) => void
 
-  constructor(parts: Parts, deadline: number) {
-    const { agenda, gate } = parts
-    this.parts = parts
+  constructor({ gate, slots, agenda, ended }: Parts, deadline: number) {
+    this.gate = gate
+    this.slots = slots
+    this.agenda = agenda
+    this.ended = ended
     this.arrived = agenda.now
     this.due = agenda.now + deadline
     if (gate.enter(this, agenda.now) === 'refused') this.refuse()
-    else agenda.plan(this.due, () => this.expire())
+    else agenda.planOurs(this.due, () => this.expire())
   }
 
   send(): void {
-    this.sentAt = this.parts.agenda.now
-    this.parts.slots.take(this)
+    this.sentAt = this.agenda.now
+    this.slots.take(this)
   }
 
   refuse(): void {
@@ -129,24 +152,30 @@ class Simulated implements Candidate {
 
   private end(outcome: Request['outcome']): void {
     this.over = true
-    this.parts.ended({ arrived: this.arrived, ended: this.parts.agenda.now, outcome })
+    this.ended({ arrived: this.arrived, ended: this.agenda.now, outcome })
   }
 
   private expire(): void {
     if (this.over) return
     if (this.sentAt < 0) {
-      this.parts.gate.leave(this)
+      this.gate.leave(this)
       return this.refuse()
     }
     this.end('late')
-    this.parts.slots.abort(this)
-    this.parts.gate.finished(this.sentAt, this.parts.agenda.now, false)
+    this.slots.abort(this)
+    this.gate.finished(this.sentAt, this.agenda.now, false)
+  }
+
+  failed(): void {
+    if (this.over) return
+    this.end('failed')
+    this.gate.dropped(this.agenda.now)
   }
 
   answered(): void {
     if (this.over) return
-    this.end('good')
-    this.parts.gate.finished(this.sentAt, this.parts.agenda.now, true)
+    this.end(this.agenda.now <= this.due ? 'good' : 'late')
+    this.gate.finished(this.sentAt, this.agenda.now, true)
   }
 }
 
@@ -156,24 +185,35 @@ export function simulate(scenario: Scenario): {
   limits: number[]
   gate: Gate
 } {
-  const agenda = new Agenda()
+  const agenda = new Agenda(scenario.pausedUntil)
   const gate = new Gate()
   gate.configure(scenario.maxInFlight ?? null, 8192, 0)
   const slots = new Slots(scenario, agenda)
   const requests: Request[] = []
   const limits: number[] = []
-  const ended = (request: Request) => {
+  const note = (request: Request) => {
     requests.push(request)
     limits.push(gate.limit)
   }
-  const parts: Parts = { gate, slots, agenda, ended }
+  const parts: Parts = { gate, slots, agenda, ended: note }
   const arrive = () => {
     const rate = scenario.arrivals(agenda.now)
     if (agenda.now > 0 && rate > 0) new Simulated(parts, scenario.deadline)
     const next = agenda.now + (rate > 0 ? 1000 / rate : 5)
-    if (next < scenario.lasts) agenda.plan(next, arrive)
+    if (next < scenario.lasts) agenda.planOurs(next, arrive)
   }
   agenda.plan(0, arrive)
+  const call = () => {
+    if (agenda.now < scenario.lasts) new Simulated(calls, scenario.deadline)
+  }
+  const calls: Parts = {
+    ...parts,
+    ended: (request) => {
+      note(request)
+      agenda.plan(agenda.now + 10, call)
+    },
+  }
+  for (let each = 0; each < (scenario.callers ?? 0); each++) agenda.plan(0, call)
   agenda.run()
   return { requests, limits, gate }
 }

@@ -1,8 +1,8 @@
 /** The adaptive limit and the queue before a supplier, in simulated time (CONTRACT 3, overload). */
 import t from 'tap'
+import { bimodal, lognormal, overload } from '../../bench/overload/scenarios.ts'
 import { type Request, type Scenario, simulate } from '../../bench/overload/simulation.ts'
 import { Gate } from '../../proxy/gate.ts'
-import { source } from '../support/random.ts'
 
 const steady = (of: Partial<Scenario> & { rate: number; takes: number }): Scenario => ({
   ...{ slots: 4, cancels: true, deadline: 500, lasts: 6000 },
@@ -13,38 +13,29 @@ const steady = (of: Partial<Scenario> & { rate: number; takes: number }): Scenar
 const count = (requests: readonly Request[], outcome: Request['outcome']) =>
   requests.filter((each) => each.outcome === outcome).length
 
-/** Lognormal around its mean. */
-function varying(mean: number, sigma: number): () => number {
-  const random = source(7)
-  return () => {
-    const normal = Math.sqrt(-2 * Math.log(random())) * Math.cos(2 * Math.PI * random())
-    return mean * Math.exp(sigma * normal - (sigma * sigma) / 2)
-  }
-}
-
-t.test('past its capacity a supplier answers in time what it can', (t) => {
+t.test('past its capacity a supplier answers in time what it can, from a cold start', (t) => {
   const suppliers = [
-    { slots: 4, takes: 100, deadline: 500 },
-    { slots: 10, takes: 50, deadline: 300 },
-    { slots: 60, takes: 20, deadline: 120 },
+    { slots: 4, mean: 100, deadline: 500 },
+    { slots: 10, mean: 50, deadline: 300 },
+    { slots: 10, mean: 20, deadline: 120 },
   ]
   for (const supplier of suppliers)
-    for (const cancels of [true, false])
-      for (const [times, goal] of [
-        [2, 0.99],
-        [5, 0.95],
-        [10, 0.9],
-      ] as const) {
-        const { slots, takes } = supplier
-        const capacity = (1000 * slots) / takes
-        const scenario = steady({ ...supplier, cancels, rate: capacity * times })
-        const possible = capacity * (scenario.lasts / 1000)
-        const adaptive = count(simulate(scenario).requests, 'good') / possible
-        const name = `${capacity}/s, ${times}x, ${cancels ? 'cancels' : 'ignores aborts'}`
-        t.ok(adaptive >= goal, `${name}: ${(100 * adaptive).toFixed(1)} %`)
-        const fixed = count(simulate({ ...scenario, maxInFlight: slots }).requests, 'good')
-        t.ok(fixed / possible >= 0.99, `${name}, maxInFlight: ${(100 * fixed) / possible} %`)
-      }
+    for (const sigma of [0, 0.5])
+      for (const cancels of [true, false])
+        for (const [times, goal] of [
+          [2, 0.99],
+          [5, 0.95],
+          [10, 0.9],
+        ] as const) {
+          const of = { ...supplier, sigma, cancels }
+          const name = `${supplier.slots} x ${supplier.mean} ms, sigma ${sigma}, ${times}x, ${cancels ? 'cancels' : 'ignores aborts'}`
+          // What is given up keeps the slots of a supplier that ignores aborts.
+          const reached = cancels || (sigma === 0 && supplier.slots > 4) ? goal : goal - 0.1
+          const adaptive = overload(of, times, 1).goodput
+          t.ok(adaptive >= reached, `${name}: ${(100 * adaptive).toFixed(1)} %`)
+          const fixed = overload(of, times, 1, supplier.slots).goodput
+          t.ok(fixed >= 0.99, `${name}, maxInFlight: ${(100 * fixed).toFixed(1)} %`)
+        }
   t.end()
 })
 
@@ -64,32 +55,84 @@ t.test('below its capacity nothing is refused, from the first request on', (t) =
   const suppliers: (Partial<Scenario> & { rate: number; takes: number; mostRefused?: number })[] = [
     { slots: 4, takes: 100, rate: 36 },
     { slots: 10, takes: 50, rate: 190, deadline: 300 },
-    { slots: 60, takes: 20, rate: 2400, deadline: 120, mostRefused: 0.001 },
+    { slots: 60, takes: 20, rate: 2900, deadline: 120 },
     { slots: 20, takes: 2, rate: 5000, deadline: 120 },
     { slots: 1, takes: 20, rate: 1, deadline: 120, lasts: 60_000 },
-    {
-      slots: 20,
-      takes: 60,
-      rate: 260,
-      deadline: 120,
-      service: varying(60, 0.4),
-      mostRefused: 0.01,
-    },
+    { slots: 100, takes: 100, rate: 500 },
+    // What cannot wait is refused until the first answers come.
+    { slots: 100, takes: 100, rate: 500, deadline: 120, mostRefused: 30 },
+    { slots: 20, takes: 60, rate: 260, deadline: 120, service: lognormal(60, 0.4, 1) },
+    { slots: 200, takes: 100, rate: 500, service: lognormal(100, 0.5, 1) },
+    { slots: 200, takes: 13, rate: 2000, deadline: 120, service: bimodal(5, 80, 0.9, 1) },
   ]
   for (const supplier of suppliers) {
     const { requests } = simulate(steady(supplier))
     const name = `${supplier.rate}/s of ${supplier.slots} slots, ${supplier.takes} ms`
     const refused = count(requests, 'refused')
-    t.ok(refused <= requests.length * (supplier.mostRefused ?? 0), `${name}: ${refused} refused`)
+    t.ok(refused <= (supplier.mostRefused ?? 0), `${name}: ${refused} refused`)
   }
   t.end()
 })
 
+t.test(
+  'many callers at once at a supplier without a limit: none is refused after a second',
+  (t) => {
+    const of = { slots: 1e6, takes: 100, rate: 0, callers: 2000, lasts: 3000 }
+    for (const [deadline, most] of [
+      [500, 1500],
+      [1000, 0],
+    ] as const) {
+      const { requests } = simulate(steady({ ...of, deadline }))
+      const refused = count(requests, 'refused')
+      t.ok(refused <= most, `${refused} of ${requests.length}`)
+      const later = requests.filter(({ arrived }) => arrived > 1000)
+      t.equal(count(later, 'good'), later.length)
+    }
+    t.end()
+  },
+)
+
 t.test('a burst that can be answered in time is', (t) => {
-  const arrivals = (at: number) => (at > 3001 && at < 3041 ? 7000 : 50)
-  const { requests } = simulate(steady({ slots: 60, takes: 20, deadline: 120, rate: 50, arrivals }))
-  t.ok(requests.length > 400)
-  t.equal(count(requests, 'refused'), 0)
+  const cold = (at: number) => (at >= 1000 && at < 1001 ? 300_000 : 0)
+  const atOnce = simulate(steady({ slots: 1e6, takes: 100, rate: 0, arrivals: cold })).requests
+  t.ok(atOnce.length >= 300)
+  t.equal(count(atOnce, 'good'), atOnce.length)
+  for (const lasts of [30, 40]) {
+    const arrivals = (at: number) => (at > 3001 && at < 3001 + lasts ? 7000 : 50)
+    const of = { slots: 60, takes: 20, deadline: 120, rate: 50, arrivals }
+    const { requests } = simulate(steady(of))
+    t.ok(requests.length > 350)
+    t.equal(count(requests, 'refused'), 0)
+  }
+  t.end()
+})
+
+t.test('idle minutes leave the limit what it was', (t) => {
+  const arrivals = (at: number) => {
+    if (at < 2000) return 3000
+    return at < 180_000 ? 2 : 3000
+  }
+  const of = { slots: 1e6, takes: 100, rate: 0, arrivals, lasts: 180_100 }
+  const { requests } = simulate(steady(of))
+  t.equal(count(requests, 'good'), requests.length)
+  t.end()
+})
+
+t.test('a restart of a supplier and a pause of our own do no lasting harm', (t) => {
+  for (const { takes, deadline } of [
+    { takes: 20, deadline: 120 },
+    { takes: 50, deadline: 300 },
+    { takes: 100, deadline: 500 },
+  ]) {
+    const of = { slots: 200, takes, deadline, rate: 500 }
+    const down = (at: number) => at > 3000 && at < 4000
+    const restart = simulate(steady({ ...of, down })).requests
+    t.equal(count(restart, 'refused'), 0)
+    const pausedUntil = (at: number) => (at > 3000 && at < 3200 ? 3200 : at)
+    const paused = simulate(steady({ ...of, pausedUntil })).requests
+    const later = paused.filter(({ arrived }) => arrived > 3200 + 250)
+    t.equal(count(later, 'good'), later.length)
+  }
   t.end()
 })
 
@@ -122,7 +165,7 @@ t.test('after an overload, and after a supplier that hung, all is answered withi
 
 t.test('a supplier that takes nearly the whole time is found to be no overload', (t) => {
   const { requests, limits } = simulate(
-    steady({ slots: 50, takes: 90, deadline: 120, rate: 400, service: varying(85, 0.25) }),
+    steady({ slots: 50, takes: 90, deadline: 120, rate: 400, service: lognormal(85, 0.25, 7) }),
   )
   const later = requests.filter(({ arrived }) => arrived > 3000)
   const refused = count(later, 'refused')
@@ -144,15 +187,5 @@ t.test('failures that come at once do not change the limit, and give their place
   t.equal(refused, 0)
   t.equal(gate.limit, limit)
   t.equal(gate.limiter.inFlight, 0)
-  t.end()
-})
-
-t.test('a limit that is no longer reached falls back to the first one', (t) => {
-  const arrivals = (at: number) => (at < 2000 ? 20_000 : 20)
-  const { limits } = simulate(
-    steady({ slots: 1000, takes: 20, deadline: 120, rate: 0, arrivals, lasts: 120_000 }),
-  )
-  t.ok(Math.max(...limits) > 300, `${Math.max(...limits)}`)
-  t.ok(limits.at(-1)! <= 20, `${limits.at(-1)}`)
   t.end()
 })

@@ -172,14 +172,14 @@ t.test('maxInFlightPerSupplier bounds what waits as well', async (t) => {
   for (const answer of await Promise.all(calls)) t.equal(answer.status, 200)
 })
 
-t.test('without a limit of its own a supplier begins with twelve places', async (t) => {
+t.test('without a limit of its own a supplier begins with 32 places', async (t) => {
   const { gauge, waiting, answerNext, send, queued, sent } = await holding(t, {})
-  const calls = Array.from({ length: 13 }, () => send())
-  await sent(12)
+  const calls = Array.from({ length: 33 }, () => send())
+  await sent(32)
   await queued(1)
-  t.equal(await gauge('supplier_limit'), 12)
+  t.equal(await gauge('supplier_limit'), 32)
   answerNext()
-  await sent(13)
+  await sent(33)
   for (const _answer of [...waiting]) answerNext()
   for (const answer of await Promise.all(calls)) t.equal(answer.status, 200)
 })
