@@ -106,7 +106,10 @@ function checkOutput(t: Test, blocks: readonly Block[], out: string) {
       let rest = printed.split('\n')
       for (const line of block.body.split('\n').filter((each) => each.trim() !== '')) {
         const at = rest.findIndex((each) => pattern(line).test(each))
-        if (at < 0) return t.fail(`line ${block.line}: "${line}" is not in the output`, { printed })
+        if (at < 0) {
+          t.fail(`line ${block.line}: "${line}" is not in the output`, { printed })
+          return
+        }
         rest = rest.slice(at + 1)
       }
       t.pass(`the output that line ${block.line} shows`)
