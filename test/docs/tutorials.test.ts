@@ -27,7 +27,7 @@ const namespaceAbsent =
 interface Server {
   absent: string | false
   /** Shell that starts the server inside the namespace and waits until it answers. */
-  start: (state: string) => string
+  start: (state: string, t: Test) => string
 }
 
 /** PostgreSQL refuses to run as root. */
@@ -53,8 +53,9 @@ const servers: Readonly<Record<string, Server>> = {
   },
   keycloak: {
     absent: keycloakAbsent,
-    start: () => {
+    start: (_state, t) => {
       const own = ownKeycloak()
+      t.teardown(() => rmSync(own, { recursive: true, force: true }))
       return `
       KC_BOOTSTRAP_ADMIN_USERNAME=root KC_BOOTSTRAP_ADMIN_PASSWORD=root-1 ${own}/bin/kc.sh start-dev --cache=local \\
         --http-host=127.0.0.1 --http-port=8180 >${own}/log 2>&1 &
@@ -178,7 +179,7 @@ for (const name of readdirSync(folder).filter(
     })
     install(home)
     const blocks = blocksOf(page)
-    const start = needs.map((need) => servers[need]!.start(state)).join('\n')
+    const start = needs.map((need) => servers[need]!.start(state, t)).join('\n')
     const { code, out } = await run(`${start}\n${scriptOf(blocks)}`, cwd, home)
     t.equal(code, 0, code === 0 ? 'every block succeeds' : out.split('\n').slice(-40).join('\n'))
     checkOutput(t, blocks, out)
