@@ -27,7 +27,7 @@ const namespaceAbsent =
 interface Server {
   absent: string | false
   /** Shell that starts the server inside the namespace and waits until it answers. */
-  start: (state: string) => string
+  start: (state: string, t: Test) => string
 }
 
 /** PostgreSQL refuses to run as root. */
@@ -53,8 +53,9 @@ const servers: Readonly<Record<string, Server>> = {
   },
   keycloak: {
     absent: keycloakAbsent,
-    start: () => {
+    start: (_state, t) => {
       const own = ownKeycloak()
+      t.teardown(() => rmSync(own, { recursive: true, force: true }))
       return `
       KC_BOOTSTRAP_ADMIN_USERNAME=root KC_BOOTSTRAP_ADMIN_PASSWORD=root-1 ${own}/bin/kc.sh start-dev --cache=local \\
         --http-host=127.0.0.1 --http-port=8180 >${own}/log 2>&1 &
@@ -106,8 +107,10 @@ function checkOutput(t: Test, blocks: readonly Block[], out: string) {
       let rest = printed.split('\n')
       for (const line of block.body.split('\n').filter((each) => each.trim() !== '')) {
         const at = rest.findIndex((each) => pattern(line).test(each))
-        if (at < 0)
-          return void t.fail(`line ${block.line}: "${line}" is not in the output`, { printed })
+        if (at < 0) {
+          t.fail(`line ${block.line}: "${line}" is not in the output`, { printed })
+          return
+        }
         rest = rest.slice(at + 1)
       }
       t.pass(`the output that line ${block.line} shows`)
@@ -176,7 +179,7 @@ for (const name of readdirSync(folder).filter(
     })
     install(home)
     const blocks = blocksOf(page)
-    const start = needs.map((need) => servers[need]!.start(state)).join('\n')
+    const start = needs.map((need) => servers[need]!.start(state, t)).join('\n')
     const { code, out } = await run(`${start}\n${scriptOf(blocks)}`, cwd, home)
     t.equal(code, 0, code === 0 ? 'every block succeeds' : out.split('\n').slice(-40).join('\n'))
     checkOutput(t, blocks, out)

@@ -1,4 +1,4 @@
-/** The whole service on PostgreSQL behind a real Keycloak, and the README's walk through the API there. */
+/** The whole service on PostgreSQL behind a real Keycloak, and the walk through the API of docs/management-api.md there. */
 import t, { type Test } from 'tap'
 import { createDemoSupplier } from '../../../service/demo/supplier.ts'
 import { keycloakAbsent, startKeycloak } from '../../support/keycloak.ts'
@@ -75,7 +75,7 @@ t.test('behind a real Keycloak', { skip, timeout: 280_000 }, async (t) => {
   const password = { grant_type: 'password', scope: 'openid email profile' }
   const ann = { ...password, username: 'ann', password: 'secret-1' }
 
-  t.test('the README, as pasted', (t) =>
+  t.test('the walk through the API, as pasted', (t) =>
     walkThrough(t, {
       ...{ api, bids: `http://127.0.0.1:${bidweir.proxyPort}`, auth },
       ...{ login: 'ann', password: 'secret-1' },
