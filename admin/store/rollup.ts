@@ -5,8 +5,7 @@ import type { BidLog } from '../../opd/ports.ts'
 import { createBufferedCounts } from './buffered-counts.ts'
 import { hourOf } from './hour.ts'
 import type { Store, StoreLog } from './index.ts'
-import type { DecidedRow } from './tables.ts'
-import { storable } from './text.ts'
+import { type DecidedRow, storable } from './tables.ts'
 
 export interface Rollup {
   /** Wraps the bid log so that every decision is counted. */

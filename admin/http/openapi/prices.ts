@@ -84,7 +84,11 @@ const offeredBids = {
     properties: {
       id: { type: 'string' },
       impid: { type: 'string' },
-      price: { type: ['number', 'null'], minimum: 0, description: 'CPM; required without `price_dsp`' },
+      price: {
+        type: ['number', 'null'],
+        minimum: 0,
+        description: 'CPM; required without `price_dsp`',
+      },
       dsp_id: { type: ['string', 'number', 'null'] },
       price_dsp: {
         type: ['number', 'null'],
