@@ -7,8 +7,7 @@ import {
   type SupplierStats,
 } from '../../opd/engine/stats.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
-import { canSee } from '../access.ts'
-import { may } from '../auth/roles.ts'
+import { canSee, may } from '../auth/roles.ts'
 import type { ImpressionCounters } from '../impressions/counters.ts'
 import { compared, type Interval } from '../metrics/kept.ts'
 import type { Caller } from '../ports.ts'

@@ -1,7 +1,9 @@
-/** `/api/openapi.json`: the document of every path that stands, and `/api/docs`, the page that shows it. */
-import swagger from '@fastify/swagger'
-import swaggerUi from '@fastify/swagger-ui'
+/**
+ * `/api/openapi.json`: the API document, with the routes that are registered, and `/api/docs`, a page that shows it.
+ */
+import swaggerUi, { type FastifySwaggerUiOptions } from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
+import { stringify } from 'yaml'
 import { managementPaths } from './openapi/management.ts'
 import { type Json, schemas } from './openapi/parts.ts'
 import { pricePaths } from './openapi/prices.ts'
@@ -15,13 +17,13 @@ const operations: Readonly<Record<string, Json>> = {
   ...servicePaths,
 }
 
-/** Nothing of other hosts: no script but our files, no font, no validator. The page sets styles on its elements. */
+/** The page loads nothing from other hosts: no script, font or validator. It sets inline styles on its elements. */
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 const realm = /^\/auth\/realms\/[^/]+/
 
-/** The operation of a route, by the form of its path that the document has: `GET /api/svc/ssp/{id}/`. */
+/** The operation of a route, and its name in the tables below `openapi/`: `GET /api/svc/ssp/{id}/`. */
 export function operationOf(method: string, url: string): { name: string; operation: Json } | null {
   const path = url
     .replace(realm, '{realm}')
@@ -52,7 +54,7 @@ function documentOf(routes: ReadonlySet<string>, version: string): Json {
     scheme: 'bearer',
     bearerFormat: 'JWT',
     description:
-      'An access token. Calls that read need the role `viewer`, calls that write `api`, holds, voids and models `operator`; each role includes those before it. Calls see the suppliers of its account.',
+      'An access token. Reading needs the role `viewer`, writing `api`; holds, voids and models need `operator`. Each role includes the ones before it. A token gives access to the suppliers of its account.',
   }
   const oidc = { type: 'openIdConnect', openIdConnectUrl: discovery }
   return {
@@ -61,14 +63,14 @@ function documentOf(routes: ReadonlySet<string>, version: string): Json {
       title: 'bidweir',
       version,
       description:
-        'Supplier connectivity and Optimized Price Discovery. Paths of the API work with and without the trailing slash. Errors are problem documents (RFC 9457).',
+        'Supplier connectivity and Optimized Price Discovery. Paths of the API may be written with or without the trailing slash. Errors are problem documents (RFC 9457).',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
     tags: [
       { name: 'management', description: 'Suppliers, buyers, data centers, holds, voids, audit' },
       { name: 'prices', description: 'Optimized Price Discovery' },
-      { name: 'reports', description: 'What came of it' },
+      { name: 'reports', description: 'Results of optimization, and single decisions' },
       { name: 'tokens', description: 'Access tokens of the embedded realm' },
       { name: 'service', description: 'Health, metrics, documents' },
     ],
@@ -80,33 +82,36 @@ function documentOf(routes: ReadonlySet<string>, version: string): Json {
   }
 }
 
-/** Before any other plugin: it sees the routes that are registered after it. */
-export function documented(app: FastifyInstance): void {
-  const version = programVersion()
+/** Must be called before any plugin is registered: it collects the routes that follow. */
+export function serveDocument(app: FastifyInstance): void {
   const routes = new Set<string>()
   app.addHook('onRoute', ({ method, url }) => {
     for (const each of [method].flat()) routes.add(`${each} ${url}`)
   })
-  // the document is ours whole: the converter of routes drops what 3.1 has over 3.0
-  void app.register(swagger, {
-    openapi: { openapi: '3.1.0', info: { title: 'bidweir', version } },
-    transform: ({ url }) => ({ url, schema: { hide: true } }),
-    transformObject: () => documentOf(routes, version),
-  })
-  void app.register(swaggerUi, {
-    routePrefix: '/api/docs',
-    staticCSP: policy,
-    uiConfig: { url: '/api/openapi.json', deepLinking: true },
-    indexPrefix: '',
-  })
+  let made: Json | null = null
+  /** Built at the first request, when all routes are registered. */
+  const document = () => {
+    made ??= documentOf(routes, programVersion())
+    return made
+  }
   void app.register(async (inner) => {
-    let text: Buffer | null = null
-    inner.get('/api/openapi.json', { exposeHeadRoute: true }, async (_request, reply) => {
-      text ??= Buffer.from(JSON.stringify(inner.swagger()))
-      return reply
+    // the page reads its document through this function of @fastify/swagger, which is not needed otherwise
+    inner.decorate('swagger', (options?: { yaml?: boolean }) =>
+      options?.yaml === true ? stringify(document()) : document(),
+    )
+    const options: FastifySwaggerUiOptions = {
+      routePrefix: '/api/docs',
+      staticCSP: policy,
+      uiConfig: { url: '/api/openapi.json', deepLinking: true },
+      indexPrefix: '',
+    }
+    // called directly: `register` would demand @fastify/swagger
+    await swaggerUi(inner, options, () => undefined)
+    inner.get('/api/openapi.json', { exposeHeadRoute: true }, async (_request, reply) =>
+      reply
         .headers({ 'cache-control': 'no-cache', 'access-control-allow-origin': '*' })
         .type('application/json')
-        .send(text)
-    })
+        .send(Buffer.from(JSON.stringify(document()))),
+    )
   })
 }

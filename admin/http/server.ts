@@ -14,7 +14,7 @@ import { StoreError } from '../store/errors.ts'
 import { drainBody } from './drain-body.ts'
 import { createHttpServer, onClientError } from './http-server.ts'
 import { notFoundHandler } from './not-found.ts'
-import { documented } from './openapi.ts'
+import { serveDocument } from './openapi.ts'
 import { problem } from './problem.ts'
 import { replyHook } from './reply-hook.ts'
 import { singularFields } from './singular-fields.ts'
@@ -105,7 +105,7 @@ export function createAdmin(deps: AdminDeps): Admin {
   })
   app.addHook('onRequest', rejectUnknownPath)
 
-  documented(app)
+  serveDocument(app)
   for (const plugin of deps.plugins) void app.register(plugin)
 
   return {

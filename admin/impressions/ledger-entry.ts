@@ -6,7 +6,7 @@ import { armRules } from '../../opd/pricing/arms.ts'
 import { truncateWithHash } from '../../opd/pricing/pseudonyms.ts'
 import { compare, decimal, difference, times } from '../../opd/shared/decimal.ts'
 import type { LedgerEntry } from '../ports.ts'
-import { storable } from '../store/text.ts'
+import { storable } from '../store/tables.ts'
 import type { Notice } from './notice.ts'
 
 /** The event that trains the model and the event that is money, by the supplier's `notices`. */

@@ -1,6 +1,6 @@
 /** Parses the parameters of a win notice and reports every invalid one (CONTRACT 6). */
 import type { ProblemFault } from '../http/problem.ts'
-import { storable } from '../store/text.ts'
+import { storable } from '../store/tables.ts'
 
 export interface Notice {
   bidId: string

@@ -1,6 +1,6 @@
 /** Which bids a caller may report, and the reason that an unattributed win is stored with. */
 import type { ContextState, LookupResult } from '../../opd/engine/types.ts'
-import { canSee } from '../access.ts'
+import { canSee } from '../auth/roles.ts'
 import { type Caller, foreignBid } from '../ports.ts'
 
 /** `foreign`: the bid belongs to another account. */

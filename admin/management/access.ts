@@ -1,6 +1,6 @@
 /** Visibility of suppliers, and the errors that all management calls share. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { canSee } from '../access.ts'
+import { canSee } from '../auth/roles.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
 import type { Store } from '../store/index.ts'
 import type { AuditEntry } from '../store/suppliers.ts'

@@ -1,7 +1,7 @@
 /** `GET /api/svc/audit/`: changes and their authors, newest first. An account sees changes of its own suppliers. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ProblemFault } from '../http/problem.ts'
-import { storable } from '../store/text.ts'
+import { storable } from '../store/tables.ts'
 import { type Access, malformed, notFound, visible } from './access.ts'
 import type { AuditResource } from './schema.ts'
 

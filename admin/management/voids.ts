@@ -1,7 +1,7 @@
 /** `POST /api/svc/impressions/<decision>/void`: removes a win from all sums. A repetition changes nothing. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { problem } from '../http/problem.ts'
-import { storable } from '../store/text.ts'
+import { storable } from '../store/tables.ts'
 import { voidWin } from '../store/voids.ts'
 import { type Access, entryOf, visible } from './access.ts'
 

@@ -7,7 +7,7 @@ import type {
 } from 'fastify'
 import type { DecisionRecord, Engine } from '../../opd/engine/types.ts'
 import { armRules, type Guard, guards } from '../../opd/pricing/arms.ts'
-import { canSee } from '../access.ts'
+import { canSee } from '../auth/roles.ts'
 import { problem } from '../http/problem.ts'
 
 export interface DecisionsDeps {

@@ -6,7 +6,7 @@ import type {
   preHandlerAsyncHookHandler,
 } from 'fastify'
 import type { Engine, StandaloneEntry } from '../../opd/engine/types.ts'
-import { canSee } from '../access.ts'
+import { canSee } from '../auth/roles.ts'
 import { problem } from '../http/problem.ts'
 import { rejectEncodedBody } from '../http/reject-encoded-body.ts'
 import { alwaysReply } from '../http/reply-hook.ts'

@@ -1,5 +1,13 @@
-/** A report as JSON or CSV. */
-import type { ReportRow } from './rows.ts'
+/** A report, from its request to JSON or CSV. */
+import { type ReportRow, type ReportRules, readRows, type Scope } from './rows.ts'
+import type { Source } from './scope.ts'
+
+export interface ReportRequest {
+  scope: Scope
+  columns: readonly (keyof ReportRow)[]
+  format: 'json' | 'csv'
+  rules: ReportRules
+}
 
 const decimalText = /^-?\d+(\.\d+)?$/
 
@@ -16,7 +24,7 @@ function cell(value: unknown): string {
   return /[",;\t\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
 }
 
-export function render(
+function render(
   rows: readonly ReportRow[],
   columns: readonly (keyof ReportRow)[],
   format: 'json' | 'csv',
@@ -27,4 +35,13 @@ export function render(
     )
   const lines = rows.map((row) => columns.map((name) => cell(row[name])).join(','))
   return `${[columns.join(','), ...lines].join('\r\n')}\r\n`
+}
+
+/** Runs a report. The result has a buffer of its own, so that it can be transferred to another thread. */
+export async function report(
+  source: Source,
+  request: ReportRequest,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const rows = await readRows(source, request.scope, request.rules)
+  return new TextEncoder().encode(render(rows, request.columns, request.format))
 }

@@ -2,7 +2,7 @@
 import { Worker } from 'node:worker_threads'
 import { StoreError } from '../store/errors.ts'
 import type { Store } from '../store/index.ts'
-import { type ReportRequest, report } from './report.ts'
+import { type ReportRequest, report } from './render.ts'
 import type { WorkerRequest, WorkerResponse } from './worker.ts'
 
 export interface ReportWorker {

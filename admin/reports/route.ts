@@ -8,7 +8,7 @@ import type {
   FastifyRequest,
   preHandlerAsyncHookHandler,
 } from 'fastify'
-import { canSee } from '../access.ts'
+import { canSee } from '../auth/roles.ts'
 import { problem } from '../http/problem.ts'
 import type { Store } from '../store/index.ts'
 import { parsedQuery, reports } from './report-query.ts'

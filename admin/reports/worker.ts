@@ -2,7 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { StoreError } from '../store/errors.ts'
 import { openReader } from '../store/reader.ts'
-import { type ReportRequest, report } from './report.ts'
+import { type ReportRequest, report } from './render.ts'
 
 export interface WorkerRequest extends ReportRequest {
   id: number

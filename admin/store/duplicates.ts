@@ -4,8 +4,7 @@ import type { DuplicateNotice } from '../ports.ts'
 import { createBufferedCounts } from './buffered-counts.ts'
 import { hourKey, hourOf } from './hour.ts'
 import type { Store } from './index.ts'
-import type { HourRow } from './tables.ts'
-import { storable } from './text.ts'
+import { type HourRow, storable } from './tables.ts'
 
 export interface DuplicateCounts {
   count(notice: DuplicateNotice): void

@@ -7,8 +7,7 @@ import type { Log } from '../../opd/shared/log.ts'
 import { createBufferedCounts } from './buffered-counts.ts'
 import { hourOf } from './hour.ts'
 import type { Store } from './index.ts'
-import type { DecidedRow } from './tables.ts'
-import { storable } from './text.ts'
+import { type DecidedRow, storable } from './tables.ts'
 
 export interface Rollup extends DecisionObserver {
   flush(): Promise<void>

@@ -143,3 +143,6 @@ export interface HourRow {
   margins: number
   squares: number
 }
+
+/** A text that both databases accept: PostgreSQL rejects NUL and lone surrogates. */
+export const storable = (text: string) => text.replaceAll('\0', '\uFFFD').toWellFormed()

@@ -1,4 +1,6 @@
-/** The document of `/api/svc/ssp/`, `/api/svc/opd/`, `/api/svc/impressions/` and `/api/svc/audit/`. */
+/**
+ * Operations of `/api/svc/ssp/`, `/api/svc/opd/`, `/api/svc/models/`, `/api/svc/impressions/` and `/api/svc/audit/`.
+ */
 import { body, etag, guarded, inPath, inQuery, type Json, problems, ref } from './parts.ts'
 
 const supplier = {
@@ -16,11 +18,11 @@ const supplier = {
   datacenters: [{ location: 'us-east', client_qps: 400, is_active: true }],
 }
 
-const id = inPath('id', 'The supplier: the id of its integration', 'acme')
+const id = inPath('id', 'The id of the supplier', 'acme')
 const ifMatch = {
   name: 'If-Match',
   in: 'header',
-  description: 'The `ETag` that the change is based on; 412 where the supplier has changed since.',
+  description: 'The `ETag` that the change is based on; 412 if the supplier has changed since.',
   schema: { type: 'string' },
   example: '"3"',
 }
@@ -51,10 +53,10 @@ const models = {
   ],
 }
 
-/** What the four commands for models share. */
+/** The common part of the four commands for models. */
 function ofModels(schema?: string, example?: Json, more: number[] = []): Json {
   return {
-    description: 'Every node follows within two seconds, and after restarts. Role `operator`.',
+    description: 'Takes effect on every node within two seconds, and persists. Role `operator`.',
     tags,
     security,
     ...(schema === undefined ? {} : { requestBody: { content: body(ref(schema), example) } }),
@@ -73,7 +75,7 @@ export const managementPaths: Readonly<Record<string, Json>> = {
     security,
     responses: {
       200: {
-        description: 'Every supplier that the account may see',
+        description: 'The suppliers that the account may see',
         content: body({ type: 'array', items: ref('Supplier') }, [supplier]),
       },
       ...problems(401, 403, 503),
@@ -89,9 +91,9 @@ export const managementPaths: Readonly<Record<string, Json>> = {
   },
   'POST /api/svc/ssp/{id}/': {
     operationId: 'createBuyer',
-    summary: 'Adds buyers (seats), and data centers that are not there yet',
+    summary: 'Adds buyers (seats) and new data centers',
     description:
-      'All or nothing. A data center sent as it stands is ignored, one sent differently is 409. `client_qps` of a location may not exceed the sum of its seats’ `qps`.',
+      'All or nothing. A data center that exists with the same values is ignored, with other values it is 409. `client_qps` of a location must not exceed the sum of its seats’ `qps`.',
     tags,
     security,
     parameters: [id, ifMatch],
@@ -103,15 +105,15 @@ export const managementPaths: Readonly<Record<string, Json>> = {
       }),
     },
     responses: {
-      201: whole('The whole supplier as it stands now'),
+      201: whole('The supplier after the change'),
       ...problems(400, 401, 403, 404, 409, 412, 413, 415, 422, 503),
     },
   },
   'PUT /api/svc/ssp/{id}/': {
     operationId: 'updateSupplier',
-    summary: 'Switches buyers and data centers, sets allotments',
+    summary: 'Activates or deactivates buyers and data centers, sets allotments',
     description:
-      'Seats are matched by `name`, data centers by `location`. Only `dsp_seats[].is_active`, `datacenters[].is_active` and `datacenters[].client_qps` may differ from what stands; what is not sent stays.',
+      'Seats are matched by `name`, data centers by `location`. Only `dsp_seats[].is_active`, `datacenters[].is_active` and `datacenters[].client_qps` may differ from the stored values. Omitted fields keep their values.',
     tags,
     security,
     parameters: [id, ifMatch],
@@ -123,7 +125,7 @@ export const managementPaths: Readonly<Record<string, Json>> = {
       }),
     },
     responses: {
-      200: whole('The whole supplier as it stands now'),
+      200: whole('The supplier after the change'),
       ...problems(400, 401, 403, 404, 412, 413, 415, 422, 503),
     },
   },
@@ -146,14 +148,14 @@ export const managementPaths: Readonly<Record<string, Json>> = {
   'PUT /api/svc/opd/{id}/': {
     operationId: 'holdIntegration',
     summary: 'Holds an integration, or all (`*`), at factor 1',
-    description: 'Every node obeys within two seconds, and after restarts. Role `operator`.',
+    description: 'Takes effect on every node within two seconds, and persists. Role `operator`.',
     tags,
     security,
     parameters: [inPath('id', 'The supplier, or `*` for all', '*')],
     requestBody: { required: true, content: body(ref('Hold'), { hold: true }) },
     responses: {
       200: {
-        description: 'What stands now',
+        description: 'The state of the hold',
         content: body(ref('HoldState'), { supplier: '*', hold: true }),
       },
       ...problems(400, 401, 403, 404, 413, 415, 503),
@@ -171,7 +173,7 @@ export const managementPaths: Readonly<Record<string, Json>> = {
   },
   'POST /api/svc/models/freeze/': {
     operationId: 'freezeModels',
-    summary: 'Freezes the models: they decide and do not learn',
+    summary: 'Freezes the models: they set prices and do not learn',
     ...ofModels(),
   },
   'POST /api/svc/models/unfreeze/': {
@@ -181,7 +183,7 @@ export const managementPaths: Readonly<Record<string, Json>> = {
   },
   'POST /api/svc/models/rollback/': {
     operationId: 'rollBackModels',
-    summary: 'Rolls back to a snapshot of the node that answers',
+    summary: 'Rolls back to a snapshot of the node that handles the request',
     ...ofModels('ModelsRollback', { id: 'revenue-12' }, [404, 409]),
   },
   'POST /api/svc/models/reset/': {
@@ -191,9 +193,9 @@ export const managementPaths: Readonly<Record<string, Json>> = {
   },
   'POST /api/svc/impressions/{decision}/void/': {
     operationId: 'voidWin',
-    summary: 'Takes a win out of all sums',
+    summary: 'Removes a win from all sums',
     description:
-      'All events of the decision. The rows stay, with the status `voided`; the same win reported again is a duplicate. A win that is voided already stays as it is. The model keeps what it has learned. Role `operator`.',
+      'Voids all events of the decision. The rows stay, with the status `voided`; a repeated notice of the win is a duplicate. Voiding a win twice changes nothing. The model is not changed. Role `operator`.',
     tags,
     security,
     parameters: [inPath('decision', 'The decision: `id` of the explain call', 'bf_SYc-nqWIAAAAB')],
@@ -212,7 +214,7 @@ export const managementPaths: Readonly<Record<string, Json>> = {
   },
   'GET /api/svc/audit/': {
     operationId: 'listAudit',
-    summary: 'Who changed what, newest first',
+    summary: 'Changes and their authors, newest first',
     tags,
     security,
     parameters: [
@@ -222,7 +224,7 @@ export const managementPaths: Readonly<Record<string, Json>> = {
         maximum: 1000,
         default: 100,
       }),
-      inQuery('before', 'Only entries with a smaller `id`: the last one of the page before', {
+      inQuery('before', 'Only entries with a smaller `id`, such as the last of the previous page', {
         type: 'integer',
         minimum: 0,
       }),

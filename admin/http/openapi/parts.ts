@@ -1,4 +1,4 @@
-/** What the operations of the API document share: schemas out of those that validate, refusals, parameters. */
+/** Parts that operations of the API document share: schemas, error responses, parameters. */
 import * as z from 'zod'
 import {
   auditEntrySchema,
@@ -15,7 +15,10 @@ import {
 
 export type Json = Readonly<Record<string, unknown>>
 
-/** OpenAPI 3.1 speaks the dialect that zod writes; each schema's own `$schema` is not for a part of a document. */
+/**
+ * The JSON Schema of a zod schema. OpenAPI 3.1 uses the same dialect; `$schema` does not belong into a part of a
+ * document. With `input`, fields with defaults are optional.
+ */
 export function jsonOf(schema: z.ZodType, io: 'input' | 'output'): Json {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { io })
   return rest
@@ -29,7 +32,7 @@ export const body = (schema: Json, example: unknown, type = 'application/json'):
 
 const problemDocument = {
   type: 'object',
-  description: 'RFC 9457. `code` is stable: programs read it, people read the title.',
+  description: 'RFC 9457. `code` is stable and meant for programs, `title` for people.',
   properties: {
     type: { type: 'string', const: 'about:blank' },
     title: { type: 'string' },
@@ -37,7 +40,7 @@ const problemDocument = {
     code: { type: 'string' },
     errors: {
       type: 'array',
-      description: 'One entry a fault.',
+      description: 'One entry for each fault.',
       items: {
         type: 'object',
         properties: {
@@ -54,12 +57,12 @@ const problemDocument = {
   required: ['type', 'title', 'status', 'code'],
 }
 
-/** With the parts that PUT and POST share under the names that DESIGN of clients wants: one schema a resource. */
+/** The named schemas. Those of request bodies and resources come from the zod schemas that validate them. */
 export const schemas: Json = {
   Problem: problemDocument,
   Supplier: jsonOf(supplierSchema, 'output'),
-  SupplierCreate: aliases(jsonOf(createSchema, 'input')),
-  SupplierUpdate: aliases(jsonOf(updateSchema, 'input')),
+  SupplierCreate: jsonOf(createSchema, 'input'),
+  SupplierUpdate: jsonOf(updateSchema, 'input'),
   Hold: jsonOf(holdSchema, 'input'),
   HoldState: jsonOf(holdStateSchema, 'output'),
   Models: jsonOf(modelsSchema, 'output'),
@@ -69,27 +72,19 @@ export const schemas: Json = {
   AuditEntry: jsonOf(auditEntrySchema, 'output'),
 }
 
-/** `svc` and `the service` are other names of the same list; it is sent once. */
-function aliases(schema: Json): Json {
-  const properties = schema['properties'] as Record<string, Json>
-  const { datacenters } = properties
-  const other = { ...datacenters, description: 'The same list as `datacenters`: send one of them.' }
-  return { ...schema, properties: { ...properties, svc: other, 'the service': other } }
-}
-
-/** Titles of refusals, by status and code; the operations name which of them they give. */
-const refusals: Readonly<Record<string, string>> = {
-  '400': 'The body or a parameter is not what this call takes; every fault is named',
+/** Descriptions of error responses, by status. Operations list the statuses that they return. */
+const errorDescriptions: Readonly<Record<string, string>> = {
+  '400': 'The body or a parameter is not valid; `errors` lists every fault',
   '401': 'No valid access token',
-  '403': 'The token is valid, but not for this call',
-  '404': 'No such resource, or one of another account',
-  '405': 'Another method is for this path; `Allow` says which',
-  '409': 'What exists already is not created',
+  '403': 'The token is valid, but does not permit this call',
+  '404': 'The resource does not exist, or belongs to another account',
+  '405': 'The method is not allowed for this path; `Allow` lists the allowed ones',
+  '409': 'An entry exists already',
   '410': 'The context is older than contextTtl',
   '412': 'The resource has changed since it was read',
   '413': 'The body is too large',
-  '415': 'The body is of another media type, or encoded',
-  '422': 'A rule is broken: nothing was changed',
+  '415': 'The media type of the body is not supported, or the body is encoded',
+  '422': 'The change violates a rule; nothing was changed',
   '503': 'The store or the issuer cannot be reached: try again after `Retry-After` seconds',
 }
 
@@ -105,7 +100,7 @@ const headersOf: Readonly<Record<string, Json>> = {
 export function problems(...statuses: number[]): Json {
   return Object.fromEntries(
     statuses.map((status) => {
-      const description = refusals[status]!
+      const description = errorDescriptions[status]!
       const example = { type: 'about:blank', title: description, status, code: codes[status] }
       const headers = headersOf[status]
       return [
@@ -161,6 +156,6 @@ export const etag: Json = {
   ETag: { description: 'For `If-Match`', schema: { type: 'string' }, example: '"3"' },
 }
 
-/** A call of the API: either scheme is a bearer token. */
+/** A call with a bearer token. */
 export const guarded = [{ bearer: [] }]
 export const open: readonly Json[] = []

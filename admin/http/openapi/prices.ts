@@ -1,4 +1,4 @@
-/** The document of `/opd/imp`, `/opd/<ssp>_yesbid`, reports and decisions. */
+/** Operations of `/opd/imp`, `/opd/<ssp>_yesbid`, reports and decisions. */
 
 import { noticeParameters } from '../../impressions/notice.ts'
 import { decisionProperties } from '../../prices/decisions.ts'
@@ -6,14 +6,14 @@ import { formats, reports } from '../../reports/report-query.ts'
 import { groups } from '../../reports/scope.ts'
 import { body, guarded, inPath, inQuery, type Json, problems } from './parts.ts'
 
-const told: Readonly<Record<string, string>> = {
+const descriptions: Readonly<Record<string, string>> = {
   bid_id: 'The id of the winning bid, as in the bid response',
   price:
-    'The cleared price: what the supplier expanded `${AUCTION_PRICE}` to; `AUDIT` is a test and counts nowhere',
-  svc_opd: 'The context: what `${SVC_OPD_CONTEXT}` was expanded to',
-  ssp: 'The supplier, where the bid id alone may be of several',
-  event: '`win` (the default) or `billing`; each counts once a decision',
-  price_dsp: 'The demand-side price, where the integration prices on the demand side',
+    'The cleared price, the expansion of `${AUCTION_PRICE}`; `AUDIT` is a test that is not counted',
+  svc_opd: 'The context, the expansion of `${SVC_OPD_CONTEXT}`',
+  ssp: 'The supplier, if several suppliers may use the same bid id',
+  event: '`win` (the default) or `billing`; each counts once for a decision',
+  price_dsp: 'The demand-side price, for integrations with `priceDsp`',
 }
 const valuesOf: Readonly<Record<string, Json>> = {
   price: { type: 'string', pattern: '^([0-9]+(\\.[0-9]+)?|AUDIT)$', examples: ['1.25'] },
@@ -76,7 +76,7 @@ const time = (name: string, description: string) =>
     ],
   })
 
-/** Bids of a standalone call; all other members of OpenRTB may come too. */
+/** Bids of a standalone call; other members of OpenRTB are accepted too. */
 const offeredBids = {
   type: 'array',
   items: {
@@ -84,13 +84,17 @@ const offeredBids = {
     properties: {
       id: { type: 'string' },
       impid: { type: 'string' },
-      price: { type: ['number', 'null'], minimum: 0, description: 'CPM; or else `price_dsp`' },
+      price: {
+        type: ['number', 'null'],
+        minimum: 0,
+        description: 'CPM; required without `price_dsp`',
+      },
       dsp_id: { type: ['string', 'number', 'null'] },
       price_dsp: {
         type: ['number', 'null'],
         minimum: 0,
         description:
-          'The demand-side price, CPM: the revenue of a win whose notice carries none, where the integration prices on the demand side',
+          'The demand-side price, CPM. It is the revenue of a win whose notice has none, for integrations with `priceDsp`',
       },
     },
     required: ['id'],
@@ -114,15 +118,15 @@ export const pricePaths: Readonly<Record<string, Json>> = {
     operationId: 'reportWin',
     summary: 'A win notice of the platform',
     description:
-      'Answered when the win is on disk. The same win reported again is `duplicate` and changes nothing. A token is needed where `admin.impressions.auth` is `bearer`; where it is `context` a valid `svc_opd` is the credential. Try again after 503; never after 400. 422: the cleared price is more than `clearing.maxOver` times the price sent; a later notice with another price counts.',
+      'The response is sent when the win is on disk. A repeated win is `duplicate` and changes nothing. If `admin.impressions.auth` is `bearer`, a token is required; if it is `context`, a valid `svc_opd` is the credential. Try again after 503, not after 400. 422: the cleared price is more than `clearing.maxOver` times the price sent; a later notice with another price counts.',
     tags: ['prices'],
     security: [...guarded, {}],
     parameters: Object.entries(noticeParameters).map(([name, { required }]) =>
-      inQuery(name, told[name] ?? name, valuesOf[name] ?? { type: 'string' }, required),
+      inQuery(name, descriptions[name] ?? name, valuesOf[name] ?? { type: 'string' }, required),
     ),
     responses: {
       200: {
-        description: 'The notice is kept',
+        description: 'The notice was processed',
         content: body(outcome, { status: 'attributed', by: 'context' }),
       },
       ...problems(400, 401, 403, 405, 422, 503),
@@ -130,9 +134,9 @@ export const pricePaths: Readonly<Record<string, Json>> = {
   },
   'POST /opd/{ssp}_yesbid': {
     operationId: 'modifyPrices',
-    summary: 'Prices winning bids without the service in the bid’s way',
+    summary: 'Prices bids that do not pass through the proxy',
     description:
-      'An OpenRTB BidResponse with what its prices depend on of the BidRequest: `imp`, `site`, `app`, `device`, `cur` and the like, each either as a member of the body or in `bidrequest`; in both places it is 400. `cur` as a text is the BidResponse’s, as a list the BidRequest’s. Without `imp` the floor is 0 and a bid with a `dealid` keeps its price. Members that are not known are ignored, but `imp` or `bidfloor` in a place where neither is read is 400 in a call without `imp`, save in an `ext`. One entry a bid, in order.',
+      'An OpenRTB BidResponse with the members of the BidRequest that its prices depend on: `imp`, `site`, `app`, `device`, `cur` and others. Each of them is a member of the body or of `bidrequest`; in both places it is 400. `cur` as a string belongs to the BidResponse, as a list to the BidRequest. Without `imp` the floor is 0, and a bid with a `dealid` keeps its price. Unknown members are ignored. But if a call has no `imp`, an `imp` or `bidfloor` in an unexpected place, outside `ext`, is 400. The response has one entry for each bid, in order.',
     tags: ['prices'],
     security: guarded,
     parameters: [inPath('ssp', 'The integration', 'acme')],
@@ -157,7 +161,7 @@ export const pricePaths: Readonly<Record<string, Json>> = {
     },
     responses: {
       200: {
-        description: 'One entry a bid',
+        description: 'One entry for each bid',
         content: body(
           {
             type: 'array',
@@ -188,9 +192,13 @@ export const pricePaths: Readonly<Record<string, Json>> = {
         schema: { type: 'string', enum: Object.keys(reports) },
       },
       inQuery('ssp', 'Only this supplier', { type: 'string' }),
-      time('from', 'Begin; a day before `to` where absent'),
-      time('to', 'End, itself outside; now where absent'),
-      inQuery('by', 'What a row stands for', { type: 'string', enum: groups, default: groups[0] }),
+      time('from', 'Start of the range; by default a day before `to`'),
+      time('to', 'End of the range, exclusive; by default now'),
+      inQuery('by', 'The grouping of the rows', {
+        type: 'string',
+        enum: groups,
+        default: groups[0],
+      }),
       inQuery('format', 'JSON or RFC 4180 CSV', {
         type: 'string',
         enum: formats,
@@ -199,7 +207,7 @@ export const pricePaths: Readonly<Record<string, Json>> = {
     ],
     responses: {
       200: {
-        description: 'One row a group; money in the base currency',
+        description: 'One row for each group; money in the base currency',
         content: {
           'application/json': {
             schema: {
@@ -215,16 +223,16 @@ export const pricePaths: Readonly<Record<string, Json>> = {
   },
   'GET /api/svc/decisions/{svc_opd}': {
     operationId: 'explainDecision',
-    summary: 'Why one bid had the price that it had',
+    summary: 'Explains the price of one bid',
     tags: ['reports'],
     security: guarded,
     parameters: [
       inPath('svc_opd', 'The context', 'AQEx'),
-      inQuery('bid_id', 'The bid id: a context is bound to it', { type: 'string' }, true),
+      inQuery('bid_id', 'The bid id, which the context is bound to', { type: 'string' }, true),
     ],
     responses: {
       200: {
-        description: 'The decision, as its context tells it',
+        description: 'The decision, from its context',
         content: body(
           {
             type: 'object',

@@ -1,4 +1,4 @@
-/** The document of tokens, health, metrics, and of the document itself. */
+/** Operations for tokens, health, metrics and documents. */
 import { body, guarded, type Json, open, problems } from './parts.ts'
 
 const state = (status: string): Json =>
@@ -27,8 +27,8 @@ const granted: Json = {
     refresh_token: { type: 'string' },
     refresh_expires_in: { type: 'integer', description: 'Seconds' },
     token_type: { const: 'Bearer' },
-    id_token: { type: 'string', description: 'Where `openid` is granted' },
-    scope: { type: 'string', description: 'What is granted: unknown scopes are left out' },
+    id_token: { type: 'string', description: 'If `openid` is granted' },
+    scope: { type: 'string', description: 'The granted scopes, without unknown ones' },
   },
   required: [
     'access_token',
@@ -60,15 +60,15 @@ const formBody = (properties: Json, required: string[], example: Json): Json => 
 const refusals: Json = {
   400: oauth('RFC 6749 5.2', 'invalid_request'),
   401: oauth('No such client', 'invalid_client'),
-  503: oauth('The store does not answer: try again', 'temporarily_unavailable'),
+  503: oauth('The store does not respond: try again', 'temporarily_unavailable'),
 }
 
-/** Where the realm is embedded; an outside issuer documents its own. */
+/** Operations of the embedded realm; an external issuer documents its own. */
 export const tokenPaths: Readonly<Record<string, Json>> = {
   'POST {realm}/protocol/openid-connect/token': {
     operationId: 'token',
     summary: 'An access token, by password or refresh token (RFC 6749)',
-    description: 'Refresh tokens rotate: one used twice ends its whole family.',
+    description: 'Refresh tokens rotate. If one is used twice, its whole family ends.',
     tags: ['tokens'],
     security: open,
     requestBody: {
@@ -100,19 +100,19 @@ export const tokenPaths: Readonly<Record<string, Json>> = {
   'POST {realm}/protocol/openid-connect/revoke': {
     operationId: 'revoke',
     summary: 'Ends the session of a refresh token (RFC 7009)',
-    description: 'An unknown token is as good as revoked. Access tokens end by themselves.',
+    description: 'An unknown token counts as revoked. Access tokens are not revoked; they expire.',
     tags: ['tokens'],
     security: open,
     requestBody: formBody(
       {
         client_id: { type: 'string', const: 'public-client' },
         token: { type: 'string' },
-        token_type_hint: { type: 'string', description: 'Not needed' },
+        token_type_hint: { type: 'string', description: 'Ignored' },
       },
       ['client_id', 'token'],
       { client_id: 'public-client', token: 'k3…' },
     ),
-    responses: { 200: { description: 'It has ended' }, ...refusals },
+    responses: { 200: { description: 'The session has ended' }, ...refusals },
   },
   'POST {realm}/protocol/openid-connect/logout': {
     operationId: 'logOut',
@@ -122,13 +122,13 @@ export const tokenPaths: Readonly<Record<string, Json>> = {
     requestBody: formBody(
       {
         client_id: { type: 'string', const: 'public-client' },
-        refresh_token: { type: 'string', description: 'Goes with `client_id`' },
+        refresh_token: { type: 'string', description: 'Requires `client_id`' },
         id_token_hint: { type: 'string', description: 'Expired or not' },
       },
       [],
       { client_id: 'public-client', refresh_token: 'k3…' },
     ),
-    responses: { 204: { description: 'It has ended' }, ...refusals },
+    responses: { 204: { description: 'The session has ended' }, ...refusals },
   },
   'GET {realm}/protocol/openid-connect/logout': {
     operationId: 'logOutByHint',
@@ -144,7 +144,7 @@ export const tokenPaths: Readonly<Record<string, Json>> = {
         schema: { type: 'string' },
       },
     ],
-    responses: { 204: { description: 'It has ended' }, ...refusals },
+    responses: { 204: { description: 'The session has ended' }, ...refusals },
   },
   'GET {realm}/.well-known/openid-configuration': {
     operationId: 'discovery',
@@ -175,24 +175,24 @@ const plain = (type: string, description: string): Json => ({
 export const servicePaths: Readonly<Record<string, Json>> = {
   'GET /healthz': {
     operationId: 'alive',
-    summary: 'The process lives',
+    summary: 'Liveness of the process',
     tags,
     security: open,
-    responses: { 200: { description: 'It does', content: state('ok') } },
+    responses: { 200: { description: 'The process is alive', content: state('ok') } },
   },
   'GET /readyz': {
     operationId: 'ready',
-    summary: 'Bid traffic can be served',
+    summary: 'Readiness for bid traffic',
     tags,
     security: open,
-    responses: { 200: { description: 'It can', content: state('ready') }, ...problems(503) },
+    responses: { 200: { description: 'Ready', content: state('ready') }, ...problems(503) },
   },
   'GET /readyz/admin': {
     operationId: 'readyAdmin',
-    summary: 'The store can be written: calls of the API and win notices are taken',
+    summary: 'Readiness of the store for API calls and win notices',
     tags,
     security: open,
-    responses: { 200: { description: 'It can', content: state('ready') }, ...problems(503) },
+    responses: { 200: { description: 'Ready', content: state('ready') }, ...problems(503) },
   },
   'GET /metrics': {
     operationId: 'metrics',
@@ -203,7 +203,7 @@ export const servicePaths: Readonly<Record<string, Json>> = {
   },
   'GET /api/svc/live/': {
     operationId: 'live',
-    summary: 'What the dashboard shows now',
+    summary: 'The figures of the dashboard',
     tags,
     security: guarded,
     responses: {
@@ -222,7 +222,7 @@ export const servicePaths: Readonly<Record<string, Json>> = {
   },
   'GET /api/docs': {
     operationId: 'documentPage',
-    summary: 'This document as a page, with nothing from other hosts',
+    summary: 'This document as a page, without resources of other hosts',
     tags,
     security: open,
     responses: { 200: plain('text/html', 'The page') },

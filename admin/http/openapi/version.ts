@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 
-/** Of the program; its description stands one folder further up where JavaScript was emitted. */
+/** The version of the program. Emitted JavaScript is one folder deeper below package.json. */
 export function programVersion(): string {
   for (const up of ['../../../package.json', '../../../../package.json']) {
     const file = new URL(up, import.meta.url)

@@ -107,7 +107,10 @@ t.test('requests are checked as the document says', async (t) => {
   t.equal((await send('PUT', example)).status, 200, 'the example of PUT is taken')
   const { SupplierUpdate } = document.components.schemas
   t.equal(SupplierUpdate.additionalProperties, false)
-  t.ok(SupplierUpdate.properties['the service'])
+  t.same(
+    Object.keys(SupplierUpdate.properties).filter((name) => /svc|service/.test(name)),
+    [],
+  )
   t.equal((await send('PUT', { more: 1 })).status, 400)
 })
 
