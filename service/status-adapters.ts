@@ -1,4 +1,4 @@
-/** What the admin room shows of the others, and the metrics of the process as a whole. */
+/** Status of engine and proxy for the admin listener, and the metrics of the whole process. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, type Registry } from 'prom-client'
 import type { LiveState } from '../admin/dashboard/route.ts'
 import { programVersion } from '../admin/http/openapi/version.ts'
@@ -8,7 +8,7 @@ import type { BidProxy } from '../proxy/proxy.ts'
 
 const refusedForQps = outcomes.indexOf('qps')
 
-/** What the configuration says of an integration's OPD. */
+/** The OPD state of an integration, from its configuration. */
 export function opdState(integration: Integration | null): LiveState | null {
   if (integration === null) return null
   const { opd } = integration
@@ -35,12 +35,12 @@ export function allotmentOf(proxy: BidProxy, id: string) {
 export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number | null) {
   const registers = [registry]
   collectDefaultMetrics({ register: registry })
-  // gauges that are called like counters; the same figures stand under their types
+  // These gauges have names of counters; the same figures are in the metrics by type.
   for (const name of ['handles', 'requests', 'resources'])
     registry.removeSingleMetric(`nodejs_active_${name}_total`)
   new Gauge({
     name: 'bidweir_build_info',
-    help: '1; the program that runs, by its labels',
+    help: '1; the labels name the running version',
     labelNames: ['version', 'node'],
     registers,
   }).set({ version: programVersion(), node: process.versions.node }, 1)
@@ -58,7 +58,7 @@ export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number 
   })
   new Gauge({
     name: 'bidweir_rates_age_seconds',
-    help: 'Age of the exchange rates by their asOf; absent without',
+    help: 'Age of the exchange rates by their asOf; absent if they have none',
     registers,
     collect() {
       const age = ratesAgeOf()

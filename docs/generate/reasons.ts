@@ -28,7 +28,8 @@ const arms: Readonly<Record<Exclude<Arm, 'fixed'>, string>> = {
 }
 
 const bidReasons: Readonly<Record<BidReason, string>> = {
-  no_macro: 'The bid does not contain `svc_opd=${SVC_OPD_CONTEXT}`, so a win could not be attributed.',
+  no_macro:
+    'The bid does not contain `svc_opd=${SVC_OPD_CONTEXT}`, so a win could not be attributed.',
   fixed_price: 'The deal has a fixed price.',
   unknown_deal: 'The deal is not in the bid request.',
   audio: 'The impression is audio, and `opd.audio` is false.',

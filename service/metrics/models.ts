@@ -1,4 +1,4 @@
-/** Metrics of what operators and disks do to the models of this node. Read at a scrape, nothing on the hot path. */
+/** Metrics of model control and snapshots on this node. Computed at a scrape; nothing runs on the hot path. */
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { type Keeper, modes } from '../../opd/state/model-manager.ts'
 
@@ -12,41 +12,41 @@ const metrics: readonly [Kind, name: string, help: string, labels: string[], Sam
   [
     Counter,
     'bidweir_model_snapshots_refused_total',
-    'Snapshots that were damaged: the one before served, or learning started afresh',
+    'Damaged snapshots; the one before was used, or learning started anew',
     [],
     ({ failures }) => [[{}, failures.refused]],
   ],
   [
     Gauge,
     'bidweir_model_frozen',
-    '1: it decides and does not learn',
+    '1 while the model decides but does not learn',
     [],
     ({ control }) => [[{}, Number(control.frozen)]],
   ],
   [
     Gauge,
     'bidweir_model_epoch_seconds',
-    'When the model was last rolled back, Unix time; 0: never',
+    'Unix time of the last rollback of the model; 0 if there was none',
     ['mode'],
     ({ control }) => byMode((mode) => (control.rolledBackAt[mode] ?? 0) / 1000),
   ],
   [
     Counter,
     'bidweir_model_outcomes_stale_total',
-    'Wins of exposures from before a rollback: not taught',
+    'Wins of bids from before a rollback; they do not train the model',
     ['mode'],
     (keeper) => byMode((mode) => keeper.of(mode).counts.stale),
   ],
   [
     Counter,
     'bidweir_model_outcomes_lost_total',
-    'Wins while frozen that found no room to wait: not taught',
+    'Wins that did not fit into the buffer of a frozen model; they do not train it',
     ['mode'],
     (keeper) => byMode((mode) => keeper.of(mode).counts.unheld),
   ],
 ]
 
-/** Counts that live in the keeper, shown as they stand. */
+/** Registers the counts of the model manager. */
 export function modelMetrics(registry: Registry, keeper: Keeper): void {
   for (const [Kind, name, help, labelNames, samples] of metrics)
     new Kind({

@@ -1,4 +1,4 @@
-/** What waits, what was dropped and what failed beside the paths of bids and notices: read at the scrape. */
+/** Metrics of queues, drops and failures of ledger, Redis and decision log. Computed at a scrape. */
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { type FaultCounts, faultPlaces } from '../../opd/engine/fault-log.ts'
 
@@ -23,7 +23,7 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
         this.set(read())
       },
     })
-  /** One that only the part counts: what it has counted is what the scrape shows. */
+  /** A counter whose value the component keeps itself. */
   const counter = (name: string, help: string, read: Read) =>
     new Counter({
       name,
@@ -36,7 +36,7 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
     })
 
   const { redis, ledger, sink, stats, nodes } = parts
-  gauge('bidweir_ledger_waiting', 'Notices that wait for their commit', () => ledger.waiting)
+  gauge('bidweir_ledger_waiting', 'Win notices that wait for their commit', () => ledger.waiting)
   counter(
     'bidweir_ledger_replaced_total',
     'Unattributed rows whose wins a later notice attributed',
@@ -45,7 +45,7 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
   gauge('bidweir_live_nodes', 'Nodes that share the allotments of this location', nodes)
   new Counter({
     name: 'bidweir_engine_faults_total',
-    help: 'Exceptions in the price engine, by where they came; each cost no more than an optimisation',
+    help: 'Exceptions in the price engine by place; each left a bid or a response unchanged',
     labelNames: ['place'],
     registers,
     collect() {
@@ -59,14 +59,26 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
     counter('bidweir_redis_written_total', 'Bids written to the shared log', () => counts.written)
     counter(
       'bidweir_redis_dropped_total',
-      'Bids that never came into the shared log: no room, or no answer',
+      'Bids that were not written to the shared log: its queue was full, or Redis did not respond',
       () => counts.dropped,
     )
-    counter('bidweir_redis_failures_total', 'Commands that Redis did not take', () => counts.failed)
+    counter('bidweir_redis_failures_total', 'Commands that Redis refused', () => counts.failed)
   }
   if (sink === null) return
   const { counts } = sink
-  counter('bidweir_decision_log_lines_total', 'Lines written', () => counts.written)
-  counter('bidweir_decision_log_dropped_total', 'Lines without room', () => counts.dropped)
-  counter('bidweir_decision_log_failures_total', 'Lines the disk did not take', () => counts.failed)
+  counter(
+    'bidweir_decision_log_lines_total',
+    'Lines written to the decision log',
+    () => counts.written,
+  )
+  counter(
+    'bidweir_decision_log_dropped_total',
+    'Lines dropped because the queue was full',
+    () => counts.dropped,
+  )
+  counter(
+    'bidweir_decision_log_failures_total',
+    'Lines that could not be written to disk',
+    () => counts.failed,
+  )
 }
