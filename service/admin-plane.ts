@@ -1,4 +1,4 @@
-/** The admin listener's doors: who may come in, and what stands behind each path. */
+/** Composes the admin listener: authentication, and the plugin of each path. */
 import { bearer } from '../admin/auth/bearer.ts'
 import { createAuth } from '../admin/auth/index.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
@@ -13,34 +13,39 @@ import { standalone } from '../admin/prices/standalone.ts'
 import { reporting } from '../admin/reports/route.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
-import { type Live, modelsDirOf, type Parts } from './data-plane.ts'
-import { listedSuppliers, readingsOf } from './runtime-config.ts'
+import { type Components, type ConfigRef, modelsDirOf } from './data-plane.ts'
+import { listedSuppliers, reportSettings } from './runtime-config.ts'
 import { allotmentOf, endpointsOf, opdState } from './status-adapters.ts'
 
-/** `missing`: why bid traffic cannot be served now. */
-export async function openDoors(live: Live, parts: Parts, missing: () => string[], log: Log) {
-  const { store, directory, modelManager, bidLog, rollup, duplicates, engine, proxy } = parts
-  const { registry, now, followModelControl } = parts
+/** `notReady` returns the reasons why bid traffic cannot be served now. */
+export async function openAdminPlane(
+  current: ConfigRef,
+  components: Components,
+  notReady: () => string[],
+  log: Log,
+) {
+  const { store, directory, modelManager, bidLog, rollup, duplicates, engine, proxy } = components
+  const { registry, now, followModelControl } = components
   const counters = new ImpressionCounters()
-  const { auth: door, listen } = live.config.admin
+  const { auth: authConfig, listen } = current.config.admin
   let address = listen
-  const auth = await createAuth(door, {
+  const auth = await createAuth(authConfig, {
     store,
     baseUrl: () => `http://${address}`,
     log,
     now,
-    publicUrl: () => live.config.admin.publicUrl,
-    trustedProxies: () => live.config.proxy.trustedProxies,
+    publicUrl: () => current.config.admin.publicUrl,
+    trustedProxies: () => current.config.proxy.trustedProxies,
   })
   const reading = bearer(auth.verifier, { role: 'viewer' })
   const editing = bearer(auth.verifier, { role: 'api' })
-  const account = (id: string) => live.taken.get(id)?.supplier.account
-  const suppliers = () => listedSuppliers(live.config)
+  const account = (id: string) => current.active.get(id)?.supplier.account
+  const suppliers = () => listedSuppliers(current.config)
   opdMetrics(registry, {
     stats: engine.stats,
     counters,
     *invalid() {
-      for (const [ssp, { invalid }] of live.taken) yield { ssp, invalid }
+      for (const [ssp, { invalid }] of current.active) yield { ssp, invalid }
     },
     bidLog,
     model: (mode) => ({
@@ -52,7 +57,7 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
     listen,
     log,
     plugins: [
-      health({ registry, lost: () => store.lost(), missing }),
+      health({ registry, lost: () => store.lost(), missing: notReady }),
       ...(auth.plugin === null ? [] : [auth.plugin]),
       management({
         store,
@@ -61,7 +66,7 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
         editing,
         operator: bearer(auth.verifier, { role: 'operator' }),
         changed: () => void directory.refresh(),
-        snapshots: snapshotCatalog(modelsDirOf(live.config)),
+        snapshots: snapshotCatalog(modelsDirOf(current.config)),
         followed: followModelControl,
         now,
       }),
@@ -72,8 +77,8 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
         stats: engine.stats,
         counters,
         holds: () => directory.snapshot().holds,
-        location: live.config.location,
-        currency: () => live.config.currency.base,
+        location: current.config.location,
+        currency: () => current.config.currency.base,
         opd: (id) => opdState(engine.integration(id)),
         now,
         endpoints: (id) => endpointsOf(proxy, id),
@@ -87,19 +92,19 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
         flush: async () => {
           await Promise.all([rollup.flush(), duplicates.flush()])
         },
-        rules: () => readingsOf(live.config),
+        rules: () => reportSettings(current.config),
       }),
       standalone({ engine, bearer: editing, account }),
       decisions({ engine, bearer: reading, account }),
       impressions({
         engine,
         ledger: store.ledger,
-        auth: live.config.admin.impressions.auth,
-        contextTtl: () => live.config.opd.contextTtl,
+        auth: current.config.admin.impressions.auth,
+        contextTtl: () => current.config.opd.contextTtl,
         integration: (id) => engine.integration(id),
         account,
         now,
-        alert: (what, supplier) => log.warn({ what, supplier }, 'impressions want a look'),
+        alert: (what, supplier) => log.warn({ what, supplier }, 'win notices need attention'),
         counters,
         onDuplicate: duplicates.count,
         verifier: auth.verifier,
@@ -114,7 +119,7 @@ export async function openDoors(live: Live, parts: Parts, missing: () => string[
       return bound
     },
     close: () => admin.close(),
-    /** Lets go of issuers and tokens, once nobody asks any more. */
+    /** Frees issuers and tokens. Call it after the last request. */
     end: () => auth.close(),
   }
 }

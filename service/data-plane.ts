@@ -1,4 +1,4 @@
-/** What the service is made of, opened in the order of their needs and closed in the other. */
+/** Composes store, model, engine and proxy. They open in the order of their dependencies and close in reverse. */
 import { join } from 'node:path'
 import { Registry } from 'prom-client'
 import { createDirectory } from '../admin/directory.ts'
@@ -18,40 +18,40 @@ import { createModelSync } from '../opd/state/model-sync.ts'
 import { bidLogLimit } from '../proxy/memory.ts'
 import { createProxy } from '../proxy/proxy.ts'
 import type { Config } from './config/schema.ts'
-import { keptKeys } from './default-config.ts'
+import { loadOrCreateKeys } from './default-config.ts'
 import { modelMetrics } from './metrics/models.ts'
 import { bindStateMetrics } from './metrics/state.ts'
 import {
+  contextKeys,
   engineSettings,
   integrationOf,
-  keptFor,
-  keysOf,
   ratesAge,
+  retentionMs,
   routeOf,
 } from './runtime-config.ts'
 import { bindServiceMetrics } from './status-adapters.ts'
-import { type SupplierParts, swapSuppliers, type Taken } from './supplier-swap.ts'
+import { type ActiveSupplier, type SupplierTargets, swapSuppliers } from './supplier-swap.ts'
 
-/** The configuration that holds now; a reload puts another in its place. */
-export interface Live {
+/** The current configuration. A reload replaces it. */
+export interface ConfigRef {
   config: Config
-  /** Its suppliers by id, ahead of `config` while a reload takes them in. */
-  taken: Map<string, Taken>
+  /** Suppliers by id. During a reload some are newer than `config`. */
+  active: Map<string, ActiveSupplier>
 }
 
-/** Where keys, models and the SQLite file live; absolute. */
+/** Folder of keys, models and the SQLite file; absolute. */
 export const stateDirOf = (config: Config) => config.stateDir
 
 export const modelsDirOf = (config: Config) => join(stateDirOf(config), 'models')
 
-export type Parts = Awaited<ReturnType<typeof openParts>>
+export type Components = Awaited<ReturnType<typeof openComponents>>
 
-export async function openParts(live: Live, log: Log) {
-  const started = live.config
-  const keys = keysOf(started.opd.keys ?? keptKeys(stateDirOf(started)))
+export async function openComponents(current: ConfigRef, log: Log) {
+  const started = current.config
+  const keys = contextKeys(started.opd.keys ?? loadOrCreateKeys(stateDirOf(started)))
   const now = Date.now
   const registry = new Registry()
-  const meters = bindServiceMetrics(registry, () => ratesAge(live.config, now())?.age ?? null)
+  const meters = bindServiceMetrics(registry, () => ratesAge(current.config, now())?.age ?? null)
   const store = await openStore(started.store.database, {
     now,
     log,
@@ -71,30 +71,30 @@ export async function openParts(live: Live, log: Log) {
   await followModelControl()
   store.onChange(followModelControl)
   let nodes = 1
-  // Its client is a sixth of what a start loads.
+  // Loaded only if configured: the Redis client is a sixth of the code that a start loads.
   const redis =
     started.store.redis === null
       ? null
       : (await import('../opd/state/redis.ts')).openRedis({
           url: started.store.redis,
           location: started.location,
-          contextTtl: () => live.config.opd.contextTtl,
+          contextTtl: () => current.config.opd.contextTtl,
           log,
           onNodes(alive) {
             nodes = alive
-            wire()
+            applyDirectory()
           },
         })
   const exchange = redis === null ? null : createModelSync({ modelManager, redis, log })
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
   modelMetrics(registry, modelManager)
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
-  // what counts wins shares their connections, none of the API's
-  const counted = { ...store, db: store.wins }
-  const rollup = createRollup(counted, log)
-  const duplicates = createDuplicateCounts(counted, log)
-  const retention = createRetention(counted, { keep: () => keptFor(live.config), now, log })
-  const integrations = [...live.taken.values()].map(({ supplier, invalid }) =>
+  // Everything that counts wins uses the connections of the ledger, never those of the API.
+  const winStore = { ...store, db: store.wins }
+  const rollup = createRollup(winStore, log)
+  const duplicates = createDuplicateCounts(winStore, log)
+  const retention = createRetention(winStore, { keep: () => retentionMs(current.config), now, log })
+  const integrations = [...current.active.values()].map(({ supplier, invalid }) =>
     integrationOf(supplier, invalid),
   )
   const settings = engineSettings(started, keys, attributionWindow)
@@ -119,8 +119,8 @@ export async function openParts(live: Live, log: Log) {
     log,
   })
 
-  /** Takes what the directory says now to engine and proxy. */
-  const wire = () => {
+  /** Applies the directory's snapshot to engine and proxy. */
+  const applyDirectory = () => {
     const { suppliers, holds } = directory.snapshot()
     engine.setHolds(holds)
     proxy.setDirectory((id) => {
@@ -130,8 +130,8 @@ export async function openParts(live: Live, log: Log) {
       return { inactiveSeats: state.inactiveSeats, allotment }
     }, 1 / nodes)
   }
-  directory.onChange(wire)
-  wire()
+  directory.onChange(applyDirectory)
+  applyDirectory()
 
   return {
     ...{
@@ -149,13 +149,13 @@ export async function openParts(live: Live, log: Log) {
       proxy,
     },
     now,
-    /** Takes in another configuration, in slices. */
+    /** Applies another configuration, in time slices. */
     async configure(config: Config, slices: Slices) {
-      const next = config.opd.keys === undefined ? keys : keysOf(config.opd.keys)
+      const next = config.opd.keys === undefined ? keys : contextKeys(config.opd.keys)
       engine.configure(engineSettings(config, next, attributionWindow))
       bidLog.retain(config.opd.contextTtl)
       proxy.configure(config.proxy)
-      const parts: SupplierParts = {
+      const components: SupplierTargets = {
         set(supplier) {
           engine.setIntegration(integrationOf(supplier, false))
           proxy.setRoute(routeOf(supplier))
@@ -165,10 +165,10 @@ export async function openParts(live: Live, log: Log) {
           proxy.removeRoute(id)
         },
       }
-      await swapSuppliers(live.taken, config.suppliers, parts, slices)
-      live.config = config
+      await swapSuppliers(current.active, config.suppliers, components, slices)
+      current.config = config
     },
-    /** Flushes and closes what outlives the listeners. */
+    /** Flushes and closes the components that outlive the listeners. */
     async close() {
       await exchange?.close()
       await redis?.close()

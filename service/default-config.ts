@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import type { ConfigInput } from './config/schema.ts'
 
 /** The configuration of the embedded default; `demoUrl` is where the built-in demo supplier listens. */
-export function embeddedConfig(demoUrl: string): ConfigInput {
+export function defaultConfig(demoUrl: string): ConfigInput {
   return {
     location: 'local',
     admin: { impressions: { auth: 'context' } },
@@ -24,11 +24,11 @@ export function embeddedConfig(demoUrl: string): ConfigInput {
 }
 
 /**
- * The embedded default as `npm run demo` runs it: what it shows within a minute wants a holdout to compare with,
- * a loose constraint, and losses that are taught soon.
+ * The default configuration as `npm run demo` uses it. To show results within a minute it has a holdout to compare with,
+ * loose constraints, and a short attribution window.
  */
 export function demoConfig(demoUrl: string): ConfigInput {
-  const config = embeddedConfig(demoUrl)
+  const config = defaultConfig(demoUrl)
   const opd = { enabled: true, holdout: 0.1, minWinRate: 0.9, minSpend: 0.85, explore: 0.02 }
   const suppliers = config.suppliers!.map((supplier) => ({ ...supplier, opd }))
   return { ...config, suppliers, opd: { attributionWindow: '20s' } }
@@ -38,8 +38,8 @@ export function newKey(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** The context keys of a node that was given none: made once, kept in the state folder. */
-export function keptKeys(stateDir: string): { id: number; secret: string }[] {
+/** The context keys if the configuration has none: created once and kept in the state folder. */
+export function loadOrCreateKeys(stateDir: string): { id: number; secret: string }[] {
   const file = join(stateDir, 'keys.json')
   if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8'))
   const keys = [{ id: 1, secret: newKey() }]
@@ -49,7 +49,7 @@ export function keptKeys(stateDir: string): { id: number; secret: string }[] {
   return keys
 }
 
-/** One bid request on one line of shell, for whoever starts bidweir for the first time. */
+/** A shell command that sends one bid request, printed at the first start. */
 export function curlLine(proxyPort: number): string {
   const request = {
     id: 'curl-1',

@@ -1,4 +1,4 @@
-/** Structured logs by pino; tokens, contexts and keys never reach them. */
+/** Structured logs by pino. Tokens, contexts and keys are redacted. */
 import pino from 'pino'
 import type { Log } from '../opd/shared/log.ts'
 

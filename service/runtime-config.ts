@@ -1,11 +1,11 @@
-/** What each part gets of a checked configuration: the file's words on one side, the parts' options on the other. */
+/** Converts the checked configuration into the options of each component. */
 
 import { type ContextKey, type Integration, type OpdConfig, opdSchema } from '../opd/config.ts'
 import type { EngineSettings } from '../opd/engine/types.ts'
 import { type Rates, rateOf } from '../opd/shared/rates.ts'
 import type { Route } from '../proxy/config.ts'
-import { valueAt } from './config/path.ts'
 import type { Config, SupplierConfig } from './config/schema.ts'
+import { valueAt } from './config/values.ts'
 
 export function integrationOf(supplier: SupplierConfig, invalid: boolean): Integration {
   const { id, opd, notices, clearing } = supplier
@@ -19,12 +19,12 @@ export function ratesOf(config: Config): Rates | null {
 
 const day = 86_400_000
 
-/** Milliseconds that rows are kept: a win that may still be reported again has its row. */
-export const keptFor = ({ store, opd }: Config) =>
+/** Milliseconds that ledger rows are kept. A win that may be reported again still has its row. */
+export const retentionMs = ({ store, opd }: Config) =>
   Math.max(store.retentionDays * day, opd.contextTtl + day)
 
-/** How reports read the ledger: each supplier's notices, and what currencies are worth. */
-export function readingsOf(config: Config) {
+/** What reports need: each supplier's notices, and exchange rates. */
+export function reportSettings(config: Config) {
   const rates = ratesOf(config)
   const { base } = config.currency
   const currencies = new Set([base, ...Object.keys(rates?.rates ?? {})])
@@ -42,7 +42,7 @@ export function readingsOf(config: Config) {
 /** Rates older than this are alerted (CONTRACT 2). */
 const staleAfter = 24 * 3_600_000
 
-/** Milliseconds since the rates were made; null where they do not say. */
+/** Milliseconds since the rates were made; null if they have no `asOf`. */
 export function ratesAge(config: Config, now: number): { age: number; stale: boolean } | null {
   const asOf = config.currency.rates?.asOf
   if (asOf === undefined) return null
@@ -50,11 +50,11 @@ export function ratesAge(config: Config, now: number): { age: number; stale: boo
   return { age, stale: age > staleAfter }
 }
 
-export function keysOf(rows: readonly { id: number; secret: string }[]): ContextKey[] {
+export function contextKeys(rows: readonly { id: number; secret: string }[]): ContextKey[] {
   return rows.map(({ id, secret }) => ({ id, secret: Buffer.from(secret, 'base64url') }))
 }
 
-/** `attributionWindow` is that of the start: learners keep it. */
+/** `attributionWindow` is the value at the start: a learner cannot change it. */
 export function engineSettings(
   config: Config,
   keys: readonly ContextKey[],
@@ -122,22 +122,22 @@ export function needsRestart(before: Config, after: Config): string[] {
     .map(({ key }) => key)
 }
 
-const mostExplored = 0.2
-const plainTarget = opdSchema.parse({}).targetMargin
+const maxExplore = 0.2
+const defaultTargetMargin = opdSchema.parse({}).targetMargin
 
-/** Values of an `opd` block that are allowed but seldom meant. */
+/** Values of an `opd` block that are valid but rarely intended. */
 const opdWarnings: readonly [(opd: OpdConfig) => boolean, string][] = [
   [
     ({ holdout, minWinRate, minSpend }) => holdout === 0 && (minWinRate > 0 || minSpend > 0),
     'holdout is 0: minWinRate and minSpend have nothing to be measured against',
   ],
   [
-    ({ mode, targetMargin }) => mode === 'revenue' && targetMargin !== plainTarget,
-    'targetMargin is given, but is read with mode: margin only',
+    ({ mode, targetMargin }) => mode === 'revenue' && targetMargin !== defaultTargetMargin,
+    'targetMargin is set, but only mode: margin reads it',
   ],
   [
-    ({ explore }) => explore > mostExplored,
-    `explore is above ${mostExplored}: that share of bids is priced at random`,
+    ({ explore }) => explore > maxExplore,
+    `explore is above ${maxExplore}: that share of bids is priced at random`,
   ],
   [({ share }) => share === 0, 'share is 0: no bid is priced'],
 ]
@@ -147,16 +147,16 @@ const opdWarningsOf = ({ id, opd }: SupplierConfig) =>
     ? []
     : opdWarnings.filter(([meets]) => meets(opd)).map(([, text]) => `suppliers ${id}: opd.${text}`)
 
-/** What is allowed but seldom meant. */
+/** Warnings about values that are valid but rarely intended. */
 export function warningsOf(config: Config): string[] {
-  const open = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
+  const isPublic = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
   const routes = config.suppliers.flatMap(({ id, endpoints, callers, opd }) => {
     if (endpoints.length === 0)
       return opd === undefined
         ? [`suppliers ${id}: neither endpoints nor opd: nothing can be asked of it`]
         : []
     const anyone = callers.cidrs.length === 0 && Object.keys(callers.headers).length === 0
-    return open && anyone
+    return isPublic && anyone
       ? [`suppliers ${id}: callers is empty and proxy.listen is not loopback: anyone may send bids`]
       : []
   })

@@ -1,17 +1,17 @@
-/** The composition root: opens the parts and the doors, listens, reloads and drains. */
+/** The life of the service: start, reload, drain. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { firstUser } from '../admin/auth/users.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import { createSlices, type Slices } from '../opd/shared/slices.ts'
-import { openDoors } from './admin-plane.ts'
+import { openAdminPlane } from './admin-plane.ts'
 import { faultLine, type LoadedConfig } from './config/load.ts'
 import type { Load } from './config/loader.ts'
 import type { Config } from './config/schema.ts'
 import { watchFiles } from './config/watch.ts'
-import { type Live, openParts } from './data-plane.ts'
+import { type ConfigRef, openComponents } from './data-plane.ts'
 import { needsRestart, ratesAge } from './runtime-config.ts'
-import { takenOf } from './supplier-swap.ts'
+import { activeSuppliers } from './supplier-swap.ts'
 
 export interface Service {
   proxyPort: number
@@ -20,8 +20,9 @@ export interface Service {
   firstUser: { name: string; password: string } | null
   config(): Config
   /**
-   * Answers what is in flight, flushes, and resolves. Milliseconds: `grace` before the listener closes, `limit` for it
-   * all; what is in flight by then (a download under /pass has no end of its own) is cut, the stores are not.
+   * Completes the requests in flight, flushes, and resolves. `grace`: milliseconds before the listener closes. `limit`:
+   * milliseconds for the whole drain. Requests that still run then are cut (a download under /pass may be endless); the
+   * stores are flushed in any case.
    */
   stop(grace: number, limit?: number): Promise<void>
 }
@@ -33,51 +34,51 @@ export interface ServiceOptions {
   log: Log
 }
 
-/** What of a drain is kept for the stores: milliseconds. */
+/** Milliseconds of a drain that are reserved for flushing the stores. */
 export const flushTime = (limit: number) => Math.min(5000, limit / 4)
 
 export async function startService({ loaded, again, log }: ServiceOptions): Promise<Service> {
   const { config, invalidOpd } = loaded
-  const live: Live = { config, taken: takenOf(config.suppliers, invalidOpd) }
+  const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, invalidOpd) }
   const started = config
-  const parts = await openParts(live, log)
+  const components = await openComponents(current, log)
   let ready = false
   let draining = false
-  const missing = () => (draining ? ['draining'] : ready ? [] : ['starting'])
-  const doors = await openDoors(live, parts, missing, log)
-  const { port: adminPort } = await doors.listen()
-  const { port: proxyPort } = await parts.proxy.listen()
+  const notReady = () => (draining ? ['draining'] : ready ? [] : ['starting'])
+  const adminPlane = await openAdminPlane(current, components, notReady, log)
+  const { port: adminPort } = await adminPlane.listen()
+  const { port: proxyPort } = await components.proxy.listen()
   const { auth } = started.admin
-  // only now: a start that fails, such as at a taken port, would have told its password to nobody
+  // After listening: a start that fails, such as at a port in use, would lose the password that it generated.
   const first =
-    'embedded' in auth ? await firstUser(parts.store, auth.embedded.adminPassword) : null
+    'embedded' in auth ? await firstUser(components.store, auth.embedded.adminPassword) : null
   ready = true
 
-  const alertRates = () => {
-    const made = ratesAge(live.config, Date.now())
+  const warnOfOldRates = () => {
+    const made = ratesAge(current.config, Date.now())
     if (made?.stale) log.warn({ hours: Math.floor(made.age / 3_600_000) }, 'exchange rates are old')
   }
-  const ratesLook = setInterval(alertRates, 3_600_000).unref()
-  alertRates()
+  const ratesTimer = setInterval(warnOfOldRates, 3_600_000).unref()
+  warnOfOldRates()
 
-  const refuse = async ({ faults, files }: LoadedConfig, slices: Slices) => {
-    parts.meters.reloads.inc({ result: 'refused' })
+  const rejectReload = async ({ faults, files }: LoadedConfig, slices: Slices) => {
+    components.meters.reloads.inc({ result: 'refused' })
     for (const fault of faults) {
       log.error({ path: fault.path }, faultLine(fault, files[0] ?? 'configuration'))
       await slices.next()
     }
     log.error({ faults: faults.length }, 'reload refused, nothing is changed')
   }
-  /** What is allowed at a start, an `opd` block with faults, is not at a reload: OPD would be off without a word. */
+  /** A start accepts an `opd` block with faults; a reload refuses it, because OPD would be switched off unnoticed. */
   const reload = async (next: LoadedConfig) => {
     const slices = createSlices()
-    if (next.config === null || next.faults.length > 0) return refuse(next, slices)
+    if (next.config === null || next.faults.length > 0) return rejectReload(next, slices)
     const fixed = needsRestart(started, next.config)
     if (fixed.length > 0) log.warn({ paths: fixed }, 'restart needed')
-    await parts.configure(next.config, slices)
-    alertRates()
-    parts.meters.reloads.inc({ result: 'taken' })
-    log.info({ suppliers: live.config.suppliers.length }, 'configuration reloaded')
+    await components.configure(next.config, slices)
+    warnOfOldRates()
+    components.meters.reloads.inc({ result: 'taken' })
+    log.info({ suppliers: current.config.suppliers.length }, 'configuration reloaded')
   }
   reportOpdFaults(loaded, log)
   const watching = again === null ? null : watchConfig(again, reload, loaded.files, log)
@@ -86,23 +87,23 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
     proxyPort,
     adminPort,
     firstUser: first,
-    config: () => live.config,
+    config: () => current.config,
     async stop(grace, limit = Number.POSITIVE_INFINITY) {
-      const { proxy, store } = parts
+      const { proxy, store } = components
       const began = performance.now()
       draining = true
       watching?.close()
-      clearInterval(ratesLook)
+      clearInterval(ratesTimer)
       proxy.drain()
       await pause(grace)
       const left = limit - flushTime(limit) - (performance.now() - began)
       const cut = setTimeout(() => proxy.destroy(), Math.min(left, 2 ** 31 - 1))
       await proxy.close()
       clearTimeout(cut)
-      // Half a request there holds nothing up that others have said.
-      await Promise.race([doors.close(), pause(Math.min(flushTime(limit) / 2, 2000))])
-      await parts.close()
-      doors.end()
+      // A client that sends half a request must not delay the flush.
+      await Promise.race([adminPlane.close(), pause(Math.min(flushTime(limit) / 2, 2000))])
+      await components.close()
+      adminPlane.end()
       await store.close()
     },
   }
@@ -116,7 +117,7 @@ function reportOpdFaults(loaded: LoadedConfig, log: Log): void {
     )
 }
 
-/** One reload at a time; what changes meanwhile is read by the next. */
+/** One reload at a time. A change during a reload causes another one. */
 function watchConfig(
   again: Load,
   reload: (loaded: LoadedConfig) => Promise<void>,
@@ -129,17 +130,17 @@ function watchConfig(
     watch.set(loaded.files)
     await reload(loaded)
   })
-  const look = () =>
+  const reloadNow = () =>
     void read().catch((error: Error) => log.error({ err: error.message }, 'the reload failed'))
   let closed = false
-  const watch = watchFiles(look)
+  const watch = watchFiles(reloadNow)
   watch.set(files)
-  process.on('SIGHUP', look)
+  process.on('SIGHUP', reloadNow)
   return {
     close() {
       closed = true
       watch.close()
-      process.off('SIGHUP', look)
+      process.off('SIGHUP', reloadNow)
     },
   }
 }

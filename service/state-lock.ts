@@ -1,26 +1,26 @@
 /**
- * One process for each state folder and each SQLite file: two would write models of the same version, and neither would
- * find the bids of the other. The lock is an exclusive one of an open SQLite file: the system ends it with the process,
- * however that ends, and it holds across containers that share a volume, where process ids repeat.
+ * Only one process may use a state folder or a SQLite file: two would write models of the same version, and neither would
+ * find the bids of the other. The lock is the exclusive lock of an open SQLite file. The system releases it when the
+ * process ends, and it works across containers that share a volume, where process ids repeat.
  */
 import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
-/** The state folder or the database file is in use: the same start works once the other process has ended. */
+/** The state folder or the database file is in use by another process. */
 export class InUseError extends Error {
   override name = 'InUseError'
 }
 
-/** Nobody else of this machine reads what is in the state folder, or takes its lock. */
+/** Other users of the machine can neither read the state folder nor take its lock. */
 const mode = 0o600
 /** SQLite's BUSY: another connection has the lock. */
 const busy = 5
-/** They are kept until the process ends: a connection that is collected gives its lock up. */
-const held: DatabaseSync[] = []
+/** Kept until the process ends: a connection that is garbage collected releases its lock. */
+const locks: DatabaseSync[] = []
 
-/** The process that has the lock, as it wrote it beside it. */
+/** The process that has the lock, from the file that it wrote beside the lock. */
 function holderOf(file: string): string {
   try {
     const { pid, host, since } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>
@@ -30,14 +30,14 @@ function holderOf(file: string): string {
   }
 }
 
-/** `what` is what the lock at `path` is for, as a message names it. */
+/** `what` names the locked thing in error messages. */
 function lock(path: string, what: string): void {
   try {
     if (!existsSync(path)) writeFileSync(path, '', { mode, flag: 'a' })
     const database = new DatabaseSync(path, { timeout: 0 })
-    // a journal would be left behind by a process that is killed
+    // A process that is killed would leave a journal file behind.
     database.exec('pragma journal_mode = memory; begin exclusive')
-    held.push(database)
+    locks.push(database)
   } catch (error) {
     const { errcode, message } = error as Error & { errcode?: number }
     if (errcode === busy) throw new InUseError(`${what} is in use by ${holderOf(`${path}.json`)}`)
@@ -47,7 +47,7 @@ function lock(path: string, what: string): void {
   writeFileSync(`${path}.json`, `${JSON.stringify(holder)}\n`, { mode })
 }
 
-/** The path without links, whether there is a file yet or not. */
+/** The path without symbolic links; the file need not exist. */
 function realPath(path: string): string {
   const folder = resolve(dirname(path))
   mkdirSync(folder, { recursive: true })

@@ -1,4 +1,4 @@
-/** What the admin room shows of the others, and the metrics of the process as a whole. */
+/** Status of engine and proxy for the admin listener, and the metrics of the whole process. */
 import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client'
 import type { LiveState } from '../admin/dashboard/route.ts'
 import { programVersion } from '../admin/http/openapi/version.ts'
@@ -9,7 +9,7 @@ import type { BidProxy } from '../proxy/proxy.ts'
 
 const refusedForQps = outcomes.indexOf('qps')
 
-/** What the configuration says of an integration's OPD. */
+/** The OPD state of an integration, from its configuration. */
 export function opdState(integration: Integration | null): LiveState | null {
   if (integration === null) return null
   const { opd } = integration
@@ -36,7 +36,7 @@ export function allotmentOf(proxy: BidProxy, id: string) {
 export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number | null) {
   const registers = [registry]
   collectDefaultMetrics({ register: registry })
-  // gauges that are called like counters; the same figures stand under their types
+  // These gauges have names of counters; the same figures are in the metrics by type.
   for (const name of ['handles', 'requests', 'resources'])
     registry.removeSingleMetric(`nodejs_active_${name}_total`)
   const version = programVersion()
@@ -44,13 +44,13 @@ export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number 
     [
       'bidweir_build_info',
       'gauge',
-      '1; the program that runs, by its labels',
+      '1; the labels name the running version',
       () => one(1, { version, node: process.versions.node }),
     ],
     [
       'bidweir_rates_age_seconds',
       'gauge',
-      'Age of the exchange rates by their asOf; absent without',
+      'Age of the exchange rates by their asOf; absent if they have none',
       () => {
         const age = ratesAgeOf()
         return age === null ? [] : one(age / 1000)

@@ -1,48 +1,51 @@
-/** Takes in the suppliers of a configuration one by one: each as a whole, and none that reads as before. */
+/** Applies the suppliers of a new configuration one by one: each in every component at once, unchanged ones not at all. */
 
 import type { Slices } from '../opd/shared/slices.ts'
 import type { SupplierConfig } from './config/schema.ts'
 
-export interface Taken {
+export interface ActiveSupplier {
   supplier: SupplierConfig
-  /** Its `opd` block has faults; only at a start. */
+  /** Its `opd` block has faults. Only a start accepts that. */
   invalid: boolean
 }
 
-export interface SupplierParts {
-  /** In every part before it returns: no request sees the news of one part without those of another. */
+export interface SupplierTargets {
+  /** Synchronous in every component, so that no request sees the new supplier in one and the old in another. */
   set(supplier: SupplierConfig): void
   remove(id: string): void
 }
 
-export const takenOf = (suppliers: readonly SupplierConfig[], invalidOpd: ReadonlySet<string>) =>
+export const activeSuppliers = (
+  suppliers: readonly SupplierConfig[],
+  invalidOpd: ReadonlySet<string>,
+) =>
   new Map(
-    suppliers.map((supplier): [string, Taken] => [
+    suppliers.map((supplier): [string, ActiveSupplier] => [
       supplier.id,
       { supplier, invalid: invalidOpd.has(supplier.id) },
     ]),
   )
 
-/** Brings `taken` to what `next` says; a supplier that is the same object as before has not changed. */
+/** Makes `active` equal to `next`. A supplier that is the same object as before has not changed. */
 export async function swapSuppliers(
-  taken: Map<string, Taken>,
+  active: Map<string, ActiveSupplier>,
   next: readonly SupplierConfig[],
-  parts: SupplierParts,
+  targets: SupplierTargets,
   slices: Slices,
 ): Promise<void> {
-  const gone = new Set(taken.keys())
+  const removed = new Set(active.keys())
   for (const supplier of next) {
     const { id } = supplier
-    gone.delete(id)
-    const before = taken.get(id)
+    removed.delete(id)
+    const before = active.get(id)
     if (before?.supplier === supplier && !before.invalid) continue
-    parts.set(supplier)
-    taken.set(id, { supplier, invalid: false })
+    targets.set(supplier)
+    active.set(id, { supplier, invalid: false })
     await slices.next()
   }
-  for (const id of gone) {
-    parts.remove(id)
-    taken.delete(id)
+  for (const id of removed) {
+    targets.remove(id)
+    active.delete(id)
     await slices.next()
   }
 }

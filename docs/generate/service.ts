@@ -6,12 +6,12 @@ import { type AddressInfo, connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Registry } from 'prom-client'
-import { openDoors } from '../../service/admin-plane.ts'
+import { openAdminPlane } from '../../service/admin-plane.ts'
 import { check } from '../../service/config/load.ts'
 import type { Config } from '../../service/config/schema.ts'
-import { type Live, openParts, type Parts } from '../../service/data-plane.ts'
+import { type Components, type ConfigRef, openComponents } from '../../service/data-plane.ts'
 import { newKey } from '../../service/default-config.ts'
-import { takenOf } from '../../service/supplier-swap.ts'
+import { activeSuppliers } from '../../service/supplier-swap.ts'
 import type { ApiDocument } from './api.ts'
 import type { MetricRow } from './metrics.ts'
 
@@ -65,7 +65,7 @@ async function play(proxyUrl: string, adminUrl: string): Promise<void> {
 }
 
 /** Counts each kind of event, because a series exists only after its first event. */
-function countEverything({ proxy, engine }: Parts): void {
+function countEverything({ proxy, engine }: Components): void {
   const { metrics } = proxy.suppliers.get('acme')!
   metrics.requests.fill(1)
   metrics.replays = 1
@@ -115,28 +115,28 @@ export async function inspectService(): Promise<{ api: ApiDocument; metrics: Met
   const folder = mkdtempSync(join(tmpdir(), 'bidweir-docs-'))
   const supplier = await createSupplier()
   const config = configOf(folder, supplier.url)
-  const live: Live = { config, taken: takenOf(config.suppliers, new Set()) }
-  const parts = await openParts(live, silent)
-  const doors = await openDoors(live, parts, () => [], silent)
+  const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, new Set()) }
+  const components = await openComponents(current, silent)
+  const adminPlane = await openAdminPlane(current, components, () => [], silent)
   try {
-    const adminUrl = `http://127.0.0.1:${(await doors.listen()).port}`
-    const { port } = await parts.proxy.listen()
+    const adminUrl = `http://127.0.0.1:${(await adminPlane.listen()).port}`
+    const { port } = await components.proxy.listen()
     await play(`http://127.0.0.1:${port}`, adminUrl)
     await sendGarbage(port)
-    countEverything(parts)
+    countEverything(components)
     const document = await fetch(`${adminUrl}/api/openapi.json`)
     return {
       api: (await document.json()) as ApiDocument,
-      metrics: await metricsOf(parts.registry),
+      metrics: await metricsOf(components.registry),
     }
   } finally {
-    parts.proxy.drain()
+    components.proxy.drain()
     supplier.server.close()
-    await parts.proxy.close()
-    await doors.close()
-    await parts.close()
-    doors.end()
-    await parts.store.close()
+    await components.proxy.close()
+    await adminPlane.close()
+    await components.close()
+    adminPlane.end()
+    await components.store.close()
     rmSync(folder, { recursive: true })
   }
 }

@@ -17,18 +17,18 @@ import { sql } from 'kysely'
 import { openReader } from '../../admin/store/reader.ts'
 
 export interface BackupDeps {
-  /** The folder that the copy is in. */
+  /** The folder of the backup. */
   dir: string
   stateDir: string
-  /** As the configuration has it. */
+  /** `store.database` of the configuration. */
   database: string
   stdout: { write(text: string): unknown }
 }
 
-/** Written last: a folder that has it has all the rest. */
+/** Written last: a folder with this file is complete. */
 const mark = 'backup.json'
 const databaseCopy = 'bidweir.db'
-/** Of the models' folder: a mark that holds for the life which wrote it alone, and what is half written. */
+/** Files of the models folder that are not copied: the mark of an orderly shutdown, and incomplete files. */
 const notKept = /^ended-in-order$|\.(new|tmp)$/
 
 const fileOf = (database: string) =>
@@ -40,7 +40,7 @@ function sync(path: string): void {
   closeSync(fd)
 }
 
-/** The copies that go together: where each file is in the state folder and in the backup. */
+/** Each file of the state with its path in the source and in the copy. */
 function stateFiles(from: string, to: string): { from: string; to: string }[] {
   const models = join(from, 'models')
   const names = existsSync(models)
@@ -59,7 +59,7 @@ function copy(files: readonly { from: string; to: string }[]): void {
     try {
       copyFileSync(from, to)
     } catch (error) {
-      // an older snapshot goes when a newer one has come, which is kept
+      // The service deletes an old snapshot when it has written a newer one.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') continue
       throw error
     }
@@ -67,7 +67,7 @@ function copy(files: readonly { from: string; to: string }[]): void {
   }
 }
 
-/** Throws where the copy cannot be made whole, and leaves none then. */
+/** Throws if the copy cannot be completed, and then removes what it has written. */
 export async function backup(deps: BackupDeps): Promise<void> {
   const { dir } = deps
   if (existsSync(dir) && readdirSync(dir).length > 0)
@@ -82,12 +82,12 @@ export async function backup(deps: BackupDeps): Promise<void> {
 }
 
 async function copyAll({ dir, stateDir, database, stdout }: BackupDeps): Promise<void> {
-  // the models first: a win that only the database has is counted and not taught, one that only they have is both again
+  // The models first. A win that is only in the database is counted but does not train; one that is only in the models would count twice.
   copy(stateFiles(stateDir, dir))
   const sqlite = fileOf(database) !== null
   if (sqlite) {
     const to = join(dir, databaseCopy)
-    // it holds the key that signs tokens; into a file that is there and empty SQLite writes
+    // Created beforehand with mode 600, because it contains the key that signs tokens. SQLite writes into an empty file.
     writeFileSync(to, '', { mode: 0o600 })
     const { db } = openReader(database)
     try {
@@ -105,7 +105,7 @@ async function copyAll({ dir, stateDir, database, stdout }: BackupDeps): Promise
   stdout.write(`${resolve(dir)}: ${what}\n`)
 }
 
-/** Puts the copy in the place of the state, which nobody has in use. `force`: also where there is one already. */
+/** Replaces the state, which no process may use, with the copy. `force`: also if there is a state already. */
 export function restore({ dir, stateDir, database, stdout }: BackupDeps, force: boolean): void {
   if (!existsSync(join(dir, mark)))
     throw new Error(`${resolve(dir)} is no backup: ${mark}, which is written last, is not there`)
@@ -127,7 +127,7 @@ export function restore({ dir, stateDir, database, stdout }: BackupDeps, force: 
   const there = old.filter((path) => existsSync(path))
   if (there.length > 0 && !force)
     throw new Error(`there is a state already: ${there.join(', ')}; --force replaces it`)
-  // beside their places first: the old state goes when the new one is on disk
+  // Written beside the old state first, which is removed when the new one is on disk.
   const fresh = join(stateDir, 'restored')
   rmSync(fresh, { recursive: true, force: true })
   mkdirSync(fresh, { recursive: true, mode: 0o700 })

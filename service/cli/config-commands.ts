@@ -3,14 +3,14 @@
 import type { Store } from '../../admin/store/index.ts'
 import { check as checkValue, faultLine, type LoadedConfig, loadConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
-import { embeddedConfig } from '../default-config.ts'
+import { defaultConfig } from '../default-config.ts'
 import { createLog } from '../log.ts'
 import { warningsOf } from '../runtime-config.ts'
 import { badConfig, type CommandStreams, inUse } from './command-line.ts'
 import type { ModelArgs } from './model.ts'
 import type { UserCall } from './user.ts'
 
-export function tell(
+export function printFaults(
   loaded: LoadedConfig,
   file: string,
   { stderr }: Pick<CommandStreams, 'stderr'> = process,
@@ -22,7 +22,7 @@ export async function check(file: string, streams: CommandStreams): Promise<numb
   const { stdout } = streams
   const { createLoad } = await import('../config/loader.ts')
   const loaded = await createLoad(file)()
-  tell(loaded, file, streams)
+  printFaults(loaded, file, streams)
   if (loaded.config !== null)
     for (const warning of warningsOf(loaded.config)) stdout.write(`warning: ${warning}\n`)
   if (loaded.faults.length > 0) return 1
@@ -34,8 +34,10 @@ export async function check(file: string, streams: CommandStreams): Promise<numb
 /** The configuration that the service beside this command has; null: it is wrong, and stderr says why. */
 function configOf(file: string | undefined, streams: CommandStreams): Config | null {
   const loaded =
-    file === undefined ? checkValue(embeddedConfig('http://127.0.0.1:1/'), '.') : loadConfig(file)
-  if (loaded.config === null) tell(loaded, file ?? 'configuration', streams)
+    file === undefined
+      ? checkValue(defaultConfig('http://127.0.0.1:1/'), '.')
+      : loadConfig(file)
+  if (loaded.config === null) printFaults(loaded, file ?? 'configuration', streams)
   return loaded.config
 }
 
@@ -93,7 +95,7 @@ export async function model(
 }
 
 /** Runs a copy command; 75 if another process has the state, 1 if it cannot be done. */
-async function copying(
+async function withState(
   file: string | undefined,
   streams: CommandStreams,
   work: (state: { stateDir: string; database: string }) => Promise<void> | void,
@@ -116,7 +118,7 @@ export function backup(
   dir: string,
   streams: CommandStreams,
 ): Promise<number> {
-  return copying(file, streams, async (state) => {
+  return withState(file, streams, async (state) => {
     const { backup } = await import('./backup.ts')
     await backup({ ...state, dir, stdout: streams.stdout })
   })
@@ -128,7 +130,7 @@ export function restore(
   force: boolean,
   streams: CommandStreams,
 ): Promise<number> {
-  return copying(file, streams, async (state) => {
+  return withState(file, streams, async (state) => {
     const { restore } = await import('./backup.ts')
     const { lockState } = await import('../state-lock.ts')
     lockState(state.stateDir, state.database)

@@ -1,4 +1,4 @@
-/** The command line: each command with its options. The code of a command is loaded when the command runs. */
+/** The command line: each command with its options. The module of a command is imported when the command runs. */
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { type Role, roles } from '../../admin/auth/roles.ts'
 import type { UserVerb } from '../../admin/auth/user-changes.ts'
@@ -8,7 +8,7 @@ import type { ModelArgs } from './model.ts'
 import type { ReplayOptions } from './replay.ts'
 import type { UserCall } from './user.ts'
 
-/** A command's exit code; null: a service runs, and ends the process itself. */
+/** The exit code of a command; null: the service runs, and ends the process itself. */
 type Code = number | null
 
 export const exitCodes = `
@@ -28,18 +28,18 @@ function addRole(text: string, before: readonly Role[] = []): readonly Role[] {
   return [...before, role]
 }
 
-type Does = <A extends unknown[]>(
+type Handle = <A extends unknown[]>(
   run: (...args: A) => Promise<Code>,
 ) => (...args: A) => Promise<void>
-type Add = (program: Command, does: Does, streams: CommandStreams) => void
+type Add = (program: Command, handle: Handle, streams: CommandStreams) => void
 
-const addService: Add = (program, does) => {
+const addService: Add = (program, handle) => {
   program
     .command('start')
     .description('run the service')
     .option(...config)
     .action(
-      does(async ({ config }: { config?: string }) => (await import('./start.ts')).start(config)),
+      handle(async ({ config }: { config?: string }) => (await import('./start.ts')).start(config)),
     )
   program
     .command('demo')
@@ -48,19 +48,19 @@ const addService: Add = (program, does) => {
     .option('--admin <host:port>', 'where the API and the dashboard are')
     .option('--state <dir>', 'folder for keys, models and the database')
     .action(
-      does(async (at: { listen?: string; admin?: string; state?: string }) =>
+      handle(async (at: { listen?: string; admin?: string; state?: string }) =>
         (await import('./start.ts')).demo(at),
       ),
     )
 }
 
-const addFiles: Add = (program, does, streams) => {
+const addFiles: Add = (program, handle, streams) => {
   program
     .command('check')
     .description('check a configuration without starting')
     .requiredOption('--config <file>', 'configuration file')
     .action(
-      does(async ({ config }: { config: string }) =>
+      handle(async ({ config }: { config: string }) =>
         (await import('./config-commands.ts')).check(config, streams),
       ),
     )
@@ -68,7 +68,7 @@ const addFiles: Add = (program, does, streams) => {
     .command('schema')
     .description('print the JSON Schema of the configuration')
     .action(
-      does(async () => {
+      handle(async () => {
         const { jsonSchema } = await import('../config/schema.ts')
         streams.stdout.write(`${JSON.stringify(jsonSchema(), null, 2)}\n`)
         return 0
@@ -80,7 +80,7 @@ const addFiles: Add = (program, does, streams) => {
     .command('new')
     .description('print a fresh key')
     .action(
-      does(async () => {
+      handle(async () => {
         streams.stdout.write(`${(await import('../default-config.ts')).newKey()}\n`)
         return 0
       }),
@@ -101,20 +101,20 @@ const addFiles: Add = (program, does, streams) => {
     )
     .option('--pending <bids>', 'most bids that wait for their notice')
     .action(
-      does(async (logs: string[], options: ReplayOptions) =>
+      handle(async (logs: string[], options: ReplayOptions) =>
         (await import('./replay.ts')).replayCommand(logs, options, streams),
       ),
     )
 }
 
-const addCopies: Add = (program, does, streams) => {
+const addCopies: Add = (program, handle, streams) => {
   program
     .command('backup')
     .description('copy the SQLite database, keys and models while the service runs')
     .argument('<dir>', 'an empty folder, or one that does not exist')
     .option(...config)
     .action(
-      does(async (dir: string, { config }: { config?: string }) =>
+      handle(async (dir: string, { config }: { config?: string }) =>
         (await import('./config-commands.ts')).backup(config, dir, streams),
       ),
     )
@@ -125,13 +125,13 @@ const addCopies: Add = (program, does, streams) => {
     .option(...config)
     .option('--force', 'also if there is a state already, which is replaced', false)
     .action(
-      does(async (dir: string, { config, force }: { config?: string; force: boolean }) =>
+      handle(async (dir: string, { config, force }: { config?: string; force: boolean }) =>
         (await import('./config-commands.ts')).restore(config, dir, force, streams),
       ),
     )
 }
 
-const addUsers: Add = (program, does, streams) => {
+const addUsers: Add = (program, handle, streams) => {
   const user = program
     .command('user')
     .description(
@@ -145,7 +145,9 @@ const addUsers: Add = (program, does, streams) => {
     .description('print all users')
     .option('--json', 'print JSON', false)
     .action(
-      does(({ json }: { json: boolean }, command: Command) => run({ verb: 'list', json }, command)),
+      handle(({ json }: { json: boolean }, command: Command) =>
+        run({ verb: 'list', json }, command),
+      ),
     )
   user
     .command('add')
@@ -158,7 +160,7 @@ const addUsers: Add = (program, does, streams) => {
     )
     .option('--account <account>', 'whose suppliers the user sees; * for all of them')
     .action(
-      does(
+      handle(
         (name: string, options: { role?: readonly Role[]; account?: string }, command: Command) =>
           run(
             { verb: 'add', name, roles: options.role ?? [], account: options.account ?? '' },
@@ -170,7 +172,7 @@ const addUsers: Add = (program, does, streams) => {
     const command = user.command(verb).description(description).argument('<name>')
     if (forced) command.option('--force', 'also where it is the last user who may do everything')
     command.action(
-      does((name: string, { force = false }: { force?: boolean }, at: Command) =>
+      handle((name: string, { force = false }: { force?: boolean }, at: Command) =>
         run({ verb, name, force }, at),
       ),
     )
@@ -181,7 +183,7 @@ const addUsers: Add = (program, does, streams) => {
   change('remove', 'remove a user and end the refresh tokens', true)
 }
 
-const addModels: Add = (program, does, streams) => {
+const addModels: Add = (program, handle, streams) => {
   const model = program
     .command('model')
     .description('the models of a node, while the service runs or not')
@@ -193,24 +195,24 @@ const addModels: Add = (program, does, streams) => {
     .description('print the snapshots and the state')
     .addOption(format())
     .action(
-      does(({ format }: { format: string }, at: Command) =>
+      handle(({ format }: { format: string }, at: Command) =>
         run({ verb: 'list', json: format === 'json' }, at),
       ),
     )
   model
     .command('freeze')
     .description('go on deciding, stop learning')
-    .action(does((_options: object, at: Command) => run({ verb: 'freeze' }, at)))
+    .action(handle((_options: object, at: Command) => run({ verb: 'freeze' }, at)))
   model
     .command('unfreeze')
     .description('learn again')
-    .action(does((_options: object, at: Command) => run({ verb: 'unfreeze' }, at)))
+    .action(handle((_options: object, at: Command) => run({ verb: 'unfreeze' }, at)))
   model
     .command('rollback')
     .description('go back to a snapshot')
     .argument('[id]', 'the snapshot (default: the one before the newest)')
     .action(
-      does((id: string | undefined, _options: object, at: Command) =>
+      handle((id: string | undefined, _options: object, at: Command) =>
         run({ verb: 'rollback', id }, at),
       ),
     )
@@ -219,7 +221,7 @@ const addModels: Add = (program, does, streams) => {
     .description('forget what was learned of a supplier')
     .requiredOption('--supplier <ssp>', 'the supplier')
     .action(
-      does(({ supplier }: { supplier: string }, at: Command) =>
+      handle(({ supplier }: { supplier: string }, at: Command) =>
         run({ verb: 'reset', supplier }, at),
       ),
     )
@@ -227,7 +229,7 @@ const addModels: Add = (program, does, streams) => {
 
 /** All commands; `finish` receives the exit code of the one that ran. */
 export function createProgram(streams: CommandStreams, finish: (code: Code) => void): Command {
-  const does: Does =
+  const handle: Handle =
     (run) =>
     async (...args) =>
       finish(await run(...args))
@@ -244,7 +246,7 @@ export function createProgram(streams: CommandStreams, finish: (code: Code) => v
     .addHelpText('after', exitCodes)
     .exitOverride()
   for (const add of [addService, addFiles, addCopies, addUsers, addModels])
-    add(program, does, streams)
+    add(program, handle, streams)
   return program
 }
 
@@ -262,7 +264,7 @@ export async function runCommand(
     return code
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error
-    // Help that was asked for and the version have code 0; the help of a missing command is a fault of usage.
+    // Requested help and the version have code 0. Help because of a missing command is wrong usage.
     return error.exitCode === 0 ? 0 : badUsage
   }
 }

@@ -54,9 +54,9 @@ function tableOf(
   return `${[...snapshotLines, ...stateLines].join('\n')}\n`
 }
 
-type Does = (args: ModelArgs, deps: ModelCommandDeps) => Promise<string>
+type Handle = (args: ModelArgs, deps: ModelCommandDeps) => Promise<string>
 
-/** Who the audit trail names. */
+/** The entry of the audit trail. */
 const entryOf = (action: Verb, supplier = '*') => ({
   who: 'bidweir model',
   account: '*',
@@ -66,7 +66,7 @@ const entryOf = (action: Verb, supplier = '*') => ({
 })
 
 /** Each resolves with the text for stdout, or throws an `Error` with a sentence for stderr. */
-const commands: Readonly<Record<Verb, Does>> = {
+const commands: Readonly<Record<Verb, Handle>> = {
   async list({ json }, { dir, store }) {
     const rows = await snapshotCatalog(dir).list()
     const control = await readModelControl(store.db)
@@ -84,7 +84,7 @@ const commands: Readonly<Record<Verb, Does>> = {
     return 'learning\n'
   },
   async rollback({ id }, { dir, store, now }) {
-    // A relative path from another folder would name no models at all.
+    // A relative stateDir resolves to an empty folder if the command runs in another directory.
     if (!existsSync(dir)) throw new Error(`no models in ${resolve(dir)}: run it where a node runs`)
     const loaded = await snapshotCatalog(dir).load(id)
     await rollBack(store, now(), loaded, entryOf('rollback'))
@@ -97,7 +97,7 @@ const commands: Readonly<Record<Verb, Does>> = {
   },
 }
 
-/** Nodes follow within two seconds; a node that does not run follows when it starts. */
+/** Nodes follow within two seconds. A node that is not running follows when it starts. */
 export async function modelCommand(args: ModelArgs, deps: ModelCommandDeps): Promise<number> {
   try {
     deps.stdout.write(await commands[args.verb](args, deps))

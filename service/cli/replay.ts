@@ -11,8 +11,8 @@ import type { Config } from '../config/schema.ts'
 
 /** EX_USAGE, EX_DATAERR, EX_NOINPUT, EX_CONFIG of sysexits.h. */
 const codes = { usage: 64, data: 65, input: 66, config: 78 }
-/** Bad lines are counted to the end and named up to here. */
-const named = 20
+/** All bad lines are counted; the first ones are printed. */
+const maxNamedLines = 20
 const halfAnHour = 1_800_000
 
 export interface Streams {
@@ -20,7 +20,7 @@ export interface Streams {
   stderr: { write(text: string): unknown }
 }
 
-/** As the command line has them. */
+/** Options as the command line returns them. */
 export interface ReplayOptions {
   config?: string
   format: string
@@ -28,7 +28,7 @@ export interface ReplayOptions {
   pending?: string
 }
 
-interface Asked {
+interface ReplayCall {
   logs: readonly string[]
   config: string | undefined
   format: string
@@ -45,10 +45,10 @@ class Refused extends Error {
   }
 }
 
-function asked(
+function parseOptions(
   logs: readonly string[],
   { config, format, pending, ...rest }: ReplayOptions,
-): Asked {
+): ReplayCall {
   const warmUp = milliseconds(rest.warmUp)
   if (Number.isNaN(warmUp))
     throw new Refused(codes.usage, '--warm-up is a duration such as 30m or 6h')
@@ -69,7 +69,7 @@ function policyOf(opd: OpdConfig, from: ReplayPolicy['from']): ReplayPolicy {
   return { mode, from, policy: mode === 'margin' ? { ...policy, targetMargin } : policy }
 }
 
-/** What `enabled` says is not asked: the point is to know before switching it on. */
+/** Ignores `enabled`: replay shows the effect of OPD before it is switched on. */
 function policies(config: Config | null) {
   const byFile = new Map<string, ReplayPolicy>()
   for (const { id, opd } of config?.suppliers ?? [])
@@ -97,7 +97,7 @@ async function filesOf(paths: readonly string[]): Promise<string[]> {
   }
 }
 
-async function run(call: Asked, streams: Streams): Promise<void> {
+async function run(call: ReplayCall, streams: Streams): Promise<void> {
   const config = configOf(call.config, streams)
   const files = await filesOf(call.logs)
   const replay = createReplay({
@@ -110,7 +110,7 @@ async function run(call: Asked, streams: Streams): Promise<void> {
   for await (const { file, number, line } of readLogs(files) as AsyncIterable<ReadLine>) {
     replay.feed(line)
     if (line.kind !== 'bad') continue
-    if (bad.length < named) bad.push({ file, line: number, why: line.why })
+    if (bad.length < maxNamedLines) bad.push({ file, line: number, why: line.why })
   }
   const { counts, integrations, total } = replay.report()
   for (const { file, line, why } of bad) streams.stderr.write(`${file}:${line}: ${why}\n`)
@@ -124,16 +124,16 @@ async function run(call: Asked, streams: Streams): Promise<void> {
   const text =
     call.format === 'table'
       ? table({ counts, integrations, total })
-      : `${JSON.stringify({ format: 1, files, counts: spelled(counts), bad, integrations, total }, null, 2)}\n`
+      : `${JSON.stringify({ format: 1, files, counts: jsonCounts(counts), bad, integrations, total }, null, 2)}\n`
   streams.stdout.write(text)
 }
 
 /** Keys of the JSON are snake_case, times ISO 8601. */
-function spelled(counts: ReturnType<ReturnType<typeof createReplay>['report']>['counts']) {
+function jsonCounts(counts: ReturnType<ReturnType<typeof createReplay>['report']>['counts']) {
   const { unmatchedWins, warmUp, from, to, ...rest } = counts
   const at = (time: number | null) => (time === null ? null : new Date(time).toISOString())
-  const named = { unmatched_wins: unmatchedWins, warm_up: warmUp }
-  return { ...rest, ...named, from: at(from), to: at(to) }
+  const maxNamedLines = { unmatched_wins: unmatchedWins, warm_up: warmUp }
+  return { ...rest, ...maxNamedLines, from: at(from), to: at(to) }
 }
 
 export async function replayCommand(
@@ -142,7 +142,7 @@ export async function replayCommand(
   streams: Streams,
 ): Promise<number> {
   try {
-    await run(asked(logs, options), streams)
+    await run(parseOptions(logs, options), streams)
     return 0
   } catch (error) {
     if (!(error instanceof Refused)) throw error

@@ -1,10 +1,10 @@
-/** The service as a command: started with or without the demo's traffic, told by signals when to end. */
+/** `bidweir start` and `bidweir demo`: run the service until a signal ends it. */
 
 import { check } from '../config/load.ts'
 import { createLoad } from '../config/loader.ts'
 import type { Config, ConfigInput } from '../config/schema.ts'
 import { stateDirOf } from '../data-plane.ts'
-import { curlLine, demoConfig, embeddedConfig } from '../default-config.ts'
+import { curlLine, defaultConfig, demoConfig } from '../default-config.ts'
 import { runDemo } from '../demo/main.ts'
 import { createDemoSupplier, type DemoSupplier } from '../demo/supplier.ts'
 import { createLog } from '../log.ts'
@@ -12,7 +12,7 @@ import { warningsOf } from '../runtime-config.ts'
 import { flushTime, type Service, startService } from '../service.ts'
 import { InUseError, lockState } from '../state-lock.ts'
 import { badConfig, inUse } from './command-line.ts'
-import { tell } from './config-commands.ts'
+import { printFaults } from './config-commands.ts'
 
 const { stdout, stderr } = process
 
@@ -22,28 +22,28 @@ interface Running {
 }
 
 const signals = ['SIGTERM', 'SIGINT'] as const
-/** Process 1 of a container hears of no signal that it has no word for, and a start may wait for a database. */
-const leave = () => process.exit(0)
+/** Process 1 of a container ignores signals without a handler, and a start may wait for a database. */
+const exitNow = () => process.exit(0)
 
-/** What to change where the state or an address is in use. */
-const besideAnother = {
+/** Advice if the state or an address is in use. */
+const conflictAdvice = {
   start:
     'beside another process it needs its own stateDir, proxy.listen and admin.listen (--config FILE)',
   demo: 'beside another process it needs its own --state DIR, --listen HOST:PORT and --admin HOST:PORT',
 }
 
-async function begin(
+async function startProcess(
   file: string | undefined,
-  command: keyof typeof besideAnother,
-  configOf = embeddedConfig,
+  command: keyof typeof conflictAdvice,
+  configOf = defaultConfig,
 ): Promise<Running | number> {
-  for (const signal of signals) process.on(signal, leave)
+  for (const signal of signals) process.on(signal, exitNow)
   const demo = file === undefined ? await createDemoSupplier() : null
   const load = file === undefined ? null : createLoad(file)
   const loaded = load === null ? check(configOf(demo!.url), '.') : await load()
   const { config } = loaded
   if (config === null) {
-    tell(loaded, file ?? 'configuration')
+    printFaults(loaded, file ?? 'configuration')
     await demo?.close()
     return badConfig
   }
@@ -60,18 +60,18 @@ async function begin(
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException
     const locked = error instanceof InUseError
-    const advice = locked || code === 'EADDRINUSE' ? `; ${besideAnother[command]}` : ''
+    const advice = locked || code === 'EADDRINUSE' ? `; ${conflictAdvice[command]}` : ''
     stderr.write(`bidweir: it does not start: ${message}${advice}\n`)
     await demo?.close()
     return locked ? inUse : 1
   }
 }
 
-/** A terminal's Ctrl-C reaches all of `npm start`, and npm passes its own on as well: one signal, twice. */
+/** Ctrl-C in a terminal reaches this process and npm, and npm forwards its own: the signal arrives twice. */
 const underNpm = process.env['npm_lifecycle_event'] !== undefined && process.stdin.isTTY === true
 const npmForwards = 500
 
-/** SIGTERM drains with grace, SIGINT without; a second signal ends at once; the process has `drain.timeout`. */
+/** SIGTERM drains with grace, SIGINT without. A second signal exits at once. `drain.timeout` limits the drain. */
 function stopOnSignals({ service, demo }: Running, before: () => void): void {
   let stopping = Number.POSITIVE_INFINITY
   const stop = (signal: 'SIGTERM' | 'SIGINT') => {
@@ -100,12 +100,12 @@ function stopOnSignals({ service, demo }: Running, before: () => void): void {
       )
   }
   for (const signal of signals) {
-    process.off(signal, leave)
+    process.off(signal, exitNow)
     process.on(signal, () => stop(signal))
   }
 }
 
-function greet({ service, demo }: Running, config: Config): void {
+function printAddresses({ service, demo }: Running, config: Config): void {
   const at = (listen: string, port: number) => `${listen.slice(0, listen.lastIndexOf(':'))}:${port}`
   const lines = [
     `bid traffic   ${config.proxy.tls === undefined ? 'http' : 'https'}://${at(config.proxy.listen, service.proxyPort)}/bid/<supplier>`,
@@ -120,10 +120,10 @@ function greet({ service, demo }: Running, config: Config): void {
 
 /** null: the service runs. */
 export async function start(file: string | undefined): Promise<number | null> {
-  const running = await begin(file, 'start')
+  const running = await startProcess(file, 'start')
   if (typeof running === 'number') return running
   stopOnSignals(running, () => {})
-  greet(running, running.service.config())
+  printAddresses(running, running.service.config())
   return null
 }
 
@@ -141,11 +141,11 @@ export async function demo(at: {
       ...(at.admin === undefined ? {} : { listen: at.admin }),
     },
   }
-  const running = await begin(undefined, 'demo', (url) => ({ ...demoConfig(url), ...given }))
+  const running = await startProcess(undefined, 'demo', (url) => ({ ...demoConfig(url), ...given }))
   if (typeof running === 'number') return running
   const over = new AbortController()
   stopOnSignals(running, () => over.abort())
-  greet(running, running.service.config())
+  printAddresses(running, running.service.config())
   const { service } = running
   void runDemo({
     proxyUrl: `http://127.0.0.1:${service.proxyPort}`,

@@ -77,8 +77,8 @@ const done: Readonly<Record<UserVerb, string>> = {
   enable: 'is enabled',
   remove: 'is removed',
 }
-/** Access tokens carry what they say and are not looked up. */
-const remains = ': refresh tokens have ended, access tokens end within 5 minutes'
+/** Access tokens are self-contained; they stay valid until they expire. */
+const tokenNote = ': refresh tokens have ended, access tokens end within 5 minutes'
 
 const refusals: Readonly<Record<Exclude<Changed, 'changed'>, (name: string) => string>> = {
   unknown: (name) => `there is no user ${name}`,
@@ -104,12 +104,12 @@ async function change(
   { verb, name, force }: UserCall & { verb: UserVerb },
   streams: UserStreams,
 ): Promise<string> {
-  // Nobody types a password for a user who is not there.
+  // Checked before the prompt, so that nobody types a password for a user who does not exist.
   if ((await findUser(store.db, name)) === null) throw new Error(refusals.unknown(name))
   const password = verb === 'passwd' ? await readPassword(streams) : ''
   const changed = await changeUser(store, name, verb, { password, force })
   if (changed !== 'changed') throw new Error(refusals[changed](name))
-  return `user ${name} ${done[verb]}${verb === 'enable' ? '' : remains}\n`
+  return `user ${name} ${done[verb]}${verb === 'enable' ? '' : tokenNote}\n`
 }
 
 async function run(store: Store, call: UserCall, streams: UserStreams): Promise<string> {

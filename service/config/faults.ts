@@ -1,12 +1,12 @@
-/** What is wrong with a configuration, in words: the path, what was found, what is allowed. Secrets are not repeated. */
+/** Faults of a configuration in words: path, found value, allowed value. Secrets are not repeated. */
 import type * as z from 'zod'
-import { type Path, show, valueAt } from './path.ts'
 import { jsonSchema } from './schema.ts'
+import { type Path, pathText, valueAt } from './values.ts'
 
 export interface ConfigFault {
   /** `suppliers[0].opd.minFactor`; empty for the file as a whole. */
   path: string
-  /** 1-based; null where the value does not stand in the file. */
+  /** 1-based; null if the value is not in the file. */
   line: number | null
   found: string
   allowed: string
@@ -20,7 +20,7 @@ interface SchemaNode {
   anyOf?: SchemaNode[]
 }
 
-/** Made once: ten thousand suppliers may share one key that is not known. */
+/** Created once: ten thousand suppliers may share one unknown key. */
 let schema: SchemaNode | null = null
 
 /** The keys that the schema knows at a path. */
@@ -60,8 +60,8 @@ function allowed(issue: Issue): string {
   }
 }
 
-/** YAML reads `id: 17` and `name: yes` as what they look like. */
-const wantsQuotes = (issue: Issue, value: unknown) =>
+/** YAML reads `id: 17` as a number and `name: yes` as a boolean. */
+const needsQuotes = (issue: Issue, value: unknown) =>
   issue.code === 'invalid_type' &&
   issue.expected === 'string' &&
   (typeof value === 'number' || typeof value === 'boolean')
@@ -74,8 +74,8 @@ const isSecret = (path: Path) => {
 /** User and password of an address. */
 const userinfo = /\/\/[^/?#\s"]*@/g
 
-function describe(value: unknown, path: Path, outside: ReadonlyMap<string, string>): string {
-  const source = outside.get(show(path))
+function describe(value: unknown, path: Path, external: ReadonlyMap<string, string>): string {
+  const source = external.get(pathText(path))
   if (value === undefined) return 'nothing'
   if (source !== undefined) return `the value of ${source}`
   if (isSecret(path) && value !== null)
@@ -87,33 +87,33 @@ function describe(value: unknown, path: Path, outside: ReadonlyMap<string, strin
   return text.length > 120 ? `${text.slice(0, 117)}…` : text
 }
 
-/** Of several shapes the one that is meant: the one with the fewest keys that it does not know. */
-function meant(issue: Issue, value: unknown): Issue[] | null {
+/** The branch of a union that the author probably intended: the one with the fewest unknown keys. */
+function intendedBranch(issue: Issue, value: unknown): Issue[] | null {
   if (issue.code !== 'invalid_union' || value === null || typeof value !== 'object') return null
-  const strangers = (branch: readonly Issue[]) =>
+  const unknownKeys = (branch: readonly Issue[]) =>
     branch.reduce((sum, { code, path, ...rest }) => {
       const unknown = code === 'unrecognized_keys' && path.length === 0
       return unknown ? sum + (rest as { keys: string[] }).keys.length : sum
     }, 0)
   const branches = issue.errors as unknown as Issue[][]
-  const [best] = [...branches].sort((one, other) => strangers(one) - strangers(other))
+  const [best] = [...branches].sort((one, other) => unknownKeys(one) - unknownKeys(other))
   return best?.map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] })) ?? null
 }
 
 export function faultsOf(
   issues: readonly Issue[],
   root: unknown,
-  outside: ReadonlyMap<string, string>,
+  external: ReadonlyMap<string, string>,
   lineOf: (path: Path) => number | null,
 ): ConfigFault[] {
   return issues.flatMap((issue): ConfigFault[] => {
     const value = valueAt(root, issue.path)
-    const inner = meant(issue, value)
-    if (inner !== null) return faultsOf(inner, root, outside, lineOf)
+    const inner = intendedBranch(issue, value)
+    if (inner !== null) return faultsOf(inner, root, external, lineOf)
     if (issue.code === 'unrecognized_keys') {
       const keys = knownKeys(issue.path)
       return issue.keys.map((key) => ({
-        path: show([...issue.path, key]),
+        path: pathText([...issue.path, key]),
         line: lineOf([...issue.path, key]),
         found: 'a key that is not known',
         allowed: keys.length > 0 ? keys.join(', ') : 'no such key',
@@ -121,10 +121,10 @@ export function faultsOf(
     }
     return [
       {
-        path: show(issue.path),
+        path: pathText(issue.path),
         line: lineOf(issue.path),
-        found: describe(value, issue.path, outside),
-        allowed: allowed(issue) + (wantsQuotes(issue, value) ? ': write it in quotes' : ''),
+        found: describe(value, issue.path, external),
+        allowed: allowed(issue) + (needsQuotes(issue, value) ? ': write it in quotes' : ''),
       },
     ]
   })
@@ -132,6 +132,6 @@ export function faultsOf(
 
 /** One line a fault: `bidweir.yaml:12: suppliers[0].timeout: found "fast", allowed: a duration …`. */
 export function faultLine(fault: ConfigFault, file: string): string {
-  const place = fault.line === null ? file : `${file}:${fault.line}`
-  return `${place}: ${fault.path === '' ? '' : `${fault.path}: `}found ${fault.found}, allowed: ${fault.allowed}`
+  const resolvePaths = fault.line === null ? file : `${file}:${fault.line}`
+  return `${resolvePaths}: ${fault.path === '' ? '' : `${fault.path}: `}found ${fault.found}, allowed: ${fault.allowed}`
 }

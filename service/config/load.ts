@@ -1,26 +1,143 @@
-/** From a YAML file to a checked configuration, with every fault at once and where it stands. */
+/** Loads a YAML file into a checked configuration. Reports every fault at once, with its line. */
 import { dirname, resolve } from 'node:path'
+import {
+  type Document,
+  isMap,
+  isNode,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  visit,
+} from 'yaml'
 import { type ConfigFault, faultsOf } from './faults.ts'
-import { type Path, show } from './path.ts'
-import { place } from './places.ts'
-import { readText } from './read.ts'
+import { resolvePaths } from './resolve-paths.ts'
 import { type Config, configSchema, crossFaults } from './schema.ts'
-import { coerce, type Expansion, expand } from './values.ts'
-import { readYaml } from './yaml.ts'
 
 export { type ConfigFault, faultLine } from './faults.ts'
 
+import {
+  coerce,
+  type Expansion,
+  expand,
+  maskVariables,
+  type Path,
+  pathText,
+  readText,
+  unmaskVariables,
+} from './values.ts'
+
+interface Yaml {
+  /** undefined if the file cannot be parsed. */
+  root: unknown
+  faults: ConfigFault[]
+  lineOf: (path: Path) => number | null
+}
+
+/** Uses of aliases, nested ones counted each time. Ten thousand suppliers may share a block; a "billion laughs" file fails. */
+const maxAliases = 20_000
+
+/** Errors after which the rest of the file is still valid. `found` null: the parser's message is used. */
+const recoverable: Readonly<Record<string, { found: string | null; allowed: string }>> = {
+  DUPLICATE_KEY: { found: 'a key that is repeated', allowed: 'each key once' },
+  TAG_RESOLVE_FAILED: { found: null, allowed: "no tag but YAML's own" },
+}
+const fatal: Readonly<Record<string, { found: string | null; allowed: string }>> = {
+  // The parser's message would repeat the text, which may be a secret.
+  UNEXPECTED_TOKEN: { found: 'text that is not YAML', allowed: 'YAML 1.2' },
+  MULTIPLE_DOCS: { found: 'a second document', allowed: 'one document' },
+}
+const fallback = { found: null, allowed: 'YAML 1.2' }
+
+const rangeOf = (node: unknown) => (isNode(node) ? (node.range ?? null) : null)
+
+/** For each of the ascending offsets, the path of the key or value at it; [] where there is none. */
+function pathsAt(document: Document, offsets: readonly number[]): Path[] {
+  const paths = offsets.map((): Path => [])
+  if (offsets.length === 0) return paths
+  /** Index of the first one at or after an offset. */
+  const firstFrom = (offset: number) => {
+    let [low, high] = [0, offsets.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (offsets[middle]! < offset) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+  visit(document, {
+    Pair(_key, pair, ancestors) {
+      const from = rangeOf(pair.key)?.[0] ?? Number.POSITIVE_INFINITY
+      const to = (rangeOf(pair.value) ?? rangeOf(pair.key))?.[1] ?? -1
+      const first = firstFrom(from)
+      const behind = firstFrom(to + 1)
+      if (first >= behind) return visit.SKIP
+      paths.fill(pathOf([...ancestors, pair]), first, behind)
+      return undefined
+    },
+  })
+  return paths
+}
+
+const pathOf = (nodes: readonly unknown[]): Path =>
+  nodes.flatMap<string | number>((node, at) => {
+    if (isPair(node)) return [isScalar(node.key) ? unmaskVariables(String(node.key.value)) : '?']
+    return isSeq(node) ? [node.items.indexOf(nodes[at + 1])] : []
+  })
+
+function readYaml(text: string): Yaml {
+  const lines = new LineCounter()
+  const document = parseDocument(maskVariables(text), {
+    lineCounter: lines,
+    prettyErrors: false,
+    merge: true,
+  })
+  const lineOf = (at: Path) => {
+    const node = document.getIn(at as unknown[], true)
+    const range =
+      isMap(node) || isScalar(node) ? node.range : (node as { range?: number[] } | undefined)?.range
+    return range == null ? null : lines.linePos(range[0]!).line
+  }
+  const problems = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])
+  const broken = document.errors.some(({ code }) => !(code in recoverable))
+  // In text that is not YAML anything may look like a key, a secret too.
+  const paths = broken
+    ? []
+    : pathsAt(
+        document,
+        problems.map(({ pos }) => pos[0]),
+      )
+  const faults = problems.map(({ code, message, pos }, at): ConfigFault => {
+    const { found, allowed } = recoverable[code] ?? fatal[code] ?? fallback
+    return {
+      path: pathText(paths[at] ?? []),
+      line: lines.linePos(pos[0]).line,
+      found: found ?? unmaskVariables(message),
+      allowed,
+    }
+  })
+  if (broken) return { root: undefined, faults, lineOf }
+  try {
+    return { root: document.toJS({ maxAliasCount: maxAliases }), faults, lineOf }
+  } catch (error) {
+    const allowed = `aliases of anchors above them, of maps where they are merged, at most ${maxAliases} uses`
+    faults.push({ path: '', line: null, found: (error as Error).message, allowed })
+    return { root: undefined, faults, lineOf }
+  }
+}
+
 export interface LoadedConfig {
-  /** null when a fault other than an `opd` block's stands in the file. */
+  /** null if there is a fault outside of the suppliers' `opd` blocks. */
   config: Config | null
   faults: ConfigFault[]
   /** Suppliers whose `opd` block has faults: OPD is off for them (CONTRACT 2). */
   invalidOpd: Set<string>
-  /** Every file that was read, the configuration first: what a watcher has to watch. */
+  /** Every file that was read, the configuration first. A watcher watches them. */
   files: string[]
 }
 
-/** Reads and checks one file. Never throws for what a user can write. */
+/** Reads and checks one file. Invalid input never throws. */
 export function loadConfig(file: string): LoadedConfig {
   const path = resolve(file)
   const files = [path]
@@ -34,12 +151,12 @@ export function loadConfig(file: string): LoadedConfig {
   if ('fault' in read) return whole(`${file}, ${read.fault}`, read.allowed)
   const { root, faults, lineOf } = readYaml(read.text)
   if (root === undefined) return { ...whole('', ''), faults }
-  // Also what an editor leaves between emptying a file and filling it again.
+  // An editor may empty a file before it writes it.
   if (root === null) return whole('nothing', 'a map, such as `suppliers: […]`')
   return check(root, dirname(path), files, lineOf, faults)
 }
 
-/** Checks a configuration that is already a value, such as the embedded default. */
+/** Checks a configuration that is already a value, such as the default configuration. */
 export function check(
   raw: unknown,
   base: string,
@@ -47,29 +164,34 @@ export function check(
   lineOf: (path: Path) => number | null = () => null,
   before: readonly ConfigFault[] = [],
 ): LoadedConfig {
-  const into: Expansion = { files, faults: [], outside: new Map(), tooDeep: false }
+  const into: Expansion = { files, faults: [], external: new Map(), tooDeep: false }
   const root = expand(raw, [], base, into)
   let result = configSchema.safeParse(root)
-  if (!result.success && coerce(root, result.error.issues, into.outside))
+  if (!result.success && coerce(root, result.error.issues, into.external))
     result = configSchema.safeParse(root)
-  const unset = new Set(into.faults.map((fault) => show(fault.path)))
+  const unset = new Set(into.faults.map((fault) => pathText(fault.path)))
   const faults = [
     ...before,
     ...into.faults.map((fault) => ({
       ...fault,
-      path: show(fault.path),
+      path: pathText(fault.path),
       line: lineOf(fault.path),
     })),
   ]
   const invalidOpd = new Set<string>()
   for (const { path, found, allowed } of crossFaults(root))
-    faults.push({ path: show(path), line: lineOf(path), found, allowed })
+    faults.push({ path: pathText(path), line: lineOf(path), found, allowed })
   if (!result.success) {
-    const issues = result.error.issues.filter((issue) => !unset.has(show(issue.path)))
-    for (const fault of faultsOf(issues, root, into.outside, lineOf)) faults.push(fault)
+    const issues = result.error.issues.filter((issue) => !unset.has(pathText(issue.path)))
+    for (const fault of faultsOf(issues, root, into.external, lineOf)) faults.push(fault)
   }
   if (faults.length === 0)
-    return { config: result.success ? place(result.data, base) : null, faults, invalidOpd, files }
+    return {
+      config: result.success ? resolvePaths(result.data, base) : null,
+      faults,
+      invalidOpd,
+      files,
+    }
   const opdBlock = /^suppliers\[(\d+)\]\.opd(\.|$|\[)/
   if (!faults.every((fault) => opdBlock.test(fault.path)))
     return { config: null, faults, invalidOpd, files }
@@ -80,5 +202,5 @@ export function check(
     delete supplier['opd']
   }
   const rest = configSchema.safeParse(root)
-  return { config: rest.success ? place(rest.data, base) : null, faults, invalidOpd, files }
+  return { config: rest.success ? resolvePaths(rest.data, base) : null, faults, invalidOpd, files }
 }

@@ -1,6 +1,6 @@
 /**
- * Loads a configuration on a thread of its own, with bounded memory and time, and takes the result over in slices:
- * whatever the file holds, the event loop goes on.
+ * Loads a configuration on a worker thread with bounded memory and time, and receives the result in time slices, so that
+ * no file can block the event loop.
  */
 import { resolve } from 'node:path'
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
@@ -18,7 +18,7 @@ export interface LoadLimits {
 
 const limits: LoadLimits = { time: 30_000, memory: 512 }
 
-/** Suppliers that read as before are the same objects as before: who has taken one in has nothing to do. */
+/** Suppliers that have not changed are the same objects as in the load before. */
 export type Load = () => Promise<LoadedConfig>
 
 interface Failure {
@@ -26,7 +26,7 @@ interface Failure {
   allowed: string
 }
 
-/** Rejects with what ended the thread. */
+/** Rejects with the error that ended the thread. */
 async function summaryOf(worker: Worker, time: number): Promise<LoadSummary> {
   let watchdog: NodeJS.Timeout | undefined
   try {
@@ -46,10 +46,10 @@ async function summaryOf(worker: Worker, time: number): Promise<LoadSummary> {
 
 const failureOf = (error: NodeJS.ErrnoException, { memory }: LoadLimits): Failure =>
   error.code === 'ERR_WORKER_OUT_OF_MEMORY'
-    ? { found: 'what takes too much memory to read', allowed: `at most ${memory} MiB` }
-    : { found: `what cannot be read: ${error.message}`, allowed: 'YAML 1.2' }
+    ? { found: 'a file that takes too much memory to read', allowed: `at most ${memory} MiB` }
+    : { found: `a file that cannot be read: ${error.message}`, allowed: 'YAML 1.2' }
 
-/** The next rows that were sent, each by `take`. */
+/** Passes the next `count` rows to `take`. */
 async function receive(port: MessagePort, count: number, take: (row: string) => void) {
   const slices = createSlices()
   for (let left = count; left > 0; ) {
@@ -66,7 +66,7 @@ export function createLoad(file: string, { time, memory }: LoadLimits = limits):
   let known = new Map<string, SupplierConfig>()
   let read = [resolve(file)]
 
-  async function takeOver(port: MessagePort, summary: LoadSummary): Promise<LoadedConfig> {
+  async function receiveConfig(port: MessagePort, summary: LoadSummary): Promise<LoadedConfig> {
     const { config, invalidOpd, files } = summary
     read = files
     const next = new Map<string, SupplierConfig>()
@@ -89,7 +89,7 @@ export function createLoad(file: string, { time, memory }: LoadLimits = limits):
       resourceLimits: { maxOldGenerationSizeMb: memory },
     })
     try {
-      return await takeOver(port, await summaryOf(worker, time))
+      return await receiveConfig(port, await summaryOf(worker, time))
     } catch (error) {
       const fault = failureOf(error as Error, { time, memory })
       const faults = [{ path: '', line: null, ...fault }]

@@ -1,4 +1,4 @@
-/** The configuration file: one schema, put together from what each room knows of its own part. */
+/** The schema of the configuration file, composed of the schemas of each layer. */
 import * as z from 'zod'
 import { adminSchema, storeSchema } from '../../admin/config.ts'
 import { clearingSchema, opdSchema } from '../../opd/config.ts'
@@ -40,7 +40,7 @@ const rateTable = z.strictObject({
     ),
 })
 
-/** `{file: rates.json}` arrives here as the file's text. */
+/** The value of `{file: rates.json}` is the text of the file. */
 const ratesSchema = z.preprocess((value, context) => {
   if (typeof value !== 'string') return value
   try {
@@ -157,21 +157,21 @@ interface CrossFault {
   allowed: string
 }
 
-/** Each row but the first of those with one id. */
+/** Faults of rows whose id another row above has. */
 function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
   if (!Array.isArray(rows)) return []
   const seen = new Set<unknown>()
   const faults: CrossFault[] = []
   for (const [at, row] of rows.entries()) {
     const id = (row as { id?: unknown } | null)?.id
-    const found = `${JSON.stringify(id)}, which stands above already`
+    const found = `${JSON.stringify(id)}, which is used above`
     if (seen.has(id)) faults.push({ path: [...path, at, 'id'], found, allowed: 'an id of its own' })
     else if (id !== undefined) seen.add(id)
   }
   return faults
 }
 
-/** What one part of the file asks of another; works on the raw value, so that it is seen beside every other fault. */
+/** Faults between keys. Checks the raw value, so that they are reported together with all other faults. */
 export function crossFaults(root: unknown): CrossFault[] {
   const at = (...path: string[]) =>
     path.reduce<unknown>((value, key) => (value as Record<string, unknown> | null)?.[key], root)
@@ -209,7 +209,7 @@ export function crossFaults(root: unknown): CrossFault[] {
   return faults
 }
 
-/** null where the schema itself says what is wrong with the text. */
+/** null if the text is not JSON; the schema reports that. */
 function parsedOrNull(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -218,7 +218,7 @@ function parsedOrNull(text: string): unknown {
   }
 }
 
-/** As the file says it: what it leaves out of places, and relative paths, are settled by `place`. */
+/** As the schema returns it. `resolvePaths` fills in paths and makes them absolute. */
 export type ParsedConfig = z.infer<typeof configSchema>
 export interface Config extends ParsedConfig {
   /** Absolute, as is every path below. */

@@ -1,32 +1,108 @@
-/** Values that stand outside of the file: `${ENV_NAME}` and `{file: path}`, and the types they have to take. */
+/** Expands values from outside of the file, `${ENV_NAME}` and `{file: path}`, and converts them to the type of the key. */
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type * as z from 'zod'
-import { type Path, show, valueAt } from './path.ts'
-import { readText } from './read.ts'
+
+/** Where a value is, as faults name it: `suppliers[0].opd.minFactor`. */
+export type Path = readonly PropertyKey[]
+
+export const pathText = (path: Path) =>
+  path.reduce<string>(
+    (text, part) =>
+      typeof part === 'number'
+        ? `${text}[${part}]`
+        : text === ''
+          ? String(part)
+          : `${text}.${String(part)}`,
+    '',
+  )
+
+export function valueAt(root: unknown, path: Path): unknown {
+  let value = root
+  for (const part of path)
+    value = (value as Record<PropertyKey, unknown> | null | undefined)?.[part]
+  return value
+}
+
+const mebibyte = 1024 * 1024
+const maxBytes = 16 * mebibyte
+const minBuffer = 65_535
+
+/** The text of a file, or its fault as the end of a sentence: `which is a FIFO`. */
+export type FileText = { text: string } | { fault: string; allowed: string }
+
+const allowed = `a regular file of at most ${maxBytes / mebibyte} MiB`
+
+const kinds: readonly [is: (stat: Stats) => boolean, name: string][] = [
+  [(stat) => stat.isDirectory(), 'a directory'],
+  [(stat) => stat.isFIFO(), 'a FIFO'],
+  [(stat) => stat.isSocket(), 'a socket'],
+  [() => true, 'a device'],
+]
+
+function faultOf(stat: Stats): string | null {
+  if (!stat.isFile()) return `which is ${kinds.find(([is]) => is(stat))![1]}`
+  return stat.size > maxBytes ? `which is ${Math.ceil(stat.size / mebibyte)} MiB` : null
+}
+
+/** Counts the bytes that it reads: files of /proc report size 0, and another process may append. */
+function readBytes(descriptor: number, size: number): Buffer | null {
+  let bytes = Buffer.alloc(Math.max(size, minBuffer) + 1)
+  let length = 0
+  for (;;) {
+    const read = readSync(descriptor, bytes, length, bytes.length - length, null)
+    if (read === 0) return bytes.subarray(0, length)
+    length += read
+    if (length > maxBytes) return null
+    if (length === bytes.length) bytes = Buffer.concat([bytes], 2 * length)
+  }
+}
+
+/** Reads a regular file of bounded size. Never blocks on a FIFO, never throws. */
+export function readText(file: string): FileText {
+  let descriptor: number | null = null
+  try {
+    // Opening a device can have effects, so the kind is checked before; and after, because the file may have been replaced.
+    const before = faultOf(statSync(file))
+    if (before !== null) return { fault: before, allowed }
+    descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
+    const stat = fstatSync(descriptor)
+    const fault = faultOf(stat)
+    if (fault !== null) return { fault, allowed }
+    const bytes = readBytes(descriptor, stat.size)
+    if (bytes === null) return { fault: `which is more than ${maxBytes / mebibyte} MiB`, allowed }
+    return { text: bytes.toString('utf8') }
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    return { fault: `which cannot be read (${code})`, allowed: 'a file that can be read' }
+  } finally {
+    if (descriptor !== null) closeSync(descriptor)
+  }
+}
 
 export interface Expansion {
   files: string[]
   faults: { path: Path; found: string; allowed: string }[]
-  /** Where a value came from outside of the file, and from where: it is text and may have to become a number. */
-  outside: Map<string, string>
+  /** Source of each value from outside of the file, by path. Such a value is text and may have to become a number. */
+  external: Map<string, string>
   tooDeep: boolean
 }
 
 const variable = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
 /**
- * `{limit: ${N}}` is no YAML, for braces end a plain value there: while the file is parsed a variable stands between
- * two letters of no language (Unicode's private use) instead.
+ * `{limit: ${N}}` is not YAML, because a brace ends a plain value there. While the file is parsed, two private-use
+ * characters of Unicode replace `${` and `}`.
  */
 const hidden = /\ue000([A-Za-z0-9_]+)\ue001/g
-export const hide = (text: string) => text.replace(variable, '\ue000$1\ue001')
-export const unhide = (text: string) => text.replace(hidden, '${$1}')
+export const maskVariables = (text: string) => text.replace(variable, '\ue000$1\ue001')
+export const unmaskVariables = (text: string) => text.replace(hidden, '${$1}')
 
 function expandText(shown: string, path: Path, into: Expansion): string {
-  const text = unhide(shown)
+  const text = unmaskVariables(shown)
   if (!text.includes('${')) return text
   return text.replace(variable, (_whole, name: string) => {
     const value = process.env[name]
-    into.outside.set(show(path), `\${${name}}`)
+    into.external.set(pathText(path), `\${${name}}`)
     if (value === undefined)
       into.faults.push({
         path,
@@ -39,25 +115,25 @@ function expandText(shown: string, path: Path, into: Expansion): string {
 
 function readReference(reference: string, path: Path, base: string, into: Expansion): unknown {
   const file = resolve(base, expandText(reference, path, into))
-  const name = `{file: ${unhide(reference)}}`
+  const name = `{file: ${unmaskVariables(reference)}}`
   into.files.push(file)
-  into.outside.set(show(path), name)
+  into.external.set(pathText(path), name)
   const read = readText(file)
   if ('text' in read) return read.text.replace(/\r?\n$/, '')
   into.faults.push({ path, found: `${name}, ${read.fault}`, allowed: read.allowed })
   return undefined
 }
 
-/** Nothing in the schema is deeper; an alias that holds itself is. */
-const deepest = 20
+/** The schema is less deep. An alias that contains itself is deeper. */
+const maxDepth = 20
 
 export function expand(value: unknown, path: Path, base: string, into: Expansion): unknown {
-  if (path.length > deepest) {
+  if (path.length > maxDepth) {
     if (!into.tooDeep)
       into.faults.push({
         path: path.slice(0, 2),
         found: 'a value without end',
-        allowed: `${deepest} levels`,
+        allowed: `${maxDepth} levels`,
       })
     into.tooDeep = true
   }
@@ -71,7 +147,7 @@ export function expand(value: unknown, path: Path, base: string, into: Expansion
     return readReference(first![1], path, base, into)
   return Object.fromEntries(
     entries.map(([spelled, item]) => {
-      const key = unhide(spelled)
+      const key = unmaskVariables(spelled)
       return [key, expand(item, [...path, key], base, into)]
     }),
   )
@@ -82,19 +158,19 @@ const coercions: Readonly<Record<string, (text: string) => unknown>> = {
   boolean: (text) => (text === 'true' ? true : text === 'false' ? false : text),
 }
 
-/** A value from outside is text: where the schema wants a number or a boolean it becomes one. Says whether any did. */
+/** Converts text from outside of the file to a number or boolean where the schema expects one. Returns whether any changed. */
 export function coerce(
   root: unknown,
   issues: readonly z.core.$ZodIssue[],
-  outside: Map<string, string>,
+  external: Map<string, string>,
 ) {
   let changed = false
   for (const issue of issues) {
-    if (!outside.has(show(issue.path)) || issue.path.length === 0) continue
+    if (!external.has(pathText(issue.path)) || issue.path.length === 0) continue
     const text = valueAt(root, issue.path)
     if (typeof text !== 'string') continue
     for (const [kind, convert] of Object.entries(coercions)) {
-      if (!wants(issue, kind)) continue
+      if (!expects(issue, kind)) continue
       const value = convert(text)
       if (value === text) continue
       const parent = valueAt(root, issue.path.slice(0, -1)) as Record<PropertyKey, unknown>
@@ -105,9 +181,9 @@ export function coerce(
   return changed
 }
 
-function wants(issue: z.core.$ZodIssue, kind: string): boolean {
+function expects(issue: z.core.$ZodIssue, kind: string): boolean {
   if (issue.code === 'invalid_union')
-    return issue.errors.flat().some((inner) => wants(inner as z.core.$ZodIssue, kind))
+    return issue.errors.flat().some((inner) => expects(inner as z.core.$ZodIssue, kind))
   return (
     issue.code === 'invalid_type' &&
     (issue.expected === kind || (kind === 'number' && issue.expected === 'int'))

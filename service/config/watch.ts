@@ -1,7 +1,7 @@
-/** Watches files by asking for their state: an editor's rename and a ConfigMap's swapped link look alike. */
+/** Watches files by polling `stat`, which detects an editor's rename and a ConfigMap's changed link alike. */
 import { stat } from 'node:fs/promises'
 
-/** Never rejects: a folder that may not be entered is one more state. */
+/** Never rejects: an error code is a state, too. */
 async function stateOf(file: string): Promise<string> {
   try {
     const { ino, size, mtimeMs } = await stat(file)
@@ -12,24 +12,24 @@ async function stateOf(file: string): Promise<string> {
 }
 
 export interface Watch {
-  /** The files that count from now on. */
+  /** Replaces the watched files. */
   set(files: readonly string[]): void
   close(): void
 }
 
 /**
- * Calls `changed` where a file changed and then stayed as it is for `every` milliseconds: half of a file that is
- * still being written may be a whole one, with half of the suppliers.
+ * Calls `changed` after a file changed and then stayed the same for `every` milliseconds: the first half of a file that
+ * is still being written may be valid, with half of the suppliers.
  */
 export function watchFiles(changed: () => void, every = 250): Watch {
-  /** null: not known yet. */
+  /** null: not read yet. */
   let states = new Map<string, string | null>()
-  let looking = false
+  let polling = false
   let waiting = false
   let closed = false
 
-  /** Whether a file changed since the last look. */
-  async function moved(): Promise<boolean> {
+  /** Whether a file changed since the last poll. */
+  async function anyChanged(): Promise<boolean> {
     const of = states
     let any = false
     for (const [file, before] of of) {
@@ -41,26 +41,26 @@ export function watchFiles(changed: () => void, every = 250): Watch {
     return any
   }
 
-  async function look(): Promise<void> {
-    if (looking) return
-    looking = true
-    const any = await moved()
-    looking = false
+  async function poll(): Promise<void> {
+    if (polling) return
+    polling = true
+    const any = await anyChanged()
+    polling = false
     const settled = waiting && !any
     waiting = any
     if (settled && !closed) changed()
   }
-  const timer = setInterval(() => void look(), every)
+  const timer = setInterval(() => void poll(), every)
   timer.unref()
 
-  async function lookAtNew(of: Map<string, string | null>): Promise<void> {
+  async function readNewStates(of: Map<string, string | null>): Promise<void> {
     for (const [file, state] of of) if (state === null) of.set(file, await stateOf(file))
   }
 
   return {
     set(files) {
       states = new Map(files.map((file) => [file, states.get(file) ?? null]))
-      void lookAtNew(states)
+      void readNewStates(states)
     },
     close() {
       closed = true

@@ -1,15 +1,15 @@
-/** The thread that a configuration is read, parsed and checked on: 3,000 suppliers hold a thread for a second. */
+/** The worker thread that loads a configuration: 3,000 suppliers take a second. */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { type ConfigFault, type LoadedConfig, loadConfig } from './load.ts'
 import type { ParsedConfig } from './schema.ts'
 
 export interface LoadTask {
   file: string
-  /** Where batches go: before the summary, which says how many there are. */
+  /** Receives the batches, all before the summary, which contains their number. */
   port: MessagePort
 }
 
-/** Suppliers and faults as JSON, so that the main thread makes objects only of what it has not got. */
+/** Suppliers and faults as JSON text, so that the main thread parses only those that changed. */
 export type Batch = string[]
 
 export interface LoadSummary {
@@ -21,22 +21,22 @@ export interface LoadSummary {
   faults: number
 }
 
-/** Bytes of JSON in one batch, about; the main thread takes one in well under a millisecond. */
-const batchLength = 16 * 1024
-/** A fault repeats what stands in the file, which may be anything. */
-const longestText = 500
-const mostFaults = 10_000
+/** Approximate bytes of JSON in one batch. The main thread processes one in less than a millisecond. */
+const batchBytes = 16 * 1024
+/** A fault quotes the file, whose values may be long. */
+const maxText = 500
+const maxFaults = 10_000
 
-const short = (text: string) =>
-  text.length > longestText ? `${text.slice(0, longestText - 1)}…` : text
+const truncate = (text: string) => (text.length > maxText ? `${text.slice(0, maxText - 1)}…` : text)
 
-function shortened(faults: readonly ConfigFault[]): ConfigFault[] {
-  const told = faults.slice(0, mostFaults).map(({ path, line, found, allowed }) => {
-    return { path: short(path), line, found: short(found), allowed: short(allowed) }
+function truncateFaults(faults: readonly ConfigFault[]): ConfigFault[] {
+  const reported = faults.slice(0, maxFaults).map(({ path, line, found, allowed }) => {
+    return { path: truncate(path), line, found: truncate(found), allowed: truncate(allowed) }
   })
-  const left = faults.length - told.length
-  if (left > 0) told.push({ path: '', line: null, found: `${left} faults more`, allowed: 'none' })
-  return told
+  const left = faults.length - reported.length
+  if (left > 0)
+    reported.push({ path: '', line: null, found: `${left} faults more`, allowed: 'none' })
+  return reported
 }
 
 function sendBatches(port: MessagePort, rows: readonly object[]): void {
@@ -46,7 +46,7 @@ function sendBatches(port: MessagePort, rows: readonly object[]): void {
     const text = JSON.stringify(row)
     batch.push(text)
     length += text.length
-    if (length < batchLength) continue
+    if (length < batchBytes) continue
     port.postMessage(batch)
     batch = []
     length = 0
@@ -56,7 +56,7 @@ function sendBatches(port: MessagePort, rows: readonly object[]): void {
 
 const { file, port } = workerData as LoadTask
 const { config, invalidOpd, files, ...loaded } = loadConfig(file)
-const faults = shortened(loaded.faults)
+const faults = truncateFaults(loaded.faults)
 const suppliers: ParsedConfig['suppliers'] = config?.suppliers ?? []
 sendBatches(port, suppliers)
 sendBatches(port, faults)

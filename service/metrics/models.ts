@@ -13,31 +13,31 @@ export function modelMetrics(registry: Registry, modelManager: ModelManager): vo
     [
       'bidweir_model_snapshots_refused_total',
       'counter',
-      'Snapshots that were damaged: the one before served, or learning started afresh',
+      'Damaged snapshots; the one before was used, or learning started anew',
       () => one(modelManager.failures.refused),
     ],
     [
       'bidweir_model_frozen',
       'gauge',
-      '1: it decides and does not learn',
+      '1 while the model decides but does not learn',
       () => one(Number(modelManager.control.frozen)),
     ],
     [
       'bidweir_model_epoch_seconds',
       'gauge',
-      'When the model was last rolled back, Unix time; 0: never',
+      'Unix time of the last rollback of the model; 0 if there was none',
       () => byMode((mode) => (modelManager.control.rolledBackAt[mode] ?? 0) / 1000),
     ],
     [
       'bidweir_model_outcomes_stale_total',
       'counter',
-      'Wins of exposures from before a rollback: not taught',
+      'Wins of bids from before a rollback; they do not train the model',
       () => byMode((mode) => modelManager.of(mode).counts.stale),
     ],
     [
       'bidweir_model_outcomes_lost_total',
       'counter',
-      'Wins while frozen that found no room to wait: not taught',
+      'Wins that did not fit into the buffer of a frozen model; they do not train it',
       () => byMode((mode) => modelManager.of(mode).counts.overflowed),
     ],
   ])

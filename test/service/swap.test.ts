@@ -2,7 +2,7 @@
 import t from 'tap'
 import { createSlices } from '../../opd/shared/slices.ts'
 import { loadConfig } from '../../service/config/load.ts'
-import { swapSuppliers, takenOf } from '../../service/supplier-swap.ts'
+import { activeSuppliers, swapSuppliers } from '../../service/supplier-swap.ts'
 import { file } from '../support/config.ts'
 
 const suppliersOf = (ids: string[]) =>
@@ -32,7 +32,7 @@ t.test(
     const { calls, parts, slices } = world()
     const [a, b, c] = suppliersOf(['a', 'b', 'c']) as [never, never, never]
     const [otherB, d] = suppliersOf(['b', 'd']) as [never, never]
-    const taken = takenOf([a, b, c], new Set())
+    const taken = activeSuppliers([a, b, c], new Set())
     await swapSuppliers(taken, [d, a, otherB], parts, slices)
     t.same(calls, ['set d', 'slice', 'set b', 'slice', 'remove c', 'slice'])
     t.same([...taken.keys()].sort(), ['a', 'b', 'd'])
@@ -45,7 +45,7 @@ t.test(
   async (t) => {
     const { calls, parts, slices } = world()
     const suppliers = suppliersOf(['a', 'b'])
-    const taken = takenOf(suppliers, new Set(['b']))
+    const taken = activeSuppliers(suppliers, new Set(['b']))
     t.equal(taken.get('b')!.invalid, true)
     await swapSuppliers(taken, suppliers, parts, slices)
     t.same(calls, ['set b', 'slice'])

@@ -1,6 +1,6 @@
 /** The walk through the API of docs/management-api.md, as pasted, against the embedded default. */
 import t from 'tap'
-import { embeddedConfig } from '../../service/default-config.ts'
+import { defaultConfig } from '../../service/default-config.ts'
 import { createDemoSupplier } from '../../service/demo/supplier.ts'
 import { startBidweir } from '../support/process.ts'
 import { walkThrough } from '../support/readme.ts'
@@ -9,7 +9,7 @@ t.test(
   'token, list, create a buyer, switch it, lower an allotment, see traffic obey',
   async (t) => {
     const supplier = await createDemoSupplier()
-    const embedded = embeddedConfig(supplier.url)
+    const embedded = defaultConfig(supplier.url)
     // the embedded default, at ports of its own
     const bidweir = await startBidweir(
       JSON.stringify({

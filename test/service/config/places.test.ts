@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 import t from 'tap'
 import { check, loadConfig } from '../../../service/config/load.ts'
 import { modelsDirOf, stateDirOf } from '../../../service/data-plane.ts'
-import { embeddedConfig } from '../../../service/default-config.ts'
+import { defaultConfig } from '../../../service/default-config.ts'
 import { file, folder } from '../../support/config.ts'
 import { command, newFolder } from '../../support/process.ts'
 
@@ -42,7 +42,7 @@ t.test(
 )
 
 t.test('the embedded default has data/ of the working directory', (t) => {
-  const config = check(embeddedConfig('http://127.0.0.1:1/'), '.').config!
+  const config = check(defaultConfig('http://127.0.0.1:1/'), '.').config!
   t.equal(stateDirOf(config), resolve('data'))
   t.equal(config.store.database, `sqlite:${resolve('data/bidweir.db')}`)
   t.end()

@@ -7,7 +7,7 @@ t.test(
   (t) => {
     const told = (text: string) =>
       loadConfig(file(text)).faults.map(({ path, line, found }) => `${line} ${path}: ${found}`)
-    const twice = 'a key that stands above already'
+    const twice = 'a key that is repeated'
     t.same(
       told(
         `location: a\nlocation: b\nproxy: {via: 5, via: maybe}\nsuppliers:\n${supplier}    id: b\n`,

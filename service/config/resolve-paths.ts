@@ -1,11 +1,11 @@
-/** Where the state of a configuration lives: relative paths in a file are relative to the file itself (CONTRACT 2). */
+/** Makes paths absolute: relative paths in a file are relative to the file itself (CONTRACT 2). */
 import { dirname, join, resolve } from 'node:path'
 import type { Config, ParsedConfig } from './schema.ts'
 
 const sqlite = 'sqlite:'
 const inMemory = 'sqlite::memory:'
 
-/** Beside an SQLite file that was named without a folder for the state, so that neither is lost to the other. */
+/** Without `stateDir` the state is in the folder of the SQLite file, so that a backup of the folder has both. */
 function chosenDir({ stateDir, store: { database } }: ParsedConfig): string {
   if (stateDir !== undefined) return stateDir
   const beside = database?.startsWith(sqlite) === true && database !== inMemory
@@ -19,7 +19,7 @@ function databaseOf(database: string | undefined, stateDir: string, base: string
 }
 
 /** `base`: the folder of the file, or the working directory. */
-export function place(config: ParsedConfig, base: string): Config {
+export function resolvePaths(config: ParsedConfig, base: string): Config {
   const stateDir = resolve(base, chosenDir(config))
   const { store, opd } = config
   const { decisionLog } = opd
