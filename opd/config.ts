@@ -40,7 +40,7 @@ export const clearingSchema = z.strictObject({
   maxOver: z.number().min(1).max(1_000_000).default(1.5),
 })
 
-export type ClearingConfig = z.infer<typeof clearingSchema>
+type ClearingConfig = z.infer<typeof clearingSchema>
 
 /** For decisions of suppliers that are no longer configured. */
 export const clearingDefaults: ClearingConfig = clearingSchema.parse({})

@@ -71,7 +71,7 @@ function headOf(counts: ReplayCounts): string {
     [counts.bad, 'bad lines'],
     [counts.repeated, 'repeated lines'],
     [counts.unmatchedWins, 'wins without their decision'],
-    [counts.withdrawn, 'wins that may not teach'],
+    [counts.withdrawn, 'wins excluded from training'],
     [counts.beyond, 'lines of too many integrations'],
     [counts.warmUp, 'decisions to warm up'],
     [counts.open, 'too young at the end'],

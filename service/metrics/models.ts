@@ -1,6 +1,7 @@
 /** Metrics of what operators and disks do to the models of this node. Read at a scrape, nothing on the hot path. */
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { type ModelManager, modes } from '../../opd/state/model-manager.ts'
+import { modes } from '../../opd/pricing/arms.ts'
+import type { ModelManager } from '../../opd/state/model-manager.ts'
 
 type Kind = typeof Counter | typeof Gauge
 type Samples = (modelManager: ModelManager) => [labels: Record<string, string>, value: number][]
