@@ -47,7 +47,7 @@ const metrics: readonly [Kind, name: string, help: string, labels: string[], Sam
   ],
 ]
 
-/** Counts that live in the modelManager, shown as they stand. */
+/** Registers the metrics of the model manager. */
 export function modelMetrics(registry: Registry, modelManager: ModelManager): void {
   for (const [Kind, name, help, labelNames, samples] of metrics)
     new Kind({
