@@ -96,7 +96,7 @@ export const clearingSchema = z.strictObject({
     ),
 })
 
-export type ClearingConfig = z.infer<typeof clearingSchema>
+type ClearingConfig = z.infer<typeof clearingSchema>
 
 /** For decisions of suppliers that are no longer configured. */
 export const clearingDefaults: ClearingConfig = clearingSchema.parse({})

@@ -85,7 +85,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
             applyDirectory()
           },
         })
-  const exchange = redis === null ? null : createModelSync({ modelManager, redis, log })
+  const modelSync = redis === null ? null : createModelSync({ modelManager, redis, log })
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
   modelMetrics(registry, modelManager)
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
@@ -170,7 +170,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     },
     /** Flushes and closes the components that outlive the listeners. */
     async close() {
-      await exchange?.close()
+      await modelSync?.close()
       await redis?.close()
       await modelManager.close()
       await sink?.close()

@@ -4,8 +4,8 @@
  */
 import { parseArgs } from 'node:util'
 import autocannon from 'autocannon'
+import { mulberry32 } from '../../opd/shared/random.ts'
 import { publishers } from '../../service/demo/market.ts'
-import { seeded } from '../../service/demo/random.ts'
 import { type BodyKind, busy, makeRequest } from '../../service/demo/requests.ts'
 import { summary, type Tally } from './summary.ts'
 
@@ -45,7 +45,7 @@ type Headers = autocannon.Request['headers']
 
 /** Distinct bodies, sent in turn; every connection prepares all of them before it starts. */
 function bodies(kind: BodyKind): string[] {
-  const random = seeded(Date.now())
+  const random = mulberry32(Date.now())
   const list = publishers(1)
   return Array.from(
     { length: 64 },

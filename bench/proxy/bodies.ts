@@ -1,7 +1,7 @@
 /** What goes over the wire in the benchmark: answers of each kind, and requests of 2.7 to 3 KB. */
 import { gzipSync } from 'node:zlib'
+import { mulberry32 } from '../../opd/shared/random.ts'
 import { publishers } from '../../service/demo/market.ts'
-import { seeded } from '../../service/demo/random.ts'
 import { makeRequest } from '../../service/demo/requests.ts'
 
 const notice = (bid: string) =>
@@ -55,7 +55,7 @@ export const mix: readonly Buffer[] = Array.from({ length: 100 }, (_, at) => {
 
 /** Request bodies: many, so that nothing profits from seeing one again and again. */
 export function requestBodies(count: number): Buffer[] {
-  const random = seeded(11)
+  const random = mulberry32(11)
   const list = publishers(1)
   return Array.from({ length: count }, (_, at) => {
     const { body } = makeRequest(`r${at}`, list[at % list.length]!, 'banner', random)

@@ -5,7 +5,7 @@ import { BRACE, BRACKET, MINUS, malformed, NINE, QUOTE, ZERO } from '../json/syn
 import type { PatternFinder } from '../rewrite/macros.ts'
 
 /** A range of bytes; `end` is exclusive. */
-export interface Span {
+interface Span {
   start: number
   end: number
 }
@@ -150,7 +150,7 @@ const bidKeyTable = new KeyTable<BidSpans>(
 )
 
 /** A bid takes 250 bytes of memory here, and 1.4 million bids fit into a response of 4 MiB. Real responses have at most 200. */
-export const maxBids = 50_000
+const maxBids = 50_000
 
 const readBid: Read<SeatSpans> = (scan, at, seat) => {
   seat.hasBids = true

@@ -41,10 +41,10 @@ export const armRules: Readonly<Record<Arm, { money: boolean; asks: boolean; pri
 }
 
 /**
- * A number in [0, 1) from a text and a secret seed: two multiply-xor lanes, 53 bits. Stable across
- * nodes, so that one auction goes one way everywhere.
+ * Hashes a text with a secret seed to a number in [0, 1), by two 32-bit multiply-xor hashes of which 53 bits are used. It is
+ * equal on all nodes, so that an auction is within the share on every node, or on none.
  */
-export function shareOf(text: string, seed: number): number {
+export function unitHash(text: string, seed: number): number {
   let a = 0xdeadbeef ^ seed
   let b = 0x41c6ce57 ^ seed
   for (let at = 0; at < text.length; at++) {

@@ -14,7 +14,7 @@ import type {
 } from '../ports.ts'
 import { plain } from '../shared/decimal.ts'
 import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'
-import { type Arm, armRules, type Guard, guards, shareOf } from './arms.ts'
+import { type Arm, armRules, type Guard, guards, unitHash } from './arms.ts'
 import type { ContextCodec } from './context.ts'
 import { hashName, maxDomainBytes, maxPublisherBytes, truncateWithHash } from './pseudonyms.ts'
 import type { EligibleBid, PriceBid, PricedBid } from './types.ts'
@@ -75,7 +75,7 @@ export function createPricing(
     if (bid.rate === null) return 'no_rate'
     if (deps.onHold(supplier)) return 'hold'
     if (opd.enabled === 'shadow') return 'shadow'
-    if (opd.share < 1 && shareOf(bid.auction, deps.seed) >= opd.share) return 'outside'
+    if (opd.share < 1 && unitHash(bid.auction, deps.seed) >= opd.share) return 'outside'
     return money.atFloor ? 'floor' : null
   }
 

@@ -1,8 +1,8 @@
-/** How long wins took, in steps of a tenth: which bids at the end of a log are too young to be called lost. */
+/** Histogram of notice delays in steps of 10 %. It tells which bids at the end of a log are too young to count as lost. */
 const steps = 200
 const perOctave = 7.27 // ln 2 / ln 1.1
 
-export class Delays {
+export class NoticeDelays {
   private readonly counts = new Float64Array(steps)
   private total = 0
 
@@ -12,7 +12,7 @@ export class Delays {
     this.total++
   }
 
-  /** Milliseconds within which this share of wins came; 0 before the first. */
+  /** Milliseconds within which this share of win notices arrived; 0 before the first. */
   quantile(share: number): number {
     let seen = 0
     for (let step = 0; step < steps; step++) {

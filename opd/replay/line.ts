@@ -1,4 +1,4 @@
-/** One line of a decision log, checked: a decision, a win, a win that may not teach, or why it is none of them. */
+/** Parses and validates one line of a decision log. */
 import { type Arm, armAt, type Mode } from '../pricing/arms.ts'
 import type { BidFeatures } from '../pricing/types.ts'
 
@@ -11,7 +11,7 @@ export interface DecisionLine {
   mode: Mode
   arm: Arm
   propensity: number
-  /** Given that it was explored; null: not known, uniform from `low` to 1 then. */
+  /** Density of the factor among explored bids; null: unknown, then uniform from `low` to 1. */
   density: number | null
   /** CPM in the base currency. */
   in: number
@@ -44,8 +44,8 @@ const isName = (value: unknown) =>
 const isPrice = (value: unknown) => typeof value === 'number' && value >= 0 && value < 1e9
 const isTime = (value: unknown) => typeof value === 'number' && value >= 0 && value < 8.64e15
 
-/** What a decision must have; its features, density and low may be absent. */
-const asked: readonly [name: string, sound: (value: unknown) => boolean][] = [
+/** Required fields of a decision. Features, density and low are optional. */
+const required: readonly [name: string, sound: (value: unknown) => boolean][] = [
   ['time', isTime],
   ['id', isName],
   ['ssp', isName],
@@ -61,7 +61,7 @@ const bad = (why: string): BadLine => ({ kind: 'bad', why })
 const number = (value: unknown) =>
   typeof value === 'number' && Number.isFinite(value) ? value : null
 
-/** Texts, and `auction`; what else a line may carry is none of the model's. Publisher and domain are hashes. */
+/** Strings, and `auction`. Other values are not features of the model. Publisher and domain are pseudonyms. */
 function featuresOf({ features, publisher, domain }: Fields): BidFeatures {
   const all = { publisher, domain, ...(typeof features === 'object' ? features : {}) }
   const sound = Object.entries(all).filter(([name, each]) =>
@@ -71,7 +71,7 @@ function featuresOf({ features, publisher, domain }: Fields): BidFeatures {
 }
 
 function win(line: Fields): LogLine | BadLine {
-  // Numbers spelled as texts are taken: that is how money stands in the ledger.
+  // Numbers as text are accepted, as in the ledger.
   const cleared = typeof line['cleared'] === 'string' ? Number(line['cleared']) : line['cleared']
   if (!isPrice(cleared)) return bad('cleared is no price')
   return {
@@ -83,7 +83,7 @@ function win(line: Fields): LogLine | BadLine {
 }
 
 function decision(line: Fields): LogLine | BadLine {
-  for (const [name, sound] of asked)
+  for (const [name, sound] of required)
     if (!sound(line[name])) return bad(`${name} is ${name in line ? 'not sound' : 'missing'}`)
   const { in: inBa, floor, propensity } = line as { in: number; floor: number; propensity: number }
   const low = number(line['low']) ?? floor / inBa

@@ -1,13 +1,13 @@
 /**
- * What waits under an id, bounded: beyond, the oldest is given up. A ring says who is oldest: the first key of a Map from
- * which others were deleted is found by walking over the deleted.
+ * A bounded map by id. When it is full, the oldest row is dropped. A ring of ids finds the oldest row: the first key of a
+ * Map is slow to find after many deletions.
  */
 export class BoundedRows<T> {
   private readonly rows = new Map<string, T>()
   private readonly ring: string[] = []
   private next = 0
   private readonly most: number
-  givenUp = 0
+  dropped = 0
 
   constructor(most: number) {
     this.most = most
@@ -19,7 +19,7 @@ export class BoundedRows<T> {
 
   put(id: string, row: T): void {
     const oldest = this.ring[this.next]
-    if (oldest !== undefined && this.rows.delete(oldest)) this.givenUp++
+    if (oldest !== undefined && this.rows.delete(oldest)) this.dropped++
     this.ring[this.next] = id
     this.next = (this.next + 1) % this.most
     this.rows.set(id, row)

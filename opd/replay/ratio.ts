@@ -1,4 +1,4 @@
-/** A ratio of two sums with its interval, kept as five moments: bids may be added, and taken back when they are won. */
+/** A ratio of two sums with its confidence interval, from five moments. Bids can be added and subtracted again. */
 
 export interface Estimate {
   value: number
@@ -16,7 +16,7 @@ export class Ratio {
   private uv = 0
   private vv = 0
 
-  /** `sign` -1 takes back what was added. */
+  /** `sign` -1 subtracts what was added. */
   add(u: number, v: number, sign: 1 | -1): void {
     this.u += sign * u
     this.v += sign * v
@@ -29,7 +29,7 @@ export class Ratio {
     return this.v === 0 ? Number.NaN : this.u / this.v
   }
 
-  /** Of the ratio. */
+  /** Variance of the ratio. */
   get variance(): number {
     const { u, v, uu, uv, vv } = this
     if (v === 0) return Number.NaN
@@ -37,7 +37,7 @@ export class Ratio {
     return Math.max(0, uu - 2 * ratio * uv + ratio * ratio * vv) / (v * v)
   }
 
-  /** Kish: as many equal weights would say as much. Where `v` are weights. */
+  /** Effective sample size (Kish), if `v` are weights. */
   get effective(): number {
     return this.vv <= 0 ? 0 : (this.v * this.v) / this.vv
   }
@@ -46,7 +46,7 @@ export class Ratio {
     return interval(this.value, Math.sqrt(this.variance))
   }
 
-  /** This ratio over another one, of other bids: relative variances add. */
+  /** This ratio divided by the ratio of other bids. Relative variances add. */
   over(other: Ratio): Estimate | null {
     const value = this.value / other.value
     const relative = this.variance / this.value ** 2 + other.variance / other.value ** 2
@@ -54,7 +54,7 @@ export class Ratio {
   }
 }
 
-/** null where a number is none. */
+/** null: not a finite number. */
 function interval(value: number, deviation: number): Estimate | null {
   if (!Number.isFinite(value) || !Number.isFinite(deviation)) return null
   return { value, low: value - z95 * deviation, high: value + z95 * deviation }

@@ -1,26 +1,22 @@
-/**
- * What OPD would have done on a recorded decision log (shadow evaluation). Pure: lines in time order go in, a report
- * comes out; memory is bounded, however long the log.
- */
-
+/** Evaluates a policy on a recorded decision log. Feed it lines in time order. Pure, and bounded in memory. */
 import type { createLearner } from '../learner.ts'
 import { armRules } from '../pricing/arms.ts'
-import { Delays } from './delays.ts'
+import { NoticeDelays } from './delays.ts'
 import type { BadLine, DecisionLine, LogLine, WinLine, WithdrawnLine } from './line.ts'
-import { drawn } from './match.ts'
+import { isRandomized } from './match.ts'
 import { BoundedRows } from './pending.ts'
 import { type ReplayPolicy, Replica } from './replica.ts'
 import { type Evaluated, type IntegrationReport, report, type TotalReport } from './report.ts'
-import { type Row, Sums } from './sums.ts'
+import { ReplaySums, type Row } from './sums.ts'
 
 interface ReplayOptions {
   /** Milliseconds. */
   attributionWindow: number
-  /** The policy to evaluate, by integration and the mode that its log says. */
+  /** The policy to evaluate, by integration and logged mode. */
   policyOf: (ssp: string, mode: DecisionLine['mode']) => ReplayPolicy
-  /** Bids kept until their win comes. */
+  /** Bids that are kept until their win. */
   maxPending?: number
-  /** Milliseconds from the first line whose bids are learned from and not in the figures. */
+  /** Milliseconds at the start of the log. Its bids train the model and are in no figure. */
   warmUp?: number
   create?: typeof createLearner
 }
@@ -30,15 +26,15 @@ export interface ReplayCounts {
   wins: number
   withdrawn: number
   bad: number
-  /** Wins whose decision is not in the log, or was given up. */
+  /** Wins whose decision is not in the log, or was dropped. */
   unmatchedWins: number
   /** Lines that repeat a decision or a win. */
   repeated: number
-  /** Integrations beyond the bound, their lines left out. */
+  /** Lines of integrations beyond the bound. They are ignored. */
   beyond: number
-  /** Decisions that were learned from alone. */
+  /** Decisions that only trained the model. */
   warmUp: number
-  /** Decisions at the end of the log whose wins may still come: in no figure. */
+  /** Decisions at the end of the log whose wins may come later. They are in no figure. */
   open: number
   from: number | null
   to: number | null
@@ -50,34 +46,34 @@ interface Replay {
 }
 
 const none = new Uint8Array()
-/** A holdout of 1 % is silent this long once in 10^9 bids. */
+/** With a holdout of 1 %, a run of this many bids without a holdout bid has a probability of 10^-9. */
 const holdoutWithin = 2000
 const maxIntegrations = 10_000
-/** A win may stand before its decision where logs of several nodes are merged. */
+/** Wins may come before their decision if logs of several nodes are merged. */
 const maxEarly = 10_000
 
-/** Bids younger at the end than most wins took are not called lost; of a log that is shorter all are counted. */
-const mostWins = 0.99
+/** Bids at the end that are younger than this quantile of notice delays do not count as lost. In a shorter log all bids count. */
+const delayQuantile = 0.99
 
-interface Awaiting {
+interface PendingBid {
   time: number
-  of: Evaluated
-  /** false: learned from, and in no figure. */
+  integration: Evaluated
+  /** false: trains the model, and is in no figure. */
   counted: boolean
   row: Row | null
   features: Uint8Array
-  /** null: not won so far. */
+  /** Cleared price; null: not won so far. */
   cleared: number | null
 }
 
 export function createReplay(options: ReplayOptions): Replay {
   const { warmUp = 0 } = options
   const replica = new Replica(options.attributionWindow, options.create)
-  const awaiting = new BoundedRows<Awaiting>(options.maxPending ?? 500_000)
-  const delays = new Delays()
+  const pending = new BoundedRows<PendingBid>(options.maxPending ?? 500_000)
+  const delays = new NoticeDelays()
   const early = new BoundedRows<WinLine>(maxEarly)
   const evaluated = new Map<string, Evaluated>()
-  const total = new Sums()
+  const total = new ReplaySums()
   const counts: ReplayCounts = {
     decisions: 0,
     wins: 0,
@@ -93,7 +89,7 @@ export function createReplay(options: ReplayOptions): Replay {
   }
   let clock = 0
 
-  function of(line: DecisionLine): Evaluated | null {
+  function integrationOf(line: DecisionLine): Evaluated | null {
     const policy = options.policyOf(line.ssp, line.mode)
     const key = `${policy.mode} ${line.ssp}`
     let found = evaluated.get(key)
@@ -102,7 +98,7 @@ export function createReplay(options: ReplayOptions): Replay {
       found = {
         ssp: line.ssp,
         policy,
-        sums: new Sums(),
+        sums: new ReplaySums(),
         sinceHoldout: Number.POSITIVE_INFINITY,
         left: {},
       }
@@ -111,47 +107,47 @@ export function createReplay(options: ReplayOptions): Replay {
     return found
   }
 
-  function add(entry: Awaiting, cleared: number | null, sign: 1 | -1): void {
+  function add(entry: PendingBid, cleared: number | null, sign: 1 | -1): void {
     if (entry.row === null || !entry.counted) return
-    entry.of.sums.add(entry.row, cleared, sign)
+    entry.integration.sums.add(entry.row, cleared, sign)
     total.add(entry.row, cleared, sign)
   }
 
   function decided(line: DecisionLine): void {
-    if (awaiting.has(line.id)) {
+    if (pending.has(line.id)) {
       counts.repeated++
       return
     }
     counts.decisions++
-    const own = of(line)
-    if (own === null) {
+    const integration = integrationOf(line)
+    if (integration === null) {
       counts.beyond++
       return
     }
     const counted = line.time >= counts.from! + warmUp
     if (!counted) counts.warmUp++
-    const entry: Awaiting = {
+    const entry: PendingBid = {
       time: line.time,
-      of: own,
+      integration,
       counted,
       row: null,
       features: none,
       cleared: null,
     }
     if (armRules[line.arm].asks) {
-      const holds = own.sinceHoldout < holdoutWithin
-      Object.assign(entry, replica.decide(line, own.policy, clock, holds))
-      if (line.arm === 'holdout') own.sinceHoldout = 0
-      else if (drawn(line.arm)) own.sinceHoldout++
-    } else if (counted) own.left[line.arm] = (own.left[line.arm] ?? 0) + 1
+      const hasHoldout = integration.sinceHoldout < holdoutWithin
+      Object.assign(entry, replica.decide(line, integration.policy, clock, hasHoldout))
+      if (line.arm === 'holdout') integration.sinceHoldout = 0
+      else if (isRandomized(line.arm)) integration.sinceHoldout++
+    } else if (counted) integration.left[line.arm] = (integration.left[line.arm] ?? 0) + 1
     add(entry, null, 1)
-    awaiting.put(line.id, entry)
+    pending.put(line.id, entry)
     const win = early.take(line.id)
     if (win !== undefined) won(win)
   }
 
   function won(line: WinLine): void {
-    const entry = awaiting.get(line.id)
+    const entry = pending.get(line.id)
     if (entry === undefined) {
       if (early.has(line.id)) counts.repeated++
       else early.put(line.id, line)
@@ -167,18 +163,18 @@ export function createReplay(options: ReplayOptions): Replay {
     delays.add(line.time - entry.time)
     add(entry, null, -1)
     add(entry, line.cleared, 1)
-    const { of: own, row, features } = entry
-    replica.won(own.policy.mode, own.ssp, row, features, line.cleared, clock)
+    const { integration, row, features } = entry
+    replica.won(integration.policy.mode, integration.ssp, row, features, line.cleared, clock)
   }
 
-  /** What became of the bid is not known: it counts for nothing. */
+  /** The outcome of the bid is unknown, so it is in no figure. */
   function withdrawn(line: WithdrawnLine): void {
-    const entry = awaiting.get(line.id)
+    const entry = pending.get(line.id)
     if (entry === undefined || entry.cleared !== null) return
     counts.withdrawn++
-    awaiting.take(line.id)
+    pending.take(line.id)
     add(entry, null, -1)
-    replica.withdraw(entry.of.policy.mode, entry.features, clock)
+    replica.withdraw(entry.integration.policy.mode, entry.features, clock)
   }
 
   function feed(line: LogLine | BadLine): void {
@@ -195,12 +191,12 @@ export function createReplay(options: ReplayOptions): Replay {
     else withdrawn(line)
   }
 
-  /** Takes back the bids that are too young. */
+  /** Subtracts the bids that are too young. */
   function close(): void {
     const { from, to } = counts
-    const youngest = to! - Math.min(options.attributionWindow, delays.quantile(mostWins))
+    const youngest = to! - Math.min(options.attributionWindow, delays.quantile(delayQuantile))
     if (from === null || youngest <= from + warmUp) return
-    for (const entry of awaiting.values()) {
+    for (const entry of pending.values()) {
       if (entry.time <= youngest || !entry.counted) continue
       add(entry, entry.cleared, -1)
       entry.counted = false
@@ -212,7 +208,7 @@ export function createReplay(options: ReplayOptions): Replay {
     feed,
     report() {
       close()
-      counts.unmatchedWins = early.givenUp + early.size
+      counts.unmatchedWins = early.dropped + early.size
       return { counts: { ...counts }, ...report([...evaluated.values()], total) }
     },
   }

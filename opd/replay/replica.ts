@@ -1,14 +1,9 @@
 /**
- * The learner as it would have run: asked at each logged bid, taught by what really happened to it at its logged price,
- * in time order. What it expects of a bid never knows of that bid's own outcome.
+ * Runs a learner over a decision log in time order. It decides each logged bid before it learns the outcome, which is the
+ * outcome at the logged price.
  */
-import {
-  type BidFacts,
-  createLearner,
-  type Decision,
-  type Learner,
-  type Policy,
-} from '../learner.ts'
+import { createLearner, type Decision, type Learner, type Policy } from '../learner.ts'
+import { mulberry32 } from '../shared/random.ts'
 import type { DecisionLine } from './line.ts'
 import { match, reach } from './match.ts'
 import type { Row } from './sums.ts'
@@ -16,47 +11,19 @@ import type { Row } from './sums.ts'
 export interface ReplayPolicy {
   mode: 'revenue' | 'margin'
   policy: Policy
-  /** Whether the configuration names it, or defaults stand in. */
+  /** From the configuration file, or the defaults. */
   from: 'file' | 'default'
 }
 
-const settleEvery = 250
+/** Milliseconds between two calls of `Learner.advance`. */
+const advanceEvery = 250
 
-/** Reproducible: one log gives one report. */
-function source(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
-  }
-}
-
-/** Chances by factor: as the model says, or, where it cannot be asked, along the power through the two it gave. */
-function chances(
-  learner: Learner,
-  facts: BidFacts,
-  decision: Decision,
-  factor: number,
-): (factor: number) => number {
-  if (learner.chance !== undefined) return (f) => learner.chance!(facts, facts.inBa * f)
-  const steep = steepness(decision, factor)
-  return (f) => Math.min(1, decision.winIn * f ** steep)
-}
-
-/** How steeply chances fall with the factor, by the two that the model says of a bid. */
-function steepness({ winIn, winOut }: Decision, factor: number): number {
-  if (!(factor < 0.999 && winIn > 0 && winOut > 0)) return 1
-  return Math.max(0, Math.min(20, Math.log(winOut / winIn) / Math.log(factor)))
-}
-
-/** Sent at its own price, whatever was decided. */
-const unmoved = 0.999
+/** At a higher factor a bid counts as sent at its own price. */
+const unchangedFactor = 0.999
 
 /**
- * What was logged, as the learner may count it: the holdout as such; what went out at about the evaluated price as
- * treated; at its own price as a bid that shadow held up; at another as explored, which teaches the curve alone.
+ * Exposes a logged bid under the arm that fits its logged price: holdout; treated, if that is near the evaluated price or is
+ * the bid's own price; else explored, which trains the win curve alone.
  */
 function expose(
   learner: Learner,
@@ -67,17 +34,18 @@ function expose(
 ): Uint8Array {
   const logged = Math.min(1, line.out / line.in)
   const near = Math.abs(logged - row.priced / row.in) <= reach
-  const held = logged > unmoved && !near
-  decision.arm = line.arm === 'holdout' ? 'holdout' : near || held ? 'treated' : 'explored'
-  if (line.arm !== 'holdout' && !held) decision.winOut = row.winLogged
+  const unchanged = logged > unchangedFactor && !near
+  decision.arm = line.arm === 'holdout' ? 'holdout' : near || unchanged ? 'treated' : 'explored'
+  if (line.arm !== 'holdout' && !unchanged) decision.winOut = row.winLogged
   return learner.expose(decision, Math.min(line.in, line.out), now)
 }
 
 export class Replica {
   private readonly learners: Readonly<Record<'revenue' | 'margin', Learner>>
-  private readonly random = source(1)
-  private settled = 0
-  /** Cleared over bid where the second price is paid, of the wins so far. */
+  /** Seeded, so that one log gives one report. */
+  private readonly random = mulberry32(1)
+  private advancedAt = 0
+  /** Cleared and bid prices of wins in second-price auctions so far. */
   private readonly clearing = new Map<string, { cleared: number; bid: number }>()
 
   constructor(attributionWindow: number, create: typeof createLearner = createLearner) {
@@ -87,10 +55,10 @@ export class Replica {
     }
   }
 
-  /** The clock of the log. */
+  /** Advances the clock of the log. */
   advance(now: number): void {
-    if (now - this.settled < settleEvery) return
-    this.settled = now
+    if (now - this.advancedAt < advanceEvery) return
+    this.advancedAt = now
     this.learners.revenue.advance(now)
     this.learners.margin.advance(now)
   }
@@ -103,12 +71,12 @@ export class Replica {
   ): { row: Row; features: Uint8Array } {
     const learner = this.learners[mode]
     const facts = { ...line.features, supplier: line.ssp, mode, inBa: line.in, floor: line.floor }
-    // Whom the holdout takes is not evaluated: all figures are those of the bids that are priced.
+    // No holdout: all figures are those of priced bids.
     const asked = { ...policy, holdout: 0 }
     const decision = learner.decide(facts, asked, line.id, now, this.random)
     const lowest = Math.max(policy.minFactor ?? 0, line.floor / line.in)
     const factor = Math.min(1, Math.max(decision.factor, lowest))
-    const winAt = chances(learner, facts, decision, factor)
+    const winAt = (at: number) => learner.chance!(facts, line.in * at)
     const logged = Math.min(1, line.out / line.in)
     const second = line.features.auction === 2
     const row: Row = {

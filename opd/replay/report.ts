@@ -1,22 +1,22 @@
-/** The figures of a replay, and what of them the explored slice carries. Keys are stable: README names them. */
+/** The report of a replay. Its keys are documented and stable. */
 import type { Estimate } from './ratio.ts'
 import type { ReplayPolicy } from './replica.ts'
-import type { Sums } from './sums.ts'
+import type { ReplaySums } from './sums.ts'
 
-/** One integration, in one mode, as it is evaluated. */
+/** One integration in one mode. */
 export interface Evaluated {
   ssp: string
   policy: ReplayPolicy
-  sums: Sums
-  /** Bids in a row that were drawn, and none held out: known before the next one is. */
+  sums: ReplaySums
+  /** Randomized bids since the last holdout bid. */
   sinceHoldout: number
-  /** Bids that no model was asked for, by arm. */
+  /** Bids that the model did not price, by arm. */
   left: Record<string, number>
 }
 
-/** Below this many effective samples nothing is claimed: wins are rare, and a normal interval wants dozens of them. */
+/** With fewer effective samples the result is unverified: wins are rare, and a normal interval needs dozens of them. */
 const leastEffective = 100
-/** Prices that nothing explored can speak for: more than this share of them, and nothing is claimed. */
+/** With a larger share of prices without evidence, the result is unverified. */
 const mostUnsupported = 0.01
 
 interface Figures {
@@ -24,7 +24,7 @@ interface Figures {
   mean_factor: number | null
   /** CPM a bid in the base currency. */
   margin_per_bid: number | null
-  /** Of the spend (in_ba of the wins). */
+  /** Margin divided by spend (in_ba of wins). */
   margin_share: number | null
   kept_wins: number | null
   kept_spend: number | null
@@ -34,16 +34,16 @@ interface Estimates {
   win_rate: Estimate | null
   margin_per_bid: Estimate | null
   margin_share: Estimate | null
-  /** Against the holdout; null where it is too small. */
+  /** Against the holdout; null: the holdout is too small. */
   kept_wins: Estimate | null
   kept_spend: Estimate | null
 }
 
 interface Slice {
-  /** Bids that a policy which draws has priced: what ips and doubly_robust speak of. */
+  /** Bids of randomized arms, from which ips and doubly_robust are estimated. */
   bids: number
   explored: number
-  /** Effective samples of what matches the evaluated prices: explored bids, at their own price the holdout. */
+  /** Effective samples that match the evaluated prices: explored bids, or the holdout at factor 1. */
   effective: number
   holdout: number
   holdout_effective: number
@@ -51,7 +51,7 @@ interface Slice {
 
 export interface TotalReport {
   verdict: 'verified' | 'model-based, unverified'
-  /** Why it is unverified, or what stays so; empty where all is carried. */
+  /** Why the result, or part of it, is unverified; empty: all of it is verified. */
   why: string[]
   bids: number
   wins: number
@@ -72,7 +72,7 @@ export interface IntegrationReport extends TotalReport {
 const finite = (value: number) => (Number.isFinite(value) ? value : null)
 const percent = (part: number, whole: number) => `${((100 * part) / whole).toFixed(1)} %`
 
-function loggedFigures(sums: Sums): Figures {
+function loggedFigures(sums: ReplaySums): Figures {
   const { logged, treated, heldOut, ips } = sums
   const compared = ips.baseWins.effective >= leastEffective
   return {
@@ -85,7 +85,7 @@ function loggedFigures(sums: Sums): Figures {
   }
 }
 
-function modelFigures({ model }: Sums): Figures {
+function modelFigures({ model }: ReplaySums): Figures {
   return {
     win_rate: finite(model.rate.value),
     mean_factor: finite(model.factor.value),
@@ -102,10 +102,10 @@ function scaled(estimate: Estimate | null, by: number): Estimate | null {
   return { value: value * by, low: low * by, high: high * by }
 }
 
-function ipsEstimates({ ips, inSum, bids }: Sums, compared: boolean): Estimates {
+function ipsEstimates({ ips, inSum, bids }: ReplaySums, compared: boolean): Estimates {
   return {
     win_rate: ips.wins.estimate(),
-    // The ratio is margin for each unit offered, so that dear and cheap matches do not sway it.
+    // Margin per unit of in_ba, so that the prices of the matching bids do not bias it.
     margin_per_bid: scaled(ips.margin.estimate(), inSum / bids),
     margin_share: ips.share.estimate(),
     kept_wins: compared ? ips.wins.over(ips.baseWins) : null,
@@ -113,7 +113,7 @@ function ipsEstimates({ ips, inSum, bids }: Sums, compared: boolean): Estimates 
   }
 }
 
-function robustEstimates({ robust }: Sums, compared: boolean): Estimates {
+function robustEstimates({ robust }: ReplaySums, compared: boolean): Estimates {
   return {
     win_rate: robust.rate.estimate(),
     margin_per_bid: robust.margin.estimate(),
@@ -123,8 +123,8 @@ function robustEstimates({ robust }: Sums, compared: boolean): Estimates {
   }
 }
 
-/** What stands against a claim; the first list forbids it, the second narrows it. */
-function doubts(sums: Sums): { forbid: string[]; narrow: string[] } {
+/** Reasons why the result is unverified (`forbid`), or verified in part (`narrow`). */
+function doubts(sums: ReplaySums): { forbid: string[]; narrow: string[] } {
   const { bids, slice, explored, unsupported, ips } = sums
   const forbid: string[] = []
   const narrow: string[] = []
@@ -143,19 +143,19 @@ function doubts(sums: Sums): { forbid: string[]; narrow: string[] } {
   return { forbid, narrow }
 }
 
-function totals(sums: Sums): TotalReport {
+function totals(sums: ReplaySums): TotalReport {
   const { forbid, narrow } = doubts(sums)
-  const carried = forbid.length === 0 && sums.bids > 0
+  const verified = forbid.length === 0 && sums.bids > 0
   const compared = sums.ips.baseWins.effective >= leastEffective
   return {
-    verdict: carried ? 'verified' : 'model-based, unverified',
+    verdict: verified ? 'verified' : 'model-based, unverified',
     why: [...forbid, ...narrow],
     bids: sums.bids,
     wins: sums.wins,
     logged: loggedFigures(sums),
     model: modelFigures(sums),
-    ips: carried ? ipsEstimates(sums, compared) : null,
-    doubly_robust: carried ? robustEstimates(sums, compared) : null,
+    ips: verified ? ipsEstimates(sums, compared) : null,
+    doubly_robust: verified ? robustEstimates(sums, compared) : null,
     slice: {
       bids: sums.slice,
       explored: sums.explored,
@@ -168,7 +168,7 @@ function totals(sums: Sums): TotalReport {
 
 export function report(
   evaluated: readonly Evaluated[],
-  total: Sums,
+  total: ReplaySums,
 ): { integrations: IntegrationReport[]; total: TotalReport } {
   const integrations = evaluated.map(({ ssp, policy, sums, left }) => ({
     ssp,

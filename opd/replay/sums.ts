@@ -1,41 +1,41 @@
 /**
- * What a replay adds up for one integration, or for all: what was logged, what the model expects of the evaluated
- * prices, and what the explored slice says of them, by inverse propensities (IPS, self-normalised) and doubly robust.
+ * The sums of a replay for one integration, or for all: as logged, as the model expects at the evaluated prices, and as
+ * estimated from explored bids, by inverse propensities (IPS, self-normalized) and doubly robust.
  */
 import type { DecisionLine } from './line.ts'
-import { drawn, type Match } from './match.ts'
+import { isRandomized, type Match } from './match.ts'
 import { Ratio } from './ratio.ts'
 
-/** One decision of the log beside the price that the evaluated configuration gave it. */
+/** One logged decision with its evaluated price. */
 export interface Row {
   arm: DecisionLine['arm']
   in: number
-  /** As it was logged. */
+  /** The logged price. */
   out: number
   /** The evaluated price. */
   priced: number
-  /** W at in, at the evaluated price and at the logged one, as the replaying model expects. */
+  /** Win probability at `in`, at the evaluated price and at the logged price, by the model. */
   winIn: number
   winPriced: number
   winLogged: number
   match: Match
-  /** What a win at the evaluated price is expected to clear at. */
+  /** Expected cleared price of a win at the evaluated price. */
   clears: number
-  /** Where the second price is paid, what is cleared does not move with the bid. */
+  /** Second-price auction: the cleared price does not depend on the bid. */
   second: boolean
 }
 
-export class Sums {
+export class ReplaySums {
   bids = 0
   wins = 0
   unsupported = 0
-  /** Of the arms that draw. */
+  /** Bids of randomized arms. */
   slice = 0
   explored = 0
   holdouts = 0
   inSum = 0
   logged = { rate: new Ratio(), factor: new Ratio(), margin: new Ratio(), share: new Ratio() }
-  /** As logged: wins, and wins weighted by in, of those priced and of the holdout. */
+  /** As logged: wins and spend of treated bids and of the holdout. */
   treated = { wins: new Ratio(), spend: new Ratio() }
   heldOut = { wins: new Ratio(), spend: new Ratio() }
   model = {
@@ -46,7 +46,7 @@ export class Sums {
     keptWins: new Ratio(),
     keptSpend: new Ratio(),
   }
-  /** Weighted wins, spend and margin of bids that match; wins and spend of the holdout. */
+  /** Weighted wins, spend and margin of matching bids; wins and spend of the holdout. */
   ips = {
     wins: new Ratio(),
     spend: new Ratio(),
@@ -63,7 +63,7 @@ export class Sums {
     keptSpend: new Ratio(),
   }
 
-  /** `cleared` null: not won (so far). `sign` -1 takes the same back. */
+  /** `cleared` is null if the bid is not won so far. `sign` -1 subtracts a row. */
   add(row: Row, cleared: number | null, sign: 1 | -1): void {
     const won = cleared === null ? 0 : 1
     const margin = cleared === null ? 0 : row.in - cleared
@@ -77,7 +77,7 @@ export class Sums {
     logged.margin.add(margin, 1, sign)
     logged.share.add(margin, won * row.in, sign)
     this.addModel(row, sign)
-    if (!drawn(row.arm)) return
+    if (!isRandomized(row.arm)) return
     this.slice += sign
     if (row.arm === 'explored') this.explored += sign
     if (row.arm === 'holdout') this.holdouts += sign
@@ -133,7 +133,7 @@ export class Sums {
   }
 }
 
-/** What would have been cleared at the evaluated price, of a bid that was won at another within reach. */
+/** The cleared price at the evaluated price, of a bid that was won at a price within reach. */
 function clearedAt({ out, priced, second }: Row, cleared: number): number {
   if (second) return Math.min(cleared, priced)
   return out > 0 ? priced * Math.min(1, cleared / out) : priced

@@ -1,10 +1,10 @@
-/** The report of a replay for people: a block an integration, a line a figure. */
+/** The report of a replay as text: one block for each integration, one line for each figure. */
 
 import type { Estimate } from './ratio.ts'
 import type { ReplayCounts } from './replay.ts'
 import type { IntegrationReport, TotalReport } from './report.ts'
 
-interface Whole {
+interface ReplayReport {
   counts: ReplayCounts
   integrations: readonly IntegrationReport[]
   total: TotalReport
@@ -38,9 +38,9 @@ const spanned = (estimate: Estimate | null | undefined, spell: (value: number) =
     : `${spell(estimate.value)} [${spell(estimate.low)}, ${spell(estimate.high)}]`
 
 function verdictOf({ verdict, why, slice }: TotalReport): string[] {
-  const said = why.length === 0 ? '' : `: ${why.join('; ')}`
-  const carried = `${count(slice.explored)} explored, ${count(slice.effective)} effective; holdout ${count(slice.holdout)}`
-  return [`  ${verdict}${said}`, `  (${carried})`]
+  const reasons = why.length === 0 ? '' : `: ${why.join('; ')}`
+  const evidence = `${count(slice.explored)} explored, ${count(slice.effective)} effective; holdout ${count(slice.holdout)}`
+  return [`  ${verdict}${reasons}`, `  (${evidence})`]
 }
 
 function block(title: string, of: TotalReport): string[] {
@@ -71,7 +71,7 @@ function headOf(counts: ReplayCounts): string {
     [counts.bad, 'bad lines'],
     [counts.repeated, 'repeated lines'],
     [counts.unmatchedWins, 'wins without their decision'],
-    [counts.withdrawn, 'wins that may not teach'],
+    [counts.withdrawn, 'wins excluded from training'],
     [counts.beyond, 'lines of too many integrations'],
     [counts.warmUp, 'decisions to warm up'],
     [counts.open, 'too young at the end'],
@@ -80,7 +80,7 @@ function headOf(counts: ReplayCounts): string {
   return `${count(decisions)} decisions, ${count(wins)} wins${odd.join('')}\n${at(from)} to ${at(to)}`
 }
 
-export function table({ counts, integrations, total }: Whole): string {
+export function table({ counts, integrations, total }: ReplayReport): string {
   const blocks = integrations.flatMap((each) =>
     block(
       `${each.ssp} (${each.mode}, ${each.policy.from === 'file' ? 'as configured' : 'defaults'}): ${count(each.bids)} bids, ${count(each.wins)} wins${leftOf(each.left)}`,

@@ -21,7 +21,7 @@ import { expand, PatternFinder } from './macros.ts'
 import { removeSeats } from './seats.ts'
 import { grownLength, type Splice, splice } from './splice.ts'
 
-export interface RewriteInput {
+interface RewriteInput {
   /** The decoded body of the bid response. */
   body: Buffer
   /** Called only if a bid is to be priced. */

@@ -1,6 +1,6 @@
 /**
- * Money as decimals, from the wire's text to the ledger's (CPM). Prices are compared and multiplied
- * exactly; only `out_ba` is rounded, once, towards in_ba, to six fractional digits (CONTRACT 4.5).
+ * Exact decimal arithmetic for money (CPM). Prices are compared and multiplied exactly. Only `out_ba` is rounded, once,
+ * towards in_ba, to six fractional digits (CONTRACT 4.5).
  */
 
 /** `digits / 10 ** scale`, never negative. */
@@ -10,25 +10,25 @@ export interface Decimal {
 }
 
 const numberText = /^(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,5}))?$/
-/** Longer texts are read as the double that they spell: BigInt parsing is quadratic. */
-const longestText = 1200
-const widestExponent = 2000
+/** Longer texts are parsed as a double first, because BigInt parsing is quadratic. */
+const maxTextLength = 1200
+const maxExponent = 2000
 
-/** A JSON number above or equal to 0 as it stands on the wire; null for anything else. */
+/** Parses a JSON number that is not negative; null for any other text. */
 export function decimal(text: string): Decimal | null {
   const value = Number(text)
   if (!Number.isFinite(value)) return null
-  const match = numberText.exec(text.length > longestText ? String(value) : text)
+  const match = numberText.exec(text.length > maxTextLength ? String(value) : text)
   if (match === null) return null
   const exponent = Number(match[3] ?? 0)
-  if (Math.abs(exponent) > widestExponent) return null
+  if (Math.abs(exponent) > maxExponent) return null
   const fraction = match[2] ?? ''
   const scale = fraction.length - exponent
   const digits = BigInt(match[1] + fraction)
   return scale >= 0 ? { digits, scale } : { digits: digits * 10n ** BigInt(-scale), scale: 0 }
 }
 
-/** Without an exponent and without idle zeros: `2.5`, `0.75`, `100`. */
+/** Without an exponent and without trailing zeros: `2.5`, `0.75`, `100`. */
 export function decimalText({ digits, scale }: Decimal): string {
   if (scale === 0) return digits.toString()
   const negative = digits < 0n
@@ -42,7 +42,7 @@ export function decimalText({ digits, scale }: Decimal): string {
 
 const plainText = /^\d+(?:\.\d+)?$/
 
-/** The same value without an exponent; a text that has none stays as it is (`1.00`). */
+/** The same value without an exponent. A text without an exponent is returned unchanged (`1.00`). */
 export function plain(text: string): string {
   if (plainText.test(text)) return text
   const value = decimal(text)
@@ -68,7 +68,7 @@ export function times(a: Decimal, b: Decimal): Decimal {
   return { digits: a.digits * b.digits, scale: a.scale + b.scale }
 }
 
-/** `a - b` of two plain decimals as decimal text, negative where b is larger; null where one is none. */
+/** `a - b` of two decimal texts as decimal text, which may be negative; null: one of them is not a decimal. */
 export function difference(a: string, b: string): string | null {
   const left = decimal(a)
   const right = decimal(b)
@@ -77,7 +77,7 @@ export function difference(a: string, b: string): string | null {
   return decimalText({ digits: from - less, scale })
 }
 
-/** Millionths, rounded up: the first price with six digits that is not below the value. */
+/** Millionths, rounded up: the lowest price with six fractional digits that is not below the value. */
 export function ceilMicros({ digits, scale }: Decimal): bigint {
   if (scale <= 6) return digits * 10n ** BigInt(6 - scale)
   const unit = 10n ** BigInt(scale - 6)
@@ -91,7 +91,7 @@ export function floorMicros({ digits, scale }: Decimal): bigint {
 
 const power = [1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1]
 
-/** Millionths of a short plain text exactly, as a safe integer; -1 where that is not possible. */
+/** Exact millionths of a short plain text as a safe integer; -1: not possible. */
 export function shortMicros(text: string): number {
   const { length } = text
   if (length === 0 || length > 15) return -1

@@ -1,4 +1,3 @@
-/** Exchange rates. */
 /** Exchange rates: units of the currency for one unit of the base. */
 export interface Rates {
   base: string
@@ -11,10 +10,10 @@ const perUnit = (currency: string, { base, rates }: Rates): number | null => {
   return rate > 0 && Number.isFinite(rate) ? rate : null
 }
 
-/** Units of `currency` for one unit of the base; null without a rate. The file of rates may have a base of its own. */
+/** Units of `currency` for one unit of `base`; null: no rate is known. `rates` may have another base. */
 export function rateOf(currency: string, rates: Rates | null, base: string): number | null {
   if (currency === base) return 1
   if (rates === null) return null
-  const [rate, own] = [perUnit(currency, rates), perUnit(base, rates)]
-  return rate === null || own === null ? null : rate / own
+  const [rate, baseRate] = [perUnit(currency, rates), perUnit(base, rates)]
+  return rate === null || baseRate === null ? null : rate / baseRate
 }

@@ -24,10 +24,10 @@ function scaled(text: string, units: Readonly<Record<string, number>>): number |
   return unit === undefined ? undefined : Number(match![1]) * unit
 }
 
-/** The longest timer Node keeps: 2^31 - 1 ms; more would fire at once. */
+/** The longest timer of Node, 2^31 - 1 ms: a longer one fires at once. */
 const maxDuration = 2 ** 31 - 1
 
-/** `120ms`, `5s`, `10m`, `48h`, `2d` in YAML; milliseconds in the program. */
+/** `120ms`, `5s`, `10m`, `48h`, `2d` in YAML; a number of milliseconds after parsing. */
 export function duration(fallback: string) {
   const wanted = 'a duration such as 120ms, 5s, 10m, 48h, 2d'
   return z
@@ -38,7 +38,7 @@ export function duration(fallback: string) {
     .refine((ms) => ms <= maxDuration, 'a duration of at most 24 days')
 }
 
-/** Milliseconds of a duration's text; NaN where it is none. */
+/** Milliseconds of a duration; NaN: not a duration. */
 export const milliseconds = (text: string): number => scaled(text, durationUnits) ?? Number.NaN
 
 const sizeText = String.raw`\d+(\.\d+)? ?(B|KiB|MiB|GiB|KB|MB|GB)?`
@@ -47,7 +47,7 @@ const bytesOf = (value: number | string) =>
 const largestSize = 1024 ** 3
 const tooLarge = 'a size of at most 1GiB'
 
-/** `64KiB`, `1MiB`, or a whole number of bytes in YAML; bytes in the program. */
+/** `64KiB`, `1MiB`, or a whole number of bytes in YAML; a number of bytes after parsing. */
 export function size(fallback: string) {
   return z
     .union([

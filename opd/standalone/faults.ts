@@ -36,7 +36,7 @@ function bidFaults(bid: StandaloneBid, internalIds: boolean): Fault[] {
     ...priceFault(`${pointer}/price_dsp`, bid.price_dsp),
   ]
   if (bid.price === null && bid.price_dsp === null)
-    prices.push(fault(`${pointer}/price`, 'Is required where there is no price_dsp.'))
+    prices.push(fault(`${pointer}/price`, 'Is required without price_dsp.'))
   return [
     ...repeatedKeys(pointer, bid.repeated),
     ...textFault(`${pointer}/id`, bid.id, true),
@@ -58,7 +58,7 @@ function placeFaults({ members, inner, bidrequest }: StandaloneCall): Fault[] {
   ]
 }
 
-const misplaced = 'A floor is read from imp, in the body or in bidrequest, and nowhere else.'
+const misplaced = 'A floor is read only from imp, in the body or in bidrequest.'
 
 /** Bounds the length of the response. */
 const maxFaults = 100

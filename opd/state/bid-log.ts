@@ -14,7 +14,7 @@ import type { DecisionRecord } from '../engine/types.ts'
 import type { BidLog } from '../ports.ts'
 import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
 
-export interface BidLogOptions {
+interface BidLogOptions {
   /** Milliseconds for which a decision can be found. */
   ttl: number
   maxEntries?: number
@@ -23,7 +23,7 @@ export interface BidLogOptions {
   now: () => number
 }
 
-export interface MemoryBidLog extends BidLog {
+interface MemoryBidLog extends BidLog {
   readonly stats: { entries: number; bytes: number; evicted: number; expired: number }
   /** Changes `ttl` after a reload. */
   retain(ttl: number): void

@@ -15,7 +15,7 @@ const linesAtOnce = 1000
 const flushEvery = 200
 const newline = 10
 
-export interface DecisionLog extends DecisionSink {
+interface DecisionLog extends DecisionSink {
   /** Lines written, dropped because the buffer was full, and lost because the disk failed. */
   readonly counts: { written: number; dropped: number; failed: number }
   flush(): Promise<void>

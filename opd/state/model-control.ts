@@ -28,7 +28,7 @@ export const initialControl: ModelControl = {
   resets: {},
 }
 
-export interface SnapshotId {
+interface SnapshotId {
   mode: Mode
   version: number
 }

@@ -15,8 +15,6 @@ import { initialControl, type ModelControl, type ModelControlSource } from './mo
 import { ModelStore } from './model-store.ts'
 import { removeIncomplete, writeDurably } from './snapshots.ts'
 
-export { type Mode, modes } from '../pricing/arms.ts'
-
 export interface ModelManagerOptions {
   /** Folder of the snapshots; null: none are written. */
   dir: string | null

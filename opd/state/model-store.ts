@@ -19,7 +19,7 @@ import {
   writeDurably,
 } from './snapshots.ts'
 
-export interface ModelStoreOptions {
+interface ModelStoreOptions {
   /** Folder of the snapshots; null: none are written. */
   dir: string | null
   /** `carries` false: the exposures that are pending in the snapshot are dropped. */
@@ -31,7 +31,7 @@ export interface ModelStoreOptions {
 }
 
 /** The model of one mode. */
-export interface ModelState {
+interface ModelState {
   learner: ManagedLearner
   version: number
   /** Time at which the last snapshot was written or restored, milliseconds; null: never. */
@@ -169,7 +169,7 @@ export class ModelStore {
         this.counts.writes++
         this.options.log.error(
           { mode, err: (error as Error).message },
-          'model snapshot not written, learning goes on',
+          'a model snapshot was not written, the model continues to learn',
         )
       }
     return saved

@@ -24,7 +24,7 @@ export interface ModelBus {
   ): Promise<{ deltas: { place: string; bytes: Uint8Array }[]; last: string }>
 }
 
-export interface ModelSync {
+interface ModelSync {
   /** `old`: of an earlier epoch; `seen`: received before. */
   readonly counts: {
     sent: number

@@ -12,7 +12,7 @@ import type { Log } from '../shared/log.ts'
 import type { ModelBus } from './model-sync.ts'
 import { modelBus } from './redis-models.ts'
 
-export interface RedisOptions {
+interface RedisOptions {
   url: string
   location: string
   /** Milliseconds. Read at each write, because a reload may change it. */

@@ -17,7 +17,7 @@ export interface SnapshotRow {
 }
 
 /** A model to roll back to. */
-export interface LoadedSnapshot {
+interface LoadedSnapshot {
   mode: Mode
   snapshot: string
   base: Uint8Array

@@ -19,13 +19,13 @@ export interface SnapshotMeta {
 }
 
 /** The model, and the envelopes that were not sent yet. The model includes them. */
-export interface Snapshot {
+interface Snapshot {
   meta: SnapshotMeta
   unsent: Uint8Array[]
   learned: Uint8Array
 }
 
-export interface Listed {
+interface SnapshotFile {
   file: string
   version: number
   /** Milliseconds since the epoch. */
@@ -46,7 +46,7 @@ export const snapshotName = (mode: Mode, version: number, at: number) =>
   `${mode}-${String(version).padStart(8, '0')}-${String(at).padStart(13, '0')}.bin.gz`
 
 /** Snapshots of a mode, newest first. */
-export function snapshots(files: readonly string[], mode: Mode): Listed[] {
+export function snapshots(files: readonly string[], mode: Mode): SnapshotFile[] {
   return files
     .flatMap((file) => {
       const match = name.exec(file)
@@ -56,7 +56,7 @@ export function snapshots(files: readonly string[], mode: Mode): Listed[] {
 }
 
 /** Snapshots to delete. Kept are the newest of each of the last 48 hours and 14 days, and the last three. */
-export function outdated(list: readonly Listed[], now: number): Listed[] {
+export function outdated(list: readonly SnapshotFile[], now: number): SnapshotFile[] {
   const kept = new Set<string>()
   return list.filter(({ at }, place) => {
     const age = now - at

@@ -1,6 +1,8 @@
 /** What the demo supplier answers: bids as they look in the field, every format and oddity that is legal. */
+
+import { mulberry32 } from '../../opd/shared/random.ts'
 import type { Market } from './market.ts'
-import { hash, seeded } from './random.ts'
+import { hash } from './random.ts'
 
 export interface DemoImp {
   id: string
@@ -84,7 +86,7 @@ function asText(value: unknown, escapedSlashes: boolean): string {
 /** The answer's body, or null for a no-bid. The same request always gets the same answer. */
 export function answer(request: DemoRequest, market: Market, seed: number): string | null {
   const sure = request.id.startsWith('curl-')
-  const random = seeded(hash(request.id, seed))
+  const random = mulberry32(hash(request.id, seed))
   if (!sure && random() < 0.3) return null
   const publisher = request.site?.publisher?.id ?? request.app?.publisher?.id ?? ''
   const currency =

@@ -2,7 +2,9 @@
  * The hidden side of the demo: what the others in the auction bid. The service never sees it; it has
  * to find out from win notices alone.
  */
-import { hash, normal, seeded } from './random.ts'
+
+import { mulberry32 } from '../../opd/shared/random.ts'
+import { hash, normal } from './random.ts'
 
 export interface Publisher {
   id: string
@@ -31,7 +33,7 @@ const countries = ['USA', 'DEU', 'GBR', 'FRA', 'ESP', 'BRA']
 
 /** Thirty publishers; the first ones have most of the traffic. */
 export function publishers(seed: number): Publisher[] {
-  const random = seeded(hash('publishers', seed))
+  const random = mulberry32(hash('publishers', seed))
   return Array.from({ length: 30 }, (_, at) => {
     const value = Math.log(1.2) + 0.6 * normal(random)
     return {
@@ -71,7 +73,7 @@ export function createMarket(seed: number): Market {
   const byId = new Map(list.map((publisher) => [publisher.id, publisher]))
   const publisher = (id: string) => byId.get(id) ?? list[hash(id, seed) % list.length]!
   const draw = (what: string, auction: string, imp: string) =>
-    normal(seeded(hash(`${what} ${auction} ${imp}`, seed)))
+    normal(mulberry32(hash(`${what} ${auction} ${imp}`, seed)))
   return {
     publishers: list,
     publisher,

@@ -1,6 +1,6 @@
 /** Win notices as a platform forwards them: late, sometimes twice, sometimes never. */
 import { Pool } from 'undici'
-import { seeded } from './random.ts'
+import { mulberry32 } from '../../opd/shared/random.ts'
 
 interface NoticeOptions {
   /** The admin listener: `http://127.0.0.1:8081`. */
@@ -46,7 +46,7 @@ const maxWaiting = 100_000
 export function createNotices(options: NoticeOptions): Notices {
   const { supplier, delay = 3000, loss = 0.03, duplicates = 0.01 } = options
   const pool = new Pool(options.adminUrl, { connections: 8, pipelining: 1 })
-  const random = seeded(options.seed ?? 7)
+  const random = mulberry32(options.seed ?? 7)
   const waiting = new Set<NodeJS.Timeout>()
   const counts: Notices['counts'] = { sent: 0, lost: 0, duplicated: 0, failed: 0, byStatus: {} }
   const send = async (query: string) => {

@@ -1,8 +1,9 @@
 /** Bid traffic over real sockets, at a rate. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Pool } from 'undici'
+import { mulberry32 } from '../../opd/shared/random.ts'
 import type { Publisher } from './market.ts'
-import { type Random, seeded } from './random.ts'
+import type { Random } from './random.ts'
 import { type BodyKind, busy, type MadeRequest, makeRequest } from './requests.ts'
 
 interface TrafficOptions {
@@ -31,7 +32,7 @@ const maxOpen = 2000
 export async function sendTraffic(options: TrafficOptions): Promise<void> {
   const { origin, pathname } = new URL(options.url)
   const pool = new Pool(origin, { connections: options.connections ?? 16, pipelining: 1 })
-  const random: Random = seeded(options.seed ?? Date.now())
+  const random: Random = mulberry32(options.seed ?? Date.now())
   const run = Date.now().toString(36)
   const open = new Set<Promise<void>>()
   let sent = 0

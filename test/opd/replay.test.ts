@@ -25,6 +25,7 @@ function constant(factor: number, wrong: number): Learner {
     delta: () => new Uint8Array(),
     merge() {},
     snapshot: () => new Uint8Array(),
+    chance: ({ inBa }, price) => chance(price / inBa) * wrong,
   }
 }
 

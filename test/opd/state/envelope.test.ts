@@ -7,7 +7,7 @@ import {
   encodeEnvelope,
   VersionVector,
 } from '../../../opd/state/envelope.ts'
-import { keeperOf, learn, sumOf } from '../../support/exchange.ts'
+import { learn, modelManagerOf, sumOf } from '../../support/model-sync.ts'
 
 t.test('an envelope comes out as it went in, a damaged one not at all', (t) => {
   fc.assert(
@@ -65,7 +65,7 @@ t.test('merged in any order, repeated and lost: each that arrived counts once', 
       fc.array(fc.integer({ min: 0, max: 2 }), { maxLength: 30 }),
       fc.array(delivery, { maxLength: 60 }),
       async (learned, deliveries) => {
-        const nodes = [0, 1, 2].map(() => keeperOf(null))
+        const nodes = [0, 1, 2].map(() => modelManagerOf(null))
         for (const node of nodes) node.models.publishes = true
         const sent: { of: number; amount: number; envelope: Envelope }[] = []
         for (const [n, of] of learned.entries()) {

@@ -65,7 +65,7 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
   })
 
   t.test('what one node learns the other knows', async (t) => {
-    const keepers = [one, two].map(() =>
+    const managers = [one, two].map(() =>
       createModelManager({
         dir: newFolder(),
         attributionWindow: 60_000,
@@ -74,13 +74,13 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
         create: createLearner,
       }),
     )
-    const exchanges = [one, two].map((redis: RedisState, n) =>
-      createModelSync({ modelManager: keepers[n]!, redis, log }),
+    const syncs = [one, two].map((redis: RedisState, n) =>
+      createModelSync({ modelManager: managers[n]!, redis, log }),
     )
     t.teardown(async () => {
-      for (const part of [...exchanges, ...keepers]) await part.close()
+      for (const part of [...syncs, ...managers]) await part.close()
     })
-    const learner = keepers[0]!.of('revenue')
+    const learner = managers[0]!.of('revenue')
     const facts = {
       supplier: 'acme',
       mode: 'revenue' as const,
@@ -89,20 +89,20 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
       publisher: 'p',
     }
     const policy = { minWinRate: 0, explore: 0, holdout: 0 }
-    const chance = () => keepers[1]!.of('revenue').decide(facts, policy, 'k', 1, () => 0.5).winIn
+    const chance = () => managers[1]!.of('revenue').decide(facts, policy, 'k', 1, () => 0.5).winIn
     const before = chance()
     for (let n = 0; n < 200; n++) {
       const decision = learner.decide(facts, policy, `a${n}`, n, () => 0.5)
       learner.win(learner.expose(decision, decision.outBa, n), decision.outBa, n + 1)
     }
-    await exchanges[0]!.round()
-    await exchanges[1]!.round()
+    await syncs[0]!.round()
+    await syncs[1]!.round()
     // What was heard is taught in slices.
-    keepers[1]!.of('revenue').advance(1)
+    managers[1]!.of('revenue').advance(1)
     t.ok(chance() > before, 'the other node expects more wins now')
-    t.equal(exchanges[1]!.counts.merged, 1)
-    await exchanges[1]!.round()
-    t.equal(exchanges[1]!.counts.merged, 1, 'merged once')
+    t.equal(syncs[1]!.counts.merged, 1)
+    await syncs[1]!.round()
+    t.equal(syncs[1]!.counts.merged, 1, 'merged once')
   })
 
   t.test('a command that Redis refuses is counted and logged, once a minute', async (t) => {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { request } from 'undici'
-import { seeded } from '../../../service/demo/random.ts'
+import { mulberry32 } from '../../../opd/shared/random.ts'
 import { makeRequest } from '../../../service/demo/requests.ts'
 import { createDemoSupplier } from '../../../service/demo/supplier.ts'
 
@@ -34,7 +34,7 @@ t.test('a request whose id starts with curl- always has a bid well above the flo
 })
 
 t.test('every format is answered in its own way, and no-bids are 204', async (t) => {
-  const random = seeded(1)
+  const random = mulberry32(1)
   const types = new Set<number>()
   const statuses = new Set<number>()
   const seats = new Set<string>()
@@ -59,7 +59,7 @@ t.test('the answer is in the currency that was asked for', async (t) => {
 })
 
 t.test('the same request has the same answer', async (t) => {
-  const { body } = makeRequest('same', supplier.publishers[0]!, 'banner', seeded(9))
+  const { body } = makeRequest('same', supplier.publishers[0]!, 'banner', mulberry32(9))
   t.same(await ask(body), await ask(body))
 })
 

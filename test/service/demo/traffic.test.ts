@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { runDemo } from '../../../service/demo/main.ts'
 import { createNotices, impressionQuery } from '../../../service/demo/notices.ts'
-import { seeded } from '../../../service/demo/random.ts'
+import { mulberry32 } from '../../../opd/shared/random.ts'
 import { makeRequest } from '../../../service/demo/requests.ts'
 import { read } from '../../../service/demo/scrape.ts'
 import { createDemoSupplier } from '../../../service/demo/supplier.ts'
@@ -14,7 +14,7 @@ const supplier = await createDemoSupplier()
 t.teardown(() => supplier.close())
 
 t.test('requests are 2.7 to 3 KB of JSON', async (t) => {
-  const random = seeded(2)
+  const random = mulberry32(2)
   for (let n = 0; n < 200; n++) {
     const { body } = makeRequest(`r${n}`, supplier.publishers[n % 30]!, 'mix', random)
     t.ok(body.length >= 2700 && body.length <= 3000, `${body.length} bytes`)

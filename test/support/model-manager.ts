@@ -1,4 +1,4 @@
-/** Keepers of real models that nothing drives by a timer, bids to teach them, and what they then expect. */
+/** Model managers without timers, with bids that train them and their predictions. */
 import { type BidFacts, createLearner, type Policy } from '../../opd/learner.ts'
 import {
   createModelManager,
@@ -22,7 +22,7 @@ export const facts: BidFacts = {
 const policy: Policy = { minWinRate: 0, explore: 0, holdout: 0 }
 export const hour = 3_600_000
 
-export function keeperIn(dir: string, more: Partial<ModelManagerOptions> = {}): ModelManager {
+export function modelManagerIn(dir: string, more: Partial<ModelManagerOptions> = {}): ModelManager {
   const never = { advanceEvery: 1e8, snapshotEvery: 1e8 }
   return createModelManager({
     dir,

@@ -4,18 +4,18 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { ModelManager } from '../../../opd/state/model-manager.ts'
 import { outdated, snapshots } from '../../../opd/state/snapshots.ts'
-import { cold, errors, expects, hour, keeperIn, teach } from '../../support/keeper.ts'
+import { cold, errors, expects, hour, modelManagerIn, teach } from '../../support/model-manager.ts'
 import { newFolder } from '../../support/process.ts'
 
 t.test('what was learned is there after a restart, its version rises', async (t) => {
   const dir = newFolder()
-  const first = keeperIn(dir)
+  const first = modelManagerIn(dir)
   t.equal(first.age('revenue'), null)
   teach(first, 300, true)
   const learned = expects(first)
   t.ok(learned > cold)
   await first.close()
-  const second = keeperIn(dir)
+  const second = modelManagerIn(dir)
   t.equal(expects(second), learned)
   t.equal(second.version('revenue'), 1)
   t.equal(second.age('revenue'), 0)
@@ -24,7 +24,7 @@ t.test('what was learned is there after a restart, its version rises', async (t)
 
 t.test('a damaged snapshot is refused loudly, the one before it serves', async (t) => {
   const dir = newFolder()
-  const first = keeperIn(dir)
+  const first = modelManagerIn(dir)
   teach(first, 300, true)
   await first.save()
   const learned = expects(first)
@@ -40,14 +40,14 @@ t.test('a damaged snapshot is refused loudly, the one before it serves', async (
   ]) {
     writeFileSync(join(dir, newest), damage(bytes))
     errors.length = 0
-    const again = keeperIn(dir)
+    const again = modelManagerIn(dir)
     t.equal(again.failures.refused, 1)
     t.match(errors, [/snapshot refused/])
     t.equal(expects(again), learned)
     t.equal(again.version('revenue'), 1)
   }
   for (const { file } of snapshots(readdirSync(dir), 'revenue')) writeFileSync(join(dir, file), 'x')
-  t.equal(expects(keeperIn(dir)), cold, 'or learning starts afresh')
+  t.equal(expects(modelManagerIn(dir)), cold, 'or learning starts afresh')
 })
 
 t.test('48 hourly and 14 daily snapshots are kept', (t) => {
@@ -75,19 +75,19 @@ t.test(
       for (let now = 1000; now < 1e9; now += 1e7) modelManager.of('revenue').advance(now)
       return expects(modelManager) - before
     }
-    const first = keeperIn(dir)
+    const first = modelManagerIn(dir)
     teach(first, 300, true)
     teach(first, 8, false)
     await first.close()
-    t.ok(later(keeperIn(dir)) < 0, 'taught as losses')
-    t.equal(later(keeperIn(dir)), 0, 'nobody has said that the life before ended in order')
+    t.ok(later(modelManagerIn(dir)) < 0, 'taught as losses')
+    t.equal(later(modelManagerIn(dir)), 0, 'nobody has said that the life before ended in order')
   },
 )
 
 t.test('what a crash left half written is swept, what fails leaves nothing', async (t) => {
   const dir = newFolder()
   writeFileSync(join(dir, '.revenue-00000001-1000000000000.bin.gz.tmp'), 'half')
-  const modelManager = keeperIn(dir)
+  const modelManager = modelManagerIn(dir)
   const hidden = () => readdirSync(dir).filter((file) => file.startsWith('.'))
   t.same(hidden(), [])
   // A folder in the place of the snapshot: the last step fails.
@@ -99,7 +99,7 @@ t.test('what a crash left half written is swept, what fails leaves nothing', asy
 
 t.test('a disk that fails costs snapshots, not learning', async (t) => {
   const dir = newFolder()
-  const modelManager = keeperIn(dir)
+  const modelManager = modelManagerIn(dir)
   modelManager.of('revenue').snapshotting = () => {
     throw new Error('no room')
   }

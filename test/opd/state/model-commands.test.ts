@@ -5,13 +5,13 @@ import t from 'tap'
 import type { Policy } from '../../../opd/learner.ts'
 import { initialControl } from '../../../opd/state/model-control.ts'
 import { snapshots } from '../../../opd/state/snapshots.ts'
-import { cold, expects, facts, hour, keeperIn, teach } from '../../support/keeper.ts'
 import { operatorOf } from '../../support/model-control.ts'
+import { cold, expects, facts, hour, modelManagerIn, teach } from '../../support/model-manager.ts'
 import { newFolder } from '../../support/process.ts'
 
 t.test('frozen: it decides and does not learn; what was won meanwhile counts after', async (t) => {
   const dir = newFolder()
-  const modelManager = keeperIn(dir)
+  const modelManager = modelManagerIn(dir)
   teach(modelManager, 100, true)
   const before = teach(modelManager, 50, false)
   const operator = await operatorOf(t)
@@ -27,7 +27,7 @@ t.test('frozen: it decides and does not learn; what was won meanwhile counts aft
   modelManager.of('revenue').advance(1e13)
   t.equal(expects(modelManager), frozen)
   t.ok(expects(modelManager) > 0, 'it decides')
-  const restarted = keeperIn(dir)
+  const restarted = modelManagerIn(dir)
   await operator.execute(restarted)
   t.equal(restarted.control.frozen, true, 'over a restart')
   t.equal(restarted.of('revenue').isFrozen, true)
@@ -40,7 +40,7 @@ t.test('frozen: it decides and does not learn; what was won meanwhile counts aft
 
 t.test('frozen: multipliers stay where they are, over a rollback as well', async (t) => {
   const dir = newFolder()
-  const modelManager = keeperIn(dir)
+  const modelManager = modelManagerIn(dir)
   const operator = await operatorOf(t)
   const kept: Policy = { minWinRate: 0.97, explore: 0, holdout: 0 }
   const learner = modelManager.of('revenue')
@@ -76,7 +76,7 @@ t.test(
   async (t) => {
     const dir = newFolder()
     let now = 1e12
-    const modelManager = keeperIn(dir, { now: () => now })
+    const modelManager = modelManagerIn(dir, { now: () => now })
     const operator = await operatorOf(t)
     await t.rejects(operator.rollback(dir), /no earlier snapshot/)
     for (const id of ['revenue-7', '../x', 'revenue', 'x-1'])
@@ -102,7 +102,7 @@ t.test(
     t.ok(expects(modelManager) > good, 'and it goes on learning')
     t.ok(marked[0]!.length > 0)
     await modelManager.close()
-    const again = keeperIn(dir, { now: () => now })
+    const again = modelManagerIn(dir, { now: () => now })
     await operator.execute(again)
     t.equal(again.control.epochs.revenue, 1)
     again.of('revenue').win(marked[0]!, 1, 9)
@@ -117,7 +117,7 @@ t.test(
 
 t.test('what waited in a snapshot is not taught after a rollback to it', async (t) => {
   const dir = newFolder()
-  const modelManager = keeperIn(dir)
+  const modelManager = modelManagerIn(dir)
   teach(modelManager, 200, true)
   teach(modelManager, 200, false)
   await modelManager.save()
@@ -133,7 +133,7 @@ t.test('what waited in a snapshot is not taught after a rollback to it', async (
 
 t.test('a damaged snapshot is no place to go back to', async (t) => {
   const dir = newFolder()
-  const modelManager = keeperIn(dir)
+  const modelManager = modelManagerIn(dir)
   teach(modelManager, 100, true)
   await modelManager.save()
   await modelManager.save()
@@ -148,7 +148,7 @@ t.test('a damaged snapshot is no place to go back to', async (t) => {
 
 t.test('a supplier is forgotten, the others are not', async (t) => {
   const dir = newFolder()
-  const modelManager = keeperIn(dir)
+  const modelManager = modelManagerIn(dir)
   teach(modelManager, 300, false, 'other')
   const features = teach(modelManager, 300, true)
   const [acme, other] = [expects(modelManager), expects(modelManager, 'other')]
@@ -162,14 +162,14 @@ t.test('a supplier is forgotten, the others are not', async (t) => {
   const shared = Math.abs(expects(modelManager) - afresh)
   t.ok(shared < 0.01, `an old win moves what all suppliers share alone: ${shared}`)
   await modelManager.close()
-  const again = keeperIn(dir)
+  const again = modelManagerIn(dir)
   await operator.execute(again)
   t.ok(Math.abs(expects(again) - afresh) < 0.01, 'forgotten over a restart')
 })
 
 t.test('a database that is older than the models is raised to their epoch', async (t) => {
   const dir = newFolder()
-  const modelManager = keeperIn(dir)
+  const modelManager = modelManagerIn(dir)
   teach(modelManager, 100, true)
   await modelManager.save()
   await modelManager.save()
@@ -179,13 +179,13 @@ t.test('a database that is older than the models is raised to their epoch', asyn
   const restored = await operatorOf(t)
   await restored.execute(modelManager)
   t.same((await restored.source.read()).epochs, { revenue: 1, margin: 0 })
-  const joining = keeperIn(newFolder())
+  const joining = modelManagerIn(newFolder())
   await restored.execute(joining)
   t.equal(expects(joining), expects(modelManager), 'other nodes start with the model of this epoch')
 })
 
 t.test('a damaged base is refused; the node goes on from its own model', async (t) => {
-  const modelManager = keeperIn(newFolder())
+  const modelManager = modelManagerIn(newFolder())
   teach(modelManager, 100, true)
   const before = expects(modelManager)
   const operator = await operatorOf(t)
@@ -198,7 +198,7 @@ t.test('a damaged base is refused; the node goes on from its own model', async (
 
 t.test('a store that does not answer changes nothing and delays no snapshot', async (t) => {
   const dir = newFolder()
-  const modelManager = keeperIn(dir)
+  const modelManager = modelManagerIn(dir)
   const hangs = () => new Promise<never>(() => {})
   const control = { ...initialControl, epochs: { revenue: 2, margin: 0 } }
   const silentStores = [

@@ -9,8 +9,8 @@ import t from 'tap'
 import { createModelSync, type ModelBus } from '../../../opd/state/model-sync.ts'
 import { openRedis } from '../../../opd/state/redis.ts'
 import { snapshots } from '../../../opd/state/snapshots.ts'
-import { isSum, keeperOf, learn, log, memoryBus, sumOf } from '../../support/exchange.ts'
 import { type Operator, operatorOf } from '../../support/model-control.ts'
+import { isSum, learn, log, memoryBus, modelManagerOf, sumOf } from '../../support/model-sync.ts'
 import { newFolder } from '../../support/process.ts'
 import { redisAbsent, startRedis } from '../../support/redis.ts'
 
@@ -44,9 +44,9 @@ async function world(operator: Operator, all: Step[], busOf: () => ModelBus) {
   let amount = 1
   let learned = 0
   const make = async (dir: string) => {
-    const modelManager = keeperOf(dir, () => now)
+    const modelManager = modelManagerOf(dir, () => now)
     await operator.execute(modelManager)
-    return { dir, modelManager, exchange: createModelSync({ modelManager, redis: busOf(), log }) }
+    return { dir, modelManager, modelSync: createModelSync({ modelManager, redis: busOf(), log }) }
   }
   const nodes = await Promise.all([0, 1, 2].map(() => make(newFolder())))
   for (const step of all) {
@@ -58,7 +58,7 @@ async function world(operator: Operator, all: Step[], busOf: () => ModelBus) {
       amount *= 4
     } else if (step.do === 'round') {
       await operator.execute(node.modelManager)
-      await node.exchange.round()
+      await node.modelSync.round()
     } else if (step.do === 'save') await node.modelManager.save()
     else if (step.do === 'rollback') {
       // A node that has saved once has no earlier snapshot.
@@ -66,16 +66,16 @@ async function world(operator: Operator, all: Step[], busOf: () => ModelBus) {
       if (files.length > 1) await operator.rollback(node.dir)
     } else {
       if (step.do === 'stop') {
-        await node.exchange.close()
+        await node.modelSync.close()
         await node.modelManager.close()
       }
       nodes[step.node] = await make(node.dir)
     }
   }
   for (let round = 0; round < 4; round++)
-    for (const { modelManager, exchange } of nodes) {
+    for (const { modelManager, modelSync } of nodes) {
       await operator.execute(modelManager)
-      await exchange.round()
+      await modelSync.round()
     }
   return { nodes, learned }
 }

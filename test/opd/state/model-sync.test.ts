@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createModelSync } from '../../../opd/state/model-sync.ts'
-import { isSum, keeperOf, learn, log, memoryBus, sumOf } from '../../support/exchange.ts'
 import { operatorOf } from '../../support/model-control.ts'
+import { isSum, learn, log, memoryBus, modelManagerOf, sumOf } from '../../support/model-sync.ts'
 import { newFolder } from '../../support/process.ts'
 
 t.test('nodes exchange updates, and follow a rollback together', async (t) => {
@@ -9,15 +9,15 @@ t.test('nodes exchange updates, and follow a rollback together', async (t) => {
   const operator = await operatorOf(t, isSum)
   const node = () => {
     const dir = newFolder()
-    const modelManager = keeperOf(dir)
-    return { dir, modelManager, exchange: createModelSync({ modelManager, redis: bus, log }) }
+    const modelManager = modelManagerOf(dir)
+    return { dir, modelManager, modelSync: createModelSync({ modelManager, redis: bus, log }) }
   }
   const [one, two] = [node(), node()] as const
   const rounds = async () => {
     for (let n = 0; n < 2; n++)
-      for (const { modelManager, exchange } of [one, two]) {
+      for (const { modelManager, modelSync } of [one, two]) {
         await operator.execute(modelManager)
-        await exchange.round()
+        await modelSync.round()
       }
   }
   learn(one.modelManager, 1)
@@ -47,7 +47,7 @@ t.test('nodes exchange updates, and follow a rollback together', async (t) => {
   t.equal(two.modelManager.of('revenue').isFrozen, false)
   const late = node()
   await operator.execute(late.modelManager)
-  await late.exchange.round()
+  await late.modelSync.round()
   t.equal(sumOf(late.modelManager), 9, 'a new node starts where the epoch does')
 })
 
@@ -56,13 +56,13 @@ t.test('a bus that hangs holds up the exchange alone', async (t) => {
   for (const hanging of ['publish', 'fetch'] as const) {
     const bus = { ...memoryBus(), [hanging]: hangs }
     const dir = newFolder()
-    const modelManager = keeperOf(dir)
-    const exchange = createModelSync({ modelManager, redis: bus, log, timeout: 30 })
+    const modelManager = modelManagerOf(dir)
+    const modelSync = createModelSync({ modelManager, redis: bus, log, timeout: 30 })
     learn(modelManager, 1)
-    void exchange.round()
-    await exchange.close()
+    void modelSync.round()
+    await modelSync.close()
     await modelManager.close()
-    t.equal(sumOf(keeperOf(dir)), 1, `${hanging}: the model is saved`)
+    t.equal(sumOf(modelManagerOf(dir)), 1, `${hanging}: the model is saved`)
   }
 })
 
@@ -76,16 +76,16 @@ t.test('deltas wait for a bus that is away, bounded', async (t) => {
       return bus.publish(mode, delta)
     },
   }
-  const modelManager = keeperOf(null)
-  const exchange = createModelSync({ modelManager, redis: flaky, log })
+  const modelManager = modelManagerOf(null)
+  const modelSync = createModelSync({ modelManager, redis: flaky, log })
   for (let n = 0; n < 120; n++) {
     learn(modelManager, 1)
     modelManager.models.takeDelta('revenue')
   }
-  await exchange.round()
-  t.equal(exchange.counts.sent, 0)
-  t.equal(exchange.counts.dropped, 20)
+  await modelSync.round()
+  t.equal(modelSync.counts.sent, 0)
+  t.equal(modelSync.counts.dropped, 20)
   away = false
-  await exchange.round()
-  t.equal(exchange.counts.sent, 100)
+  await modelSync.round()
+  t.equal(modelSync.counts.sent, 100)
 })

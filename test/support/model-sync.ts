@@ -50,7 +50,7 @@ class Sum implements Learner {
   }
 }
 
-export const keeperOf = (dir: string | null, now: () => number = () => 1e12) =>
+export const modelManagerOf = (dir: string | null, now: () => number = () => 1e12) =>
   createModelManager({
     dir,
     attributionWindow: 1000,
