@@ -1,4 +1,4 @@
-/** Both lanes keep the same promises: what the fast lane passes, the general one passes as well. */
+/** The tests of the fast lane, on the general lane: both must pass them. */
 import { fileURLToPath } from 'node:url'
 import { spawn } from 'tap'
 
@@ -11,11 +11,11 @@ const subjects = [
   'endpoints',
   'faults',
   'life',
-  'looked-at',
+  'eligible-responses',
   'memory',
   'request-bodies',
   'overload',
-  'turns',
+  'pipelined-connections',
   'vectors',
 ]
 

@@ -8,7 +8,7 @@ import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { createProxy } from '../../proxy/proxy.ts'
 import { idleEngine } from '../support/proxy.ts'
 import { post, type RawAnswer, raw } from '../support/raw.ts'
-import { answers } from './odd-answers.ts'
+import { answers } from './odd-responses.ts'
 
 type Lane = 'fast' | 'general'
 

@@ -1,4 +1,4 @@
-/** Which answers are looked at: a 200 of JSON that may be transformed; all others pass untouched (CONTRACT 4.6, 4.7). */
+/** Which responses OPD reads: a 200 with JSON that may be transformed. All others are forwarded unchanged (CONTRACT 4.6, 4.7). */
 import t from 'tap'
 import { responseReasons } from '../../opd/engine/stats.ts'
 import type { HeadReason, ResponseReason } from '../../opd/pricing/types.ts'

@@ -1,4 +1,4 @@
-/** Answers of suppliers, usual and odd, that both lanes must read alike. */
+/** Usual and unusual responses of suppliers, which both lanes must read alike. */
 interface Case {
   answer: string
   closes?: boolean

@@ -1,4 +1,4 @@
-/** Requests in line on one connection, bytes behind them that are no request, and how such connections end. */
+/** Pipelined requests on one connection, malformed bytes after them, and the end of such connections. */
 import { connect, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
