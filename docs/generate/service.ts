@@ -69,7 +69,10 @@ function countEverything({ proxy, engine }: Components): void {
   const { metrics } = proxy.suppliers.get('acme')!
   metrics.requests.fill(1)
   metrics.replays = 1
-  proxy.setDirectory(() => ({ inactiveSeats: new Set(), allotment: { clientQps: 1, active: true } }), 1)
+  proxy.setDirectory(
+    () => ({ inactiveSeats: new Set(), allotment: { clientQps: 1, active: true } }),
+    1,
+  )
   const supplier = engine.stats.of('acme')
   supplier.countUnmodified('no_macro')
   const stats = supplier.modes.revenue

@@ -1,5 +1,5 @@
 /** Processes a buffered response of a supplier: decode, rewrite, encode again (CONTRACT 4). */
-import type { Engine, RequestSource, RewrittenResponse, Pause } from '../../opd/engine/types.ts'
+import type { Engine, Pause, RequestSource, RewrittenResponse } from '../../opd/engine/types.ts'
 import type { Admission } from '../admission.ts'
 import type { Supplier } from '../supplier.ts'
 import { type BodyBuffer, withReservation } from './body-buffer.ts'

@@ -34,9 +34,7 @@ export async function check(file: string, streams: CommandStreams): Promise<numb
 /** The configuration that the service beside this command has; null: it is wrong, and stderr says why. */
 function configOf(file: string | undefined, streams: CommandStreams): Config | null {
   const loaded =
-    file === undefined
-      ? checkValue(defaultConfig('http://127.0.0.1:1/'), '.')
-      : loadConfig(file)
+    file === undefined ? checkValue(defaultConfig('http://127.0.0.1:1/'), '.') : loadConfig(file)
   if (loaded.config === null) printFaults(loaded, file ?? 'configuration', streams)
   return loaded.config
 }

@@ -1,7 +1,8 @@
 /** Metrics of operator commands and damaged snapshots: what they do to the models of this node. */
 import type { Registry } from 'prom-client'
+import { modes } from '../../opd/pricing/arms.ts'
 import { byLabel, one, registerRows } from '../../opd/shared/metrics.ts'
-import { type ModelManager, modes } from '../../opd/state/model-manager.ts'
+import type { ModelManager } from '../../opd/state/model-manager.ts'
 
 export function modelMetrics(registry: Registry, modelManager: ModelManager): void {
   const byMode = (value: (mode: (typeof modes)[number]) => number) =>
