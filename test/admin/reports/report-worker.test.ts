@@ -1,4 +1,4 @@
-/** The thread of reports: started when asked, gone when it ends, nobody left waiting. */
+/** The worker thread of reports: started on demand, ended when idle; no request waits after its end. */
 import t from 'tap'
 import { createReportWorker } from '../../../admin/reports/report-worker.ts'
 import { openStore } from '../../../admin/store/index.ts'

@@ -1,4 +1,4 @@
-/** Notices that came again are counted once each, whatever they hold and while the store is away, on both databases. */
+/** Duplicate notices are counted once each, with any text and while the store is lost, on both databases. */
 import { sql } from 'kysely'
 import { createDuplicateCounts } from '../../../admin/store/duplicates.ts'
 import type { Store } from '../../../admin/store/index.ts'
