@@ -39,16 +39,13 @@ export interface ConfigRef {
   active: Map<string, ActiveSupplier>
 }
 
-/** Folder of keys, models and the SQLite file; absolute. */
-export const stateDirOf = (config: Config) => config.stateDir
-
-export const modelsDirOf = (config: Config) => join(stateDirOf(config), 'models')
+export const modelsDirOf = (config: Config) => join(config.stateDir, 'models')
 
 export type Components = Awaited<ReturnType<typeof openComponents>>
 
 export async function openComponents(current: ConfigRef, log: Log) {
   const started = current.config
-  const keys = contextKeys(started.opd.keys ?? loadOrCreateKeys(stateDirOf(started)))
+  const keys = contextKeys(started.opd.keys ?? loadOrCreateKeys(started.stateDir))
   const now = Date.now
   const registry = new Registry()
   const meters = bindServiceMetrics(registry, () => ratesAge(current.config, now())?.age ?? null)

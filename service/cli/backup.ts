@@ -16,7 +16,11 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { sql } from 'kysely'
 import { openReader } from '../../admin/store/reader.ts'
 
-export interface BackupDeps {
+import { InUseError, lockState } from '../state-lock.ts'
+import { type CommandStreams, configOf } from './command.ts'
+import { badConfig, inUse } from './exit-codes.ts'
+
+interface BackupDeps {
   /** The folder of the backup. */
   dir: string
   stateDir: string
@@ -68,7 +72,7 @@ function copy(files: readonly { from: string; to: string }[]): void {
 }
 
 /** Throws if the copy cannot be completed, and then removes what it has written. */
-export async function backup(deps: BackupDeps): Promise<void> {
+async function writeBackup(deps: BackupDeps): Promise<void> {
   const { dir } = deps
   if (existsSync(dir) && readdirSync(dir).length > 0)
     throw new Error(`${resolve(dir)} is not empty: a backup goes into a folder of its own`)
@@ -106,7 +110,7 @@ async function copyAll({ dir, stateDir, database, stdout }: BackupDeps): Promise
 }
 
 /** Replaces the state, which no process may use, with the copy. `force`: also if there is a state already. */
-export function restore({ dir, stateDir, database, stdout }: BackupDeps, force: boolean): void {
+function restoreBackup({ dir, stateDir, database, stdout }: BackupDeps, force: boolean): void {
   if (!existsSync(join(dir, mark)))
     throw new Error(`${resolve(dir)} is no backup: ${mark}, which is written last, is not there`)
   const about = JSON.parse(readFileSync(join(dir, mark), 'utf8')) as { database: boolean }
@@ -139,4 +143,43 @@ export function restore({ dir, stateDir, database, stdout }: BackupDeps, force: 
   if (file !== null) renameSync(`${file}.restored`, file)
   sync(stateDir)
   stdout.write(`${resolve(stateDir)}: restored from ${basename(resolve(dir))}\n`)
+}
+
+/** Runs `work` on the state of a configuration. The exit code is 75 if another process uses the state, 1 if it fails. */
+async function withState(
+  file: string | undefined,
+  streams: CommandStreams,
+  work: (state: { stateDir: string; database: string }) => Promise<void> | void,
+): Promise<number> {
+  const config = configOf(file, streams)
+  if (config === null) return badConfig
+  try {
+    await work({ stateDir: config.stateDir, database: config.store.database })
+    return 0
+  } catch (error) {
+    streams.stderr.write(`bidweir: ${(error as Error).message}\n`)
+    return error instanceof InUseError ? inUse : 1
+  }
+}
+
+export function backup(
+  file: string | undefined,
+  dir: string,
+  streams: CommandStreams,
+): Promise<number> {
+  return withState(file, streams, async (state) => {
+    await writeBackup({ ...state, dir, stdout: streams.stdout })
+  })
+}
+
+export function restore(
+  file: string | undefined,
+  dir: string,
+  force: boolean,
+  streams: CommandStreams,
+): Promise<number> {
+  return withState(file, streams, async (state) => {
+    lockState(state.stateDir, state.database)
+    restoreBackup({ ...state, dir, stdout: streams.stdout }, force)
+  })
 }

@@ -3,7 +3,8 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { type Role, roles } from '../../admin/auth/roles.ts'
 import type { UserVerb } from '../../admin/auth/user-changes.ts'
 import { programVersion } from '../../admin/http/openapi/version.ts'
-import { badUsage, type CommandStreams } from './command-line.ts'
+import type { CommandStreams } from './command.ts'
+import { badUsage } from './exit-codes.ts'
 import type { ModelArgs } from './model.ts'
 import type { ReplayOptions } from './replay.ts'
 import type { UserCall } from './user.ts'
@@ -61,7 +62,7 @@ const addFiles: Add = (program, handle, streams) => {
     .requiredOption('--config <file>', 'configuration file')
     .action(
       handle(async ({ config }: { config: string }) =>
-        (await import('./config-commands.ts')).check(config, streams),
+        (await import('./check.ts')).check(config, streams),
       ),
     )
   program
@@ -79,12 +80,7 @@ const addFiles: Add = (program, handle, streams) => {
     .description('keys of the OPD context')
     .command('new')
     .description('print a fresh key')
-    .action(
-      handle(async () => {
-        streams.stdout.write(`${(await import('../default-config.ts')).newKey()}\n`)
-        return 0
-      }),
-    )
+    .action(handle(async () => (await import('./key.ts')).printKey(streams)))
   program
     .command('replay')
     .description('evaluate a policy on recorded decision logs')
@@ -115,7 +111,7 @@ const addCopies: Add = (program, handle, streams) => {
     .option(...config)
     .action(
       handle(async (dir: string, { config }: { config?: string }) =>
-        (await import('./config-commands.ts')).backup(config, dir, streams),
+        (await import('./backup.ts')).backup(config, dir, streams),
       ),
     )
   program
@@ -126,7 +122,7 @@ const addCopies: Add = (program, handle, streams) => {
     .option('--force', 'also if there is a state already, which is replaced', false)
     .action(
       handle(async (dir: string, { config, force }: { config?: string; force: boolean }) =>
-        (await import('./config-commands.ts')).restore(config, dir, force, streams),
+        (await import('./backup.ts')).restore(config, dir, force, streams),
       ),
     )
 }
@@ -139,7 +135,7 @@ const addUsers: Add = (program, handle, streams) => {
     )
     .option(...config)
   const run = async (call: UserCall, command: Command): Promise<Code> =>
-    (await import('./config-commands.ts')).user(command.optsWithGlobals()['config'], call, streams)
+    (await import('./user.ts')).user(command.optsWithGlobals()['config'], call, streams)
   user
     .command('list')
     .description('print all users')
@@ -189,7 +185,7 @@ const addModels: Add = (program, handle, streams) => {
     .description('the models of a node, while the service runs or not')
     .option(...config)
   const run = async (args: ModelArgs, at: Command) =>
-    (await import('./config-commands.ts')).model(at.optsWithGlobals()['config'], args, streams)
+    (await import('./model.ts')).model(at.optsWithGlobals()['config'], args, streams)
   model
     .command('list')
     .description('print the snapshots and the state')

@@ -12,6 +12,10 @@ import {
 import { modes } from '../../opd/pricing/arms.ts'
 import type { ModelControl } from '../../opd/state/model-control.ts'
 import { type SnapshotRow, snapshotCatalog } from '../../opd/state/snapshot-catalog.ts'
+import { modelsDirOf } from '../data-plane.ts'
+
+import { type CommandStreams, configOf, withStore } from './command.ts'
+import { badConfig } from './exit-codes.ts'
 
 type Verb = 'list' | 'freeze' | 'unfreeze' | 'rollback' | 'reset'
 
@@ -106,4 +110,21 @@ export async function modelCommand(args: ModelArgs, deps: ModelCommandDeps): Pro
     deps.stderr.write(`bidweir: ${(error as Error).message}\n`)
     return 1
   }
+}
+
+export async function model(
+  file: string | undefined,
+  args: ModelArgs,
+  streams: CommandStreams,
+): Promise<number> {
+  const { stdout, stderr } = streams
+  const config = configOf(file, streams)
+  if (config === null) return badConfig
+  const suppliers = new Set(config.suppliers.map(({ id }) => id))
+  return withStore(config, streams, (store) =>
+    modelCommand(args, {
+      ...{ store, dir: modelsDirOf(config), suppliers, now: Date.now },
+      ...{ stdout, stderr },
+    }),
+  )
 }

@@ -3,7 +3,6 @@
 import { check } from '../config/load.ts'
 import { createLoad } from '../config/loader.ts'
 import type { Config, ConfigInput } from '../config/schema.ts'
-import { stateDirOf } from '../data-plane.ts'
 import { curlLine, defaultConfig, demoConfig } from '../default-config.ts'
 import { runDemo } from '../demo/main.ts'
 import { createDemoSupplier, type DemoSupplier } from '../demo/supplier.ts'
@@ -11,8 +10,8 @@ import { createLog } from '../log.ts'
 import { warningsOf } from '../runtime-config.ts'
 import { flushTime, type Service, startService } from '../service.ts'
 import { InUseError, lockState } from '../state-lock.ts'
-import { badConfig, inUse } from './command-line.ts'
-import { printFaults } from './config-commands.ts'
+import { printFaults } from './command.ts'
+import { badConfig, inUse } from './exit-codes.ts'
 
 const { stdout, stderr } = process
 
@@ -50,7 +49,7 @@ async function startProcess(
   const log = createLog(config.log.level)
   for (const warning of warningsOf(config)) if (file !== undefined) log.warn({}, warning)
   try {
-    lockState(stateDirOf(config), config.store.database)
+    lockState(config.stateDir, config.store.database)
     const service = await startService({
       loaded: { ...loaded, config },
       again: load,

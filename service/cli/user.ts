@@ -3,12 +3,8 @@ import type { ReadStream } from 'node:tty'
 import { type Changed, changeUser, type UserVerb } from '../../admin/auth/user-changes.ts'
 import { addUser, allUsers, findUser, shown } from '../../admin/auth/users.ts'
 import type { Store } from '../../admin/store/index.ts'
-
-export interface UserStreams {
-  stdin: NodeJS.ReadableStream & { isTTY?: boolean }
-  stdout: { write(text: string): unknown }
-  stderr: { write(text: string): unknown }
-}
+import { type CommandStreams, configOf, withStore } from './command.ts'
+import { badConfig } from './exit-codes.ts'
 
 export type UserCall =
   | { verb: 'list'; json: boolean }
@@ -16,7 +12,11 @@ export type UserCall =
   | { verb: UserVerb; name: string; force: boolean }
 
 /** One line from a terminal, not echoed. */
-function prompt(stdin: ReadStream, out: UserStreams['stderr'], question: string): Promise<string> {
+function prompt(
+  stdin: ReadStream,
+  out: CommandStreams['stderr'],
+  question: string,
+): Promise<string> {
   out.write(question)
   return new Promise((resolve, reject) => {
     let text = ''
@@ -41,7 +41,7 @@ function prompt(stdin: ReadStream, out: UserStreams['stderr'], question: string)
   })
 }
 
-async function readPassword({ stdin, stderr }: UserStreams): Promise<string> {
+async function readPassword({ stdin, stderr }: CommandStreams): Promise<string> {
   if (stdin.isTTY === true) {
     const first = await prompt(stdin as ReadStream, stderr, 'password: ')
     const again = await prompt(stdin as ReadStream, stderr, 'once more: ')
@@ -89,7 +89,7 @@ const refusals: Readonly<Record<Exclude<Changed, 'changed'>, (name: string) => s
 async function add(
   store: Store,
   { name, roles, account }: UserCall & { verb: 'add' },
-  streams: UserStreams,
+  streams: CommandStreams,
 ): Promise<string> {
   const password = await readPassword(streams)
   if (!(await addUser(store, { name, password, roles, account })))
@@ -102,7 +102,7 @@ async function add(
 async function change(
   store: Store,
   { verb, name, force }: UserCall & { verb: UserVerb },
-  streams: UserStreams,
+  streams: CommandStreams,
 ): Promise<string> {
   // Checked before the prompt, so that nobody types a password for a user who does not exist.
   if ((await findUser(store.db, name)) === null) throw new Error(refusals.unknown(name))
@@ -112,7 +112,7 @@ async function change(
   return `user ${name} ${done[verb]}${verb === 'enable' ? '' : tokenNote}\n`
 }
 
-async function run(store: Store, call: UserCall, streams: UserStreams): Promise<string> {
+async function run(store: Store, call: UserCall, streams: CommandStreams): Promise<string> {
   if (call.verb === 'add') return add(store, call, streams)
   if (call.verb !== 'list') return change(store, call, streams)
   const users = (await allUsers(store.db)).map(shown)
@@ -123,7 +123,7 @@ async function run(store: Store, call: UserCall, streams: UserStreams): Promise<
 export async function userCommand(
   store: Store,
   call: UserCall,
-  streams: UserStreams,
+  streams: CommandStreams,
 ): Promise<number> {
   try {
     streams.stdout.write(await run(store, call, streams))
@@ -132,4 +132,19 @@ export async function userCommand(
     streams.stderr.write(`bidweir: ${(error as Error).message}\n`)
     return 1
   }
+}
+
+/** Works while the service runs and while it does not: the store is shared, and the state folder is not locked. */
+export async function user(
+  file: string | undefined,
+  call: UserCall,
+  streams: CommandStreams,
+): Promise<number> {
+  const config = configOf(file, streams)
+  if (config === null) return badConfig
+  if ('issuer' in config.admin.auth) {
+    streams.stderr.write('bidweir: the users are those of the external issuer\n')
+    return 1
+  }
+  return withStore(config, streams, (store) => userCommand(store, call, streams))
 }

@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import t from 'tap'
 import { check, loadConfig } from '../../../service/config/load.ts'
-import { modelsDirOf, stateDirOf } from '../../../service/data-plane.ts'
+import { modelsDirOf } from '../../../service/data-plane.ts'
 import { defaultConfig } from '../../../service/default-config.ts'
 import { file, folder } from '../../support/config.ts'
 import { command, newFolder } from '../../support/process.ts'
@@ -21,7 +21,7 @@ for (const [text, dir, database] of [
 ] as const)
   t.test(`${text.replace('\n', ', ')}: ${dir}`, (t) => {
     const config = loadConfig(file(`${text}\n`)).config!
-    t.equal(stateDirOf(config), dir)
+    t.equal(config.stateDir, dir)
     t.equal(modelsDirOf(config), join(dir, 'models'))
     t.equal(config.store.database, database)
     t.end()
@@ -33,17 +33,17 @@ t.test(
     const key = 'A'.repeat(43)
     const store = `store: {database: "postgres://p/b"}\nopd: {keys: [{id: 1, secret: ${key}}], decisionLog: {path: logs/d.ndjson}}\n`
     const config = loadConfig(file(`stateDir: kept\n${store}`)).config!
-    t.equal(stateDirOf(config), at('kept'))
+    t.equal(config.stateDir, at('kept'))
     t.equal(config.store.database, 'postgres://p/b')
     t.equal(config.opd.decisionLog?.path, at('logs/d.ndjson'))
-    t.equal(stateDirOf(loadConfig(file(store)).config!), at('data'))
+    t.equal(loadConfig(file(store)).config!.stateDir, at('data'))
     t.end()
   },
 )
 
 t.test('the embedded default has data/ of the working directory', (t) => {
   const config = check(defaultConfig('http://127.0.0.1:1/'), '.').config!
-  t.equal(stateDirOf(config), resolve('data'))
+  t.equal(config.stateDir, resolve('data'))
   t.equal(config.store.database, `sqlite:${resolve('data/bidweir.db')}`)
   t.end()
 })
