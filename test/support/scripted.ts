@@ -5,7 +5,7 @@ import { rawSupplier } from './supplier.ts'
 
 export type Script = Parameters<typeof rawSupplier>[0]
 
-export const readsAll = { reads: () => true }
+export const readsAll = { readsResponses: () => true }
 
 export async function scripted(t: Test, script: Script, route: object = {}, engine = {}) {
   const supplier = await rawSupplier(script)
