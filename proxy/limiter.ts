@@ -12,8 +12,11 @@
  */
 import { Sample, Slope } from './limiter-sample.ts'
 
-/** The limit before anything is known of the supplier. */
-export const firstLimit = 32
+/**
+ * The limit before anything is known of the supplier. A supplier of 4 slots and 100 ms answers so many within 500 ms; one
+ * of 100 ms at 500 requests a second, 120 ms before their deadline, is refused some 200 of them until the limit has grown.
+ */
+export const firstLimit = 20
 /** Share of its time that a request may spend at a supplier. */
 const comfortable = 0.5
 /** The wanted latency of a supplier that takes longer than that by itself, and where it is too long; times its own. */

@@ -2,6 +2,7 @@
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
+import { firstLimit } from '../../proxy/limiter.ts'
 import { sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { outcome } from '../support/scripted.ts'
@@ -172,14 +173,14 @@ t.test('maxInFlightPerSupplier bounds what waits as well', async (t) => {
   for (const answer of await Promise.all(calls)) t.equal(answer.status, 200)
 })
 
-t.test('without a limit of its own a supplier begins with 32 places', async (t) => {
+t.test('without a limit of its own a supplier starts with `firstLimit` places', async (t) => {
   const { gauge, waiting, answerNext, send, queued, sent } = await holding(t, {})
-  const calls = Array.from({ length: 33 }, () => send())
-  await sent(32)
+  const calls = Array.from({ length: firstLimit + 1 }, () => send())
+  await sent(firstLimit)
   await queued(1)
-  t.equal(await gauge('supplier_limit'), 32)
+  t.equal(await gauge('supplier_limit'), firstLimit)
   answerNext()
-  await sent(33)
+  await sent(firstLimit + 1)
   for (const _answer of [...waiting]) answerNext()
   for (const answer of await Promise.all(calls)) t.equal(answer.status, 200)
 })
