@@ -69,13 +69,13 @@ t.test('what was not asked is null; a hold and a model without an answer differ'
   engine.setHolds(new Set())
   learner.fails = true
   const failed = auction(engine, { id: 'b3' })
-  t.match((await ask(failed.svcOpd, 'b3')).body, { arm: 'hold', reason: /no answer/, theta: null })
+  t.match((await ask(failed.svcOpd, 'b3')).body, { arm: 'hold', reason: /no decision/, theta: null })
 })
 
 t.test('a guard that holds prices up is the reason', async (t) => {
   const world = await api(t)
   for (const [guard, reason] of [
-    ['start', /start shallow/],
+    ['start', /small reductions at first/],
     ['silence', /notices have stopped/],
     ['kept', /too few wins are kept/],
   ] as const) {
