@@ -69,7 +69,11 @@ t.test('what was not asked is null; a hold and a model without an answer differ'
   engine.setHolds(new Set())
   learner.fails = true
   const failed = auction(engine, { id: 'b3' })
-  t.match((await ask(failed.svcOpd, 'b3')).body, { arm: 'hold', reason: /no decision/, theta: null })
+  t.match((await ask(failed.svcOpd, 'b3')).body, {
+    arm: 'hold',
+    reason: /no decision/,
+    theta: null,
+  })
 })
 
 t.test('a guard that holds prices up is the reason', async (t) => {
