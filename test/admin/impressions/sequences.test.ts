@@ -26,6 +26,17 @@ const step = fc.oneof(
   fc.record({ kind: fc.constant('store' as const), fails: fc.boolean() }),
 )
 
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never
+
+/** A bare notice at a node that does not have the decision, then the same win with its context. */
+const notice = { kind: 'notice', of: 0, event: 'win', ssp: false, times: 1, token: false } as const
+const replacing: Step[] = [
+  { kind: 'bid', id: 0, supplier: 0 },
+  { kind: 'restart' },
+  { ...notice, context: 'none' },
+  { ...notice, context: 'own' },
+]
+
 t.test(
   'whatever happens, a decision is one win at most and every notice is accounted for',
   async (t) => {
@@ -115,7 +126,7 @@ t.test(
         if (new Set(wins.map(({ features }) => features)).size !== wins.length)
           throw new Error('a decision was taught twice')
       }),
-      { numRuns: 300 },
+      { numRuns: 300, examples: [[replacing]] },
     )
     t.ok(notices > 0)
     t.ok(replaced > 0)
