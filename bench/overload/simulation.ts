@@ -21,7 +21,7 @@ export interface Scenario {
   maxInFlight?: number
   /** When the supplier refuses connections: such a request says nothing about its load. */
   down?: (at: number) => boolean
-  /** When our own loop stands still until, if it does: what happens meanwhile is seen then. */
+  /** Until when the event loop of the proxy is blocked, if it is. Events during that time are processed afterwards. */
   pausedUntil?: (at: number) => number
 }
 
