@@ -20,7 +20,7 @@ import { bidLogLimit } from '../proxy/memory.ts'
 import { createProxy } from '../proxy/proxy.ts'
 import type { Config } from './config/schema.ts'
 import { loadOrCreateKeys } from './default-config.ts'
-import { modelMetrics } from './metrics/models.ts'
+import { modelMetrics, modelSyncMetrics } from './metrics/models.ts'
 import { bindStateMetrics } from './metrics/state.ts'
 import {
   contextKeys,
@@ -91,6 +91,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
           },
         })
   const modelSync = redis === null ? null : createModelSync({ modelManager, redis, log })
+  if (modelSync !== null) modelSyncMetrics(registry, modelSync)
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
   modelMetrics(registry, modelManager)
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
@@ -155,6 +156,8 @@ export async function openComponents(current: ConfigRef, log: Log) {
       proxy,
     },
     now,
+    /** The models of the other nodes are here, or were waited for long enough. */
+    hasModels: () => modelSync?.joined ?? true,
     /** Applies another configuration, in time slices. */
     async configure(config: Config, slices: Slices) {
       const next = config.opd.keys === undefined ? keys : contextKeys(config.opd.keys)

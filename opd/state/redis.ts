@@ -4,7 +4,7 @@
  */
 
 import { randomUUID } from 'node:crypto'
-import { createClient, ErrorReply } from 'redis'
+import { createClient, ErrorReply, RESP_TYPES } from 'redis'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { SharedBidLog, SharedTokens } from '../ports.ts'
 import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
@@ -81,6 +81,7 @@ export function openRedis(options: RedisOptions): RedisState {
       reconnectStrategy: (tries: number) => Math.min(2000, 100 * tries),
     },
   })
+  const bytes = client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer })
   let lost = true
   client.on('ready', () => {
     if (lost) log.info({}, 'redis is connected')
@@ -201,7 +202,7 @@ export function openRedis(options: RedisOptions): RedisState {
         attempt<unknown>(() => client.eval(script, { keys: [key], arguments: values }), null),
       `${prefix}qps:${location}`,
     ),
-    ...modelBus(client, prefix),
+    ...modelBus(client, prefix, (key, field) => bytes.hGet(key, field)),
     async close() {
       clearInterval(flusher)
       clearInterval(beater)

@@ -130,6 +130,25 @@ t.test('rollbacks between: all nodes end in one epoch with one model', async (t)
   )
 })
 
+t.test(
+  'a stream that keeps three deltas: what a node missed comes with the shared model',
+  async (t) => {
+    const operator = await operatorOf(t, isSum)
+    let taken = 0
+    await fc.assert(
+      fc.asyncProperty(steps(true), async (all) => {
+        const bus = memoryBus((rows) => rows.slice(-3))
+        const { nodes } = await world(operator, all, () => bus)
+        const sums = nodes.map(({ modelManager }) => sumOf(modelManager))
+        for (const { modelSync } of nodes) taken += modelSync.counts.taken
+        return new Set(sums).size === 1 && onceEach(sums[0]!)
+      }),
+      { numRuns: 100 },
+    )
+    t.ok(taken > 0)
+  },
+)
+
 t.test('the same on a real Redis', { skip: redisAbsent }, async (t) => {
   const server = await startRedis()
   t.teardown(() => server.stop())
