@@ -72,7 +72,10 @@ export async function bench<O extends Options = Record<never, never>, S = undefi
     await of.close?.(state)
   }
   const programs = (of.programs?.() ?? []).filter((each) => each !== null)
-  const command = ['npm run', `bench:${script}`, ...(quick ? ['-- --quick'] : [])].join(' ')
+  const given = process.argv.slice(2).filter((word) => word !== '--write')
+  const command = [`npm run bench:${script}`, ...(given.length > 0 ? ['--', ...given] : [])].join(
+    ' ',
+  )
   const report = {
     ...{ title: of.title, facts: `\`${command}\`: ${facts(programs)}.`, about: of.about },
     ...{ sections, missing, refused },

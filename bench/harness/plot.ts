@@ -72,5 +72,5 @@ export function curves(title: string, x: string, y: string, series: readonly Ser
       `<text x="${width - right + 8}" y="${top + 14 * n + 8}" fill="${colour}">${escaped(name)}</text>`,
     )
   })
-  return `${parts.join('\n')}\n</svg>\n`
+  return `${parts.join('')}</svg>\n`
 }

@@ -2,6 +2,7 @@
  * `npm run bench:opd`: the learner against markets whose true win curves are known, five minutes on two threads. `--goal 3`,
  * `--market synthetic`, `--bids 150000` and `--seeds 2` narrow it.
  */
+import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { bench, type Run } from '../harness/bench.ts'
@@ -29,12 +30,8 @@ async function runAll(tasks: readonly Task[], say: (line: string) => void): Prom
     Array.from({ length: threads }, async () => {
       const worker = new Worker(new URL('task.ts', import.meta.url), { workerData: 'opd task' })
       for (let task = waiting.shift(); task !== undefined; task = waiting.shift()) {
-        const answer = new Promise<Done>((resolve, reject) => {
-          worker.once('message', resolve)
-          worker.once('error', reject)
-        })
         worker.postMessage(task)
-        const found = await answer
+        const [found] = (await once(worker, 'message')) as [Done]
         done.push(found)
         const { name, of, market } = goals[found.goal]!
         const notes = Object.entries(found.measured.notes).map(

@@ -32,7 +32,7 @@ function row(goal: Goal, done: readonly Done[]): Cell[] {
 }
 
 export const goalTable = (goals: readonly { goal: Goal; done: readonly Done[] }[]): Table => ({
-  head: ['#', 'market', 'what', 'goal', 'measured', 'standard error', '', 'also'],
+  head: ['#', 'market', 'what', 'goal', 'measured', 'standard error', 'result', 'also'],
   rows: goals.map(({ goal, done }) => row(goal, done)),
 })
 
@@ -49,7 +49,7 @@ export function speedTable(speed: Speed): Table {
     ['longest slice of a snapshot', speed.snapshot, 5, 'ms'],
   ]
   return {
-    head: ['#', 'what', 'goal', 'measured', ''],
+    head: ['#', 'what', 'goal', 'measured', 'result'],
     rows: rows.map(([name, value, most, unit]) => [
       ...[10, name, Number.isNaN(most) ? '-' : `<= ${most} ${unit}`, `${value.toFixed(2)} ${unit}`],
       Number.isNaN(most) ? '-' : value <= most ? 'met' : '**not met**',

@@ -42,7 +42,7 @@ const groups: readonly Group[] = [
 ]
 const head = [
   ...['slots, service, deadline', 'service', 'notices aborts', 'refused at 0.8x'],
-  ...['2x', '5x', '10x', 'refused later than 50 ms', 'N: 2x', '5x', '10x'],
+  ...['2x', '5x', '10x', 'refused later than 50 ms', 'N: 2x', 'N: 5x', 'N: 10x'],
 ]
 const percent = (share: number) => (100 * share).toFixed(1)
 

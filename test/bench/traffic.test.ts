@@ -47,7 +47,7 @@ t.test('a bid has 3 KB and a VAST 12 KB, with 13 macros in four fields', async (
     t.equal(fields.join().match(/\$\{SVC_OPD_\w+\}/g)!.length, 13)
     t.match(text, /[^\0-\x7f]/)
   }
-  t.ok(String(bodies['vast']).match(/\\"/g)!.length > 300)
+  t.ok(String(bodies['vast']).match(/\\"/g)!.length > 250)
 })
 
 t.test('every message has six fields', async (t) => {
