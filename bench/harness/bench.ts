@@ -4,6 +4,7 @@ import { basename, join } from 'node:path'
 import { watchFacts } from './machine.ts'
 import { type Options, optionsOf, type Values } from './options.ts'
 import { type Block, json, type Measured, markdown } from './report.ts'
+import { spread } from './statistics.ts'
 
 export interface Run<O extends Options = Record<never, never>> {
   options: Values<O>
@@ -13,7 +14,11 @@ export interface Run<O extends Options = Record<never, never>> {
   missing(what: string): void
   /** The figures are printed, but RESULTS.md is not written and the run fails. */
   refuse(why: string): void
+  /** Refuses the run if the figures, one a round, vary by more than 15 %; returns what to say of them. */
+  steady(what: string, figures: readonly number[]): string
 }
+
+const mostSpread = 0.15
 
 interface Section<O extends Options, S> {
   title: string
@@ -57,6 +62,12 @@ export async function bench<O extends Options = Record<never, never>, S = undefi
     say: (line) => process.stderr.write(`${line}\n`),
     missing: (what) => missing.push(what),
     refuse: (why) => refused.push(why),
+    steady(what, figures) {
+      const varied = spread(figures)
+      const text = `${what} varied by ${Math.round(varied * 100)} % over the rounds`
+      if (varied > mostSpread) run.refuse(`${text}: the machine is too busy to judge by`)
+      return `${text}.`
+    },
   }
   const chosen = only === '' ? keys : only.split(',')
   const facts = watchFacts()

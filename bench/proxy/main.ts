@@ -9,7 +9,7 @@ import { bars } from '../harness/plot.ts'
 import { rss } from '../harness/process.ts'
 import type { Block, Table } from '../harness/report.ts'
 import type { Job, Outcome } from '../harness/source.ts'
-import { inTurns, medians, spread } from '../harness/statistics.ts'
+import { inTurns, medians } from '../harness/statistics.ts'
 import { type Running, startPeers, supplierIds } from './peers.ts'
 
 const options = { proxies: { value: '', help: 'names of proxies; all where none is given' } }
@@ -38,8 +38,6 @@ interface Plan {
 /** Rows of proxies; a sample for each round and case. */
 type Results = { name: string; job: string; samples: Map<string, Sample[]> }[]
 
-/** Above it the machine is too busy to judge by. */
-const mostSpread = 0.15
 /** Of the mix, before anything is measured, where a proxy compiles while it runs. */
 const warmUp = { requests: 200_000, ms: 30_000 }
 
@@ -99,9 +97,15 @@ function full({ cases }: Plan, all: Results, run: Run<Options>): Block[] {
   }))
   const anchors = rows.filter(({ name }) => ['nginx', 'nginx + Lua', 'http-proxy'].includes(name))
   const nginx = rows.find(({ name }) => name === 'nginx')
-  const varied = nginx === undefined ? 0 : spread(nginx.samples.map(({ cost }) => cost))
-  const variation = `nginx itself varied by ${percent(varied)} over the rounds`
-  if (varied > mostSpread) run.refuse(`${variation}: the machine is too busy to judge by`)
+  const variation =
+    nginx === undefined
+      ? []
+      : [
+          run.steady(
+            'nginx itself',
+            nginx.samples.map(({ cost }) => cost),
+          ),
+        ]
   const table: Table = {
     head: [
       ...['proxy', 'job', 'CPU us/request', ...anchors.map(({ name }) => `x ${name}`)],
@@ -121,7 +125,7 @@ function full({ cases }: Plan, all: Results, run: Run<Options>): Block[] {
     title,
     rows.map(({ name, cost }) => ({ label: name, value: cost, accent: name === 'bidweir' })),
   )
-  return [table, ...(nginx ? [`${variation}.`] : []), { file: 'RESULTS.svg', alt: title, svg }]
+  return [table, ...variation, { file: 'RESULTS.svg', alt: title, svg }]
 }
 
 /** A row for each case, a column for each proxy. */

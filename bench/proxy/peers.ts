@@ -1,5 +1,5 @@
 /** The proxies that are measured side by side. */
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort, startProgram, stop } from '../harness/child.ts'
@@ -55,7 +55,6 @@ const program =
   (command: (dir: string, port: number, origin: number) => string[]) =>
   async (origin: number): Promise<Started> => {
     const dir = mkdtempSync(join(tmpdir(), 'bidweir-peer-'))
-    mkdirSync(dir, { recursive: true })
     const port = await freePort()
     const child = await startProgram(command(dir, port, origin), dir, port)
     return {
