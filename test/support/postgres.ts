@@ -4,7 +4,7 @@ import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { tree } from '../../bench/proxy/process.ts'
+import { tree } from '../../bench/harness/process.ts'
 
 export interface Postgres {
   url: string

@@ -1,14 +1,22 @@
-/** The supplier of the benchmark: raw sockets and ready bytes, so that it is never the bottleneck. A child process. */
+/** The supplier of the benchmarks: raw sockets and ready bytes, so that it is never the bottleneck. A child process. */
 import { type AddressInfo, createServer, type Socket } from 'node:net'
-import { answers, mix } from './bodies.ts'
+import { mix, responses } from './traffic.ts'
 
 const headEnd = Buffer.from('\r\n\r\n')
 const lastChunk = Buffer.from('0\r\n\r\n')
+const idAt = Buffer.from('{"id":"')
+const idLength = 36
 let served = 0
 
-function answerFor(head: string): Buffer {
-  const kind = /^POST \S*[?&]kind=([\w-]+)/.exec(head)?.[1]
-  return (kind === undefined ? undefined : answers[kind]) ?? mix[served % mix.length]!
+/** The response, with the id of the request that `data` begins with. */
+function responseTo(data: Buffer): Buffer {
+  const kind = /^POST \S*[?&]kind=([\w-]+)/.exec(data.toString('latin1', 0, 200))?.[1]
+  const response = ((kind && responses[kind]) || mix[served++ % mix.length]!)()
+  const from = data.indexOf(idAt)
+  const to = response.indexOf(idAt)
+  if (from >= 0 && to >= 0)
+    data.copy(response, to + idAt.length, from + idAt.length, from + idAt.length + idLength)
+  return response
 }
 
 /** Length of the first whole request in `data`, or 0. */
@@ -31,21 +39,15 @@ function serve(socket: Socket): void {
   socket.on('data', (chunk: Buffer) => {
     data = data.length === 0 ? chunk : Buffer.concat([data, chunk])
     for (let length = whole(data); length > 0; length = whole(data)) {
-      socket.write(answerFor(data.toString('latin1', 0, Math.min(length, 400))))
-      served++
+      socket.write(responseTo(data))
       data = data.subarray(length)
     }
   })
-  // A proxy that ends is part of the benchmark's life.
+  // Proxies are stopped with their connections open.
   socket.on('error', () => socket.destroy())
 }
 
 const server = createServer(serve)
 server.listen({ port: 0, host: '127.0.0.1', backlog: 8192 }, () =>
-  process.send!({ port: (server.address() as AddressInfo).port }),
+  process.send!((server.address() as AddressInfo).port),
 )
-
-process.on('message', () => {
-  const { user, system } = process.cpuUsage()
-  process.send!({ cpu: user + system, served })
-})

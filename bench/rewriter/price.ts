@@ -1,5 +1,4 @@
-/** What a bid costs beside its bytes: contexts, the bid log, and the whole price function. Microseconds, medians. */
-
+/** What a bid costs beside its bytes: contexts, the bid log, and the whole price function. */
 import { opdSchema } from '../../opd/config.ts'
 import { ModeStats } from '../../opd/engine/stats.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
@@ -8,11 +7,13 @@ import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
 import { createPricing, type PricingDeps } from '../../opd/pricing/pricing.ts'
 import type { EligibleBid } from '../../opd/pricing/types.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
+import type { Run } from '../harness/bench.ts'
+import { cpuOf } from '../harness/process.ts'
+import type { Block } from '../harness/report.ts'
+import { inTurns, median } from '../harness/statistics.ts'
 
 const hour = 3_600_000
 const now = () => 1_800_000_000_000
-const rounds = 9
-const calls = Number(process.argv[2] ?? 20_000)
 
 const codec = createContextCodec([{ id: 1, secret: Buffer.alloc(32, 7) }], 48 * hour, new Nonces())
 const bidLog = createBidLog({ ttl: 48 * hour, now, maxBytes: 32 * 1024 * 1024 })
@@ -118,23 +119,23 @@ const learner = createLearner({})
 const priceLearning = priceWith(learner)
 
 const subjects: Readonly<Record<string, () => unknown>> = {
-  'context encode': () => codec.encode(one),
-  'context decode': () => codec.decode(text, one.bidId, now()),
-  'bid log put': () => bidLog.put(one),
+  'context, encode': () => codec.encode(one),
+  'context, decode': () => codec.decode(text, one.bidId, now()),
+  'bid log, put': () => bidLog.put(one),
   'price, without the learner': () => priceIdle(nextBid()),
   'price, with the learner': () => priceLearning(nextBid()),
 }
 
-const times = new Map<string, number[]>(Object.keys(subjects).map((name) => [name, []]))
-for (let round = 0; round < rounds; round++)
-  for (const [name, run] of Object.entries(subjects)) {
-    const start = process.hrtime.bigint()
-    for (let call = 0; call < calls; call++) run()
-    times.get(name)!.push(Number(process.hrtime.bigint() - start) / calls / 1000)
-  }
-
-console.log(`context: ${text.length} characters`)
-for (const [name, taken] of times) {
-  const median = taken.toSorted((a, b) => a - b)[rounds >> 1]!
-  console.log(`${name.padEnd(28)} ${median.toFixed(2)} us`)
+export async function priceCosts({ quick }: Run): Promise<Block[]> {
+  const [rounds, calls] = quick ? [3, 2000] : [9, 20_000]
+  const costs = await inTurns(rounds, Object.keys(subjects), (name) =>
+    cpuOf(subjects[name]!, calls),
+  )
+  return [
+    `CPU microseconds a call, median of ${rounds} interleaved rounds. A context has ${text.length} characters.`,
+    {
+      head: ['what', 'us'],
+      rows: [...costs].map(([name, taken]) => [name, median(taken).toFixed(2)]),
+    },
+  ]
 }

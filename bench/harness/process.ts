@@ -54,3 +54,11 @@ export function rss(pids: readonly number[]): number {
   }
   return sum
 }
+
+/** CPU microseconds of one call in this process. */
+export function cpuOf(work: () => unknown, calls: number): number {
+  const before = process.cpuUsage()
+  for (let n = 0; n < calls; n++) work()
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / calls
+}
