@@ -5,6 +5,7 @@ import { LoopLag, TokenBucket } from '../../proxy/admission.ts'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { answerText, httpSupplier, rawSupplier } from '../support/supplier.ts'
+import { until } from '../support/until.ts'
 
 const none = new Set<string>()
 
@@ -158,7 +159,7 @@ t.test(
       raw(proxy.port, post('/bid/acme', '1')),
       raw(proxy.port, post('/bid/acme', '2')),
     ]
-    while (waiting.length < 2) await new Promise((resolve) => setImmediate(resolve))
+    await until(() => waiting.length === 2)
     const third = await raw(proxy.port, post('/bid/acme', '3'))
     t.equal(third.status, 503)
     t.equal(third.headers['x-bidweir-reason'], 'overload')

@@ -5,7 +5,8 @@ import t from 'tap'
 import { sample } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { outcome, type Script, scripted } from '../support/scripted.ts'
-import { answerText, type TestSupplier } from '../support/supplier.ts'
+import { answerText } from '../support/supplier.ts'
+import { until } from '../support/until.ts'
 
 t.test('tmax less its margin is the deadline where it is smaller', async (t) => {
   const { proxy } = await scripted(t, () => {}, { timeout: '20s', tmaxMargin: '10ms' })
@@ -39,17 +40,11 @@ t.test('a caller that goes away cancels the upstream request', async (t) => {
   const socket = connect(proxy.port, '127.0.0.1')
   socket.write(post('/bid/acme', '{}'))
   await there
-  const cancelled = closedConnection(supplier)
   socket.destroy()
-  await cancelled
+  await until(() => supplier.aborted === 1)
   t.equal(await outcome(proxy, 'client_abort'), 1)
   t.equal(await sample(proxy.registry, 'bidweir_requests_in_flight{ssp="acme"}'), 0)
 })
-
-async function closedConnection(supplier: TestSupplier): Promise<void> {
-  const before = supplier.aborted
-  while (supplier.aborted === before) await new Promise((resolve) => setImmediate(resolve))
-}
 
 t.test(
   'timeout is the deadline where tmax is larger, at least a millisecond where it is nothing',

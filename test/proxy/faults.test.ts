@@ -3,6 +3,7 @@ import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { outcome, readsAll, type Script, scripted } from '../support/scripted.ts'
 import { answerText, rawSupplier } from '../support/supplier.ts'
+import { until } from '../support/until.ts'
 
 const faults: [string, Script, string][] = [
   ['a reset before the answer', (socket) => socket.resetAndDestroy(), 'upstream_error'],
@@ -129,10 +130,12 @@ t.test('an endpoint that is silent for callers with a tmax of their own is eject
   const proxy = await startProxy({ acme: route })
   t.teardown(() => Promise.all([proxy.close(), silent.close(), good.close()]))
   const [dead, alive] = proxy.proxy.suppliers.get('acme')!.endpoints.all
-  while (dead!.ejections === 0)
+  await until(async () => {
     await Promise.all(
       Array.from({ length: 4 }, () => raw(proxy.port, post('/bid/acme', '{"tmax":50}'))),
     )
+    return dead!.ejections > 0
+  })
   t.equal(alive!.ejections, 0)
 })
 

@@ -8,6 +8,7 @@ import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { createProxy } from '../../proxy/proxy.ts'
 import { idleEngine } from '../support/proxy.ts'
 import { post, type RawAnswer, raw } from '../support/raw.ts'
+import { until } from '../support/until.ts'
 import { answers } from './odd-responses.ts'
 
 type Lane = 'fast' | 'general'
@@ -172,8 +173,7 @@ async function pausing(port: number, pieces: Buffer[]): Promise<RawAnswer> {
     socket.write(piece)
     await new Promise((resolve) => setTimeout(resolve, 2))
   }
-  while (!text.endsWith('ok') && !socket.destroyed)
-    await new Promise((resolve) => setImmediate(resolve))
+  await until(() => text.endsWith('ok') || socket.destroyed, { what: 'a whole response' })
   socket.destroy()
   return {
     status: Number(text.split(' ')[1]),

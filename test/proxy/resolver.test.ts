@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createPool } from '../../proxy/upstream/pool.ts'
 import { createResolver } from '../../proxy/upstream/resolver.ts'
+import { until } from '../support/until.ts'
 
 const name = 'bids.example'
 const at = (...addresses: string[]): LookupAddress[] =>
@@ -32,7 +33,7 @@ function resolving(first: LookupAddress[] | Error) {
     )
   /** Until the name has been asked for so many times. */
   const asked = async (times: number) => {
-    while (state.asked < times) await new Promise((resolve) => setTimeout(resolve, 1))
+    await until(() => state.asked >= times)
     await new Promise((resolve) => setImmediate(resolve))
   }
   return { resolver, state, lookup, asked }

@@ -7,8 +7,9 @@ import { codings, framings, unchunked } from '../support/framings.ts'
 import { matchHoles } from '../support/holes.ts'
 import { fixedLearner, integration } from '../support/opd.ts'
 import { startProxy } from '../support/proxy.ts'
-import { post, raw } from '../support/raw.ts'
+import { post, type RawAnswer, raw } from '../support/raw.ts'
 import { rawSupplier } from '../support/supplier.ts'
+import { until } from '../support/until.ts'
 import { vectors } from '../support/vectors.ts'
 
 const realEngine = () =>
@@ -71,9 +72,12 @@ t.test('every vector in every framing and coding', async (t) => {
       wire = encode(body)
       const path = vector.opdEnabled ? '/bid/on' : '/bid/off'
       const ask = () => raw(proxy.port, post(path, vector.request))
-      let answer = await ask()
+      let answer!: RawAnswer
       // A machine too busy for its own event loop is refused at once: that is another test's subject.
-      while (answer.headers['x-bidweir-reason'] === 'overload') answer = await ask()
+      await until(async () => {
+        answer = await ask()
+        return answer.headers['x-bidweir-reason'] !== 'overload'
+      })
       const chunked = answer.headers['transfer-encoding'] === 'chunked'
       const came = Buffer.from(chunked ? unchunked(answer.body) : answer.body, 'latin1')
       const where = `${coding}, ${framing}`

@@ -5,6 +5,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import t, { type Test } from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
+import { until } from '../support/until.ts'
 import { type Answered, echoSupplier, type Node, startNode } from '../support/wins.ts'
 
 const key = Buffer.alloc(32, 7).toString('base64url')
@@ -95,11 +96,6 @@ const notice = ({ id, price, svcOpd }: Answered) => ({
   price: String(price),
   svc_opd: svcOpd,
 })
-
-/** Polls what the service notices by itself. */
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 50))
-}
 
 async function refused(t: Test, answer: Response, what: string): Promise<void> {
   t.equal(answer.status, 503, what)

@@ -5,6 +5,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { tree } from '../../bench/proxy/process.ts'
+import { until } from './until.ts'
 
 export interface Postgres {
   url: string
@@ -67,7 +68,7 @@ export async function startPostgres(): Promise<Postgres> {
     const settings = ['-k', folder, '-h', '127.0.0.1', '-p', String(port)]
     child = spawn(join(bin, 'postgres'), ['-D', join(folder, 'data'), ...settings], options)
     gone = new Promise((resolve) => child.once('exit', resolve))
-    while (!ready()) await new Promise((resolve) => setTimeout(resolve, 50))
+    await until(ready, { what: 'a PostgreSQL that accepts connections' })
   }
   const stop = async () => {
     child.kill('SIGQUIT')

@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { createClient } from 'redis'
 import { freePort } from './postgres.ts'
+import { until } from './until.ts'
 
 function absent(): string | false {
   try {
@@ -52,7 +53,7 @@ export async function startRedis(): Promise<Redis> {
       tmpdir(),
     ]
     child = spawn('redis-server', settings, { stdio: 'ignore' })
-    while (!(await accepts(port))) await new Promise((resolve) => setTimeout(resolve, 20))
+    await until(() => accepts(port), { what: 'a Redis that accepts connections' })
   }
   await start()
   const url = `redis://127.0.0.1:${port}`

@@ -5,6 +5,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
+import { until } from '../../support/until.ts'
 import { echoSupplier, startNode, sumOf } from '../../support/wins.ts'
 
 const supplier = await echoSupplier()
@@ -48,7 +49,7 @@ t.test('win notices without a token', async (t) => {
   ]
   for (const head of notices) await leave(head)
   const told = async () => sumOf(await node.metrics(), 'bidweir_impressions_received_total')
-  while ((await told()) < notices.length) await new Promise((resolve) => setTimeout(resolve, 20))
+  await until(async () => (await told()) === notices.length)
   t.same(await statuses(), { rejected: 3, attributed: 0, unattributed: 0 })
   const authorization = `Bearer ${await node.login()}`
   const first = await node.notify({ bid_id: id, price: '1', svc_opd: svcOpd }, { authorization })

@@ -4,6 +4,7 @@ import t from 'tap'
 import { path, serve } from '../../support/management.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { storeAt } from '../../support/store.ts'
+import { until } from '../../support/until.ts'
 
 t.test('a statement that PostgreSQL ends', { skip: postgresAbsent }, async (t) => {
   const database = await startPostgres()
@@ -20,7 +21,7 @@ t.test('a statement that PostgreSQL ends', { skip: postgresAbsent }, async (t) =
         where wait_event_type = 'Lock'`.execute(held)
       return rows.length > 0
     }
-    while (!(await ended())) await new Promise((resolve) => setTimeout(resolve, 10))
+    await until(ended)
     return { answer }
   })
   const { status, headers, body } = await answer.answer

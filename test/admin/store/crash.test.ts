@@ -6,6 +6,7 @@ import t from 'tap'
 import { openStore } from '../../../admin/store/index.ts'
 import { readSuppliers } from '../../../admin/store/suppliers.ts'
 import { onBoth, silent, storeAt } from '../../support/store.ts'
+import { until } from '../../support/until.ts'
 
 const longest = 240_000
 t.setTimeout(2 * longest)
@@ -21,7 +22,8 @@ async function life(url: string, round: number): Promise<string[]> {
   child.stdout.on('data', (chunk) => {
     text += chunk
   })
-  while (!text.includes('\nset ') || !text.includes('\nwin ')) await once(child.stdout, 'data')
+  await until(() => text.includes('\nset ') && text.includes('\nwin '))
+  // A random moment of the writing: a wait for anything observable would fix that moment.
   await new Promise((resolve) => setTimeout(resolve, (round * 7) % 60))
   child.kill('SIGKILL')
   await once(child, 'close')

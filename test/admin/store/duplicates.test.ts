@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { createDuplicateCounts } from '../../../admin/store/duplicates.ts'
 import type { Store } from '../../../admin/store/index.ts'
 import { hearing, onBoth, storeAt } from '../../support/store.ts'
+import { until } from '../../support/until.ts'
 
 const now = 1_790_000_000_000
 const duplicate = (over: object = {}) => ({
@@ -83,7 +84,7 @@ onBoth(async (t, database) => {
           select count(*) as n from pg_stat_activity where wait_event_type = 'Lock'`.execute(held)
         return Number(rows[0]!.n)
       }
-      while ((await waiting()) < 2) await new Promise((resolve) => setTimeout(resolve, 10))
+      await until(async () => (await waiting()) === 2)
       return { done }
     })
     await both.done
