@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
-import { post, raw } from '../support/raw.ts'
+import { post, raw, segment } from '../support/raw.ts'
 import { rawSupplier } from '../support/supplier.ts'
 import { timePasses, until } from '../support/until.ts'
 
@@ -34,10 +34,6 @@ async function world(
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   return { ...proxy, supplier, sockets }
 }
-
-/** Writes one segment; the proxy in this process has been able to read it by then. */
-const segment = (socket: Socket, bytes: string | Buffer) =>
-  new Promise((resolve) => socket.write(bytes, () => setImmediate(() => setImmediate(resolve))))
 
 t.test('a caller that goes away with requests in line cancels what went upstream', async (t) => {
   const { port, sockets, supplier } = await world(t, () => {})
@@ -227,9 +223,10 @@ t.test('a body that a reload makes too large is 413, and its connection goes on'
 })
 
 t.test('an upgrade that comes in a drain does not hold it', async (t) => {
-  const { port, proxy, supplier } = await world(t, (socket) =>
-    setTimeout(() => socket.write(ok), 100),
-  )
+  let answer = () => {}
+  const { port, proxy, supplier } = await world(t, (socket) => {
+    answer = () => void socket.write(ok)
+  })
   const passThrough = new URL(supplier.url).origin
   proxy.setRoute({ ...routeSchema.parse({ endpoints: [supplier.url], passThrough }), id: 'acme' })
   const upgrade =
@@ -245,7 +242,8 @@ t.test('an upgrade that comes in a drain does not hold it', async (t) => {
   caller.write(chunked)
   await until(() => supplier.requests.length === 1)
   const drained = proxy.close()
-  caller.write(upgrade)
+  await segment(caller, upgrade)
+  answer()
   await drained
   await closed
   t.match(text, /^HTTP\/1\.1 200 [\s\S]*okHTTP\/1\.1 200 /, 'the offer is ignored behind a bid')

@@ -118,11 +118,13 @@ for (const [name, { skip, open }] of Object.entries(losses))
     t.equal(await ready('/readyz/admin'), 200)
 
     // notices are under way when it happens: each is stored or refused, none is both
-    const under = others.slice(0, 200).map(async (each, at) => {
-      await new Promise((resolve) => setTimeout(resolve, at / 4))
-      return { each, answer: await node.notify(notice(each)) }
+    let stored = 0
+    const under = others.slice(0, 200).map(async (each) => {
+      const answer = await node.notify(notice(each))
+      stored++
+      return { each, answer }
     })
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await until(() => stored > 0)
     await loss.lose(node)
     const answered = await Promise.all(under)
     t.same(
