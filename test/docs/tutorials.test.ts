@@ -164,7 +164,6 @@ const newFolder = () => mkdtempSync(join(tmpdir(), 'bidweir-tutorial-'))
 t.jobs = 2
 /** One page: `node test/docs/tutorials.test.ts 05`. */
 const only = process.argv[2] ?? ''
-t.setTimeout(580_000)
 for (const name of readdirSync(folder).filter(
   (each) => /^\d.*\.md$/.test(each) && each.startsWith(only),
 )) {
@@ -172,7 +171,7 @@ for (const name of readdirSync(folder).filter(
   const needs = /<!-- needs: (.*) -->/.exec(page)?.[1]?.split(' ') ?? []
   const skip =
     [namespaceAbsent, ...needs.map((need) => servers[need]!.absent)].find(Boolean) ?? false
-  t.test(name, { skip, timeout: 560_000 }, async (t) => {
+  t.test(name, { skip }, async (t) => {
     const [cwd, home, state] = [newFolder(), newFolder(), newFolder()]
     t.teardown(() => {
       for (const each of [cwd, home, state]) rmSync(each, { recursive: true, force: true })

@@ -9,8 +9,6 @@ import { fuzzedRequests } from '../support/fuzz/requests.ts'
 import { source } from '../support/random.ts'
 import { field, type Response, responsesOf } from '../support/responses.ts'
 
-t.setTimeout(600_000)
-
 const seed = Number(process.env['FUZZ_SEED'] ?? 1)
 const cases = (usual: number) => Number(process.env['FUZZ_CASES'] ?? usual)
 

@@ -5,7 +5,6 @@ import t, { type Test } from 'tap'
 import { command, newFolder } from '../support/process.ts'
 import { echoSupplier, startNode, yamlOf } from '../support/wins.ts'
 
-t.setTimeout(110_000)
 const suppliers = ['id: acme, opd: {enabled: true, holdout: 0}']
 
 async function world(t: Test) {

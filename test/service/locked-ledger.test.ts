@@ -8,8 +8,7 @@ import { echoSupplier, startNode } from '../support/wins.ts'
 
 const key = Buffer.alloc(32, 7).toString('base64url')
 
-t.setTimeout(100_000)
-t.test('a locked ledger', { skip: postgresAbsent, timeout: 90_000 }, async (t) => {
+t.test('a locked ledger', { skip: postgresAbsent }, async (t) => {
   const database = await startPostgres()
   t.teardown(() => database.close())
   const supplier = await echoSupplier()

@@ -104,10 +104,8 @@ async function refused(t: Test, answer: Response, what: string): Promise<void> {
   t.match(await answer.json(), { status: 503, code: 'store_unavailable' }, what)
 }
 
-// a database that hangs is waited for, some seconds at a time
-t.setTimeout(110_000)
 for (const [name, { skip, open }] of Object.entries(losses))
-  t.test(name, { skip, timeout: 100_000 }, async (t) => {
+  t.test(name, { skip }, async (t) => {
     const loss = await open()
     const node = await whole(t, loss)
     const ready = async (path: string) => (await fetch(`${node.admin}${path}`)).status

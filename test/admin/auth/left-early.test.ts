@@ -25,7 +25,9 @@ async function leave(head: string, body = ''): Promise<void> {
   const socket = connect(adminPort, '127.0.0.1')
   socket.on('error', () => {})
   socket.write(`${head} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n${body}`)
-  await new Promise((resolve) => setTimeout(resolve, 50))
+  await once(socket, 'connect')
+  // The service has read the head by then: one round trip to accept the connection, one to read.
+  for (let trip = 0; trip < 2; trip++) await fetch(`${node.admin}/healthz`)
   socket.destroy()
   await once(socket, 'close')
 }

@@ -9,7 +9,6 @@ import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { silent, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
 
-t.setTimeout(110_000)
 async function world(t: Test) {
   const database = await startPostgres()
   t.teardown(() => database.close())

@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { watchFiles } from '../../../service/config/watch.ts'
-
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+import { timePasses, until } from '../../support/until.ts'
 
 t.test('a file that is still being written is left until it has settled', async (t) => {
   const file = join(mkdtempSync(join(tmpdir(), 'bidweir-watch-')), 'bidweir.yaml')
@@ -16,12 +15,12 @@ t.test('a file that is still being written is left until it has settled', async 
   writeFileSync(file, '')
   for (let piece = 0; piece < 20; piece++) {
     appendFileSync(file, '# a line\n')
-    await pause(5)
+    await timePasses(5, 'the file is written slowly')
   }
   const during = calls
-  while (calls === during) await pause(5)
+  await until(() => calls > during)
   t.equal(during, 0)
   rmSync(file)
-  while (calls === 1) await pause(5)
+  await until(() => calls > 1)
   t.equal(calls, 2, 'a file that goes is a change as well')
 })
