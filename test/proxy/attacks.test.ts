@@ -98,7 +98,7 @@ t.test(
 
 t.test('pipelined requests are answered in order', async (t) => {
   const supplier = await httpSupplier((_request, response, body) => response.end(body))
-  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '5s' } })
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   const answer = await raw(
     proxy.port,

@@ -153,7 +153,7 @@ t.test('an answer larger than maxRewriteBytes streams through untouched', async 
     countUnmodified: (_ssp, reason) => void untouched.push(reason),
   })
   const proxy = await startProxy(
-    { acme: { endpoints: [supplier.url], timeout: '5s' } },
+    { acme: { endpoints: [supplier.url], timeout: '20s' } },
     { engine, proxy: { maxRewriteBytes: '64KiB' } },
   )
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))

@@ -172,8 +172,8 @@ async function fuzz(
 }
 
 t.test('mutated requests', async (t) => {
-  const fast = await laneWorld(t, 'fast', { timeout: '5s' })
-  const general = await laneWorld(t, 'general', { timeout: '5s' })
+  const fast = await laneWorld(t, 'fast', { timeout: '20s' })
+  const general = await laneWorld(t, 'general', { timeout: '20s' })
   const failures = await fuzz(cases(5000), allowedOfRequests, async (slot, random) => {
     const bytes = fuzzedRequests(slot, random)
     const last = bid(slot, canary)

@@ -28,7 +28,7 @@ async function world(
     handler(socket, ++nth)
   })
   const proxy = await startProxy(
-    { acme: { endpoints: [supplier.url], timeout: '5s' } },
+    { acme: { endpoints: [supplier.url], timeout: '20s' } },
     { proxy: proxyOptions, engine: idleEngine({ readsResponses: () => reads }) },
   )
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))

@@ -55,7 +55,7 @@ t.test('every vector in every framing and coding', async (t) => {
     for (const part of framings[framing]!(wire, head)) socket.write(part)
     if (framing === 'close-delimited') socket.end()
   })
-  const route = { endpoints: [supplier.url], timeout: '5s' }
+  const route = { endpoints: [supplier.url], timeout: '20s' }
   const proxy = await startProxy({ on: route, off: route }, { engine: realEngine() })
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
 
@@ -86,7 +86,8 @@ t.test('every vector in every framing and coding', async (t) => {
         continue
       }
       const matched = matchHoles(vector.expected, decode(came).toString())
-      if (typeof matched === 'string') wrong.push(`${where}: ${matched}`)
+      if (typeof matched === 'string')
+        wrong.push(`${where}: ${answer.headers['x-bidweir-reason']} ${matched}`)
     }
     t.strictSame(wrong, [], vector.id)
   }

@@ -25,7 +25,7 @@ drain: {grace: 50ms, timeout: 10s}
 suppliers:
   - id: demo
     endpoints: [${endpoint}]
-    timeout: 2s
+    timeout: 20s
     opd: {enabled: true, holdout: 0${more}}
 `
 

@@ -21,7 +21,7 @@ store: {database: "${database}"}
 opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 3).toString('base64url')}}]}
 drain: {grace: 0ms, timeout: 10s}
 suppliers:
-  - {id: demo, account: acme-media, endpoints: ["${endpoint}"], timeout: 250ms, opd: {enabled: true, holdout: 0}}
+  - {id: demo, account: acme-media, endpoints: ["${endpoint}"], timeout: 20s, opd: {enabled: true, holdout: 0}}
   - {id: other, account: others, endpoints: ["${endpoint}"]}
 `
 
