@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { sample } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
-import { outcome, type Script, scripted } from '../support/scripted.ts'
+import { outcome, type Script, scripted } from '../support/scripted-supplier.ts'
 import { answerText } from '../support/supplier.ts'
 import { until } from '../support/until.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
-import { outcome, readsAll, type Script, scripted } from '../support/scripted.ts'
+import { outcome, readsAll, type Script, scripted } from '../support/scripted-supplier.ts'
 import { answerText, rawSupplier } from '../support/supplier.ts'
 import { until } from '../support/until.ts'
 

@@ -4,8 +4,8 @@ import { createEngine } from '../../opd/engine/engine.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 import { keys, noLog } from '../support/engine.ts'
 import { codings, framings, unchunked } from '../support/framings.ts'
-import { matchHoles } from '../support/holes.ts'
-import { fixedLearner, integration } from '../support/opd.ts'
+import { fixedLearner, integration } from '../support/opd-doubles.ts'
+import { matchPlaceholders } from '../support/placeholders.ts'
 import { startProxy } from '../support/proxy.ts'
 import { post, type RawAnswer, raw } from '../support/raw.ts'
 import { rawSupplier } from '../support/supplier.ts'
@@ -85,7 +85,7 @@ t.test('every vector in every framing and coding', async (t) => {
         if (!came.equals(wire)) wrong.push(`${where}: not the bytes that came`)
         continue
       }
-      const matched = matchHoles(vector.expected, decode(came).toString())
+      const matched = matchPlaceholders(vector.expected, decode(came).toString())
       if (typeof matched === 'string')
         wrong.push(`${where}: ${answer.headers['x-bidweir-reason']} ${matched}`)
     }

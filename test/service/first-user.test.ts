@@ -4,8 +4,8 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { newFolder, startBidweir, token } from '../support/process.ts'
+import { yamlOf } from '../support/service-node.ts'
 import { httpSupplier } from '../support/supplier.ts'
-import { yamlOf } from '../support/wins.ts'
 
 t.test('a start that fails at a taken port leaves the first password to the next', async (t) => {
   const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())

@@ -3,8 +3,8 @@ import pg from 'pg'
 import t from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { token } from '../support/process.ts'
+import { echoSupplier, startNode } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
-import { echoSupplier, startNode } from '../support/wins.ts'
 
 const key = Buffer.alloc(32, 7).toString('base64url')
 

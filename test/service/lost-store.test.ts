@@ -5,8 +5,8 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import t, { type Test } from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
+import { type Answered, echoSupplier, type Node, startNode } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
-import { type Answered, echoSupplier, type Node, startNode } from '../support/wins.ts'
 
 const key = Buffer.alloc(32, 7).toString('base64url')
 

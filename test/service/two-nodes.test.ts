@@ -2,8 +2,8 @@
 import t, { type Test } from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
+import { echoSupplier, type Node, startNode } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
-import { echoSupplier, type Node, startNode } from '../support/wins.ts'
 
 const key = Buffer.alloc(32, 9).toString('base64url')
 const json = { 'content-type': 'application/json' }

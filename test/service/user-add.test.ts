@@ -1,8 +1,8 @@
 /** `bidweir user` beside a running service: what it says holds at once (CONTRACT 1, 8, 9). */
 import t from 'tap'
 import { command, newFolder, token } from '../support/process.ts'
+import { startNode } from '../support/service-node.ts'
 import { httpSupplier } from '../support/supplier.ts'
-import { startNode } from '../support/wins.ts'
 
 t.test('users added meanwhile see what is theirs', async (t) => {
   const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())

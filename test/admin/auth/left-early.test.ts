@@ -5,8 +5,8 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
+import { echoSupplier, startNode, sumOf } from '../../support/service-node.ts'
 import { until } from '../../support/until.ts'
-import { echoSupplier, startNode, sumOf } from '../../support/wins.ts'
 
 const supplier = await echoSupplier()
 const node = await startNode({

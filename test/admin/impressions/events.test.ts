@@ -1,9 +1,9 @@
 /** Which event teaches and which is money, by the supplier's `notices`; each counts once (CONTRACT 6). */
 import t from 'tap'
 import type { Integration } from '../../../opd/config.ts'
-import { door } from '../../support/door.ts'
 import { auction } from '../../support/engine.ts'
-import { integration } from '../../support/opd.ts'
+import { impressionsApi } from '../../support/impressions-api.ts'
+import { integration } from '../../support/opd-doubles.ts'
 
 type Event = 'win' | 'billing'
 const rules: Readonly<Record<Integration['notices'], { teaches: Event; money: Event }>> = {
@@ -20,7 +20,7 @@ const orders: readonly (readonly Event[])[] = [
 for (const [notices, { teaches, money }] of Object.entries(rules))
   for (const order of orders)
     t.test(`notices ${notices}: ${order.join(', then ')}`, async (t) => {
-      const { engine, notify, ledger, learner, tally } = await door(t, {
+      const { engine, notify, ledger, learner, tally } = await impressionsApi(t, {
         integrations: [integration('acme', {}, notices as Integration['notices'])],
       })
       const { svcOpd } = auction(engine, { id: 'b1' })

@@ -1,11 +1,11 @@
 /** A cleared price far above the price sent is refused: no money, no lesson, and the right notice may still come. */
 import t from 'tap'
-import { door } from '../../support/door.ts'
 import { auction } from '../../support/engine.ts'
-import { integration } from '../../support/opd.ts'
+import { impressionsApi } from '../../support/impressions-api.ts'
+import { integration } from '../../support/opd-doubles.ts'
 
 t.test('above maxOver times out_ba a notice is 422; a plausible one counts', async (t) => {
-  const { engine, notify, ledger, learner, counters, tally } = await door(t)
+  const { engine, notify, ledger, learner, counters, tally } = await impressionsApi(t)
   const { svcOpd } = auction(engine, { id: 'b1' })
   const notice = (price: string) => notify({ bid_id: 'b1', price, svc_opd: svcOpd })
   for (const price of ['1.350001', '2300', '99999999999999999999999999']) {
@@ -28,7 +28,7 @@ t.test('above maxOver times out_ba a notice is 422; a plausible one counts', asy
 
 t.test('each supplier has its own limit; holdout and other currencies have the same', async (t) => {
   const wide = { ...integration('wide', { holdout: 1 }), clearing: { maxOver: 3 } }
-  const { engine, notify, tally, ledger } = await door(t, {
+  const { engine, notify, tally, ledger } = await impressionsApi(t, {
     integrations: [integration('acme'), wide],
     auth: 'none',
   })

@@ -3,8 +3,8 @@ import t from 'tap'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { newFolder } from '../../support/process.ts'
 import { redisAbsent, startRedis } from '../../support/redis.ts'
+import { echoSupplier, type Node, startNode, sumOf } from '../../support/service-node.ts'
 import { until } from '../../support/until.ts'
-import { echoSupplier, type Node, startNode, sumOf } from '../../support/wins.ts'
 
 const key = Buffer.alloc(32, 5).toString('base64url')
 

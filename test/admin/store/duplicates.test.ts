@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { createDuplicateCounts } from '../../../admin/store/duplicates.ts'
 import type { Store } from '../../../admin/store/index.ts'
-import { hearing, onBoth, storeAt } from '../../support/store.ts'
+import { onBoth, recordingLog, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
 
 const now = 1_790_000_000_000
@@ -22,7 +22,7 @@ const counted = async ({ db }: Store, supplier: string) => {
 }
 
 onBoth(async (t, database) => {
-  const { warnings, log } = hearing()
+  const { warnings, log } = recordingLog()
   const store = await storeAt(t, database, { now: () => now })
   const duplicates = createDuplicateCounts(store, log)
   t.teardown(() => duplicates.close())
