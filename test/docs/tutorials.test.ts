@@ -11,18 +11,12 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { needsHelm } from '../chart/helm.ts'
 import { keycloakAbsent, ownKeycloak } from '../support/keycloak.ts'
+import { namespace, namespaceAbsent } from '../support/network.ts'
 import { postgresAbsent, postgresPrograms } from '../support/postgres.ts'
 import { redisAbsent } from '../support/redis.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const folder = join(root, 'docs/tutorials')
-
-/** Root may make a network namespace; other users need one of users as well. */
-const namespace = process.getuid?.() === 0 ? ['-n'] : ['-rn']
-const namespaceAbsent =
-  spawnSync('unshare', [...namespace, 'ip', 'link', 'set', 'lo', 'up']).status === 0
-    ? false
-    : 'network namespaces (unshare -n, ip) not found'
 
 interface Server {
   absent: string | false

@@ -5,6 +5,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { tree } from '../../bench/proxy/process.ts'
+import { endWithTest } from './children.ts'
 import { until } from './until.ts'
 
 export interface Postgres {
@@ -66,7 +67,8 @@ export async function startPostgres(): Promise<Postgres> {
   }
   const start = async () => {
     const settings = ['-k', folder, '-h', '127.0.0.1', '-p', String(port)]
-    child = spawn(join(bin, 'postgres'), ['-D', join(folder, 'data'), ...settings], options)
+    const argv = ['-D', join(folder, 'data'), ...settings]
+    child = endWithTest(spawn(join(bin, 'postgres'), argv, options))
     gone = new Promise((resolve) => child.once('exit', resolve))
     await until(ready, { what: 'a PostgreSQL that accepts connections' })
   }

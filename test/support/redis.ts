@@ -3,6 +3,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { createClient } from 'redis'
+import { endWithTest } from './children.ts'
 import { freePort } from './postgres.ts'
 import { until } from './until.ts'
 
@@ -52,7 +53,7 @@ export async function startRedis(): Promise<Redis> {
       '--dir',
       tmpdir(),
     ]
-    child = spawn('redis-server', settings, { stdio: 'ignore' })
+    child = endWithTest(spawn('redis-server', settings, { stdio: 'ignore' }))
     await until(() => accepts(port), { what: 'a Redis that accepts connections' })
   }
   await start()
