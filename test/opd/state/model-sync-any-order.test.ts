@@ -13,6 +13,7 @@ import { type Operator, operatorOf } from '../../support/model-control.ts'
 import { isSum, learn, log, memoryBus, modelManagerOf, sumOf } from '../../support/model-sync.ts'
 import { newFolder } from '../../support/process.ts'
 import { redisAbsent, startRedis } from '../../support/redis.ts'
+import { until } from '../../support/until.ts'
 
 type Step =
   | { do: 'learn' | 'round' | 'save' | 'crash' | 'stop'; node: number }
@@ -161,8 +162,7 @@ t.test('the same on a real Redis', { skip: redisAbsent }, async (t) => {
     fc.asyncProperty(steps(true), async (all) => {
       await cleaner.flushAll()
       const clients = [open(), open(), open()]
-      while (!clients.every(({ connected }) => connected))
-        await new Promise((resolve) => setTimeout(resolve, 5))
+      await until(() => clients.every(({ connected }) => connected))
       let next = 0
       const { nodes } = await world(operator, all, () => clients[next++ % 3]!)
       const sums = nodes.map(({ modelManager }) => sumOf(modelManager))

@@ -10,7 +10,7 @@ export const readsAll = { readsResponses: () => true }
 export async function scripted(t: Test, script: Script, route: object = {}, engine = {}) {
   const supplier = await rawSupplier(script)
   const proxy = await startProxy(
-    { acme: { endpoints: [supplier.url], timeout: '100ms', ...route } },
+    { acme: { endpoints: [supplier.url], ...route } },
     { engine: idleEngine(engine) },
   )
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))

@@ -54,7 +54,7 @@ drain: {grace: 0ms, timeout: 10s}
 log: {level: warn}
 ${more}
 suppliers:
-${suppliers.map((each) => `  - {${each}, endpoints: ["${endpoint}"], timeout: 2s}`).join('\n')}
+${suppliers.map((each) => `  - {${each}, endpoints: ["${endpoint}"], timeout: 20s}`).join('\n')}
 `
 
 export async function startNode(options: NodeOptions) {

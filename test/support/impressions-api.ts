@@ -1,3 +1,4 @@
+/** `/opd/imp` on port 0, for callers of several accounts and roles. */
 import Fastify from 'fastify'
 import type { Test } from 'tap'
 import { TokenError } from '../../admin/auth/errors.ts'
@@ -6,7 +7,7 @@ import { ImpressionCounters } from '../../admin/impressions/counters.ts'
 import { impressions } from '../../admin/impressions/route.ts'
 import type { Caller, Ledger } from '../../admin/ports.ts'
 import { hour, type TestEngineOptions, testEngine } from '../support/engine.ts'
-import { integration, memoryLedger } from '../support/opd.ts'
+import { integration, memoryLedger } from '../support/opd-doubles.ts'
 
 const callers: Readonly<Record<string, Caller>> = {
   good: { subject: 'u', account: '*', roles: new Set(['api']) },
@@ -14,7 +15,7 @@ const callers: Readonly<Record<string, Caller>> = {
   roleless: { subject: 'r', account: '*', roles: new Set() },
 }
 
-interface DoorOptions extends Partial<TestEngineOptions> {
+interface ImpressionsOptions extends Partial<TestEngineOptions> {
   auth?: ImpressionAuth
   account?: (supplier: string) => string | undefined
   /** Instead of the one in memory. */
@@ -24,7 +25,7 @@ interface DoorOptions extends Partial<TestEngineOptions> {
 type Params = Record<string, string | undefined>
 
 /** `/opd/imp` on port 0 over an engine, a ledger in memory and a few tokens; `listen` starts another node. */
-export async function door(t: Test, options: DoorOptions = {}) {
+export async function impressionsApi(t: Test, options: ImpressionsOptions = {}) {
   const world = testEngine({ integrations: [integration('acme')], ...options })
   const ledger = memoryLedger()
   const alerts: string[] = []

@@ -1,18 +1,18 @@
-/** Expected bodies with holes, `⟦PRICE:0⟧`, filled by what really came. */
+/** Expected bodies with placeholders, `⟦PRICE:0⟧`, filled from the actual body. */
 
-export interface Holes {
-  /** `PRICE:0` -> what stood there. */
+export interface Placeholders {
+  /** `PRICE:0` -> what it matched. */
   values: Map<string, string>
 }
 
-const hole = /⟦([A-Z]+:\d+)⟧/g
+const placeholder = /⟦([A-Z]+:\d+)⟧/g
 
-/** What stands in the holes, or why the body is not the expected one. */
-export function matchHoles(expected: string, actual: string): Holes | string {
+/** What the placeholders match, or why the body is not the expected one. */
+export function matchPlaceholders(expected: string, actual: string): Placeholders | string {
   const names: string[] = []
   let pattern = ''
   let last = 0
-  for (const match of expected.matchAll(hole)) {
+  for (const match of expected.matchAll(placeholder)) {
     pattern += RegExp.escape(expected.slice(last, match.index))
     pattern += match[1]!.startsWith('CTX') ? '([A-Za-z0-9_-]{1,512})' : '([^"<>&,}\\s\\\\]+?)'
     names.push(match[1]!)

@@ -1,8 +1,55 @@
-/** `bidweir user` beside a running service: what it says holds at once (CONTRACT 1, 8, 9). */
+/** The first user and its password, and `bidweir user` without and beside a running service (CONTRACT 1, 8, 9). */
+import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
 import t from 'tap'
-import { command, newFolder, token } from '../support/process.ts'
+import { command, newFolder, startBidweir, token } from '../support/process.ts'
+import { startNode, yamlOf } from '../support/service-node.ts'
 import { httpSupplier } from '../support/supplier.ts'
-import { startNode } from '../support/wins.ts'
+
+t.test('a start that fails at a taken port leaves the first password to the next', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
+  const holder = createServer()
+  await new Promise<void>((resolve) => holder.listen(0, '127.0.0.1', resolve))
+  const { port } = holder.address() as { port: number }
+  t.teardown(async () => {
+    holder.close()
+    await supplier.close()
+  })
+  const folder = newFolder()
+  const yaml = yamlOf({ endpoint: supplier.url, suppliers: ['id: acme'] })
+  for (const listener of ['proxy', 'admin']) {
+    const taken = yaml.replace(
+      `${listener}: {listen: "127.0.0.1:0"`,
+      `${listener}: {listen: "127.0.0.1:${port}"`,
+    )
+    await t.rejects(startBidweir(taken, folder), /EADDRINUSE/)
+  }
+  const bidweir = await startBidweir(yaml, folder)
+  t.teardown(() => bidweir.stop())
+  t.type(bidweir.password, 'string')
+  t.type(await token(bidweir), 'string', 'and it opens')
+  const data = join(folder, 'data')
+  const files = readdirSync(data).filter((name) => statSync(join(data, name)).isFile())
+  const databases = ['', '-shm', '-wal', '.lock', '.lock.json'].map((end) => `bidweir.db${end}`)
+  t.same(files.sort(), [...databases, 'keys.json', 'lock', 'lock.json'])
+  for (const name of files)
+    t.equal(statSync(join(data, name)).mode & 0o077, 0, `${name} is its owner's alone`)
+})
+
+t.test('--config FILE and --config=FILE are one, without a file it is wrong usage', async (t) => {
+  const cwd = newFolder()
+  writeFileSync(join(cwd, 'c.yaml'), 'store: {database: "sqlite:here/b.db"}\n')
+  const stdin = 'correct horse battery\n'
+  const joined = await command(['user', 'add', 'ann', '--config=c.yaml'], { cwd, stdin })
+  t.equal(joined.code, 0, joined.stderr)
+  t.ok(existsSync(join(cwd, 'here/b.db')))
+  const apart = await command(['user', '--config', 'c.yaml', 'add', 'ann'], { cwd, stdin })
+  t.equal(apart.code, 1, 'ann stands in the same store')
+  t.match(apart.stderr, /already/)
+  t.equal((await command(['user', 'add', 'bob', '--config'], { cwd, stdin })).code, 64)
+  t.notOk(existsSync(join(cwd, 'data')), 'no other store was made')
+})
 
 t.test('users added meanwhile see what is theirs', async (t) => {
   const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
