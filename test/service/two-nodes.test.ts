@@ -160,10 +160,10 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     const aloneSince = performance.now()
     let alone = 0
     await until(async () => {
-      if ((await refusal(one)) === null) alone++
+      for (let n = 0; n < 20; n++) if ((await refusal(one)) === null) alone++
       const elapsed = (performance.now() - aloneSince) / 1000
       return elapsed > 1 && alone > 1.2 * 20 * elapsed + 4
-    }, 5)
+    })
     t.pass('a node that has all the load gets more than half of the allotment')
 
     await redis.stop()
