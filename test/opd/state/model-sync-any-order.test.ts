@@ -4,7 +4,7 @@
  */
 import { readdirSync } from 'node:fs'
 import * as fc from 'fast-check'
-import { createClient } from 'redis'
+import { createClient } from '@redis/client'
 import t from 'tap'
 import { createModelSync, type ModelBus } from '../../../opd/state/model-sync.ts'
 import { openRedis } from '../../../opd/state/redis.ts'
