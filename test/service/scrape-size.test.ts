@@ -5,7 +5,7 @@ import { echoSupplier, startNode, sumOf } from '../support/wins.ts'
 const count = 3000
 const concurrent = 32
 /** Bids of each supplier; each comes from another publisher and domain. */
-const bidsEach = 3
+const bidsEach = 2
 
 t.test('3,000 suppliers with traffic and wins', async (t) => {
   const supplier = await echoSupplier()
@@ -35,16 +35,14 @@ t.test('3,000 suppliers with traffic and wins', async (t) => {
   await Promise.all(Array.from({ length: concurrent }, worker))
 
   const text = await (await fetch(`${node.admin}/metrics`)).text()
-  if (process.env['SIZES']) {
-    const by = new Map<string, number>()
-    for (const line of text.split('\n')) {
-      const name = /^(# \w+ )?(\w+)/.exec(line)?.[2] ?? ''
-      by.set(name, (by.get(name) ?? 0) + line.length + 1)
-    }
-    for (const [name, size] of [...by].sort((a, b) => b[1] - a[1]).slice(0, 60))
-      console.error(name, size)
-  }
   t.ok(text.length < 5_000_000, `${text.length} bytes`)
   const metrics = await node.metrics()
-  t.equal(sumOf(metrics, 'bidweir_requests_total'), count * bidsEach)
+  const bids = count * bidsEach
+  t.equal(sumOf(metrics, 'bidweir_requests_total'), bids)
+  t.equal(sumOf(metrics, 'bidweir_publisher_impressions_total'), bids)
+  t.equal(sumOf(metrics, 'bidweir_cleared_price_sum_total'), bids / 2, 'no win is lost')
+  t.equal(sumOf(metrics, 'bidweir_margin_count'), bids)
+  t.ok(sumOf(metrics, 'bidweir_cleared_price_sum_total', 'ssp="_other"') > 0, 'suppliers share')
+  const limits = [...metrics.keys()].filter((series) => series.startsWith('bidweir_supplier_limit'))
+  t.equal(limits.length, 300, 'the busiest have all gauges')
 })

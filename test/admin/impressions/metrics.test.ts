@@ -24,6 +24,26 @@ t.test('the 200 busiest names have counters, the rest is other, and nothing is l
   )
 })
 
+t.test('10,000 names of all suppliers have counters, the busiest suppliers first', async (t) => {
+  const names = new TopNames()
+  const count = (rounds: number) => {
+    for (let ssp = 0; ssp < 120; ssp++)
+      for (let index = 0; index < 150; index++)
+        for (let round = 0; round < rounds * (ssp < 60 ? 1 : 2); round++)
+          names.add(`s${ssp}`, 'revenue', `p${index}`)
+  }
+  count(1)
+  const first = [...names.samples()]
+  t.equal(first.filter(({ name }) => name !== 'other').length, 10_000)
+  t.equal(
+    first.filter(({ ssp, name }) => Number(ssp.slice(1)) >= 60 && name !== 'other').length,
+    9000,
+  )
+  count(1)
+  const sum = [...names.samples()].reduce((total, { value }) => total + value, 0)
+  t.equal(sum, 2 * 150 * 180)
+})
+
 t.test('other never falls, whoever comes and goes', async (t) => {
   const names = new TopNames()
   let before = 0
