@@ -62,7 +62,7 @@ interface Offer {
 export interface Market {
   publishers: readonly Publisher[]
   publisher(id: string): Publisher
-  /** What a bidder behind the supplier offers for this impression, CPM in USD. */
+  /** The price that a bidder of the supplier offers for this impression, CPM in USD. */
   value(auction: string, imp: string, publisher: string, bidder: number): number
   /** First price: above the best competitor the bid wins and pays what it says; else null. */
   win(offer: Offer): { cleared: number } | null
