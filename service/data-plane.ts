@@ -4,6 +4,7 @@ import { Registry } from 'prom-client'
 import { createDirectory } from '../admin/directory.ts'
 import { openStore } from '../admin/store/index.ts'
 import { modelControlSource } from '../admin/store/model-control.ts'
+import { nodeCountsOf } from '../admin/store/nodes.ts'
 import { createRetention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
 import { createEngine } from '../opd/engine/engine.ts'
@@ -66,7 +67,8 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const followModelControl = oneAtATime(() => modelManager.execute(controlSource))
   await followModelControl()
   store.onChange(followModelControl)
-  let nodes = 1
+  const nodeCounts = nodeCountsOf(store.db, started.location)
+  let nodes = started.store.redis === null ? 1 : await nodeCounts.read()
   // Loaded only if configured: the Redis client is a sixth of the code that a start loads.
   const redis =
     started.store.redis === null
@@ -76,9 +78,15 @@ export async function openComponents(current: ConfigRef, log: Log) {
           location: started.location,
           contextTtl: () => current.config.opd.contextTtl,
           log,
+          nodes,
           onNodes(alive) {
             nodes = alive
             applyDirectory()
+            nodeCounts
+              .write(alive)
+              .catch((error: Error) =>
+                log.warn({ err: error.message }, 'the number of nodes could not be stored'),
+              )
           },
         })
   const modelSync = redis === null ? null : createModelSync({ modelManager, redis, log })
@@ -113,6 +121,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     engine,
     registry,
     log,
+    sharedTokens: redis?.tokens ?? null,
   })
 
   /** Applies the directory's snapshot to engine and proxy. */

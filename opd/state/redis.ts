@@ -6,11 +6,12 @@
 import { randomUUID } from 'node:crypto'
 import { createClient, ErrorReply } from '@redis/client'
 import type { DecisionRecord } from '../engine/types.ts'
-import type { SharedBidLog } from '../ports.ts'
+import type { SharedBidLog, SharedTokens } from '../ports.ts'
 import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
 import type { Log } from '../shared/log.ts'
 import type { ModelBus } from './model-sync.ts'
 import { modelBus } from './redis-models.ts'
+import { redisTokens } from './redis-tokens.ts'
 
 interface RedisOptions {
   url: string
@@ -18,12 +19,15 @@ interface RedisOptions {
   /** Milliseconds. Read at each write, because a reload may change it. */
   contextTtl: () => number
   log: Log
-  /** The number of live nodes of this location has changed. */
+  /** The last known number of live nodes of this location; 1 if it is not given. */
+  nodes?: number
+  /** It has changed. */
   onNodes: (nodes: number) => void
 }
 
 export interface RedisState extends ModelBus {
   shared: SharedBidLog
+  tokens: SharedTokens
   readonly counts: { dropped: number; failed: number; written: number }
   readonly connected: boolean
   close(): Promise<void>
@@ -146,7 +150,7 @@ export function openRedis(options: RedisOptions): RedisState {
   const flusher = setInterval(() => void flush(), flushEvery)
   flusher.unref()
 
-  let nodes = 1
+  let { nodes = 1 } = options
   let connectedAt = 0
   const sendHeartbeat = async () => {
     const alive = await attempt(
@@ -192,6 +196,11 @@ export function openRedis(options: RedisOptions): RedisState {
         })
       },
     },
+    tokens: redisTokens(
+      (script, key, values) =>
+        attempt<unknown>(() => client.eval(script, { keys: [key], arguments: values }), null),
+      `${prefix}qps:${location}`,
+    ),
     ...modelBus(client, prefix),
     async close() {
       clearInterval(flusher)

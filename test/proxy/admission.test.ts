@@ -1,7 +1,8 @@
 /** Data centers, allotments, seats, overload: refused at once, counted, the rest unharmed. */
 import t from 'tap'
 import type { ResponseToRewrite, RewrittenResponse } from '../../opd/engine/types.ts'
-import { LoopLag, TokenBucket } from '../../proxy/admission.ts'
+import { LoopLag } from '../../proxy/admission.ts'
+import { TokenBucket } from '../../proxy/allotment.ts'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { answerText, httpSupplier, rawSupplier } from '../support/supplier.ts'

@@ -45,11 +45,11 @@ async function world(t: Test) {
     await answer.body?.cancel()
     return answer.status === 200 ? null : answer.headers.get('x-bidweir-reason')
   }
-  return { nodes, one, two, redis, call, refusal }
+  return { nodes, one, two, start, redis, call, refusal }
 }
 
 t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
-  const { nodes, one, two, redis, call, refusal } = await world(t)
+  const { nodes, one, two, start, redis, call, refusal } = await world(t)
   const path = '/api/svc/ssp/acme/'
   const on = (is_active: boolean) => ({ dsp_seats: [{ name: 's', is_active }] })
   const made = await call(one, 'POST', path, {
@@ -144,7 +144,22 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     )
     const seconds = (performance.now() - began) / 1000
     t.ok(refused > 0)
-    t.ok(passed <= 40 * seconds + 2 * 2 + 1, `${passed} of both in ${seconds} s`)
+    t.ok(passed <= 40 * seconds + 4 + 2 + 1, `${passed} of both in ${seconds} s`)
+
+    const aloneSince = performance.now()
+    let alone = 0
+    await until(async () => {
+      if ((await refusal(one)) === null) alone++
+      const elapsed = (performance.now() - aloneSince) / 1000
+      return elapsed > 1 && alone > 1.2 * 20 * elapsed + 4
+    }, 5)
+    t.pass('a node that has all the load gets more than half of the allotment')
+
+    await redis.stop()
+    const three = await start()
+    t.equal(await allotted(three), 20, 'the number of nodes is known without Redis')
+    await three.stop()
+    await redis.start()
     await two.stop('SIGKILL')
     await until(async () => (await allotted(one)) === 40)
     t.equal(

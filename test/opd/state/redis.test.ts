@@ -42,6 +42,27 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
   })
   await until(() => one.connected && two.connected)
 
+  t.test('two nodes share the tokens of a supplier', async (t) => {
+    const ask = async (node: typeof one, wanted: number, arrived = 0) => {
+      const request = { supplier: 'acme', rate: 100, depth: 10, wanted, arrived }
+      return (await node.tokens.ask([request, { ...request, supplier: 'other', wanted: 0 }]))![0]!
+    }
+    const began = performance.now()
+    t.same(await ask(one, 1000, 30), { tokens: 10, demand: 30 }, 'no more than there are')
+    let leased = 10
+    let last = await ask(two, 1000, 10)
+    t.ok(last.demand > 10 && last.demand <= 40, 'the demand of both')
+    for (leased += last.tokens; leased < 40; leased += last.tokens) {
+      last = await ask(leased % 2 < 1 ? one : two, 3)
+      t.ok(last.tokens >= 0 && last.tokens <= 3)
+    }
+    // The clock of Redis has milliseconds.
+    const most = 10 + ((performance.now() - began + 2) * 100) / 1000
+    t.ok(leased <= most, `${leased} of ${most}`)
+    t.equal((await ask(one, -4)).tokens, -4, 'given back')
+    t.ok((await ask(two, 4)).tokens >= 4 - 1e-6)
+  })
+
   t.test('a bid of one node is found by the other, by supplier', async (t) => {
     one.shared.put(record('b1'))
     one.shared.put(record('b1', 'zeta'))
