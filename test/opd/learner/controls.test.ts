@@ -29,7 +29,6 @@ t.test('what was measured is not forgotten by a restart', (t) => {
   for (let n = 0; n < 100; n++) after.exposed(outcome, 20_000, 2, 3)
   t.ok(after.evidence.total('optimised', 'bids') > 0.9 * bids)
   t.ok(pool.total('optimised', 'bids') > 0.9 * bids)
-  t.ok(after.evidence.get('beside', 'bids') > 0.9 * before.evidence.get('beside', 'bids'))
   t.end()
 })
 
