@@ -29,7 +29,7 @@ export interface Market {
 export type MarketOf = (seed: number) => Market
 
 /** Standard normal distribution function; error under 2e-7 (Abramowitz and Stegun 7.1.26). */
-function normalBelow(x: number): number {
+export function normalBelow(x: number): number {
   const z = Math.abs(x) * Math.SQRT1_2
   const t = 1 / (1 + 0.3275911 * z)
   const poly =

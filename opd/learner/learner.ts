@@ -28,7 +28,7 @@ import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from './type
 
 const deltaMagic = 0x62774435
 const toldMagic = 0x62774436
-const snapshotMagic = 0x62775334
+const snapshotMagic = 0x62775335
 const none = new Uint8Array(0)
 
 export class OnlineLearner implements Learner {
@@ -94,12 +94,7 @@ export class OnlineLearner implements Learner {
       weights.means[slot] = means[n]!
       weights.variances[slot] = variances[n]!
     })
-    this.curve.densities.set(
-      densities.keys,
-      densities.firsts,
-      densities.formShares,
-      densities.cumulative,
-    )
+    this.curve.densities.set(densities)
   }
 
   withdraw(features: Uint8Array, now: number): void {
@@ -171,8 +166,9 @@ export class OnlineLearner implements Learner {
     const { curve, controls, teaching } = this
     return yield* writeDense(snapshotMagic, curve.weights.both, () => {
       taken()
-      const { now, wins, settled, delays, pending, heard } = teaching
-      return writeTail({ now, wins, settled, delays, controls }, pending, heard.saved())
+      const { now, wins, settled, delays, pending, heard, rows } = teaching
+      const state = { now, wins, settled, delays, controls }
+      return writeTail(state, pending, heard.saved(), this.fitted, rows)
     })
   }
 
@@ -180,10 +176,16 @@ export class OnlineLearner implements Learner {
     const read = readDense(snapshotMagic, snapshot, 2 * slotCount)
     if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
     this.curve.weights.restore(read.array)
-    const { state, exposures, heard } = readTail(read.tail)
+    const { state, exposures, heard, fitted, rows } = readTail(read.tail)
+    const fit = readFitted(fitted)
+    if (fit !== null) {
+      this.fitted = fitted
+      this.curve.densities.set(fit)
+    }
+    this.teaching.rows.restore(rows)
     this.teaching.delays.restore(state.delays)
     this.controls.restore(state.controls)
-    const { now, wins, settled = 0 } = state
+    const { now, wins, settled } = state
     this.teaching.restore(
       { now, wins, settled },
       isRows(heard) ? heard : none,

@@ -16,7 +16,7 @@ export interface LossError {
 /** Before anything is verified. */
 export const unverified: LossError = { at: 0.5, kept: 1, deviation: 0.02 }
 /** How far the levels of bids sent lower and of others may lie apart; and of those from 1, before anything came. */
-const [apart, levelSpread] = [0.012, 0.02]
+const [apart, levelSpread] = [0.02, 0.02]
 /** Expected wins before anything is measured of them. */
 const few = 20
 const [lowest, highest] = [-0.7, 6]

@@ -115,12 +115,16 @@ export class Evidence {
     for (let n = 0; n < evidenceWidth; n++) this.sums[n]! /= excess
   }
 
-  /** What another node saw, or this one before a restart, then with its age; it is not sent on. */
-  merge(sums: Float64Array, age?: number): void {
+  /** What another node saw; it is not sent on. */
+  merge(sums: Float64Array): void {
     for (let n = 0; n < evidenceWidth; n++) this.sums[n]! += sums[n]!
-    if (age !== undefined) this.age += age
-    else for (let n = 0; n < evidenceWidth; n += width) this.age += sums[n]!
+    for (let n = 0; n < evidenceWidth; n += width) this.age += sums[n]!
     this.fade()
+  }
+
+  restore(sums: readonly number[], age: number): void {
+    this.sums.set(sums)
+    this.age = age
   }
 
   get(group: Group, name: Column): number {

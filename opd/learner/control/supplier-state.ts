@@ -34,6 +34,9 @@ const killBelow = 0.02
 /** Of the usual share, at first and at last; bids by which it falls; and the most explored ever. */
 const [exploreFirst, exploreLast, exploreBids, exploreMost] = [20, 0.25, 25_000, 0.1]
 
+/** Of the logarithm of theta - 1, on either side. */
+const thetaSpread = 1
+
 const kinds = ['wins', 'spend'] as const
 const pooled: LossError = { ...unverified }
 const standing = (): Standing => ({ kept: 1, error: 0.02, lossError: unverified.at })
@@ -90,6 +93,14 @@ export class SupplierState {
     if (boost === 1) return
     this.theta = 1 + (this.theta - 1) * boost
     this.lambda *= boost
+  }
+
+  /**
+   * Spreads theta about what the constraint asks for: prices of one placement then differ, and the curve above a chosen
+   * price is seen. `u`: uniform, of the auction.
+   */
+  spread(u: number): void {
+    if (this.bound && this.theta > 1) this.theta = 1 + (this.theta - 1) * Math.exp(thetaSpread * (2 * u - 1))
   }
 
   /** A price of the treated or explored was found. */
@@ -218,7 +229,7 @@ export class SupplierState {
   }
 
   saved() {
-    const { evidence, controller, guards, exposures } = this
+    const { evidence, controller, guards, exposures, standings, floor, bound, judgeIn } = this
     const { spend, wins, margin } = controller
     return {
       exposures,
@@ -227,19 +238,20 @@ export class SupplierState {
       multipliers: [spend, wins, margin] as [number, number, number],
       means: controller.saved(),
       guards: guards.saved(),
+      judged: { standings, floor, bound, judgeIn },
     }
   }
 
   restore(from: ReturnType<SupplierState['saved']>): void {
     this.exposures = from.exposures
     // With its age: what is young forgets.
-    const sums = Float64Array.from(from.sums)
-    this.evidence.merge(sums, from.age)
-    this.pool.merge(sums, from.age)
+    this.evidence.restore(from.sums, from.age)
     const [spend, wins, margin] = from.multipliers
     this.controller.startFrom({ spend, wins, margin })
     this.controller.restore(from.means)
     this.guards.restore(from.guards)
-    this.judgeIn = 1
+    const { standings, ...judged } = from.judged
+    Object.assign(this, judged)
+    for (const kind of kinds) Object.assign(this.standings[kind], standings[kind])
   }
 }

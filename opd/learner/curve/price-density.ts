@@ -7,26 +7,27 @@
 export const binCount = 256
 export const placementsMost = 2048
 
+/** By placement; `cumulative` by placement and bin. */
+export interface Densities {
+  keys: Uint32Array
+  /** The tick of the first bin. */
+  firsts: Int32Array
+  formShares: Float32Array
+  /** Probability that the lowest winning price lies in a bin or below, times 1 - formShare. */
+  cumulative: Float32Array
+}
+
 export class PriceDensities {
   /** Of the loaded placement: the share of the parametric form. */
   formShare = 1
   private places = new Map<number, number>()
-  /** By placement: key, first tick. */
-  keys: Uint32Array = new Uint32Array(0)
-  firsts: Int32Array = new Int32Array(0)
-  formShares: Float32Array = new Float32Array(0)
-  /** By placement and bin: probability that the lowest winning price lies in it or below, times 1 - formShare. */
-  cumulative: Float32Array = new Float32Array(0)
+  private firsts: Int32Array = new Int32Array(0)
+  private formShares: Float32Array = new Float32Array(0)
+  private cumulative: Float32Array = new Float32Array(0)
   private at = -1
   private first = 0
 
-  set(
-    keys: Uint32Array,
-    firsts: Int32Array,
-    formShares: Float32Array,
-    cumulative: Float32Array,
-  ): void {
-    this.keys = keys
+  set({ keys, firsts, formShares, cumulative }: Densities): void {
     this.firsts = firsts
     this.formShares = formShares
     this.cumulative = cumulative

@@ -3,7 +3,7 @@
  * price sent (won) or above (lost). Its prior is a Dirichlet whose mean is the parametric form; how much that counts is
  * chosen for each supplier by what predicts rows that were left out.
  */
-import { binCount, placementsMost } from '../curve/price-density.ts'
+import { binCount, type Densities, placementsMost } from '../curve/price-density.ts'
 import { tickOf } from '../decide/price-grid.ts'
 import type { Form } from './form.ts'
 import type { Rows } from './rows.ts'
@@ -25,13 +25,6 @@ interface Place {
   first: number
   /** Form's mean by bin, cumulative; the last bin holds all above. */
   base: Float64Array
-}
-
-export interface Densities {
-  keys: Uint32Array
-  firsts: Int32Array
-  formShares: Float32Array
-  cumulative: Float32Array
 }
 
 export function fitDensities(rows: Rows, form: Form): Densities {

@@ -4,7 +4,7 @@
  *   job     magic  rows  patience  now  length of the result before  | features | outcome | least | result before
  *   result  magic  weights  placements  families | slots | means | variances | priors | keys | firsts | shares | cumulative
  */
-import { binCount } from '../curve/price-density.ts'
+import { binCount, type Densities } from '../curve/price-density.ts'
 import { featureBytes } from '../features.ts'
 
 const jobMagic = 0x62774a31
@@ -22,16 +22,12 @@ export interface Job {
   before: Uint8Array
 }
 
-export interface Fitted {
+export interface Fitted extends Densities {
   slots: Uint32Array
   means: Float32Array
   variances: Float32Array
   /** Prior variances by family, as estimated. */
   priors: Float32Array
-  keys: Uint32Array
-  firsts: Int32Array
-  formShares: Float32Array
-  cumulative: Float32Array
 }
 
 /** Copies, one after the other, each at a multiple of 4. */

@@ -104,13 +104,12 @@ export class SettledRows {
     return { features, outcome, least }
   }
 
-  restore(features: Uint8Array, outcome: Uint8Array, least: Float32Array, settled: number): void {
+  restore({ features, outcome, least }: ReturnType<SettledRows['copy']>): void {
     for (let n = 0; n < outcome.length; n++) {
       this.add(features.subarray(n * featureBytes, (n + 1) * featureBytes))
       const row = (this.at + windowRows - 1) % windowRows
       this.outcome[row] = outcome[n]!
       this.least[row] = least[n]!
     }
-    this.settled = settled
   }
 }

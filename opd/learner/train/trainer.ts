@@ -4,6 +4,7 @@ import type { Curve } from '../curve/curve.ts'
 import type { OwnDecision } from '../decide/own.ts'
 import { seal } from '../features.ts'
 import { writeJob } from '../refit/job.ts'
+import type { SettledRows } from '../refit/settled-rows.ts'
 import { Lessons } from './lessons.ts'
 import { Delays } from './notice-delay.ts'
 import { Pending } from './pending-exposures.ts'
@@ -51,8 +52,11 @@ export class Teaching {
   private lostAt = Number.NaN
   private bornAt = Number.NaN
   wins = 0
+  get rows(): SettledRows {
+    return this.lessons.settled
+  }
   get settled(): number {
-    return this.lessons.settled.settled
+    return this.rows.settled
   }
   /** Wins that the model expects of what was settled since the last win. */
   private due = 0
