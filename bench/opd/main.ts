@@ -1,7 +1,8 @@
 /**
  * The learner against markets whose true win curves are known.
  *
- *   node bench/opd/main.ts [--quick] [--goal 3] [--market synthetic] [--bids 150000] [--seeds 2] [--first 1] [--write]
+ *   node bench/opd/main.ts [--quick] [--goal 3] [--market synthetic] [--bids 150000] [--seeds 2] [--first 1]
+ *     [--data FOLDER] [--write]
  *
  * `--write` runs all of it and writes RESULTS.md and the plots.
  */
@@ -25,6 +26,7 @@ const { values } = parseArgs({
     bids: { type: 'string' },
     seeds: { type: 'string' },
     first: { type: 'string', default: '1' },
+    data: { type: 'string' },
   },
 })
 
@@ -51,7 +53,10 @@ async function runAll(): Promise<Done[]> {
   const threads = Math.min(2, availableParallelism(), waiting.length)
   await Promise.all(
     Array.from({ length: threads }, async () => {
-      const worker = new Worker(new URL('task.ts', import.meta.url), { workerData: 'opd task' })
+      const worker = new Worker(new URL('task.ts', import.meta.url), {
+        workerData: 'opd task',
+        argv: process.argv.slice(2),
+      })
       for (let task = waiting.shift(); task !== undefined; task = waiting.shift()) {
         const answer = new Promise<Done>((resolve, reject) => {
           worker.once('message', resolve)

@@ -1,7 +1,6 @@
 /**
  * What lower prices lose, as verified. The wins of bids sent lower are counted; what they would have won at their own prices
- * is the model's expectation times a level. The level is that of bids sent at their own price, and is measured by the
- * holdout bids that would have been sent lower. Where notices say the lowest winning price, the loss is counted itself.
+ * is the model's expectation times a level, which the holdout bids measure that would have been sent lower. Where notices say the lowest winning price, the loss is counted itself.
  */
 import type { Evidence } from './kept.ts'
 
@@ -15,8 +14,11 @@ export interface LossError {
 
 /** Before anything is verified. */
 export const unverified: LossError = { at: 0.5, kept: 1, deviation: 0.02 }
-/** How far the levels of bids sent lower and of others may lie apart; and of those from 1, before anything came. */
-const [apart, levelSpread] = [0.02, 0.02]
+/**
+ * Before the holdout says more: prices are chosen where the model expects little loss, and so mostly where it expects too
+ * little. The true loss is taken to be 1 + this times the expected one, give or take the second.
+ */
+const [hopeful, unsure] = [0.2, 0.4]
 /** Expected wins before anything is measured of them. */
 const few = 20
 const [lowest, highest] = [-0.7, 6]
@@ -34,17 +36,12 @@ export function lossError(evidence: Evidence, kind: Kind, into: LossError): Loss
   const [come, due, variance, dueIn, known, knownIn] = columnsOf[kind]
   const base = evidence.get('deep', dueIn)
   if (!(evidence.get('deep', 'due') > few && base > 0)) return into
-  // The level, from most to least certain to be the same.
-  const flat = evidence.get('flat', due) + evidence.get('heldFlat', due)
-  let precision = 1 / levelSpread ** 2
-  let level = precision
-  if (flat > 0) {
-    const noise = (evidence.get('flat', variance) + evidence.get('heldFlat', variance)) / flat ** 2
-    precision += 1 / noise
-    level += (evidence.get('flat', come) + evidence.get('heldFlat', come)) / flat / noise
-  }
-  level /= precision
-  precision = 1 / (1 / precision + apart ** 2)
+  const came = evidence.get('deep', come)
+  const sent = evidence.get('deep', due)
+  const loss = Math.max(leastLoss, 1 - sent / base)
+  // What the model is off by at the price sent, it is mostly off by at the bid's own as well.
+  let level = (came / sent) * (1 + hopeful * loss)
+  let precision = 1 / (unsure * loss) ** 2
   const held = evidence.get('heldDeep', due)
   if (held > 0) {
     const noise = evidence.get('heldDeep', variance) / held ** 2
@@ -52,10 +49,8 @@ export function lossError(evidence: Evidence, kind: Kind, into: LossError): Loss
     precision += 1 / noise
     level /= precision
   }
-  const came = evidence.get('deep', come)
   let kept = came / base / Math.max(0.1, level)
-  const noise = Math.sqrt(evidence.get('deep', variance)) / Math.max(came, 1)
-  let deviation = Math.hypot(kept / Math.max(0.1, level) / Math.sqrt(precision), noise)
+  let deviation = kept / Math.max(0.1, level) / Math.sqrt(precision)
   if (evidence.get('deep', 'knownWinsIn') > few) {
     const share = evidence.get('deep', known) / evidence.get('deep', knownIn)
     const count = evidence.get('deep', 'knownWinsIn') / (kind === 'wins' ? 1 : 2)
@@ -64,7 +59,6 @@ export function lossError(evidence: Evidence, kind: Kind, into: LossError): Loss
     kept = (kept * one + share * other) / (one + other)
     deviation = 1 / Math.sqrt(one + other)
   }
-  const loss = Math.max(leastLoss, 1 - evidence.get('deep', due) / base)
   into.at = Math.max(lowest, Math.min(highest, (1 - kept) / loss - 1))
   into.kept = Math.max(0.2, Math.min(1.2, kept))
   into.deviation = deviation
