@@ -2,15 +2,15 @@
  * Drives learners through a market: decide, expose, and a win notice later, or none. Virtual clock, common random
  * numbers: two learners that sent the same price would have won the same bids at the same times.
  */
-import type { Learner, Policy } from '../../opd/learner.ts'
-import type { Market } from './market.ts'
+import { type Learner, type Policy, refit } from '../../opd/learner.ts'
+import { type Market, minimumToWin } from './market.ts'
 import { type Multipliers, Oracle } from './oracle.ts'
 import { Queue } from './queue.ts'
 import { type Source, source } from './random.ts'
 
 /** What a run needs of a learner; baselines implement no more. */
 export type Bidder = Pick<Learner, 'decide' | 'expose' | 'win' | 'advance'> &
-  Partial<Pick<Learner, 'delta' | 'merge' | 'snapshot'>>
+  Partial<Pick<Learner, 'delta' | 'merge' | 'snapshot' | 'lose' | 'refitJob' | 'applyRefit'>>
 
 export interface DriveOptions {
   bids: number
@@ -29,6 +29,8 @@ export interface DriveOptions {
   delay?: (now: number, draw: Source) => number
   /** Share of notices that never come. */
   lost?: number
+  /** Notices say the lowest price that would have won, and losses are notified too. */
+  minimumToWin?: boolean
   /** Milliseconds between bids, where it is not the market's. */
   every?: (n: number) => number
   /** Milliseconds between calls of `advance`. */
@@ -79,6 +81,8 @@ const empty = (): Row => ({
 
 /** 2-5 % lost, seconds: the usual. */
 export const usualDelay = (_now: number, draw: Source) => 8000 * Math.exp(0.8 * draw.normal())
+/** Milliseconds that the worker takes for a refit. */
+const refitTakes = 1000
 const start = 1_760_000_000_000
 
 export function drive(market: Market, options: DriveOptions): Driven {
@@ -96,6 +100,8 @@ export function drive(market: Market, options: DriveOptions): Driven {
   let now = start
   let advanced = now
   let exchanged = now
+  const refits: { due: number; node: number; result: Uint8Array }[] = []
+  const refitting = bidders.map(() => false)
 
   function nodeOf(u: number): number {
     const node = Math.floor(u * nodes)
@@ -103,13 +109,25 @@ export function drive(market: Market, options: DriveOptions): Driven {
   }
   function tick(): void {
     while (queue.next <= now) {
-      const { features, cleared, due, node } = queue.pop()
-      bidders[nodeOf((node + 0.5) / nodes)]!.win(features, cleared, due)
+      const { features, cleared, due, node, least } = queue.pop()
+      const to = bidders[nodeOf((node + 0.5) / nodes)]!
+      if (cleared > 0) to.win(features, cleared, due, least)
+      else to.lose!(features, least ?? null, due)
+    }
+    while (refits.length > 0 && refits[0]!.due <= now) {
+      const { node, result } = refits.shift()!
+      refitting[node] = false
+      bidders[node]!.applyRefit!(result)
     }
     if (now - advanced >= advanceEvery) {
       advanced = now
       bidders.forEach((bidder, node) => {
-        if (alive[node]) bidder.advance(now)
+        if (!alive[node]) return
+        bidder.advance(now)
+        const job = refitting[node] ? null : (bidder.refitJob?.(now) ?? null)
+        if (job === null) return
+        refitting[node] = true
+        refits.push({ due: now + refitTakes, node, result: refit(job) })
       })
     }
     if (nodes > 1 && now - exchanged >= exchangeEvery) {
@@ -144,13 +162,17 @@ export function drive(market: Market, options: DriveOptions): Driven {
     const features = bidder.expose(decision, price, now)
     const wins = offer.wins(price)
     const won = u < wins
-    if (won && losing >= lost)
+    const told = options.minimumToWin === true
+    if ((won || told) && losing >= lost) {
+      const least = told ? minimumToWin(offer, u, 3 * inBa) : undefined
       queue.push({
         due: now + takes,
         features,
-        cleared: offer.clears(price, u),
+        cleared: won ? offer.clears(price, u) : 0,
         node: Math.floor(there * nodes),
+        ...(least === undefined || least === Number.POSITIVE_INFINITY ? {} : { least }),
       })
+    }
     market.sees?.(price, won, now)
     row.bids++
     if (decision.arm === 'holdout') row.holdout++

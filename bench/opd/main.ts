@@ -19,6 +19,7 @@ const options = {
   bids: { value: 0, help: 'instead of those of each goal' },
   seeds: { value: 0, help: 'instead of those of each goal' },
   first: { value: 1, help: 'the first seed' },
+  data: { value: '', help: 'a folder of recorded prices: goals of its own, read by goals.ts' },
 }
 
 /** The longest first, on two threads. */
@@ -28,7 +29,10 @@ async function runAll(tasks: readonly Task[], say: (line: string) => void): Prom
   const threads = Math.min(2, availableParallelism(), waiting.length)
   await Promise.all(
     Array.from({ length: threads }, async () => {
-      const worker = new Worker(new URL('task.ts', import.meta.url), { workerData: 'opd task' })
+      const worker = new Worker(new URL('task.ts', import.meta.url), {
+        workerData: 'opd task',
+        argv: process.argv.slice(2),
+      })
       for (let task = waiting.shift(); task !== undefined; task = waiting.shift()) {
         worker.postMessage(task)
         const [found] = (await once(worker, 'message')) as [Done]

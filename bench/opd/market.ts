@@ -10,6 +10,8 @@ export interface Offer {
   margin(price: number): number
   /** What is paid when `price` wins; `u` is the bid's own uniform number: it won because `u < wins(price)`. */
   clears(price: number, u: number): number
+  /** The lowest price that would win, by the bid's own uniform number; absent: by bisection of `wins`. */
+  lowest?(u: number): number
   /** Prices worth a look besides a grid: where the curve jumps. */
   jumps(): readonly number[]
 }
@@ -27,7 +29,7 @@ export interface Market {
 export type MarketOf = (seed: number) => Market
 
 /** Standard normal distribution function; error under 2e-7 (Abramowitz and Stegun 7.1.26). */
-function normalBelow(x: number): number {
+export function normalBelow(x: number): number {
   const z = Math.abs(x) * Math.SQRT1_2
   const t = 1 / (1 + 0.3275911 * z)
   const poly =
@@ -93,6 +95,20 @@ export class Mixture {
 /** Where the price that is sent is paid. */
 export const firstPrice = (offer: Pick<Offer, 'wins' | 'facts'>, price: number): number =>
   (offer.facts.inBa - price) * offer.wins(price)
+
+/** The lowest price that would have won, infinite where none up to `most` does. */
+export function minimumToWin(offer: Offer, u: number, most: number): number {
+  if (offer.lowest !== undefined) return offer.lowest(u)
+  if (u >= offer.wins(most)) return Number.POSITIVE_INFINITY
+  let [low, high] = [Math.min(most, Math.max(offer.facts.floor, most * 1e-3)), most]
+  if (u < offer.wins(low)) return low
+  for (let n = 0; n < 24; n++) {
+    const middle = Math.sqrt(low * high)
+    if (u < offer.wins(middle)) high = middle
+    else low = middle
+  }
+  return high
+}
 
 const slices = 12
 

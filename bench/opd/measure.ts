@@ -96,14 +96,14 @@ export function underConstraints(
   const all = between(rows, 0)
   const half = between(rows, 0.5)
   const notes = {
-    half: ratio(half),
+    all: ratio(all),
     wins: all.wins / all.winsBase,
     spend: all.spend / all.spendBase,
     worst: worstWindow(rows, 50_000, 20_000),
     theta: reward.theta,
     lambda: reward.lambda,
   }
-  return { value: ratio(all), notes, rows }
+  return { value: ratio(half), notes, rows }
 }
 
 /**

@@ -2,7 +2,10 @@
 interface Notice {
   due: number
   features: Uint8Array
+  /** 0: a loss notice. */
   cleared: number
+  /** The lowest price that would have won, where the notice says it. */
+  least?: number
   /** Whose learner the bid was, and a bid's number. */
   node: number
 }

@@ -9,6 +9,7 @@ import { slotCount } from './curve/weights.ts'
 import { Decider } from './decide/decider.ts'
 import { OwnDecision } from './decide/own.ts'
 import { describe, featureBytes, hasFloor, keysOf, supplierKey } from './features.ts'
+import { type Fitted, readFitted } from './refit/job.ts'
 import {
   DeltaError,
   joined,
@@ -21,14 +22,13 @@ import {
   writeTold,
 } from './snapshot.ts'
 import { readTail, writeTail } from './snapshot-state.ts'
-import { rehearsed } from './train/experience-replay.ts'
 import { Teaching } from './train/trainer.ts'
 import { isRows } from './train/update-log.ts'
 import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from './types.ts'
 
 const deltaMagic = 0x62774435
 const toldMagic = 0x62774436
-const snapshotMagic = 0x62775334
+const snapshotMagic = 0x62775335
 const none = new Uint8Array(0)
 
 export class OnlineLearner implements Learner {
@@ -37,6 +37,8 @@ export class OnlineLearner implements Learner {
   private readonly decider = new Decider(this.curve, this.controls)
   private readonly teaching: Teaching
   private readonly keys = new Uint32Array(keyCount)
+  /** The last fit. */
+  private fitted: Uint8Array = none
   /** Frozen: decisions move no multiplier. */
   private still = false
 
@@ -66,8 +68,33 @@ export class OnlineLearner implements Learner {
     return decision.bytes.slice()
   }
 
-  win(features: Uint8Array, clearedPrice: number, now: number): void {
-    this.teaching.win(features, clearedPrice, now)
+  win(features: Uint8Array, clearedPrice: number, now: number, minToWin?: number): void {
+    this.teaching.win(features, clearedPrice, now, minToWin)
+  }
+
+  lose(features: Uint8Array, minToWin: number | null, now: number): void {
+    this.teaching.lose(features, minToWin, now)
+  }
+
+  refitJob(now: number): Uint8Array | null {
+    return this.still ? null : this.teaching.refitJob(now, this.fitted)
+  }
+
+  applyRefit(result: Uint8Array): void {
+    const fitted = readFitted(result)
+    if (fitted === null) throw new DeltaError('a result of a refit that is damaged')
+    if (this.still) return
+    this.fitted = result
+    this.apply(fitted)
+  }
+
+  private apply({ slots, means, variances, ...densities }: Fitted): void {
+    const { weights } = this.curve
+    slots.forEach((slot, n) => {
+      weights.means[slot] = means[n]!
+      weights.variances[slot] = variances[n]!
+    })
+    this.curve.densities.set(densities)
   }
 
   withdraw(features: Uint8Array, now: number): void {
@@ -77,7 +104,6 @@ export class OnlineLearner implements Learner {
   advance(now: number): void {
     if (!(now > 0 && now < 2 ** 48)) return
     this.teaching.advance(now)
-    if (!this.still) this.teaching.rehearse()
   }
 
   freeze(is: boolean): void {
@@ -140,8 +166,9 @@ export class OnlineLearner implements Learner {
     const { curve, controls, teaching } = this
     return yield* writeDense(snapshotMagic, curve.weights.both, () => {
       taken()
-      const { now, wins, settled, delays, pending, heard } = teaching
-      return writeTail({ now, wins, settled, delays, controls }, pending, heard.saved())
+      const { now, wins, settled, delays, pending, heard, rows } = teaching
+      const state = { now, wins, settled, delays, controls }
+      return writeTail(state, pending, heard.saved(), this.fitted, rows)
     })
   }
 
@@ -149,10 +176,16 @@ export class OnlineLearner implements Learner {
     const read = readDense(snapshotMagic, snapshot, 2 * slotCount)
     if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
     this.curve.weights.restore(read.array)
-    const { state, exposures, heard } = readTail(read.tail)
+    const { state, exposures, heard, fitted, rows } = readTail(read.tail)
+    const fit = readFitted(fitted)
+    if (fit !== null) {
+      this.fitted = fitted
+      this.curve.densities.set(fit)
+    }
+    this.teaching.rows.restore(rows)
     this.teaching.delays.restore(state.delays)
     this.controls.restore(state.controls)
-    const { now, wins, settled = rehearsed } = state
+    const { now, wins, settled } = state
     this.teaching.restore(
       { now, wins, settled },
       isRows(heard) ? heard : none,

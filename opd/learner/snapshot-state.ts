@@ -1,11 +1,12 @@
 /**
  * What a snapshot carries behind the weights:
  *
- *   length of the state  exposures  state, JSON  51 bytes each  weight of each  rows of other nodes
- *   4                    4          length       51 x n         n               rest
+ *   lengths  state, JSON  exposures  weights  rows of other nodes  last fit  settled rows  outcomes  lowest winning prices
+ *   20       n            51 x n     n        n                    n         51 x n        n         4 x n
  */
 import type { Controls, Saved } from './control/supplier-states.ts'
 import { featureBytes } from './features.ts'
+import type { SettledRows } from './refit/settled-rows.ts'
 import type { Pending } from './train/pending-exposures.ts'
 
 /** Pending exposures that a snapshot carries; of more, an even sample. */
@@ -15,8 +16,7 @@ interface State {
   /** Milliseconds. */
   now: number
   wins: number
-  /** Absent in snapshots of before. */
-  settled?: number
+  settled: number
   delays: number[]
   controls: Saved
 }
@@ -29,6 +29,8 @@ export function* writeTail(
   state: { now: number; wins: number; settled: number; delays: object; controls: Controls },
   pending: Pending,
   heard: Uint8Array,
+  fitted: Uint8Array,
+  rows: SettledRows,
 ): Generator<undefined, Uint8Array[]> {
   const { now, wins, settled, delays, controls } = state
   const start = JSON.stringify({ now, wins, settled, delays })
@@ -44,26 +46,47 @@ export function* writeTail(
   const text = Buffer.from(texts.join(''))
   yield
   const { bytes, weights } = yield* pending.sample(carried)
-  const head = Buffer.alloc(8)
-  head.writeUInt32BE(text.length, 0)
-  head.writeUInt32BE(weights.length, 4)
-  return [head, text, bytes, weights, heard]
+  yield
+  const { features, outcome, least } = rows.copy()
+  const head = Buffer.alloc(20)
+  const lengths = [text.length, weights.length, heard.length, fitted.length, outcome.length]
+  for (const [n, length] of lengths.entries()) head.writeUInt32BE(length, 4 * n)
+  const prices = new Uint8Array(least.buffer)
+  return [head, text, bytes, weights, heard, fitted, features, outcome, prices]
 }
 
-export function readTail(bytes: Uint8Array): {
+export interface Tail {
   state: State
   exposures: { bytes: Uint8Array; weight: number }[]
   heard: Uint8Array
-} {
+  fitted: Uint8Array
+  rows: { features: Uint8Array; outcome: Uint8Array; least: Float32Array }
+}
+
+export function readTail(bytes: Uint8Array): Tail {
   const tail = Buffer.from(bytes)
-  const [length, count] = [tail.readUInt32BE(0), tail.readUInt32BE(4)]
-  const state = JSON.parse(tail.toString('utf8', 8, 8 + length)) as State
-  const rest = tail.subarray(8 + length)
-  const weights = rest.subarray(count * featureBytes, count * (featureBytes + 1))
-  const heard = Uint8Array.from(rest.subarray(count * (featureBytes + 1)))
-  const exposures = Array.from(weights, (weight, n) => ({
-    bytes: Uint8Array.from(rest.subarray(n * featureBytes, (n + 1) * featureBytes)),
+  let at = 20
+  const [text, count, heard, fitted, rows] = [0, 4, 8, 12, 16].map((n) => tail.readUInt32BE(n))
+  // Copies, so that numbers in them are aligned.
+  const take = (length: number) => {
+    at += length
+    return Uint8Array.from(tail.subarray(at - length, at))
+  }
+  const state = JSON.parse(Buffer.from(take(text!)).toString()) as State
+  const found = take(count! * featureBytes)
+  const exposures = Array.from(take(count!), (weight, n) => ({
+    bytes: found.slice(n * featureBytes, (n + 1) * featureBytes),
     weight,
   }))
-  return { state, exposures, heard }
+  return {
+    state,
+    exposures,
+    heard: take(heard!),
+    fitted: take(fitted!),
+    rows: {
+      features: take(rows! * featureBytes),
+      outcome: take(rows!),
+      least: new Float32Array(take(4 * rows!).buffer),
+    },
+  }
 }

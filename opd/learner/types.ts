@@ -60,8 +60,10 @@ export interface Learner {
   decide(facts: BidFacts, policy: Policy, key: string, now: number, random: () => number): Decision
   /** The bid left at this price (shadow, hold and decimals may differ from outBa); returns what the context carries. */
   expose(decision: Decision, sentPrice: number, now: number): Uint8Array
-  /** At most once per decision: the caller de-duplicates. */
-  win(features: Uint8Array, clearedPrice: number, now: number): void
+  /** At most once per decision: the caller de-duplicates. `minToWin`: the lowest price that would have won. */
+  win(features: Uint8Array, clearedPrice: number, now: number, minToWin?: number): void
+  /** A loss notice: settles the exposure at once. `minToWin`: the lowest price that would have won. */
+  lose(features: Uint8Array, minToWin: number | null, now: number): void
   /** This exposure teaches nothing (a win that may not teach came for it). */
   withdraw(features: Uint8Array, now: number): void
   /** Settles bids whose window has passed; idempotent. */
@@ -70,6 +72,10 @@ export interface Learner {
   delta(): Uint8Array
   /** What others learned; commutative. */
   merge(delta: Uint8Array): void
+  /** Settled rows to fit again, when it is time; null: not now. */
+  refitJob(now: number): Uint8Array | null
+  /** What `refit` made of a job. */
+  applyRefit(result: Uint8Array): void
   /** Whole state, for restart. */
   snapshot(): Uint8Array
   /**

@@ -98,8 +98,22 @@ export class ManagedLearner implements Learner {
     return bytes
   }
 
-  win(features: Uint8Array, clearedPrice: number, now: number): void {
-    this.train(features, now, (learner, unmarked) => learner.win(unmarked, clearedPrice, now))
+  win(features: Uint8Array, clearedPrice: number, now: number, minToWin?: number): void {
+    this.train(features, now, (learner, unmarked) =>
+      learner.win(unmarked, clearedPrice, now, minToWin),
+    )
+  }
+
+  lose(features: Uint8Array, minToWin: number | null, now: number): void {
+    this.train(features, now, (learner, unmarked) => learner.lose(unmarked, minToWin, now))
+  }
+
+  refitJob(now: number): Uint8Array | null {
+    return this.frozen ? null : this.inner.refitJob(now)
+  }
+
+  applyRefit(result: Uint8Array): void {
+    this.inner.applyRefit(result)
   }
 
   withdraw(features: Uint8Array, now: number): void {

@@ -1,6 +1,6 @@
 /**
- * Manages the learner of each mode: restores it at start, advances its clock by a timer, and writes snapshots by a timer and
- * at exit. A damaged snapshot is refused with an error in the log, and the snapshot before it is used. Executes the
+ * Manages the learner of each mode: restores it at start, advances its clock and refits it by timers, and writes snapshots by
+ * a timer and at exit. A damaged snapshot is refused with an error in the log, and the snapshot before it is used. Executes the
  * operators' commands: freeze, roll back, forget a supplier.
  */
 
@@ -13,6 +13,7 @@ import type { Log } from '../shared/log.ts'
 import type { ManagedLearner } from './managed-learner.ts'
 import { initialControl, type ModelControl, type ModelControlSource } from './model-control.ts'
 import { ModelStore } from './model-store.ts'
+import { Refitter } from './refitter.ts'
 import { removeIncomplete, writeDurably } from './snapshots.ts'
 
 export interface ModelManagerOptions {
@@ -26,6 +27,8 @@ export interface ModelManagerOptions {
   /** Milliseconds between two snapshots, and between two calls of `Learner.advance`. */
   snapshotEvery?: number
   advanceEvery?: number
+  /** Milliseconds between two looks whether a refit is due. */
+  refitEvery?: number
 }
 
 export interface ModelManager extends Learners {
@@ -36,6 +39,8 @@ export interface ModelManager extends Learners {
   readonly failures: { readonly refused: number; readonly writes: number }
   /** The operators' commands that this node executed last. */
   readonly control: ModelControl
+  /** Counts of refits that were applied, and that failed. */
+  readonly refits: { readonly applied: number; readonly failed: number }
   /** For `ModelSync`. */
   readonly models: ModelStore
   save(): Promise<void>
@@ -121,11 +126,20 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
     }
   }
 
+  const refitter = new Refitter(log)
   const timers = [
     setInterval(() => {
       for (const mode of modes) models.of(mode).learner.advance(now())
     }, options.advanceEvery ?? 50),
     setInterval(() => void save(), options.snapshotEvery ?? 300_000),
+    setInterval(
+      () =>
+        refitter.poll(
+          modes.map((mode) => models.of(mode).learner),
+          now(),
+        ),
+      options.refitEvery ?? 1000,
+    ),
   ]
   for (const timer of timers) timer.unref()
 
@@ -137,6 +151,7 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
       return at === null ? null : (now() - at) / 1000
     },
     failures: models.counts,
+    refits: refitter.counts,
     get control() {
       return control
     },
@@ -144,6 +159,7 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
     save: async () => void (await save()),
     async close() {
       for (const timer of timers) clearInterval(timer)
+      await refitter.close()
       await saveLast()
     },
     execute,

@@ -31,7 +31,10 @@ class Sum implements Learner {
   win(_features: Uint8Array, amount: number) {
     this.value += amount
   }
+  lose() {}
   withdraw() {}
+  refitJob = () => null
+  applyRefit() {}
   advance() {}
   delta() {
     const bytes = new Uint8Array(this.value === this.sent ? 16 : 24)

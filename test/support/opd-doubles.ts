@@ -40,6 +40,9 @@ export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): 
     win: (features, cleared) => {
       learner.taught.push({ kind: 'win', features: text(features), cleared })
     },
+    lose: () => undefined,
+    refitJob: () => null,
+    applyRefit: () => undefined,
     withdraw: (features) => {
       learner.taught.push({ kind: 'withdraw', features: text(features) })
     },

@@ -1,137 +1,89 @@
 /**
- * What the model is wrong by between prices. Most of what it is taught is taught at the prices it chose, so it thinks too
- * little of the bids' own, and too much of those it likes. Wins over expected wins fall with depth: true W(p) is
- * (1 - beta depth) of the model's, and beta is found three ways, each with its error:
- *   - from the treated: a line through wins over expected wins by depth (precise, a little biased: prices were chosen);
- *   - from the holdout bids that would have gone out lower (unbiased, slow: the anchor);
- *   - from what is known before: all suppliers' beta for one supplier; for all what prices lose by experience, less what
- *     the model expects of that itself.
+ * What lower prices lose, as verified. The wins of bids sent lower are counted; what they would have won at their own prices
+ * is the model's expectation times a level, which the holdout bids measure that would have been sent lower. Where notices say the lowest winning price, the loss is counted itself.
  */
 import type { Evidence } from './kept.ts'
 
-export interface Beta {
+export interface LossError {
+  /** True loss = (1 + at) times what the model expects, over the bids sent lower. */
   at: number
-  error: number
+  /** Share kept by the bids sent lower, and its standard deviation. */
+  kept: number
+  deviation: number
 }
 
+/** Before anything is verified. */
+export const unverified: LossError = { at: 0.5, kept: 1, deviation: 0.02 }
 /**
- * Before anything is measured: what prices lose per depth, whatever the model says of it. Measured on 8 runs of two markets
- * under a constraint of .97: .41 +- .08, while the model said .2 on the one and 0 on the other. Of .35 to .48, with .4 to .53
- * below, the one that keeps .970-.978 of spend (12 runs): the reserve is the controller's.
+ * Before the holdout says more: prices are chosen where the model expects little loss, and so mostly where it expects too
+ * little. The true loss is taken to be 1 + this times the expected one, give or take the second.
  */
-export const experience: Beta = { at: 0.35, error: 0.2 }
-/** How much one supplier differs from all. */
-const ownSpread = 0.2
-/** What a line through chosen prices misses, and how far it is off then. */
-const [lineMisses, lineError] = [0.4, 0.2]
+const [hopeful, unsure] = [0.2, 0.4]
 /** Expected wins before anything is measured of them. */
 const few = 20
-const [lowest, highest] = [-0.5, 3]
+const [lowest, highest] = [-0.7, 6]
+/** A smaller expected loss is taken for this. */
+const leastLoss = 0.005
 
-type Kind = 'wins' | 'spend'
+export type Kind = 'wins' | 'spend'
 const columnsOf = {
-  wins: ['wins', 'due', 'dueVariance', 'winsDepth', 'dueDepth', 'dueDepths'],
-  spend: ['spend', 'spendDue', 'spendVariance', 'spendDepth', 'spendDueDepth', 'spendDueDepths'],
+  wins: ['wins', 'due', 'dueVariance', 'dueIn', 'knownWins', 'knownWinsIn'],
+  spend: ['spend', 'spendDue', 'spendVariance', 'spendIn', 'knownSpend', 'knownSpendIn'],
 } as const
 
-/** The normal equations of wins = expected (a - b depth) over the deep; beta = b / a. */
-function fromTreated(evidence: Evidence, kind: Kind, into: Beta): void {
-  const [y, s0, s1, s2, y1, variance] = moments(evidence, kind)
-  into.error = Number.POSITIVE_INFINITY
-  const determinant = s0 * s2 - s1 * s1
-  if (!(evidence.get('deep', 'due') > few && determinant > 1e-9 * s0 * s0)) return
-  const a = (y * s2 - y1 * s1) / determinant
-  const b = (y * s1 - y1 * s0) / determinant
-  if (!(a > 0)) return
-  // noise of wins, per expected, is the same at all depths, or nearly
-  const noise = (variance / s0) * (s0 / determinant)
-  into.at = b / a + lineMisses
-  into.error = Math.hypot(Math.sqrt(noise) / a, lineError)
-}
-
-function moments(evidence: Evidence, kind: Kind, group: 'deep' | 'beside' = 'deep') {
-  const [come, due, variance, comeDepth, dueDepth, dueDepths] = columnsOf[kind]
-  const get = (name: (typeof columnsOf)[Kind][number]) => evidence.get(group, name)
-  return [
-    get(come),
-    get(due),
-    get(dueDepth),
-    get(dueDepths),
-    get(comeDepth),
-    get(variance),
-  ] as const
-}
-
-/** Wins over expected at the bids' own price, of those that would have gone out lower, against the deep. */
-function fromHoldout(evidence: Evidence, kind: Kind, into: Beta): void {
-  const [come, due, variance] = columnsOf[kind]
-  into.error = Number.POSITIVE_INFINITY
-  const [y, s0, s1] = moments(evidence, kind, 'beside')
+export function lossError(evidence: Evidence, kind: Kind, into: LossError): LossError {
+  Object.assign(into, unverified)
+  const [come, due, variance, dueIn, known, knownIn] = columnsOf[kind]
+  const base = evidence.get('deep', dueIn)
+  if (!(evidence.get('deep', 'due') > few && base > 0)) return into
+  const came = evidence.get('deep', come)
+  const sent = evidence.get('deep', due)
+  const loss = Math.max(leastLoss, 1 - sent / base)
+  // What the model is off by at the price sent, it is mostly off by at the bid's own as well.
+  let level = (came / sent) * (1 + hopeful * loss)
+  let precision = 1 / (unsure * loss) ** 2
   const held = evidence.get('heldDeep', due)
-  if (!(evidence.get('heldDeep', 'due') > 3 && evidence.get('beside', 'due') > few && y > 0)) return
-  const depth = s1 / s0
-  if (!(depth > 1e-3)) return
-  const own = evidence.get('heldDeep', come) / held
-  const ratio = y / s0
-  const noise = Math.sqrt(evidence.get('heldDeep', variance)) / held
-  // own = a, ratio = a (1 - beta depth); with own near 0 the guess is as good as none
-  into.at = (1 - ratio / Math.max(own, ratio / 2)) / depth
-  into.error = noise / ratio / depth
-}
-
-/** What the model itself expects the deep to lose, per depth. */
-function fallOf(evidence: Evidence, kind: Kind): number {
-  const [, s0, s1] = moments(evidence, kind)
-  const own = evidence.get('deep', kind === 'wins' ? 'dueIn' : 'spendIn')
-  if (!(s0 > few && own > 0 && s1 > 1e-3 * s0)) return 0
-  return Math.max(0, Math.min(experience.at, (1 - s0 / own) / (s1 / s0)))
-}
-
-const prior: Beta = { ...experience }
-const treated: Beta = { at: 0, error: 0 }
-const holdout: Beta = { at: 0, error: 0 }
-
-/** By precision; `prior` widened by how far one may be from it. */
-function combined(evidence: Evidence, kind: Kind, prior: Beta, spread: number, into: Beta): Beta {
-  fromTreated(evidence, kind, treated)
-  fromHoldout(evidence, kind, holdout)
-  let precision = 1 / (prior.error ** 2 + spread ** 2)
-  let sum = prior.at * precision
-  for (const { at, error } of [treated, holdout]) {
-    if (!Number.isFinite(at) || !(error > 0 && error < 1e6)) continue
-    precision += 1 / error ** 2
-    sum += at / error ** 2
+  if (held > 0) {
+    const noise = evidence.get('heldDeep', variance) / held ** 2
+    level = level * precision + evidence.get('heldDeep', come) / held / noise
+    precision += 1 / noise
+    level /= precision
   }
-  into.at = Math.max(lowest, Math.min(highest, sum / precision))
-  into.error = 1 / Math.sqrt(precision)
+  let kept = came / base / Math.max(0.1, level)
+  let deviation = kept / Math.max(0.1, level) / Math.sqrt(precision)
+  if (evidence.get('deep', 'knownWinsIn') > few) {
+    const share = evidence.get('deep', known) / evidence.get('deep', knownIn)
+    const count = evidence.get('deep', 'knownWinsIn') / (kind === 'wins' ? 1 : 2)
+    const error = (Math.max(1 - share, 1 / count) * share) / count
+    const [one, other] = [1 / deviation ** 2, 1 / error]
+    kept = (kept * one + share * other) / (one + other)
+    deviation = 1 / Math.sqrt(one + other)
+  }
+  into.at = Math.max(lowest, Math.min(highest, (1 - kept) / loss - 1))
+  into.kept = Math.max(0.2, Math.min(1.2, kept))
+  into.deviation = deviation
   return into
 }
 
-export function pooledBeta(pool: Evidence, kind: Kind, into: Beta): Beta {
-  prior.at = experience.at - fallOf(pool, kind)
-  return combined(pool, kind, prior, 0, into)
-}
-export const ownBeta = (own: Evidence, kind: Kind, pooled: Beta, into: Beta): Beta =>
-  combined(own, kind, pooled, ownSpread, into)
-
 /**
- * Share of wins (spend) kept by the optimised over the horizon: what came over what would have come at the bids' own
- * prices. 1 before anything came.
+ * Share of wins (spend) kept by the optimised: what came over what would have come at the bids' own prices. 1 before anything
+ * came.
  */
-export function keptBy(evidence: Evidence, kind: Kind, beta: Beta): number {
-  const [y, s0, s1] = moments(evidence, kind)
-  if (!(s0 > 0 && y > 0)) return 1
-  const own = y / s0 / Math.max(0.2, 1 - beta.at * (s1 / s0))
-  const dueIn = kind === 'wins' ? 'dueIn' : 'spendIn'
-  const lost = own * (evidence.get('deep', dueIn) + evidence.get('explored', dueIn))
-  const kept = y + evidence.get('explored', kind)
-  const flat = evidence.get('flat', kind)
-  return (flat + kept) / Math.max(1e-9, flat + lost)
+export function keptBy(evidence: Evidence, kind: Kind, error: LossError): number {
+  const [come, , , dueIn] = columnsOf[kind]
+  const won = evidence.get('deep', come)
+  const base = evidence.get('deep', dueIn)
+  if (!(won > 0 && base > 0)) return 1
+  const own = won / base / error.kept
+  const flat = evidence.get('flat', come)
+  const lower = own * (base + evidence.get('explored', dueIn))
+  return (flat + won + evidence.get('explored', come)) / Math.max(1e-9, flat + lower)
 }
 
 /** Standard error of that share. */
-export function keptError(evidence: Evidence, kind: Kind, beta: Beta): number {
-  const [y, s0, s1] = moments(evidence, kind)
-  const all = y + evidence.get('flat', kind)
-  return s0 > 0 && all > 0 ? (beta.error * (s1 / s0) * y) / all : 0.02
+export function keptError(evidence: Evidence, kind: Kind, error: LossError): number {
+  const [come] = columnsOf[kind]
+  const won = evidence.get('deep', come)
+  const all = won + evidence.get('flat', come)
+  return all > 0 ? (error.deviation * won) / all : unverified.deviation
 }

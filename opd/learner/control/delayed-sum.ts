@@ -33,6 +33,19 @@ export class Maturing {
     return false
   }
 
+  saved(): number[][] {
+    const slice = (of: Float64Array) =>
+      Array.from({ length: this.count }, (_each, n) => of[(this.head + n) % slices]!)
+    return [slice(this.from), slice(this.amounts)]
+  }
+
+  restore([from = [], amounts = []]: readonly (readonly number[])[]): void {
+    this.from.set(from)
+    this.amounts.set(amounts)
+    this.head = 0
+    this.count = from.length
+  }
+
   /** Of what was taken out last, what had come in after `since`. */
   newer = 0
 

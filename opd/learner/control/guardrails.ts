@@ -161,13 +161,17 @@ export class Guards {
 
   saved() {
     const { guard, since, wins, winsEver, winsKnown, alarms, held, doublings, over } = this
+    const { due, newest, late } = this
+    const sums = [this.dues, this.bids, this.arrived].map((each) => each.saved())
     const fall = this.fall.saved()
-    return { guard, since, wins, winsEver, winsKnown, alarms, held, doublings, over, fall }
+    const counts = { winsEver, winsKnown, held, doublings, over, due, newest, late }
+    return { guard, since, wins, alarms, fall, sums, ...counts }
   }
 
-  restore({ fall, alarms, ...rest }: ReturnType<Guards['saved']>): void {
+  restore({ fall, alarms, sums, ...rest }: ReturnType<Guards['saved']>): void {
     Object.assign(this, rest)
-    this.winsKnown = Math.max(this.winsKnown, this.winsEver)
+    for (const [n, each] of [this.dues, this.bids, this.arrived].entries())
+      each.restore(sums[n] ?? [])
     Object.assign(this.alarms, alarms)
     this.fall.restore(fall)
   }

@@ -3,16 +3,12 @@
  * Sums alone, so nodes add what others saw: a win may be told to any node.
  */
 
-/**
- * How a bid went out: at its own price, below it, at a drawn price; and holdout bids by how they would have gone out.
- * `beside` is `deep` once more, remembered for as long as the holdout: what the model is off by at all prices moves by
- * the hour, and two means over other hours would tell that for a difference between prices.
- */
-const groups = ['flat', 'deep', 'explored', 'heldFlat', 'heldDeep', 'beside'] as const
+/** How a bid went out: at its own price, below it, at a drawn price; and holdout bids by how they would have gone out. */
+const groups = ['flat', 'deep', 'explored', 'heldFlat', 'heldDeep'] as const
 export type Group = (typeof groups)[number]
-const groupAt = { flat: 0, deep: 1, explored: 2, heldFlat: 3, heldDeep: 4, beside: 5 } as const
+const groupAt = { flat: 0, deep: 1, explored: 2, heldFlat: 3, heldDeep: 4 } as const
 
-/** The sums of one group. Money is CPM, depth as `depthOf` has it. */
+/** The sums of one group Money is CPM. */
 const columns = [
   'bids',
   'wins',
@@ -27,13 +23,11 @@ const columns = [
   'spendIn',
   'margin',
   'marginDue',
-  /** Moments of depth: of what came, and of what was expected. */
-  'winsDepth',
-  'spendDepth',
-  'dueDepth',
-  'spendDueDepth',
-  'dueDepths',
-  'spendDueDepths',
+  /** Of bids whose lowest winning price is known: won at the price sent, and at the bid's own. */
+  'knownWins',
+  'knownWinsIn',
+  'knownSpend',
+  'knownSpendIn',
 ] as const
 type Column = (typeof columns)[number]
 const at = Object.fromEntries(columns.map((name, index) => [name, index])) as Record<Column, number>
@@ -41,15 +35,13 @@ const width = columns.length
 const evidenceWidth = groups.length * width
 /** Optimised groups come first. */
 const heldFrom = groupAt.heldFlat * width
-const heldTo = groupAt.beside * width
-/** What nodes tell each other: `beside` is told by `deep`. */
-export const toldWidth = heldTo
+export const toldWidth = evidenceWidth
 
 /**
  * Bids that the sums remember: at first the later half, since what a cold model was wrong by says nothing of a warm one,
- * and at most these. The holdout's are few, and remembered for long.
+ * and at most these.
  */
-const horizons = [25_000, 40_000] as const
+const horizon = 25_000
 const [youngest, ofAge] = [400, 0.5]
 
 /** One bid: what the model expected of it, at its own price and at the one sent. */
@@ -64,8 +56,8 @@ export class Evidence {
   readonly sums = new Float64Array(evidenceWidth)
   /** Since the last delta. */
   readonly fresh = new Float64Array(evidenceWidth)
-  /** Bids ever: optimised, holdout. */
-  readonly ages = new Float64Array(2)
+  /** Bids ever. */
+  age = 0
   private readonly scale: number
 
   /** `scale`: how much longer than one supplier it remembers. */
@@ -79,17 +71,8 @@ export class Evidence {
   }
 
   /** `weight` -1 takes one back. */
-  exposed(group: Group, seen: Seen, weight: 1 | -1 = 1): void {
-    if (group === 'deep') this.expect('beside', seen, weight)
-    this.expect(group, seen, weight)
-    const side = groupAt[group] * width < heldFrom ? 0 : 1
-    this.ages[side]! += weight
-    this.fade(side)
-  }
-
-  private expect(group: Group, { inBa, sent, winIn, winSent }: Seen, weight: 1 | -1): void {
+  exposed(group: Group, { inBa, sent, winIn, winSent }: Seen, weight: 1 | -1 = 1): void {
     const base = groupAt[group] * width
-    const depth = depthOf(inBa, sent)
     const due = winSent * weight
     const variance = due * (1 - winSent)
     this.add(base, 'bids', weight)
@@ -100,44 +83,48 @@ export class Evidence {
     this.add(base, 'dueIn', winIn * weight)
     this.add(base, 'spendIn', winIn * inBa * weight)
     this.add(base, 'marginDue', due * (inBa - sent))
-    this.add(base, 'dueDepth', due * depth)
-    this.add(base, 'dueDepths', due * depth * depth)
-    this.add(base, 'spendDueDepth', due * inBa * depth)
-    this.add(base, 'spendDueDepths', due * inBa * depth * depth)
+    this.age += weight
+    this.fade()
   }
 
-  won(group: Group, inBa: number, sent: number, paid: number): void {
-    if (group === 'deep') this.won('beside', inBa, sent, paid)
+  won(group: Group, inBa: number, paid: number): void {
     const base = groupAt[group] * width
-    const depth = depthOf(inBa, sent)
     this.add(base, 'wins', 1)
     this.add(base, 'spend', inBa)
     this.add(base, 'margin', inBa - paid)
-    this.add(base, 'winsDepth', depth)
-    this.add(base, 'spendDepth', inBa * depth)
   }
 
-  private fade(side: 0 | 1): void {
-    const [from, to] = side === 0 ? [0, heldFrom] : [heldFrom, heldTo]
-    const horizon = Math.min(horizons[side] * this.scale, youngest + ofAge * this.ages[side]!)
+  /** The lowest winning price of a bid became known. */
+  knew(group: Group, inBa: number, sent: number, least: number): void {
+    if (least > inBa) return
+    const base = groupAt[group] * width
+    this.add(base, 'knownWinsIn', 1)
+    this.add(base, 'knownSpendIn', inBa)
+    if (least > sent) return
+    this.add(base, 'knownWins', 1)
+    this.add(base, 'knownSpend', inBa)
+  }
+
+  private fade(): void {
+    const most = Math.min(horizon * this.scale, youngest + ofAge * this.age)
     let bids = 0
-    for (let n = from; n < to; n += width) bids += this.sums[n]!
-    const excess = bids / horizon
+    for (let n = 0; n < evidenceWidth; n += width) bids += this.sums[n]!
+    const excess = bids / most
     // in steps, not at every bid
     if (excess <= 1.01) return
-    const end = side === 0 ? to : evidenceWidth
-    for (let n = from; n < end; n++) this.sums[n]! /= excess
+    for (let n = 0; n < evidenceWidth; n++) this.sums[n]! /= excess
   }
 
-  /** What another node saw, or this one before a restart, then with its ages; it is not sent on. */
-  merge(sums: Float64Array, ages?: readonly number[]): void {
-    const beside = sums.length > heldTo ? heldTo : groupAt.deep * width
-    for (let n = 0; n < heldTo; n++) this.sums[n]! += sums[n]!
-    for (let n = 0; n < width; n++) this.sums[heldTo + n]! += sums[beside + n]!
-    if (ages !== undefined) for (const side of [0, 1]) this.ages[side]! += ages[side] ?? 0
-    else for (let n = 0; n < heldTo; n += width) this.ages[n < heldFrom ? 0 : 1]! += sums[n]!
-    this.fade(0)
-    this.fade(1)
+  /** What another node saw; it is not sent on. */
+  merge(sums: Float64Array): void {
+    for (let n = 0; n < evidenceWidth; n++) this.sums[n]! += sums[n]!
+    for (let n = 0; n < evidenceWidth; n += width) this.age += sums[n]!
+    this.fade()
+  }
+
+  restore(sums: readonly number[], age: number): void {
+    this.sums.set(sums)
+    this.age = age
   }
 
   get(group: Group, name: Column): number {
@@ -146,7 +133,7 @@ export class Evidence {
 
   /** Over the optimised, or over the holdout. */
   total(side: 'optimised' | 'holdout', name: Column): number {
-    const [from, to] = side === 'optimised' ? [0, heldFrom] : [heldFrom, heldTo]
+    const [from, to] = side === 'optimised' ? [0, heldFrom] : [heldFrom, evidenceWidth]
     let sum = 0
     for (let n = from; n < to; n += width) sum += this.sums[n + at[name]]!
     return sum
@@ -157,16 +144,9 @@ export class Evidence {
   }
 }
 
-/**
- * What the model is wrong by grows with depth, but less and less: d / (1 + 3.3 d), d = ln(in / out), and ln by its
- * approximant. Measured on two markets; 0 at the bid's own price, .12 at a factor of .8.
- */
-export const depthOf = (inBa: number, sent: number) =>
-  sent < inBa ? (2 * (inBa - sent)) / (7.6 * inBa - 5.6 * sent) : 0
-
 /** Sums of other nodes, of both sides. */
 export function heard(sums: Float64Array, name: 'bids' | 'due' | 'dueIn' | 'wins'): number {
   let sum = 0
-  for (let n = 0; n < heldTo; n += width) sum += sums[n + at[name]]!
+  for (let n = 0; n < evidenceWidth; n += width) sum += sums[n + at[name]]!
   return sum
 }

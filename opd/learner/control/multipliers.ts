@@ -5,7 +5,7 @@
  */
 
 import type { Policy } from '../types.ts'
-import { depthOf, type Evidence } from './kept.ts'
+import type { Evidence } from './kept.ts'
 
 /** e-folds of a multiplier for a gap of 1, a decision. With the usual slope a move takes 350 decisions. */
 const gain = 0.1
@@ -18,7 +18,8 @@ const mostMargin = 200
  * millions of bids nobody knows what is kept to better than half a point.
  */
 const slack = 0.001
-const slackErrors = 0.7
+const slackErrors = 1
+const slackMost = 0.6
 /** What was kept too little over the horizon is made up for, and what was kept too much spent, within these. */
 const [makeUp, spendDown] = [0.006, 0.0015]
 const startSpend = 1.5
@@ -31,11 +32,11 @@ const young = 20
 /** A gap of one dear bid, in mean bids; clipped lower, the dear ones would be given up. */
 const largest = 12
 
-/** Where a constraint stands: what was kept, its standard error, and what the model is wrong by. */
+/** Where a constraint stands: what was kept, its standard error, and how far the expected loss is off. */
 export interface Standing {
   kept: number
   error: number
-  beta: number
+  lossError: number
 }
 
 const within = (value: number, low: number, high: number) =>
@@ -105,9 +106,9 @@ export class Controller {
     if (free(policy)) return
     const minWins = policy.minWinRate ?? 0.97
     const minSpend = policy.minSpend ?? minWins
-    const depth = depthOf(inBa, out)
-    const roomWins = winOut * (1 - wins.beta * depth) - goal(minWins, wins) * winIn
-    const roomSpend = (winOut * (1 - spend.beta * depth) - goal(minSpend, spend) * winIn) * inBa
+    const lost = winIn - winOut
+    const roomWins = (1 - goal(minWins, wins)) * winIn - lost * (1 + wins.lossError)
+    const roomSpend = ((1 - goal(minSpend, spend)) * winIn - lost * (1 + spend.lossError)) * inBa
     this.wins = minWins > 0 ? moved(this.wins, roomWins / means[1]!, shallow, least) : 0
     this.spend = minSpend > 0 ? moved(this.spend, roomSpend / means[2]!, shallow, least) : 0
   }
@@ -117,7 +118,7 @@ export const free = ({ minWinRate, minSpend }: Policy) =>
   minWinRate !== undefined && minWinRate <= 0 && (minSpend ?? minWinRate) <= 0
 
 function goal(floor: number, { kept, error }: Standing): number {
-  const aim = Math.min(1, floor + slack + Math.min(slackErrors * error, (1 - floor) / 3))
+  const aim = Math.min(1, floor + slack + Math.min(slackErrors * error, (1 - floor) * slackMost))
   return Math.min(0.9995, aim + within(aim - kept, -spendDown, makeUp))
 }
 

@@ -1,7 +1,7 @@
 /** What is held per supplier and mode: evidence, the controller's multipliers, the guards. */
 import type { Guard } from '../../pricing/arms.ts'
 import type { Policy } from '../types.ts'
-import { type Beta, experience, keptBy, keptError, ownBeta, pooledBeta } from './calibration.ts'
+import { keptBy, keptError, type LossError, lossError, unverified } from './calibration.ts'
 import { Guards, type Matured } from './guardrails.ts'
 import { Evidence, heard } from './kept.ts'
 import { Controller, free, type Standing } from './multipliers.ts'
@@ -26,17 +26,20 @@ export interface Explained {
   alarms: Readonly<Partial<Record<Guard, number>>>
 }
 
-/** A third of beta, by trial: with all of it only the deepest prices, the least certain, would be left. */
-const chosenBias = 0.35
 /** Decisions between two looks of the slow guard. */
 const judgeEvery = 64
 /** At this much under the floor the kill switch acts. */
 const killBelow = 0.02
 
+/** Of the usual share, at first and at last; bids by which it falls; and the most explored ever. */
+const [exploreFirst, exploreLast, exploreBids, exploreMost] = [20, 0.25, 25_000, 0.1]
+
+/** Of the logarithm of theta - 1, on either side. */
+const thetaSpread = 1
+
 const kinds = ['wins', 'spend'] as const
-const pooled: Beta = { ...experience }
-const own: Beta = { ...experience }
-const standing = (): Standing => ({ kept: 1, error: 0.02, beta: experience.at })
+const pooled: LossError = { ...unverified }
+const standing = (): Standing => ({ kept: 1, error: 0.02, lossError: unverified.at })
 
 export class SupplierState {
   readonly evidence = new Evidence()
@@ -44,8 +47,6 @@ export class SupplierState {
   readonly guards = new Guards()
   theta = 1
   lambda = 0
-  /** A price is chosen as if W(p) were (p / in)^bias of what the model says. */
-  bias = 0
   exposures = 0
   private readonly pool: Evidence
   private readonly segments: Segments
@@ -67,9 +68,19 @@ export class SupplierState {
     return this.guards.lowest(minFactor)
   }
 
-  /** What is explored beyond the configured share while little is known: it decays with the wins that came, to any node, not with bids that nobody has answered yet. */
-  get curiosity(): number {
-    return 0.15 / Math.sqrt(1 + this.guards.winsKnown / 4)
+  /**
+   * The share explored: most of a day's at its start, when a fit has nothing to go by, and about `usual` over a day of
+   * 150,000 bids. None while a guard acts.
+   */
+  exploration(usual: number): number {
+    if (this.guards.acts || this.exposures === 0) return 0
+    const share = usual * Math.min(exploreFirst, exploreLast + exploreBids / (this.pool.age + 1200))
+    return share < exploreMost ? share : exploreMost
+  }
+
+  /** Early exploration is spread over all prices, later half of it is near the price that would have been chosen. */
+  get exploresNear(): number {
+    return this.pool.age < exploreBids ? 0 : 0.5
   }
 
   /** Sets theta and lambda for one bid of a publisher and a seat. */
@@ -77,15 +88,20 @@ export class SupplierState {
     const { controller, segments } = this
     this.theta = controller.theta(policy, mode)
     this.lambda = controller.lambda(policy, mode)
-    const { wins, spend } = this.standings
-    // pure margin asks what is won, not what is lost against the bid's own price
-    const bias = mode === 'revenue' && free(policy) ? 0 : (wins.beta + spend.beta) / 2
-    this.bias = chosenBias * (bias > 0 ? (bias < 1 ? bias : 1) : 0)
     if (mode === 'margin') return
     const boost = Math.max(segments.boost(publisher), segments.boost(seat))
     if (boost === 1) return
     this.theta = 1 + (this.theta - 1) * boost
     this.lambda *= boost
+  }
+
+  /**
+   * Spreads theta about what the constraint asks for: prices of one placement then differ, and the curve above a chosen
+   * price is seen. `u`: uniform, of the auction.
+   */
+  spread(u: number): void {
+    if (this.bound && this.theta > 1)
+      this.theta = 1 + (this.theta - 1) * Math.exp(thetaSpread * (2 * u - 1))
   }
 
   /** A price of the treated or explored was found. */
@@ -111,13 +127,12 @@ export class SupplierState {
     this.judgeIn = judgeEvery
     const { evidence, pool, guards, controller, standings } = this
     for (const kind of kinds) {
-      // Aimed for is what all keep together: what one keeps more than another is no risk of it.
-      const all = pooledBeta(pool, kind, pooled)
-      const beta = ownBeta(evidence, kind, all, own)
+      // Of all suppliers together: one alone has too few holdout bids to say anything.
+      const error = lossError(pool, kind, pooled)
       const standing = standings[kind]
-      standing.beta = beta.at
-      standing.kept = keptBy(evidence, kind, beta)
-      standing.error = keptError(evidence, kind, all)
+      standing.lossError = error.at
+      standing.kept = keptBy(evidence, kind, error)
+      standing.error = keptError(pool, kind, error)
     }
     if (!guards.judge(evidence, this.floor - killBelow, now)) return
     // what was measured was of prices that are gone
@@ -154,11 +169,20 @@ export class SupplierState {
     if (group === null) return
     const { inBa, sent } = seenOf(outcome)
     const paid = Math.min(cleared, sent)
-    this.evidence.won(group, inBa, sent, paid)
-    this.pool.won(group, inBa, sent, paid)
+    this.evidence.won(group, inBa, paid)
+    this.pool.won(group, inBa, paid)
     if (outcome.arm === 'holdout') return
     this.segments.won(publisher)
     if (seat !== publisher) this.segments.won(seat)
+  }
+
+  /** A notice said the lowest price that would have won. */
+  knew(outcome: Outcome, least: number): void {
+    const group = groupOf(outcome)
+    if (group === null) return
+    const { inBa, sent } = seenOf(outcome)
+    this.evidence.knew(group, inBa, sent, least)
+    this.pool.knew(group, inBa, sent, least)
   }
 
   /** The exposure teaches nothing; its notice came, so its supplier is not silent. */
@@ -206,28 +230,29 @@ export class SupplierState {
   }
 
   saved() {
-    const { evidence, controller, guards, exposures } = this
+    const { evidence, controller, guards, exposures, standings, floor, bound, judgeIn } = this
     const { spend, wins, margin } = controller
     return {
       exposures,
       sums: [...evidence.sums],
-      ages: [...evidence.ages],
+      age: evidence.age,
       multipliers: [spend, wins, margin] as [number, number, number],
       means: controller.saved(),
       guards: guards.saved(),
+      judged: { standings, floor, bound, judgeIn },
     }
   }
 
   restore(from: ReturnType<SupplierState['saved']>): void {
     this.exposures = from.exposures
-    // With its ages: what is young forgets.
-    const sums = Float64Array.from(from.sums)
-    this.evidence.merge(sums, from.ages)
-    this.pool.merge(sums, from.ages)
+    // With its age: what is young forgets.
+    this.evidence.restore(from.sums, from.age)
     const [spend, wins, margin] = from.multipliers
     this.controller.startFrom({ spend, wins, margin })
     this.controller.restore(from.means)
     this.guards.restore(from.guards)
-    this.judgeIn = 1
+    const { standings, ...judged } = from.judged
+    Object.assign(this, judged)
+    for (const kind of kinds) Object.assign(this.standings[kind], standings[kind])
   }
 }

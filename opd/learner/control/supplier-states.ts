@@ -14,7 +14,8 @@ const recordBytes = 4 + 8 * toldWidth
 export interface Saved {
   suppliers: [number, Parameters<SupplierState['restore']>[0]][]
   segments: Parameters<Segments['restore']>[0]
-  fall: number[]
+  fall: ReturnType<Fall['saved']>
+  pool: { sums: number[]; age: number }
 }
 
 export class Controls {
@@ -101,10 +102,16 @@ export class Controls {
 
   /** What is saved besides. */
   rest(): Omit<Saved, 'suppliers'> {
-    return { segments: this.segments.saved(), fall: this.fall.saved() }
+    const { sums, age } = this.pool
+    return {
+      segments: this.segments.saved(),
+      fall: this.fall.saved(),
+      pool: { sums: [...sums], age },
+    }
   }
 
-  restore({ suppliers, segments, fall }: Saved): void {
+  restore({ suppliers, segments, fall, pool }: Saved): void {
+    this.pool.restore(pool.sums, pool.age)
     for (const [id, saved] of suppliers) this.of(id).restore(saved)
     this.segments.restore(segments)
     this.fall.restore(fall)

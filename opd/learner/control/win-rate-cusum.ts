@@ -89,13 +89,14 @@ export class Fall {
     this.hourWon += wins
   }
 
-  saved(): number[] {
-    return [this.bids, this.wins, ...this.hours]
+  saved() {
+    const { bids, wins, recentBids, recentWon, last, hour, hourBids, hourWon, cusum } = this
+    const state = { bids, wins, recentBids, recentWon, last, hour, hourBids, hourWon, cusum }
+    return { state, hours: [...this.hours] }
   }
 
-  restore([bids = 0, wins = 0, ...hours]: readonly number[]): void {
-    this.bids = bids
-    this.wins = wins
-    this.hours.set(hours.slice(0, 24))
+  restore({ state, hours }: ReturnType<Fall['saved']>): void {
+    Object.assign(this, state)
+    this.hours.set(hours)
   }
 }

@@ -2,34 +2,32 @@
  * Where weights lie. All that belong to one value of a key (one publisher, say) lie side by side: a bid touches one line
  * of the cache a key, not one a weight. A block, for the key `placement`:
  *
- *   A1 B1 T1 F1  A2 B2 T2 F2         of the first expert, of the second
+ *   A Q T F
  *
- * and behind them, where a key has them, the shared ones: usual ln in, weight of the second expert, shares of savings.
+ * and behind them, where a key has them, the shared ones: usual ln in, shares of savings.
  */
 import {
-  experts,
   type Key,
   keyNames,
-  mixing,
   type Priors,
   parameterCount,
   parameterNames,
+  priors as parameterPriors,
   saving,
+  stepShares,
   usual,
 } from './priors.ts'
 
-/** Sums of weights: a parameter of the first expert, of the second, then the shared ones. */
-export const [usualSum, mixSum, savingFirst, savingSecond] = [
-  2 * parameterCount,
-  2 * parameterCount + 1,
-  2 * parameterCount + 2,
-  2 * parameterCount + 3,
+/** Sums of weights: the parameters, then the shared ones. */
+export const [usualSum, savingFirst, savingSecond] = [
+  parameterCount,
+  parameterCount + 1,
+  parameterCount + 2,
 ] as const
-export const sumCount = 2 * parameterCount + 4
+export const sumCount = parameterCount + 3
 
 const shared: [number, Priors][] = [
   [usualSum, usual],
-  [mixSum, mixing],
   [savingFirst, saving],
   [savingSecond, saving],
 ]
@@ -38,7 +36,7 @@ const shared: [number, Priors][] = [
 interface Block {
   sums: number[]
   priors: number[]
-  /** Weights of one expert; those of both come first. */
+  /** Weights of the parameters; they come first. */
   half: number
 }
 
@@ -50,12 +48,11 @@ function blockOf(key: Key): Block {
     sums.push(sum)
     priors.push(prior)
   }
-  experts.forEach((expert, e) => {
-    parameterNames.forEach((name, p) => {
-      add(e * parameterCount + p, expert[name][key])
-    })
+  parameterNames.forEach((name, p) => {
+    const prior = parameterPriors[name][key]
+    add(p, prior === undefined ? undefined : prior * stepShares[name])
   })
-  const half = sums.length / 2
+  const half = sums.length
   for (const [sum, priorsOf] of shared) add(sum, priorsOf[key])
   return { sums, priors, half }
 }
@@ -63,7 +60,7 @@ function blockOf(key: Key): Block {
 export const blocks: readonly Block[] = keyNames.map(blockOf)
 const widths = blocks.map(({ sums }) => sums.length)
 
-/** By key, flat: where its block begins below, how many weights it has, those of one expert, and how it is aligned. */
+/** By key, flat: where its block begins below, how many weights it has, those of the parameters, and how it is aligned. */
 export const blockFrom = Int32Array.from(blocks, (_each, at) =>
   widths.slice(0, at).reduce((sum, width) => sum + width, 0),
 )

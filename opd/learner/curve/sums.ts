@@ -11,10 +11,10 @@ import {
   sumCount,
   sumOf,
 } from './layout.ts'
-import { keyCount, means, savingMeans, tuned } from './priors.ts'
+import { keyCount, means, savingMeans } from './priors.ts'
 import type { Weights } from './weights.ts'
 
-const priorMeans = Float64Array.of(...means, ...means, 0, tuned.mixMean, ...savingMeans)
+const priorMeans = Float64Array.of(...means, 0, ...savingMeans)
 
 export class Sums {
   readonly sums = new Float64Array(sumCount)
@@ -37,7 +37,7 @@ export class Sums {
         slots[key] = -1
         continue
       }
-      slots[key] = (hash >>> 14) & blockMask[key]!
+      slots[key] = (hash >>> 13) & blockMask[key]!
       present[count++] = key
     }
     this.count = count
@@ -93,18 +93,19 @@ export class Sums {
     return spread
   }
 
-  /** Adds all parameters of an expert to a step; the variance of what it says. */
-  gatherExpert(e: 0 | 1, gradient: Float64Array, step: Step): number {
+  /** Adds all parameters to a step; the variance of what the curve says. */
+  gatherAll(gradient: Float64Array, step: Step): number {
     const { slots, present, count, weights } = this
     let spread = 0
+    step.clear()
     for (let n = 0; n < count; n++) {
       const key = present[n]!
       const half = blockHalf[key]!
-      const from = blockFrom[key]! + e * half
+      const from = blockFrom[key]!
       const slot = slots[key]!
-      if (e === 0) weights.touch(slot, key)
+      weights.touch(slot, key)
       for (let at = 0; at < half; at++)
-        spread += step.add(slot + e * half + at, priorOf[from + at]!, gradient[sumOf[from + at]!]!)
+        spread += step.add(slot + at, priorOf[from + at]!, gradient[sumOf[from + at]!]!)
     }
     return spread
   }

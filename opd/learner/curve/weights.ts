@@ -3,18 +3,12 @@
  * information form (1/v and m/v), which adds: nodes sum what others learned, in any order.
  */
 
-/** The first half holds blocks, the second single prices. 2^19 means and variances are 4 MiB, and as much for what was sent. */
+/** Means and variances are 4 MiB, and as much for what was sent. */
 export const slotCount = 2 ** 19
-export const halfCount = slotCount / 2
 const slotMask = slotCount - 1
-/** Of the second half, as many slots as the cache holds in a line belong to one family. */
-const lineBits = 4
-export const lineSlots = 1 << lineBits
-/** Where marks of lines begin: before them one for every two slots of the first half. */
-const linesFrom = halfCount / 2
 /** A mark of what lies in a block that begins before. */
 const inside = 255
-const marks = linesFrom + halfCount / lineSlots
+const marks = slotCount / 2
 /** A mean never leaves this, whatever it is taught; a variance not (1e-4, 1] of its prior. */
 export const bound = 12
 export const surest = 1e-4
@@ -28,8 +22,7 @@ export interface Rows {
   b: Float32Array
 }
 
-const markOf = (slot: number) =>
-  slot < halfCount ? slot >> 1 : linesFrom + ((slot - halfCount) >> lineBits)
+const markOf = (slot: number) => slot >> 1
 
 export class Weights {
   /** Means, then variances. */
@@ -46,22 +39,19 @@ export class Weights {
   private readonly touched = new Uint8Array(marks)
   private readonly list = new Int32Array(marks)
   private listed = 0
-  /** Prior variance by kind, from 1: a kind is one place of a block, or a line. */
+  /** Prior variance by kind, from 1: a kind is one place of a block. */
   private readonly priors: Float64Array
-  /** By family: its first kind, how many slots are touched together, and whether each is of a kind of its own. */
+  /** By family: its first kind, and how many slots are touched together. */
   private readonly kinds: number[] = []
   private readonly widths: number[] = []
-  private readonly apart: number[] = []
 
-  /** Families of weights that lie side by side: prior variances of a block, or the one prior variance of lines. */
-  constructor(families: readonly (readonly number[] | number)[]) {
+  /** Families of weights that lie side by side: prior variances of a block. */
+  constructor(families: readonly (readonly number[])[]) {
     const priors = [0]
     for (const family of families) {
-      const line = typeof family === 'number'
       this.kinds.push(priors.length)
-      this.widths.push(line ? lineSlots : family.length)
-      this.apart.push(line ? 0 : 1)
-      priors.push(...(line ? [family] : family))
+      this.widths.push(family.length)
+      priors.push(...family)
     }
     this.priors = Float64Array.from(priors)
   }
@@ -77,16 +67,6 @@ export class Weights {
       this.keep(at, at + 2)
       touched[at >> 1] = at === slot ? family + 1 : inside
     }
-  }
-
-  /** The same of a line of the second half. */
-  touchLine(slot: number, family: number): void {
-    const at = markOf(slot)
-    if (this.touched[at] !== 0 || this.foreign) return
-    const from = slot & -lineSlots
-    this.touched[at] = family + 1
-    this.list[this.listed++] = from
-    this.keep(from, from + lineSlots)
   }
 
   /** As they were at the last delta. */
@@ -113,7 +93,7 @@ export class Weights {
       const mark = markOf(from)
       // In a block that was cleared already.
       if (touched[mark] === 0) continue
-      const marked = from < halfCount ? (widths[touched[mark]! - 1]! + 1) >> 1 : 1
+      const marked = (widths[touched[mark]! - 1]! + 1) >> 1
       touched.fill(0, mark, mark + marked)
     }
     this.listed = 0
@@ -137,7 +117,7 @@ export class Weights {
         const m = means[slot]!
         const v = variances[slot]!
         if (v === 0 || (m === sentMeans[slot] && v === sentVariances[slot])) continue
-        const kind = this.kinds[family]! + at * this.apart[family]!
+        const kind = this.kinds[family]! + at
         const before = sentVariances[slot]! || this.priors[kind]!
         places[count] = kind * 2 ** 24 + slot
         a[count] = 1 / v - 1 / before

@@ -22,6 +22,10 @@ import { type Asked, Chooser } from './price-search.ts'
 
 /** Bids that go out below their own price before the first win; without one by then its own is better. */
 const coldFor = 1000
+/** No lower factor is explored: little is won there, and nothing is chosen. */
+const exploredLeast = 0.5
+/** Explored prices near the chosen one lie within this share of it. */
+const nearBy = 0.2
 /** Where the policy does not say: as the configuration. */
 const usualExplore = 0.005
 
@@ -30,7 +34,7 @@ export class Decider {
   private readonly controls: Controls
   private readonly chooser = new Chooser()
   private readonly keys = new Uint32Array(keyCount)
-  private readonly asked: Asked = { inBa: 0, lowest: 0, reward: 0, saving: 0, bias: 0 }
+  private readonly asked: Asked = { inBa: 0, lowest: 0, reward: 0, saving: 0 }
 
   constructor(curve: Curve, controls: Controls) {
     this.curve = curve
@@ -70,18 +74,13 @@ export class Decider {
     const least = Math.max(sound(policy.minFactor, 0, 1, 0), floor / inBa)
     const guarded = Math.max(least, state.lowest(least))
     if (held) return this.hold(decision, state, guarded, floor)
-    const steady = sound(policy.explore, 0, 1, usualExplore)
-    const explore =
-      steady === 0 || state.exposures === 0 ? 0 : Math.max(steady, Math.min(0.1, state.curiosity))
-    if (explore > 0 && random() < explore) {
-      this.explore(decision, least, guarded, steady / explore, random)
-      decision.propensity = (1 - holdout) * explore
-      decision.winIn = this.curve.wins(inBa)
-      decision.winOut = Math.min(decision.winIn, this.curve.wins(decision.outBa))
-    } else {
-      decision.propensity = (1 - holdout) * (1 - explore)
-      this.choose(decision, state, guarded, floor)
-    }
+    const explore = state.exploration(sound(policy.explore, 0, 1, usualExplore))
+    const explores = explore > 0 && random() < explore
+    decision.propensity = (1 - holdout) * (explores ? explore : 1 - explore)
+    state.spread(hashText(key, 0x165667b1) / 2 ** 32)
+    decision.theta = state.theta
+    this.choose(decision, state, guarded, floor)
+    if (explores) this.explore(decision, Math.max(least, exploredLeast), state.exploresNear, random)
     const { outBa: out, winIn, winOut } = decision
     if (!still) state.decided(policy, facts.mode, { inBa, out, winIn, winOut }, now)
     return decision
@@ -111,30 +110,27 @@ export class Decider {
     return decision
   }
 
-  /** Uniform over what is permitted (share `wide`) or over what the guards allow: a mixture of two densities. */
-  private explore(
-    decision: OwnDecision,
-    least: number,
-    guarded: number,
-    wide: number,
-    random: () => number,
-  ): void {
+  /** Uniform over the permitted factors, or (share `near`) over those near the chosen one: a mixture of two densities. */
+  private explore(decision: OwnDecision, least: number, near: number, random: () => number): void {
     decision.arm = 'explored'
-    const low = random() < wide ? least : guarded
-    const factor = low + random() * (1 - low)
-    decision.density = wide / (1 - least) + (factor >= guarded ? (1 - wide) / (1 - guarded) : 0)
+    const from = Math.max(least, decision.factor * (1 - nearBy))
+    const to = Math.min(1, decision.factor * (1 + nearBy))
+    const isNear = random() < near
+    const [low, high] = isNear ? [from, to] : [least, 1]
+    const factor = low + random() * (high - low)
+    decision.density =
+      (1 - near) / (1 - least) + (factor >= from && factor <= to ? near / (to - from) : 0)
     decision.factor = factor
     decision.outBa = Math.min(decision.inBa, decision.inBa * factor)
+    decision.winOut = Math.min(decision.winIn, this.curve.wins(decision.outBa))
   }
 
   private choose(decision: OwnDecision, state: SupplierState, lowest: number, floor: number): void {
     const { curve, chooser, asked } = this
     const { inBa } = decision
-    curve.caution()
     asked.inBa = inBa
     asked.lowest = Math.max(floor, inBa * lowest)
     asked.reward = state.theta * inBa + state.lambda
-    asked.bias = state.bias
     asked.saving = curve.savings.share(decision.second)
     if (asked.lowest >= inBa) {
       this.unchanged(decision)

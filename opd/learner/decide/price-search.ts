@@ -30,8 +30,6 @@ export interface Asked {
   reward: number
   /** Share of wins that pay the second price. */
   saving: number
-  /** W(p) is taken to be (p / in)^bias of the curve's. */
-  bias: number
 }
 
 export class Chooser {
@@ -46,7 +44,7 @@ export class Chooser {
   /** Fine steps about the best, and their chances. */
   private readonly fine = new Int32Array(roomFine)
   private readonly found = new Float64Array(roomFine)
-  private asked: Asked = { inBa: 1, lowest: 1, reward: 1, saving: 0, bias: 0 }
+  private asked: Asked = { inBa: 1, lowest: 1, reward: 1, saving: 0 }
   private price = 0
   private worth = 0
 
@@ -68,7 +66,7 @@ export class Chooser {
   /** The coarse grid from the lowest price to in; only at its ends something is known. */
   private lay(curve: Curve, from: number, inBa: number): void {
     const { prices, ticks, chances } = this
-    const { price: priceOf, unit } = coarseGrid
+    const { price: priceOf } = coarseGrid
     prices[0] = from
     chances[0] = curve.wins(from)
     let count = 1
@@ -89,8 +87,6 @@ export class Chooser {
     ticks[count] = highest
     chances[count] = winIn
     this.count = count + 1
-    // What lies between has units that one of its ends has, or a neighbour's.
-    curve.span(unit[lowest > 0 ? lowest - 1 : 0]!, unit[highest + 1]!)
   }
 
   /** Knots first, then what lies between two of them where the lower one's price and the upper one's chance beat the best. */
@@ -101,16 +97,16 @@ export class Chooser {
     let highest = 0
     for (let n = 0; n <= last; n = n < last && n + stride > last ? last : n + stride) {
       highest = Math.max(highest, chances[n]!)
-      best = Math.max(best, this.biased(prices[n]!, highest))
+      best = Math.max(best, (asked.reward - prices[n]!) * highest)
     }
     highest = 0
     for (let n = 0; n < last; n += stride) {
       const to = Math.min(last, n + stride)
       highest = Math.max(highest, chances[n]!, chances[to]!)
-      if ((asked.reward - prices[n]!) * highest * this.kept(prices[to]!) <= best) continue
+      if ((asked.reward - prices[n]!) * highest <= best) continue
       curve.sweep(coarseGrid, ticks, chances, n + 1, to - 1, 1)
       for (let at = n + 1; at < to; at++)
-        best = Math.max(best, this.biased(prices[at]!, chances[at]!))
+        best = Math.max(best, (asked.reward - prices[at]!) * chances[at]!)
     }
   }
 
@@ -156,22 +152,10 @@ export class Chooser {
     return this.price
   }
 
-  /** (p / in)^bias, its Padé approximant about p = in: 1 % off at a factor of .5. */
-  private kept(price: number): number {
-    const { bias, inBa } = this.asked
-    if (bias === 0) return 1
-    const [less, more] = [1 - bias, 1 + bias]
-    return (more * price + less * inBa) / (less * price + more * inBa)
-  }
-
-  private biased(price: number, chance: number): number {
-    return (this.asked.reward - price) * chance * this.kept(price)
-  }
-
   /** Values a price that lies at or above coarse step `n`, and keeps the best. */
   private valued(n: number, price: number, chance: number): number {
-    let worth = this.biased(price, chance)
-    const { saving } = this.asked
+    const { saving, reward } = this.asked
+    let worth = (reward - price) * chance
     if (saving > 0)
       worth +=
         saving * (this.saved[n]! + (price - this.prices[n]!) * 0.5 * (chance + this.chances[n]!))

@@ -3,6 +3,8 @@ import type { Controls } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
 import type { OwnDecision } from '../decide/own.ts'
 import { seal } from '../features.ts'
+import { writeJob } from '../refit/job.ts'
+import type { SettledRows } from '../refit/settled-rows.ts'
 import { Lessons } from './lessons.ts'
 import { Delays } from './notice-delay.ts'
 import { Pending } from './pending-exposures.ts'
@@ -22,13 +24,17 @@ const quiet = 5000
 const unknownFor = 5000
 const unknownMost = 15_000
 
+/** Rows before the first fit; rows that settled since the last, as a share of all, and at most; milliseconds since. */
+const refitFrom = 400
+const [refitGrowth, refitRows, refitEvery] = [0.2, 4000, 60_000]
+
 const shareOf = (ticket: number) => (Math.imul(ticket, 0x9e3779b1) >>> 0) / 2 ** 32
 
 /** What of it a snapshot carries as numbers. */
 interface TaughtState {
   now: number
   wins: number
-  /** Bids that settled, as rehearsal counts them. */
+  /** Bids that settled. */
   settled: number
 }
 
@@ -46,13 +52,18 @@ export class Teaching {
   private lostAt = Number.NaN
   private bornAt = Number.NaN
   wins = 0
+  get rows(): SettledRows {
+    return this.lessons.settled
+  }
   get settled(): number {
-    return this.lessons.rehearsal.settled
+    return this.rows.settled
   }
   /** Wins that the model expects of what was settled since the last win. */
   private due = 0
   private wonAt = 0
   private behind = false
+  private refittedRows = 0
+  private refittedAt = Number.NEGATIVE_INFINITY
   /** The latest time that was told. */
   now = 0
   /** When the exposure that was read last is looked at; a ticket's own share of notices has come by then. */
@@ -90,7 +101,7 @@ export class Teaching {
     this.controls.of(supplier).exposed(this.seen, this.delays.patience, publisher, seat)
   }
 
-  win(features: Uint8Array, clearedPrice: number, now: number): void {
+  win(features: Uint8Array, clearedPrice: number, now: number, least?: number): void {
     this.hearAll()
     const { seen } = this
     if (!(clearedPrice >= 0) || !this.lessons.read(features)) return
@@ -106,8 +117,26 @@ export class Teaching {
     const part =
       clearedPrice > seen.sent * 1.005 ? 'won' : clearedPrice < seen.sent * 0.999 ? 'saved' : 'paid'
     this.telling.add(part, 0, age, features)
-    this.won(features, part, age, true)
-    this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
+    const known = least !== undefined && least > 0 && least <= seen.sent ? least : 0
+    this.won(features, part, age, true, known)
+    const controls = this.controls.of(seen.supplier)
+    controls.won(seen, clearedPrice, now, seen.publisher, seen.seat)
+    if (known > 0) controls.knew(seen, known)
+  }
+
+  /** A loss notice: the exposure settles at once. */
+  lose(features: Uint8Array, least: number | null, now: number): void {
+    this.hearAll()
+    const { seen } = this
+    if (!this.lessons.read(features)) return
+    const weight = this.pending.take(seen.ticket, features)
+    if (weight > 0) {
+      this.lessons.load(features)
+      this.lost(features, weight, now - seen.at)
+    }
+    if (!(least !== null && least > seen.sent)) return
+    this.lessons.settled.became('lost', features, least)
+    this.controls.of(seen.supplier).knew(seen, least)
   }
 
   /** Its exposure went with the life before, untaught: the win read last teaches nothing either. */
@@ -125,13 +154,19 @@ export class Teaching {
   }
 
   /** A win, read and loaded, is taught. */
-  private won(features: Uint8Array, part: TaughtPart, age: number, here: boolean): void {
+  private won(
+    features: Uint8Array,
+    part: TaughtPart,
+    age: number,
+    here: boolean,
+    least?: number,
+  ): void {
     const now = this.seen.at + age
     if (age >= 0 && age < 1e12) this.delays.came(age, now, here)
     this.wins++
     this.due = 0
     if (now > this.wonAt) this.wonAt = now
-    this.lessons.won(features, part)
+    this.lessons.won(features, part, least)
   }
 
   /** What another node taught its model is taught to this one; a win that was told there takes its exposure out here. */
@@ -168,9 +203,15 @@ export class Teaching {
     this.controls.advance(now, this.delays.patience)
   }
 
-  /** What settled is gone over again. */
-  rehearse(): void {
-    this.lessons.rehearse(this.now, this.delays.patience)
+  /** Rows to fit again, when enough settled since the last; null: not now. */
+  refitJob(now: number, before: Uint8Array): Uint8Array | null {
+    const { settled } = this.lessons
+    const since = settled.settled - this.refittedRows
+    if (settled.size < refitFrom || now - this.refittedAt < refitEvery) return null
+    if (since < Math.min(refitRows, settled.settled * refitGrowth)) return null
+    this.refittedRows = settled.settled
+    this.refittedAt = now
+    return writeJob({ ...settled.copy(), now, patience: this.delays.patience, before })
   }
 
   /** Notices have stopped, or take much longer than they did: silence says nothing now. */
@@ -231,7 +272,7 @@ export class Teaching {
   ): void {
     this.now = now
     this.wins = wins
-    this.lessons.rehearsal.settled = settled
+    this.lessons.settled.settled = settled
     this.heard.add(heard)
     if (exposures === null) this.lostAt = now
     else for (const { bytes, weight } of exposures) this.wait(bytes, weight)

@@ -1,9 +1,6 @@
 /** The controls of a supplier over restarts, and of nodes that share. */
 import t from 'tap'
-import { Evidence } from '../../../opd/learner/control/kept.ts'
 import type { Outcome } from '../../../opd/learner/control/outcome.ts'
-import { Segments } from '../../../opd/learner/control/segments.ts'
-import { SupplierState } from '../../../opd/learner/control/supplier-state.ts'
 import { Controls } from '../../../opd/learner/control/supplier-states.ts'
 import { type BidFacts, createLearner, type Policy } from '../../../opd/learner.ts'
 import { source } from '../../support/random.ts'
@@ -11,7 +8,7 @@ import { source } from '../../support/random.ts'
 const start = 1_760_000_000_000
 
 t.test('what was measured is not forgotten by a restart', (t) => {
-  const before = new SupplierState(new Evidence(4), new Segments())
+  const before = new Controls()
   const outcome: Outcome = {
     arm: 'treated',
     lnIn: 0,
@@ -21,15 +18,15 @@ t.test('what was measured is not forgotten by a restart', (t) => {
     winOut: 0.48,
     at: start,
   }
-  for (let n = 0; n < 20_000; n++) before.exposed(outcome, 20_000, 2, 3)
-  const bids = before.evidence.total('optimised', 'bids')
-  const pool = new Evidence(4)
-  const after = new SupplierState(pool, new Segments())
-  after.restore(JSON.parse(JSON.stringify(before.saved())))
-  for (let n = 0; n < 100; n++) after.exposed(outcome, 20_000, 2, 3)
-  t.ok(after.evidence.total('optimised', 'bids') > 0.9 * bids)
-  t.ok(pool.total('optimised', 'bids') > 0.9 * bids)
-  t.ok(after.evidence.get('beside', 'bids') > 0.9 * before.evidence.get('beside', 'bids'))
+  for (let n = 0; n < 20_000; n++) before.of(1).exposed(outcome, 20_000, 2, 3)
+  const saved = { suppliers: before.saved().map((each) => each()), ...before.rest() }
+  const after = new Controls()
+  after.restore(JSON.parse(JSON.stringify(saved)))
+  t.same(after.saved()[0]!(), saved.suppliers[0])
+  t.same(after.rest(), before.rest())
+  const bids = before.of(1).evidence.total('optimised', 'bids')
+  for (let n = 0; n < 100; n++) after.of(1).exposed(outcome, 20_000, 2, 3)
+  t.ok(after.of(1).evidence.total('optimised', 'bids') > 0.9 * bids)
   t.end()
 })
 

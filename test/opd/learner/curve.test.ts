@@ -12,8 +12,7 @@ import {
   sumCount,
 } from '../../../opd/learner/curve/layout.ts'
 import { keyCount } from '../../../opd/learner/curve/priors.ts'
-import { halfCount, Weights } from '../../../opd/learner/curve/weights.ts'
-import { roundedBy } from '../../../opd/learner/decide/price-grid.ts'
+import { Weights } from '../../../opd/learner/curve/weights.ts'
 import { Chooser } from '../../../opd/learner/decide/price-search.ts'
 import { SnapshotError } from '../../../opd/learner/snapshot.ts'
 import { createLearner } from '../../../opd/learner.ts'
@@ -72,7 +71,7 @@ t.test(
       const [least, theta] = [0.01 + 0.89 * random(), 1 + 3 * random()]
       const best = (saving: number) => {
         curve.load(keysFrom(n % 5), Math.log(inBa), false)
-        const bid = { inBa, lowest: least * inBa, reward: theta * inBa, saving, bias: 0 }
+        const bid = { inBa, lowest: least * inBa, reward: theta * inBa, saving }
         const price = chooser.best(curve, bid)
         return (theta * inBa - price) * chooser.winOut
       }
@@ -87,19 +86,11 @@ t.test(
   },
 )
 
-t.test('how far rounding moves the border is the logarithm to 1e-4', (t) => {
-  for (let price = 0.013; price < 60; price *= 1.037)
-    for (let unit = 36; unit < 46; unit++) {
-      const size = [0.25, 0.5, 1][unit % 3]! * 10 ** (Math.floor(unit / 3) - 12)
-      if (size > 2 * price) continue
-      const exact = Math.log(((Math.floor(price / size + 1e-6) + 0.5) * size) / price)
-      if (Math.abs(roundedBy(price, unit) - exact) > 1e-4) t.fail(`${price} by ${size}`)
-    }
-  t.end()
-})
-
 t.test('what was learned is told once, also of blocks that overlap; what was heard is not', (t) => {
-  const weights = new Weights([[1, 1, 1, 1], [0.5, 0.5], 0.25])
+  const weights = new Weights([
+    [1, 1, 1, 1],
+    [0.5, 0.5],
+  ])
   const step = new Step(weights, 0)
   const move = (slots: readonly number[]) => {
     step.clear()
@@ -108,12 +99,11 @@ t.test('what was learned is told once, also of blocks that overlap; what was hea
   }
   weights.touch(6, 1)
   weights.touch(4, 0)
-  weights.touchLine(halfCount + 21, 2)
-  move([4, 5, 6, 7, halfCount + 21])
+  move([4, 5, 6, 7])
   const { places } = weights.delta()
   t.same(
     [...places].map((place) => place % 2 ** 24).sort((one, other) => one - other),
-    [4, 5, 6, 7, halfCount + 21],
+    [4, 5, 6, 7],
   )
   t.equal(weights.delta().places.length, 0)
   weights.foreign = true

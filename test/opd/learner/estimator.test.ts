@@ -1,6 +1,12 @@
 /** What the model learns of a market: spikes, floors, the second price, and when it may take silence for a loss. */
 import t from 'tap'
-import { type BidFacts, createLearner, type Learner, type Policy } from '../../../opd/learner.ts'
+import {
+  type BidFacts,
+  createLearner,
+  type Learner,
+  type Policy,
+  refit,
+} from '../../../opd/learner.ts'
 import { source } from '../../support/random.ts'
 
 const pure: Policy = { minWinRate: 0, minSpend: 0, holdout: 0, explore: 0.02, minFactor: 0 }
@@ -34,6 +40,8 @@ function live(world: World): { learner: Learner; now: number } {
       learner.win(features, cleared, now)
     }
     learner.advance(now)
+    const job = learner.refitJob(now)
+    if (job !== null) learner.applyRefit(refit(job))
     const facts = world.facts(random)
     const decision = learner.decide(facts, pure, `k${n}`, now, random)
     const features = learner.expose(decision, decision.outBa, now)

@@ -159,7 +159,7 @@ function evidenceOf(kept: number, seed: number, each: (evidence: Evidence, n: nu
     const group = held ? 'heldDeep' : 'deep'
     const sent = held ? 1 : 0.9
     evidence.exposed(group, { inBa: 1, sent, winIn: 0.5, winSent: held ? 0.5 : 0.49 })
-    if (random() < (held ? 0.5 : 0.5 * kept)) evidence.won(group, 1, sent, sent)
+    if (random() < (held ? 0.5 : 0.5 * kept)) evidence.won(group, 1, sent)
     if (n % 64 === 0) each(evidence, n)
   }
 }

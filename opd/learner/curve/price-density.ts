@@ -1,0 +1,57 @@
+/**
+ * The distribution of the lowest winning price by placement, over fine ticks: cumulative, and how much of the curve is the
+ * parametric form's. A placement without one has the form alone.
+ */
+
+/** Ticks of 1.26 % that a placement has: a factor of 25. */
+export const binCount = 256
+export const placementsMost = 2048
+
+/** By placement; `cumulative` by placement and bin. */
+export interface Densities {
+  keys: Uint32Array
+  /** The tick of the first bin. */
+  firsts: Int32Array
+  formShares: Float32Array
+  /** Probability that the lowest winning price lies in a bin or below, times 1 - formShare. */
+  cumulative: Float32Array
+}
+
+export class PriceDensities {
+  /** Of the loaded placement: the share of the parametric form. */
+  formShare = 1
+  private places = new Map<number, number>()
+  private firsts: Int32Array = new Int32Array(0)
+  private formShares: Float32Array = new Float32Array(0)
+  private cumulative: Float32Array = new Float32Array(0)
+  private at = -1
+  private first = 0
+
+  set({ keys, firsts, formShares, cumulative }: Densities): void {
+    this.firsts = firsts
+    this.formShares = formShares
+    this.cumulative = cumulative
+    this.places = new Map(Array.from(keys, (key, at) => [key, at]))
+    this.at = -1
+    this.formShare = 1
+  }
+
+  load(placement: number): void {
+    const place = this.places.get(placement)
+    if (place === undefined) {
+      this.at = -1
+      this.formShare = 1
+      return
+    }
+    this.at = place * binCount
+    this.first = this.firsts[place]!
+    this.formShare = this.formShares[place]!
+  }
+
+  below(tick: number): number {
+    if (this.at < 0) return 0
+    const bin = tick - this.first
+    if (bin < 0) return 0
+    return this.cumulative[this.at + (bin < binCount ? bin : binCount - 1)]!
+  }
+}

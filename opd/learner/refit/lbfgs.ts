@@ -1,0 +1,78 @@
+/** L-BFGS (Nocedal 1980) with a diagonal preconditioner and backtracking. */
+
+const memory = 8
+const sufficient = 1e-4
+
+/** The value at `x`; the gradient goes into `gradient`. */
+export type Objective = (x: Float64Array, gradient: Float64Array) => number
+
+const dot = (a: Float64Array, b: Float64Array) => {
+  let sum = 0
+  for (let n = 0; n < a.length; n++) sum += a[n]! * b[n]!
+  return sum
+}
+
+/** Moves `x` to a minimum, by at most `evaluations`; `scale`: about the inverse of the second derivatives. */
+export function minimize(
+  objective: Objective,
+  x: Float64Array,
+  scale: Float64Array,
+  evaluations: number,
+  tolerance = 1e-5,
+): number {
+  const size = x.length
+  let gradient = new Float64Array(size)
+  let value = objective(x, gradient)
+  let left = evaluations - 1
+  let gamma = 1
+  const pairs: { s: Float64Array; y: Float64Array; rho: number }[] = []
+  const alphas = new Float64Array(memory)
+  while (left > 0) {
+    const direction = gradient.slice()
+    for (let n = pairs.length - 1; n >= 0; n--) {
+      const { s, y, rho } = pairs[n]!
+      const alpha = rho * dot(s, direction)
+      alphas[n] = alpha
+      for (let at = 0; at < size; at++) direction[at]! -= alpha * y[at]!
+    }
+    for (let at = 0; at < size; at++) direction[at]! *= gamma * scale[at]!
+    pairs.forEach(({ s, y, rho }, n) => {
+      const by = alphas[n]! - rho * dot(y, direction)
+      for (let at = 0; at < size; at++) direction[at]! += by * s[at]!
+    })
+    const slope = dot(gradient, direction)
+    if (!(slope > tolerance * Math.max(1, Math.abs(value)) * 1e-3)) break
+    let length = 1
+    const next = new Float64Array(size)
+    const nextGradient = new Float64Array(size)
+    let nextValue = Number.POSITIVE_INFINITY
+    while (left > 0) {
+      for (let at = 0; at < size; at++) next[at] = x[at]! - length * direction[at]!
+      nextValue = objective(next, nextGradient)
+      left--
+      if (nextValue <= value - sufficient * length * slope) break
+      length *= 0.4
+    }
+    if (!(nextValue < value)) break
+    const s = new Float64Array(size)
+    const y = new Float64Array(size)
+    for (let at = 0; at < size; at++) {
+      s[at] = next[at]! - x[at]!
+      y[at] = nextGradient[at]! - gradient[at]!
+    }
+    const sy = dot(s, y)
+    if (sy > 1e-12) {
+      pairs.push({ s, y, rho: 1 / sy })
+      if (pairs.length > memory) pairs.shift()
+      let curvature = 0
+      for (let at = 0; at < size; at++) curvature += y[at]! * y[at]! * scale[at]!
+      gamma = sy / curvature
+    }
+    x.set(next)
+    gradient = nextGradient
+    const gained = value - nextValue
+    value = nextValue
+    if (gained < tolerance * Math.max(1, Math.abs(value)) * 0.1) break
+  }
+  return value
+}

@@ -1,0 +1,97 @@
+/**
+ * The joint fit of a window of settled rows: the parametric form by all keys, then the distribution of prices by placement.
+ * Pure: bytes in, bytes out.
+ */
+import { fitDensities } from './density.ts'
+import { Form, type Observations, observationsOf } from './form.ts'
+import { readFitted, readJob, writeFitted } from './job.ts'
+import { families, familyPriors, formPlaces, type Rows, rowsOf } from './rows.ts'
+
+/** Rows by which the weight of a row is halved. */
+const halfLife = 60_000
+/** Evaluations of a fit that begins at the result before, and of one that begins at nothing. */
+const [warm, cold] = [16, 40]
+/** Of a fit to half of the rows. */
+const crossFit = 14
+/** Values of a family by which its prior variance counts against what was found. */
+const priorCount = 30
+/** A prior variance stays within these of the first. */
+const [narrowest, widest] = [0.02, 20]
+
+export function refit(bytes: Uint8Array): Uint8Array {
+  const job = readJob(bytes)
+  const before = readFitted(job.before)
+  const rows = rowsOf(job, halfLife)
+  const form = new Form(rows)
+  const priors = before?.priors.length === families ? before.priors : familyPriors
+  if (before !== null) {
+    const index = new Map(rows.slots.map((slot, at) => [slot, at]))
+    before.slots.forEach((slot, n) => {
+      const at = index.get(slot)
+      if (at !== undefined && at > 0) form.x[at] = before.means[n]!
+    })
+  }
+  form.fitUsual(familyPriors)
+  const observed = observationsOf(rows)
+  const evaluations = before === null ? cold : warm
+  form.fit(observed, priors, evaluations, calibrated(rows, form, observed, priors))
+  const densities = fitDensities(rows, form)
+  return writeFitted({
+    slots: Uint32Array.from(rows.slots.slice(1)),
+    means: Float32Array.from(form.x.subarray(1)),
+    variances: Float32Array.from(form.precision.subarray(1), (at) => 1 / at),
+    priors: estimatedPriors(rows, form),
+    ...densities,
+  })
+}
+
+/**
+ * The shared sums B, Q and T, from rows that the other weights were not fitted to. Fitted together with thousands of weights
+ * they would be too steep: a row helps its own weights to agree with it (Neyman and Scott 1948). Sets them and answers which
+ * they are.
+ */
+function calibrated(
+  rows: Rows,
+  form: Form,
+  observed: Observations,
+  priors: Float32Array,
+): number[] {
+  const shared = [1, 3, 4].map(
+    (sum) => rows.form[formPlaces.findIndex((place) => place.key === 0 && place.sum === sum)]!,
+  )
+  if (rows.count === 0) return []
+  const start = form.x.slice()
+  const sums = new Float64Array(shared.length)
+  for (const fold of [0, 1]) {
+    const inFold = (_each: number, row: number) => (row & 1) === fold
+    form.x.set(start)
+    form.weight = rows.weight.map((each, row) => (inFold(each, row) ? each : 0))
+    form.fit(observed, priors, crossFit)
+    form.weight = rows.weight.map((each, row) => (inFold(each, row) ? 0 : each))
+    const change = form.calibrate(observed)
+    shared.forEach((at, n) => {
+      sums[n]! += (form.x[at]! + change[n]!) / 2
+    })
+  }
+  form.weight = rows.weight
+  form.x.set(start)
+  shared.forEach((at, n) => {
+    form.x[at] = sums[n]!
+  })
+  return shared
+}
+
+/** Prior variances by family, from what was found (empirical Bayes). */
+function estimatedPriors(rows: Rows, form: Form): Float32Array {
+  const counts = new Float64Array(families)
+  const squares = new Float64Array(families)
+  for (let n = 1; n < rows.slots.length; n++) {
+    const family = rows.family[n]!
+    counts[family]!++
+    squares[family]! += form.x[n]! ** 2 + 1 / form.precision[n]!
+  }
+  return Float32Array.from(familyPriors, (prior, family) => {
+    const found = (squares[family]! + priorCount * prior) / (counts[family]! + priorCount)
+    return Math.max(narrowest * prior, Math.min(widest * prior, found))
+  })
+}

@@ -1,0 +1,98 @@
+/** Settled rows as a fit needs them: prices, outcomes and, for every weight of a row, where it is among those fitted. */
+import { blockFrom, blockMask, blocks, priorOf, sumOf, usualSum } from '../curve/layout.ts'
+import { keyAt, keyCount, parameterCount, parameterNames, stepShares } from '../curve/priors.ts'
+import { slotCount } from '../curve/weights.ts'
+import { featureBytes, hasFloor, keysOf, noExposure, readExposure } from '../features.ts'
+import type { Job } from './job.ts'
+import { outcomes } from './settled-rows.ts'
+
+/** Weights of a row, by place: the key, the sum, and the family (place among all blocks) that its prior belongs to. */
+const places = blocks.flatMap(({ sums }, key) =>
+  sums.flatMap((sum, at) =>
+    sum <= usualSum ? [{ key, sum, at, family: blockFrom[key]! + at }] : [],
+  ),
+)
+export const formPlaces = places.filter(({ sum }) => sum < parameterCount)
+export const usualPlaces = places.filter(({ sum }) => sum === usualSum)
+export const families = sumOf.length
+/** Prior variances of a fit: without what steps leave out of them. */
+export const familyPriors = Float32Array.from(priorOf, (prior, family) => {
+  const name = parameterNames[sumOf[family]!]
+  return name === undefined ? prior : prior / stepShares[name]
+})
+
+export interface Rows {
+  count: number
+  lnIn: Float64Array
+  lnPrice: Float64Array
+  won: Uint8Array
+  /** The lowest winning price, its logarithm; NaN: not known. */
+  lnLeast: Float64Array
+  weight: Float64Array
+  floored: Uint8Array
+  supplier: Uint32Array
+  placement: Uint32Array
+  /** By row and place, of `formPlaces` and `usualPlaces`: the weight fitted, 0 where the row has none. */
+  form: Int32Array
+  usual: Int32Array
+  /** Of the weights fitted, from 1: the slot and the family. */
+  slots: number[]
+  family: number[]
+}
+
+/** `halfLife`: rows by which the weight of a row is halved. */
+export function rowsOf(job: Job, halfLife: number): Rows {
+  const most = job.outcome.length
+  const rows: Rows = {
+    count: 0,
+    lnIn: new Float64Array(most),
+    lnPrice: new Float64Array(most),
+    won: new Uint8Array(most),
+    lnLeast: new Float64Array(most),
+    weight: new Float64Array(most),
+    floored: new Uint8Array(most),
+    supplier: new Uint32Array(most),
+    placement: new Uint32Array(most),
+    form: new Int32Array(most * formPlaces.length),
+    usual: new Int32Array(most * usualPlaces.length),
+    slots: [0],
+    family: [0],
+  }
+  const known = new Int32Array(slotCount)
+  const keys = new Uint32Array(keyCount)
+  const seen = noExposure()
+  const indexOf = (key: number, at: number, family: number) => {
+    if (keys[key] === 0) return 0
+    const slot = ((keys[key]! >>> 13) & blockMask[key]!) + at
+    if (known[slot] === 0) {
+      known[slot] = rows.slots.length
+      rows.slots.push(slot)
+      rows.family.push(family)
+    }
+    return known[slot]!
+  }
+  for (let n = 0; n < most; n++) {
+    const features = job.features.subarray(n * featureBytes, (n + 1) * featureBytes)
+    const outcome = job.outcome[n]!
+    const least = job.least[n]!
+    if (outcome === outcomes.void || !readExposure(features, seen)) continue
+    if (job.now - seen.at < job.patience && !(least > 0)) continue
+    const row = rows.count++
+    keysOf(features, seen.at, keys)
+    rows.lnIn[row] = seen.lnIn
+    rows.lnPrice[row] = seen.lnIn + seen.lnF
+    rows.won[row] = outcome === outcomes.won ? 1 : 0
+    rows.lnLeast[row] = least > 0 ? Math.log(least) : Number.NaN
+    rows.weight[row] = 0.5 ** ((most - n) / halfLife)
+    rows.floored[row] = hasFloor(features) ? 1 : 0
+    rows.supplier[row] = keys[keyAt.supplier]!
+    rows.placement[row] = keys[keyAt.placement]!
+    formPlaces.forEach(({ key, at, family }, place) => {
+      rows.form[row * formPlaces.length + place] = indexOf(key, at, family)
+    })
+    usualPlaces.forEach(({ key, at, family }, place) => {
+      rows.usual[row * usualPlaces.length + place] = indexOf(key, at, family)
+    })
+  }
+  return rows
+}

@@ -1,0 +1,84 @@
+/**
+ * Refits the models on a worker thread, one at a time, and hands the results to the learners. The thread is started with the
+ * first job. A model that was rolled back or frozen meanwhile ignores the result.
+ */
+import { Worker } from 'node:worker_threads'
+import type { Log } from '../shared/log.ts'
+import type { ManagedLearner } from './managed-learner.ts'
+import type { RefitResponse } from './refit-worker.ts'
+
+/** Share of a core that refits may take. */
+const maxShare = 0.03
+
+interface Running {
+  learner: ManagedLearner
+  /** The model that the job is from. */
+  inner: ManagedLearner['inner']
+  since: number
+}
+
+export class Refitter {
+  /** Refits that were applied, and that failed. */
+  readonly counts = { applied: 0, failed: 0 }
+  private readonly log: Log
+  private worker: Worker | null = null
+  private running: Running | null = null
+  /** Milliseconds of `performance.now()`. */
+  private idleUntil = 0
+
+  constructor(log: Log) {
+    this.log = log
+  }
+
+  /** Starts a refit of the first model for which one is due. */
+  poll(learners: Iterable<ManagedLearner>, now: number): void {
+    if (this.running !== null || performance.now() < this.idleUntil) return
+    for (const learner of learners) {
+      const job = learner.refitJob(now)
+      if (job === null) continue
+      this.running = { learner, inner: learner.inner, since: performance.now() }
+      this.worker ??= this.start()
+      this.worker.postMessage(job, [job.buffer as ArrayBuffer])
+      return
+    }
+  }
+
+  private start(): Worker {
+    const name = import.meta.url.endsWith('.ts') ? './refit-worker.ts' : './refit-worker.js'
+    const thread = new Worker(new URL(name, import.meta.url))
+    thread.unref()
+    thread.on('message', (response: RefitResponse) => this.finish(response))
+    const ended = (error: string) => {
+      if (this.worker !== thread) return
+      this.worker = null
+      this.finish({ error })
+    }
+    thread.on('error', (error) => ended((error as Error).message))
+    thread.on('exit', (code) => ended(`exit ${code}`))
+    return thread
+  }
+
+  private finish(response: RefitResponse): void {
+    const { running } = this
+    if (running === null) return
+    this.running = null
+    const elapsed = performance.now() - running.since
+    this.idleUntil = performance.now() + elapsed / maxShare
+    if ('error' in response) {
+      this.counts.failed++
+      this.log.error({ err: response.error }, 'a refit failed, the model continues to learn')
+      return
+    }
+    const { learner, inner } = running
+    if (learner.inner !== inner || learner.isFrozen) return
+    learner.applyRefit(response.result)
+    this.counts.applied++
+  }
+
+  async close(): Promise<void> {
+    const thread = this.worker
+    this.worker = null
+    this.running = null
+    await thread?.terminate()
+  }
+}

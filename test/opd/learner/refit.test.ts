@@ -1,0 +1,124 @@
+/** The joint fit of settled rows: what it finds, when it is due, and that it is pure. */
+import t from 'tap'
+import { type BidFacts, createLearner, type Learner, refit } from '../../../opd/learner.ts'
+import { apart, bid, off, taught } from '../../support/learners.ts'
+import { source } from '../../support/random.ts'
+
+const start = 1_760_000_000_000
+const late = 2e12
+
+/** Bids of one placement at random prices; notices come at once, with the lowest winning price where it is told. */
+function traffic(
+  bids: number,
+  wins: (price: number) => boolean,
+  least: () => number | undefined,
+): Learner {
+  const learner = createLearner({ attributionWindow: 5000 })
+  const random = source(17)
+  for (let n = 0; n < bids; n++) {
+    const now = start + 100 * n
+    const facts = spot(1 + random())
+    const decision = learner.decide(facts, { minWinRate: 0 }, `k${n}`, now, random)
+    const price = facts.inBa * (0.3 + 0.7 * random())
+    const features = learner.expose(decision, price, now)
+    const won = wins(price)
+    if (won) learner.win(features, price, now + 10, least())
+    else if (least() !== undefined) learner.lose(features, least()!, now + 10)
+    learner.advance(now)
+  }
+  learner.advance(start + 100 * bids + 60_000)
+  return learner
+}
+const spot = (inBa: number): BidFacts => ({
+  supplier: 'acme',
+  mode: 'revenue',
+  inBa,
+  floor: 0,
+  publisher: 'p',
+  placement: 's',
+})
+const none = () => undefined
+
+t.test('a fit is nearer to the market than what was learned bid by bid', (t) => {
+  const [learner] = taught(1, 10_000, 100)
+  const before = off(learner!)
+  const job = learner!.refitJob(late)!
+  learner!.applyRefit(refit(job))
+  t.ok(off(learner!) < 0.7 * before, `${off(learner!)}, ${before} before`)
+  t.ok(off(learner!) < 0.04, `${off(learner!)}`)
+  t.end()
+})
+
+t.test('it depends on the job alone, and is due only after more rows and more time', (t) => {
+  const [learner] = taught(1, 6000, 100)
+  t.equal(createLearner({}).refitJob(late), null)
+  const job = learner!.refitJob(late)!
+  t.same(refit(job), refit(job))
+  t.equal(learner!.refitJob(late + 3_600_000), null, 'no new rows')
+  t.end()
+})
+
+t.test('a result that is damaged changes nothing', (t) => {
+  const [learner, same] = [taught(1, 3000, 100)[0]!, taught(1, 3000, 100)[0]!]
+  const result = refit(learner.refitJob(late)!)
+  t.throws(() => learner.applyRefit(result.subarray(0, result.length - 4)), { name: 'DeltaError' })
+  t.throws(() => learner.applyRefit(new Uint8Array(100)), { name: 'DeltaError' })
+  t.equal(apart(learner, same), 0)
+  t.end()
+})
+
+t.test('a price that half of the competition bids is found in the density', (t) => {
+  const random = source(5)
+  const learner = traffic(6000, (price) => price >= 0.7 && random() < 0.7, none)
+  const smooth = learner.chance!(spot(1.5), 0.69)
+  learner.applyRefit(refit(learner.refitJob(late)!))
+  const [below, at] = [0.68, 0.72].map((price) => learner.chance!(spot(1.5), price))
+  t.ok(at! - below! > 0.4, `${below} below it, ${at} above it, ${smooth} without a fit`)
+  t.end()
+})
+
+t.test('lowest winning prices teach both sides: fewer rows say as much', (t) => {
+  const least = [0.4, 0.7, 1.2]
+  const random = source(8)
+  let drawn = 0
+  const wins = (price: number) => {
+    drawn = least[Math.floor(3 * random())]!
+    return price >= drawn
+  }
+  const error = (learner: Learner) => {
+    learner.applyRefit(refit(learner.refitJob(late)!))
+    const asked = [0.35, 0.5, 0.69, 0.71, 1.0, 1.3]
+    return Math.max(
+      ...asked.map((price) =>
+        Math.abs(learner.chance!(spot(1.5), price) - least.filter((at) => at <= price).length / 3),
+      ),
+    )
+  }
+  const censored = error(traffic(600, wins, none))
+  const told = error(traffic(600, wins, () => drawn))
+  t.ok(told < 0.6 * censored, `${told}, ${censored} without`)
+  t.end()
+})
+
+t.test('a loss notice settles its exposure at once', (t) => {
+  const [silent, told] = [createLearner({}), createLearner({})]
+  const before = silent.chance!(spot(1.5), 1)
+  for (const learner of [silent, told]) {
+    for (let n = 0; n < 20; n++) {
+      const decision = learner.decide(spot(1.5), { minWinRate: 0 }, `k${n}`, start, () => 0.9)
+      const features = learner.expose(decision, 1, start)
+      if (learner === told) learner.lose(features, null, start + 50)
+    }
+  }
+  t.equal(silent.chance!(spot(1.5), 1), before)
+  t.ok(told.chance!(spot(1.5), 1) < before)
+  t.end()
+})
+
+t.test('bids of a publisher that the fit knew nothing of keep a curve', (t) => {
+  const [learner] = taught(1, 5000, 100)
+  learner!.applyRefit(refit(learner!.refitJob(late)!))
+  const chance = learner!.chance!({ ...bid(2, 1), publisher: 'new', placement: 'new/1' }, 1.5)
+  t.ok(chance > 0.3 && chance < 1, `${chance}`)
+  t.end()
+})

@@ -1,0 +1,51 @@
+/** A restored learner is the one that was saved: the same decisions, to the last bit. */
+import t from 'tap'
+import { type BidFacts, createLearner, type Policy, refit } from '../../../opd/learner.ts'
+import { source } from '../../support/random.ts'
+
+const start = 1_760_000_000_000
+const policy: Policy = { minWinRate: 0.85, holdout: 0.05, explore: 0.01, minFactor: 0.3 }
+
+t.test('500 of 500 decisions are the same, with what they train', (t) => {
+  const learner = createLearner({})
+  const random = source(6)
+  const facts = (): BidFacts => ({
+    supplier: `s${Math.floor(3 * random())}`,
+    mode: 'revenue',
+    inBa: 0.5 + 2 * random(),
+    floor: 0.1,
+    publisher: `p${Math.floor(9 * random())}`,
+    placement: `t${Math.floor(20 * random())}`,
+  })
+  const due: [number, Uint8Array, number][] = []
+  let now = start
+  for (let n = 0; n < 8000; n++, now += 100) {
+    const decision = learner.decide(facts(), policy, `a${n}`, now, random)
+    const features = learner.expose(decision, decision.outBa, now)
+    if (random() < 0.8 * decision.factor ** 2) due.push([now + 3000, features, decision.outBa])
+    while (due.length > 0 && due[0]![0] <= now) {
+      const [, bytes, cleared] = due.shift()!
+      learner.win(bytes, cleared, now)
+    }
+    if (n % 5 === 0) learner.advance(now)
+    const job = n % 500 === 0 ? learner.refitJob(now) : null
+    if (job !== null) learner.applyRefit(refit(job))
+  }
+  const again = createLearner({}, learner.snapshot())
+  const next = [learner, again].map(() => source(31))
+  let [same, lowered] = [0, 0]
+  for (let n = 0; n < 500; n++, now += 100) {
+    const bid = facts()
+    const [one, other] = [learner, again].map((each, at) => {
+      const decision = each.decide(bid, policy, `b${n}`, now, next[at]!)
+      const { outBa, arm, propensity, winIn, winOut, theta, lambda, guard } = decision
+      each.expose(decision, outBa, now)
+      return { outBa, arm, propensity, winIn, winOut, theta, lambda, guard }
+    })
+    if (one!.outBa < bid.inBa) lowered++
+    if (JSON.stringify(one) === JSON.stringify(other)) same++
+  }
+  t.equal(same, 500)
+  t.ok(lowered > 50, `${lowered} of 500 lowered`)
+  t.end()
+})
