@@ -1,5 +1,6 @@
 /** The time by which a bid request has its response: the route's timeout, or `tmax - tmaxMargin` if that is less (CONTRACT 3). */
 import { findTmax } from '../../opd/openrtb/tmax.ts'
+import type { Body } from '../listen/types.ts'
 import type { Supplier } from '../supplier.ts'
 
 export class Deadline<T> {
@@ -28,7 +29,7 @@ export class Deadline<T> {
   }
 
   /** The request is complete. `request` null: it is not readable. */
-  start(request: Buffer | null): void {
+  start(request: Body | null): void {
     const { timeout, tmaxMargin } = this.route
     const tmax = request === null ? undefined : findTmax(request)
     const allowed = tmax === undefined ? timeout : Math.max(1, Math.min(timeout, tmax - tmaxMargin))

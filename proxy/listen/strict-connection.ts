@@ -10,14 +10,17 @@ import { plainAddress } from '../callers.ts'
 import type { Exchange } from '../exchange/exchange.ts'
 import { problem } from '../problem.ts'
 import { closingResponse } from '../wire/fields.ts'
-import { type RequestHead, readRequestHead } from '../wire/request-head.ts'
+import { HeadTemplates } from '../wire/head-templates.ts'
+import type { OutgoingResponse } from '../wire/outgoing-heads.ts'
+import { type RequestHead, readRequestHead, setLength } from '../wire/request-head.ts'
+import { singleWrite, writeMessage } from '../wire/write-message.ts'
 import type { ConnectionLife } from './connection-life.ts'
-import { needsChunks, responseHead, writeChunk, writeMessage } from './strict-reply.ts'
+import { needsChunks, responseHead, writeChunk } from './strict-reply.ts'
 import type { Inbound, Reply } from './types.ts'
 
 export interface FastLane {
   /** The exchange of this request. Null: the request belongs to the general lane, and nothing was sent or counted. */
-  begin(inbound: Inbound, head: RequestHead): Exchange | null
+  begin(inbound: Inbound, supplier: string, length: number): Exchange | null
   /** Passes the connection, and the bytes that were read, to the general lane. */
   handOver(socket: Socket, bytes: Buffer): void
   /** Whether the connection ends with its next response. */
@@ -32,6 +35,8 @@ export interface FastLane {
 const blankLine = Buffer.from('\r\n\r\n')
 /** Milliseconds in which the first request of a new connection may be on its way. */
 const newConnection = 100
+/** Heads of requests that are kept for a connection: a caller may send for several suppliers. */
+const headsOfCaller = 2
 const timedOut = closingResponse('408 Request Timeout')
 
 /** Bytes that may follow a request before its response. After that the socket is paused, and a close is not noticed. */
@@ -43,6 +48,7 @@ export class StrictConnection implements Reply {
   private readonly lane: FastLane
   private readonly onRemoved: (connection: StrictConnection) => void
   private readonly remote: string
+  private readonly heads = new HeadTemplates<RequestHead>(headsOfCaller)
   private state: 'head' | 'body' | 'responding' | 'closed' = 'head'
   /** `performance.now()` at which the connection began to wait for the next bytes. */
   private since = performance.now()
@@ -95,26 +101,44 @@ export class StrictConnection implements Reply {
   // --- the request ---
 
   private readHead(chunk: Buffer): void {
+    const { heads } = this
+    // The body goes on as text if it is short and complete.
+    const length = chunk.length <= singleWrite ? chunk.length : heads.reach
+    const text = chunk.toString('latin1', 0, length)
+    const known = heads.match(text)
+    if (known !== null) {
+      setLength(known, heads.length)
+      return this.begin(known, chunk, text, heads.end)
+    }
     const end = chunk.indexOf(blankLine)
-    const head = end < 0 ? null : readRequestHead(chunk.toString('latin1', 0, end + 2))
+    if (end < 0) return this.handOver(chunk)
+    const headText = chunk.toString('latin1', 0, end + 2)
+    const head = readRequestHead(headText)
     if (head === null) return this.handOver(chunk)
+    heads.keep(headText, head, true)
+    this.begin(head, chunk, text, end + 4)
+  }
+
+  /** `text`: the beginning of `chunk`. `from`: the position of the body. */
+  private begin(head: RequestHead, chunk: Buffer, text: string, from: number): void {
+    const { length } = head
     this.since = performance.now()
     const inbound: Inbound = {
-      headers: head.fields,
-      query: head.query,
+      head,
       remote: this.remote,
       secure: false,
       arrived: this.since,
       reply: this,
     }
-    const exchange = this.lane.begin(inbound, head)
+    const exchange = this.lane.begin(inbound, head.supplier, length)
     if (exchange === null) return this.handOver(chunk)
     this.requests++
     this.started = false
-    this.missing = head.length
+    this.missing = length
     this.state = 'body'
     this.exchange = exchange.admit() === null ? exchange : null
-    this.readBody(chunk, end + 4)
+    if (text.length - from >= length) this.readWhole(chunk, text, from)
+    else this.readBody(chunk, from)
   }
 
   private handOver(bytes: Buffer): void {
@@ -127,6 +151,13 @@ export class StrictConnection implements Reply {
     this.lane.handOver(socket, bytes)
   }
 
+  private readWhole(chunk: Buffer, text: string, from: number): void {
+    const to = from + this.missing
+    this.missing = 0
+    if (this.exchange?.receiveBody(text.slice(from, to)) === false) this.tooLarge()
+    this.bodyEnded(chunk, to)
+  }
+
   /** The part of a body that arrives after its response is discarded. */
   private readBody(chunk: Buffer, from: number): void {
     const to = Math.min(chunk.length, from + this.missing)
@@ -134,6 +165,12 @@ export class StrictConnection implements Reply {
     if (to > from && this.exchange?.receiveBody(chunk.subarray(from, to)) === false) this.tooLarge()
     if (this.closed) return
     if (this.missing > 0) return this.exchange?.awaitBody()
+    this.bodyEnded(chunk, to)
+  }
+
+  /** `to`: the position after the body. */
+  private bodyEnded(chunk: Buffer, to: number): void {
+    if (this.closed) return
     if (to < chunk.length) this.early = chunk.subarray(to)
     if (this.exchange === null) return this.next()
     this.state = 'responding'
@@ -142,8 +179,8 @@ export class StrictConnection implements Reply {
 
   /** A reload has lowered the limit after the head arrived. */
   private tooLarge(): void {
-    const { status, message, headers, body } = problem('body')
-    this.whole(status, message, [...headers], body)
+    const { head, body } = problem('body')
+    this.whole(head, body.length, body)
   }
 
   /** The request is complete, and so is its response. The next request is read after the caller has read the response. */
@@ -176,22 +213,21 @@ export class StrictConnection implements Reply {
     return !this.started && !this.socket.destroyed
   }
 
-  whole(status: number, message: string, headers: string[], body: Buffer | null): void {
-    writeMessage(this.socket, this.headOf(status, message, headers, ''), body)
+  whole(head: OutgoingResponse, length: number | null, body: Buffer | null): void {
+    writeMessage(this.socket, this.headOf(head, length), body)
     this.responded()
   }
 
-  private headOf(status: number, message: string, headers: string[], framing: string): string {
+  private headOf(head: OutgoingResponse, length: number | null): string {
     this.started = true
     // Bytes that follow this request may be another one, which gets its response, too.
     this.last = this.early === null && this.lane.isOver(this.life)
-    return responseHead(status, message, headers, framing, this.last ? null : this.lane.keepAlive)
+    return responseHead(head, length, this.last ? null : this.lane.keepAlive)
   }
 
-  start(status: number, message: string, headers: string[]): void {
-    this.chunked = needsChunks(status, headers)
-    const framing = this.chunked ? 'Transfer-Encoding: chunked\r\n' : ''
-    this.socket.write(this.headOf(status, message, headers, framing), 'latin1')
+  start(head: OutgoingResponse, length: number | null): void {
+    this.chunked = needsChunks(head, length)
+    this.socket.write(this.headOf(head, length), 'latin1')
   }
 
   write(chunk: Buffer): boolean {

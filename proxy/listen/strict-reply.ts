@@ -1,11 +1,6 @@
-/** Writes responses of the fast lane: the head as text, the body framed by its length or in chunks. */
-import { STATUS_CODES } from 'node:http'
+/** Heads of responses on the fast lane, and bodies in chunks. */
 import type { Socket } from 'node:net'
-import { header } from '../exchange/headers.ts'
-import { headText } from '../wire/fields.ts'
-
-/** Head and body up to this length are written as one string: Node copies it to the stack and allocates nothing. */
-const singleWrite = 16 * 1024
+import type { OutgoingResponse } from '../wire/outgoing-heads.ts'
 
 /** The value of `Date` (RFC 9110 6.6.1), formatted once a second. */
 let date = ''
@@ -19,38 +14,35 @@ function dateNow(): string {
   return date
 }
 
-/** `framing`: header lines of the body's framing. `keepAlive`: milliseconds; null: the connection ends with this response. */
+const closing = 'Connection: close\r\n\r\n'
+
+/** The end of a head after which the connection is kept for another request. */
+let keeping = ''
+let keepingFor = -1
+function persistence(keepAlive: number): string {
+  if (keepAlive !== keepingFor) {
+    keepingFor = keepAlive
+    keeping = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1000)}\r\n\r\n`
+  }
+  return keeping
+}
+
+/** `length` null: there is no Content-Length. `keepAlive`: milliseconds; null: the connection ends with this response. */
 export function responseHead(
-  status: number,
-  message: string,
-  headers: string[],
-  framing: string,
+  head: OutgoingResponse,
+  length: number | null,
   keepAlive: number | null,
 ): string {
-  const reason = message === '' ? (STATUS_CODES[status] ?? '') : message
-  const dateLine = header(headers, 'date') === undefined ? `Date: ${dateNow()}\r\n` : ''
-  const persistence =
-    keepAlive === null
-      ? 'Connection: close\r\n\r\n'
-      : `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1000)}\r\n\r\n`
-  return headText(`HTTP/1.1 ${status} ${reason}\r\n`, headers) + dateLine + framing + persistence
+  let text = head.text
+  if (!head.dated) text += `Date: ${dateNow()}\r\n`
+  if (length !== null) text += `Content-Length: ${length}\r\n`
+  else if (needsChunks(head, length)) text += 'Transfer-Encoding: chunked\r\n'
+  return text + (keepAlive === null ? closing : persistence(keepAlive))
 }
 
 /** Whether a response with this head needs the chunked coding. */
-export const needsChunks = (status: number, headers: string[]): boolean =>
-  status !== 204 && status !== 304 && header(headers, 'content-length') === undefined
-
-export function writeMessage(socket: Socket, head: string, body: Buffer | null): void {
-  if (body === null) socket.write(head, 'latin1')
-  else if (head.length + body.length <= singleWrite)
-    socket.write(head + body.toString('latin1'), 'latin1')
-  else {
-    socket.cork()
-    socket.write(head, 'latin1')
-    socket.write(body)
-    socket.uncork()
-  }
-}
+export const needsChunks = ({ status }: OutgoingResponse, length: number | null): boolean =>
+  length === null && status !== 204 && status !== 304
 
 /** False: the caller reads more slowly than the response arrives. */
 export function writeChunk(socket: Socket, chunk: Buffer): boolean {

@@ -1,5 +1,6 @@
 /** A connection to an endpoint, as the pool uses it, and the events that a connection reports to its pool. */
-import type { ResponseSink, UpstreamRequest } from '../listen/types.ts'
+import type { Body, ResponseSink, UpstreamRequest } from '../listen/types.ts'
+import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
 
 export interface Connection extends UpstreamRequest {
   /** `performance.now()` at which it was connected. */
@@ -7,7 +8,7 @@ export interface Connection extends UpstreamRequest {
   /** `performance.now()` until which it may be reused while it is idle. */
   readonly reusableUntil: number
   readonly usable: boolean
-  dispatch(path: string, headers: string[], body: Buffer, sink: ResponseSink): void
+  dispatch(head: OutgoingRequest, body: Body, sink: ResponseSink): void
   destroy(): void
 }
 

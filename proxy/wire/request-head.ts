@@ -3,15 +3,13 @@
  * nothing that changes the connection. Any other request belongs to the general lane.
  */
 import { lower } from '../exchange/headers.ts'
+import type { BidHead } from '../listen/types.ts'
 import { isHost, lengthOf, readFields } from './fields.ts'
 
-export interface RequestHead {
+export interface RequestHead extends BidHead {
   supplier: string
-  /** `?…` with the question mark, or empty. */
-  query: string
-  /** A flat list of names and values, as received. */
   fields: string[]
-  /** Bytes of the body. */
+  /** The value of Content-Length: bytes of the body. */
   length: number
 }
 
@@ -26,7 +24,19 @@ export function readRequestHead(text: string): RequestHead | null {
   const fields: string[] = []
   if (!readFields(text, line[0].length, fields) || fields.length > maxFields) return null
   const length = bodyLength(fields)
-  return length === null ? null : { supplier: line[1]!, query: line[2] ?? '', fields, length }
+  return length === null
+    ? null
+    : { supplier: line[1]!, query: line[2] ?? '', fields, length, forwarded: null }
+}
+
+/** Makes it the head of another request, which differs in the Content-Length alone. */
+export function setLength(head: RequestHead, length: number): void {
+  if (head.length === length) return
+  head.length = length
+  const { fields } = head
+  for (let at = 0; at < fields.length; at += 2)
+    if (fields[at]!.length === 14 && lower(fields[at]!) === 'content-length')
+      fields[at + 1] = String(length)
 }
 
 /** The Content-Length; null: no single length or Host, a transfer coding, an expectation, an upgrade, or a close. */

@@ -1,11 +1,11 @@
 /** Reads the head of a supplier's response strictly: status, fields, and the end of its body (RFC 9112 6.3). */
 import { lower } from '../exchange/headers.ts'
+import type { ResponseHead } from '../listen/types.ts'
 import { lengthOf, readFields } from './fields.ts'
 
-export interface UpstreamResponseHead {
-  status: number
-  message: string
-  fields: string[]
+export interface UpstreamResponseHead extends ResponseHead {
+  /** The value of Content-Length; null: there is none. */
+  length: number | null
   /** The length in bytes; `chunked`; or `close`: the body ends with the connection. */
   body: number | 'chunked' | 'close'
   /** The connection may be used for another request. */
@@ -26,6 +26,8 @@ export function readResponseHead(text: string): UpstreamResponseHead | null {
     status: Number(line[2]),
     message: line[3] ?? '',
     fields,
+    reply: null,
+    length: null,
     body: 'close',
     keepAlive: line[1] === '1',
     hint: Number.POSITIVE_INFINITY,
@@ -54,6 +56,7 @@ function readFraming(head: UpstreamResponseHead, http10: boolean): boolean {
       else if (known === 'keep-alive') head.hint = hintOf(value)
     }
   }
+  head.length = length
   if (chunked && (length !== null || http10)) return false
   if (head.status === 204 || head.status === 304) {
     // Such a response has no body: bytes that follow would be read as the next response.

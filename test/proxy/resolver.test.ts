@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createPool } from '../../proxy/upstream/pool.ts'
 import { createResolver } from '../../proxy/upstream/resolver.ts'
+import { OutgoingRequest } from '../../proxy/wire/outgoing-heads.ts'
 
 const name = 'bids.example'
 const at = (...addresses: string[]): LookupAddress[] =>
@@ -157,8 +158,8 @@ for (const lane of ['fast', 'general'] as const)
           clearTimeout(late)
           resolve(how)
         }
-        connection.dispatch('/', ['Host', 'bids.example', 'Content-Length', '0'], Buffer.alloc(0), {
-          head: (status) => settle(String(status)),
+        connection.dispatch(new OutgoingRequest('/', ['Host', 'bids.example']), '', {
+          head: ({ status }) => settle(String(status)),
           data: () => true,
           end() {},
           fail: ({ error }) => settle(error.message),
