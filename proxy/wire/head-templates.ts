@@ -26,6 +26,7 @@ export class HeadTemplates<T> {
   length = -1
   /** Characters that a head of the templates may have. */
   reach = 0
+  /** The one that matched last is first. */
   private readonly templates: Template<T>[] = []
   private readonly size: number
   private misses = 0
@@ -44,9 +45,17 @@ export class HeadTemplates<T> {
       const template = templates[at]!
       if (!this.fits(text, template)) continue
       this.misses = 0
+      if (at > 0) this.moveToFront(at)
       return template.value
     }
     return null
+  }
+
+  private moveToFront(from: number): void {
+    const { templates } = this
+    const template = templates[from]!
+    for (let at = from; at > 0; at--) templates[at] = templates[at - 1]!
+    templates[0] = template
   }
 
   private fits(text: string, { before, after }: Template<T>): boolean {
@@ -79,7 +88,7 @@ export class HeadTemplates<T> {
     }
     if (head.length > longest) return
     if (this.templates.length === this.size) this.templates.pop()
-    this.templates.unshift(template(head, value, varies))
+    this.templates.push(template(head, value, varies))
     this.reach = Math.max(this.reach, head.length + blankLine.length + 15)
   }
 }

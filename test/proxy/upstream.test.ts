@@ -80,3 +80,34 @@ for (const lane of ['fast', 'general'] as const)
       t.equal(sockets.length, 2)
     },
   )
+
+for (const lane of ['fast', 'general'] as const)
+  t.test(`${lane}: a body that is text arrives byte for byte`, async (t) => {
+    const every = String.fromCharCode(...Array.from({ length: 256 }, (_, at) => at))
+    const supplier = await rawSupplier((socket, request) =>
+      socket.write(
+        `HTTP/1.1 200 OK\r\nContent-Length: 256\r\n\r\n${request.slice(-256)}`,
+        'latin1',
+      ),
+    )
+    const resolver = createResolver({ onError: () => {} })
+    const connections = createPool(new URL(supplier.url).origin, { resolver, lane })
+    t.teardown(() => {
+      connections.destroy()
+      resolver.close()
+      return supplier.close()
+    })
+    const echo = await new Promise<string>((resolve) => {
+      let body = ''
+      connections.acquire(false).dispatch(new OutgoingRequest('/', ['Host', 'a']), every, {
+        head() {},
+        data(chunk) {
+          body += chunk.toString('latin1')
+          return true
+        },
+        end: () => resolve(body),
+        fail: ({ error }) => resolve(error.message),
+      })
+    })
+    t.equal(echo, every)
+  })
