@@ -43,7 +43,7 @@ export class Exchange implements ResponseSink, Candidate {
   private readonly supplier: Supplier
   private readonly context: ExchangeContext
   private readonly buffer: BodyBuffer
-  private readonly deadline: Deadline<Exchange>
+  private readonly deadline: Deadline
   private readonly upstream: UpstreamAttempt
   private admitted = false
   private stage: 'waiting' | 'buffering' | 'streaming' | 'done' = 'waiting'
@@ -63,7 +63,7 @@ export class Exchange implements ResponseSink, Candidate {
     this.supplier = supplier
     this.context = context
     this.buffer = new BodyBuffer(context.budget)
-    this.deadline = new Deadline<Exchange>(supplier.route, inbound.arrived, expire, this)
+    this.deadline = new Deadline(supplier.route, inbound.arrived, this)
     this.upstream = new UpstreamAttempt(supplier)
   }
 
@@ -132,7 +132,8 @@ export class Exchange implements ResponseSink, Candidate {
   /** `request`: the decoded part of the request that may contain `tmax`; null: the request is not readable. */
   private enterGate(request: Body | null): void {
     this.deadline.start(request)
-    const entered = this.supplier.gate.enter(this, performance.now())
+    const now = performance.now()
+    const entered = this.supplier.gate.enter(this, now)
     if (entered === 'queued') this.gateState = 'queued'
     else if (entered === 'refused') this.refuse()
   }
@@ -142,13 +143,9 @@ export class Exchange implements ResponseSink, Candidate {
   }
 
   /** Called by the gate, at once or after the queue. */
-  send(): void {
+  send(now: number): void {
     this.gateState = 'sent'
-    this.attempt(false)
-  }
-
-  private attempt(fresh: boolean): void {
-    this.upstream.send(this.inbound, this.body, this.context, fresh, this)
+    this.upstream.send(this.inbound, this.body, this.context, now, this)
   }
 
   /** Called by the gate if the request has waited in vain. */
@@ -214,10 +211,10 @@ export class Exchange implements ResponseSink, Candidate {
     this.inbound.reply.start(towards(this.response, framing, this.context.via), this.length)
   }
 
-  end(): void {
+  end(now: number): void {
     const { status } = this.response
     const success = status < 500
-    this.upstream.finish(success ? 'success' : status)
+    this.upstream.finish(success ? 'success' : status, now)
     this.leaveGate(success ? true : null)
     if (this.stage === 'streaming') {
       this.inbound.reply.end()
@@ -232,12 +229,13 @@ export class Exchange implements ResponseSink, Candidate {
   fail(failure: SendFailure): void {
     const again = this.stage === 'waiting' && failure.kind !== 'broken' && !this.replayed
     // An idle connection that was closed says nothing about the endpoint.
-    this.upstream.finish(again && failure.kind === 'reused' ? null : failure.error)
+    const now = performance.now()
+    this.upstream.finish(again && failure.kind === 'reused' ? null : failure.error, now)
     if (this.stage === 'done') return
     if (again) {
       this.replayed = true
       this.supplier.metrics.replays++
-      return this.attempt(true)
+      return this.upstream.send(this.inbound, this.body, this.context, now, this)
     }
     this.leaveGate(null)
     this.giveUp('upstream_error')
@@ -327,7 +325,7 @@ export class Exchange implements ResponseSink, Candidate {
 
   private account(outcome: RequestOutcome): void {
     this.stage = 'done'
-    this.deadline.clear()
+    this.deadline.remove()
     this.buffer.release()
     if (this.admitted) {
       this.context.budget.inFlight--
@@ -337,5 +335,3 @@ export class Exchange implements ResponseSink, Candidate {
     this.supplier.metrics.finished(outcome, total, this.upstream.durationMs)
   }
 }
-
-const expire = (exchange: Exchange) => exchange.expire()

@@ -42,29 +42,30 @@ export class UpstreamAttempt {
     this.supplier = supplier
   }
 
-  /** `fresh`: a replay on a new connection, to another endpoint if there is one. */
+  /** The second call is a replay: on a new connection, to another endpoint if there is one. */
   send(
     inbound: Inbound,
     body: Body,
     context: AttemptContext,
-    fresh: boolean,
+    now: number,
     sink: ResponseSink,
   ): void {
+    const fresh = this.endpoint !== null
     const endpoint = this.supplier.endpoints.choose(this.endpoint ?? undefined)
     this.endpoint = endpoint
     endpoint.inFlight++
     const head = forwardedHead(inbound, endpoint, context)
-    this.sentAt = performance.now()
-    const connection = endpoint.pool.acquire(fresh)
+    this.sentAt = now
+    const connection = endpoint.pool.acquire(fresh, now)
     this.request = connection
     connection.dispatch(head, body, sink)
   }
 
   /** Null: the result says nothing about the endpoint. */
-  finish(result: 'success' | Failure | null): void {
+  finish(result: 'success' | Failure | null, now: number): void {
     const { endpoint, request, supplier } = this
     if (endpoint === null || request === null) return
-    this.durationMs = performance.now() - this.sentAt
+    this.durationMs = now - this.sentAt
     this.request = null
     endpoint.inFlight--
     if (result === null) supplier.endpoints.abandoned(endpoint)
@@ -75,6 +76,6 @@ export class UpstreamAttempt {
   /** Cancels the request; its response is not needed any more. */
   abort(result: 'timeout' | null): void {
     this.request?.abort()
-    this.finish(result)
+    this.finish(result, performance.now())
   }
 }

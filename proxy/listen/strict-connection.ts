@@ -24,7 +24,7 @@ export interface FastLane {
   /** Passes the connection, and the bytes that were read, to the general lane. */
   handOver(socket: Socket, bytes: Buffer): void
   /** Whether the connection ends with its next response. */
-  isOver(life: ConnectionLife): boolean
+  isOver(life: ConnectionLife, now: number): boolean
   /** Counts a connection that was closed for a reason. */
   onClosed(reason: string): void
   /** Milliseconds: for a head or a body to arrive, and between requests. */
@@ -172,7 +172,7 @@ export class StrictConnection implements Reply {
   private bodyEnded(chunk: Buffer, to: number): void {
     if (this.closed) return
     if (to < chunk.length) this.early = chunk.subarray(to)
-    if (this.exchange === null) return this.next()
+    if (this.exchange === null) return this.next(performance.now())
     this.state = 'responding'
     this.exchange.bodyReceived()
   }
@@ -184,9 +184,9 @@ export class StrictConnection implements Reply {
   }
 
   /** The request is complete, and so is its response. The next request is read after the caller has read the response. */
-  private next(): void {
+  private next(now: number): void {
     this.state = 'head'
-    this.since = performance.now()
+    this.since = now
     const { socket } = this
     if (!socket.writableNeedDrain) return this.resume()
     socket.pause()
@@ -214,20 +214,21 @@ export class StrictConnection implements Reply {
   }
 
   whole(head: OutgoingResponse, length: number | null, body: Buffer | null): void {
-    writeMessage(this.socket, this.headOf(head, length), body)
-    this.responded()
+    const now = performance.now()
+    writeMessage(this.socket, this.headOf(head, length, now), body)
+    this.responded(now)
   }
 
-  private headOf(head: OutgoingResponse, length: number | null): string {
+  private headOf(head: OutgoingResponse, length: number | null, now: number): string {
     this.started = true
     // Bytes that follow this request may be another one, which gets its response, too.
-    this.last = this.early === null && this.lane.isOver(this.life)
+    this.last = this.early === null && this.lane.isOver(this.life, now)
     return responseHead(head, length, this.last ? null : this.lane.keepAlive)
   }
 
   start(head: OutgoingResponse, length: number | null): void {
     this.chunked = needsChunks(head, length)
-    this.socket.write(this.headOf(head, length), 'latin1')
+    this.socket.write(this.headOf(head, length, performance.now()), 'latin1')
   }
 
   write(chunk: Buffer): boolean {
@@ -247,17 +248,17 @@ export class StrictConnection implements Reply {
   end(): void {
     if (this.chunked) this.socket.write('0\r\n\r\n', 'latin1')
     this.chunked = false
-    this.responded()
+    this.responded(performance.now())
   }
 
   destroy(): void {
     this.socket.destroy()
   }
 
-  private responded(): void {
+  private responded(now: number): void {
     this.exchange = null
     if (this.last) this.closeSoon()
-    else if (this.state === 'responding') this.next()
+    else if (this.state === 'responding') this.next(now)
   }
 
   private closeSoon(): void {

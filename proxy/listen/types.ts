@@ -79,7 +79,8 @@ export interface ResponseSink {
   head(head: ResponseHead, length: number | null): void
   /** False: the connection pauses until `resume` is called. */
   data(chunk: Buffer, resume: () => void): boolean
-  end(): void
+  /** `now`: `performance.now()`. */
+  end(now: number): void
   fail(failure: SendFailure): void
 }
 

@@ -14,7 +14,7 @@ export interface Connection extends UpstreamRequest {
 
 export interface PoolEvents<C> {
   /** The response is complete, and the connection may be used for another request. */
-  released(connection: C): void
+  released(connection: C, now: number): void
   /** The connection is closed. */
   removed(connection: C): void
   /** Connecting to this address has failed. */

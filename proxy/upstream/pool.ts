@@ -21,7 +21,7 @@ const headsOfEndpoint = 4
 
 export interface ConnectionPool {
   /** The idle connection that was used last; with `fresh`, or if none is idle, a new one. */
-  acquire(fresh: boolean): Connection
+  acquire(fresh: boolean, now: number): Connection
   readonly idle: number
   readonly open: number
   /** Closes idle connections now, and the others when their responses are complete. */
@@ -72,8 +72,8 @@ export function createPool(origin: string, upstream: Upstream): ConnectionPool {
     connection.reusableUntil < now || connection.connectedAt + maxAge < now
 
   const events: PoolEvents<Connection> = {
-    released(connection) {
-      if (closed || stale(connection, performance.now())) connection.destroy()
+    released(connection, now) {
+      if (closed || stale(connection, now)) connection.destroy()
       else idle.push(connection)
     },
     removed(connection) {
@@ -89,9 +89,8 @@ export function createPool(origin: string, upstream: Upstream): ConnectionPool {
     all.add(connection)
     return connection
   }
-  const acquire = (fresh: boolean): Connection => {
+  const acquire = (fresh: boolean, now: number): Connection => {
     if (fresh) return open()
-    const now = performance.now()
     for (let connection = idle.pop(); connection !== undefined; connection = idle.pop()) {
       if (connection.usable && !stale(connection, now)) return connection
       connection.destroy()

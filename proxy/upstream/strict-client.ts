@@ -225,13 +225,14 @@ export class StrictClient implements Connection, BodySink {
     this.chunks = null
     // The last chunk may wait for a slow caller; the next request on this connection does not.
     this.flowing = true
+    const now = performance.now()
     const reusableFor = alone && head.keepAlive ? reuseTime(head.hint) : 0
     // After an early response, the unwritten rest of the request would be read as the next request.
     if (reusableFor > 0 && this.usable && this.socket.writableLength === 0) {
-      this.reusableUntil = performance.now() + reusableFor
-      this.pool.released(this)
+      this.reusableUntil = now + reusableFor
+      this.pool.released(this, now)
     } else this.destroy()
-    sink.end()
+    sink.end(now)
   }
 
   private ended(): void {

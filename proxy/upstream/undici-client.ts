@@ -151,7 +151,8 @@ export class UndiciClient implements Connection {
 
   onComplete(): void {
     // After an early response, the next request would wait for the unwritten rest of this one.
-    if (this.usable && this.socket?.writableLength === 0) this.pool.released(this)
+    if (this.usable && this.socket?.writableLength === 0)
+      this.pool.released(this, performance.now())
     else this.destroy()
     this.finish()
   }
@@ -159,7 +160,7 @@ export class UndiciClient implements Connection {
   private finish(): void {
     const { sink } = this
     this.sink = null
-    sink?.end()
+    sink?.end(performance.now())
   }
 
   onError(error: Error): void {

@@ -11,6 +11,8 @@ export interface RequestHead extends BidHead {
   fields: string[]
   /** The value of Content-Length: bytes of the body. */
   length: number
+  /** The position of that value in `fields`. */
+  lengthAt: number
 }
 
 const requestLine = /^POST \/bid\/([a-z0-9][a-z0-9_-]{0,62})(\?[\x21-\x7e]*)? HTTP\/1\.1\r\n/
@@ -23,25 +25,22 @@ export function readRequestHead(text: string): RequestHead | null {
   if (line === null) return null
   const fields: string[] = []
   if (!readFields(text, line[0].length, fields) || fields.length > maxFields) return null
-  const length = bodyLength(fields)
-  return length === null
-    ? null
-    : { supplier: line[1]!, query: line[2] ?? '', fields, length, forwarded: null }
+  const lengthAt = bodyLengthAt(fields)
+  if (lengthAt === null) return null
+  const length = Number(fields[lengthAt])
+  return { supplier: line[1]!, query: line[2] ?? '', fields, length, lengthAt, forwarded: null }
 }
 
 /** Makes it the head of another request, which differs in the Content-Length alone. */
 export function setLength(head: RequestHead, length: number): void {
   if (head.length === length) return
   head.length = length
-  const { fields } = head
-  for (let at = 0; at < fields.length; at += 2)
-    if (fields[at]!.length === 14 && lower(fields[at]!) === 'content-length')
-      fields[at + 1] = String(length)
+  head.fields[head.lengthAt] = String(length)
 }
 
-/** The Content-Length; null: no single length or Host, a transfer coding, an expectation, an upgrade, or a close. */
-function bodyLength(fields: readonly string[]): number | null {
-  let length: number | null = null
+/** The position of the Content-Length's value; null: no single length or Host, a transfer coding, an expectation, an upgrade, or a close. */
+function bodyLengthAt(fields: readonly string[]): number | null {
+  let lengthAt: number | null = null
   let hosts = 0
   for (let at = 0; at < fields.length; at += 2) {
     switch (fields[at]!.length) {
@@ -52,9 +51,8 @@ function bodyLength(fields: readonly string[]): number | null {
         break
       case 14:
         if (lower(fields[at]!) !== 'content-length') break
-        if (length !== null) return null
-        length = lengthOf(fields[at + 1]!)
-        if (length === null) return null
+        if (lengthAt !== null || lengthOf(fields[at + 1]!) === null) return null
+        lengthAt = at + 1
         break
       case 10:
       case 16:
@@ -67,7 +65,7 @@ function bodyLength(fields: readonly string[]): number | null {
         if (generalLane.has(lower(fields[at]!))) return null
     }
   }
-  return hosts === 1 ? length : null
+  return hosts === 1 ? lengthAt : null
 }
 
 /** node:http treats both alike. */

@@ -84,7 +84,7 @@ t.test(
   'requests that differ in their length, or in one more field, are sent as they are',
   async (t) => {
     const supplier = await httpSupplier((_request, response, body) => response.end(body))
-    const route = { endpoints: [supplier.url] }
+    const route = { endpoints: [supplier.url], timeout: '20s' }
     const proxy = await startProxy({ acme: route })
     t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
     const sent: [string, string][] = [
@@ -116,7 +116,7 @@ t.test(
 t.test('a kept head obeys the configuration of the moment', async (t) => {
   const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
   const other = await httpSupplier((_request, response) => response.writeHead(204).end())
-  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
   t.teardown(() => Promise.all([proxy.close(), supplier.close(), other.close()]))
   const setRoute = (route: object) =>
     proxy.proxy.setRoute({ ...routeSchema.parse(route), id: 'acme' })
@@ -136,13 +136,18 @@ t.test('a kept head obeys the configuration of the moment', async (t) => {
   configure({ via: true })
   t.equal((await ask()).headers['via'], '1.1 bidweir')
   t.equal(lastOf(other, 'Via'), '1.1 bidweir')
-  configure({ trustedProxies: ['127.0.0.1'] })
+  configure({ via: false })
   t.equal((await ask()).headers['via'], undefined)
   t.equal(lastOf(other, 'Via'), undefined)
+  configure({ trustedProxies: ['127.0.0.1'] })
+  await ask()
   t.equal(lastOf(other, 'X-Forwarded-For'), '1.2.3.4, 127.0.0.1', 'a trusted caller')
   setRoute({ endpoints: [other.url], callers: { headers: { 'Content-Length': '3' } } })
-  t.equal((await caller.ask(post('/bid/acme', '{ }', 'X-Forwarded-For: 1.2.3.4\r\n'))).status, 204)
   t.equal((await ask()).status, 403, 'a caller that is not permitted any more')
+  const permitted = keptOpen(proxy.port)
+  for (const [body, status] of [['{ }', 204] as const, ['{ }', 204] as const, ['{}', 403] as const])
+    t.equal((await permitted.ask(post('/bid/acme', body))).status, status, 'by its own length')
+  permitted.end()
   caller.end()
 })
 
@@ -161,7 +166,7 @@ t.test('responses that differ in their length alone are told apart', async (t) =
     const body = status === '200 OK' ? 'y'.repeat(length) : ''
     socket.write(`HTTP/1.1 ${status}\r\nX-A: 1\r\nContent-Length: ${length}\r\n\r\n${body}`)
   })
-  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   for (const [status, length] of heads) {
     const answer = await raw(proxy.port, post('/bid/acme', '{}'))
@@ -180,7 +185,7 @@ t.test('a 204 with a body ends its connection, as after one without', async (t) 
     socket.write(`HTTP/1.1 204 No Content\r\nContent-Length: ${length}\r\n\r\n`)
     if (length > 0) setImmediate(() => socket.write(body))
   })
-  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   for (const _ of lengths) t.equal((await raw(proxy.port, post('/bid/acme', '{}'))).status, 204)
   t.equal(supplier.connections, 2)

@@ -149,7 +149,7 @@ for (const lane of ['fast', 'general'] as const)
     /** What becomes of a request on a new connection within 100 ms. */
     const ask = () =>
       new Promise<string>((resolve) => {
-        const connection = connections.acquire(true)
+        const connection = connections.acquire(true, performance.now())
         const late = setTimeout(() => {
           connection.abort()
           resolve('silence')

@@ -27,7 +27,7 @@ for (const lane of ['fast', 'general'] as const)
     })
     const ask = () =>
       new Promise<number>((resolve, reject) => {
-        const connection = connections.acquire(false)
+        const connection = connections.acquire(false, performance.now())
         let status = 0
         connection.dispatch(new OutgoingRequest('/', ['Host', 'a']), '', {
           head: ({ status: told }) => {

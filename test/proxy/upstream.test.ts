@@ -28,7 +28,9 @@ t.test('an answer that its caller takes slowly does not hold up the next request
         end: () => resolve(body),
         fail: ({ error }: { error: Error }) => resolve(error.message),
       }
-      connections.acquire(false).dispatch(new OutgoingRequest('/', ['Host', 'a']), '', sink)
+      connections
+        .acquire(false, performance.now())
+        .dispatch(new OutgoingRequest('/', ['Host', 'a']), '', sink)
     })
   t.equal(await ask(false), 'body')
   t.equal(connections.idle, 1)
@@ -64,15 +66,17 @@ for (const lane of ['fast', 'general'] as const)
       const ask = () =>
         new Promise<string>((resolve) => {
           let got = ''
-          connections.acquire(false).dispatch(new OutgoingRequest('/', ['Host', 'a']), body, {
-            head() {},
-            data: (chunk) => {
-              got += String(chunk)
-              return true
-            },
-            end: () => resolve(got),
-            fail: ({ error }) => resolve(error.message),
-          })
+          connections
+            .acquire(false, performance.now())
+            .dispatch(new OutgoingRequest('/', ['Host', 'a']), body, {
+              head() {},
+              data: (chunk) => {
+                got += String(chunk)
+                return true
+              },
+              end: () => resolve(got),
+              fail: ({ error }) => resolve(error.message),
+            })
         })
       t.equal(await ask(), 'early')
       t.equal(connections.idle, 0)
@@ -99,15 +103,17 @@ for (const lane of ['fast', 'general'] as const)
     })
     const echo = await new Promise<string>((resolve) => {
       let body = ''
-      connections.acquire(false).dispatch(new OutgoingRequest('/', ['Host', 'a']), every, {
-        head() {},
-        data(chunk) {
-          body += chunk.toString('latin1')
-          return true
-        },
-        end: () => resolve(body),
-        fail: ({ error }) => resolve(error.message),
-      })
+      connections
+        .acquire(false, performance.now())
+        .dispatch(new OutgoingRequest('/', ['Host', 'a']), every, {
+          head() {},
+          data(chunk) {
+            body += chunk.toString('latin1')
+            return true
+          },
+          end: () => resolve(body),
+          fail: ({ error }) => resolve(error.message),
+        })
     })
     t.equal(echo, every)
   })
