@@ -11,25 +11,21 @@ import type { Exchange } from '../exchange/exchange.ts'
 import { problem } from '../problem.ts'
 import { closingResponse } from '../wire/fields.ts'
 import { HeadTemplates } from '../wire/head-templates.ts'
-import type { OutgoingResponse } from '../wire/outgoing-heads.ts'
 import { type RequestHead, readRequestHead, setLength } from '../wire/request-head.ts'
-import { singleWrite, writeMessage } from '../wire/write-message.ts'
+import { singleWrite } from '../wire/write-message.ts'
 import type { ConnectionLife } from './connection-life.ts'
-import { needsChunks, responseHead, writeChunk } from './strict-reply.ts'
-import type { Inbound, Reply } from './types.ts'
+import { type ReplyLane, StrictReply } from './strict-reply.ts'
+import type { Inbound } from './types.ts'
 
-export interface FastLane {
+export interface FastLane extends ReplyLane {
   /** The exchange of this request. Null: the request belongs to the general lane, and nothing was sent or counted. */
   begin(inbound: Inbound, supplier: string, length: number): Exchange | null
   /** Passes the connection, and the bytes that were read, to the general lane. */
   handOver(socket: Socket, bytes: Buffer): void
-  /** Whether the connection ends with its next response. */
-  isOver(life: ConnectionLife, now: number): boolean
   /** Counts a connection that was closed for a reason. */
   onClosed(reason: string): void
-  /** Milliseconds: for a head or a body to arrive, and between requests. */
+  /** Milliseconds for a head or a body to arrive. */
   readonly headTimeout: number
-  readonly keepAlive: number
 }
 
 const blankLine = Buffer.from('\r\n\r\n')
@@ -42,12 +38,15 @@ const timedOut = closingResponse('408 Request Timeout')
 /** Bytes that may follow a request before its response. After that the socket is paused, and a close is not noticed. */
 const maxEarly = 64 * 1024
 
-export class StrictConnection implements Reply {
-  private readonly socket: Socket
-  private readonly life: ConnectionLife
-  private readonly lane: FastLane
+/** The connection is itself the request that is served, and its reply: a request allocates neither. */
+export class StrictConnection extends StrictReply implements Inbound {
+  protected override readonly lane: FastLane
   private readonly onRemoved: (connection: StrictConnection) => void
-  private readonly remote: string
+  readonly remote: string
+  readonly secure = false
+  readonly reply = this
+  head!: RequestHead
+  arrived = 0
   private readonly heads = new HeadTemplates<RequestHead>(headsOfCaller)
   private state: 'head' | 'body' | 'responding' | 'closed' = 'head'
   /** `performance.now()` at which the connection began to wait for the next bytes. */
@@ -57,13 +56,6 @@ export class StrictConnection implements Reply {
   private exchange: Exchange | null = null
   /** Bytes of the request's body that have not arrived. */
   private missing = 0
-  /** Bytes that arrived after a request whose response is not complete. */
-  private early: Buffer | null = null
-  // The response.
-  private started = false
-  private chunked = false
-  private last = false
-  private awaitsDrain = false
 
   constructor(
     socket: Socket,
@@ -71,8 +63,7 @@ export class StrictConnection implements Reply {
     lane: FastLane,
     onRemoved: (connection: StrictConnection) => void,
   ) {
-    this.socket = socket
-    this.life = life
+    super(socket, life, lane)
     this.lane = lane
     this.onRemoved = onRemoved
     this.remote = plainAddress(socket.remoteAddress ?? '')
@@ -122,15 +113,10 @@ export class StrictConnection implements Reply {
   /** `text`: the beginning of `chunk`. `from`: the position of the body. */
   private begin(head: RequestHead, chunk: Buffer, text: string, from: number): void {
     const { length } = head
-    this.since = performance.now()
-    const inbound: Inbound = {
-      head,
-      remote: this.remote,
-      secure: false,
-      arrived: this.since,
-      reply: this,
-    }
-    const exchange = this.lane.begin(inbound, head.supplier, length)
+    this.head = head
+    this.arrived = performance.now()
+    this.since = this.arrived
+    const exchange = this.lane.begin(this, head.supplier, length)
     if (exchange === null) return this.handOver(chunk)
     this.requests++
     this.started = false
@@ -207,55 +193,9 @@ export class StrictConnection implements Reply {
     return this.state === 'closed'
   }
 
-  // --- the response ---
+  // --- after the response ---
 
-  get open(): boolean {
-    return !this.started && !this.socket.destroyed
-  }
-
-  whole(head: OutgoingResponse, length: number | null, body: Buffer | null): void {
-    const now = performance.now()
-    writeMessage(this.socket, this.headOf(head, length, now), body)
-    this.responded(now)
-  }
-
-  private headOf(head: OutgoingResponse, length: number | null, now: number): string {
-    this.started = true
-    // Bytes that follow this request may be another one, which gets its response, too.
-    this.last = this.early === null && this.lane.isOver(this.life, now)
-    return responseHead(head, length, this.last ? null : this.lane.keepAlive)
-  }
-
-  start(head: OutgoingResponse, length: number | null): void {
-    this.chunked = needsChunks(head, length)
-    this.socket.write(this.headOf(head, length, performance.now()), 'latin1')
-  }
-
-  write(chunk: Buffer): boolean {
-    return this.chunked ? writeChunk(this.socket, chunk) : this.socket.write(chunk)
-  }
-
-  drained(resume: () => void): void {
-    // Several chunks of one read may find the socket full: one listener serves all.
-    if (this.awaitsDrain) return
-    this.awaitsDrain = true
-    this.socket.once('drain', () => {
-      this.awaitsDrain = false
-      resume()
-    })
-  }
-
-  end(): void {
-    if (this.chunked) this.socket.write('0\r\n\r\n', 'latin1')
-    this.chunked = false
-    this.responded(performance.now())
-  }
-
-  destroy(): void {
-    this.socket.destroy()
-  }
-
-  private responded(now: number): void {
+  protected responded(now: number): void {
     this.exchange = null
     if (this.last) this.closeSoon()
     else if (this.state === 'responding') this.next(now)
