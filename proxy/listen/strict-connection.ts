@@ -33,6 +33,14 @@ const blankLine = Buffer.from('\r\n\r\n')
 const newConnection = 100
 /** Heads of requests that are kept for a connection: a caller may send for several suppliers. */
 const headsOfCaller = 2
+const noHead: RequestHead = {
+  supplier: '',
+  query: '',
+  fields: [],
+  length: 0,
+  lengthAt: 0,
+  forwarded: null,
+}
 const timedOut = closingResponse('408 Request Timeout')
 
 /** Bytes that may follow a request before its response. After that the socket is paused, and a close is not noticed. */
@@ -45,7 +53,7 @@ export class StrictConnection extends StrictReply implements Inbound {
   readonly remote: string
   readonly secure = false
   readonly reply = this
-  head!: RequestHead
+  head: RequestHead = noHead
   arrived = 0
   private readonly heads = new HeadTemplates<RequestHead>(headsOfCaller)
   private state: 'head' | 'body' | 'responding' | 'closed' = 'head'
@@ -172,6 +180,8 @@ export class StrictConnection extends StrictReply implements Inbound {
   /** The request is complete, and so is its response. The next request is read after the caller has read the response. */
   private next(now: number): void {
     this.state = 'head'
+    // An idle connection keeps no long head.
+    this.head = noHead
     this.since = now
     const { socket } = this
     if (!socket.writableNeedDrain) return this.resume()

@@ -8,12 +8,16 @@ import type { Body, ResponseSink, SendFailure } from '../listen/types.ts'
 import { type BodySink, ChunkedReader } from '../wire/chunked.ts'
 import type { HeadTemplates } from '../wire/head-templates.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
-import { readResponseHead, type UpstreamResponseHead } from '../wire/response-head.ts'
+import {
+  maxHead,
+  partialHeadFault,
+  readResponseHead,
+  type UpstreamResponseHead,
+} from '../wire/response-head.ts'
 import { writeMessage } from '../wire/write-message.ts'
 import { type Connection, type PoolEvents, reuseTime, silentConnectMs } from './connection.ts'
 
 const blankLine = Buffer.from('\r\n\r\n')
-const maxHead = 64 * 1024
 /** Interim responses (RFC 9110 15.2) before the final one. */
 const maxInterim = 32
 /** All connections read into this buffer. Bytes that are kept are copied before the next read. */
@@ -183,11 +187,8 @@ export class StrictClient implements Connection, BodySink {
 
   private incomplete(bytes: Buffer, at: number): number {
     const rest = bytes.subarray(at)
-    if (rest.length > maxHead) return this.malformed('a head over 64 KiB')
-    if (!'HTTP/1.'.startsWith(rest.toString('latin1', 0, 7))) return this.malformed('not HTTP')
-    // Such a head never has a blank line of CR LF: the caller would wait for the deadline.
-    const end = rest.indexOf(10)
-    if (end >= 0 && rest[end - 1] !== 13) return this.malformed('a head of bare line feeds')
+    const fault = partialHeadFault(rest)
+    if (fault !== null) return this.malformed(fault)
     this.partial = Buffer.from(rest)
     return -1
   }

@@ -14,6 +14,7 @@ export interface UpstreamResponseHead extends ResponseHead {
   hint: number
 }
 
+export const maxHead = 64 * 1024
 const statusLine = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: ([\t\x20-\x7e\x80-\xff]*))?\r\n/
 
 /** `text`: the head as latin1, without its blank line. Null: not a well-formed HTTP/1 response. */
@@ -71,4 +72,13 @@ function readFraming(head: UpstreamResponseHead, http10: boolean): boolean {
 function hintOf(value: string): number {
   const seconds = /timeout\s*=\s*"?(\d{1,9})/i.exec(value)
   return seconds === null ? Number.POSITIVE_INFINITY : Number(seconds[1]) * 1000
+}
+
+/** Why bytes without a blank line are not the beginning of a response; null: they may be. */
+export function partialHeadFault(bytes: Buffer): string | null {
+  if (bytes.length > maxHead) return 'a head over 64 KiB'
+  if (!'HTTP/1.'.startsWith(bytes.toString('latin1', 0, 7))) return 'not HTTP'
+  // Such a head never has a blank line of CR LF: the caller would wait for the deadline.
+  const end = bytes.indexOf(10)
+  return end >= 0 && bytes[end - 1] !== 13 ? 'a head of bare line feeds' : null
 }
