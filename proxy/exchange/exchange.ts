@@ -112,7 +112,7 @@ export class Exchange implements ResponseSink, Candidate {
   bodyReceived(): void {
     if (this.stage === 'done') return
     if (this.body === '') this.body = this.buffer.whole()
-    const encoding = requestEncoding(this.inbound.head.fields)
+    const encoding = requestEncoding(this.inbound.head)
     if (encoding === 'gzip') return this.gzipReceived()
     this.decoded = encoding === null ? null : this.body
     this.enterGate(this.decoded)

@@ -98,7 +98,7 @@ export function inboundOf(
   isLast: (response: ServerResponse) => boolean,
 ): Inbound {
   return {
-    head: { fields: request.rawHeaders, query, forwarded: null },
+    head: { fields: request.rawHeaders, query, encoding: undefined, forwarded: null },
     remote: plainAddress(request.socket.remoteAddress ?? ''),
     secure: (request.socket as TLSSocket).encrypted === true,
     arrived: performance.now(),

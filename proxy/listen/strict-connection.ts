@@ -39,6 +39,7 @@ const noHead: RequestHead = {
   fields: [],
   length: 0,
   lengthAt: 0,
+  encoding: null,
   forwarded: null,
 }
 const timedOut = closingResponse('408 Request Timeout')

@@ -13,6 +13,8 @@ export interface BidHead {
   fields: readonly string[]
   /** `?…` with the question mark, or empty. */
   query: string
+  /** The encoding of the body; null: not readable; undefined: not looked at yet. */
+  encoding: 'identity' | 'gzip' | null | undefined
   /** The head that was last sent to a supplier for this one. */
   forwarded: ForwardedHead | null
 }

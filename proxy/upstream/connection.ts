@@ -1,6 +1,14 @@
 /** A connection to an endpoint, as the pool uses it, and the events that a connection reports to its pool. */
+import type { LookupFunction } from 'node:net'
 import type { Body, ResponseSink, UpstreamRequest } from '../listen/types.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
+
+/** A plain HTTP endpoint. */
+export interface Target {
+  host: string
+  port: number
+  lookup: LookupFunction
+}
 
 export interface Connection extends UpstreamRequest {
   /** `performance.now()` at which it was connected. */

@@ -3,7 +3,7 @@
  * because it reads into one shared buffer and writes head and body at once. It accepts complete, unambiguous responses;
  * after anything else it closes the connection and reports `broken`.
  */
-import { connect, type LookupFunction, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import type { Body, ResponseSink, SendFailure } from '../listen/types.ts'
 import { type BodySink, ChunkedReader } from '../wire/chunked.ts'
 import type { HeadTemplates } from '../wire/head-templates.ts'
@@ -15,19 +15,19 @@ import {
   type UpstreamResponseHead,
 } from '../wire/response-head.ts'
 import { writeMessage } from '../wire/write-message.ts'
-import { type Connection, type PoolEvents, reuseTime, silentConnectMs } from './connection.ts'
+import {
+  type Connection,
+  type PoolEvents,
+  reuseTime,
+  silentConnectMs,
+  type Target,
+} from './connection.ts'
 
 const blankLine = Buffer.from('\r\n\r\n')
 /** Interim responses (RFC 9110 15.2) before the final one. */
 const maxInterim = 32
 /** All connections read into this buffer. Bytes that are kept are copied before the next read. */
 const shared = Buffer.allocUnsafeSlow(64 * 1024)
-
-export interface Target {
-  host: string
-  port: number
-  lookup: LookupFunction
-}
 
 export class StrictClient implements Connection, BodySink {
   connectedAt = performance.now()

@@ -28,7 +28,15 @@ export function readRequestHead(text: string): RequestHead | null {
   const lengthAt = bodyLengthAt(fields)
   if (lengthAt === null) return null
   const length = Number(fields[lengthAt])
-  return { supplier: line[1]!, query: line[2] ?? '', fields, length, lengthAt, forwarded: null }
+  return {
+    supplier: line[1]!,
+    query: line[2] ?? '',
+    fields,
+    length,
+    lengthAt,
+    encoding: undefined,
+    forwarded: null,
+  }
 }
 
 /** Makes it the head of another request, which differs in the Content-Length alone. */
