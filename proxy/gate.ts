@@ -10,7 +10,7 @@ export interface Candidate {
   /** Its deadline. */
   readonly due: number
   /** It waited and is sent now. */
-  send(): void
+  send(now: number): void
   /** It waited in vain. */
   refuse(): void
 }
@@ -50,7 +50,7 @@ export class Gate {
     limiter.arrived(left)
     if (!limiter.full) {
       limiter.sent(now)
-      candidate.send()
+      candidate.send(now)
       return 'sent'
     }
     if (!this.hasTime(queue.size, left)) return 'refused'
@@ -108,7 +108,7 @@ export class Gate {
       if (candidate.due - now < limiter.latency) candidate.refuse()
       else {
         limiter.sent(now)
-        candidate.send()
+        candidate.send(now)
       }
     }
   }

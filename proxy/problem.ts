@@ -1,4 +1,6 @@
 /** The refusals of the proxy listener, as RFC 9457 problem documents. */
+import { OutgoingResponse } from './wire/outgoing-heads.ts'
+
 type Row = readonly [status: number, message: string, detail: string, allow?: string]
 
 export const problems = {
@@ -21,9 +23,7 @@ export const problems = {
 export type ProblemCode = keyof typeof problems
 
 export interface Problem {
-  status: number
-  message: string
-  headers: string[]
+  head: OutgoingResponse
   body: Buffer
 }
 
@@ -32,9 +32,9 @@ function build(code: ProblemCode): Problem {
   const body = Buffer.from(
     JSON.stringify({ type: 'about:blank', title: message, status, code, detail }),
   )
-  const headers = ['Content-Type', 'application/problem+json', 'Content-Length', `${body.length}`]
-  if (allow !== undefined) headers.push('Allow', allow)
-  return { status, message, headers, body }
+  const fields = ['Content-Type', 'application/problem+json']
+  if (allow !== undefined) fields.push('Allow', allow)
+  return { head: new OutgoingResponse(status, message, fields), body }
 }
 
 const built = new Map(

@@ -118,7 +118,7 @@ export function createProxy(
     config,
     onClosed,
     onRequest: (request, response) => router.receive(request, response),
-    beginFast: lane === 'fast' ? (inbound, head) => router.beginFast(inbound, head) : null,
+    beginFast: lane === 'fast' ? (...request) => router.beginFast(...request) : null,
     onUpgrade: (request, socket, head) => router.upgrade(request, socket, head),
   })
 

@@ -7,7 +7,6 @@ import type { Inbound } from './listen/types.ts'
 import type { PassThrough } from './pass/pass.ts'
 import { type ProblemCode, problem } from './problem.ts'
 import type { Supplier } from './supplier.ts'
-import type { RequestHead } from './wire/request-head.ts'
 
 export interface RouterDeps {
   suppliers: ReadonlyMap<string, Supplier>
@@ -33,7 +32,7 @@ export class Router {
   }
 
   /** A request of the fast lane. Null: the general lane serves it, or refuses it. */
-  beginFast(inbound: Inbound, { supplier: id, length }: RequestHead): Exchange | null {
+  beginFast(inbound: Inbound, id: string, length: number): Exchange | null {
     const supplier = this.deps.suppliers.get(id)
     if (supplier === undefined || this.bidFault(inbound, length, supplier) !== null) return null
     return new Exchange(inbound, supplier, this.deps.context)
@@ -80,19 +79,20 @@ export class Router {
 
   /** Why a bid request is refused by its head. */
   private bidFault(
-    { remote, headers }: Inbound,
+    { remote, head }: Inbound,
     length: number,
     { callers }: Supplier,
   ): ProblemCode | null {
     const { trusted, limits } = this.deps.context
-    if (callers !== null && !callers(remote, headers, trusted)) return 'caller'
+    if (callers !== null && !callers(remote, head.fields, trusted)) return 'caller'
     return length > limits.maxRequestBytes ? 'body' : null
   }
 
   private refuse(response: ServerResponse, code: ProblemCode, close = false): void {
-    const { status, message, headers, body } = problem(code)
+    const { head, body } = problem(code)
+    const { status, message } = head
     if (close || this.deps.isLast(response)) response.shouldKeepAlive = false
-    response.writeHead(status, message, headers)
+    response.writeHead(status, message, head.fieldsWith(body.length))
     response.end(body)
   }
 

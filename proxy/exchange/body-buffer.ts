@@ -22,6 +22,7 @@ export function withReservation<T>(
 const separateChunks = 16
 const smallChunk = 1024
 const blockLength = 16 * 1024
+const empty = Buffer.alloc(0)
 
 export class BodyBuffer {
   /** Bytes that were added and not read yet. */
@@ -75,6 +76,7 @@ export class BodyBuffer {
   /** The bytes that were added, in one Buffer; the BodyBuffer is empty afterwards. */
   whole(): Buffer {
     const { length } = this
+    if (length === 0) return empty
     const chunks = this.chunks()
     return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, length)
   }

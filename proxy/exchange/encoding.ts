@@ -1,6 +1,7 @@
 /** Content encodings of requests and responses. Decoding is bounded; a body that cannot be decoded is forwarded (CONTRACT 4). */
 import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
+import type { BidHead } from '../listen/types.ts'
 import { header } from './headers.ts'
 
 export type Encoding = 'identity' | 'gzip' | 'deflate' | 'deflate-raw' | 'br'
@@ -92,9 +93,12 @@ function detectDeflate(encoding: Encoding, body: Buffer): Encoding {
 }
 
 /** The encoding of a request, if bidweir can read it (CONTRACT 3); null: any other. */
-export function requestEncoding(headers: readonly string[]): 'identity' | 'gzip' | null {
-  const encoding = encodingOf(header(headers, 'content-encoding'))
-  return encoding === 'identity' || encoding === 'gzip' ? encoding : null
+export function requestEncoding(head: BidHead): BidHead['encoding'] {
+  if (head.encoding === undefined) {
+    const encoding = encodingOf(header(head.fields, 'content-encoding'))
+    head.encoding = encoding === 'identity' || encoding === 'gzip' ? encoding : null
+  }
+  return head.encoding
 }
 
 /** Decodes a body to at most `limit` bytes, if that is certainly fast; null: use `decodeLater`. */

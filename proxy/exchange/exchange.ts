@@ -4,15 +4,22 @@
  */
 import { type Admission, overloaded } from '../admission.ts'
 import type { Candidate } from '../gate.ts'
-import type { Inbound, ResponseSink, SendFailure } from '../listen/types.ts'
+import {
+  type Body,
+  bytesOf,
+  type Inbound,
+  type ResponseHead,
+  type ResponseSink,
+  type SendFailure,
+} from '../listen/types.ts'
 import type { RequestOutcome } from '../metrics.ts'
 import type { Supplier } from '../supplier.ts'
 import { BodyBuffer } from './body-buffer.ts'
 import { Deadline } from './deadline.ts'
 import { requestEncoding } from './encoding.ts'
-import { header, towardsCaller } from './headers.ts'
+import { framing } from './headers.ts'
 import type { RequestDecoder } from './request-decoder.ts'
-import { type NoBid, type ResponseBody, replyNoBid, replyWhole } from './response.ts'
+import { type NoBid, type ResponseBody, replyNoBid, replyWhole, towards } from './response.ts'
 import {
   needsProcessing,
   type ProcessingContext,
@@ -29,14 +36,14 @@ export interface ExchangeContext extends ProcessingContext, AttemptContext, Admi
   decoder: RequestDecoder
 }
 
-const empty = Buffer.alloc(0)
+const noResponse: ResponseHead = { status: 0, message: '', fields: [], reply: null }
 
 export class Exchange implements ResponseSink, Candidate {
   private readonly inbound: Inbound
   private readonly supplier: Supplier
   private readonly context: ExchangeContext
   private readonly buffer: BodyBuffer
-  private readonly deadline: Deadline<Exchange>
+  private readonly deadline: Deadline
   private readonly upstream: UpstreamAttempt
   private admitted = false
   private stage: 'waiting' | 'buffering' | 'streaming' | 'done' = 'waiting'
@@ -44,12 +51,11 @@ export class Exchange implements ResponseSink, Candidate {
   private gateState: 'outside' | 'queued' | 'sent' = 'outside'
   private replayed = false
   // The request: its body as received, and decoded (null: not readable; undefined: most of it is not decoded yet).
-  private body: Buffer = empty
-  private decoded: Buffer | null | undefined = null
+  private body: Body = ''
+  private decoded: Body | null | undefined = null
   // The response: its head, and whether it is processed before it is sent on.
-  status = 0
-  message = ''
-  headers: string[] = []
+  private response: ResponseHead = noResponse
+  private length: number | null = null
   private processed = false
 
   constructor(inbound: Inbound, supplier: Supplier, context: ExchangeContext) {
@@ -57,7 +63,7 @@ export class Exchange implements ResponseSink, Candidate {
     this.supplier = supplier
     this.context = context
     this.buffer = new BodyBuffer(context.budget)
-    this.deadline = new Deadline<Exchange>(supplier.route, inbound.arrived, expire, this)
+    this.deadline = new Deadline(supplier.route, inbound.arrived, this)
     this.upstream = new UpstreamAttempt(supplier)
   }
 
@@ -83,11 +89,14 @@ export class Exchange implements ResponseSink, Candidate {
     if (this.stage !== 'done') this.deadline.awaitBody()
   }
 
-  /** Takes a chunk of the request's body. False: the body exceeds the limit, and the lane sends the refusal. */
-  receiveBody(chunk: Buffer): boolean {
+  /** Takes a chunk of the request's body, or all of it as text. False: the body exceeds the limit, and the lane sends the refusal. */
+  receiveBody(chunk: Body): boolean {
     if (this.stage === 'done') return true
-    this.buffer.add(chunk)
-    if (this.buffer.length > this.context.limits.maxRequestBytes) {
+    if (typeof chunk === 'string') {
+      this.body = chunk
+      this.buffer.count(chunk.length)
+    } else this.buffer.add(chunk)
+    if (Math.max(chunk.length, this.buffer.length) > this.context.limits.maxRequestBytes) {
       this.account('refused')
       return false
     }
@@ -102,8 +111,8 @@ export class Exchange implements ResponseSink, Candidate {
   /** The request's body is complete. */
   bodyReceived(): void {
     if (this.stage === 'done') return
-    this.body = this.buffer.whole()
-    const encoding = requestEncoding(this.inbound.headers)
+    if (this.body === '') this.body = this.buffer.whole()
+    const encoding = requestEncoding(this.inbound.head)
     if (encoding === 'gzip') return this.gzipReceived()
     this.decoded = encoding === null ? null : this.body
     this.enterGate(this.decoded)
@@ -111,6 +120,7 @@ export class Exchange implements ResponseSink, Candidate {
 
   /** A gzip body may decode to a thousand times its length: only its beginning, with `tmax`, is decoded before sending. */
   private gzipReceived(): void {
+    this.body = bytesOf(this.body)
     const start = this.context.decoder.start(this.body)
     if (start === 'overload') return this.noBid('overload')
     const { bytes, whole } = start
@@ -120,9 +130,10 @@ export class Exchange implements ResponseSink, Candidate {
   }
 
   /** `request`: the decoded part of the request that may contain `tmax`; null: the request is not readable. */
-  private enterGate(request: Buffer | null): void {
+  private enterGate(request: Body | null): void {
     this.deadline.start(request)
-    const entered = this.supplier.gate.enter(this, performance.now())
+    const now = performance.now()
+    const entered = this.supplier.gate.enter(this, now)
     if (entered === 'queued') this.gateState = 'queued'
     else if (entered === 'refused') this.refuse()
   }
@@ -132,13 +143,9 @@ export class Exchange implements ResponseSink, Candidate {
   }
 
   /** Called by the gate, at once or after the queue. */
-  send(): void {
+  send(now: number): void {
     this.gateState = 'sent'
-    this.attempt(false)
-  }
-
-  private attempt(fresh: boolean): void {
-    this.upstream.send(this.inbound, this.body, this.context, fresh, this)
+    this.upstream.send(this.inbound, this.body, this.context, now, this)
   }
 
   /** Called by the gate if the request has waited in vain. */
@@ -160,14 +167,13 @@ export class Exchange implements ResponseSink, Candidate {
 
   // --- receive ---
 
-  head(status: number, message: string, headers: string[]): void {
-    this.status = status
-    this.message = message
-    this.headers = headers
-    this.processed = needsProcessing(this.supplier, status, headers, this.context.engine)
-    const length = header(headers, 'content-length')
+  head(head: ResponseHead, length: number | null): void {
+    const { status } = head
+    this.response = head
+    this.length = length
+    this.processed = needsProcessing(this.supplier, head, this.context.engine)
     const bodiless = status === 204 || status === 304
-    const known = bodiless ? 0 : length === undefined ? Number.POSITIVE_INFINITY : Number(length)
+    const known = bodiless ? 0 : (length ?? Number.POSITIVE_INFINITY)
     if (this.processed || known <= bufferedWhole) this.stage = 'buffering'
     else this.startStream()
   }
@@ -202,17 +208,17 @@ export class Exchange implements ResponseSink, Candidate {
 
   private startStream(): void {
     this.stage = 'streaming'
-    const headers = towardsCaller(this.headers, null, false, this.context.via)
-    this.inbound.reply.start(this.status, this.message, headers)
+    this.inbound.reply.start(towards(this.response, framing, this.context.via), this.length)
   }
 
-  end(): void {
-    const success = this.status < 500
-    this.upstream.finish(success ? 'success' : this.status)
+  end(now: number): void {
+    const { status } = this.response
+    const success = status < 500
+    this.upstream.finish(success ? 'success' : status, now)
     this.leaveGate(success ? true : null)
     if (this.stage === 'streaming') {
       this.inbound.reply.end()
-      this.account(this.status === 204 ? 'no_bid' : 'answer')
+      this.account(status === 204 ? 'no_bid' : 'answer')
     } else if (this.stage === 'buffering') {
       const body = this.buffer.whole()
       if (this.processed) this.price(body)
@@ -223,12 +229,13 @@ export class Exchange implements ResponseSink, Candidate {
   fail(failure: SendFailure): void {
     const again = this.stage === 'waiting' && failure.kind !== 'broken' && !this.replayed
     // An idle connection that was closed says nothing about the endpoint.
-    this.upstream.finish(again && failure.kind === 'reused' ? null : failure.error)
+    const now = performance.now()
+    this.upstream.finish(again && failure.kind === 'reused' ? null : failure.error, now)
     if (this.stage === 'done') return
     if (again) {
       this.replayed = true
       this.supplier.metrics.replays++
-      return this.attempt(true)
+      return this.upstream.send(this.inbound, this.body, this.context, now, this)
     }
     this.leaveGate(null)
     this.giveUp('upstream_error')
@@ -237,10 +244,10 @@ export class Exchange implements ResponseSink, Candidate {
   // --- price ---
 
   private price(body: Buffer): void {
-    const { supplier, status, headers, buffer } = this
+    const { supplier, response: head, buffer } = this
     const request = () => this.decodedRequest()
     const isDone = () => this.stage === 'done'
-    const response = { supplier, status, headers, body, buffer, request, isDone }
+    const response = { supplier, head, body, buffer, request, isDone }
     const result = processResponse(response, this.context)
     if (result instanceof Promise) void result.then((late) => this.priced(late))
     else this.priced(result)
@@ -248,7 +255,9 @@ export class Exchange implements ResponseSink, Candidate {
 
   /** The request as OPD reads it, asked for only when a bid is to be priced. */
   private decodedRequest(): Buffer | null | Promise<Buffer | null> {
-    return this.decoded === undefined ? this.decodeWhole(this.body) : this.decoded
+    const { decoded } = this
+    if (decoded === undefined) return this.decodeWhole(bytesOf(this.body))
+    return decoded === null ? null : bytesOf(decoded)
   }
 
   private async decodeWhole(body: Buffer): Promise<Buffer | null> {
@@ -271,8 +280,8 @@ export class Exchange implements ResponseSink, Candidate {
   // --- reply ---
 
   private reply(body: ResponseBody): void {
-    replyWhole(this.inbound.reply, this, body, this.context.via)
-    this.account(this.status === 204 ? 'no_bid' : 'answer')
+    replyWhole(this.inbound.reply, this.response, this.length, body, this.context.via)
+    this.account(this.response.status === 204 ? 'no_bid' : 'answer')
   }
 
   private noBid(reason: NoBid): void {
@@ -316,7 +325,7 @@ export class Exchange implements ResponseSink, Candidate {
 
   private account(outcome: RequestOutcome): void {
     this.stage = 'done'
-    this.deadline.clear()
+    this.deadline.remove()
     this.buffer.release()
     if (this.admitted) {
       this.context.budget.inFlight--
@@ -326,5 +335,3 @@ export class Exchange implements ResponseSink, Candidate {
     this.supplier.metrics.finished(outcome, total, this.upstream.durationMs)
   }
 }
-
-const expire = (exchange: Exchange) => exchange.expire()

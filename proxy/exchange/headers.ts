@@ -26,8 +26,15 @@ const requestOwned = new Set([
   'x-forwarded-host',
 ])
 
+/** Replaced by bidweir in a response that it sends whole or with a length of its own. */
+export const framing: ReadonlySet<string> = new Set(['content-length'])
 /** Not valid any more after a change of the body (CONTRACT 4.6). */
-const bodyDigests = new Set(['etag', 'content-md5', 'digest', 'content-digest', 'repr-digest'])
+export const ofChangedBody: ReadonlySet<string> = new Set([
+  ...framing,
+  ...['etag', 'content-md5', 'digest', 'content-digest', 'repr-digest'],
+])
+/** The same if the body is also sent without its content encoding. */
+export const ofDecodedBody: ReadonlySet<string> = new Set([...ofChangedBody, 'content-encoding'])
 
 const none: ReadonlySet<string> = new Set()
 
@@ -67,11 +74,10 @@ export interface Forwarding {
   via: string | null
 }
 
-/** The headers of a request to the supplier. `bodyLength` null: no Content-Length is added. */
+/** The headers of a request to the supplier, without a Content-Length. */
 export function towardsSupplier(
   raw: readonly string[],
   endpointHost: string,
-  bodyLength: number | null,
   forwarding: Forwarding,
 ): string[] {
   const named = namedByConnection(raw)
@@ -94,30 +100,22 @@ export function towardsSupplier(
   out.push('X-Forwarded-For', forwardedFor + forwarding.remote)
   out.push('X-Forwarded-Proto', proto, 'X-Forwarded-Host', host)
   if (forwarding.via !== null) out.push('Via', forwarding.via)
-  if (bodyLength !== null) out.push('Content-Length', String(bodyLength))
   return out
 }
 
-/**
- * The headers of a response to the caller. `length` null: the body is streamed, and its Content-Length is kept; otherwise
- * Content-Length is set to `length`. `changed`: digests of the body are removed. `via`: the value of `Via` to add.
- */
+/** The headers of a response to the caller. `dropped`: names that are not forwarded. `via`: the value of `Via` to add. */
 export function towardsCaller(
   raw: readonly string[],
-  length: number | null,
-  changed: boolean,
+  dropped = none,
   via: string | null = null,
 ): string[] {
   const named = namedByConnection(raw)
   const out: string[] = []
   for (let at = 0; at < raw.length; at += 2) {
     const name = lower(raw[at]!)
-    if (hopByHop.has(name) || named.has(name)) continue
-    if (length !== null && name === 'content-length') continue
-    if (changed && bodyDigests.has(name)) continue
+    if (hopByHop.has(name) || named.has(name) || dropped.has(name)) continue
     out.push(raw[at]!, raw[at + 1]!)
   }
-  if (length !== null) out.push('Content-Length', String(length))
   if (via !== null) out.push('Via', via)
   return out
 }

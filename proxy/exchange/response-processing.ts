@@ -1,6 +1,7 @@
 /** Processes a buffered response of a supplier: decode, rewrite, encode again (CONTRACT 4). */
 import type { Engine, Pause, RequestSource, RewrittenResponse } from '../../opd/engine/types.ts'
 import type { Admission } from '../admission.ts'
+import type { ResponseHead } from '../listen/types.ts'
 import type { Supplier } from '../supplier.ts'
 import { type BodyBuffer, withReservation } from './body-buffer.ts'
 import { type Decoded, decodeLater, decodeNow, type Encoding } from './encoding.ts'
@@ -10,8 +11,7 @@ export type ProcessingResult = ResponseBody | { kind: 'no_bid'; reason: 'unreada
 
 export interface BufferedResponse {
   supplier: Supplier
-  status: number
-  headers: readonly string[]
+  head: ResponseHead
   /** As received, still encoded. */
   body: Buffer
   /** Counts the decoded bytes. */
@@ -31,12 +31,11 @@ export interface ProcessingContext extends Pick<Admission, 'budget'> {
 /** Whether a response with this head is buffered and processed. */
 export function needsProcessing(
   supplier: Supplier,
-  status: number,
-  headers: readonly string[],
+  { status, fields }: ResponseHead,
   engine: Engine,
 ): boolean {
   if (status < 200 || status >= 300 || status === 204) return false
-  const reason = status === 200 ? ineligibleReason(headers) : null
+  const reason = status === 200 ? ineligibleReason(fields) : null
   const reads = engine.readsResponses(supplier.id)
   if (reason !== null && reads) engine.countUnmodified(supplier.id, reason)
   // Bids of inactive seats are removed from any successful response, whatever its status and type.
@@ -51,12 +50,12 @@ export function processResponse(
   response: BufferedResponse,
   context: ProcessingContext,
 ): ProcessingResult | Promise<ProcessingResult> {
-  const { headers, body } = response
+  const { head, body } = response
   const { maxRewriteBytes, maxHeldBytes } = context.limits
-  const decoded = decodeNow(headers, body, maxRewriteBytes)
+  const decoded = decodeNow(head.fields, body, maxRewriteBytes)
   if (decoded !== null) return rewrite(response, context, decoded)
   const later = withReservation(context.budget, maxRewriteBytes, maxHeldBytes, () =>
-    decodeLater(headers, body, maxRewriteBytes),
+    decodeLater(head.fields, body, maxRewriteBytes),
   )
   if (later === null) return undecoded(response, context, 'too_large')
   return later.then((late) =>
@@ -83,7 +82,7 @@ function rewrite(
   decoded: Decoded,
 ): ProcessingResult | Promise<ProcessingResult> {
   if (!decoded.ok) return undecoded(response, context, decoded.reason)
-  const { supplier, status, headers, request } = response
+  const { supplier, head, request } = response
   const { body, encoding } = decoded
   const { maxHeldBytes } = context.limits
   if (body !== response.body && !response.buffer.reserve(body.length, maxHeldBytes))
@@ -93,7 +92,7 @@ function rewrite(
     body,
     request,
     inactiveSeats: supplier.inactiveSeats,
-    seatsOnly: status !== 200 || ineligibleReason(headers) !== null,
+    seatsOnly: head.status !== 200 || ineligibleReason(head.fields) !== null,
   })
   const first = slices.next()
   if (first.done) return rewritten(response, context, body, encoding, first.value)

@@ -1,8 +1,9 @@
 /** Responses to the caller, and which responses of suppliers OPD may read (CONTRACT 3, 4.6, 4.7). */
 import type { HeadReason } from '../../opd/pricing/types.ts'
-import type { Reply } from '../listen/types.ts'
+import type { Reply, ResponseHead } from '../listen/types.ts'
+import { OutgoingResponse } from '../wire/outgoing-heads.ts'
 import { type Encoding, encode } from './encoding.ts'
-import { header, towardsCaller, without } from './headers.ts'
+import { framing, header, ofChangedBody, ofDecodedBody, towardsCaller } from './headers.ts'
 
 /** Why bidweir sends a no-bid of its own. */
 export type NoBid = 'inactive' | 'qps' | 'unreadable' | 'overload' | 'timeout' | 'upstream_error'
@@ -14,19 +15,24 @@ const failureStatus: Readonly<Record<string, number>> = {
   upstream_error: 502,
 }
 
-export function replyNoBid(reply: Reply, reason: NoBid, onFailure: 'no-bid' | 'status'): void {
-  if (!reply.open) return
+/** The head of each no-bid; a request has no part in it. */
+const noBidHeads = new Map<string, OutgoingResponse>()
+
+function noBidHead(reason: NoBid, onFailure: 'no-bid' | 'status'): OutgoingResponse {
   const status = onFailure === 'status' ? (failureStatus[reason] ?? 204) : 204
-  const headers = ['x-bidweir-reason', reason]
-  if (status !== 204) headers.push('Content-Length', '0')
-  reply.whole(status, '', headers, null)
+  const key = `${reason} ${status}`
+  let head = noBidHeads.get(key)
+  if (head === undefined) {
+    head = new OutgoingResponse(status, '', ['x-bidweir-reason', reason])
+    noBidHeads.set(key, head)
+  }
+  return head
 }
 
-/** The head as received; `headers` is a flat list of names and values. */
-export interface ResponseHead {
-  status: number
-  message: string
-  headers: string[]
+export function replyNoBid(reply: Reply, reason: NoBid, onFailure: 'no-bid' | 'status'): void {
+  if (!reply.open) return
+  const head = noBidHead(reason, onFailure)
+  reply.whole(head, head.status === 204 ? null : 0, null)
 }
 
 export type ResponseBody =
@@ -34,20 +40,38 @@ export type ResponseBody =
   /** `decoded`: the body is sent without its content encoding. */
   | { kind: 'changed'; body: Buffer; decoded: boolean }
 
-/** Sends a supplier's whole response to the caller. */
+/** The head for the caller, without the names that are `dropped`. It is made once while the supplier repeats its head. */
+export function towards(
+  head: ResponseHead,
+  dropped: ReadonlySet<string>,
+  via: string | null,
+): OutgoingResponse {
+  const last = head.reply
+  if (last?.dropped === dropped && last.via === via) return last.head
+  const fields = towardsCaller(head.fields, dropped, via)
+  const made = new OutgoingResponse(head.status, head.message, fields)
+  head.reply = { head: made, dropped, via }
+  return made
+}
+
+/** Sends a supplier's whole response to the caller. `length`: its Content-Length as received. */
 export function replyWhole(
   reply: Reply,
-  { status, message, headers }: ResponseHead,
+  head: ResponseHead,
+  length: number | null,
   response: ResponseBody,
   via: string | null,
 ): void {
   if (!reply.open) return
-  const changed = response.kind === 'changed'
-  const bodiless = status === 204 || status === 304
-  let out = towardsCaller(headers, bodiless ? null : response.body.length, changed, via)
-  if (changed && response.decoded) out = without(out, 'content-encoding')
-  if (status === 204) out = without(out, 'content-length')
-  reply.whole(status, message, out, bodiless ? null : response.body)
+  if (head.status === 204) return reply.whole(towards(head, framing, via), null, null)
+  if (head.status === 304) return reply.whole(towards(head, framing, via), length, null)
+  const { body } = response
+  reply.whole(towards(head, droppedWith(response), via), body.length, body)
+}
+
+function droppedWith(response: ResponseBody): ReadonlySet<string> {
+  if (response.kind === 'unchanged') return framing
+  return response.decoded ? ofDecodedBody : ofChangedBody
 }
 
 const json = /^((application|text)\/json|[^\s/]+\/[^\s/]+\+json)?$/i

@@ -1,13 +1,33 @@
 /** Sends one bid request to an endpoint of its supplier, at most twice, and reports the result to the load balancer. */
-import type { Inbound, ResponseSink, UpstreamRequest } from '../listen/types.ts'
+import type { Body, Inbound, ResponseSink, UpstreamRequest } from '../listen/types.ts'
 import type { Supplier } from '../supplier.ts'
 import type { Failure } from '../upstream/endpoint-log.ts'
 import type { Endpoint } from '../upstream/endpoints.ts'
+import { OutgoingRequest } from '../wire/outgoing-heads.ts'
 import { header, towardsSupplier } from './headers.ts'
 
 export interface AttemptContext {
   via: string | null
   trusted: (remote: string) => boolean
+}
+
+/** The head for an endpoint. It is made once while the caller, whose connection and address are the same, repeats its head. */
+function forwardedHead(inbound: Inbound, endpoint: Endpoint, context: AttemptContext) {
+  const { remote, head } = inbound
+  const { via } = context
+  const trusted = context.trusted(remote)
+  const last = head.forwarded
+  if (last?.endpoint === endpoint && last.trusted === trusted && last.via === via) return last.head
+  const fields = towardsSupplier(head.fields, endpoint.host, {
+    remote,
+    trusted,
+    proto: inbound.secure ? 'https' : 'http',
+    host: header(head.fields, 'host') ?? '',
+    via,
+  })
+  const made = new OutgoingRequest(endpoint.target(head.query), fields)
+  head.forwarded = { head: made, endpoint, trusted, via }
+  return made
 }
 
 export class UpstreamAttempt {
@@ -22,35 +42,30 @@ export class UpstreamAttempt {
     this.supplier = supplier
   }
 
-  /** `fresh`: a replay on a new connection, to another endpoint if there is one. */
+  /** The second call is a replay: on a new connection, to another endpoint if there is one. */
   send(
     inbound: Inbound,
-    body: Buffer,
+    body: Body,
     context: AttemptContext,
-    fresh: boolean,
+    now: number,
     sink: ResponseSink,
   ): void {
+    const fresh = this.endpoint !== null
     const endpoint = this.supplier.endpoints.choose(this.endpoint ?? undefined)
     this.endpoint = endpoint
     endpoint.inFlight++
-    const headers = towardsSupplier(inbound.headers, endpoint.host, body.length, {
-      remote: inbound.remote,
-      trusted: context.trusted(inbound.remote),
-      proto: inbound.secure ? 'https' : 'http',
-      host: header(inbound.headers, 'host') ?? '',
-      via: context.via,
-    })
-    this.sentAt = performance.now()
-    const connection = endpoint.pool.acquire(fresh)
+    const head = forwardedHead(inbound, endpoint, context)
+    this.sentAt = now
+    const connection = endpoint.pool.acquire(fresh, now)
     this.request = connection
-    connection.dispatch(endpoint.target(inbound.query), headers, body, sink)
+    connection.dispatch(head, body, sink)
   }
 
   /** Null: the result says nothing about the endpoint. */
-  finish(result: 'success' | Failure | null): void {
+  finish(result: 'success' | Failure | null, now: number): void {
     const { endpoint, request, supplier } = this
     if (endpoint === null || request === null) return
-    this.durationMs = performance.now() - this.sentAt
+    this.durationMs = now - this.sentAt
     this.request = null
     endpoint.inFlight--
     if (result === null) supplier.endpoints.abandoned(endpoint)
@@ -61,6 +76,6 @@ export class UpstreamAttempt {
   /** Cancels the request; its response is not needed any more. */
   abort(result: 'timeout' | null): void {
     this.request?.abort()
-    this.finish(result)
+    this.finish(result, performance.now())
   }
 }

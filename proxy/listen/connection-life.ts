@@ -22,8 +22,8 @@ export class ConnectionLives {
   }
 
   /** Whether the next response is the last one of its connection. */
-  isOver(life: ConnectionLife): boolean {
-    return this.draining || performance.now() >= life.retireAt
+  isOver(life: ConnectionLife, now: number): boolean {
+    return this.draining || now >= life.retireAt
   }
 
   /**
@@ -34,7 +34,8 @@ export class ConnectionLives {
     const socket = connectionOf(response)
     const life = this.lives.get(socket)
     if (life === undefined) return this.draining
-    if (life.last === null && this.isOver(life)) life.last = newestResponse(socket)
+    if (life.last === null && this.isOver(life, performance.now()))
+      life.last = newestResponse(socket)
     return life.last === response
   }
 }

@@ -111,7 +111,7 @@ export class Listener {
         acceptGeneral!.call(server, socket)
         socket.resume()
       },
-      isOver: (life) => lives.isOver(life),
+      isOver: (life, now) => lives.isOver(life, now),
       onClosed,
       get headTimeout() {
         return config().headTimeout

@@ -6,6 +6,7 @@ import { plainAddress } from '../callers.ts'
 import { unsupportedCoding } from '../exchange/headers.ts'
 import type { ProblemCode } from '../problem.ts'
 import { isHost } from '../wire/fields.ts'
+import type { OutgoingResponse } from '../wire/outgoing-heads.ts'
 import type { Inbound, Reply } from './types.ts'
 
 /** Why the head is refused (RFC 9112): its version, framing or host is not certain. */
@@ -45,19 +46,21 @@ class HttpReply implements Reply {
     return !this.response.destroyed && !this.response.headersSent
   }
 
-  whole(status: number, message: string, headers: string[], body: Buffer | null): void {
-    this.head(status, message, headers)
+  whole(head: OutgoingResponse, length: number | null, body: Buffer | null): void {
+    this.head(head, length)
     if (body === null) this.response.end()
     else this.response.end(body)
   }
 
-  start(status: number, message: string, headers: string[]): void {
-    this.head(status, message, headers)
+  start(head: OutgoingResponse, length: number | null): void {
+    this.head(head, length)
     // The head is sent now, even if the body takes long. `flushHeaders` would write it as UTF-8.
     this.response.write('', 'latin1')
   }
 
-  private head(status: number, message: string, headers: string[]): void {
+  private head(head: OutgoingResponse, length: number | null): void {
+    const { status, message } = head
+    const headers = head.fieldsWith(length)
     // Checked now, not at the arrival of the request: a drain may have begun in between.
     if (this.isLast(this.response)) this.response.shouldKeepAlive = false
     if (message === '') this.response.writeHead(status, headers)
@@ -95,8 +98,7 @@ export function inboundOf(
   isLast: (response: ServerResponse) => boolean,
 ): Inbound {
   return {
-    headers: request.rawHeaders,
-    query,
+    head: { fields: request.rawHeaders, query, encoding: undefined, forwarded: null },
     remote: plainAddress(request.socket.remoteAddress ?? ''),
     secure: (request.socket as TLSSocket).encrypted === true,
     arrived: performance.now(),

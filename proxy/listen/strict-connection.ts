@@ -10,39 +10,53 @@ import { plainAddress } from '../callers.ts'
 import type { Exchange } from '../exchange/exchange.ts'
 import { problem } from '../problem.ts'
 import { closingResponse } from '../wire/fields.ts'
-import { type RequestHead, readRequestHead } from '../wire/request-head.ts'
+import { HeadTemplates } from '../wire/head-templates.ts'
+import { type RequestHead, readRequestHead, setLength } from '../wire/request-head.ts'
+import { singleWrite } from '../wire/write-message.ts'
 import type { ConnectionLife } from './connection-life.ts'
-import { needsChunks, responseHead, writeChunk, writeMessage } from './strict-reply.ts'
-import type { Inbound, Reply } from './types.ts'
+import { type ReplyLane, StrictReply } from './strict-reply.ts'
+import type { Inbound } from './types.ts'
 
-export interface FastLane {
+export interface FastLane extends ReplyLane {
   /** The exchange of this request. Null: the request belongs to the general lane, and nothing was sent or counted. */
-  begin(inbound: Inbound, head: RequestHead): Exchange | null
+  begin(inbound: Inbound, supplier: string, length: number): Exchange | null
   /** Passes the connection, and the bytes that were read, to the general lane. */
   handOver(socket: Socket, bytes: Buffer): void
-  /** Whether the connection ends with its next response. */
-  isOver(life: ConnectionLife): boolean
   /** Counts a connection that was closed for a reason. */
   onClosed(reason: string): void
-  /** Milliseconds: for a head or a body to arrive, and between requests. */
+  /** Milliseconds for a head or a body to arrive. */
   readonly headTimeout: number
-  readonly keepAlive: number
 }
 
 const blankLine = Buffer.from('\r\n\r\n')
 /** Milliseconds in which the first request of a new connection may be on its way. */
 const newConnection = 100
+/** Heads of requests that are kept for a connection: a caller may send for several suppliers. */
+const headsOfCaller = 2
+const noHead: RequestHead = {
+  supplier: '',
+  query: '',
+  fields: [],
+  length: 0,
+  lengthAt: 0,
+  encoding: null,
+  forwarded: null,
+}
 const timedOut = closingResponse('408 Request Timeout')
 
 /** Bytes that may follow a request before its response. After that the socket is paused, and a close is not noticed. */
 const maxEarly = 64 * 1024
 
-export class StrictConnection implements Reply {
-  private readonly socket: Socket
-  private readonly life: ConnectionLife
-  private readonly lane: FastLane
+/** The connection is itself the request that is served, and its reply: a request allocates neither. */
+export class StrictConnection extends StrictReply implements Inbound {
+  protected override readonly lane: FastLane
   private readonly onRemoved: (connection: StrictConnection) => void
-  private readonly remote: string
+  readonly remote: string
+  readonly secure = false
+  readonly reply = this
+  head: RequestHead = noHead
+  arrived = 0
+  private readonly heads = new HeadTemplates<RequestHead>(headsOfCaller)
   private state: 'head' | 'body' | 'responding' | 'closed' = 'head'
   /** `performance.now()` at which the connection began to wait for the next bytes. */
   private since = performance.now()
@@ -51,13 +65,6 @@ export class StrictConnection implements Reply {
   private exchange: Exchange | null = null
   /** Bytes of the request's body that have not arrived. */
   private missing = 0
-  /** Bytes that arrived after a request whose response is not complete. */
-  private early: Buffer | null = null
-  // The response.
-  private started = false
-  private chunked = false
-  private last = false
-  private awaitsDrain = false
 
   constructor(
     socket: Socket,
@@ -65,8 +72,7 @@ export class StrictConnection implements Reply {
     lane: FastLane,
     onRemoved: (connection: StrictConnection) => void,
   ) {
-    this.socket = socket
-    this.life = life
+    super(socket, life, lane)
     this.lane = lane
     this.onRemoved = onRemoved
     this.remote = plainAddress(socket.remoteAddress ?? '')
@@ -95,26 +101,39 @@ export class StrictConnection implements Reply {
   // --- the request ---
 
   private readHead(chunk: Buffer): void {
-    const end = chunk.indexOf(blankLine)
-    const head = end < 0 ? null : readRequestHead(chunk.toString('latin1', 0, end + 2))
-    if (head === null) return this.handOver(chunk)
-    this.since = performance.now()
-    const inbound: Inbound = {
-      headers: head.fields,
-      query: head.query,
-      remote: this.remote,
-      secure: false,
-      arrived: this.since,
-      reply: this,
+    const { heads } = this
+    // The body goes on as text if it is short and complete.
+    const length = chunk.length <= singleWrite ? chunk.length : heads.reach
+    const text = chunk.toString('latin1', 0, length)
+    const known = heads.match(text)
+    if (known !== null) {
+      setLength(known, heads.length)
+      return this.begin(known, chunk, text, heads.end)
     }
-    const exchange = this.lane.begin(inbound, head)
+    const end = chunk.indexOf(blankLine)
+    if (end < 0) return this.handOver(chunk)
+    const headText = chunk.toString('latin1', 0, end + 2)
+    const head = readRequestHead(headText)
+    if (head === null) return this.handOver(chunk)
+    heads.keep(headText, head, true)
+    this.begin(head, chunk, text, end + 4)
+  }
+
+  /** `text`: the beginning of `chunk`. `from`: the position of the body. */
+  private begin(head: RequestHead, chunk: Buffer, text: string, from: number): void {
+    const { length } = head
+    this.head = head
+    this.arrived = performance.now()
+    this.since = this.arrived
+    const exchange = this.lane.begin(this, head.supplier, length)
     if (exchange === null) return this.handOver(chunk)
     this.requests++
     this.started = false
-    this.missing = head.length
+    this.missing = length
     this.state = 'body'
     this.exchange = exchange.admit() === null ? exchange : null
-    this.readBody(chunk, end + 4)
+    if (text.length - from >= length) this.readWhole(chunk, text, from)
+    else this.readBody(chunk, from)
   }
 
   private handOver(bytes: Buffer): void {
@@ -127,6 +146,13 @@ export class StrictConnection implements Reply {
     this.lane.handOver(socket, bytes)
   }
 
+  private readWhole(chunk: Buffer, text: string, from: number): void {
+    const to = from + this.missing
+    this.missing = 0
+    if (this.exchange?.receiveBody(text.slice(from, to)) === false) this.tooLarge()
+    this.bodyEnded(chunk, to)
+  }
+
   /** The part of a body that arrives after its response is discarded. */
   private readBody(chunk: Buffer, from: number): void {
     const to = Math.min(chunk.length, from + this.missing)
@@ -134,22 +160,30 @@ export class StrictConnection implements Reply {
     if (to > from && this.exchange?.receiveBody(chunk.subarray(from, to)) === false) this.tooLarge()
     if (this.closed) return
     if (this.missing > 0) return this.exchange?.awaitBody()
+    this.bodyEnded(chunk, to)
+  }
+
+  /** `to`: the position after the body. */
+  private bodyEnded(chunk: Buffer, to: number): void {
+    if (this.closed) return
     if (to < chunk.length) this.early = chunk.subarray(to)
-    if (this.exchange === null) return this.next()
+    if (this.exchange === null) return this.next(performance.now())
     this.state = 'responding'
     this.exchange.bodyReceived()
   }
 
   /** A reload has lowered the limit after the head arrived. */
   private tooLarge(): void {
-    const { status, message, headers, body } = problem('body')
-    this.whole(status, message, [...headers], body)
+    const { head, body } = problem('body')
+    this.whole(head, body.length, body)
   }
 
   /** The request is complete, and so is its response. The next request is read after the caller has read the response. */
-  private next(): void {
+  private next(now: number): void {
     this.state = 'head'
-    this.since = performance.now()
+    // An idle connection keeps no long head.
+    this.head = noHead
+    this.since = now
     const { socket } = this
     if (!socket.writableNeedDrain) return this.resume()
     socket.pause()
@@ -170,58 +204,12 @@ export class StrictConnection implements Reply {
     return this.state === 'closed'
   }
 
-  // --- the response ---
+  // --- after the response ---
 
-  get open(): boolean {
-    return !this.started && !this.socket.destroyed
-  }
-
-  whole(status: number, message: string, headers: string[], body: Buffer | null): void {
-    writeMessage(this.socket, this.headOf(status, message, headers, ''), body)
-    this.responded()
-  }
-
-  private headOf(status: number, message: string, headers: string[], framing: string): string {
-    this.started = true
-    // Bytes that follow this request may be another one, which gets its response, too.
-    this.last = this.early === null && this.lane.isOver(this.life)
-    return responseHead(status, message, headers, framing, this.last ? null : this.lane.keepAlive)
-  }
-
-  start(status: number, message: string, headers: string[]): void {
-    this.chunked = needsChunks(status, headers)
-    const framing = this.chunked ? 'Transfer-Encoding: chunked\r\n' : ''
-    this.socket.write(this.headOf(status, message, headers, framing), 'latin1')
-  }
-
-  write(chunk: Buffer): boolean {
-    return this.chunked ? writeChunk(this.socket, chunk) : this.socket.write(chunk)
-  }
-
-  drained(resume: () => void): void {
-    // Several chunks of one read may find the socket full: one listener serves all.
-    if (this.awaitsDrain) return
-    this.awaitsDrain = true
-    this.socket.once('drain', () => {
-      this.awaitsDrain = false
-      resume()
-    })
-  }
-
-  end(): void {
-    if (this.chunked) this.socket.write('0\r\n\r\n', 'latin1')
-    this.chunked = false
-    this.responded()
-  }
-
-  destroy(): void {
-    this.socket.destroy()
-  }
-
-  private responded(): void {
+  protected responded(now: number): void {
     this.exchange = null
     if (this.last) this.closeSoon()
-    else if (this.state === 'responding') this.next()
+    else if (this.state === 'responding') this.next(now)
   }
 
   private closeSoon(): void {

@@ -1,11 +1,9 @@
-/** Writes responses of the fast lane: the head as text, the body framed by its length or in chunks. */
-import { STATUS_CODES } from 'node:http'
+/** The response to a request of the fast lane: its head, and its body, whole, as a stream, or in chunks. */
 import type { Socket } from 'node:net'
-import { header } from '../exchange/headers.ts'
-import { headText } from '../wire/fields.ts'
-
-/** Head and body up to this length are written as one string: Node copies it to the stack and allocates nothing. */
-const singleWrite = 16 * 1024
+import type { OutgoingResponse } from '../wire/outgoing-heads.ts'
+import { writeMessage } from '../wire/write-message.ts'
+import type { ConnectionLife } from './connection-life.ts'
+import type { Reply } from './types.ts'
 
 /** The value of `Date` (RFC 9110 6.6.1), formatted once a second. */
 let date = ''
@@ -19,45 +17,117 @@ function dateNow(): string {
   return date
 }
 
-/** `framing`: header lines of the body's framing. `keepAlive`: milliseconds; null: the connection ends with this response. */
-export function responseHead(
-  status: number,
-  message: string,
-  headers: string[],
-  framing: string,
+const closing = 'Connection: close\r\n\r\n'
+
+/** The end of a head after which the connection is kept for another request. */
+let keeping = ''
+let keepingFor = -1
+function persistence(keepAlive: number): string {
+  if (keepAlive !== keepingFor) {
+    keepingFor = keepAlive
+    keeping = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1000)}\r\n\r\n`
+  }
+  return keeping
+}
+
+/** `length` null: there is no Content-Length. `keepAlive`: milliseconds; null: the connection ends with this response. */
+function responseHead(
+  head: OutgoingResponse,
+  length: number | null,
   keepAlive: number | null,
 ): string {
-  const reason = message === '' ? (STATUS_CODES[status] ?? '') : message
-  const dateLine = header(headers, 'date') === undefined ? `Date: ${dateNow()}\r\n` : ''
-  const persistence =
-    keepAlive === null
-      ? 'Connection: close\r\n\r\n'
-      : `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1000)}\r\n\r\n`
-  return headText(`HTTP/1.1 ${status} ${reason}\r\n`, headers) + dateLine + framing + persistence
+  let text = head.text
+  if (!head.dated) text += `Date: ${dateNow()}\r\n`
+  if (length !== null) text += `Content-Length: ${length}\r\n`
+  else if (needsChunks(head, length)) text += 'Transfer-Encoding: chunked\r\n'
+  return text + (keepAlive === null ? closing : persistence(keepAlive))
 }
 
 /** Whether a response with this head needs the chunked coding. */
-export const needsChunks = (status: number, headers: string[]): boolean =>
-  status !== 204 && status !== 304 && header(headers, 'content-length') === undefined
-
-export function writeMessage(socket: Socket, head: string, body: Buffer | null): void {
-  if (body === null) socket.write(head, 'latin1')
-  else if (head.length + body.length <= singleWrite)
-    socket.write(head + body.toString('latin1'), 'latin1')
-  else {
-    socket.cork()
-    socket.write(head, 'latin1')
-    socket.write(body)
-    socket.uncork()
-  }
-}
+const needsChunks = ({ status }: OutgoingResponse, length: number | null): boolean =>
+  length === null && status !== 204 && status !== 304
 
 /** False: the caller reads more slowly than the response arrives. */
-export function writeChunk(socket: Socket, chunk: Buffer): boolean {
+function writeChunk(socket: Socket, chunk: Buffer): boolean {
   socket.cork()
   socket.write(`${chunk.length.toString(16)}\r\n`, 'latin1')
   socket.write(chunk)
   const flowing = socket.write('\r\n', 'latin1')
   socket.uncork()
   return flowing
+}
+
+export interface ReplyLane {
+  /** Whether the connection ends with its next response. */
+  isOver(life: ConnectionLife, now: number): boolean
+  /** Milliseconds between requests. */
+  readonly keepAlive: number
+}
+
+export abstract class StrictReply implements Reply {
+  protected readonly socket: Socket
+  protected readonly life: ConnectionLife
+  protected readonly lane: ReplyLane
+  /** Bytes that arrived after a request whose response is not complete. */
+  protected early: Buffer | null = null
+  protected started = false
+  /** The connection ends with this response. */
+  protected last = false
+  private chunked = false
+  private awaitsDrain = false
+
+  constructor(socket: Socket, life: ConnectionLife, lane: ReplyLane) {
+    this.socket = socket
+    this.life = life
+    this.lane = lane
+  }
+
+  /** The response is complete. `now`: `performance.now()`. */
+  protected abstract responded(now: number): void
+
+  get open(): boolean {
+    return !this.started && !this.socket.destroyed
+  }
+
+  whole(head: OutgoingResponse, length: number | null, body: Buffer | null): void {
+    const now = performance.now()
+    writeMessage(this.socket, this.headOf(head, length, now), body)
+    this.responded(now)
+  }
+
+  private headOf(head: OutgoingResponse, length: number | null, now: number): string {
+    this.started = true
+    // Bytes that follow this request may be another one, which gets its response, too.
+    this.last = this.early === null && this.lane.isOver(this.life, now)
+    return responseHead(head, length, this.last ? null : this.lane.keepAlive)
+  }
+
+  start(head: OutgoingResponse, length: number | null): void {
+    this.chunked = needsChunks(head, length)
+    this.socket.write(this.headOf(head, length, performance.now()), 'latin1')
+  }
+
+  write(chunk: Buffer): boolean {
+    return this.chunked ? writeChunk(this.socket, chunk) : this.socket.write(chunk)
+  }
+
+  drained(resume: () => void): void {
+    // Several chunks of one read may find the socket full: one listener serves all.
+    if (this.awaitsDrain) return
+    this.awaitsDrain = true
+    this.socket.once('drain', () => {
+      this.awaitsDrain = false
+      resume()
+    })
+  }
+
+  end(): void {
+    if (this.chunked) this.socket.write('0\r\n\r\n', 'latin1')
+    this.chunked = false
+    this.responded(performance.now())
+  }
+
+  destroy(): void {
+    this.socket.destroy()
+  }
 }

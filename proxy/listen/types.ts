@@ -1,11 +1,35 @@
 /** The interfaces between an exchange and the two lanes: the same for raw sockets, `node:http` and undici. */
+import type { OutgoingRequest, OutgoingResponse } from '../wire/outgoing-heads.ts'
+
+/** A body as received: bytes, or the same bytes as latin1 text. */
+export type Body = Buffer | string
+
+export const bytesOf = (body: Body): Buffer =>
+  typeof body === 'string' ? Buffer.from(body, 'latin1') : body
+
+/** The head of a bid request. The fast lane keeps it while the caller repeats it, but for the value of Content-Length. */
+export interface BidHead {
+  /** A flat list of names and values, as received. */
+  fields: readonly string[]
+  /** `?…` with the question mark, or empty. */
+  query: string
+  /** The encoding of the body; null: not readable; undefined: not looked at yet. */
+  encoding: 'identity' | 'gzip' | null | undefined
+  /** The head that was last sent to a supplier for this one. */
+  forwarded: ForwardedHead | null
+}
+
+/** A head for an endpoint, and what it depends on besides the caller's head and connection. */
+export interface ForwardedHead {
+  head: OutgoingRequest
+  endpoint: unknown
+  trusted: boolean
+  via: string | null
+}
 
 /** A bid request whose head has arrived. */
 export interface Inbound {
-  /** A flat list of names and values, as received. */
-  headers: readonly string[]
-  /** `?…` with the question mark, or empty. */
-  query: string
+  head: BidHead
   remote: string
   secure: boolean
   /** `performance.now()` at the arrival of the head. */
@@ -17,9 +41,10 @@ export interface Inbound {
 export interface Reply {
   /** The caller is connected, and its response has not started. */
   readonly open: boolean
-  /** Sends a whole response; `body` null: one without a body. */
-  whole(status: number, message: string, headers: string[], body: Buffer | null): void
-  start(status: number, message: string, headers: string[]): void
+  /** Sends a whole response; `body` null: one without a body. `length`: its Content-Length, or null. */
+  whole(head: OutgoingResponse, length: number | null, body: Buffer | null): void
+  /** Starts a response whose body is streamed; `length` null: its length is not known. */
+  start(head: OutgoingResponse, length: number | null): void
   /** False: wait for `drained`. */
   write(chunk: Buffer): boolean
   drained(resume: () => void): void
@@ -33,12 +58,31 @@ export interface UpstreamRequest {
   abort(): void
 }
 
+/** The head of a supplier's response. The fast lane keeps it while the supplier repeats it, but for its Content-Length. */
+export interface ResponseHead {
+  readonly status: number
+  readonly message: string
+  /** A flat list of names and values, as received; the value of Content-Length may be an earlier one. */
+  readonly fields: readonly string[]
+  /** What was last sent to a caller for this head. */
+  reply: ReplyHead | null
+}
+
+/** A head for callers, and what it depends on besides the supplier's head. */
+export interface ReplyHead {
+  head: OutgoingResponse
+  dropped: ReadonlySet<string>
+  via: string | null
+}
+
 /** Receives the response of an endpoint, in this order. Nothing follows `end` or `fail`. */
 export interface ResponseSink {
-  head(status: number, message: string, headers: string[]): void
+  /** `length`: the value of Content-Length; null: there is none. */
+  head(head: ResponseHead, length: number | null): void
   /** False: the connection pauses until `resume` is called. */
   data(chunk: Buffer, resume: () => void): boolean
-  end(): void
+  /** `now`: `performance.now()`. */
+  end(now: number): void
   fail(failure: SendFailure): void
 }
 

@@ -87,7 +87,7 @@ export function forward(
     // The body was cut short: the connection is closed, so that the caller does not take the response for complete.
     upstreamResponse.on('aborted', () => response.destroy())
     if (options.isLast(response)) response.shouldKeepAlive = false
-    const fields = towardsCaller(upstreamResponse.rawHeaders, null, false, options.via)
+    const fields = towardsCaller(upstreamResponse.rawHeaders, undefined, options.via)
     // RFC 9110 8.6
     const headers = statusCode === 204 ? without(fields, 'content-length') : fields
     response.writeHead(statusCode, plainPhrase(statusMessage), headers)

@@ -92,7 +92,7 @@ export function createPassThrough(options: {
   const fieldsOf = (request: IncomingMessage, host: string) => {
     const { rawHeaders } = request
     const remote = plainAddress(request.socket.remoteAddress ?? '')
-    return towardsSupplier(rawHeaders, host, null, {
+    return towardsSupplier(rawHeaders, host, {
       remote,
       trusted: options.trusted(remote),
       proto: (request.socket as TLSSocket).encrypted === true ? 'https' : 'http',

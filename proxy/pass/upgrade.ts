@@ -4,7 +4,7 @@
  */
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import { plainPhrase, towardsCaller, without } from '../exchange/headers.ts'
+import { framing, plainPhrase, towardsCaller } from '../exchange/headers.ts'
 import { headText } from '../wire/fields.ts'
 
 /** Bytes that a caller may send before the response. */
@@ -55,7 +55,7 @@ function forwardDeclined(response: IncomingMessage, socket: Socket, other: Socke
   const { statusCode = 0 } = response
   other.destroy()
   const bodiless = ['Content-Length', '0', 'Connection', 'close']
-  const fields = without(towardsCaller(response.rawHeaders, null, false), 'content-length')
+  const fields = towardsCaller(response.rawHeaders, framing)
   socket.end(`${headText(`HTTP/1.1 ${statusCode} \r\n`, [...fields, ...bodiless])}\r\n`, 'latin1')
 }
 
@@ -63,7 +63,7 @@ function forwardResponse(response: IncomingMessage, socket: Socket): void {
   const { statusCode = 0, statusMessage = '', rawHeaders } = response
   if (statusCode < 200 || statusCode > 999) return void socket.destroy()
   const line = `HTTP/1.1 ${statusCode} ${plainPhrase(statusMessage)}\r\n`
-  const fields = [...towardsCaller(rawHeaders, null, false), 'Connection', 'close']
+  const fields = [...towardsCaller(rawHeaders), 'Connection', 'close']
   socket.write(`${headText(line, fields)}\r\n`, 'latin1')
   response.on('error', () => socket.destroy())
   response.on('aborted', () => socket.destroy())

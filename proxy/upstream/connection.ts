@@ -1,5 +1,14 @@
 /** A connection to an endpoint, as the pool uses it, and the events that a connection reports to its pool. */
-import type { ResponseSink, UpstreamRequest } from '../listen/types.ts'
+import type { LookupFunction } from 'node:net'
+import type { Body, ResponseSink, UpstreamRequest } from '../listen/types.ts'
+import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
+
+/** A plain HTTP endpoint. */
+export interface Target {
+  host: string
+  port: number
+  lookup: LookupFunction
+}
 
 export interface Connection extends UpstreamRequest {
   /** `performance.now()` at which it was connected. */
@@ -7,13 +16,13 @@ export interface Connection extends UpstreamRequest {
   /** `performance.now()` until which it may be reused while it is idle. */
   readonly reusableUntil: number
   readonly usable: boolean
-  dispatch(path: string, headers: string[], body: Buffer, sink: ResponseSink): void
+  dispatch(head: OutgoingRequest, body: Body, sink: ResponseSink): void
   destroy(): void
 }
 
 export interface PoolEvents<C> {
   /** The response is complete, and the connection may be used for another request. */
-  released(connection: C): void
+  released(connection: C, now: number): void
   /** The connection is closed. */
   removed(connection: C): void
   /** Connecting to this address has failed. */

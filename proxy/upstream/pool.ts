@@ -5,6 +5,8 @@
  */
 import type { LookupFunction } from 'node:net'
 import { buildConnector } from 'undici'
+import { HeadTemplates } from '../wire/head-templates.ts'
+import type { UpstreamResponseHead } from '../wire/response-head.ts'
 import type { Connection, PoolEvents } from './connection.ts'
 import type { Resolver } from './resolver.ts'
 import { StrictClient } from './strict-client.ts'
@@ -14,10 +16,12 @@ import { type Connector, UndiciClient } from './undici-client.ts'
 const maxAge = 300_000
 /** Milliseconds between two checks for idle connections that are no longer reusable. */
 const sweepInterval = 1000
+/** Heads of responses that are kept for an endpoint: it has one for bids, and one for no-bids. */
+const headsOfEndpoint = 4
 
 export interface ConnectionPool {
   /** The idle connection that was used last; with `fresh`, or if none is idle, a new one. */
-  acquire(fresh: boolean): Connection
+  acquire(fresh: boolean, now: number): Connection
   readonly idle: number
   readonly open: number
   /** Closes idle connections now, and the others when their responses are complete. */
@@ -38,7 +42,9 @@ function connectorOf(origin: string, { resolver, lane }: Upstream) {
   if (protocol === 'http:' && lane === 'fast') {
     const host = hostname.replace(/^\[|\]$/g, '')
     const target = { host, port: Number(port === '' ? 80 : port), lookup }
-    return (events: PoolEvents<Connection>): Connection => new StrictClient(target, events)
+    const templates = new HeadTemplates<UpstreamResponseHead>(headsOfEndpoint)
+    return (events: PoolEvents<Connection>): Connection =>
+      new StrictClient(target, events, templates)
   }
   const connect = buildConnector({
     timeout: 10_000,
@@ -66,8 +72,8 @@ export function createPool(origin: string, upstream: Upstream): ConnectionPool {
     connection.reusableUntil < now || connection.connectedAt + maxAge < now
 
   const events: PoolEvents<Connection> = {
-    released(connection) {
-      if (closed || stale(connection, performance.now())) connection.destroy()
+    released(connection, now) {
+      if (closed || stale(connection, now)) connection.destroy()
       else idle.push(connection)
     },
     removed(connection) {
@@ -83,9 +89,8 @@ export function createPool(origin: string, upstream: Upstream): ConnectionPool {
     all.add(connection)
     return connection
   }
-  const acquire = (fresh: boolean): Connection => {
+  const acquire = (fresh: boolean, now: number): Connection => {
     if (fresh) return open()
-    const now = performance.now()
     for (let connection = idle.pop(); connection !== undefined; connection = idle.pop()) {
       if (connection.usable && !stale(connection, now)) return connection
       connection.destroy()

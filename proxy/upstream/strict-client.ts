@@ -3,40 +3,45 @@
  * because it reads into one shared buffer and writes head and body at once. It accepts complete, unambiguous responses;
  * after anything else it closes the connection and reports `broken`.
  */
-import { connect, type LookupFunction, type Socket } from 'node:net'
-import type { ResponseSink, SendFailure } from '../listen/types.ts'
+import { connect, type Socket } from 'node:net'
+import type { Body, ResponseSink, SendFailure } from '../listen/types.ts'
 import { type BodySink, ChunkedReader } from '../wire/chunked.ts'
-import { headText } from '../wire/fields.ts'
-import { readResponseHead, type UpstreamResponseHead } from '../wire/response-head.ts'
-import { type Connection, type PoolEvents, reuseTime, silentConnectMs } from './connection.ts'
+import type { HeadTemplates } from '../wire/head-templates.ts'
+import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
+import {
+  maxHead,
+  partialHeadFault,
+  readResponseHead,
+  type UpstreamResponseHead,
+} from '../wire/response-head.ts'
+import { writeMessage } from '../wire/write-message.ts'
+import {
+  type Connection,
+  type PoolEvents,
+  reuseTime,
+  silentConnectMs,
+  type Target,
+} from './connection.ts'
 
 const blankLine = Buffer.from('\r\n\r\n')
-const maxHead = 64 * 1024
 /** Interim responses (RFC 9110 15.2) before the final one. */
 const maxInterim = 32
-/** Head and body up to this length are written as one string: Node copies it to the stack and allocates nothing. */
-const singleWrite = 16 * 1024
 /** All connections read into this buffer. Bytes that are kept are copied before the next read. */
 const shared = Buffer.allocUnsafeSlow(64 * 1024)
-
-export interface Target {
-  host: string
-  port: number
-  lookup: LookupFunction
-}
 
 export class StrictClient implements Connection, BodySink {
   connectedAt = performance.now()
   reusableUntil = 0
   private readonly socket: Socket
   private readonly pool: PoolEvents<StrictClient>
+  private readonly templates: HeadTemplates<UpstreamResponseHead>
   private connected = false
   private address = ''
   private destroyed = false
   private uses = 0
   private sink: ResponseSink | null = null
   /** The request that waits until the socket is connected. */
-  private unsent: { head: string; body: Buffer } | null = null
+  private unsent: { head: OutgoingRequest; body: Body } | null = null
   private responded = false
   private error: Error | null = null
   // The response.
@@ -52,8 +57,13 @@ export class StrictClient implements Connection, BodySink {
     this.socket.resume()
   }
 
-  constructor(target: Target, pool: PoolEvents<StrictClient>) {
+  constructor(
+    target: Target,
+    pool: PoolEvents<StrictClient>,
+    templates: HeadTemplates<UpstreamResponseHead>,
+  ) {
     this.pool = pool
+    this.templates = templates
     this.socket = connect({
       ...target,
       autoSelectFamily: false,
@@ -82,11 +92,10 @@ export class StrictClient implements Connection, BodySink {
     return !this.destroyed && this.connected && !this.socket.destroyed
   }
 
-  dispatch(path: string, headers: string[], body: Buffer, sink: ResponseSink): void {
+  dispatch(head: OutgoingRequest, body: Body, sink: ResponseSink): void {
     this.sink = sink
     this.responded = false
     this.interim = 0
-    const head = `${headText(`POST ${path} HTTP/1.1\r\n`, headers)}\r\n`
     if (this.connected) this.write(head, body)
     else this.unsent = { head, body }
   }
@@ -99,15 +108,9 @@ export class StrictClient implements Connection, BodySink {
     if (unsent !== null) this.write(unsent.head, unsent.body)
   }
 
-  private write(head: string, body: Buffer): void {
+  private write({ text }: OutgoingRequest, body: Body): void {
     this.uses++
-    const { socket } = this
-    if (head.length + body.length <= singleWrite)
-      return void socket.write(head + body.toString('latin1'), 'latin1')
-    socket.cork()
-    socket.write(head, 'latin1')
-    socket.write(body)
-    socket.uncork()
+    writeMessage(this.socket, `${text}Content-Length: ${body.length}\r\n\r\n`, body)
   }
 
   abort(): void {
@@ -143,30 +146,49 @@ export class StrictClient implements Connection, BodySink {
 
   /** The position of the body; -1: the head is incomplete or malformed. */
   private readHead(bytes: Buffer): number {
+    const { templates } = this
+    const known = templates.match(bytes.toString('latin1', 0, templates.reach))
+    if (known === null) return this.parseHead(bytes)
+    const { end, length } = templates
+    if (length < 0) this.begin(known, known.body, known.length)
+    else this.begin(known, length, length)
+    return end
+  }
+
+  private parseHead(bytes: Buffer): number {
     for (let at = 0; ; ) {
       const end = bytes.indexOf(blankLine, at)
       if (end < 0 || end - at > maxHead) return this.incomplete(bytes, at)
-      const head = readResponseHead(bytes.toString('latin1', at, end + 2))
+      const text = bytes.toString('latin1', at, end + 2)
+      const head = readResponseHead(text)
       if (head === null || head.status === 101) return this.malformed('not an HTTP/1.1 response')
       at = end + 4
       if (head.status >= 200) {
-        this.head = head
-        if (head.body === 'chunked') this.chunks = new ChunkedReader()
-        else this.missing = head.body === 'close' ? Number.POSITIVE_INFINITY : head.body
-        this.sink!.head(head.status, head.message, head.fields)
+        // A 204 with a length other than 0 ends the connection.
+        this.templates.keep(text, head, head.status !== 204 && head.status !== 304)
+        this.begin(head, head.body, head.length)
         return at
       }
       if (++this.interim > maxInterim) return this.malformed('too many interim responses')
     }
   }
 
+  /** `body` and `length` are those of this response; the head may be that of an earlier one. */
+  private begin(
+    head: UpstreamResponseHead,
+    body: UpstreamResponseHead['body'],
+    length: number | null,
+  ): void {
+    this.head = head
+    if (body === 'chunked') this.chunks = new ChunkedReader()
+    else this.missing = body === 'close' ? Number.POSITIVE_INFINITY : body
+    this.sink!.head(head, length)
+  }
+
   private incomplete(bytes: Buffer, at: number): number {
     const rest = bytes.subarray(at)
-    if (rest.length > maxHead) return this.malformed('a head over 64 KiB')
-    if (!'HTTP/1.'.startsWith(rest.toString('latin1', 0, 7))) return this.malformed('not HTTP')
-    // Such a head never has a blank line of CR LF: the caller would wait for the deadline.
-    const end = rest.indexOf(10)
-    if (end >= 0 && rest[end - 1] !== 13) return this.malformed('a head of bare line feeds')
+    const fault = partialHeadFault(rest)
+    if (fault !== null) return this.malformed(fault)
     this.partial = Buffer.from(rest)
     return -1
   }
@@ -204,13 +226,14 @@ export class StrictClient implements Connection, BodySink {
     this.chunks = null
     // The last chunk may wait for a slow caller; the next request on this connection does not.
     this.flowing = true
+    const now = performance.now()
     const reusableFor = alone && head.keepAlive ? reuseTime(head.hint) : 0
     // After an early response, the unwritten rest of the request would be read as the next request.
     if (reusableFor > 0 && this.usable && this.socket.writableLength === 0) {
-      this.reusableUntil = performance.now() + reusableFor
-      this.pool.released(this)
+      this.reusableUntil = now + reusableFor
+      this.pool.released(this, now)
     } else this.destroy()
-    sink.end()
+    sink.end(now)
   }
 
   private ended(): void {

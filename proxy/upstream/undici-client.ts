@@ -1,8 +1,9 @@
 /** A connection of undici, with one Client for each: for https endpoints, and for the general lane. */
 import type { Socket } from 'node:net'
 import { type buildConnector, Client, type Dispatcher } from 'undici'
-import { plainPhrase, unsupportedCoding } from '../exchange/headers.ts'
-import type { ResponseSink, SendFailure } from '../listen/types.ts'
+import { header, plainPhrase, unsupportedCoding } from '../exchange/headers.ts'
+import { type Body, bytesOf, type ResponseSink, type SendFailure } from '../listen/types.ts'
+import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
 import { type Connection, idleTimeout, type PoolEvents, silentConnectMs } from './connection.ts'
 
 const version = /^HTTP\/1\.[01]$/
@@ -84,13 +85,18 @@ export class UndiciClient implements Connection {
     return !this.destroyed && this.socket !== null && !this.socket.destroyed
   }
 
-  dispatch(path: string, headers: string[], body: Buffer, sink: ResponseSink): void {
+  dispatch(head: OutgoingRequest, body: Body, sink: ResponseSink): void {
     this.sink = sink
     this.version = ''
     this.reused = this.socket !== null
     this.readBefore = this.socket?.bytesRead ?? 0
     this.client.dispatch(
-      { path, method: 'POST', headers, body },
+      {
+        path: head.path,
+        method: 'POST',
+        headers: head.fieldsWith(body.length),
+        body: bytesOf(body),
+      },
       this as Dispatcher.DispatchHandler,
     )
   }
@@ -123,7 +129,11 @@ export class UndiciClient implements Connection {
       return true
     }
     this.resume = resume
-    this.sink.head(status, plainPhrase(message), headers)
+    const length = header(headers, 'content-length')
+    this.sink.head(
+      { status, message: plainPhrase(message), fields: headers, reply: null },
+      length === undefined ? null : Number(length),
+    )
     // Such a response has no body, whatever its Content-Length (RFC 9110 15.3.5, 15.4.5): undici would wait for one.
     if (status === 204 || status === 304) this.finish()
     return true
@@ -141,7 +151,8 @@ export class UndiciClient implements Connection {
 
   onComplete(): void {
     // After an early response, the next request would wait for the unwritten rest of this one.
-    if (this.usable && this.socket?.writableLength === 0) this.pool.released(this)
+    if (this.usable && this.socket?.writableLength === 0)
+      this.pool.released(this, performance.now())
     else this.destroy()
     this.finish()
   }
@@ -149,7 +160,7 @@ export class UndiciClient implements Connection {
   private finish(): void {
     const { sink } = this
     this.sink = null
-    sink?.end()
+    sink?.end(performance.now())
   }
 
   onError(error: Error): void {

@@ -3,16 +3,16 @@
  * nothing that changes the connection. Any other request belongs to the general lane.
  */
 import { lower } from '../exchange/headers.ts'
+import type { BidHead } from '../listen/types.ts'
 import { isHost, lengthOf, readFields } from './fields.ts'
 
-export interface RequestHead {
+export interface RequestHead extends BidHead {
   supplier: string
-  /** `?…` with the question mark, or empty. */
-  query: string
-  /** A flat list of names and values, as received. */
   fields: string[]
-  /** Bytes of the body. */
+  /** The value of Content-Length: bytes of the body. */
   length: number
+  /** The position of that value in `fields`. */
+  lengthAt: number
 }
 
 const requestLine = /^POST \/bid\/([a-z0-9][a-z0-9_-]{0,62})(\?[\x21-\x7e]*)? HTTP\/1\.1\r\n/
@@ -25,13 +25,30 @@ export function readRequestHead(text: string): RequestHead | null {
   if (line === null) return null
   const fields: string[] = []
   if (!readFields(text, line[0].length, fields) || fields.length > maxFields) return null
-  const length = bodyLength(fields)
-  return length === null ? null : { supplier: line[1]!, query: line[2] ?? '', fields, length }
+  const lengthAt = bodyLengthAt(fields)
+  if (lengthAt === null) return null
+  const length = Number(fields[lengthAt])
+  return {
+    supplier: line[1]!,
+    query: line[2] ?? '',
+    fields,
+    length,
+    lengthAt,
+    encoding: undefined,
+    forwarded: null,
+  }
 }
 
-/** The Content-Length; null: no single length or Host, a transfer coding, an expectation, an upgrade, or a close. */
-function bodyLength(fields: readonly string[]): number | null {
-  let length: number | null = null
+/** Makes it the head of another request, which differs in the Content-Length alone. */
+export function setLength(head: RequestHead, length: number): void {
+  if (head.length === length) return
+  head.length = length
+  head.fields[head.lengthAt] = String(length)
+}
+
+/** The position of the Content-Length's value; null: no single length or Host, a transfer coding, an expectation, an upgrade, or a close. */
+function bodyLengthAt(fields: readonly string[]): number | null {
+  let lengthAt: number | null = null
   let hosts = 0
   for (let at = 0; at < fields.length; at += 2) {
     switch (fields[at]!.length) {
@@ -42,9 +59,8 @@ function bodyLength(fields: readonly string[]): number | null {
         break
       case 14:
         if (lower(fields[at]!) !== 'content-length') break
-        if (length !== null) return null
-        length = lengthOf(fields[at + 1]!)
-        if (length === null) return null
+        if (lengthAt !== null || lengthOf(fields[at + 1]!) === null) return null
+        lengthAt = at + 1
         break
       case 10:
       case 16:
@@ -57,7 +73,7 @@ function bodyLength(fields: readonly string[]): number | null {
         if (generalLane.has(lower(fields[at]!))) return null
     }
   }
-  return hosts === 1 ? length : null
+  return hosts === 1 ? lengthAt : null
 }
 
 /** node:http treats both alike. */

@@ -1,11 +1,11 @@
 /** Reads the head of a supplier's response strictly: status, fields, and the end of its body (RFC 9112 6.3). */
 import { lower } from '../exchange/headers.ts'
+import type { ResponseHead } from '../listen/types.ts'
 import { lengthOf, readFields } from './fields.ts'
 
-export interface UpstreamResponseHead {
-  status: number
-  message: string
-  fields: string[]
+export interface UpstreamResponseHead extends ResponseHead {
+  /** The value of Content-Length; null: there is none. */
+  length: number | null
   /** The length in bytes; `chunked`; or `close`: the body ends with the connection. */
   body: number | 'chunked' | 'close'
   /** The connection may be used for another request. */
@@ -14,6 +14,7 @@ export interface UpstreamResponseHead {
   hint: number
 }
 
+export const maxHead = 64 * 1024
 const statusLine = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: ([\t\x20-\x7e\x80-\xff]*))?\r\n/
 
 /** `text`: the head as latin1, without its blank line. Null: not a well-formed HTTP/1 response. */
@@ -26,6 +27,8 @@ export function readResponseHead(text: string): UpstreamResponseHead | null {
     status: Number(line[2]),
     message: line[3] ?? '',
     fields,
+    reply: null,
+    length: null,
     body: 'close',
     keepAlive: line[1] === '1',
     hint: Number.POSITIVE_INFINITY,
@@ -54,6 +57,7 @@ function readFraming(head: UpstreamResponseHead, http10: boolean): boolean {
       else if (known === 'keep-alive') head.hint = hintOf(value)
     }
   }
+  head.length = length
   if (chunked && (length !== null || http10)) return false
   if (head.status === 204 || head.status === 304) {
     // Such a response has no body: bytes that follow would be read as the next response.
@@ -68,4 +72,13 @@ function readFraming(head: UpstreamResponseHead, http10: boolean): boolean {
 function hintOf(value: string): number {
   const seconds = /timeout\s*=\s*"?(\d{1,9})/i.exec(value)
   return seconds === null ? Number.POSITIVE_INFINITY : Number(seconds[1]) * 1000
+}
+
+/** Why bytes without a blank line are not the beginning of a response; null: they may be. */
+export function partialHeadFault(bytes: Buffer): string | null {
+  if (bytes.length > maxHead) return 'a head over 64 KiB'
+  if (!'HTTP/1.'.startsWith(bytes.toString('latin1', 0, 7))) return 'not HTTP'
+  // Such a head never has a blank line of CR LF: the caller would wait for the deadline.
+  const end = bytes.indexOf(10)
+  return end >= 0 && bytes[end - 1] !== 13 ? 'a head of bare line feeds' : null
 }

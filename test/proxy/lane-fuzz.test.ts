@@ -5,7 +5,7 @@
 import t from 'tap'
 import { fuzzedAnswer } from '../support/fuzz/answers.ts'
 import { bid, type Conversation, canary, laneWorld, slots } from '../support/fuzz/lane.ts'
-import { fuzzedRequests } from '../support/fuzz/requests.ts'
+import { fuzzedRequests, repeatedRequest } from '../support/fuzz/requests.ts'
 import { source } from '../support/random.ts'
 import { field, type Response, responsesOf } from '../support/responses.ts'
 
@@ -193,19 +193,41 @@ t.test('mutated requests', async (t) => {
   t.equal(failures.length, 0, failures.join('\n\n'))
 })
 
+t.test('mutated requests behind the good one', async (t) => {
+  const fast = await laneWorld(t, 'fast', { timeout: '5s' })
+  const general = await laneWorld(t, 'general', { timeout: '5s' })
+  const failures = await fuzz(cases(1500), allowedOfRequests, async (slot, random) => {
+    const [good, damaged] = repeatedRequest(slot, random)
+    const behind = damaged + bid(slot, canary)
+    const seenOn = async (lane: typeof fast): Promise<Seen> => {
+      const talk = await lane.converse(good, behind, (text) => text.endsWith(canary))
+      const well = await lane.isWell(slot)
+      return { ...cut(talk), well, forwarded: lane.taken(slot) }
+    }
+    const [one, other] = await Promise.all([seenOn(fast), seenOn(general)])
+    return { bytes: good + behind, fast: one, general: other }
+  })
+  t.equal(failures.length, 0, failures.join('\n\n'))
+})
+
 t.test('mutated answers of suppliers', async (t) => {
   const route = { timeout: '400ms' }
   const fast = await laneWorld(t, 'fast', route)
   const general = await laneWorld(t, 'general', route)
   const failures = await fuzz(cases(2000), allowedOfAnswers, async (slot, random) => {
     const answer = fuzzedAnswer(random)
+    const repeated = random() < 0.5
     const seenOn = async (lane: typeof fast): Promise<Seen> => {
       lane.answerWith(slot, answer)
-      const talk = await lane.converse(
-        bid(slot, '{"id":"1"}'),
-        null,
-        (text) => responsesOf(text)?.some(({ whole }) => whole) ?? false,
-      )
+      const ask = () =>
+        lane.converse(
+          bid(slot, '{"id":"1"}'),
+          null,
+          (text) => responsesOf(text)?.some(({ whole }) => whole) ?? false,
+        )
+      // The second time its head is a known one.
+      if (repeated) await ask()
+      const talk = await ask()
       const well = await lane.isWell(slot)
       return { ...cut(talk), well, forwarded: lane.taken(slot) }
     }

@@ -6,6 +6,7 @@ import { connect, createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { createPool } from '../../proxy/upstream/pool.ts'
 import { createResolver } from '../../proxy/upstream/resolver.ts'
+import { OutgoingRequest } from '../../proxy/wire/outgoing-heads.ts'
 import { until } from '../support/until.ts'
 
 const name = 'bids.example'
@@ -148,7 +149,7 @@ for (const lane of ['fast', 'general'] as const)
     /** What becomes of a request on a new connection. */
     const ask = (limit = 60_000) =>
       new Promise<string>((resolve) => {
-        const connection = connections.acquire(true)
+        const connection = connections.acquire(true, performance.now())
         const late = setTimeout(() => {
           connection.abort()
           resolve('silence')
@@ -157,8 +158,8 @@ for (const lane of ['fast', 'general'] as const)
           clearTimeout(late)
           resolve(how)
         }
-        connection.dispatch('/', ['Host', 'bids.example', 'Content-Length', '0'], Buffer.alloc(0), {
-          head: (status) => settle(String(status)),
+        connection.dispatch(new OutgoingRequest('/', ['Host', 'bids.example']), '', {
+          head: ({ status }) => settle(String(status)),
           data: () => true,
           end() {},
           fail: ({ error }) => settle(error.message),

@@ -3,6 +3,7 @@ import { createServer } from 'node:net'
 import t from 'tap'
 import { createPool } from '../../proxy/upstream/pool.ts'
 import { createResolver } from '../../proxy/upstream/resolver.ts'
+import { OutgoingRequest } from '../../proxy/wire/outgoing-heads.ts'
 
 const real = performance.now.bind(performance)
 const clock = { ahead: 0 }
@@ -26,10 +27,10 @@ for (const lane of ['fast', 'general'] as const)
     })
     const ask = () =>
       new Promise<number>((resolve, reject) => {
-        const connection = connections.acquire(false)
+        const connection = connections.acquire(false, performance.now())
         let status = 0
-        connection.dispatch('/', ['Host', 'a', 'Content-Length', '0'], Buffer.alloc(0), {
-          head: (told) => {
+        connection.dispatch(new OutgoingRequest('/', ['Host', 'a']), '', {
+          head: ({ status: told }) => {
             status = told
           },
           data: () => true,

@@ -3,6 +3,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import t from 'tap'
 import { createPool } from '../../proxy/upstream/pool.ts'
 import { createResolver } from '../../proxy/upstream/resolver.ts'
+import { OutgoingRequest } from '../../proxy/wire/outgoing-heads.ts'
 import { answerText, rawSupplier } from '../support/supplier.ts'
 
 t.test('an answer that its caller takes slowly does not hold up the next request', async (t) => {
@@ -28,8 +29,8 @@ t.test('an answer that its caller takes slowly does not hold up the next request
         fail: ({ error }: { error: Error }) => resolve(error.message),
       }
       connections
-        .acquire(false)
-        .dispatch('/', ['Host', 'a', 'Content-Length', '0'], Buffer.alloc(0), sink)
+        .acquire(false, performance.now())
+        .dispatch(new OutgoingRequest('/', ['Host', 'a']), '', sink)
     })
   t.equal(await ask(false), 'body')
   t.equal(connections.idle, 1)
@@ -65,16 +66,17 @@ for (const lane of ['fast', 'general'] as const)
       const ask = () =>
         new Promise<string>((resolve) => {
           let got = ''
-          const fields = ['Host', 'a', 'Content-Length', `${body.length}`]
-          connections.acquire(false).dispatch('/', fields, body, {
-            head() {},
-            data: (chunk) => {
-              got += String(chunk)
-              return true
-            },
-            end: () => resolve(got),
-            fail: ({ error }) => resolve(error.message),
-          })
+          connections
+            .acquire(false, performance.now())
+            .dispatch(new OutgoingRequest('/', ['Host', 'a']), body, {
+              head() {},
+              data: (chunk) => {
+                got += String(chunk)
+                return true
+              },
+              end: () => resolve(got),
+              fail: ({ error }) => resolve(error.message),
+            })
         })
       t.equal(await ask(), 'early')
       t.equal(connections.idle, 0)
@@ -82,3 +84,36 @@ for (const lane of ['fast', 'general'] as const)
       t.equal(sockets.length, 2)
     },
   )
+
+for (const lane of ['fast', 'general'] as const)
+  t.test(`${lane}: a body that is text arrives byte for byte`, async (t) => {
+    const every = String.fromCharCode(...Array.from({ length: 256 }, (_, at) => at))
+    const supplier = await rawSupplier((socket, request) =>
+      socket.write(
+        `HTTP/1.1 200 OK\r\nContent-Length: 256\r\n\r\n${request.slice(-256)}`,
+        'latin1',
+      ),
+    )
+    const resolver = createResolver({ onError: () => {} })
+    const connections = createPool(new URL(supplier.url).origin, { resolver, lane })
+    t.teardown(() => {
+      connections.destroy()
+      resolver.close()
+      return supplier.close()
+    })
+    const echo = await new Promise<string>((resolve) => {
+      let body = ''
+      connections
+        .acquire(false, performance.now())
+        .dispatch(new OutgoingRequest('/', ['Host', 'a']), every, {
+          head() {},
+          data(chunk) {
+            body += chunk.toString('latin1')
+            return true
+          },
+          end: () => resolve(body),
+          fail: ({ error }) => resolve(error.message),
+        })
+    })
+    t.equal(echo, every)
+  })

@@ -46,6 +46,27 @@ export function raw(
 export const segment = (socket: Socket, bytes: string | Buffer): Promise<void> =>
   new Promise((resolve) => socket.write(bytes, () => setImmediate(() => setImmediate(resolve))))
 
+/** A caller that sends one request after another on one connection. */
+export function keptOpen(port: number) {
+  const socket = connect(port, '127.0.0.1').on('error', () => {})
+  const ask = (bytes: Buffer) =>
+    new Promise<RawAnswer>((resolve) => {
+      let text = ''
+      const finish = (closed: boolean) => {
+        socket.off('data', onData).off('close', onClose)
+        resolve({ ...parse(text), bytes: text, closed })
+      }
+      const onClose = () => finish(true)
+      const onData = (chunk: Buffer) => {
+        text += chunk.toString('latin1')
+        if (whole(text)) finish(false)
+      }
+      socket.on('data', onData).on('close', onClose)
+      socket.write(bytes)
+    })
+  return { ask, end: () => void socket.destroy() }
+}
+
 /** One whole answer by Content-Length, a bodiless status, or the last chunk. */
 export function whole(text: string): boolean {
   const head = text.indexOf('\r\n\r\n')

@@ -25,7 +25,8 @@ t.test('tmax is the one of the top level', async (t) => {
       const tmax = request['tmax']
       const wanted =
         typeof tmax === 'number' && Number.isInteger(tmax) && tmax > 0 ? tmax : undefined
-      return findTmax(Buffer.from(respelled(request, seed))) === wanted
+      const body = Buffer.from(respelled(request, seed))
+      return findTmax(body) === wanted && findTmax(body.toString('latin1')) === wanted
     }),
     runs,
   )
@@ -34,6 +35,8 @@ t.test('tmax is the one of the top level', async (t) => {
   t.equal(findTmax(Buffer.from('{"tmax":1e2}')), 100)
   t.equal(findTmax(Buffer.from(`{"tmax":${' '.repeat(61)}1200}`)), 1200, 'far behind its key')
   t.equal(findTmax(Buffer.from(`{"tmax"${'\n'.repeat(90)}: 1200}`)), 1200)
+  for (const pairs of [31, 32, 33, 200])
+    t.equal(findTmax(`{"a":["${'x","'.repeat(pairs)}"],"tmax":7}`), 7, `behind ${pairs} pairs`)
   const reach = 64 * 1024
   const at = (before: number) => {
     const start = `{"x":"${'y'.repeat(before - 15)}","tmax":`

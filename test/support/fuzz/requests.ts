@@ -70,6 +70,12 @@ export const lines: readonly string[] = [
   ...['POST /bid/x HTTP/1.1', 'GET / HTTP/2.0', 'PRI * HTTP/2.0', 'HTTP/1.1 200 OK', 'X: \u0001'],
 ]
 
+/** A good bid, and a damaged copy of it. */
+export function repeatedRequest(slot: string, random: Random): [good: string, damaged: string] {
+  const good = pick(random, templates.slice(0, 3))(slot)
+  return [good, mutated(good, random, lines)]
+}
+
 /** One to three requests in line, at least one of them mutated. */
 export function fuzzedRequests(slot: string, random: Random): string {
   const count = pick(random, [1, 1, 1, 2, 3])

@@ -1,0 +1,104 @@
+/**
+ * Heads seen last on one connection, or from one endpoint. The same peer sends the same head again and again, but for the
+ * digits of its Content-Length: such a head is recognized by comparison, and what was made of it is used again. Only heads
+ * that the strict parser has accepted become templates, and all other bytes must be equal.
+ */
+interface Template<T> {
+  /** The head up to the digits of its Content-Length; the whole head if its length does not vary. */
+  before: string
+  /** The rest of the head, up to and including its blank line; null: the length does not vary. */
+  after: string | null
+  value: T
+}
+
+const lengthField = /\r\ncontent-length:[ \t]*(\d{1,15})(?=[ \t]*\r\n)/i
+const blankLine = '\r\n'
+/** Characters of a head that is kept, at most. */
+const longest = 4096
+/** Misses in a row after which the peer is taken for one whose heads differ (a trace id, for example). */
+const maxMisses = 8
+/** Heads that are then neither compared nor kept. */
+const pause = 1000
+
+export class HeadTemplates<T> {
+  /** After a match: the position of the body, and the value of Content-Length; -1: it is that of the template. */
+  end = 0
+  length = -1
+  /** Characters that a head of the templates may have. */
+  reach = 0
+  /** The one that matched last is first. */
+  private readonly templates: Template<T>[] = []
+  private readonly size: number
+  private misses = 0
+  private paused = 0
+
+  /** `size`: heads that are kept. */
+  constructor(size: number) {
+    this.size = size
+  }
+
+  /** What was kept of the head at the beginning of `text`; null: it is not one of the templates. */
+  match(text: string): T | null {
+    if (this.paused > 0) return null
+    const { templates } = this
+    for (let at = 0; at < templates.length; at++) {
+      const template = templates[at]!
+      if (!this.fits(text, template)) continue
+      this.misses = 0
+      if (at > 0) this.moveToFront(at)
+      return template.value
+    }
+    return null
+  }
+
+  private moveToFront(from: number): void {
+    const { templates } = this
+    const template = templates[from]!
+    for (let at = from; at > 0; at--) templates[at] = templates[at - 1]!
+    templates[0] = template
+  }
+
+  private fits(text: string, { before, after }: Template<T>): boolean {
+    let at = before.length
+    // Twice as fast as startsWith.
+    if (text.slice(0, at) !== before) return false
+    this.end = at
+    this.length = -1
+    if (after === null) return true
+    let length = 0
+    for (let code = text.charCodeAt(at); code >= 48 && code <= 57; code = text.charCodeAt(++at))
+      length = length * 10 + code - 48
+    const digits = at - before.length
+    const end = at + after.length
+    if (digits === 0 || digits > 15 || text.slice(at, end) !== after) return false
+    this.end = end
+    this.length = length
+    return true
+  }
+
+  /**
+   * Keeps a head that did not match. `head`: its text without the blank line, as accepted by the strict parser. `varies`:
+   * `value` is also right for any other Content-Length.
+   */
+  keep(head: string, value: T, varies: boolean): void {
+    if (this.paused > 0) return void this.paused--
+    if (++this.misses > maxMisses) {
+      this.misses = 0
+      this.paused = pause
+      this.templates.length = 0
+      return
+    }
+    if (head.length > longest) return
+    if (this.templates.length === this.size) this.templates.pop()
+    this.templates.push(template(head, value, varies))
+    this.reach = Math.max(this.reach, head.length + blankLine.length + 15)
+  }
+}
+
+function template<T>(head: string, value: T, varies: boolean): Template<T> {
+  const field = varies ? lengthField.exec(head) : null
+  if (field === null) return { before: head + blankLine, after: null, value }
+  const to = field.index + field[0].length
+  const after = head.slice(to) + blankLine
+  return { before: head.slice(0, to - field[1]!.length), after, value }
+}

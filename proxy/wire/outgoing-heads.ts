@@ -1,0 +1,55 @@
+/**
+ * Heads that bidweir sends, without the framing of their bodies. A head is a flat list for node:http and undici, and text for
+ * the fast lane. The text is made once: a peer that repeats its head gets the same one each time (head-templates.ts).
+ */
+import { STATUS_CODES } from 'node:http'
+import { header } from '../exchange/headers.ts'
+import { headText } from './fields.ts'
+
+export class OutgoingRequest {
+  readonly path: string
+  readonly fields: readonly string[]
+  private lines: string | null = null
+
+  constructor(path: string, fields: readonly string[]) {
+    this.path = path
+    this.fields = fields
+  }
+
+  get text(): string {
+    this.lines ??= headText(`POST ${this.path} HTTP/1.1\r\n`, this.fields)
+    return this.lines
+  }
+
+  fieldsWith(length: number): string[] {
+    return [...this.fields, 'Content-Length', String(length)]
+  }
+}
+
+export class OutgoingResponse {
+  readonly status: number
+  readonly message: string
+  readonly fields: readonly string[]
+  /** Whether it has a Date. */
+  readonly dated: boolean
+  private lines: string | null = null
+
+  constructor(status: number, message: string, fields: readonly string[]) {
+    this.status = status
+    this.message = message
+    this.fields = fields
+    this.dated = header(fields, 'date') !== undefined
+  }
+
+  get text(): string {
+    const { status, message, fields } = this
+    const reason = message === '' ? (STATUS_CODES[status] ?? '') : message
+    this.lines ??= headText(`HTTP/1.1 ${status} ${reason}\r\n`, fields)
+    return this.lines
+  }
+
+  /** `length` null: there is no Content-Length. */
+  fieldsWith(length: number | null): string[] {
+    return length === null ? [...this.fields] : [...this.fields, 'Content-Length', String(length)]
+  }
+}
