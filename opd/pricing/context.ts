@@ -12,7 +12,7 @@
 import { randomFillSync } from 'node:crypto'
 import type { ContextKey } from '../config.ts'
 import type { ContextState, DecisionRecord } from '../engine/types.ts'
-import { maxRecordBytes, readRecord, writeRecord } from './record.ts'
+import { maxRecordBytes, readRecord, type WrittenRecord, writeRecord } from './record.ts'
 import { createSealer, nonceBytes, type Sealer, tagBytes } from './seal.ts'
 
 const version = 1
@@ -32,8 +32,11 @@ interface Decoded {
 export interface ContextCodec {
   /** A new decision id. Encode the context of the decision with it, once. */
   nextId(): string
-  /** `withFeatures` is false if the features did not fit. */
-  encode(record: DecisionRecord): { text: string; withFeatures: boolean }
+  /** `written`: the record, where a bid log wrote it. `withFeatures` is false if the features did not fit. */
+  encode(
+    record: DecisionRecord,
+    written?: WrittenRecord | null,
+  ): { text: string; withFeatures: boolean }
   decode(text: string | undefined, bidId: string, now: number): Decoded
 }
 
@@ -41,6 +44,7 @@ export interface ContextCodec {
 export class Nonces {
   private readonly bytes = Buffer.alloc(nonceBytes)
   private counter = 0xffffffff
+  private last = ''
 
   next(): string {
     if (this.counter === 0xffffffff) {
@@ -49,7 +53,14 @@ export class Nonces {
     }
     this.counter++
     this.bytes.writeUInt32BE(this.counter, 8)
-    return this.bytes.toString('base64url')
+    this.last = this.bytes.toString('base64url')
+    return this.last
+  }
+
+  /** Writes the bytes of an id, most often the latest. */
+  write(id: string, into: Buffer, at: number): void {
+    if (id === this.last) this.bytes.copy(into, at)
+    else into.write(id, at, 'base64url')
   }
 }
 
@@ -64,24 +75,38 @@ export function createContextCodec(
   nonces: Nonces,
 ): ContextCodec {
   const ring = new Map<number, Sealer>()
-  for (const { id, secret } of keys) ring.set(id, createSealer(secret))
+  for (const { id, secret } of keys) ring.set(id, createSealer(secret, headBytes))
   const first = keys[0] === undefined ? null : { id: keys[0].id, sealer: ring.get(keys[0].id)! }
-  const out = Buffer.alloc(headBytes + maxRecordBytes + longestPlain + tagBytes)
+  const long = Buffer.alloc(maxRecordBytes)
 
-  function encode(record: DecisionRecord): { text: string; withFeatures: boolean } {
+  /** Writes the record into a context that has no room for all of it. Returns the end, and whether its features fit. */
+  function writeShort(out: Buffer, record: DecisionRecord): { end: number; withFeatures: boolean } {
+    let length = writeRecord(long, 0, record)
+    // If the record is too long, the fields for the explain call are left out.
+    if (length > longestPlain) length = writeRecord(long, 0, record, false)
+    long.copy(out, headBytes, 0, length)
+    const end = headBytes + length
+    const withFeatures = length + record.features.length <= longestPlain
+    if (!withFeatures) return { end, withFeatures }
+    out.set(record.features, end)
+    return { end: end + record.features.length, withFeatures }
+  }
+
+  function encode(
+    record: DecisionRecord,
+    written: WrittenRecord | null = null,
+  ): { text: string; withFeatures: boolean } {
     if (first === null) return { text: '', withFeatures: false }
+    const { sealer } = first
+    const out = sealer.message
     out[0] = version
     out[1] = first.id
-    out.write(record.id, nonceAt, 'base64url')
-    let end = writeRecord(out, headBytes, record)
-    // If the record is too long, the fields for the explain call are left out.
-    if (end - headBytes > longestPlain) end = writeRecord(out, headBytes, record, false)
-    const withFeatures = end - headBytes + record.features.length <= longestPlain
-    if (withFeatures) {
-      out.set(record.features, end)
-      end += record.features.length
-    }
-    first.sealer.seal(out, headBytes, end, nonceAt, record.bidId)
+    nonces.write(record.id, out, nonceAt)
+    let end = written === null ? Number.NaN : headBytes + written.end - written.start
+    let withFeatures = end - headBytes <= longestPlain
+    if (withFeatures) written!.bytes.copy(out, headBytes, written!.start, written!.end)
+    else ({ end, withFeatures } = writeShort(out, record))
+    sealer.seal(end, nonceAt, record.bidId)
     return { text: out.toString('base64url', 0, end + tagBytes), withFeatures }
   }
 
@@ -90,7 +115,7 @@ export function createContextCodec(
     if (bytes.length < headBytes + tagBytes || bytes[0] !== version) return null
     // Accept one spelling only: a base64 decoder skips unknown characters.
     if (bytes.toString('base64url') !== text) return null
-    if (ring.get(bytes[1]!)?.open(bytes, headBytes, nonceAt, bidId) !== true) return null
+    if (ring.get(bytes[1]!)?.open(bytes, nonceAt, bidId) !== true) return null
     const id = bytes.toString('base64url', nonceAt, headBytes)
     return readRecord(bytes, headBytes, bytes.length - tagBytes, id, bidId)
   }

@@ -3,10 +3,9 @@ import type { Integration, OpdConfig } from '../config.ts'
 import type { ReportFault } from '../engine/fault-log.ts'
 import type { ModeStats } from '../engine/stats.ts'
 import type { DecisionRecord } from '../engine/types.ts'
-import type { BidFacts, Decision, Learner, Policy } from '../learner.ts'
+import type { Decision, Learner, Policy } from '../learner.ts'
 import type {
   BidLog,
-  DecisionEntry,
   DecisionObserver,
   DecisionSink,
   Learners,
@@ -16,7 +15,9 @@ import { plain } from '../shared/decimal.ts'
 import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'
 import { type Arm, armRules, type Guard, guards, unitHash } from './arms.ts'
 import type { ContextCodec } from './context.ts'
-import { hashName, maxDomainBytes, maxPublisherBytes, truncateWithHash } from './pseudonyms.ts'
+import { entryOf } from './entry.ts'
+import type { WrittenRecord } from './record.ts'
+import { SharedTerms } from './terms.ts'
 import type { EligibleBid, PriceBid, PricedBid } from './types.ts'
 
 /** Shared by all integrations. Codec, seed and salt change with the keys. */
@@ -59,6 +60,7 @@ export function createPricing(
   const { mode, minFactor } = opd
   const { now, random, learners, sink, fault } = deps
   const keptShare = keptShareOf(opd.clientFee)
+  const terms = new SharedTerms(supplier, mode)
   const policy: Policy = {
     minWinRate: opd.minWinRate,
     minSpend: opd.minSpend,
@@ -86,16 +88,12 @@ export function createPricing(
     at: number,
     choice: Choice,
   ): void {
-    const facts: BidFacts = {
-      ...bid.features,
-      supplier,
-      mode,
-      inBa: inBa / rate,
-      floor: bid.floor / rate,
-    }
+    const { facts } = terms
+    facts.inBa = inBa / rate
+    facts.floor = bid.floor / rate
     try {
       const learner = learners.of(mode)
-      const decision = learner.decide(facts, policy, deps.auctionSalt + bid.auction, at, random)
+      const decision = learner.decide(facts, policy, terms.key, at, random)
       const { factor } = decision
       if (!(factor > 0 && factor <= 1)) throw new RangeError('a factor outside of (0, 1]')
       stats.setControl(decision.guard, decision.theta, decision.lambda)
@@ -126,6 +124,15 @@ export function createPricing(
   }
 
   /** An error of a log costs the entry. The bid keeps its price and its context. */
+  function store(record: DecisionRecord): WrittenRecord | null {
+    try {
+      return deps.bidLog.put(record)
+    } catch (error) {
+      fault('bid_log', error, supplier)
+      return null
+    }
+  }
+
   function log(
     record: DecisionRecord,
     bid: EligibleBid,
@@ -135,7 +142,6 @@ export function createPricing(
     decision: Decision | null,
   ): void {
     try {
-      deps.bidLog.put(record)
       deps.observer?.decided(record, money.in, out)
       deps.shared?.put(record)
     } catch (error) {
@@ -143,42 +149,9 @@ export function createPricing(
     }
     if (sink === null || bid.test) return
     try {
-      sink.decided(entryOf(record, bid, rate, money, out, decision))
+      sink.decided(entryOf(record, bid, rate, money.in, out, minFactor, decision))
     } catch (error) {
       fault('decision_log', error, supplier)
-    }
-  }
-
-  function entryOf(
-    record: DecisionRecord,
-    bid: EligibleBid,
-    rate: number,
-    money: Amounts,
-    out: number,
-    decision: Decision | null,
-  ): DecisionEntry {
-    const { publisher: _publisher, domain: _domain, ...features } = bid.features
-    return {
-      time: record.at,
-      id: record.id,
-      ssp: supplier,
-      mode,
-      arm: record.arm,
-      propensity: record.propensity,
-      density: record.arm === 'explored' ? (decision?.density ?? null) : null,
-      in: money.in / rate,
-      floor: bid.floor / rate,
-      out: out / rate,
-      low: Math.min(1, Math.max(minFactor, money.in > 0 ? bid.floor / money.in : 1)),
-      winIn: record.winIn ?? null,
-      winOut: record.winOut ?? null,
-      theta: decision?.theta ?? null,
-      lambda: decision?.lambda ?? null,
-      guard: decision?.guard ?? null,
-      publisher: record.publisher === '' ? null : hashName(record.publisher),
-      domain: record.domain === '' ? null : hashName(record.domain),
-      features,
-      model: record.modelVersion,
     }
   }
 
@@ -193,6 +166,7 @@ export function createPricing(
       decision: null,
       learner: null,
     }
+    terms.load(bid, deps.auctionSalt)
     const rate = bid.rate ?? 1
     const asks = armRules[choice.arm].asks && !money.atFloor
     if (asks) askLearner(bid, rate, money.in, at, choice)
@@ -201,6 +175,7 @@ export function createPricing(
     const out = priceText === null ? bid.price : Number(priceText)
     const features = asks ? expose(choice, out / rate, at) : none
     const { decision } = choice
+    const guard = decision?.guard
     const record: DecisionRecord = {
       id: deps.codec.nextId(),
       bidId: bid.bidId,
@@ -213,18 +188,19 @@ export function createPricing(
       currency: bid.currency,
       at,
       modelVersion: learners.version(mode),
-      publisher: truncateWithHash(bid.features.publisher, maxPublisherBytes),
-      domain: truncateWithHash(bid.features.domain, maxDomainBytes),
+      publisher: terms.publisher,
+      domain: terms.domain,
       teaches: features.length > 0,
       features,
       floor: bid.floor,
-      ...(decision === null ? {} : { winIn: decision.winIn, winOut: decision.winOut }),
-      ...(decision?.theta === undefined ? {} : { theta: decision.theta }),
-      ...(decision?.lambda === undefined ? {} : { lambda: decision.lambda }),
-      ...(isGuard(decision?.guard) ? { guard: decision.guard } : {}),
+      winIn: decision?.winIn,
+      winOut: decision?.winOut,
+      theta: decision?.theta,
+      lambda: decision?.lambda,
+      guard: isGuard(guard) ? guard : undefined,
     }
     if (bid.priceDspText !== undefined) record.priceDsp = plain(bid.priceDspText)
-    const context = deps.codec.encode(record)
+    const context = deps.codec.encode(record, store(record))
     if (!context.withFeatures) stats.contextsCut++
     log(record, bid, rate, money, out, decision)
     count(bid, record.arm, money.in, out)

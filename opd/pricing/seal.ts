@@ -22,18 +22,26 @@ const bodyAt = lengthsAt + 4
 const longestAssociated = 512
 
 export interface Sealer {
-  /** Encrypts `bytes` from `headBytes` to `end` in place and appends the tag. `nonceAt` is the offset of the nonce. */
-  seal(bytes: Buffer, headBytes: number, end: number, nonceAt: number, associated: string): void
+  /** A message is written here: head, then plain text. It is valid until the next call of `seal` or `open`. */
+  readonly message: Buffer
+  /** Encrypts the message from `headBytes` to `end` in place and appends the tag. `nonceAt` is the offset of the nonce. */
+  seal(end: number, nonceAt: number, associated: string): void
   /** Decrypts in place; false: forged, truncated, or for other associated data. `bytes` ends with the tag. */
-  open(bytes: Buffer, headBytes: number, nonceAt: number, associated: string): boolean
+  open(bytes: Buffer, nonceAt: number, associated: string): boolean
 }
 
-export function createSealer(secret: Uint8Array): Sealer {
+export function createSealer(secret: Uint8Array, headBytes: number): Sealer {
   const derive = (purpose: string) =>
     Buffer.from(hkdfSync('sha256', secret, '', `bidweir context ${purpose} v1`, 32))
   const cipherKey = createSecretKey(derive('encryption'))
   const macKey = derive('authentication')
-  const inner = Buffer.alloc(bodyAt + 1024 + longestAssociated)
+  // The plain text begins at a multiple of four, so that it is encrypted word by word.
+  const lead = -(bodyAt + headBytes) & 3
+  const longest = headBytes + longestMessage + Math.max(tagBytes, longestAssociated)
+  const memory = new ArrayBuffer(lead + bodyAt + longest)
+  const inner = Buffer.from(memory, lead)
+  const message = Buffer.from(memory, lead + bodyAt)
+  const words = new Int32Array(memory, lead + bodyAt + headBytes, longestMessage / 4)
   const outer = Buffer.alloc(padBytes + 32)
   for (let at = 0; at < padBytes; at++) {
     inner[at] = (macKey[at] ?? 0) ^ 0x36
@@ -41,13 +49,14 @@ export function createSealer(secret: Uint8Array): Sealer {
   }
   const zeros = Buffer.alloc(messagesPerPool * longestMessage)
   const counterBlock = Buffer.alloc(16)
-  let pool: Buffer = zeros.subarray(0, 0)
+  const pool = new Int32Array((messagesPerPool * longestMessage) / 4)
+  const poolBytes = new Uint8Array(pool.buffer)
   const poolPrefix = Buffer.alloc(8)
   let poolFirst = -1
 
-  function keyStream(bytes: Buffer, nonceAt: number, message: number, messages: number): Buffer {
-    bytes.copy(counterBlock, 0, nonceAt, nonceAt + 8)
-    const block = message * blocksPerMessage
+  function keyStream(nonceAt: number, first: number, messages: number): Buffer {
+    message.copy(counterBlock, 0, nonceAt, nonceAt + 8)
+    const block = first * blocksPerMessage
     counterBlock.writeUInt32BE(Math.floor(block / 2 ** 32), 8)
     counterBlock.writeUInt32BE(block % 2 ** 32, 12)
     return createCipheriv('aes-256-ctr', cipherKey, counterBlock).update(
@@ -55,46 +64,48 @@ export function createSealer(secret: Uint8Array): Sealer {
     )
   }
 
-  /** Offset in the pool of the key stream for the nonce. */
-  function pooled(bytes: Buffer, nonceAt: number): number {
-    const message = bytes.readUInt32BE(nonceAt + 8)
-    const at = message - poolFirst
+  /** Index in the pool of the key stream for the nonce. */
+  function pooled(nonceAt: number): number {
+    const number = message.readUInt32BE(nonceAt + 8)
+    const at = number - poolFirst
     if (
       at >= 0 &&
       at < messagesPerPool &&
-      bytes.compare(poolPrefix, 0, 8, nonceAt, nonceAt + 8) === 0
+      message.compare(poolPrefix, 0, 8, nonceAt, nonceAt + 8) === 0
     )
-      return at * longestMessage
-    pool = keyStream(bytes, nonceAt, message, messagesPerPool)
-    bytes.copy(poolPrefix, 0, nonceAt, nonceAt + 8)
-    poolFirst = message
+      return at * (longestMessage / 4)
+    poolBytes.set(keyStream(nonceAt, number, messagesPerPool))
+    message.copy(poolPrefix, 0, nonceAt, nonceAt + 8)
+    poolFirst = number
     return 0
   }
 
-  /** HMAC-SHA-256 of lengths, `bytes` up to `end`, and associated data, as latin1 text. */
-  function mac(bytes: Buffer, end: number, associated: string): string {
+  /** HMAC-SHA-256 of lengths, the message up to `end`, and associated data, as latin1 text. */
+  function mac(end: number, associated: string): string {
     const short = associated.length * 3 <= longestAssociated
     const data = short ? associated : hash('sha256', associated, 'base64url')
     inner.writeUInt16BE(end, lengthsAt)
     inner[lengthsAt + 2] = short ? 0 : 1
-    bytes.copy(inner, bodyAt, 0, end)
-    const stop = bodyAt + end + inner.write(data, bodyAt + end, 'utf8')
+    const stop = bodyAt + end + message.write(data, end, 'utf8')
     outer.write(hash('sha256', inner.subarray(0, stop), 'binary'), padBytes, 'latin1')
     return hash('sha256', outer, 'binary')
   }
 
   return {
-    seal(bytes, headBytes, end, nonceAt, associated) {
-      const start = pooled(bytes, nonceAt) - headBytes
-      for (let at = headBytes; at < end; at++) bytes[at]! ^= pool[start + at]!
-      bytes.write(mac(bytes, end, associated), end, tagBytes, 'latin1')
+    message,
+    seal(end, nonceAt, associated) {
+      const from = pooled(nonceAt)
+      const count = (end - headBytes + 3) >> 2
+      for (let at = 0; at < count; at++) words[at]! ^= pool[from + at]!
+      message.write(mac(end, associated), end, tagBytes, 'latin1')
     },
-    open(bytes, headBytes, nonceAt, associated) {
+    open(bytes, nonceAt, associated) {
       const end = bytes.length - tagBytes
       if (end < headBytes || end - headBytes > longestMessage) return false
-      const tag = Buffer.from(mac(bytes, end, associated), 'latin1').subarray(0, tagBytes)
+      bytes.copy(message, 0, 0, end)
+      const tag = Buffer.from(mac(end, associated), 'latin1').subarray(0, tagBytes)
       if (!timingSafeEqual(tag, bytes.subarray(end))) return false
-      const stream = keyStream(bytes, nonceAt, bytes.readUInt32BE(nonceAt + 8), 1)
+      const stream = keyStream(nonceAt, message.readUInt32BE(nonceAt + 8), 1)
       for (let at = headBytes; at < end; at++) bytes[at]! ^= stream[at - headBytes]!
       return true
     },

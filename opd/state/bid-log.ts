@@ -12,7 +12,7 @@
 import { hash } from 'node:crypto'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { BidLog } from '../ports.ts'
-import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
+import { maxRecordBytes, readRecord, type WrittenRecord, writeRecord } from '../pricing/record.ts'
 
 interface BidLogOptions {
   /** Milliseconds for which a decision can be found. */
@@ -99,11 +99,13 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     return slab
   }
 
-  function put(record: DecisionRecord): void {
+  const written: WrittenRecord = { bytes: Buffer.alloc(0), start: 0, end: 0 }
+
+  function put(record: DecisionRecord): WrittenRecord | null {
     const key = keyOf(record.bidId)
     const needed =
       headBytes + record.id.length + key.length * 3 + maxRecordBytes + record.features.length
-    if (needed > slabBytes) return
+    if (needed > slabBytes) return null
     const full = current === null || offset + needed > slabBytes
     if (full || current!.entries >= maxEntries / 2) current = nextSlab(record.at)
     const { bytes, number } = current!
@@ -112,7 +114,7 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     let at = start + headBytes
     const idEnd = at + bytes.write(record.id, at, 'latin1')
     const keyEnd = idEnd + bytes.write(key, idEnd, 'utf8')
-    at = writeRecord(bytes, keyEnd, record, false)
+    at = writeRecord(bytes, keyEnd, record)
     bytes.set(record.features, at)
     at += record.features.length
     bytes.writeDoubleBE(heads[row]!, start)
@@ -124,6 +126,10 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     current!.entries++
     current!.newest = record.at
     stats.entries++
+    written.bytes = bytes
+    written.start = keyEnd
+    written.end = at
+    return written
   }
 
   function find(bidId: string): DecisionRecord[] {
