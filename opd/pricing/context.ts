@@ -77,19 +77,18 @@ export function createContextCodec(
   const ring = new Map<number, Sealer>()
   for (const { id, secret } of keys) ring.set(id, createSealer(secret, headBytes))
   const first = keys[0] === undefined ? null : { id: keys[0].id, sealer: ring.get(keys[0].id)! }
-  const long = Buffer.alloc(maxRecordBytes)
+  const own = Buffer.alloc(maxRecordBytes + longestPlain)
+  const ownRecord: WrittenRecord = { view: new DataView(own.buffer, own.byteOffset), start: 0, end: 0 }
 
-  /** Writes the record into a context that has no room for all of it. Returns the end, and whether its features fit. */
-  function writeShort(out: Buffer, record: DecisionRecord): { end: number; withFeatures: boolean } {
-    let length = writeRecord(long, 0, record)
+  /** Writes what a context has room for. Returns whether the features are part of it. */
+  function write(record: DecisionRecord): boolean {
+    let end = writeRecord(own, 0, record)
     // If the record is too long, the fields for the explain call are left out.
-    if (length > longestPlain) length = writeRecord(long, 0, record, false)
-    long.copy(out, headBytes, 0, length)
-    const end = headBytes + length
-    const withFeatures = length + record.features.length <= longestPlain
-    if (!withFeatures) return { end, withFeatures }
-    out.set(record.features, end)
-    return { end: end + record.features.length, withFeatures }
+    if (end > longestPlain) end = writeRecord(own, 0, record, false)
+    const withFeatures = end + record.features.length <= longestPlain
+    if (withFeatures) own.set(record.features, end)
+    ownRecord.end = withFeatures ? end + record.features.length : end
+    return withFeatures
   }
 
   function encode(
@@ -97,17 +96,14 @@ export function createContextCodec(
     written: WrittenRecord | null = null,
   ): { text: string; withFeatures: boolean } {
     if (first === null) return { text: '', withFeatures: false }
-    const { sealer } = first
-    const out = sealer.message
-    out[0] = version
-    out[1] = first.id
-    nonces.write(record.id, out, nonceAt)
-    let end = written === null ? Number.NaN : headBytes + written.end - written.start
-    let withFeatures = end - headBytes <= longestPlain
-    if (withFeatures) written!.bytes.copy(out, headBytes, written!.start, written!.end)
-    else ({ end, withFeatures } = writeShort(out, record))
-    sealer.seal(end, nonceAt, record.bidId)
-    return { text: out.toString('base64url', 0, end + tagBytes), withFeatures }
+    const fits = written !== null && written.end - written.start <= longestPlain
+    const withFeatures = fits || write(record)
+    const { message, seal } = first.sealer
+    message[0] = version
+    message[1] = first.id
+    nonces.write(record.id, message, nonceAt)
+    const end = seal(fits ? written : ownRecord, nonceAt, record.bidId)
+    return { text: message.toString('base64url', 0, end), withFeatures }
   }
 
   function open(text: string, bidId: string): DecisionRecord | null {

@@ -8,6 +8,8 @@
  * A message number must not be used twice: the key stream of both messages would be the same.
  */
 import { createCipheriv, createSecretKey, hash, hkdfSync, timingSafeEqual } from 'node:crypto'
+import { endianness } from 'node:os'
+import type { WrittenRecord } from './record.ts'
 
 export const nonceBytes = 12
 export const tagBytes = 16
@@ -15,6 +17,8 @@ export const tagBytes = 16
 const longestMessage = 384
 const blocksPerMessage = longestMessage / 16
 const messagesPerPool = 128
+/** Of typed arrays, which have the order of the machine. */
+const isLittleEndian = endianness() === 'LE'
 const padBytes = 64
 /** Layout of the inner hash: ipad, lengths, head, ciphertext, associated data. */
 const lengthsAt = padBytes
@@ -22,10 +26,13 @@ const bodyAt = lengthsAt + 4
 const longestAssociated = 512
 
 export interface Sealer {
-  /** A message is written here: head, then plain text. It is valid until the next call of `seal` or `open`. */
+  /** The message: write its head here before `seal`, and read it before the next call. */
   readonly message: Buffer
-  /** Encrypts the message from `headBytes` to `end` in place and appends the tag. `nonceAt` is the offset of the nonce. */
-  seal(end: number, nonceAt: number, associated: string): void
+  /**
+   * Encrypts `plain` into the message, appends the tag, and returns the end. `nonceAt` is the offset of the nonce in the
+   * head.
+   */
+  seal(plain: WrittenRecord, nonceAt: number, associated: string): number
   /** Decrypts in place; false: forged, truncated, or for other associated data. `bytes` ends with the tag. */
   open(bytes: Buffer, nonceAt: number, associated: string): boolean
 }
@@ -93,11 +100,14 @@ export function createSealer(secret: Uint8Array, headBytes: number): Sealer {
 
   return {
     message,
-    seal(end, nonceAt, associated) {
+    seal({ view, start, end: plainEnd }, nonceAt, associated) {
       const from = pooled(nonceAt)
-      const count = (end - headBytes + 3) >> 2
-      for (let at = 0; at < count; at++) words[at]! ^= pool[from + at]!
+      const length = plainEnd - start
+      for (let word = 0; word * 4 < length; word++)
+        words[word] = view.getInt32(start + 4 * word, isLittleEndian) ^ pool[from + word]!
+      const end = headBytes + length
       message.write(mac(end, associated), end, tagBytes, 'latin1')
+      return end + tagBytes
     },
     open(bytes, nonceAt, associated) {
       const end = bytes.length - tagBytes

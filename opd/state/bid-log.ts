@@ -40,6 +40,7 @@ const noPosition = -1
 interface Slab {
   number: number
   bytes: Buffer
+  view: DataView
   entries: number
   /** Time of its newest record. */
   newest: number
@@ -80,16 +81,18 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
 
   function nextSlab(at: number): Slab {
     const number = current === null ? 0 : current.number + 1
-    let spare: Buffer | null = null
+    let spare: Slab | null = null
     for (let slab = slabs.get(oldest); slab !== undefined; slab = slabs.get(oldest)) {
       const expired = slab.newest < at - ttl
       if (!expired && slabs.size < maxSlabs && stats.entries < maxEntries) break
       drop(slab, expired ? 'expired' : 'evicted')
-      spare = slab.bytes
+      spare = slab
     }
+    const bytes = spare?.bytes ?? Buffer.allocUnsafeSlow(slabBytes)
     const slab = {
       number,
-      bytes: spare ?? Buffer.allocUnsafeSlow(slabBytes),
+      bytes,
+      view: spare?.view ?? new DataView(bytes.buffer, bytes.byteOffset, slabBytes),
       entries: 0,
       newest: 0,
     }
@@ -99,7 +102,7 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     return slab
   }
 
-  const written: WrittenRecord = { bytes: Buffer.alloc(0), start: 0, end: 0 }
+  const written: WrittenRecord = { view: new DataView(new ArrayBuffer(0)), start: 0, end: 0 }
 
   function put(record: DecisionRecord): WrittenRecord | null {
     const key = keyOf(record.bidId)
@@ -108,7 +111,7 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     if (needed > slabBytes) return null
     const full = current === null || offset + needed > slabBytes
     if (full || current!.entries >= maxEntries / 2) current = nextSlab(record.at)
-    const { bytes, number } = current!
+    const { bytes, view, number } = current!
     const row = hashOf(key) & (rows - 1)
     const start = offset
     let at = start + headBytes
@@ -117,7 +120,7 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     at = writeRecord(bytes, keyEnd, record)
     bytes.set(record.features, at)
     at += record.features.length
-    bytes.writeDoubleBE(heads[row]!, start)
+    view.setFloat64(start, heads[row]!)
     bytes[start + 8] = idEnd - start - headBytes
     bytes.writeUInt16BE(keyEnd - idEnd, start + 9)
     bytes.writeUInt16BE(at - keyEnd, start + 11)
@@ -126,7 +129,7 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     current!.entries++
     current!.newest = record.at
     stats.entries++
-    written.bytes = bytes
+    written.view = view
     written.start = keyEnd
     written.end = at
     return written
