@@ -17,6 +17,19 @@ export interface Rollup extends DecisionObserver {
 /** Rows that are held by name before they are added to the buffer with its key of six parts. */
 const maxHeld = 1000
 
+const newMap = () => new Map()
+const newList = () => []
+
+/** The value of a key, which is made if it is absent. */
+function entryOf<Value>(map: Map<string, Value>, key: string, make: () => Value): Value {
+  let value = map.get(key)
+  if (value === undefined) {
+    value = make()
+    map.set(key, value)
+  }
+  return value
+}
+
 /** Rows of one hour by supplier, publisher and domain; those that differ in mode or arm are a list. */
 class HourRows {
   readonly hour: number
@@ -44,13 +57,9 @@ class HourRows {
   }
 
   private rowsOf({ supplier, publisher, domain }: DecisionRecord): DecidedRow[] {
-    let publishers = this.suppliers.get(supplier)
-    if (publishers === undefined) this.suppliers.set(supplier, (publishers = new Map()))
-    let domains = publishers.get(publisher)
-    if (domains === undefined) publishers.set(publisher, (domains = new Map()))
-    let rows = domains.get(domain)
-    if (rows === undefined) domains.set(domain, (rows = []))
-    return rows
+    const publishers = entryOf(this.suppliers, supplier, newMap)
+    const domains = entryOf(publishers, publisher, newMap)
+    return entryOf(domains, domain, newList)
   }
 
   *rows(): Generator<DecidedRow> {

@@ -78,7 +78,11 @@ export function createContextCodec(
   for (const { id, secret } of keys) ring.set(id, createSealer(secret, headBytes))
   const first = keys[0] === undefined ? null : { id: keys[0].id, sealer: ring.get(keys[0].id)! }
   const own = Buffer.alloc(maxRecordBytes + longestPlain)
-  const ownRecord: WrittenRecord = { view: new DataView(own.buffer, own.byteOffset), start: 0, end: 0 }
+  const ownRecord: WrittenRecord = {
+    view: new DataView(own.buffer, own.byteOffset),
+    start: 0,
+    end: 0,
+  }
 
   /** Writes what a context has room for. Returns whether the features are part of it. */
   function write(record: DecisionRecord): boolean {

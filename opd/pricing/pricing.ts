@@ -4,13 +4,7 @@ import type { ReportFault } from '../engine/fault-log.ts'
 import type { ModeStats } from '../engine/stats.ts'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { Decision, Learner, Policy } from '../learner.ts'
-import type {
-  BidLog,
-  DecisionObserver,
-  DecisionSink,
-  Learners,
-  SharedBidLog,
-} from '../ports.ts'
+import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { plain } from '../shared/decimal.ts'
 import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'
 import { type Arm, armRules, type Guard, guards, unitHash } from './arms.ts'

@@ -1,5 +1,5 @@
 /**
- * Authenticated encryption of short messages: AES-256-CTR with a key stream for 128 messages at once, then HMAC-SHA-256
+ * Authenticated encryption of short messages: AES-256-CTR with a key stream for 32 messages at once, then HMAC-SHA-256
  * over everything, truncated to 128 bits (encrypt-then-MAC, as in RFC 7518 5.2.2). A message takes 2.2 us; with AES-256-GCM
  * it takes 3.5 us in Node, most of it for the cipher object.
  *
@@ -7,8 +7,16 @@
  *
  * A message number must not be used twice: the key stream of both messages would be the same.
  */
-import { createCipheriv, createSecretKey, hash, hkdfSync, timingSafeEqual } from 'node:crypto'
+import {
+  type Cipheriv,
+  createCipheriv,
+  createSecretKey,
+  hash,
+  hkdfSync,
+  timingSafeEqual,
+} from 'node:crypto'
 import { endianness } from 'node:os'
+import { writeLatin1, writeUtf8 } from '../shared/utf8.ts'
 import type { WrittenRecord } from './record.ts'
 
 export const nonceBytes = 12
@@ -16,7 +24,7 @@ export const tagBytes = 16
 /** Bytes. */
 const longestMessage = 384
 const blocksPerMessage = longestMessage / 16
-const messagesPerPool = 128
+const messagesPerPool = 32
 /** Of typed arrays, which have the order of the machine. */
 const isLittleEndian = endianness() === 'LE'
 const padBytes = 64
@@ -56,32 +64,38 @@ export function createSealer(secret: Uint8Array, headBytes: number): Sealer {
   }
   const zeros = Buffer.alloc(messagesPerPool * longestMessage)
   const counterBlock = Buffer.alloc(16)
-  const pool = new Int32Array((messagesPerPool * longestMessage) / 4)
-  const poolBytes = new Uint8Array(pool.buffer)
+  /** Continues with the key stream of the message after the pool. */
+  let cipher: Cipheriv | null = null
+  let pool = new Int32Array(0)
   const poolPrefix = Buffer.alloc(8)
   let poolFirst = -1
+  /** Views of `inner` by length: a new one for each message takes as long as half of a hash. */
+  const views: Buffer[] = []
 
-  function keyStream(nonceAt: number, first: number, messages: number): Buffer {
+  /** A cipher whose key stream begins with the message of the nonce. */
+  function cipherAt(nonceAt: number, first: number): Cipheriv {
     message.copy(counterBlock, 0, nonceAt, nonceAt + 8)
     const block = first * blocksPerMessage
     counterBlock.writeUInt32BE(Math.floor(block / 2 ** 32), 8)
     counterBlock.writeUInt32BE(block % 2 ** 32, 12)
-    return createCipheriv('aes-256-ctr', cipherKey, counterBlock).update(
-      zeros.subarray(0, messages * longestMessage),
-    )
+    return createCipheriv('aes-256-ctr', cipherKey, counterBlock)
+  }
+
+  function hasPrefix(nonceAt: number): boolean {
+    for (let at = 0; at < 8; at++) if (message[nonceAt + at] !== poolPrefix[at]) return false
+    return true
   }
 
   /** Index in the pool of the key stream for the nonce. */
   function pooled(nonceAt: number): number {
     const number = message.readUInt32BE(nonceAt + 8)
     const at = number - poolFirst
-    if (
-      at >= 0 &&
-      at < messagesPerPool &&
-      message.compare(poolPrefix, 0, 8, nonceAt, nonceAt + 8) === 0
-    )
-      return at * (longestMessage / 4)
-    poolBytes.set(keyStream(nonceAt, number, messagesPerPool))
+    const isSamePrefix = hasPrefix(nonceAt)
+    if (at >= 0 && at < messagesPerPool && isSamePrefix) return at * (longestMessage / 4)
+    const isNext = cipher !== null && at === messagesPerPool && isSamePrefix
+    cipher = isNext ? cipher : cipherAt(nonceAt, number)
+    const { buffer, byteOffset } = cipher!.update(zeros)
+    pool = new Int32Array(buffer, byteOffset, zeros.length / 4)
     message.copy(poolPrefix, 0, nonceAt, nonceAt + 8)
     poolFirst = number
     return 0
@@ -93,8 +107,9 @@ export function createSealer(secret: Uint8Array, headBytes: number): Sealer {
     const data = short ? associated : hash('sha256', associated, 'base64url')
     inner.writeUInt16BE(end, lengthsAt)
     inner[lengthsAt + 2] = short ? 0 : 1
-    const stop = bodyAt + end + message.write(data, end, 'utf8')
-    outer.write(hash('sha256', inner.subarray(0, stop), 'binary'), padBytes, 'latin1')
+    const stop = bodyAt + writeUtf8(message, end, data)
+    views[stop] ??= inner.subarray(0, stop)
+    writeLatin1(outer, padBytes, hash('sha256', views[stop], 'binary'))
     return hash('sha256', outer, 'binary')
   }
 
@@ -106,7 +121,7 @@ export function createSealer(secret: Uint8Array, headBytes: number): Sealer {
       for (let word = 0; word * 4 < length; word++)
         words[word] = view.getInt32(start + 4 * word, isLittleEndian) ^ pool[from + word]!
       const end = headBytes + length
-      message.write(mac(end, associated), end, tagBytes, 'latin1')
+      writeLatin1(message, end, mac(end, associated), tagBytes)
       return end + tagBytes
     },
     open(bytes, nonceAt, associated) {
@@ -115,8 +130,8 @@ export function createSealer(secret: Uint8Array, headBytes: number): Sealer {
       bytes.copy(message, 0, 0, end)
       const tag = Buffer.from(mac(end, associated), 'latin1').subarray(0, tagBytes)
       if (!timingSafeEqual(tag, bytes.subarray(end))) return false
-      const stream = keyStream(nonceAt, message.readUInt32BE(nonceAt + 8), 1)
-      for (let at = headBytes; at < end; at++) bytes[at]! ^= stream[at - headBytes]!
+      const stream = cipherAt(nonceAt, message.readUInt32BE(nonceAt + 8))
+      bytes.set(stream.update(bytes.subarray(headBytes, end)), headBytes)
       return true
     },
   }

@@ -52,7 +52,11 @@ export class PatternFinder {
 
 /** The macro whose name is at an offset of a text. */
 function macroAt(text: string, name: number): (typeof macros)[number] | null {
-  for (let n = 0; n < macros.length; n++) if (text.startsWith(macros[n]![0], name)) return macros[n]!
+  const letter = text.charCodeAt(name)
+  for (let n = 0; n < macros.length; n++) {
+    const macro = macros[n]!
+    if (macro[0].charCodeAt(0) === letter && text.startsWith(macro[0], name)) return macro
+  }
   return null
 }
 

@@ -13,6 +13,7 @@ import { hash } from 'node:crypto'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { BidLog } from '../ports.ts'
 import { maxRecordBytes, readRecord, type WrittenRecord, writeRecord } from '../pricing/record.ts'
+import { writeLatin1, writeUtf8 } from '../shared/utf8.ts'
 
 interface BidLogOptions {
   /** Milliseconds for which a decision can be found. */
@@ -115,8 +116,9 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     const row = hashOf(key) & (rows - 1)
     const start = offset
     let at = start + headBytes
-    const idEnd = at + bytes.write(record.id, at, 'latin1')
-    const keyEnd = idEnd + bytes.write(key, idEnd, 'utf8')
+    writeLatin1(bytes, at, record.id)
+    const idEnd = at + record.id.length
+    const keyEnd = writeUtf8(bytes, idEnd, key)
     at = writeRecord(bytes, keyEnd, record)
     bytes.set(record.features, at)
     at += record.features.length
