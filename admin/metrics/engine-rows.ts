@@ -120,6 +120,12 @@ export function engineRows(stats: EngineStats): MetricRow[] {
       'Contexts without room for the features of the model',
       () => perModeOnce((of) => of.contextsCut),
     ],
+    [
+      'bidweir_opd_exposures_left_out_total',
+      'counter',
+      'Decisions that do not train the model, nor do their wins: beyond 2,000 a second it is trained with a sample',
+      () => perModeOnce((of) => of.exposuresLeftOut),
+    ],
     ['bidweir_win_rate', 'gauge', 'Wins per bid of this node since its start', winRates],
     [
       'bidweir_kept_win_rate',

@@ -10,6 +10,7 @@ import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'
 import { type Arm, armRules, type Guard, guards, unitHash } from './arms.ts'
 import type { ContextCodec } from './context.ts'
 import { entryOf } from './entry.ts'
+import type { ExposureSampler } from './exposures.ts'
 import type { WrittenRecord } from './record.ts'
 import { SharedTerms } from './terms.ts'
 import type { EligibleBid, PriceBid, PricedBid } from './types.ts'
@@ -24,6 +25,7 @@ export interface PricingDeps {
   now: () => number
   random: () => number
   codec: ContextCodec
+  exposures: Pick<ExposureSampler, 'takes'>
   /** Secret and equal on every node: it decides which auctions are within `share`. */
   seed: number
   auctionSalt: string
@@ -108,6 +110,10 @@ export function createPricing(
 
   function expose(choice: Choice, sent: number, at: number): Uint8Array {
     if (choice.decision === null || choice.learner === null) return none
+    if (!deps.exposures.takes(at)) {
+      stats.exposuresLeftOut++
+      return none
+    }
     try {
       return choice.learner.expose(choice.decision, sent, at)
     } catch (error) {
