@@ -123,7 +123,7 @@ export function engineRows(stats: EngineStats): MetricRow[] {
     [
       'bidweir_opd_exposures_left_out_total',
       'counter',
-      'Decisions that do not train the model, nor do their wins: beyond 2,000 a second it is trained with a sample',
+      'Decisions that do not train the model, nor do their wins: beyond 4,000 a second it is trained with a sample',
       () => perModeOnce((of) => of.exposuresLeftOut),
     ],
     ['bidweir_win_rate', 'gauge', 'Wins per bid of this node since its start', winRates],

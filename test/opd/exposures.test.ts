@@ -8,7 +8,7 @@ import { auction, hour, noLog, testEngine } from '../support/engine.ts'
 import { integration } from '../support/opd.ts'
 
 const start = 1_800_000_000_000
-const most = 2000
+const most = 4000
 
 t.test('all of them up to the bound, a uniform sample beyond', async (t) => {
   const sampler = new ExposureSampler(mulberry32(1))
