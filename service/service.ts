@@ -5,6 +5,7 @@ import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import { createSlices, type Slices } from '../opd/shared/slices.ts'
 import { openAdminPlane } from './admin-plane.ts'
+import type { FileVersions } from './config/files.ts'
 import { faultLine, type LoadedConfig } from './config/load.ts'
 import type { Load } from './config/loader.ts'
 import type { Config } from './config/schema.ts'
@@ -44,7 +45,11 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   const components = await openComponents(current, log)
   let ready = false
   let draining = false
-  const notReady = () => (draining ? ['draining'] : ready ? [] : ['starting'])
+  const notReady = () => {
+    if (draining) return ['draining']
+    if (!ready) return ['starting']
+    return components.hasModels() ? [] : ['models of the other nodes']
+  }
   const adminPlane = await openAdminPlane(current, components, notReady, log)
   const { port: adminPort } = await adminPlane.listen()
   const { port: proxyPort } = await components.proxy.listen()
@@ -64,7 +69,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   const rejectReload = async ({ faults, files }: LoadedConfig, slices: Slices) => {
     components.meters.reloads.inc({ result: 'refused' })
     for (const fault of faults) {
-      log.error({ path: fault.path }, faultLine(fault, files[0] ?? 'configuration'))
+      log.error({ path: fault.path }, faultLine(fault, fileOf(files)))
       await slices.next()
     }
     log.error({ faults: faults.length }, 'reload refused, nothing is changed')
@@ -109,11 +114,13 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   }
 }
 
+const fileOf = (files: FileVersions) => files.keys().next().value ?? 'configuration'
+
 function reportOpdFaults(loaded: LoadedConfig, log: Log): void {
   for (const fault of loaded.faults)
     log.error(
       { path: fault.path },
-      `${faultLine(fault, loaded.files[0] ?? 'configuration')}; OPD is off for this supplier`,
+      `${faultLine(fault, fileOf(loaded.files))}; OPD is off for this supplier`,
     )
 }
 
@@ -121,7 +128,7 @@ function reportOpdFaults(loaded: LoadedConfig, log: Log): void {
 function watchConfig(
   again: Load,
   reload: (loaded: LoadedConfig) => Promise<void>,
-  files: string[],
+  files: FileVersions,
   log: Log,
 ) {
   const read = oneAtATime(async () => {

@@ -12,6 +12,7 @@ import {
   visit,
 } from 'yaml'
 import { type ConfigFault, faultsOf } from './faults.ts'
+import { type FileVersions, readText } from './files.ts'
 import { resolvePaths } from './resolve-paths.ts'
 import { type Config, configSchema, crossFaults } from './schema.ts'
 
@@ -24,7 +25,6 @@ import {
   maskVariables,
   type Path,
   pathText,
-  readText,
   unmaskVariables,
 } from './values.ts'
 
@@ -133,21 +133,21 @@ export interface LoadedConfig {
   faults: ConfigFault[]
   /** Suppliers whose `opd` block has faults: OPD is off for them (CONTRACT 2). */
   invalidOpd: Set<string>
-  /** Every file that was read, the configuration first. A watcher watches them. */
-  files: string[]
+  /** Every file that was read, the configuration first. A watcher compares them with the present ones. */
+  files: FileVersions
 }
 
 /** Reads and checks one file. Invalid input never throws. */
 export function loadConfig(file: string): LoadedConfig {
   const path = resolve(file)
-  const files = [path]
+  const read = readText(path)
+  const files: FileVersions = new Map([[path, read.version]])
   const whole = (found: string, allowed: string): LoadedConfig => ({
     config: null,
     faults: [{ path: '', line: null, found, allowed }],
     invalidOpd: new Set(),
     files,
   })
-  const read = readText(path)
   if ('fault' in read) return whole(`${file}, ${read.fault}`, read.allowed)
   const { root, faults, lineOf } = readYaml(read.text)
   if (root === undefined) return { ...whole('', ''), faults }
@@ -160,7 +160,7 @@ export function loadConfig(file: string): LoadedConfig {
 export function check(
   raw: unknown,
   base: string,
-  files: string[] = [],
+  files: FileVersions = new Map(),
   lineOf: (path: Path) => number | null = () => null,
   before: readonly ConfigFault[] = [],
 ): LoadedConfig {

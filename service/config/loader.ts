@@ -5,6 +5,7 @@
 import { resolve } from 'node:path'
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { createSlices } from '../../opd/shared/slices.ts'
+import { currentVersions, type FileVersions } from './files.ts'
 import type { ConfigFault, LoadedConfig } from './load.ts'
 import type { SupplierConfig } from './schema.ts'
 import type { Batch, LoadSummary, LoadTask } from './worker.ts'
@@ -64,7 +65,7 @@ async function receive(port: MessagePort, count: number, take: (row: string) => 
 
 export function createLoad(file: string, { time, memory }: LoadLimits = limits): Load {
   let known = new Map<string, SupplierConfig>()
-  let read = [resolve(file)]
+  let read: FileVersions = new Map([[resolve(file), '']])
 
   async function receiveConfig(port: MessagePort, summary: LoadSummary): Promise<LoadedConfig> {
     const { config, invalidOpd, files } = summary
@@ -83,6 +84,8 @@ export function createLoad(file: string, { time, memory }: LoadLimits = limits):
   return async () => {
     const name = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js'
     const { port1: port, port2 } = new MessageChannel()
+    // If the thread ends early, these are what it has read.
+    const before = await currentVersions(read.keys())
     const worker = new Worker(new URL(name, import.meta.url), {
       workerData: { file, port: port2 } satisfies LoadTask,
       transferList: [port2],
@@ -93,7 +96,7 @@ export function createLoad(file: string, { time, memory }: LoadLimits = limits):
     } catch (error) {
       const fault = failureOf(error as Error, { time, memory })
       const faults = [{ path: '', line: null, ...fault }]
-      return { config: null, faults, invalidOpd: new Set(), files: read }
+      return { config: null, faults, invalidOpd: new Set(), files: before }
     } finally {
       port.close()
       void worker.terminate()

@@ -1,7 +1,7 @@
 /** Expands values from outside of the file, `${ENV_NAME}` and `{file: path}`, and converts them to the type of the key. */
-import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type * as z from 'zod'
+import { type FileVersions, readText } from './files.ts'
 
 /** Where a value is, as faults name it: `suppliers[0].opd.minFactor`. */
 export type Path = readonly PropertyKey[]
@@ -24,64 +24,8 @@ export function valueAt(root: unknown, path: Path): unknown {
   return value
 }
 
-const mebibyte = 1024 * 1024
-const maxBytes = 16 * mebibyte
-const minBuffer = 65_535
-
-/** The text of a file, or its fault as the end of a sentence: `which is a FIFO`. */
-export type FileText = { text: string } | { fault: string; allowed: string }
-
-const allowed = `a regular file of at most ${maxBytes / mebibyte} MiB`
-
-const kinds: readonly [is: (stat: Stats) => boolean, name: string][] = [
-  [(stat) => stat.isDirectory(), 'a directory'],
-  [(stat) => stat.isFIFO(), 'a FIFO'],
-  [(stat) => stat.isSocket(), 'a socket'],
-  [() => true, 'a device'],
-]
-
-function faultOf(stat: Stats): string | null {
-  if (!stat.isFile()) return `which is ${kinds.find(([is]) => is(stat))![1]}`
-  return stat.size > maxBytes ? `which is ${Math.ceil(stat.size / mebibyte)} MiB` : null
-}
-
-/** Counts the bytes that it reads: files of /proc report size 0, and another process may append. */
-function readBytes(descriptor: number, size: number): Buffer | null {
-  let bytes = Buffer.alloc(Math.max(size, minBuffer) + 1)
-  let length = 0
-  for (;;) {
-    const read = readSync(descriptor, bytes, length, bytes.length - length, null)
-    if (read === 0) return bytes.subarray(0, length)
-    length += read
-    if (length > maxBytes) return null
-    if (length === bytes.length) bytes = Buffer.concat([bytes], 2 * length)
-  }
-}
-
-/** Reads a regular file of bounded size. Never blocks on a FIFO, never throws. */
-export function readText(file: string): FileText {
-  let descriptor: number | null = null
-  try {
-    // Opening a device can have effects, so the kind is checked before; and after, because the file may have been replaced.
-    const before = faultOf(statSync(file))
-    if (before !== null) return { fault: before, allowed }
-    descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
-    const stat = fstatSync(descriptor)
-    const fault = faultOf(stat)
-    if (fault !== null) return { fault, allowed }
-    const bytes = readBytes(descriptor, stat.size)
-    if (bytes === null) return { fault: `which is more than ${maxBytes / mebibyte} MiB`, allowed }
-    return { text: bytes.toString('utf8') }
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    return { fault: `which cannot be read (${code})`, allowed: 'a file that can be read' }
-  } finally {
-    if (descriptor !== null) closeSync(descriptor)
-  }
-}
-
 export interface Expansion {
-  files: string[]
+  files: FileVersions
   faults: { path: Path; found: string; allowed: string }[]
   /** Source of each value from outside of the file, by path. Such a value is text and may have to become a number. */
   external: Map<string, string>
@@ -116,9 +60,9 @@ function expandText(shown: string, path: Path, into: Expansion): string {
 function readReference(reference: string, path: Path, base: string, into: Expansion): unknown {
   const file = resolve(base, expandText(reference, path, into))
   const name = `{file: ${unmaskVariables(reference)}}`
-  into.files.push(file)
   into.external.set(pathText(path), name)
   const read = readText(file)
+  into.files.set(file, read.version)
   if ('text' in read) return read.text.replace(/\r?\n$/, '')
   into.faults.push({ path, found: `${name}, ${read.fault}`, allowed: read.allowed })
   return undefined

@@ -1,19 +1,9 @@
 /** Watches files by polling `stat`, which detects an editor's rename and a ConfigMap's changed link alike. */
-import { stat } from 'node:fs/promises'
-
-/** Never rejects: an error code is a state, too. */
-async function stateOf(file: string): Promise<string> {
-  try {
-    const { ino, size, mtimeMs } = await stat(file)
-    return `${ino} ${size} ${mtimeMs}`
-  } catch (error) {
-    return String((error as NodeJS.ErrnoException).code)
-  }
-}
+import { currentVersions, type FileVersions } from './files.ts'
 
 export interface Watch {
-  /** Replaces the watched files. */
-  set(files: readonly string[]): void
+  /** Replaces the watched files by those that were read last. A file that has changed since is a change. */
+  set(files: FileVersions): void
   close(): void
 }
 
@@ -22,23 +12,20 @@ export interface Watch {
  * is still being written may be valid, with half of the suppliers.
  */
 export function watchFiles(changed: () => void, every = 250): Watch {
-  /** null: not read yet. */
-  let states = new Map<string, string | null>()
+  let known: FileVersions = new Map()
   let polling = false
   let waiting = false
   let closed = false
 
   /** Whether a file changed since the last poll. */
   async function anyChanged(): Promise<boolean> {
-    const of = states
-    let any = false
-    for (const [file, before] of of) {
-      const now = await stateOf(file)
-      if (now === before) continue
-      of.set(file, now)
-      any ||= before !== null
-    }
-    return any
+    const before = known
+    const now = await currentVersions(before.keys())
+    // Replaced meanwhile: the next poll compares with what was read.
+    if (before !== known) return false
+    known = now
+    for (const [file, version] of now) if (version !== before.get(file)) return true
+    return false
   }
 
   async function poll(): Promise<void> {
@@ -53,14 +40,10 @@ export function watchFiles(changed: () => void, every = 250): Watch {
   const timer = setInterval(() => void poll(), every)
   timer.unref()
 
-  async function readNewStates(of: Map<string, string | null>): Promise<void> {
-    for (const [file, state] of of) if (state === null) of.set(file, await stateOf(file))
-  }
-
   return {
     set(files) {
-      states = new Map(files.map((file) => [file, states.get(file) ?? null]))
-      void readNewStates(states)
+      known = files
+      waiting = false
     },
     close() {
       closed = true

@@ -1,5 +1,6 @@
 /** The worker thread that loads a configuration: 3,000 suppliers take a second. */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import type { FileVersions } from './files.ts'
 import { type ConfigFault, type LoadedConfig, loadConfig } from './load.ts'
 import type { ParsedConfig } from './schema.ts'
 
@@ -16,7 +17,7 @@ export interface LoadSummary {
   /** All but the suppliers. */
   config: Omit<NonNullable<LoadedConfig['config']>, 'suppliers'> | null
   invalidOpd: Set<string>
-  files: string[]
+  files: FileVersions
   suppliers: number
   faults: number
 }

@@ -5,7 +5,7 @@ import { ExposureSampler } from '../../opd/pricing/exposures.ts'
 import { mulberry32 } from '../../opd/shared/random.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 import { auction, hour, noLog, testEngine } from '../support/engine.ts'
-import { integration } from '../support/opd.ts'
+import { integration } from '../support/opd-doubles.ts'
 
 const start = 1_800_000_000_000
 const most = 4000

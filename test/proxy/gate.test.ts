@@ -29,8 +29,8 @@ t.test('past its capacity a supplier answers in time what it can, from a cold st
         ] as const) {
           const of = { ...supplier, sigma, cancels }
           const name = `${supplier.slots} x ${supplier.mean} ms, sigma ${sigma}, ${times}x, ${cancels ? 'cancels' : 'ignores aborts'}`
-          // What is given up keeps the slots of a supplier that ignores aborts.
-          const reached = cancels || (sigma === 0 && supplier.slots > 4) ? goal : goal - 0.1
+          // What is given up keeps the slots of a supplier that ignores aborts, more of them where the latency varies.
+          const reached = cancels || sigma === 0 ? goal : goal - 0.01
           const adaptive = overload(of, times, 1).goodput
           t.ok(adaptive >= reached, `${name}: ${(100 * adaptive).toFixed(1)} %`)
           const fixed = overload(of, times, 1, supplier.slots).goodput

@@ -5,7 +5,7 @@ import type { Caller } from '../../../admin/ports.ts'
 import { decisions } from '../../../admin/prices/decisions.ts'
 import { standalone } from '../../../admin/prices/standalone.ts'
 import { testEngine } from '../../support/engine.ts'
-import { integration } from '../../support/opd.ts'
+import { integration } from '../../support/opd-doubles.ts'
 
 const owners: Readonly<Record<string, string>> = { acme: 'media', other: 'someone', off: 'media' }
 

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { createEngine } from '../../../opd/engine/engine.ts'
 import { noLog, testEngine } from '../../support/engine.ts'
-import { integration } from '../../support/opd.ts'
+import { integration } from '../../support/opd-doubles.ts'
 import { run } from '../../support/rewrite.ts'
 
 const imps = [
@@ -67,7 +67,10 @@ t.test('the members of a bid may come in any order', async (t) => {
         t.same(Object.keys(after), Object.keys(before))
         t.equal(after.price, 1.5)
         for (const name of ['adm', 'nurl', 'burl', 'lurl'])
-          t.match(after[name], new RegExp(`^https://t.example/${name}\\?svc_opd=[^$]+&in=[^$]+&x=\\$`))
+          t.match(
+            after[name],
+            new RegExp(`^https://t.example/${name}\\?svc_opd=[^$]+&in=[^$]+&x=\\$`),
+          )
       }
     }),
   )

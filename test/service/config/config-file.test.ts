@@ -99,7 +99,7 @@ suppliers:
   t.equal(config?.currency.rates?.rates['EUR'], 0.92)
   t.same(config?.suppliers[0]?.endpoints, ['https://bid.example/x'])
   t.match(config?.suppliers[0]?.opd, { enabled: true, minFactor: 0.8 })
-  t.equal(files.length, 3, 'all of them are watched')
+  t.equal(files.size, 3, 'all of them are watched')
   t.end()
 })
 

@@ -1,0 +1,89 @@
+/** Reads configuration files of bounded size, each with the version that was read. */
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
+
+const mebibyte = 1024 * 1024
+const maxBytes = 16 * mebibyte
+const minBuffer = 65_535
+
+/**
+ * Changes when the file does: inode, size and time of modification, or the code of the error. A watcher compares the
+ * version that was read with the present one, so that no change in between is lost.
+ */
+export type FileVersion = string
+/** By absolute path; the configuration first. */
+export type FileVersions = Map<string, FileVersion>
+
+const versionOf = ({ ino, size, mtimeMs }: Stats): FileVersion => `${ino} ${size} ${mtimeMs}`
+const errorVersion = (error: unknown): FileVersion => String((error as NodeJS.ErrnoException).code)
+
+/** Never rejects: that a file is missing is a version, too. */
+export async function currentVersions(files: Iterable<string>): Promise<FileVersions> {
+  const versions: FileVersions = new Map()
+  for (const file of files) versions.set(file, await stat(file).then(versionOf, errorVersion))
+  return versions
+}
+
+/** The text of a file, or its fault as the end of a sentence: `which is a FIFO`. */
+export type FileText = { version: FileVersion } & (
+  | { text: string }
+  | { fault: string; allowed: string }
+)
+
+const allowed = `a regular file of at most ${maxBytes / mebibyte} MiB`
+
+const kinds: readonly [is: (stat: Stats) => boolean, name: string][] = [
+  [(stat) => stat.isDirectory(), 'a directory'],
+  [(stat) => stat.isFIFO(), 'a FIFO'],
+  [(stat) => stat.isSocket(), 'a socket'],
+  [() => true, 'a device'],
+]
+
+function faultOf(stat: Stats): string | null {
+  if (!stat.isFile()) return `which is ${kinds.find(([is]) => is(stat))![1]}`
+  return stat.size > maxBytes ? `which is ${Math.ceil(stat.size / mebibyte)} MiB` : null
+}
+
+/** Counts the bytes that it reads: files of /proc report size 0, and another process may append. */
+function readBytes(descriptor: number, size: number): Buffer | null {
+  let bytes = Buffer.alloc(Math.max(size, minBuffer) + 1)
+  let length = 0
+  for (;;) {
+    const read = readSync(descriptor, bytes, length, bytes.length - length, null)
+    if (read === 0) return bytes.subarray(0, length)
+    length += read
+    if (length > maxBytes) return null
+    if (length === bytes.length) bytes = Buffer.concat([bytes], 2 * length)
+  }
+}
+
+/** Reads a regular file of bounded size. Never blocks on a FIFO, never throws. */
+export function readText(file: string): FileText {
+  let descriptor: number | null = null
+  let version: FileVersion | null = null
+  try {
+    // Opening a device can have effects, so the kind is checked before; and after, because the file may have been replaced.
+    const before = statSync(file)
+    version = versionOf(before)
+    const faultBefore = faultOf(before)
+    if (faultBefore !== null) return { version, fault: faultBefore, allowed }
+    descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
+    const opened = fstatSync(descriptor)
+    version = versionOf(opened)
+    const fault = faultOf(opened)
+    if (fault !== null) return { version, fault, allowed }
+    const bytes = readBytes(descriptor, opened.size)
+    if (bytes === null)
+      return { version, fault: `which is more than ${maxBytes / mebibyte} MiB`, allowed }
+    return { version, text: bytes.toString('utf8') }
+  } catch (error) {
+    const code = errorVersion(error)
+    return {
+      version: version ?? code,
+      fault: `which cannot be read (${code})`,
+      allowed: 'a file that can be read',
+    }
+  } finally {
+    if (descriptor !== null) closeSync(descriptor)
+  }
+}
