@@ -1,5 +1,6 @@
 /** One win notice: trace ▸ record ▸ train. It resolves when the row is on disk. */
 import type { DecisionRecord, LookupResult } from '../../opd/engine/types.ts'
+import { type AccountOf, seesSupplier } from '../auth/roles.ts'
 import {
   type Caller,
   clockSlack,
@@ -8,7 +9,6 @@ import {
   type SameWin,
 } from '../ports.ts'
 import { type ApplyWinDeps, applyWin } from './apply-win.ts'
-import { type ImpressionAuth, isCredential } from './authentication.ts'
 import { TokenBucket } from './budget.ts'
 import type { Status } from './counters.ts'
 import {
@@ -20,8 +20,10 @@ import {
 } from './ledger-entry.ts'
 import { auditPrice, type Notice } from './notice.ts'
 import {
-  mayReport,
+  type ImpressionAuth,
+  isCredential,
   reasonOf,
+  traceNotice,
   unreadableContexts,
   type VisibleTrace,
   visibleTrace,
@@ -33,7 +35,7 @@ export interface NoticeDeps extends ApplyWinDeps {
   /** Milliseconds; called for each notice, since a reload may change it. */
   contextTtl: () => number
   /** The account of a supplier. Absent: every caller may report wins of every supplier. */
-  account?: ((supplier: string) => string | undefined) | undefined
+  account?: AccountOf
   now: () => number
   alert: (what: string, supplier: string) => void
   /** Called for each duplicate, which the ledger does not store. */
@@ -93,34 +95,6 @@ export class Notices {
     this.deps.counters.countNotice(ssp, mode, status, by ?? 'none', notice.event)
   }
 
-  /**
-   * Traces the notice with the reading of its bid id that finds a decision. A context is bound to its bid id, so it
-   * identifies the reading without a look-up. Otherwise each reading is looked up once, or not at all if `opens`
-   * forbids it.
-   */
-  private async trace(
-    notice: Notice,
-    opens: typeof isCredential | undefined,
-  ): Promise<{ notice: Notice; found: LookupResult }> {
-    const { engine } = this.deps
-    const { otherBidIds, ...plain } = notice
-    const traceOne = async (each: Notice) => ({
-      notice: each,
-      found: await engine.findDecision(each, opens),
-    })
-    if (otherBidIds === undefined) return traceOne(plain)
-    const readings = [plain, ...otherBidIds.map((bidId) => ({ ...plain, bidId }))]
-    for (const each of readings)
-      if (isCredential(engine.explain(each.svcOpd ?? '', each.bidId).context)) return traceOne(each)
-    const first = await traceOne(plain)
-    if (first.found.record !== null) return first
-    for (const each of readings.slice(1)) {
-      const other = await traceOne(each)
-      if (other.found.record !== null) return other
-    }
-    return first
-  }
-
   private ignored(notice: Notice): NoticeResult {
     this.count(this.labelOf(notice.ssp), '', 'ignored', null, notice)
     return { status: 'ignored', by: null }
@@ -129,7 +103,11 @@ export class Notices {
   private async processOne(sent: Notice, caller: Caller | null): Promise<NoticeResult> {
     const { auth, counters } = this.deps
     const needsCredential = auth === 'context' && caller === null
-    const { notice, found } = await this.trace(sent, needsCredential ? isCredential : undefined)
+    const { notice, found } = await traceNotice(
+      this.deps.engine,
+      sent,
+      needsCredential ? isCredential : undefined,
+    )
     counters.contexts[found.context]++
     if (needsCredential && !isCredential(found.context))
       return this.reject(notice, null, 'context_required')
@@ -148,7 +126,7 @@ export class Notices {
     const { ledger, now, contextTtl } = this.deps
     const at = now()
     const named = this.labelOf(notice.ssp)
-    const supplier = mayReport(named, caller, this.deps.account) ? named : ''
+    const supplier = seesSupplier(caller, named, this.deps.account) ? named : ''
     if (traced.context === 'expired' && (await this.wonLongAgo(notice)))
       return this.duplicate(notice, supplier, '', null)
     const same = { since: at - contextTtl(), supplier: notice.ssp ?? null }

@@ -1,16 +1,67 @@
-/** Which bids a caller may report, and the reason that an unattributed win is stored with. */
-import type { ContextState, LookupResult } from '../../opd/engine/types.ts'
-import { canSee } from '../auth/roles.ts'
-import { type Caller, foreignBid } from '../ports.ts'
+/** The bid of a notice, and who may report it: authentication (CONTRACT 2 `admin.impressions.auth`), look-up, visibility. */
+import type { ContextState, Engine, LookupResult } from '../../opd/engine/types.ts'
+import { TokenError } from '../auth/errors.ts'
+import { type AccountOf, seesSupplier } from '../auth/roles.ts'
+import { type Caller, foreignBid, type TokenVerifier } from '../ports.ts'
+import type { Notice } from './notice.ts'
+
+export type ImpressionAuth = 'bearer' | 'context' | 'none'
+
+const bearerHeader = /^Bearer +([A-Za-z0-9._~+/-]+=*) *$/i
+
+/**
+ * The caller of an access token that is optional; null if there is no token or it is not valid. Rejects if the token
+ * cannot be verified at the moment, so that the platform sends the notice again.
+ */
+export async function callerOf(
+  authorization: string | undefined,
+  verifier: TokenVerifier | null,
+): Promise<Caller | null> {
+  const token = bearerHeader.exec(authorization ?? '')?.[1]
+  if (token === undefined || verifier === null) return null
+  try {
+    return await verifier.verify(token)
+  } catch (error) {
+    if (error instanceof TokenError && error.code === 'unavailable') throw error
+    // an invalid token counts as none, since a token is optional here
+    return null
+  }
+}
+
+/** An expired context proves that this service issued it. For attribution it counts as absent. */
+const credentials: ReadonlySet<ContextState> = new Set(['valid', 'expired'])
+
+export const isCredential = (context: ContextState) => credentials.has(context)
+
+/**
+ * Traces the notice with the reading of its bid id that finds a decision. A context is bound to its bid id, so it
+ * identifies the reading without a look-up. Otherwise each reading is looked up once, or not at all if `opens` forbids
+ * it.
+ */
+export async function traceNotice(
+  engine: Engine,
+  { otherBidIds, ...plain }: Notice,
+  opens: typeof isCredential | undefined,
+): Promise<{ notice: Notice; found: LookupResult }> {
+  const traceOne = async (notice: Notice) => ({
+    notice,
+    found: await engine.findDecision(notice, opens),
+  })
+  if (otherBidIds === undefined) return traceOne(plain)
+  const readings = [plain, ...otherBidIds.map((bidId) => ({ ...plain, bidId }))]
+  for (const each of readings)
+    if (isCredential(engine.explain(each.svcOpd ?? '', each.bidId).context)) return traceOne(each)
+  const first = await traceOne(plain)
+  if (first.found.record !== null) return first
+  for (const each of readings.slice(1)) {
+    const other = await traceOne(each)
+    if (other.found.record !== null) return other
+  }
+  return first
+}
 
 /** `foreign`: the bid belongs to another account. */
 export type VisibleTrace = LookupResult & { foreign?: true }
-
-type AccountOf = ((supplier: string) => string | undefined) | undefined
-
-export function mayReport(supplier: string, caller: Caller | null, account: AccountOf): boolean {
-  return account === undefined || caller === null || canSee(caller, account(supplier))
-}
 
 /** A notice without context only finds decisions of the caller's own suppliers. */
 export function visibleTrace(
@@ -19,7 +70,7 @@ export function visibleTrace(
   account: AccountOf,
 ): VisibleTrace {
   if (traced.by !== 'bid_log' || traced.record === null) return traced
-  if (mayReport(traced.record.supplier, caller, account)) return traced
+  if (seesSupplier(caller, traced.record.supplier, account)) return traced
   return { ...traced, by: null, record: null, late: false, foreign: true }
 }
 

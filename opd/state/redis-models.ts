@@ -1,5 +1,5 @@
 /** Models in Redis: one stream of deltas for each mode, and one shared model. */
-import type { createClient } from 'redis'
+import type { createClient } from '@redis/client'
 import type { ModelBus } from './model-sync.ts'
 import type { SharedModelHead } from './shared-model.ts'
 

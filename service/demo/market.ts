@@ -3,8 +3,16 @@
  * to find out from win notices alone.
  */
 
-import { mulberry32 } from '../../opd/shared/random.ts'
-import { hash, normal } from './random.ts'
+import { fnv1a } from '../../opd/shared/hash.ts'
+import { mulberry32, normal } from '../../opd/shared/random.ts'
+
+/** Documents show bids of the demo supplier, so equal requests get equal bids in every version. */
+export function hash(text: string, seed: number): number {
+  let value = fnv1a(text, 0x811c9dc5 ^ seed)
+  value = Math.imul(value ^ (value >>> 16), 0x7feb352d)
+  value = Math.imul(value ^ (value >>> 15), 0x846ca68b)
+  return (value ^ (value >>> 16)) >>> 0
+}
 
 export interface Publisher {
   id: string
@@ -62,7 +70,7 @@ interface Offer {
 export interface Market {
   publishers: readonly Publisher[]
   publisher(id: string): Publisher
-  /** What a bidder behind the supplier offers for this impression, CPM in USD. */
+  /** The price that a bidder of the supplier offers for this impression, CPM in USD. */
   value(auction: string, imp: string, publisher: string, bidder: number): number
   /** First price: above the best competitor the bid wins and pays what it says; else null. */
   win(offer: Offer): { cleared: number } | null

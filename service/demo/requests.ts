@@ -1,7 +1,8 @@
 /** Bid requests as an exchange sends them: OpenRTB 2.6, 2.7 to 3 KB of JSON. */
+
+import { pick, type Random } from '../../opd/shared/random.ts'
 import type { DemoImp } from './bids.ts'
 import type { Publisher } from './market.ts'
-import { pick, type Random } from './random.ts'
 
 export interface MadeRequest {
   id: string
@@ -82,7 +83,7 @@ const mixture = [
   'audio',
 ] as const
 
-/** The busiest publisher comes first; each further one has less (Zipf). */
+/** Publishers in order of their traffic, which follows Zipf's law. */
 export function busy(publishers: readonly Publisher[], random: Random): Publisher {
   return publishers[Math.min(publishers.length - 1, Math.floor(publishers.length ** random() - 1))]!
 }
@@ -167,7 +168,7 @@ export function makeRequest(
     badv: ['blocked-one.example', 'blocked-two.example'],
     ext: { exchange: { auction: '#9007199254740993' } },
   }
-  // As exchanges do, one id is an integer past 2^53: it stands as text until the body is written.
+  // Some exchanges send integers above 2^53 as ids. Such an id is a text until the body is written.
   const write = () => JSON.stringify(request).replace(/"#(\d+)"/g, '$1')
   const bare = write().length
   // Content keywords bring it to the size that exchanges send.
