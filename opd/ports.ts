@@ -1,10 +1,12 @@
 /** The interfaces that the engine depends on. opd/state implements them, in memory or over Redis. */
 import type { DecisionRecord } from './engine/types.ts'
 import type { Learner } from './learner.ts'
+import type { WrittenRecord } from './pricing/record.ts'
 
 /** Recent decisions by bid id, for win notices without a context. Bounded, O(1), without sweeps. */
 export interface BidLog {
-  put(record: DecisionRecord): void
+  /** Returns where the record was written, valid until the next call; null: it was not. */
+  put(record: DecisionRecord): WrittenRecord | null
   /** The latest decision of each supplier with the bid id. */
   find(bidId: string): DecisionRecord[]
 }

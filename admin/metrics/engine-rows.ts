@@ -194,6 +194,12 @@ export function engineRows(stats: EngineStats): MetricRow[] {
       'Contexts that were too long to contain the features of the model',
       failures((of) => of.contextsCut),
     ],
+    [
+      'bidweir_opd_exposures_left_out_total',
+      'counter',
+      'Decisions that do not train the model, nor do their wins: beyond 4,000 a second it is trained with a sample',
+      failures((of) => of.exposuresLeftOut),
+    ],
     ['bidweir_win_rate', 'gauge', 'Wins per bid of this node since its start', winRates],
     ...interval(
       ['bidweir_kept_win_rate', 'bidweir_kept_win_rate_lower', 'bidweir_kept_win_rate_upper'],

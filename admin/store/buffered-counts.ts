@@ -23,6 +23,8 @@ export interface BufferedCountsOptions<Row> {
   sliceRows: number
   log: Log
   keyOf(row: Row): string
+  /** Called before each round: `add`s the rows that the caller still holds. */
+  drain?(): void
   /** Adds the counts of `other` to `row`. */
   merge(row: Row, other: Row): void
   /** Adds the rows to the stored ones: all of them, or none. */
@@ -89,6 +91,7 @@ export function createBufferedCounts<Row extends CountRow>(
 
   /** Writes the rows that are waiting now. Rows that are added meanwhile come later. */
   async function round(): Promise<void> {
+    options.drain?.()
     for (let left = rows.size; left > 0; ) {
       const slice = take(Math.min(left, sliceRows))
       const done = await writeRows(slice)

@@ -8,6 +8,7 @@ import { cpuOf } from '../harness/process.ts'
 import type { Block } from '../harness/report.ts'
 import { inTurns, median } from '../harness/statistics.ts'
 import { bidRequests, bodies } from '../harness/traffic.ts'
+import { engineCosts } from './engine.ts'
 import { priceCosts } from './price.ts'
 
 const [request] = bidRequests as [Buffer]
@@ -110,6 +111,7 @@ await bench({
   about: 'In one process, without sockets.',
   sections: {
     rewriter: { title: 'Beside parse and stringify', run: beside },
+    engine: { title: 'The whole engine', run: engineCosts },
     price: { title: 'A price, without the bytes', run: priceCosts },
   },
 })

@@ -59,6 +59,7 @@ function priceWith(learner: Learner, over: Partial<PricingDeps> = {}) {
       now,
       random: Math.random,
       codec,
+      exposures: { takes: () => true },
       seed: 1,
       auctionSalt: 'salt',
       onHold: () => false,

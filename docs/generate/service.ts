@@ -78,6 +78,7 @@ function countEverything({ proxy, engine }: Components): void {
   const stats = supplier.modes.revenue
   stats.learnerErrors = 1
   stats.contextsCut = 1
+  stats.exposuresLeftOut = 1
   stats.setControl('silence', 1)
   for (const arm of ['holdout', 'treated'] as const)
     for (let count = 0; count < 200; count++) {

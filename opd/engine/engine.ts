@@ -5,6 +5,7 @@ import type { Integration } from '../config.ts'
 import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { armRules } from '../pricing/arms.ts'
 import { createContextCodec, Nonces } from '../pricing/context.ts'
+import { ExposureSampler } from '../pricing/exposures.ts'
 import { createPricing } from '../pricing/pricing.ts'
 import type { BidReason, PriceBid } from '../pricing/types.ts'
 import { rewriteInSlices as rewriteBody } from '../rewrite/rewrite.ts'
@@ -86,7 +87,8 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       auctionSalt: seeds.toString('hex', 4),
     }
   }
-  const pricingDeps = { ...deps, ...keyMaterial(initial), onHold, fault }
+  const exposures = new ExposureSampler(deps.random)
+  const pricingDeps = { ...deps, ...keyMaterial(initial), exposures, onHold, fault }
 
   function bind(integration: Integration): BoundIntegration {
     const { opd } = integration

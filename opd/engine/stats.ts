@@ -80,6 +80,8 @@ export class ModeStats {
   learnerErrors = 0
   /** Contexts in which the features of the model did not fit. */
   contextsCut = 0
+  /** Decisions that do not train the model, because more than it is trained with were made in their second. */
+  exposuresLeftOut = 0
 
   /** Guard and multipliers of the latest decision (lambda: CPM in the base currency). */
   guard: string | null = null

@@ -80,12 +80,12 @@ export interface DecisionRecord {
   /** The bytes that `Learner.expose` returned; empty if a win does not train the model. */
   features: Uint8Array
   /** Win probability at in_ba and at out_ba, by the model; absent if the model was not asked. */
-  winIn?: number
-  winOut?: number
+  winIn?: number | undefined
+  winOut?: number | undefined
   /** Multipliers (lambda in CPM of the base currency) and floor (in the bid's currency), seven digits each. */
-  theta?: number
-  lambda?: number
-  guard?: Guard
+  theta?: number | undefined
+  lambda?: number | undefined
+  guard?: Guard | undefined
   floor?: number
 }
 

@@ -1,6 +1,6 @@
 /** Whether OPD may price a bid, and if not, why. The result is a value, never an exception (CONTRACT 4.3). */
 import type { OpdConfig } from '../config.ts'
-import type { BidReason, EligibleBid } from '../pricing/types.ts'
+import type { BidFeatures, BidReason, EligibleBid } from '../pricing/types.ts'
 import { type Rates, rateOf } from '../shared/rates.ts'
 import { exclusionsOf } from './exclusions.ts'
 import type { DealFacts, ImpFacts, RequestFacts } from './facts.ts'
@@ -25,16 +25,20 @@ export interface BidView {
   ambiguous: boolean
 }
 
+/** The rules of one response or standalone call. */
 export interface Rules {
   opd: OpdConfig
   rates: Rates | null
   base: string
+  /** Of the bid that was checked last. */
+  last?: BidTerms
 }
 
-/** The imp and the deal that a bid refers to. */
-interface MatchedImp {
-  imp: ImpFacts | null
-  deal: DealFacts | null
+/** What bids share that refer to the same imp and deal, with the same seat, type, size and duration. */
+interface BidTerms {
+  view: BidView
+  request: RequestFacts
+  terms: BidReason | { deal: DealFacts | null; floor: BidFloor | null; features: BidFeatures }
 }
 
 type Eligibility = { reason: BidReason } | { bid: EligibleBid }
@@ -85,17 +89,40 @@ export function checkEligibility(
   if (!(price > 0 && Number.isFinite(price))) return { reason: 'no_price' }
   if (request === null) return { reason: 'request' }
   if (request.ambiguous) return { reason: 'ambiguous' }
-  const imp = impOf(view.impid, request)
-  if (typeof imp === 'string') return { reason: imp }
-  const deal = dealOf(view.dealid, imp, request)
-  if (typeof deal === 'string') return { reason: deal }
-  const mtype = mtypeOf(view.mtype)
-  if (!rules.opd.audio && isAudio(mtype, imp)) return { reason: 'audio' }
+  let { last } = rules
+  if (last === undefined || last.request !== request || !hasEqualTerms(last.view, view)) {
+    last = { view, request, terms: termsOf(view, request, rules) }
+    rules.last = last
+  }
+  const { terms } = last
+  if (typeof terms === 'string') return { reason: terms }
+  const { deal, floor, features } = terms
   if (exclusionsOf(rules.opd).matches(view, request, deal !== null)) return { reason: 'excluded' }
+  if (floor === null) return { reason: 'currency' }
+  return { bid: eligibleBid(view, request, price, floor, features, rules) }
+}
+
+const hasEqualTerms = (one: BidView, other: BidView) =>
+  one.impid === other.impid &&
+  one.dealid === other.dealid &&
+  one.mtype === other.mtype &&
+  one.dur === other.dur &&
+  one.width === other.width &&
+  one.height === other.height &&
+  one.seat === other.seat &&
+  one.currency === other.currency
+
+function termsOf(view: BidView, request: RequestFacts, rules: Rules): BidTerms['terms'] {
+  const imp = impOf(view.impid, request)
+  if (typeof imp === 'string') return imp
+  const deal = dealOf(view.dealid, imp, request)
+  if (typeof deal === 'string') return deal
+  const mtype = mtypeOf(view.mtype)
+  if (!rules.opd.audio && isAudio(mtype, imp)) return 'audio'
   const currency = view.currency ?? noCurrency
   const floor = floorOf({ currency, dur: view.dur, mtype }, imp, deal, rules.rates, rules.base)
-  if (floor === null) return { reason: 'currency' }
-  return { bid: toEligibleBid(view, request, { imp, deal }, price, floor, rules) }
+  const features = featuresOf(view, mtype, request, imp, deal)
+  return { deal, floor, features }
 }
 
 /** mtype is 3, or absent and the imp offers audio. */
@@ -103,17 +130,24 @@ export function isAudio(mtype: number | undefined, imp: ImpFacts | null): boolea
   return mtype === undefined ? imp !== null && imp.audio !== null : mtype === 3
 }
 
+/** A standalone bid that is not eligible: its floor is 0, and it still gets a context. */
+export function ineligibleBid(view: BidView, request: RequestFacts, rules: Rules): EligibleBid {
+  const imp = (typeof view.impid === 'string' ? request.imps.get(view.impid) : undefined) ?? null
+  const features = featuresOf(view, mtypeOf(view.mtype), request, imp, null)
+  return eligibleBid(view, request, Number(view.priceText), { amount: 0 }, features, rules)
+}
+
 /** The input of pricing. */
-export function toEligibleBid(
+function eligibleBid(
   view: BidView,
   request: RequestFacts,
-  { imp, deal }: MatchedImp,
   price: number,
   floor: BidFloor,
+  features: BidFeatures,
   { rates, base }: Rules,
 ): EligibleBid {
   const currency = view.currency ?? noCurrency
-  const bid: EligibleBid = {
+  return {
     bidId: view.bidId,
     // Without a request id, each bid counts as an auction of its own.
     auction: request.id === '' ? view.bidId : request.id,
@@ -121,10 +155,9 @@ export function toEligibleBid(
     price,
     currency,
     floor: floor.amount,
+    floorText: floor.text,
     rate: rateOf(currency, rates, base),
     test: request.test,
-    features: featuresOf(view, mtypeOf(view.mtype), request, imp, deal),
+    features,
   }
-  if (floor.text !== undefined) bid.floorText = floor.text
-  return bid
 }

@@ -1,6 +1,7 @@
 /** Computes in_ba and out_ba from price, client fee, floor and factor (CONTRACT 4.4, 4.5). */
 import {
   bigMicrosText,
+  ceiledShortMicros,
   ceilMicros,
   compare,
   type Decimal,
@@ -26,7 +27,7 @@ export interface Amounts {
   fee: boolean
   /** Millionths of in_ba if they are exact and a safe integer, else -1. */
   micros: number
-  /** Millionths of the floor if they are exact and a safe integer, else -1. */
+  /** Millionths of the floor, rounded up, if they are a safe integer, else -1. */
   floorMicros: number
   inExact: Decimal | null
   floorExact: Decimal | null
@@ -53,13 +54,17 @@ export function amounts(
 ): Amounts {
   if (keptShare === null) {
     const micros = shortMicros(priceText)
-    const least = floor === 0 ? 0 : shortMicros(floorText ?? String(floor))
+    const text = floor === 0 ? '0' : (floorText ?? String(floor))
+    let least = shortMicros(text)
+    // Rounded up, the floor is above its exact value, and a price of that many millionths is above the floor.
+    const isRounded = least === -1
+    if (isRounded) least = ceiledShortMicros(text)
     if (micros !== -1 && least !== -1)
       return {
         inText: priceText,
         in: price,
         priceText,
-        atFloor: micros <= least,
+        atFloor: isRounded ? micros < least : micros <= least,
         fee: false,
         micros,
         floorMicros: least,

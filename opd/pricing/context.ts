@@ -12,7 +12,7 @@
 import { randomFillSync } from 'node:crypto'
 import type { ContextKey } from '../config.ts'
 import type { ContextState, DecisionRecord } from '../engine/types.ts'
-import { maxRecordBytes, readRecord, writeRecord } from './record.ts'
+import { maxRecordBytes, readRecord, type WrittenRecord, writeRecord } from './record.ts'
 import { createSealer, nonceBytes, type Sealer, tagBytes } from './seal.ts'
 
 const version = 1
@@ -32,8 +32,11 @@ interface Decoded {
 export interface ContextCodec {
   /** A new decision id. Encode the context of the decision with it, once. */
   nextId(): string
-  /** `withFeatures` is false if the features did not fit. */
-  encode(record: DecisionRecord): { text: string; withFeatures: boolean }
+  /** `written`: the record, where a bid log wrote it. `withFeatures` is false if the features did not fit. */
+  encode(
+    record: DecisionRecord,
+    written?: WrittenRecord | null,
+  ): { text: string; withFeatures: boolean }
   decode(text: string | undefined, bidId: string, now: number): Decoded
 }
 
@@ -41,6 +44,7 @@ export interface ContextCodec {
 export class Nonces {
   private readonly bytes = Buffer.alloc(nonceBytes)
   private counter = 0xffffffff
+  private last = ''
 
   next(): string {
     if (this.counter === 0xffffffff) {
@@ -49,7 +53,14 @@ export class Nonces {
     }
     this.counter++
     this.bytes.writeUInt32BE(this.counter, 8)
-    return this.bytes.toString('base64url')
+    this.last = this.bytes.toString('base64url')
+    return this.last
+  }
+
+  /** Writes the bytes of an id, most often the latest. */
+  write(id: string, into: Buffer, at: number): void {
+    if (id === this.last) this.bytes.copy(into, at)
+    else into.write(id, at, 'base64url')
   }
 }
 
@@ -64,25 +75,39 @@ export function createContextCodec(
   nonces: Nonces,
 ): ContextCodec {
   const ring = new Map<number, Sealer>()
-  for (const { id, secret } of keys) ring.set(id, createSealer(secret))
+  for (const { id, secret } of keys) ring.set(id, createSealer(secret, headBytes))
   const first = keys[0] === undefined ? null : { id: keys[0].id, sealer: ring.get(keys[0].id)! }
-  const out = Buffer.alloc(headBytes + maxRecordBytes + longestPlain + tagBytes)
+  const own = Buffer.alloc(maxRecordBytes + longestPlain)
+  const ownRecord: WrittenRecord = {
+    view: new DataView(own.buffer, own.byteOffset),
+    start: 0,
+    end: 0,
+  }
 
-  function encode(record: DecisionRecord): { text: string; withFeatures: boolean } {
-    if (first === null) return { text: '', withFeatures: false }
-    out[0] = version
-    out[1] = first.id
-    out.write(record.id, nonceAt, 'base64url')
-    let end = writeRecord(out, headBytes, record)
+  /** Writes what a context has room for. Returns whether the features are part of it. */
+  function write(record: DecisionRecord): boolean {
+    let end = writeRecord(own, 0, record)
     // If the record is too long, the fields for the explain call are left out.
-    if (end - headBytes > longestPlain) end = writeRecord(out, headBytes, record, false)
-    const withFeatures = end - headBytes + record.features.length <= longestPlain
-    if (withFeatures) {
-      out.set(record.features, end)
-      end += record.features.length
-    }
-    first.sealer.seal(out, headBytes, end, nonceAt, record.bidId)
-    return { text: out.toString('base64url', 0, end + tagBytes), withFeatures }
+    if (end > longestPlain) end = writeRecord(own, 0, record, false)
+    const withFeatures = end + record.features.length <= longestPlain
+    if (withFeatures) own.set(record.features, end)
+    ownRecord.end = withFeatures ? end + record.features.length : end
+    return withFeatures
+  }
+
+  function encode(
+    record: DecisionRecord,
+    written: WrittenRecord | null = null,
+  ): { text: string; withFeatures: boolean } {
+    if (first === null) return { text: '', withFeatures: false }
+    const fits = written !== null && written.end - written.start <= longestPlain
+    const withFeatures = fits || write(record)
+    const { message, seal } = first.sealer
+    message[0] = version
+    message[1] = first.id
+    nonces.write(record.id, message, nonceAt)
+    const end = seal(fits ? written : ownRecord, nonceAt, record.bidId)
+    return { text: message.toString('base64url', 0, end), withFeatures }
   }
 
   function open(text: string, bidId: string): DecisionRecord | null {
@@ -90,7 +115,7 @@ export function createContextCodec(
     if (bytes.length < headBytes + tagBytes || bytes[0] !== version) return null
     // Accept one spelling only: a base64 decoder skips unknown characters.
     if (bytes.toString('base64url') !== text) return null
-    if (ring.get(bytes[1]!)?.open(bytes, headBytes, nonceAt, bidId) !== true) return null
+    if (ring.get(bytes[1]!)?.open(bytes, nonceAt, bidId) !== true) return null
     const id = bytes.toString('base64url', nonceAt, headBytes)
     return readRecord(bytes, headBytes, bytes.length - tagBytes, id, bidId)
   }

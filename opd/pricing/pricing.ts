@@ -3,21 +3,17 @@ import type { Integration, OpdConfig } from '../config.ts'
 import type { ReportFault } from '../engine/fault-log.ts'
 import type { ModeStats } from '../engine/stats.ts'
 import type { DecisionRecord } from '../engine/types.ts'
-import type { BidFacts, Decision, Learner, Policy } from '../learner.ts'
-import type {
-  BidLog,
-  DecisionEntry,
-  DecisionObserver,
-  DecisionSink,
-  Learners,
-  SharedBidLog,
-} from '../ports.ts'
+import type { Decision, Learner, Policy } from '../learner.ts'
+import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { plain } from '../shared/decimal.ts'
 import { unitHash } from '../shared/hash.ts'
 import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'
 import { type Arm, armRules, type Guard, guards } from './arms.ts'
 import type { ContextCodec } from './context.ts'
-import { hashName, maxDomainBytes, maxPublisherBytes, truncateWithHash } from './pseudonyms.ts'
+import { entryOf } from './entry.ts'
+import type { ExposureSampler } from './exposures.ts'
+import type { WrittenRecord } from './record.ts'
+import { SharedTerms } from './terms.ts'
 import type { EligibleBid, PriceBid, PricedBid } from './types.ts'
 
 /** Shared by all integrations. Codec, seed and salt change with the keys. */
@@ -30,6 +26,7 @@ export interface PricingDeps {
   now: () => number
   random: () => number
   codec: ContextCodec
+  exposures: Pick<ExposureSampler, 'takes'>
   /** Secret and equal on every node: it decides which auctions are within `share`. */
   seed: number
   auctionSalt: string
@@ -60,6 +57,7 @@ export function createPricing(
   const { mode, minFactor } = opd
   const { now, random, learners, sink, fault } = deps
   const keptShare = keptShareOf(opd.clientFee)
+  const terms = new SharedTerms(supplier, mode)
   const policy: Policy = {
     minWinRate: opd.minWinRate,
     minSpend: opd.minSpend,
@@ -87,16 +85,12 @@ export function createPricing(
     at: number,
     choice: Choice,
   ): void {
-    const facts: BidFacts = {
-      ...bid.features,
-      supplier,
-      mode,
-      inBa: inBa / rate,
-      floor: bid.floor / rate,
-    }
+    const { facts } = terms
+    facts.inBa = inBa / rate
+    facts.floor = bid.floor / rate
     try {
       const learner = learners.of(mode)
-      const decision = learner.decide(facts, policy, deps.auctionSalt + bid.auction, at, random)
+      const decision = learner.decide(facts, policy, terms.key, at, random)
       const { factor } = decision
       if (!(factor > 0 && factor <= 1)) throw new RangeError('a factor outside of (0, 1]')
       stats.setControl(decision.guard, decision.theta, decision.lambda)
@@ -117,6 +111,10 @@ export function createPricing(
 
   function expose(choice: Choice, sent: number, at: number): Uint8Array {
     if (choice.decision === null || choice.learner === null) return none
+    if (!deps.exposures.takes(at)) {
+      stats.exposuresLeftOut++
+      return none
+    }
     try {
       return choice.learner.expose(choice.decision, sent, at)
     } catch (error) {
@@ -127,6 +125,15 @@ export function createPricing(
   }
 
   /** An error of a log costs the entry. The bid keeps its price and its context. */
+  function store(record: DecisionRecord): WrittenRecord | null {
+    try {
+      return deps.bidLog.put(record)
+    } catch (error) {
+      fault('bid_log', error, supplier)
+      return null
+    }
+  }
+
   function log(
     record: DecisionRecord,
     bid: EligibleBid,
@@ -136,7 +143,6 @@ export function createPricing(
     decision: Decision | null,
   ): void {
     try {
-      deps.bidLog.put(record)
       deps.observer?.decided(record, money.in, out)
       deps.shared?.put(record)
     } catch (error) {
@@ -144,42 +150,9 @@ export function createPricing(
     }
     if (sink === null || bid.test) return
     try {
-      sink.decided(entryOf(record, bid, rate, money, out, decision))
+      sink.decided(entryOf(record, bid, rate, money.in, out, minFactor, decision))
     } catch (error) {
       fault('decision_log', error, supplier)
-    }
-  }
-
-  function entryOf(
-    record: DecisionRecord,
-    bid: EligibleBid,
-    rate: number,
-    money: Amounts,
-    out: number,
-    decision: Decision | null,
-  ): DecisionEntry {
-    const { publisher: _publisher, domain: _domain, ...features } = bid.features
-    return {
-      time: record.at,
-      id: record.id,
-      ssp: supplier,
-      mode,
-      arm: record.arm,
-      propensity: record.propensity,
-      density: record.arm === 'explored' ? (decision?.density ?? null) : null,
-      in: money.in / rate,
-      floor: bid.floor / rate,
-      out: out / rate,
-      low: Math.min(1, Math.max(minFactor, money.in > 0 ? bid.floor / money.in : 1)),
-      winIn: record.winIn ?? null,
-      winOut: record.winOut ?? null,
-      theta: decision?.theta ?? null,
-      lambda: decision?.lambda ?? null,
-      guard: decision?.guard ?? null,
-      publisher: record.publisher === '' ? null : hashName(record.publisher),
-      domain: record.domain === '' ? null : hashName(record.domain),
-      features,
-      model: record.modelVersion,
     }
   }
 
@@ -194,6 +167,7 @@ export function createPricing(
       decision: null,
       learner: null,
     }
+    terms.load(bid, deps.auctionSalt)
     const rate = bid.rate ?? 1
     const asks = armRules[choice.arm].asks && !money.atFloor
     if (asks) askLearner(bid, rate, money.in, at, choice)
@@ -202,6 +176,7 @@ export function createPricing(
     const out = priceText === null ? bid.price : Number(priceText)
     const features = asks ? expose(choice, out / rate, at) : none
     const { decision } = choice
+    const guard = decision?.guard
     const record: DecisionRecord = {
       id: deps.codec.nextId(),
       bidId: bid.bidId,
@@ -214,18 +189,19 @@ export function createPricing(
       currency: bid.currency,
       at,
       modelVersion: learners.version(mode),
-      publisher: truncateWithHash(bid.features.publisher, maxPublisherBytes),
-      domain: truncateWithHash(bid.features.domain, maxDomainBytes),
+      publisher: terms.publisher,
+      domain: terms.domain,
       teaches: features.length > 0,
       features,
       floor: bid.floor,
-      ...(decision === null ? {} : { winIn: decision.winIn, winOut: decision.winOut }),
-      ...(decision?.theta === undefined ? {} : { theta: decision.theta }),
-      ...(decision?.lambda === undefined ? {} : { lambda: decision.lambda }),
-      ...(isGuard(decision?.guard) ? { guard: decision.guard } : {}),
+      winIn: decision?.winIn,
+      winOut: decision?.winOut,
+      theta: decision?.theta,
+      lambda: decision?.lambda,
+      guard: isGuard(guard) ? guard : undefined,
     }
     if (bid.priceDspText !== undefined) record.priceDsp = plain(bid.priceDspText)
-    const context = deps.codec.encode(record)
+    const context = deps.codec.encode(record, store(record))
     if (!context.withFeatures) stats.contextsCut++
     log(record, bid, rate, money, out, decision)
     count(bid, record.arm, money.in, out)

@@ -12,6 +12,7 @@
 import type { DecisionRecord } from '../engine/types.ts'
 import { plain } from '../shared/decimal.ts'
 import { type Arm, armAt, arms, guards, type Mode } from './arms.ts'
+import { maxDomainBytes, maxPublisherBytes } from './pseudonyms.ts'
 
 /** Upper bound of the length of a record without its features. */
 export const maxRecordBytes = 512
@@ -29,6 +30,13 @@ const fixedBytes = 23
 const explaining = ['theta', 'floor', 'lambda'] as const
 /** The guard is stored as its index plus 1; 0: none. */
 const explainBytes = 4 * explaining.length + 1
+
+/** Where a record and its features were written: from `start` to `end`. At least three bytes follow the end. */
+export interface WrittenRecord {
+  view: DataView
+  start: number
+  end: number
+}
 
 function writeText(into: Buffer, at: number, text: string, most: number): number {
   const { length } = text
@@ -48,6 +56,38 @@ function writeText(into: Buffer, at: number, text: string, most: number): number
   if (written < 0) written = 0
   into[at] = written
   return at + 1 + written
+}
+
+/** The names of the record that was written last: the bids of a response share them. */
+const names = {
+  currency: '',
+  supplier: '',
+  publisher: '',
+  domain: '',
+  bytes: Buffer.alloc(4 * 256),
+  length: -1,
+}
+
+function writeNames(into: Buffer, at: number, record: DecisionRecord): number {
+  const { currency, supplier, publisher, domain } = record
+  if (
+    names.length < 0 ||
+    names.publisher !== publisher ||
+    names.domain !== domain ||
+    names.supplier !== supplier ||
+    names.currency !== currency
+  ) {
+    const { bytes } = names
+    let end = writeText(bytes, 0, currency, longestCurrency)
+    end = writeText(bytes, end, supplier, 63)
+    end = writeText(bytes, end, publisher, maxPublisherBytes)
+    names.length = writeText(bytes, end, domain, maxDomainBytes)
+    Object.assign(names, { currency, supplier, publisher, domain })
+  }
+  const { bytes, length } = names
+  // `Buffer.copy` would make a view first, which takes longer than the copy.
+  for (let index = 0; index < length; index++) into[at + index] = bytes[index]!
+  return at + length
 }
 
 /** Shortens long money text to its leading digits and an exponent. */
@@ -95,15 +135,14 @@ export function writeRecord(
   into.writeUInt16BE(chance(record.winOut), at + 20)
   at += fixedBytes - 1
   if (explained) {
-    for (const name of explaining) at = into.writeFloatBE(record[name] ?? Number.NaN, at)
+    at = into.writeFloatBE(record.theta ?? Number.NaN, at)
+    at = into.writeFloatBE(record.floor ?? Number.NaN, at)
+    at = into.writeFloatBE(record.lambda ?? Number.NaN, at)
     into[at++] = record.guard === undefined ? 0 : guards.indexOf(record.guard) + 1
   }
   at = writeText(into, at, shortMoney(record.inBa, most), most.length)
   at = writeText(into, at, shortMoney(record.outBa, most), most.length)
-  at = writeText(into, at, record.currency, longestCurrency)
-  at = writeText(into, at, record.supplier, 63)
-  at = writeText(into, at, record.publisher, 64)
-  at = writeText(into, at, record.domain, 96)
+  at = writeNames(into, at, record)
   if (priceDsp === undefined) return at
   return writeText(into, at, shortMoney(priceDsp, most), most.length)
 }

@@ -55,7 +55,7 @@ export interface EligibleBid {
   /** The largest floor that applies (CONTRACT 4.4), in `currency`; 0 when there is none. */
   floor: number
   /** The floor as it was sent, if it is in the bid's currency: it avoids rounding below the floor. */
-  floorText?: string
+  floorText?: string | undefined
   /** Units of `currency` for one unit of the base; null when there is no rate (`no_rate`). */
   rate: number | null
   /** BidRequest.test is 1: factor 1, excluded from sums of money, not used for training. */

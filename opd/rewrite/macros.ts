@@ -4,7 +4,7 @@
  */
 import { BACKSLASH, indexOrEnd } from '../json/syntax.ts'
 import type { PricedBid } from '../pricing/types.ts'
-import type { Splice } from './splice.ts'
+import type { Splices } from './splice.ts'
 
 const prefix = '${SVC_OPD_'
 
@@ -50,30 +50,65 @@ export class PatternFinder {
   }
 }
 
-/** Adds a splice for each macro between `start` and `end`. Expanded values are not expanded again. */
-export function expand(
-  body: string,
-  start: number,
-  end: number,
-  escapes: boolean,
-  bid: PricedBid,
-  splices: Splice[],
-): void {
-  const raw = body.slice(start, end)
-  const unescaped = escapes && raw.includes(asciiEscape) ? new Unescaped(body, start, end) : null
-  const text = unescaped?.text ?? raw
-  for (let at = text.indexOf(prefix); at >= 0; at = text.indexOf(prefix, at)) {
-    const name = at + prefix.length
-    const macro = macros.find(([rest]) => text.startsWith(rest, name))
-    if (macro === undefined) {
-      at = name
-      continue
+/** The macro whose name is at an offset of a text. */
+function macroAt(text: string, name: number): (typeof macros)[number] | null {
+  const letter = text.charCodeAt(name)
+  for (let n = 0; n < macros.length; n++) {
+    const macro = macros[n]!
+    if (macro[0].charCodeAt(0) === letter && text.startsWith(macro[0], name)) return macro
+  }
+  return null
+}
+
+/**
+ * Expands the macros in strings of one body. Call it with strings in their order in the body: the position of the next
+ * macro is kept, so that the body is searched once. Expanded values are not expanded again.
+ */
+export class MacroExpander {
+  private readonly body: string
+  private readonly escapes: boolean
+  private readonly splices: Splices
+  private next = -1
+
+  /** `escapes`: whether any string may contain an escaped macro. */
+  constructor(body: string, escapes: boolean, splices: Splices) {
+    this.body = body
+    this.escapes = escapes
+    this.splices = splices
+  }
+
+  /** Adds a splice for each macro between `start` and `end`, quotes excluded. */
+  expand(start: number, end: number, bid: PricedBid): void {
+    const { body } = this
+    if (this.escapes && body.slice(start, end).includes(asciiEscape))
+      return this.expandEscaped(start, end, bid)
+    let { next } = this
+    if (next < start) next = indexOrEnd(body, prefix, start)
+    while (next < end) {
+      const name = next + prefix.length
+      const macro = macroAt(body, name)
+      let after = name
+      if (macro !== null) {
+        after += macro[0].length
+        this.splices.add(next, after, macro[1](bid))
+      }
+      next = indexOrEnd(body, prefix, after)
     }
-    const [rest, value] = macro
-    const first = unescaped?.origin(at) ?? start + at
-    at = name + rest.length
-    const last = unescaped?.origin(at) ?? start + at
-    splices.push({ start: first, end: last, text: value(bid) })
+    this.next = next
+  }
+
+  private expandEscaped(start: number, end: number, bid: PricedBid): void {
+    const unescaped = new Unescaped(this.body, start, end)
+    const { text } = unescaped
+    for (let at = text.indexOf(prefix); at >= 0; at = text.indexOf(prefix, at)) {
+      const first = at
+      at += prefix.length
+      const macro = macroAt(text, at)
+      if (macro === null) continue
+      at += macro[0].length
+      const from = unescaped.origin(first)
+      this.splices.add(from, unescaped.origin(at), macro[1](bid))
+    }
   }
 }
 

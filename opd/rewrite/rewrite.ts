@@ -14,12 +14,13 @@ import {
   type ResponseSpans,
   readBidResponse,
   type SeatSpans,
+  type Span,
 } from '../openrtb/response.ts'
 import type { BidReason, PriceBid, ResponseReason } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'
-import { expand, PatternFinder } from './macros.ts'
+import { MacroExpander, PatternFinder } from './macros.ts'
 import { removeSeats } from './seats.ts'
-import { grownLength, type Splice, splice } from './splice.ts'
+import { Splices } from './splice.ts'
 
 interface RewriteInput {
   /** The decoded body of the bid response. */
@@ -87,7 +88,7 @@ export function* rewriteInSlices(input: RewriteInput): Generator<Pause, Rewritte
   const response = scan === null ? 'malformed' : readBidResponse(scan, finder)
   if (scan === null || typeof response === 'string') return unparsed(response as ResponseReason)
   if (prices && !response.hasSeatbid) reason = 'no_seatbid'
-  const splices: Splice[] = []
+  const splices = new Splices()
   let { seats } = response
   let removed = 0
   if (removesSeats) {
@@ -105,9 +106,9 @@ export function* rewriteInSlices(input: RewriteInput): Generator<Pause, Rewritte
       if (++left % bidsPerSlice === 0) yield undefined
     }
   // A macro of 19 bytes may become 512 bytes. Without a bound, a response of 4 MB could grow to 100 MB.
-  if (grownLength(body, splices) > body.length + maxGrowth) return unparsed('too_large')
+  if (splices.growth > maxGrowth) return unparsed('too_large')
   return {
-    body: splices.length === 0 ? body : splice(body, splices),
+    body: splices.count === 0 ? body : Buffer.from(splices.applyTo(scan.text), 'latin1'),
     reason: removed === 0 ? reason : null,
     removed,
     left,
@@ -132,22 +133,24 @@ function* readRequestOf({ request }: RewriteInput): Generator<Pause, RequestFact
 class BidRewriter {
   private readonly text: string
   private readonly input: RewriteInput
-  private readonly splices: Splice[]
+  private readonly splices: Splices
   private readonly rules: Rules
   private readonly currency: string | null
   private readonly ambiguous: boolean
-  private readonly escapes: boolean
+  private readonly expander: MacroExpander
+  /** The price and the macro fields of the bid at hand. */
+  private readonly spans: Span[] = []
   /** Parsed for the first bid that needs it; null: it cannot be parsed. */
   request: RequestFacts | null | undefined
 
-  constructor(text: string, input: RewriteInput, response: ResponseSpans, splices: Splice[]) {
+  constructor(text: string, input: RewriteInput, response: ResponseSpans, splices: Splices) {
     this.text = text
     this.input = input
     this.splices = splices
     const opd = input.integration.opd as OpdConfig
     this.rules = { opd, rates: input.rates, base: input.base }
     this.currency = response.currency
-    this.escapes = response.finder?.escapes ?? false
+    this.expander = new MacroExpander(text, response.finder?.escapes ?? false, splices)
     this.ambiguous = response.repeatedCur || response.repeatedSeatbid
   }
 
@@ -160,11 +163,13 @@ class BidRewriter {
     const eligibility = checkEligibility(this.view(bid, seat), this.request ?? null, this.rules)
     if ('reason' in eligibility) return this.input.onBid?.(eligibility.reason)
     const priced = this.input.price(eligibility.bid)
-    if (priced.priceText !== null)
-      this.splices.push({ start: bid.price!.start, end: bid.price!.end, text: priced.priceText })
-    for (const span of [bid.adm, bid.nurl, bid.burl, bid.lurl])
-      if (span !== null)
-        expand(this.text, span.start + 1, span.end - 1, this.escapes, priced, this.splices)
+    const { spans, splices, expander } = this
+    inOrder(bid, spans)
+    for (let at = 0; at < spans.length; at++) {
+      const span = spans[at]!
+      if (span !== bid.price) expander.expand(span.start + 1, span.end - 1, priced)
+      else if (priced.priceText !== null) splices.add(span.start, span.end, priced.priceText)
+    }
   }
 
   private view(bid: BidSpans, seat: SeatSpans): BidView {
@@ -183,5 +188,16 @@ class BidRewriter {
       currency: this.currency,
       ambiguous: bid.ambiguous || seat.repeatedName || seat.repeatedBid || this.ambiguous,
     }
+  }
+}
+
+/** The price and the macro fields of a bid, in their order in the body. */
+function inOrder({ price, adm, nurl, burl, lurl }: BidSpans, into: Span[]): void {
+  into.length = 0
+  for (const span of [price, nurl, burl, lurl, adm]) {
+    if (span === null) continue
+    let at = into.length
+    for (; at > 0 && into[at - 1]!.start > span.start; at--) into[at] = into[at - 1]!
+    into[at] = span
   }
 }

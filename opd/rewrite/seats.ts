@@ -1,6 +1,6 @@
 /** Removes inactive seats with their bids from a response, with OPD on or off (CONTRACT 3). */
 import type { ResponseSpans, SeatSpans } from '../openrtb/response.ts'
-import type { Splice } from './splice.ts'
+import type { Splices } from './splice.ts'
 
 interface Removal {
   kept: SeatSpans[]
@@ -14,7 +14,7 @@ interface Removal {
 export function removeSeats(
   response: ResponseSpans,
   inactive: ReadonlySet<string>,
-  splices: Splice[],
+  splices: Splices,
 ): Removal | null {
   const { seats, isWellFormed, isOpenRtb3, repeatedSeatbid } = response
   if (!isWellFormed || isOpenRtb3 || repeatedSeatbid || seats.some((seat) => seat.repeatedName))
@@ -29,12 +29,12 @@ export function removeSeats(
   for (const [at, seat] of seats.entries()) {
     if (!isInactive(seat)) continue
     removed += Math.max(seat.bids.length, 1)
-    if (at < lastKept) splices.push({ start: seat.start, end: seats[at + 1]!.start, text: '' })
+    if (at < lastKept) splices.add(seat.start, seats[at + 1]!.start, '')
   }
   const rest = seats[lastKept + 1]
   if (rest !== undefined) {
     const start = lastKept < 0 ? rest.start : seats[lastKept]!.end
-    splices.push({ start, end: seats.at(-1)!.end, text: '' })
+    splices.add(start, seats.at(-1)!.end, '')
   }
   return { kept, removed }
 }

@@ -1,30 +1,45 @@
 /** Replaces byte ranges of a body. All other bytes are copied unchanged. */
 
-/** Replaces the bytes from `start` up to, but not including, `end`. `text` is ASCII. */
-export interface Splice {
-  start: number
-  end: number
-  text: string
-}
+/** Replacements of ranges that do not overlap. Columns instead of objects: a response of 200 bids has 2,000. */
+export class Splices {
+  private readonly starts: number[] = []
+  private readonly ends: number[] = []
+  private readonly texts: string[] = []
+  private isSorted = true
+  /** Bytes by which the body grows. */
+  growth = 0
 
-/** Length of a body after its splices. */
-export function grownLength(body: Buffer, splices: readonly Splice[]): number {
-  let { length } = body
-  for (const { start, end, text } of splices) length += text.length - (end - start)
-  return length
-}
-
-/** Applies splices, in any order. They must not overlap. */
-export function splice(body: Buffer, splices: Splice[]): Buffer {
-  splices.sort((one, other) => one.start - other.start)
-  const out = Buffer.allocUnsafe(grownLength(body, splices))
-  let read = 0
-  let write = 0
-  for (const { start, end, text } of splices) {
-    write += body.copy(out, write, read, start)
-    write += out.write(text, write, 'latin1')
-    read = end
+  get count(): number {
+    return this.starts.length
   }
-  body.copy(out, write, read)
-  return out
+
+  /** Replaces the bytes from `start` up to, but not including, `end`. `text` is ASCII. */
+  add(start: number, end: number, text: string): void {
+    const { starts, ends, texts } = this
+    if (starts.length > 0 && start < starts[starts.length - 1]!) this.isSorted = false
+    starts.push(start)
+    ends.push(end)
+    texts.push(text)
+    this.growth += text.length - (end - start)
+  }
+
+  /** The body, given as latin1 text, with its replacements. */
+  applyTo(body: string): string {
+    const { starts, ends, texts } = this
+    const order = this.isSorted ? null : this.order()
+    let out = ''
+    let read = 0
+    for (let n = 0; n < starts.length; n++) {
+      const at = order === null ? n : order[n]!
+      out += body.slice(read, starts[at])
+      out += texts[at]
+      read = ends[at]!
+    }
+    return out + body.slice(read)
+  }
+
+  private order(): number[] {
+    const { starts } = this
+    return Array.from(starts.keys()).sort((one, other) => starts[one]! - starts[other]!)
+  }
 }

@@ -134,17 +134,31 @@ export function shortMicros(text: string): number {
   return micros <= Number.MAX_SAFE_INTEGER ? micros : -1
 }
 
+/**
+ * Millionths, rounded up, of a plain text with more than six fractional digits that has a digit other than 0 beyond the
+ * sixth; -1: not possible.
+ */
+export function ceiledShortMicros(text: string): number {
+  const { length } = text
+  const point = text.indexOf('.')
+  if (point === -1 || length > 40) return -1
+  const kept = point + 7
+  const micros = length > kept ? shortMicros(text.slice(0, kept)) : -1
+  if (micros === -1) return -1
+  let isExact = true
+  for (let at = kept; at < length; at++) {
+    const code = text.charCodeAt(at)
+    if (code < 48 || code > 57) return -1
+    if (code !== 48) isExact = false
+  }
+  return isExact ? -1 : micros + 1
+}
+
 /** Millionths as plain decimal text. */
 export function microsText(micros: number): string {
-  const whole = Math.floor(micros / 1e6)
-  let rest = micros - whole * 1e6
-  if (rest === 0) return String(whole)
-  let digits = 6
-  while (rest % 10 === 0) {
-    rest /= 10
-    digits--
-  }
-  return `${whole}.${String(rest).padStart(digits, '0')}`
+  // The text of a double is the shortest one that identifies it: with up to 15 digits, the decimal that was divided.
+  if (micros < 1e15) return String(micros / 1e6)
+  return bigMicrosText(BigInt(micros))
 }
 
 export function bigMicrosText(micros: bigint): string {

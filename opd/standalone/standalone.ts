@@ -8,10 +8,10 @@ import { createScanner } from '../json/scanner.ts'
 import {
   type BidView,
   checkEligibility,
+  ineligibleBid,
   isAudio,
   mtypeOf,
   type Rules,
-  toEligibleBid,
 } from '../openrtb/eligibility.ts'
 import { exclusionsOf } from '../openrtb/exclusions.ts'
 import type { RequestFacts } from '../openrtb/facts.ts'
@@ -112,20 +112,7 @@ function eligibleBidOf(
   } else reason = checkWithoutImp(view, request, rules)
   eligible ??= ineligibleBid(view, request, rules)
   if (reason !== null) eligible.fixed = reason
-  if (bid.dsp !== undefined) eligible.features.dsp = bid.dsp
+  if (bid.dsp !== undefined) eligible.features = { ...eligible.features, dsp: bid.dsp }
   if (bid.priceDsp !== null) eligible.priceDspText = bid.priceDsp
   return eligible
-}
-
-/** A bid that is not eligible; its floor is 0. It still gets a context. */
-function ineligibleBid(view: BidView, request: RequestFacts, rules: Rules): EligibleBid {
-  const imp = (typeof view.impid === 'string' ? request.imps.get(view.impid) : undefined) ?? null
-  return toEligibleBid(
-    view,
-    request,
-    { imp, deal: null },
-    Number(view.priceText),
-    { amount: 0 },
-    rules,
-  )
 }

@@ -12,8 +12,9 @@
 import { hash } from 'node:crypto'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { BidLog } from '../ports.ts'
-import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
+import { maxRecordBytes, readRecord, type WrittenRecord, writeRecord } from '../pricing/record.ts'
 import { hashText } from '../shared/hash.ts'
+import { writeLatin1, writeUtf8 } from '../shared/utf8.ts'
 
 interface BidLogOptions {
   /** Milliseconds for which a decision can be found. */
@@ -41,6 +42,7 @@ const noPosition = -1
 interface Slab {
   number: number
   bytes: Buffer
+  view: DataView
   entries: number
   /** Time of its newest record. */
   newest: number
@@ -73,16 +75,18 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
 
   function nextSlab(at: number): Slab {
     const number = current === null ? 0 : current.number + 1
-    let spare: Buffer | null = null
+    let spare: Slab | null = null
     for (let slab = slabs.get(oldest); slab !== undefined; slab = slabs.get(oldest)) {
       const expired = slab.newest < at - ttl
       if (!expired && slabs.size < maxSlabs && stats.entries < maxEntries) break
       drop(slab, expired ? 'expired' : 'evicted')
-      spare = slab.bytes
+      spare = slab
     }
+    const bytes = spare?.bytes ?? Buffer.allocUnsafeSlow(slabBytes)
     const slab = {
       number,
-      bytes: spare ?? Buffer.allocUnsafeSlow(slabBytes),
+      bytes,
+      view: spare?.view ?? new DataView(bytes.buffer, bytes.byteOffset, slabBytes),
       entries: 0,
       newest: 0,
     }
@@ -92,23 +96,26 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     return slab
   }
 
-  function put(record: DecisionRecord): void {
+  const written: WrittenRecord = { view: new DataView(new ArrayBuffer(0)), start: 0, end: 0 }
+
+  function put(record: DecisionRecord): WrittenRecord | null {
     const key = keyOf(record.bidId)
     const needed =
       headBytes + record.id.length + key.length * 3 + maxRecordBytes + record.features.length
-    if (needed > slabBytes) return
+    if (needed > slabBytes) return null
     const full = current === null || offset + needed > slabBytes
     if (full || current!.entries >= maxEntries / 2) current = nextSlab(record.at)
-    const { bytes, number } = current!
+    const { bytes, view, number } = current!
     const row = hashText(key) & (rows - 1)
     const start = offset
     let at = start + headBytes
-    const idEnd = at + bytes.write(record.id, at, 'latin1')
-    const keyEnd = idEnd + bytes.write(key, idEnd, 'utf8')
-    at = writeRecord(bytes, keyEnd, record, false)
+    writeLatin1(bytes, at, record.id)
+    const idEnd = at + record.id.length
+    const keyEnd = writeUtf8(bytes, idEnd, key)
+    at = writeRecord(bytes, keyEnd, record)
     bytes.set(record.features, at)
     at += record.features.length
-    bytes.writeDoubleBE(heads[row]!, start)
+    view.setFloat64(start, heads[row]!)
     bytes[start + 8] = idEnd - start - headBytes
     bytes.writeUInt16BE(keyEnd - idEnd, start + 9)
     bytes.writeUInt16BE(at - keyEnd, start + 11)
@@ -117,6 +124,10 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     current!.entries++
     current!.newest = record.at
     stats.entries++
+    written.view = view
+    written.start = keyEnd
+    written.end = at
+    return written
   }
 
   function find(bidId: string): DecisionRecord[] {

@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
+import { createBidLog } from '../../opd/state/bid-log.ts'
 
 const hour = 3_600_000
 const at = 1_800_000_000_000
@@ -201,4 +202,72 @@ t.test('ids never repeat, and hold what the context carries', async (t) => {
   for (let index = 0; index < 10_000; index++) seen.add(other.next())
   t.equal(seen.size, 20_000)
   t.ok([...seen].every((id) => /^[A-Za-z0-9_-]{16}$/.test(id)))
+})
+
+t.test('the bytes are those of the versions before', async (t) => {
+  const made =
+    'AQEDAwMDAwMDAwMDAwmTULeBuPJe0DEgKgAqk4SMtaIo9OFCwMmDvPEbw86qCBGcPxlUK-EepRJc9MD6bAqwKqXrKvR4HmJ6qMlPMRyLhoQJXbnwd5MDnMxbjya5-xOs9eqluJ3U6CVOhhVxz9_aZQ'
+  const fixed = createContextCodec([{ id: 1, secret: Buffer.alloc(32, 7) }], hour, nonces)
+  const { text } = fixed.encode(
+    record({
+      id: 'AwMDAwMDAwMDAwMJ',
+      bidId: 'bid-ü',
+      mode: 'margin',
+      arm: 'explored',
+      propensity: 0.25,
+      winIn: 0.5,
+      winOut: 0.25,
+      theta: 1.25,
+      lambda: 0.5,
+      floor: 0.25,
+      guard: 'start',
+      priceDsp: '2.6',
+    }),
+  )
+  t.equal(text, made)
+})
+
+t.test('a context encrypts the bytes that the bid log wrote', async (t) => {
+  const log = createBidLog({ ttl: hour, now: () => at })
+  for (let index = 0; index < 20_000; index++) {
+    const one = record({
+      bidId: `bid-${index}`,
+      publisher: 'p'.repeat(index % 65),
+      domain: 'd'.repeat((index * 7) % 97),
+      features: new Uint8Array(randomBytes(index % 60)),
+    })
+    const { text, withFeatures } = codec.encode(one, log.put(one))
+    if (index % 97 === 0) t.strictSame(codec.encode(one), { text, withFeatures }, `${index}`)
+    const { record: back } = codec.decode(text, one.bidId, at)
+    if (!isDeepStrictEqual(back?.domain, one.domain)) t.strictSame(back, one)
+    if (!isDeepStrictEqual(log.find(one.bidId), [one])) t.strictSame(log.find(one.bidId), [one])
+  }
+})
+
+t.test('each name of a record is its own, whatever the record before had', async (t) => {
+  const names = { supplier: 'beta', publisher: 'pub-2', domain: 'other.example', currency: 'EUR' }
+  for (const [name, value] of Object.entries(names)) {
+    const [one, other] = [record(), record({ [name]: value })]
+    const texts = [one, other, one].map((each) => codec.encode(each).text)
+    const back = texts.map((text) => codec.decode(text, 'bid-1', at).record)
+    t.strictSame(back, [one, other, one], name)
+  }
+})
+
+t.test('contexts of one process decode in any order', async (t) => {
+  const ring = [key(1)]
+  const [writer, reader] = [new Nonces(), new Nonces()].map((own) =>
+    createContextCodec(ring, hour, own),
+  )
+  const made = Array.from({ length: 300 }, () => {
+    const one = record({ id: writer!.nextId() })
+    return { one, text: writer!.encode(one).text }
+  })
+  const cipherTexts = new Set(made.map(({ text }) => text.slice(19, 60)))
+  t.equal(cipherTexts.size, made.length, 'no two have the same key stream')
+  for (const { one, text } of made.toReversed())
+    t.strictSame(reader!.decode(text, 'bid-1', at).record, one)
+  // A context that was made again, out of order, has the same bytes.
+  for (const { one, text } of [made[7]!, made[299]!, made[31]!, made[32]!])
+    t.equal(writer!.encode(one).text, text)
 })

@@ -50,6 +50,7 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     now,
     random: () => 0,
     codec: createContextCodec(keys, 1000, new Nonces()),
+    exposures: { takes: () => true },
     seed: 1,
     auctionSalt: 'salt',
     onHold: () => false,

@@ -133,3 +133,26 @@ t.test('short texts are read as millionths exactly', async () => {
     }),
   )
 })
+
+t.test('a floor of many digits is compared and kept exactly', async () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 3_000_000 }),
+      fc.integer({ min: -2, max: 2 }),
+      fc.stringMatching(/^\d{1,14}$/),
+      fc.integer({ min: 1, max: 1000 }),
+      (micros, below, digits, mills) => {
+        const text = microsText(micros)
+        const whole = Math.max(0, micros + below)
+        const floor = `${Math.floor(whole / 1e6)}.${String(whole % 1e6).padStart(6, '0')}${digits}`
+        const fast = amounts(text, Number(text), Number(floor), floor, null)
+        const exact = amounts(`${text}e0`, Number(text), Number(floor), floor, null)
+        if (fast.atFloor !== exact.atFloor) throw new Error(`${text} at the floor ${floor}`)
+        if (fast.atFloor) return
+        if (applyFactor(fast, mills / 1000) !== applyFactor(exact, mills / 1000))
+          throw new Error(`${text} * ${mills / 1000}, floor ${floor}`)
+      },
+    ),
+    { numRuns: 3000 },
+  )
+})

@@ -1,4 +1,5 @@
 /** Bids decided reach the store whatever suppliers and publishers send, on both databases. */
+import { hourOf } from '../../../admin/store/hour.ts'
 import { createRollup } from '../../../admin/store/rollup.ts'
 import { decided, onBoth, recordingLog, storeAt } from '../../support/store.ts'
 
@@ -59,4 +60,35 @@ onBoth(async (t, database) => {
       ['x y', 'z', 3, 6],
     ],
   )
+})
+
+onBoth(async (t, database) => {
+  const { warnings, log } = recordingLog()
+  const store = await storeAt(t, database, { now: () => now, log })
+  const rollup = createRollup(store, log)
+  const hour = 3_600_000
+  const publishers = 1500
+  for (let round = 0; round < 2; round++)
+    for (const at of [now, now + hour, now - 1, now])
+      for (let n = 0; n < publishers; n++) {
+        const arm = n % 2 === 0 ? 'treated' : 'holdout'
+        const record = decided({ at, publisher: `pub-${n % 750}`, domain: `d-${n % 3}`, arm })
+        rollup.decided(record, 2, 1)
+      }
+  await rollup.close()
+  const { bids, rows, money } = await store.db
+    .selectFrom('decided')
+    .select(({ fn }) => [
+      fn.sum('bids').as('bids'),
+      fn.countAll().as('rows'),
+      fn.sum('in_sum').as('money'),
+    ])
+    .executeTakeFirstOrThrow()
+  t.same(
+    [Number(bids), Number(money)],
+    [8 * publishers, 16 * publishers],
+    'every bid is counted once, whatever its hour and however many names there are',
+  )
+  t.equal(Number(rows), new Set([now, now + hour, now - 1].map(hourOf)).size * 750)
+  t.same(warnings, [])
 })

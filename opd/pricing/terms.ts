@@ -1,0 +1,39 @@
+/** What consecutive bids of one integration share: made once for the bids of a response that have equal features. */
+import type { BidFacts } from '../learner.ts'
+import { maxDomainBytes, maxPublisherBytes, truncateWithHash } from './pseudonyms.ts'
+import type { BidFeatures, EligibleBid } from './types.ts'
+
+export class SharedTerms {
+  /** `inBa` and `floor` are set for each bid. */
+  facts: BidFacts
+  /** Truncated. */
+  publisher = ''
+  domain = ''
+  /** The learner's key of the auction: salt and id. */
+  key = ''
+  private features: BidFeatures | null = null
+  private auction = ''
+  private salt: string | null = null
+  private readonly supplier: string
+  private readonly mode: BidFacts['mode']
+
+  constructor(supplier: string, mode: BidFacts['mode']) {
+    this.supplier = supplier
+    this.mode = mode
+    this.facts = { supplier, mode, inBa: 0, floor: 0 }
+  }
+
+  load({ features, auction }: EligibleBid, salt: string): void {
+    if (this.features !== features) {
+      const { supplier, mode } = this
+      this.features = features
+      this.facts = { ...features, supplier, mode, inBa: 0, floor: 0 }
+      this.publisher = truncateWithHash(features.publisher, maxPublisherBytes)
+      this.domain = truncateWithHash(features.domain, maxDomainBytes)
+    }
+    if (this.auction === auction && this.salt === salt) return
+    this.auction = auction
+    this.salt = salt
+    this.key = salt + auction
+  }
+}
