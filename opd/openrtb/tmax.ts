@@ -1,6 +1,7 @@
 /** Finds `tmax` in a bid request before it is sent, for the deadline. */
-import { KeyTable, type Read, Scanner } from '../json/scanner.ts'
+import { KeyTable, type Read } from '../json/scanner.ts'
 import { BRACE, malformed, number, QUOTE } from '../json/syntax.ts'
+import { TextScanner } from '../json/text-scanner.ts'
 
 interface Tmax {
   value: unknown
@@ -41,7 +42,7 @@ export function findTmax(request: Buffer): number | undefined {
     if (value !== 'far') return value
   }
   const tmax: Tmax = { value: undefined, times: 0 }
-  new Scanner(body, false).document(root, tmax)
+  new TextScanner(body, false).document(root, tmax)
   return tmax.times === 1 ? positive(tmax.value) : undefined
 }
 

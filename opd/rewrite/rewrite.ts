@@ -4,7 +4,7 @@
  */
 import type { Integration, OpdConfig } from '../config.ts'
 import type { Pause, RequestSource, RewrittenResponse } from '../engine/types.ts'
-import { createScanner } from '../json/scanner.ts'
+import { type Body, createScanner } from '../json/scanner.ts'
 import { detach } from '../json/strings.ts'
 import { type BidView, checkEligibility, type Rules } from '../openrtb/eligibility.ts'
 import type { RequestFacts } from '../openrtb/facts.ts'
@@ -15,9 +15,9 @@ import {
   readBidResponse,
   type SeatSpans,
 } from '../openrtb/response.ts'
-import type { BidReason, PriceBid, ResponseReason } from '../pricing/types.ts'
+import type { BidReason, PriceBid, PricedBid, ResponseReason } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'
-import { expand, PatternFinder } from './macros.ts'
+import { type MacroSpan, Macros } from './macros.ts'
 import { removeSeats } from './seats.ts'
 import { grownLength, type Splice, splice } from './splice.ts'
 
@@ -83,8 +83,8 @@ export function* rewriteInSlices(input: RewriteInput): Generator<Pause, Rewritte
     unreadable: removesSeats,
   })
   const scan = createScanner(body)
-  const finder = scan === null || !prices ? null : new PatternFinder(scan.text)
-  const response = scan === null ? 'malformed' : readBidResponse(scan, finder)
+  const macros = scan === null || !prices ? null : new Macros(scan)
+  const response = scan === null ? 'malformed' : readBidResponse(scan, macros)
   if (scan === null || typeof response === 'string') return unparsed(response as ResponseReason)
   if (prices && !response.hasSeatbid) reason = 'no_seatbid'
   const splices: Splice[] = []
@@ -100,33 +100,55 @@ export function* rewriteInSlices(input: RewriteInput): Generator<Pause, Rewritte
   const bids = prices ? new BidRewriter(scan.text, input, response, splices) : null
   for (const seat of seats)
     for (const bid of seat.bids) {
-      if (bids?.needsRequest(bid)) bids.request = yield* readRequestOf(input)
+      if (bids?.needsRequest(bid)) {
+        const request = input.request()
+        bids.request = readRequestOf(request instanceof Promise ? yield* wait(request) : request)
+      }
       bids?.rewrite(bid, seat)
       if (++left % bidsPerSlice === 0) yield undefined
     }
   // A macro of 19 bytes may become 512 bytes. Without a bound, a response of 4 MB could grow to 100 MB.
-  if (grownLength(body, splices) > body.length + maxGrowth) return unparsed('too_large')
-  return {
-    body: splices.length === 0 ? body : splice(body, splices),
-    reason: removed === 0 ? reason : null,
-    removed,
-    left,
-    unreadable: false,
+  if (grownLength(body.length, splices) > body.length + maxGrowth) return unparsed('too_large')
+  if (removed > 0) reason = null
+  if (splices.length > 0)
+    return new ChangedResponse(splice(scan.text, splices), reason, removed, left)
+  return { ...unmodified(body, reason), left }
+}
+
+/** A response that was changed: text, and bytes if the caller needs them. */
+class ChangedResponse implements RewrittenResponse {
+  readonly text: string
+  readonly reason: ResponseReason | null
+  readonly removed: number
+  readonly left: number
+  readonly unreadable = false
+  private bytes: Buffer | null = null
+
+  constructor(text: string, reason: ResponseReason | null, removed: number, left: number) {
+    this.text = text
+    this.reason = reason
+    this.removed = removed
+    this.left = left
+  }
+
+  get body(): Buffer {
+    this.bytes ??= Buffer.from(this.text, 'latin1')
+    return this.bytes
   }
 }
 
-/** Parses the bid request, after it is decoded; null: it cannot be parsed. */
-function* readRequestOf({ request }: RewriteInput): Generator<Pause, RequestFacts | null> {
-  let body = request()
-  if (body instanceof Promise) {
-    const decoding = body
-    body = null
-    yield decoding.then((decoded) => {
-      body = decoded
-    })
-  }
-  return body === null ? null : readRequest(body)
+/** The bid request, after it is decoded. A caller that does not wait has none. */
+function* wait(decoding: Promise<Body | null>): Generator<Pause, Body | null> {
+  let body: Body | null = null
+  yield decoding.then((decoded) => {
+    body = decoded
+  })
+  return body
 }
+
+/** null: the bid request cannot be parsed. */
+const readRequestOf = (body: Body | null): RequestFacts | null =>
+  body === null ? null : readRequest(body)
 
 /** Rewrites the bids of one response: check eligibility ▸ price ▸ splice. */
 class BidRewriter {
@@ -136,7 +158,7 @@ class BidRewriter {
   private readonly rules: Rules
   private readonly currency: string | null
   private readonly ambiguous: boolean
-  private readonly escapes: boolean
+  private readonly macros: Macros
   /** Parsed for the first bid that needs it; null: it cannot be parsed. */
   request: RequestFacts | null | undefined
 
@@ -147,7 +169,7 @@ class BidRewriter {
     const opd = input.integration.opd as OpdConfig
     this.rules = { opd, rates: input.rates, base: input.base }
     this.currency = response.currency
-    this.escapes = response.finder?.escapes ?? false
+    this.macros = response.macros!
     this.ambiguous = response.repeatedCur || response.repeatedSeatbid
   }
 
@@ -162,9 +184,14 @@ class BidRewriter {
     const priced = this.input.price(eligibility.bid)
     if (priced.priceText !== null)
       this.splices.push({ start: bid.price!.start, end: bid.price!.end, text: priced.priceText })
-    for (const span of [bid.adm, bid.nurl, bid.burl, bid.lurl])
-      if (span !== null)
-        expand(this.text, span.start + 1, span.end - 1, this.escapes, priced, this.splices)
+    this.expand(bid.nurl, priced)
+    this.expand(bid.burl, priced)
+    this.expand(bid.lurl, priced)
+    this.expand(bid.adm, priced)
+  }
+
+  private expand(span: MacroSpan | null, priced: PricedBid): void {
+    if (span !== null) this.macros.expand(span, priced, this.splices)
   }
 
   private view(bid: BidSpans, seat: SeatSpans): BidView {

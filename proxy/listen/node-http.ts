@@ -45,9 +45,10 @@ class HttpReply implements Reply {
     return !this.response.destroyed && !this.response.headersSent
   }
 
-  whole(status: number, message: string, headers: string[], body: Buffer | null): void {
+  whole(status: number, message: string, headers: string[], body: Buffer | string | null): void {
     this.head(status, message, headers)
     if (body === null) this.response.end()
+    else if (typeof body === 'string') this.response.end(body, 'latin1')
     else this.response.end(body)
   }
 

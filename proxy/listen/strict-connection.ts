@@ -176,7 +176,7 @@ export class StrictConnection implements Reply {
     return !this.started && !this.socket.destroyed
   }
 
-  whole(status: number, message: string, headers: string[], body: Buffer | null): void {
+  whole(status: number, message: string, headers: string[], body: Buffer | string | null): void {
     writeMessage(this.socket, this.headOf(status, message, headers, ''), body)
     this.responded()
   }

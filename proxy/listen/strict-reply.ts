@@ -40,14 +40,15 @@ export function responseHead(
 export const needsChunks = (status: number, headers: string[]): boolean =>
   status !== 204 && status !== 304 && header(headers, 'content-length') === undefined
 
-export function writeMessage(socket: Socket, head: string, body: Buffer | null): void {
+export function writeMessage(socket: Socket, head: string, body: Buffer | string | null): void {
   if (body === null) socket.write(head, 'latin1')
   else if (head.length + body.length <= singleWrite)
-    socket.write(head + body.toString('latin1'), 'latin1')
+    socket.write(head + (typeof body === 'string' ? body : body.toString('latin1')), 'latin1')
   else {
     socket.cork()
     socket.write(head, 'latin1')
-    socket.write(body)
+    if (typeof body === 'string') socket.write(body, 'latin1')
+    else socket.write(body)
     socket.uncork()
   }
 }

@@ -17,8 +17,8 @@ export interface Inbound {
 export interface Reply {
   /** The caller is connected, and its response has not started. */
   readonly open: boolean
-  /** Sends a whole response; `body` null: one without a body. */
-  whole(status: number, message: string, headers: string[], body: Buffer | null): void
+  /** Sends a whole response; `body` null: one without a body. Text is latin1. */
+  whole(status: number, message: string, headers: string[], body: Buffer | string | null): void
   start(status: number, message: string, headers: string[]): void
   /** False: wait for `drained`. */
   write(chunk: Buffer): boolean
