@@ -6,8 +6,8 @@
 import { invalidUtf8 } from './utf8'
 
 const block = 64
-/** The last block may begin two bytes after the input. */
-const padding = 128
+/** The rest of the last block, and what the second pass reads after the input. */
+const padding = 72
 
 /** Of the last run: bounds of the blocks with bytes that are not ASCII, and with backslashes. Empty: from > to. */
 export let highFrom: i32 = 0
@@ -86,8 +86,8 @@ export function mark(input: usize, length: i32, marks: usize): usize {
   slashFrom = length
   slashTo = 0
   asciiEscapes = false
-  // The zeros after the input end a UTF-8 sequence that has no end.
-  for (let at: i32 = 0; at < length + 3; at += block) {
+  // The last bytes of a valid document are ASCII: no UTF-8 sequence is cut short at its end.
+  for (let at: i32 = 0; at < length; at += block) {
     const from = input + <usize>at
     const a = v128.load(from)
     const b = v128.load(from, 16)
