@@ -27,6 +27,18 @@ corpus.push(
   ),
 )
 
+// Not ASCII in blocks that are far apart.
+const tag = `é${'x'.repeat(100)}`
+corpus.push(
+  Buffer.from(
+    JSON.stringify({
+      id: tag,
+      imp: [{ id: tag, tagid: tag }],
+      app: { bundle: tag, publisher: { id: '中' } },
+    }),
+  ),
+)
+
 const accepts = (scan: Scanner | null) => scan?.document((each, at) => each.skip(at), null) ?? false
 
 /** Without the macros, which have a position of their own. */
