@@ -24,7 +24,7 @@ export const END = 3
 export const NEXT = 4
 export const recordWords = 5
 
-/** The first words of an index: bounds of the bytes that are not ASCII, bounds of the backslashes, and whether any `\\u00` is in it. */
+/** The first words of an index: bounds of bytes that are not ASCII, bounds of backslashes, and whether any `\u00` is there. */
 export const HIGH_FROM = 0
 export const HIGH_TO = 1
 export const SLASH_FROM = 2
@@ -67,26 +67,32 @@ export let header = 0
 export let root = 0
 let indexed: Body | null = null
 
-/** Throws if there is no memory for the index. */
-function reserve(memory: Memory, length: number): void {
+/** False: there is no memory for the index. */
+function reserve(memory: Memory, length: number): boolean {
   const wanted = Math.max(pageLength, 2 ** Math.ceil(Math.log2(length)))
-  marks = input + wanted + padding
-  const records = marks + 4 * (wanted + padding)
-  header = records >> 2
-  root = header + headerWords
+  const afterInput = input + wanted + padding
+  const records = afterInput + 4 * (wanted + padding)
   // A value takes two bytes or more with its comma or brackets, but for those that are still open: 1,000 at most.
   const end = records + 4 * (headerWords + recordWords * (wanted / 2 + 1024))
-  memory.grow(Math.ceil((end - memory.buffer.byteLength) / pageLength))
+  try {
+    memory.grow(Math.ceil((end - memory.buffer.byteLength) / pageLength))
+  } catch {
+    return false
+  }
   bytes = Buffer.from(memory.buffer)
   words = new Int32Array(memory.buffer)
+  marks = afterInput
+  header = records >> 2
+  root = header + headerWords
   capacity = wanted
+  return true
 }
 
 /** False: the document is malformed, or it is too long. The index is valid until the next call. */
 export function indexDocument(body: Body): boolean {
   const { length } = body
   if (indexer === null || length > maxLength) return false
-  if (length > capacity) reserve(indexer.memory, length)
+  if (length > capacity && !reserve(indexer.memory, length)) return false
   indexed = null
   if (typeof body === 'string') bytes.write(body, input, 'latin1')
   else bytes.set(body, input)

@@ -47,7 +47,8 @@ export class KeyTable<T> implements Keys<T> {
     if (((this.lengths[first]! >> length) & 1) === 0 || length > 31) return -1
     const { bytes } = this
     for (let row = this.rows[first]!; bytes[row] !== 0; row += bytes[row]! + 2)
-      if (bytes[row] === length && equal(bytes, row + 2, body, start, length)) return bytes[row + 1]!
+      if (bytes[row] === length && equal(bytes, row + 2, body, start, length))
+        return bytes[row + 1]!
     return -1
   }
 }

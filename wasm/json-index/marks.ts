@@ -14,7 +14,7 @@ export let highFrom: i32 = 0
 export let highTo: i32 = 0
 export let slashFrom: i32 = 0
 export let slashTo: i32 = 0
-/** Of the last run: whether a string has an escape that begins with `\\u00`. */
+/** Of the last run: whether a string has an escape that begins with `\u00`. */
 export let asciiEscapes = false
 
 /** By byte: 1 if a backslash may precede it. Not `u`. */
