@@ -1,10 +1,11 @@
 import type { ContextKey, Integration } from '../config.ts'
+import type { Body } from '../json/types.ts'
 import type { Arm, Guard, Mode } from '../pricing/arms.ts'
 import type { ResponseReason } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'
 
 /** The decoded bid request. A promise if decoding is still under way; it never rejects. */
-export type RequestSource = () => Buffer | null | Promise<Buffer | null>
+export type RequestSource = () => Body | null | Promise<Body | null>
 
 /** A bid response from the proxy, its body decoded. */
 export interface ResponseToRewrite {
@@ -24,7 +25,9 @@ export type Pause = Promise<unknown> | undefined
 
 export interface RewrittenResponse {
   /** The Buffer that came in, if nothing changed. */
-  body: Buffer
+  readonly body: Buffer
+  /** A changed body as latin1 text. Where it is given, `body` is made from it when it is read. */
+  readonly text?: string
   /** Why the whole response was left unmodified; null: it was not. */
   reason: ResponseReason | null
   /** Bids that were removed with their seats. */

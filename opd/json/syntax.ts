@@ -7,6 +7,8 @@ export const ZERO = 48
 export const NINE = 57
 export const BRACKET = 91
 export const BRACE = 123
+/** Prefix of every escape of an ASCII character. */
+export const asciiEscape = '\\u00'
 
 export function isHex4(text: string, at: number): boolean {
   for (let end = at + 4; at < end; at++) {

@@ -1,5 +1,6 @@
 /** Reads the bid request, once for each response with a macro. */
 import {
+  type Body,
   createScanner,
   KeyTable,
   type Read,
@@ -101,7 +102,7 @@ const readRoot = rootOf(requestKeyTable)
 const readCall = rootOf(callKeys)
 
 /** null: not UTF-8, not JSON, nested deeper than 1,000 levels, or not an object. */
-export function readRequest(body: Buffer): RequestFacts | null {
+export function readRequest(body: Body): RequestFacts | null {
   const scan = createScanner(body)
   return scan === null ? null : factsOf(scan, readRoot)
 }

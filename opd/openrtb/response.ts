@@ -2,7 +2,7 @@
 import { KeyTable, type Read, readArray, readObject, type Scanner } from '../json/scanner.ts'
 import { detach } from '../json/strings.ts'
 import { BRACE, BRACKET, MINUS, malformed, NINE, QUOTE, ZERO } from '../json/syntax.ts'
-import type { PatternFinder } from '../rewrite/macros.ts'
+import type { MacroSpan, Macros } from '../rewrite/macros.ts'
 
 /** A range of bytes; `end` is exclusive. */
 export interface Span {
@@ -12,12 +12,12 @@ export interface Span {
 
 type Leaf = Scanner['value']
 
-/** One bid. A macro field is null unless it is a string: `adm` may be an object. */
+/** One bid. A macro field is null unless it is a string, `adm` may be an object, and macros are looked for. */
 export class BidSpans {
-  adm: Span | null = null
-  nurl: Span | null = null
-  burl: Span | null = null
-  lurl: Span | null = null
+  adm: MacroSpan | null = null
+  nurl: MacroSpan | null = null
+  burl: MacroSpan | null = null
+  lurl: MacroSpan | null = null
   price: Span | null = null
   id: Leaf = undefined
   /** Text of an id that is a number. */
@@ -73,11 +73,11 @@ export class ResponseSpans {
   repeatedSeatbid = false
   /** Bids read so far; at `maxBids` reading stops. */
   bids = 0
-  readonly finder: PatternFinder | null
+  readonly macros: Macros | null
 
-  /** Without a finder, `hasMacro` of every bid is false. */
-  constructor(finder: PatternFinder | null) {
-    this.finder = finder
+  /** Without `macros`, `hasMacro` of every bid is false. */
+  constructor(macros: Macros | null) {
+    this.macros = macros
   }
 }
 
@@ -89,9 +89,11 @@ const macroField =
   (scan, at, bid) => {
     const end = scan.skip(at)
     if (end === malformed || scan.text.charCodeAt(at) !== QUOTE) return end
-    bid[field] = { start: at, end }
-    const { finder } = bid.seat.response
-    if (decides && finder?.contains(at + 1, end - 1)) bid.hasMacro = true
+    const { macros } = bid.seat.response
+    if (macros === null) return end
+    const span = macros.span(at, end)
+    bid[field] = span
+    if (decides && !bid.hasMacro && macros.haveContext(span)) bid.hasMacro = true
     return end
   }
 
@@ -223,9 +225,9 @@ const readRoot: Read<ResponseSpans> = (scan, at, response) => {
 /** A response that is not an object has no bids. */
 export function readBidResponse(
   scan: Scanner,
-  finder: PatternFinder | null,
+  macros: Macros | null,
 ): ResponseSpans | 'malformed' | 'too_large' {
-  const response = new ResponseSpans(finder)
+  const response = new ResponseSpans(macros)
   if (scan.document(readRoot, response)) return response
   return response.bids > maxBids ? 'too_large' : 'malformed'
 }

@@ -1,6 +1,7 @@
 /** Finds `tmax` in a bid request before it is sent, for the deadline. */
-import { KeyTable, type Read, Scanner } from '../json/scanner.ts'
+import { KeyTable, type Read } from '../json/scanner.ts'
 import { BRACE, malformed, number, QUOTE } from '../json/syntax.ts'
+import { TextScanner } from '../json/text-scanner.ts'
 
 interface Tmax {
   value: unknown
@@ -43,7 +44,7 @@ export function findTmax(request: Buffer | string): number | undefined {
   if (at < 0 && !escapes) return undefined
   if (!escapes && wordAt(text, at + word.length) < 0) return single(text, at)
   const tmax: Tmax = { value: undefined, times: 0 }
-  new Scanner(Buffer.from(text, 'latin1'), false).document(root, tmax)
+  new TextScanner(Buffer.from(text, 'latin1'), false).document(root, tmax)
   return tmax.times === 1 ? positive(tmax.value) : undefined
 }
 

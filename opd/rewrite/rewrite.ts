@@ -4,7 +4,7 @@
  */
 import type { Integration, OpdConfig } from '../config.ts'
 import type { Pause, RequestSource, RewrittenResponse } from '../engine/types.ts'
-import { createScanner } from '../json/scanner.ts'
+import { type Body, createScanner } from '../json/scanner.ts'
 import { detach } from '../json/strings.ts'
 import { type BidView, checkEligibility, type Rules } from '../openrtb/eligibility.ts'
 import type { RequestFacts } from '../openrtb/facts.ts'
@@ -14,11 +14,10 @@ import {
   type ResponseSpans,
   readBidResponse,
   type SeatSpans,
-  type Span,
 } from '../openrtb/response.ts'
-import type { BidReason, PriceBid, ResponseReason } from '../pricing/types.ts'
+import type { BidReason, PriceBid, PricedBid, ResponseReason } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'
-import { MacroExpander, PatternFinder } from './macros.ts'
+import { type MacroSpan, Macros } from './macros.ts'
 import { removeSeats } from './seats.ts'
 import { Splices } from './splice.ts'
 
@@ -84,8 +83,8 @@ export function* rewriteInSlices(input: RewriteInput): Generator<Pause, Rewritte
     unreadable: removesSeats,
   })
   const scan = createScanner(body)
-  const finder = scan === null || !prices ? null : new PatternFinder(scan.text)
-  const response = scan === null ? 'malformed' : readBidResponse(scan, finder)
+  const macros = scan === null || !prices ? null : new Macros(scan)
+  const response = scan === null ? 'malformed' : readBidResponse(scan, macros)
   if (scan === null || typeof response === 'string') return unparsed(response as ResponseReason)
   if (prices && !response.hasSeatbid) reason = 'no_seatbid'
   const splices = new Splices()
@@ -101,33 +100,55 @@ export function* rewriteInSlices(input: RewriteInput): Generator<Pause, Rewritte
   const bids = prices ? new BidRewriter(scan.text, input, response, splices) : null
   for (const seat of seats)
     for (const bid of seat.bids) {
-      if (bids?.needsRequest(bid)) bids.request = yield* readRequestOf(input)
+      if (bids?.needsRequest(bid)) {
+        const request = input.request()
+        bids.request = readRequestOf(request instanceof Promise ? yield* wait(request) : request)
+      }
       bids?.rewrite(bid, seat)
       if (++left % bidsPerSlice === 0) yield undefined
     }
   // A macro of 19 bytes may become 512 bytes. Without a bound, a response of 4 MB could grow to 100 MB.
   if (splices.growth > maxGrowth) return unparsed('too_large')
-  return {
-    body: splices.count === 0 ? body : Buffer.from(splices.applyTo(scan.text), 'latin1'),
-    reason: removed === 0 ? reason : null,
-    removed,
-    left,
-    unreadable: false,
+  if (removed > 0) reason = null
+  if (splices.count > 0)
+    return new ChangedResponse(splices.applyTo(scan.text), reason, removed, left)
+  return { ...unmodified(body, reason), left }
+}
+
+/** A response that was changed: text, and bytes if the caller needs them. */
+class ChangedResponse implements RewrittenResponse {
+  readonly text: string
+  readonly reason: ResponseReason | null
+  readonly removed: number
+  readonly left: number
+  readonly unreadable = false
+  private bytes: Buffer | null = null
+
+  constructor(text: string, reason: ResponseReason | null, removed: number, left: number) {
+    this.text = text
+    this.reason = reason
+    this.removed = removed
+    this.left = left
+  }
+
+  get body(): Buffer {
+    this.bytes ??= Buffer.from(this.text, 'latin1')
+    return this.bytes
   }
 }
 
-/** Parses the bid request, after it is decoded; null: it cannot be parsed. */
-function* readRequestOf({ request }: RewriteInput): Generator<Pause, RequestFacts | null> {
-  let body = request()
-  if (body instanceof Promise) {
-    const decoding = body
-    body = null
-    yield decoding.then((decoded) => {
-      body = decoded
-    })
-  }
-  return body === null ? null : readRequest(body)
+/** The bid request, after it is decoded. A caller that does not wait has none. */
+function* wait(decoding: Promise<Body | null>): Generator<Pause, Body | null> {
+  let body: Body | null = null
+  yield decoding.then((decoded) => {
+    body = decoded
+  })
+  return body
 }
+
+/** null: the bid request cannot be parsed. */
+const readRequestOf = (body: Body | null): RequestFacts | null =>
+  body === null ? null : readRequest(body)
 
 /** Rewrites the bids of one response: check eligibility ▸ price ▸ splice. */
 class BidRewriter {
@@ -137,9 +158,7 @@ class BidRewriter {
   private readonly rules: Rules
   private readonly currency: string | null
   private readonly ambiguous: boolean
-  private readonly expander: MacroExpander
-  /** The price and the macro fields of the bid at hand. */
-  private readonly spans: Span[] = []
+  private readonly macros: Macros
   /** Parsed for the first bid that needs it; null: it cannot be parsed. */
   request: RequestFacts | null | undefined
 
@@ -150,7 +169,7 @@ class BidRewriter {
     const opd = input.integration.opd as OpdConfig
     this.rules = { opd, rates: input.rates, base: input.base }
     this.currency = response.currency
-    this.expander = new MacroExpander(text, response.finder?.escapes ?? false, splices)
+    this.macros = response.macros!
     this.ambiguous = response.repeatedCur || response.repeatedSeatbid
   }
 
@@ -163,13 +182,16 @@ class BidRewriter {
     const eligibility = checkEligibility(this.view(bid, seat), this.request ?? null, this.rules)
     if ('reason' in eligibility) return this.input.onBid?.(eligibility.reason)
     const priced = this.input.price(eligibility.bid)
-    const { spans, splices, expander } = this
-    inOrder(bid, spans)
-    for (let at = 0; at < spans.length; at++) {
-      const span = spans[at]!
-      if (span !== bid.price) expander.expand(span.start + 1, span.end - 1, priced)
-      else if (priced.priceText !== null) splices.add(span.start, span.end, priced.priceText)
-    }
+    if (priced.priceText !== null)
+      this.splices.add(bid.price!.start, bid.price!.end, priced.priceText)
+    this.expand(bid.nurl, priced)
+    this.expand(bid.burl, priced)
+    this.expand(bid.lurl, priced)
+    this.expand(bid.adm, priced)
+  }
+
+  private expand(span: MacroSpan | null, priced: PricedBid): void {
+    if (span !== null) this.macros.expand(span, priced, this.splices)
   }
 
   private view(bid: BidSpans, seat: SeatSpans): BidView {
@@ -188,16 +210,5 @@ class BidRewriter {
       currency: this.currency,
       ambiguous: bid.ambiguous || seat.repeatedName || seat.repeatedBid || this.ambiguous,
     }
-  }
-}
-
-/** The price and the macro fields of a bid, in their order in the body. */
-function inOrder({ price, adm, nurl, burl, lurl }: BidSpans, into: Span[]): void {
-  into.length = 0
-  for (const span of [price, nurl, burl, lurl, adm]) {
-    if (span === null) continue
-    let at = into.length
-    for (; at > 0 && into[at - 1]!.start > span.start; at--) into[at] = into[at - 1]!
-    into[at] = span
   }
 }

@@ -254,10 +254,9 @@ export class Exchange implements ResponseSink, Candidate {
   }
 
   /** The request as OPD reads it, asked for only when a bid is to be priced. */
-  private decodedRequest(): Buffer | null | Promise<Buffer | null> {
+  private decodedRequest(): Body | null | Promise<Buffer | null> {
     const { decoded } = this
-    if (decoded === undefined) return this.decodeWhole(bytesOf(this.body))
-    return decoded === null ? null : bytesOf(decoded)
+    return decoded === undefined ? this.decodeWhole(bytesOf(this.body)) : decoded
   }
 
   private async decodeWhole(body: Buffer): Promise<Buffer | null> {

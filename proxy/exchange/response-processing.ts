@@ -125,6 +125,6 @@ function rewritten(
 ): ProcessingResult | Promise<ProcessingResult> {
   if (result.unreadable) return { kind: 'no_bid', reason: 'unreadable' }
   if (result.removed > 0 && result.left === 0) return { kind: 'no_bid', reason: 'inactive' }
-  if (result.body === body) return asReceived(response)
-  return encodeChanged(result.body, encoding, context.recompress)
+  if (result.text === undefined && result.body === body) return asReceived(response)
+  return encodeChanged(result.text ?? result.body, encoding, context.recompress)
 }

@@ -37,8 +37,8 @@ export function replyNoBid(reply: Reply, reason: NoBid, onFailure: 'no-bid' | 's
 
 export type ResponseBody =
   | { kind: 'unchanged'; body: Buffer }
-  /** `decoded`: the body is sent without its content encoding. */
-  | { kind: 'changed'; body: Buffer; decoded: boolean }
+  /** `body`: bytes, or latin1 text. `decoded`: it is sent without its content encoding. */
+  | { kind: 'changed'; body: Buffer | string; decoded: boolean }
 
 /** The head for the caller, without the names that are `dropped`. It is made once while the supplier repeats its head. */
 export function towards(
@@ -105,13 +105,13 @@ export function ineligibleReason(headers: readonly string[]): HeadReason | null 
 
 /** A changed body in its original encoding, or decoded; a promise if it is encoded off the event loop. */
 export function encodeChanged(
-  body: Buffer,
+  body: Buffer | string,
   encoding: Encoding,
   recompress: 'same' | 'identity',
 ): ResponseBody | Promise<ResponseBody> {
   if (encoding === 'identity') return { kind: 'changed', body, decoded: false }
   if (recompress === 'identity') return { kind: 'changed', body, decoded: true }
-  const encoded = encode(encoding, body)
+  const encoded = encode(encoding, typeof body === 'string' ? Buffer.from(body, 'latin1') : body)
   return encoded instanceof Promise
     ? encoded.then((late): ResponseBody => ({ kind: 'changed', body: late, decoded: false }))
     : { kind: 'changed', body: encoded, decoded: false }

@@ -7,7 +7,7 @@ import { unsupportedCoding } from '../exchange/headers.ts'
 import type { ProblemCode } from '../problem.ts'
 import { isHost } from '../wire/fields.ts'
 import type { OutgoingResponse } from '../wire/outgoing-heads.ts'
-import type { Inbound, Reply } from './types.ts'
+import type { Body, Inbound, Reply } from './types.ts'
 
 /** Why the head is refused (RFC 9112): its version, framing or host is not certain. */
 export function headFault(request: IncomingMessage): ProblemCode | null {
@@ -46,9 +46,10 @@ class HttpReply implements Reply {
     return !this.response.destroyed && !this.response.headersSent
   }
 
-  whole(head: OutgoingResponse, length: number | null, body: Buffer | null): void {
+  whole(head: OutgoingResponse, length: number | null, body: Body | null): void {
     this.head(head, length)
     if (body === null) this.response.end()
+    else if (typeof body === 'string') this.response.end(body, 'latin1')
     else this.response.end(body)
   }
 

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { OutgoingResponse } from '../wire/outgoing-heads.ts'
 import { writeMessage } from '../wire/write-message.ts'
 import type { ConnectionLife } from './connection-life.ts'
-import type { Reply } from './types.ts'
+import type { Body, Reply } from './types.ts'
 
 /** The value of `Date` (RFC 9110 6.6.1), formatted once a second. */
 let date = ''
@@ -89,7 +89,7 @@ export abstract class StrictReply implements Reply {
     return !this.started && !this.socket.destroyed
   }
 
-  whole(head: OutgoingResponse, length: number | null, body: Buffer | null): void {
+  whole(head: OutgoingResponse, length: number | null, body: Body | null): void {
     const now = performance.now()
     writeMessage(this.socket, this.headOf(head, length, now), body)
     this.responded(now)

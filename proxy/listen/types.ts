@@ -1,8 +1,8 @@
 /** The interfaces between an exchange and the two lanes: the same for raw sockets, `node:http` and undici. */
+import type { Body } from '../../opd/json/types.ts'
 import type { OutgoingRequest, OutgoingResponse } from '../wire/outgoing-heads.ts'
 
-/** A body as received: bytes, or the same bytes as latin1 text. */
-export type Body = Buffer | string
+export type { Body }
 
 export const bytesOf = (body: Body): Buffer =>
   typeof body === 'string' ? Buffer.from(body, 'latin1') : body
@@ -42,7 +42,7 @@ export interface Reply {
   /** The caller is connected, and its response has not started. */
   readonly open: boolean
   /** Sends a whole response; `body` null: one without a body. `length`: its Content-Length, or null. */
-  whole(head: OutgoingResponse, length: number | null, body: Buffer | null): void
+  whole(head: OutgoingResponse, length: number | null, body: Body | null): void
   /** Starts a response whose body is streamed; `length` null: its length is not known. */
   start(head: OutgoingResponse, length: number | null): void
   /** False: wait for `drained`. */

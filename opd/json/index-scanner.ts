@@ -1,0 +1,150 @@
+/**
+ * A JSON scanner over the index of a valid document: it visits the members of the objects that are read, and passes over
+ * all other values. It gives the readers exactly what text-scanner.ts gives them.
+ */
+import {
+  ASCII_ESCAPES,
+  bytes,
+  END,
+  ensureIndexed,
+  HIGH_FROM,
+  HIGH_TO,
+  header,
+  input,
+  KEY_END,
+  KEY_START,
+  NEXT,
+  recordWords,
+  root,
+  SLASH_FROM,
+  SLASH_TO,
+  START,
+  words,
+} from './index-memory.ts'
+import { detach } from './strings.ts'
+import { BACKSLASH, BRACE, BRACKET, malformed, NINE, QUOTE, ZERO } from './syntax.ts'
+import type { Body, Keys, Read, Scanner } from './types.ts'
+
+/** A string that is its own bytes: ASCII without escapes. */
+const plain = /^[\x20-\x5b\x5d-\x7e]*$/
+
+export class IndexScanner implements Scanner {
+  readonly text: string
+  value: Scanner['value']
+  readonly asciiEscapes: boolean
+  private readonly body: Body
+  private bytes = bytes
+  private words = words
+  /** The record of the value that is read. */
+  private record = 0
+  /** Bounds of the bytes that are not ASCII, and of the backslashes. */
+  private highFrom = 0
+  private highTo = 0
+  private slashFrom = 0
+  private slashTo = 0
+
+  /** `body` is indexed. */
+  constructor(body: Body) {
+    this.body = body
+    this.text = typeof body === 'string' ? body : body.toString('latin1')
+    this.asciiEscapes = words[header + ASCII_ESCAPES] !== 0
+  }
+
+  document<T>(value: Read<T>, into: T): boolean {
+    if (!ensureIndexed(this.body)) return false
+    this.bytes = bytes
+    this.words = words
+    this.highFrom = words[header + HIGH_FROM]!
+    this.highTo = words[header + HIGH_TO]!
+    this.slashFrom = words[header + SLASH_FROM]!
+    this.slashTo = words[header + SLASH_TO]!
+    this.record = root
+    return value(this, words[root + START]!, into) !== malformed
+  }
+
+  skip(_at: number): number {
+    return this.words[this.record + END]!
+  }
+
+  read(at: number): number {
+    const end = this.words[this.record + END]!
+    this.value = this.leaf(at, end)
+    return end
+  }
+
+  object<T>(_at: number, table: Keys<T>, into: T): number {
+    const { words, bytes, record } = this
+    const last = words[record + NEXT]!
+    let seen = 0
+    for (let at = record + recordWords; at < last; at = words[at + NEXT]!) {
+      const member = this.member(table, bytes, words[at + KEY_START]!, words[at + KEY_END]!)
+      if (member === -1) continue
+      if ((seen & (1 << member)) !== 0) table.repeated?.(into, table.keys[member]!)
+      seen |= 1 << member
+      this.record = at
+      if (table.reads[member]!(this, words[at + START]!, into) === malformed) return malformed
+    }
+    return words[record + END]!
+  }
+
+  /** A key may be written with escapes. */
+  private member<T>(table: Keys<T>, bytes: Buffer, start: number, end: number): number {
+    const member = table.find(bytes, input + start + 1, input + end - 1)
+    if (member !== -1 || start >= this.slashTo || end <= this.slashFrom) return member
+    for (let at = start; at < end; at++)
+      if (bytes[input + at] === BACKSLASH) return table.keys.indexOf(this.decoded(start, end))
+    return -1
+  }
+
+  array<T>(_at: number, element: Read<T>, into: T): number {
+    const { words, record } = this
+    const last = words[record + NEXT]!
+    for (let at = record + recordWords; at < last; at = words[at + NEXT]!) {
+      this.record = at
+      if (element(this, words[at + START]!, into) === malformed) return malformed
+    }
+    return words[record + END]!
+  }
+
+  private leaf(at: number, end: number): Scanner['value'] {
+    switch (this.bytes[input + at]) {
+      case QUOTE:
+        return this.decoded(at, end)
+      case BRACE:
+      case BRACKET:
+        return undefined
+      case 116:
+        return true
+      case 102:
+        return false
+      case 110:
+        return null
+      default:
+        return this.number(at, end)
+    }
+  }
+
+  private number(start: number, end: number): number {
+    const { bytes } = this
+    let value = 0
+    // Most numbers have few digits: faster than a slice and Number().
+    if (end - start < 10)
+      for (let at = start; ; at++) {
+        if (at === end) return value
+        const code = bytes[input + at]!
+        if (code < ZERO || code > NINE) break
+        value = value * 10 + code - ZERO
+      }
+    return Number(this.text.slice(start, end))
+  }
+
+  /** `start` and `end` include the quotes. */
+  private decoded(start: number, end: number): string {
+    const raw = this.text.slice(start + 1, end - 1)
+    const isOdd =
+      (start < this.highTo && end > this.highFrom) || (start < this.slashTo && end > this.slashFrom)
+    if (isOdd && !plain.test(raw))
+      return JSON.parse(this.bytes.toString('utf8', input + start, input + end)) as string
+    return detach(raw)
+  }
+}

@@ -1,0 +1,152 @@
+/**
+ * Indexes a JSON document (RFC 8259): validates all of it, and writes one record for each value, so that a reader visits
+ * the values that it needs and passes over all others. The layout of a record is in opd/json/index-memory.ts.
+ */
+import { asciiEscapes, highFrom, highTo, mark, slashFrom, slashTo } from './marks'
+
+/** Deeper nesting is rejected. As in opd/json/text-scanner.ts. */
+const maxDepth: i32 = 1000
+const recordBytes: usize = 20
+const headerBytes: usize = 20
+
+/** Of each open array or object: its record, plus 1 for an object. */
+const stack = memory.data(4096)
+
+function isSpace(code: u32): bool {
+  return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
+}
+
+function skipSpace(input: usize, from: i32, to: i32): i32 {
+  while (from < to && isSpace(load<u8>(input + <usize>from))) from++
+  return from
+}
+
+function isDigit(code: u32): bool {
+  return code - 0x30 < 10
+}
+
+function digits(at: usize): usize {
+  if (!isDigit(load<u8>(at))) return 0
+  do at++
+  while (isDigit(load<u8>(at)))
+  return at
+}
+
+/** The end of a number; 0: malformed. */
+function numberEnd(at: usize): usize {
+  let code: u32 = load<u8>(at)
+  if (code === 0x2d) code = load<u8>(++at)
+  if (code === 0x30) at++
+  else {
+    at = digits(at)
+    if (at === 0) return 0
+  }
+  code = load<u8>(at)
+  if (code === 0x2e) {
+    at = digits(at + 1)
+    if (at === 0) return 0
+    code = load<u8>(at)
+  }
+  if ((code | 0x20) !== 0x65) return at
+  code = load<u8>(at, 1)
+  return digits(code === 0x2b || code === 0x2d ? at + 2 : at + 1)
+}
+
+/** The end of a number, true, false or null; 0: malformed. */
+function scalarEnd(at: usize): usize {
+  const code: u32 = load<u8>(at)
+  if (code === 0x2d || isDigit(code)) return numberEnd(at)
+  const word = load<u32>(at)
+  if (word === 0x65757274 || word === 0x6c6c756e) return at + 4
+  return word === 0x736c6166 && load<u8>(at, 4) === 0x65 ? at + 5 : 0
+}
+
+/** Whether only white space is between two positions. */
+function isGap(input: usize, from: i32, to: i32): bool {
+  return from === to || skipSpace(input, from, to) === to
+}
+
+/** Second pass: grammar, and the records. Returns the end of the records; 0: malformed. */
+function build(input: usize, marks: usize, last: usize, records: usize): usize {
+  let next = records
+  /** The position after the last token. */
+  let from: i32 = 0
+  let depth: usize = 0
+  let inObject = false
+  let parent: usize = 0
+  let keyStart: i32 = 0
+  let keyEnd: i32 = 0
+  while (true) {
+    let at = load<i32>(marks)
+    if (inObject) {
+      if (load<u8>(input + <usize>at) !== 0x22 || !isGap(input, from, at)) return 0
+      keyStart = at
+      keyEnd = load<i32>(marks, 4) + 1
+      at = load<i32>(marks, 8)
+      if (load<u8>(input + <usize>at) !== 0x3a || !isGap(input, keyEnd, at)) return 0
+      from = at + 1
+      marks += 12
+      at = load<i32>(marks)
+    }
+    const record = next
+    next += recordBytes
+    store<i32>(record, keyStart)
+    store<i32>(record, keyEnd, 4)
+    store<i32>(record, <i32>(next >> 2), 16)
+    const start = at === from ? at : skipSpace(input, from, at)
+    store<i32>(record, start, 8)
+    const code: u32 = load<u8>(input + <usize>at)
+    if (start !== at) {
+      const end = scalarEnd(input + <usize>start)
+      if (end === 0) return 0
+      from = <i32>(end - input)
+      store<i32>(record, from, 12)
+    } else if (code === 0x22) {
+      from = load<i32>(marks, 4) + 1
+      store<i32>(record, from, 12)
+      marks += 8
+    } else if (code === 0x7b || code === 0x5b) {
+      if (depth === maxDepth) return 0
+      store<usize>(stack + (depth << 2), parent | <usize>inObject)
+      depth++
+      parent = record
+      inObject = code === 0x7b
+      from = at + 1
+      marks += 4
+      at = load<i32>(marks)
+      // A bracket that closes is two above the one that opens.
+      if (load<u8>(input + <usize>at) !== code + 2 || !isGap(input, from, at)) continue
+    } else return 0
+    // After a value.
+    while (true) {
+      at = load<i32>(marks)
+      if (!isGap(input, from, at)) return 0
+      if (depth === 0) return marks === last ? next : 0
+      from = at + 1
+      marks += 4
+      const token: u32 = load<u8>(input + <usize>at)
+      if (token === 0x2c) break
+      if (token !== (inObject ? 0x7d : 0x5d)) return 0
+      store<i32>(parent, from, 12)
+      store<i32>(parent, <i32>(next >> 2), 16)
+      depth--
+      parent = load<usize>(stack + (depth << 2))
+      inObject = (parent & 1) !== 0
+      parent &= ~1
+    }
+  }
+}
+
+/** Returns the number of 32-bit words that were written to `out`; 0: rejected. */
+export function index(input: usize, length: i32, marks: usize, out: usize): i32 {
+  const last = mark(input, length, marks)
+  if (last === 0) return 0
+  const end = build(input, marks, last, out + headerBytes)
+  if (end === 0) return 0
+  store<i32>(out, highFrom)
+  store<i32>(out, highTo, 4)
+  store<i32>(out, slashFrom, 8)
+  store<i32>(out, slashTo, 12)
+  store<i32>(out, <i32>asciiEscapes, 16)
+  return <i32>((end - out) >> 2)
+}

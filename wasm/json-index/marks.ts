@@ -1,0 +1,180 @@
+/**
+ * First pass: the positions of quotes that begin or end a string, and of brackets, commas and colons outside strings.
+ * 64 bytes at a time. It rejects bytes that are not UTF-8, control characters in strings, unknown escapes, and a string
+ * without an end. Before the input are zeros; `padding` bytes after it become zeros.
+ */
+import { invalidUtf8 } from './utf8'
+
+const block = 64
+/** The rest of the last block, and what the second pass reads after the input. */
+const padding = 72
+
+/** Of the last run: bounds of the blocks with bytes that are not ASCII, and with backslashes. Empty: from > to. */
+export let highFrom: i32 = 0
+export let highTo: i32 = 0
+export let slashFrom: i32 = 0
+export let slashTo: i32 = 0
+/** Of the last run: whether a string has an escape that begins with `\u00`. */
+export let asciiEscapes = false
+
+/** By byte: 1 if a backslash may precede it. Not `u`. */
+const escapes = memory.data(256)
+/** By byte: 1 for a hex digit. */
+const hex = memory.data(256)
+
+for (let code: usize = 48; code < 58; code++) store<u8>(hex + code, 1)
+for (let code: usize = 65; code < 71; code++) {
+  store<u8>(hex + code, 1)
+  store<u8>(hex + code + 32, 1)
+}
+store<u8>(escapes + 0x22, 1)
+store<u8>(escapes + 0x2f, 1)
+store<u8>(escapes + 0x5c, 1)
+store<u8>(escapes + 0x62, 1)
+store<u8>(escapes + 0x66, 1)
+store<u8>(escapes + 0x6e, 1)
+store<u8>(escapes + 0x72, 1)
+store<u8>(escapes + 0x74, 1)
+
+/** Whether the byte at `at`, which follows a backslash, is a valid escape. */
+function isEscape(at: usize): bool {
+  const code: usize = load<u8>(at)
+  if (load<u8>(escapes + code) !== 0) return true
+  // `u00`
+  if ((load<u32>(at) & 0xffffff) === 0x303075) asciiEscapes = true
+  return (
+    code === 0x75 &&
+    (load<u8>(hex + <usize>load<u8>(at, 1)) &
+      load<u8>(hex + <usize>load<u8>(at, 2)) &
+      load<u8>(hex + <usize>load<u8>(at, 3)) &
+      load<u8>(hex + <usize>load<u8>(at, 4))) !==
+      0
+  )
+}
+
+/** A bit for each of 64 bytes. */
+function bits(a: v128, b: v128, c: v128, d: v128): u64 {
+  return (
+    <u64>(<u32>i8x16.bitmask(a)) |
+    ((<u64>(<u32>i8x16.bitmask(b))) << 16) |
+    ((<u64>(<u32>i8x16.bitmask(c))) << 32) |
+    ((<u64>(<u32>i8x16.bitmask(d))) << 48)
+  )
+}
+
+/** Bytes that are compared with. They are loaded before the loop: a constant in it would be put together in each block. */
+const bytes = memory.data<u8>([0x22, 0x5c, 0x20, 0x0f])
+/** `: { , }` by their lower four bits. */
+const operators = memory.data<u8>([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3a, 0x7b, 0x2c, 0x7d, 0, 0])
+
+/** Writes the positions to `marks`, and `length` after the last one. Returns the end of the positions; 0: rejected. */
+export function mark(input: usize, length: i32, marks: usize): usize {
+  memory.fill(input + <usize>length, 0, padding)
+  let out = marks
+  let inString: u64 = 0
+  let escaped: u64 = 0
+  let wasHigh = false
+  let invalid: u64 = 0
+  let wrong = i8x16.splat(0)
+  const quote = v128.load8_splat(bytes)
+  const slash = v128.load8_splat(bytes + 1)
+  const space = v128.load8_splat(bytes + 2)
+  const low = v128.load8_splat(bytes + 3)
+  const table = v128.load(operators)
+  highFrom = length
+  highTo = 0
+  slashFrom = length
+  slashTo = 0
+  asciiEscapes = false
+  // The last bytes of a valid document are ASCII: no UTF-8 sequence is cut short at its end.
+  for (let at: i32 = 0; at < length; at += block) {
+    const from = input + <usize>at
+    const a = v128.load(from)
+    const b = v128.load(from, 16)
+    const c = v128.load(from, 32)
+    const d = v128.load(from, 48)
+
+    const isHigh = i8x16.bitmask(v128.or(v128.or(a, b), v128.or(c, d))) !== 0
+    if (isHigh || wasHigh) {
+      wrong = v128.or(wrong, v128.or(invalidUtf8(from), invalidUtf8(from + 16)))
+      wrong = v128.or(wrong, v128.or(invalidUtf8(from + 32), invalidUtf8(from + 48)))
+      if (isHigh) {
+        if (highTo === 0) highFrom = at
+        highTo = at + block
+      }
+    }
+    wasHigh = isHigh
+
+    // The bytes that a backslash escapes: those after an odd number of backslashes.
+    const slashes = bits(
+      i8x16.eq(a, slash),
+      i8x16.eq(b, slash),
+      i8x16.eq(c, slash),
+      i8x16.eq(d, slash),
+    )
+    let quotes = bits(
+      i8x16.eq(a, quote),
+      i8x16.eq(b, quote),
+      i8x16.eq(c, quote),
+      i8x16.eq(d, quote),
+    )
+    let others: u64 = 0
+    if ((slashes | escaped) !== 0) {
+      const even = u64.MAX_VALUE / 3
+      const starting = slashes & ~escaped
+      const follows = (starting << 1) | escaped
+      const oddStarts = starting & ~even & ~follows
+      const sum = oddStarts + starting
+      const after = (even ^ (sum << 1)) & follows
+      escaped = <u64>(sum < starting)
+      others = after & ~quotes & ~slashes
+      quotes &= ~after
+      if (slashTo === 0) slashFrom = at
+      slashTo = at + block
+    }
+    while (others !== 0) {
+      if (!isEscape(from + <usize>ctz(others))) invalid = 1
+      others &= others - 1
+    }
+
+    // Each bit becomes the parity of the quotes up to it: 1 from an opening quote up to the closing one.
+    let strings = quotes
+    strings ^= strings << 1
+    strings ^= strings << 2
+    strings ^= strings << 4
+    strings ^= strings << 8
+    strings ^= strings << 16
+    strings ^= strings << 32
+    strings ^= inString
+    inString = <u64>(<i64>strings >> 63)
+
+    // Most blocks have no control character at all.
+    const least = i8x16.min_u(i8x16.min_u(a, b), i8x16.min_u(c, d))
+    if (i8x16.bitmask(i8x16.lt_u(least, space)) !== 0)
+      invalid |=
+        strings &
+        bits(i8x16.lt_u(a, space), i8x16.lt_u(b, space), i8x16.lt_u(c, space), i8x16.lt_u(d, space))
+
+    // `[` and `{`, and `]` and `}`, differ in the bit 0x20. Two control characters count as operators; the grammar
+    // rejects them.
+    const operator = bits(
+      i8x16.eq(i8x16.swizzle(table, v128.and(a, low)), v128.or(a, space)),
+      i8x16.eq(i8x16.swizzle(table, v128.and(b, low)), v128.or(b, space)),
+      i8x16.eq(i8x16.swizzle(table, v128.and(c, low)), v128.or(c, space)),
+      i8x16.eq(i8x16.swizzle(table, v128.and(d, low)), v128.or(d, space)),
+    )
+    let found = quotes | (operator & ~strings)
+    const next = out + ((<usize>popcnt(found)) << 2)
+    // Eight at a time, more than there may be: a loop that ends after the last one is mispredicted in each block.
+    while (found !== 0) {
+      for (let n: usize = 0; n < 32; n += 4) {
+        store<i32>(out + n, at + <i32>ctz(found))
+        found &= found - 1
+      }
+      out += 32
+    }
+    out = next
+  }
+  store<i32>(out, length)
+  return (invalid | inString) === 0 && !v128.any_true(wrong) ? out : 0
+}
