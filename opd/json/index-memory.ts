@@ -1,5 +1,5 @@
 /**
- * The memory of the WebAssembly module that indexes JSON documents (wasm/json-index). It has the index of one document,
+ * The memory of the WebAssembly module that indexes JSON documents (opd/json/wasm). It has the index of one document,
  * the last one. Without WebAssembly SIMD no document is indexed.
  */
 import { code } from './index-module.ts'

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { build, target } from '../../wasm/build.ts'
+import { build, target } from '../../../opd/json/wasm/build.ts'
 
 t.test('the committed WebAssembly is what its sources build', async (t) => {
   const found = readFileSync(target, 'utf8')
