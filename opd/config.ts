@@ -84,19 +84,49 @@ export const opdSchema = z.strictObject({
 
 export type OpdConfig = z.infer<typeof opdSchema>
 
-/** The `clearing` block of one supplier (CONTRACT 2): limits of the prices in its win notices. */
-export const clearingSchema = z.strictObject({
-  maxOver: z
-    .number()
-    .min(1)
-    .max(1_000_000)
-    .default(1.5)
-    .describe(
-      'Largest cleared price, as a multiple of the outbound price. A notice above it is refused.',
-    ),
-})
+const googleKey = z
+  .string()
+  .regex(/^[A-Za-z0-9+/_-]{42,44}={0,2}$/, { error: '32 bytes in base64' })
 
-type ClearingConfig = z.infer<typeof clearingSchema>
+/** The `clearing` block of one supplier (CONTRACT 2): limits of the prices in its win notices. */
+export const clearingSchema = z
+  .strictObject({
+    maxOver: z
+      .number()
+      .min(1)
+      .max(1_000_000)
+      .default(1.5)
+      .describe(
+        'Largest cleared price, as a multiple of the outbound price. A notice above it is refused.',
+      ),
+    encoding: z
+      .enum(['plain', 'base64', 'google'])
+      .default('plain')
+      .describe(
+        'How prices are written in notices. plain: a decimal. base64: a decimal in base64 or base64url. google: encrypted as by Google Authorized Buyers, in micros per impression.',
+      ),
+    keys: z
+      .strictObject({
+        encryption: googleKey.describe('Encryption key of the account, base64 or base64url.'),
+        integrity: googleKey.describe('Integrity key of the account, base64 or base64url.'),
+      })
+      .optional()
+      .describe('Keys of encrypted prices. Required with encoding google.'),
+    currency: z
+      .string()
+      .regex(/^[A-Z]{3}$/)
+      .nullable()
+      .default(null)
+      .describe(
+        'Currency of prices in notices, ISO 4217, unless a notice names one as `cur`. null: the currency of the bid.',
+      ),
+  })
+  .refine(({ encoding, keys }) => encoding !== 'google' || keys !== undefined, {
+    error: 'clearing.keys, which encoding google needs',
+    path: ['keys'],
+  })
+
+export type ClearingConfig = z.infer<typeof clearingSchema>
 
 /** For decisions of suppliers that are no longer configured. */
 export const clearingDefaults: ClearingConfig = clearingSchema.parse({})

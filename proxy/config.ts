@@ -65,6 +65,12 @@ export const proxySchema = z.strictObject({
   maxRewriteBytes: size('4MiB').describe(
     'Largest bid response that OPD reads, bytes. Longer responses are sent on unchanged.',
   ),
+  fastLane: z
+    .boolean()
+    .default(true)
+    .describe(
+      'Whether plain HTTP/1.1 is served on raw sockets. false: node:http and undici serve everything.',
+    ),
   maxHeldBytes: autoSize().describe(
     'Request and response bodies in memory at once, bytes. Above it requests are refused with the reason overload. auto: a share of the memory limit of the container or machine.',
   ),

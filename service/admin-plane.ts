@@ -27,7 +27,7 @@ export async function openAdminPlane(
 ) {
   const { store, directory, modelManager, bidLog, rollup, duplicates, engine, proxy } = components
   const { registry, now, followModelControl } = components
-  const counters = new ImpressionCounters()
+  const counters = new ImpressionCounters(() => current.config.metrics)
   const { auth: authConfig, listen } = current.config.admin
   let address = listen
   const auth = await createAuth(authConfig, {
@@ -97,6 +97,9 @@ export async function openAdminPlane(
       impressions({
         engine,
         ledger: store.ledger,
+        losses: store.losses,
+        encodedPrices: () =>
+          current.config.suppliers.some(({ clearing }) => clearing.encoding !== 'plain'),
         auth: current.config.admin.impressions.auth,
         contextTtl: () => current.config.opd.contextTtl,
         integration: (id) => engine.integration(id),

@@ -28,6 +28,7 @@ import {
   ratesAge,
   retentionMs,
   routeOf,
+  sharedBidTtl,
 } from './runtime-config.ts'
 import { bindServiceMetrics } from './status-adapters.ts'
 import { type ActiveSupplier, type SupplierTargets, swapSuppliers } from './supplier-swap.ts'
@@ -76,7 +77,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       : (await import('../opd/state/redis.ts')).openRedis({
           url: started.store.redis,
           location: started.location,
-          contextTtl: () => current.config.opd.contextTtl,
+          bidTtl: () => sharedBidTtl(current.config),
           log,
           nodes,
           onNodes(alive) {

@@ -101,6 +101,7 @@ export const restartKeys: readonly { key: string; compare: 'value' | 'presence' 
   { key: 'stateDir', compare: 'value' },
   { key: 'proxy.listen', compare: 'value' },
   { key: 'proxy.tls', compare: 'presence' },
+  { key: 'proxy.fastLane', compare: 'value' },
   { key: 'admin.listen', compare: 'value' },
   { key: 'admin.auth', compare: 'value' },
   { key: 'admin.impressions', compare: 'value' },
@@ -161,4 +162,11 @@ export function warningsOf(config: Config): string[] {
       : []
   })
   return [...routes, ...config.suppliers.flatMap(opdWarningsOf)]
+}
+
+/** Milliseconds that a bid is kept in Redis; 0: none is written. */
+export function sharedBidTtl({ opd, admin }: Config): number {
+  const { when, ttl } = opd.bidLog
+  const writes = when === 'always' || (when === 'bareOnly' && admin.impressions.auth !== 'context')
+  return writes ? ttl : 0
 }

@@ -34,6 +34,7 @@ export function applyWin(
   if (money === notice.event) counters.countImpression(record)
   counters.countWin(record, entry, engine.rate(currency))
   if (!trains) return
-  if (mayTrain) engine.learnWin(record, Number(notice.price), late)
+  const minToWin = notice.minToWin === undefined ? undefined : Number(notice.minToWin)
+  if (mayTrain) engine.learnWin(record, Number(notice.price), late, minToWin)
   else engine.withdrawExposure(record)
 }

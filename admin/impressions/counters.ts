@@ -31,6 +31,8 @@ const noMoney = (): SupplierMoney => ({
 const join = (...labels: string[]) => labels.join('\t')
 const longestTable = 100_000
 
+const defaultMost = () => ({ publishers: 200, domains: 200 })
+
 export class ImpressionCounters {
   received = 0
   unavailable = 0
@@ -49,8 +51,22 @@ export class ImpressionCounters {
   unreadableMargin = 0
   /** Unauthenticated notices that were refused and not stored in the ledger. */
   refusedUnkept = 0
-  readonly publishers = new TopNames()
-  readonly domains = new TopNames()
+  readonly publishers: TopNames
+  readonly domains: TopNames
+
+  /** Names of a supplier with counters of their own, by publisher and by domain. */
+  constructor(most: () => { publishers: number; domains: number } = defaultMost) {
+    this.publishers = new TopNames(() => most().publishers)
+    this.domains = new TopNames(() => most().domains)
+  }
+
+  /** Loss notices. Keys: ssp, status. */
+  readonly losses = new Map<string, number>()
+
+  countLoss(ssp: string, status: string): void {
+    const key = join(ssp, status)
+    this.losses.set(key, (this.losses.get(key) ?? 0) + 1)
+  }
 
   countNotice(ssp: string, mode: string, status: Status, by: string, event: string): void {
     this.received++

@@ -11,8 +11,12 @@ export interface Notice {
    * characters.
    */
   otherBidIds?: readonly string[]
-  /** Plain decimal text, CPM; `AUDIT` is the test rendering of OpenRTB 4.4. */
+  /** Plain decimal text, CPM, or as the supplier's `clearing` writes it; `AUDIT` is the test rendering of OpenRTB 4.4. */
   price: string
+  /** The currency of the price, if the notice names it. */
+  currency?: string | undefined
+  /** The lowest price that would have won, CPM in the currency of the bid. */
+  minToWin?: string | undefined
   svcOpd: string | undefined
   ssp: string | undefined
   event: 'win' | 'billing'
@@ -29,6 +33,9 @@ const expanded = z
   .string()
   .refine((value) => !hasMacro(value), 'holds a macro that was not expanded')
 
+/** Whether a text is a plain decimal of at most 64 characters. */
+export const plainDecimal = (value: string) => decimalFault(value) === null
+
 /** The fault of a text that is not a plain decimal. */
 function decimalFault(value: string): string | null {
   if (hasMacro(value)) return 'holds a macro that was not expanded'
@@ -43,20 +50,58 @@ const price = z
     if (fault !== null) addIssue(fault)
   })
   .meta({ pattern: '^([0-9]+(\\.[0-9]+)?|AUDIT)$' })
+const plainPrice = z
+  .string()
+  .superRefine((value, { addIssue }) => {
+    const fault = decimalFault(value)
+    if (fault !== null) addIssue(fault)
+  })
+  .meta({ pattern: '^[0-9]+(\\.[0-9]+)?$' })
+const currency = z.string().regex(/^[A-Z]{3}$/, { error: 'is not a currency of ISO 4217' })
+const bidId = expanded.describe('The id of the bid, as in the bid response')
+const svcOpd = z.string().optional().describe('The context, the expansion of `${SVC_OPD_CONTEXT}`')
+const ssp = expanded
+  .optional()
+  .describe('The supplier, if several suppliers may use the same bid id')
+const minToWin = plainPrice
+  .optional()
+  .describe('The lowest price that would have won, the expansion of `${AUCTION_MIN_TO_WIN}`')
 
 /** An unexpanded macro in `svc_opd` is no fault: the context counts as absent. */
 export const noticeSchema = z.object({
-  bid_id: expanded.describe('The id of the winning bid, as in the bid response'),
+  bid_id: bidId,
   price: price.describe(
     'The cleared price, the expansion of `${AUCTION_PRICE}`; `AUDIT` is a test that is not counted',
   ),
-  svc_opd: z.string().optional().describe('The context, the expansion of `${SVC_OPD_CONTEXT}`'),
-  ssp: expanded.optional().describe('The supplier, if several suppliers may use the same bid id'),
+  svc_opd: svcOpd,
+  ssp,
+  cur: currency.optional().describe('The currency of the price, if it is not that of the bid'),
+  min_to_win: minToWin,
   event: z
     .enum(['win', 'billing'], { error: 'is not one of win, billing' })
     .default('win')
     .describe('`win` (the default) or `billing`; each counts once for a decision'),
   price_dsp: price.optional().describe('The demand-side price, for integrations with `priceDsp`'),
+})
+
+/** The same for platforms whose prices are encoded or encrypted, as `clearing.encoding` of the supplier says. */
+const encodedNoticeSchema = noticeSchema.extend({
+  price: z
+    .string()
+    .max(256, 'is longer than 256 characters')
+    .refine((value) => !hasMacro(value), 'holds a macro that was not expanded'),
+})
+
+export const lossSchema = z.object({
+  bid_id: bidId,
+  svc_opd: svcOpd,
+  ssp,
+  loss: z
+    .string()
+    .regex(/^\d{1,4}$/, { error: 'is not a loss reason code' })
+    .optional()
+    .describe('The loss reason, list 5.25 of OpenRTB 2.6, the expansion of `${AUCTION_LOSS}`'),
+  min_to_win: minToWin,
 })
 
 /**
@@ -76,13 +121,18 @@ function otherReadings(url: string, bidId: string): { otherBidIds?: string[] } {
   return otherBidIds.length > 0 ? { otherBidIds } : {}
 }
 
-/** `url` is the URL of the request: the parsed query no longer has the original escapes. */
-export function parseNotice(query: object, url: string): ParsedNotice {
-  // an empty parameter counts as absent
-  const sent = Object.fromEntries(Object.entries(query).filter(([, value]) => value !== ''))
-  const result = parsedQuery(noticeSchema, sent)
+/** An empty parameter counts as absent. */
+const present = (query: object) =>
+  Object.fromEntries(Object.entries(query).filter(([, value]) => value !== ''))
+
+/**
+ * `url` is the URL of the request: the parsed query no longer has the original escapes. `encoded`: some suppliers encode
+ * their prices, so that the price is checked when the supplier is known.
+ */
+export function parseNotice(query: object, url: string, encoded: boolean): ParsedNotice {
+  const result = parsedQuery(encoded ? encodedNoticeSchema : noticeSchema, present(query))
   if ('faults' in result) return result
-  const { bid_id, svc_opd, ssp, event, price_dsp, ...value } = result.value
+  const { bid_id, svc_opd, ssp, event, price_dsp, cur, min_to_win, ...value } = result.value
   // a test rendering has `AUDIT` in all its prices
   if (price_dsp === auditPrice && value.price !== auditPrice) {
     const detail = `price_dsp ${decimalFault(auditPrice)}`
@@ -97,6 +147,28 @@ export function parseNotice(query: object, url: string): ParsedNotice {
       ssp: ssp === undefined ? undefined : storable(ssp),
       event,
       priceDsp: price_dsp,
+      currency: cur,
+      minToWin: min_to_win,
+    },
+  }
+}
+
+/** A loss, as a notice without a price. */
+export function parseLoss(query: object, url: string): ParsedNotice {
+  const result = parsedQuery(lossSchema, present(query))
+  if ('faults' in result) return result
+  const { bid_id, svc_opd, ssp, min_to_win } = result.value
+  return {
+    notice: {
+      bidId: bid_id,
+      ...otherReadings(url, bid_id),
+      price: '0',
+      currency: undefined,
+      svcOpd: svc_opd,
+      ssp: ssp === undefined ? undefined : storable(ssp),
+      event: 'win',
+      priceDsp: undefined,
+      minToWin: min_to_win,
     },
   }
 }

@@ -1,6 +1,7 @@
 /** One win notice: trace ▸ record ▸ train. It resolves when the row is on disk. */
 import type { DecisionRecord, LookupResult } from '../../opd/engine/types.ts'
 import { type AccountOf, seesSupplier } from '../auth/roles.ts'
+import type { ProblemFault } from '../http/problem.ts'
 import {
   type Caller,
   clockSlack,
@@ -10,6 +11,7 @@ import {
 } from '../ports.ts'
 import { type ApplyWinDeps, applyWin } from './apply-win.ts'
 import { TokenBucket } from './budget.ts'
+import { clearedPrice } from './clearing.ts'
 import type { Status } from './counters.ts'
 import {
   attributedEntry,
@@ -18,7 +20,7 @@ import {
   rejectedEntry,
   unattributedEntry,
 } from './ledger-entry.ts'
-import { auditPrice, type Notice } from './notice.ts'
+import { auditPrice, type Notice, plainDecimal } from './notice.ts'
 import {
   type ImpressionAuth,
   isCredential,
@@ -42,7 +44,11 @@ export interface NoticeDeps extends ApplyWinDeps {
   onDuplicate?: (notice: DuplicateNotice) => void
 }
 
-export type Rejection = 'svc_opd_required' | 'context_required' | 'implausible_price'
+export type Rejection =
+  | 'svc_opd_required'
+  | 'context_required'
+  | 'implausible_price'
+  | 'invalid_parameters'
 
 export type NoticeResult =
   | {
@@ -51,7 +57,7 @@ export type NoticeResult =
       late?: true
       reason?: string
     }
-  | { status: 'rejected'; code: Rejection }
+  | { status: 'rejected'; code: Rejection; faults?: ProblemFault[] }
 
 /** Limits on the ledger rows that unauthenticated notices may write. */
 const anonymousRows = 1000
@@ -110,12 +116,25 @@ export class Notices {
     )
     counters.contexts[found.context]++
     if (needsCredential && !isCredential(found.context))
-      return this.reject(notice, null, 'context_required')
+      return this.reject(
+        { ...notice, price: plainDecimal(notice.price) ? notice.price : '0' },
+        null,
+        'context_required',
+      )
     const traced = visibleTrace(found, caller, this.deps.account)
     const { record, by } = traced
+    const integration = this.deps.integration(record?.supplier ?? notice.ssp ?? '')
+    const cleared = clearedPrice(notice, integration?.clearing, record?.currency ?? null, (cur) =>
+      this.deps.engine.rate(cur),
+    )
+    if ('detail' in cleared) {
+      this.count(record?.supplier ?? '', record?.mode ?? '', 'rejected', null, notice)
+      return { status: 'rejected', code: 'invalid_parameters', faults: [cleared] }
+    }
+    const readable = { ...notice, price: cleared.price }
     return record === null || by === null
-      ? this.unattributed(notice, traced, caller)
-      : this.attribute(notice, traced, record, by, caller)
+      ? this.unattributed(readable, traced, caller)
+      : this.attribute(readable, traced, record, by, caller)
   }
 
   private async unattributed(

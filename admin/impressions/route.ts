@@ -7,7 +7,9 @@ import { may } from '../auth/roles.ts'
 import { addRoute, type Call } from '../http/call.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
 import type { TokenVerifier } from '../ports.ts'
-import { auditPrice, noticeSchema, parseNotice } from './notice.ts'
+import type { LossStore } from '../store/losses.ts'
+import { Losses } from './losses.ts'
+import { auditPrice, lossSchema, noticeSchema, parseLoss, parseNotice } from './notice.ts'
 import { type NoticeDeps, type NoticeResult, Notices, type Rejection } from './process.ts'
 import { callerOf } from './visibility.ts'
 
@@ -15,6 +17,9 @@ export interface ImpressionDeps extends NoticeDeps {
   /** null: no token is valid. */
   verifier: TokenVerifier | null
   log: { error: (fields: object, message: string) => void }
+  /** Whether some suppliers encode the prices of their notices. Called for each, since a reload may change it. */
+  encodedPrices?: () => boolean
+  losses: LossStore
   /** Notices in progress at a time; more are 503. */
   maxPending?: number
 }
@@ -40,6 +45,7 @@ const retryAfter = 1
 const faults: Readonly<Record<Rejection, ProblemFault[]>> = {
   svc_opd_required: [{ pointer: 'svc_opd', detail: 'svc_opd is missing' }],
   context_required: [],
+  invalid_parameters: [],
   implausible_price: [
     { pointer: 'price', detail: 'price is more than clearing.maxOver times the price sent' },
   ],
@@ -73,6 +79,29 @@ const call: Call & { head: boolean } = {
   },
   problems: [400, 401, 403, 422, 503],
   // a HEAD request must not count a win
+  head: false,
+}
+
+const lossCall: Call & { head: boolean } = {
+  method: 'GET',
+  path: '/opd/loss',
+  id: 'reportLoss',
+  tag: 'prices',
+  summary: 'A loss notice of the platform',
+  description:
+    'Authentication is that of win notices. The response is sent when the loss is on disk. The model learns the loss at once, and from `min_to_win` what would have won. A repeated loss, or one of a bid whose win was reported, is `duplicate` and changes nothing.',
+  role: { optional: role },
+  query: lossSchema,
+  answers: {
+    200: {
+      description: 'The notice was processed',
+      content: {
+        schema: z.object({ status: z.enum(['recorded', 'unattributed', 'duplicate']) }),
+        example: { status: 'recorded' },
+      },
+    },
+  },
+  problems: [400, 401, 403, 503],
   head: false,
 }
 
@@ -117,13 +146,17 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     if (result.status !== 'rejected') return reply.send(result)
     const { code } = result
     if (code === 'context_required') reply.header('www-authenticate', 'Bearer')
-    return refuse(reply, code, faults[code])
+    return refuse(reply, code, result.faults ?? faults[code])
   }
 
   async function handle(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const code = auth === 'bearer' ? await admit(request, verifier!, role) : null
     if (code !== null) return refuseUnverified(reply, code)
-    const parsed = parseNotice(request.query as object, request.url)
+    const parsed = parseNotice(
+      request.query as object,
+      request.url,
+      deps.encodedPrices?.() ?? false,
+    )
     if ('faults' in parsed) return rejected(reply, 'invalid_parameters', parsed.faults)
     const { notice } = parsed
     if (notice.price !== auditPrice && notices.pending >= maxPending) return unavailable(reply)
@@ -139,5 +172,27 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     }
   }
 
-  return async (app) => addRoute(app, { ...call, handler: handle }, null)
+  const losses = new Losses(deps)
+  async function handleLoss(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const code = auth === 'bearer' ? await admit(request, verifier!, role) : null
+    if (code !== null) return refuseToken(reply, code)
+    const parsed = parseLoss(request.query as object, request.url)
+    if ('faults' in parsed) return refuse(reply, 'invalid_parameters', parsed.faults)
+    if (losses.pending >= maxPending) return unavailable(reply)
+    try {
+      const caller = request.caller ?? (await callerOf(request.headers.authorization, verifier))
+      const trusted = caller !== null && may(caller.roles, role) ? caller : null
+      const status = await losses.process(parsed.notice, trusted)
+      if (status !== 'rejected') return reply.send({ status })
+      return refuse(reply.header('www-authenticate', 'Bearer'), 'context_required')
+    } catch (error) {
+      logStoreFailure((error as Error).message)
+      return unavailable(reply)
+    }
+  }
+
+  return async (app) => {
+    addRoute(app, { ...call, handler: handle }, null)
+    addRoute(app, { ...lossCall, handler: handleLoss }, null)
+  }
 }

@@ -17,7 +17,6 @@ interface Row {
   recent: number
 }
 
-const maxNames = 200
 /** Names of all suppliers, which take up to 1 MB of a scrape. */
 const maxTotal = 10_000
 /** Candidates for a counter; beyond, a new one replaces the oldest. */
@@ -30,9 +29,13 @@ class Table {
   private readonly named = new Map<string, Row>()
   private readonly candidates = new Map<string, number>()
   private other = 0
-  private limit = maxNames
+  private limit: number
   /** Impressions; each promotion halves them. */
   recent = 0
+
+  constructor(limit: number) {
+    this.limit = limit
+  }
 
   get size(): number {
     return this.named.size
@@ -96,13 +99,20 @@ class Table {
 export class TopNames {
   /** By supplier, then mode. */
   private readonly tables = new Map<string, Map<string, Table>>()
+  private readonly most: () => number
+
+  /** `most`: names of a supplier that have a counter of their own; 0: nothing is counted. */
+  constructor(most: () => number) {
+    this.most = most
+  }
 
   add(ssp: string, mode: string, name: string): void {
+    if (this.most() === 0) return
     const modes = this.tables.get(ssp) ?? new Map<string, Table>()
     if (modes.size === 0) this.tables.set(ssp, modes)
     let table = modes.get(mode)
     if (table === undefined) {
-      table = new Table()
+      table = new Table(this.most())
       modes.set(mode, table)
     }
     table.add(name === '' ? noName : name)
@@ -116,9 +126,10 @@ export class TopNames {
       [...modes].map(([mode, table]) => ({ ssp, mode, table, recent: table.recent })),
     )
     tables.sort((one, other) => other.recent - one.recent)
+    if (this.most() === 0) return
     let left = maxTotal
     for (const { ssp, mode, table } of tables) {
-      table.promote(Math.min(maxNames, left))
+      table.promote(Math.min(this.most(), left))
       left -= table.size
       yield* table.samples(ssp, mode)
     }

@@ -49,6 +49,16 @@ export function noticeRows(counters: ImpressionCounters): MetricRow[] {
       impressionSamples,
     ],
     [
+      'bidweir_losses_total',
+      'counter',
+      'Loss notices by status',
+      () =>
+        [...counters.losses].map(([key, value]) => ({
+          value,
+          labels: labelled(['ssp', 'status'], key),
+        })),
+    ],
+    [
       'bidweir_impressions_unavailable_total',
       'counter',
       'Notices answered 503, to be sent again',

@@ -5,6 +5,7 @@ import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { checkSql, createIntegrity } from './integrity.ts'
 import { createLedger, type GroupLedger } from './ledger.ts'
+import { createLosses, type LossStore } from './losses.ts'
 import { migrate } from './migrations/index.ts'
 import { postgresDialect } from './postgres.ts'
 import { sqliteDialect } from './sqlite.ts'
@@ -20,6 +21,7 @@ export interface Store {
   /** The URL, for code that opens its own connection on another thread. */
   url: string
   ledger: GroupLedger
+  losses: LossStore
   postgres: boolean
   /**
    * Calls the listener within half a second when any node or command has changed the directory. If the listener
@@ -153,6 +155,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     wins,
     url,
     ledger,
+    losses: createLosses(wins),
     postgres,
     onChange(listener) {
       listeners.push(listener)

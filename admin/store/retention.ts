@@ -8,6 +8,7 @@ import type { Log } from '../../opd/shared/log.ts'
 import { clearStale, hour, hourOf, staleHours } from './hour.ts'
 import { addUpHour } from './hours.ts'
 import type { Store } from './index.ts'
+import { deleteLosses } from './losses.ts'
 import { openReader } from './reader.ts'
 import type { Tables } from './tables.ts'
 
@@ -169,6 +170,7 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
         last = await deleteSlice(sealed)
         if (last > 0) await pause()
       }
+      while ((await mayContinue()) && (await deleteLosses(store.db, old))) await pause()
       if (gone > 0) log.info({ rows: gone }, 'rows older than store.retentionDays were deleted')
       return gone
     } finally {

@@ -39,6 +39,8 @@ export interface Tables {
   model_learning: { one: number; frozen: Flag }
   /** How many times the models have forgotten a supplier. */
   model_resets: { supplier: string; times: number }
+  /** Loss notices, each once; `decision` as in the ledger. */
+  losses: { decision: string; at: number }
   /** Live nodes of a location, as last known. */
   nodes: { location: string; live: number }
   audit: {

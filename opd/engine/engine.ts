@@ -194,7 +194,12 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     if (money !== null) counters.paid(arm, money.cleared / perBase, money.margin / perBase)
   }
 
-  function learnWin(record: DecisionRecord, cleared: number, late: boolean): void {
+  function learnWin(
+    record: DecisionRecord,
+    cleared: number,
+    late: boolean,
+    minToWin?: number,
+  ): void {
     const perBase = rate(record.currency)
     if (!armRules[record.arm].money) return
     const win = {
@@ -210,8 +215,23 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     if (!record.teaches || record.features.length === 0) return
     // The learner handles a price above out_ba: it counts as a win without a saving.
     guarded('training', record, () =>
-      learners.of(record.mode).win(record.features, cleared / perBase, now()),
+      learners
+        .of(record.mode)
+        .win(
+          record.features,
+          cleared / perBase,
+          now(),
+          ...(minToWin === undefined ? [] : [minToWin / perBase]),
+        ),
     )
+  }
+
+  function learnLoss(record: DecisionRecord, minToWin: number | null): void {
+    const perBase = rate(record.currency)
+    if (!armRules[record.arm].money || perBase === null) return
+    if (!record.teaches || record.features.length === 0) return
+    const least = minToWin === null ? null : minToWin / perBase
+    guarded('training', record, () => learners.of(record.mode).lose(record.features, least, now()))
   }
 
   function withdrawExposure(record: DecisionRecord): void {
@@ -304,6 +324,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     rate,
     recordWin,
     learnWin,
+    learnLoss,
     withdrawExposure,
   }
 }

@@ -153,7 +153,9 @@ export interface Engine {
   /** Counts a win that the ledger recorded, its money (CPM in the bid's currency), or both. */
   recordWin(record: DecisionRecord, won: boolean, money: WinMoney | null): void
   /** Trains the model with a win that the ledger recorded. The caller ensures at most one call for each decision. */
-  learnWin(record: DecisionRecord, cleared: number, late: boolean): void
+  learnWin(record: DecisionRecord, cleared: number, late: boolean, minToWin?: number): void
+  /** Trains the model with a loss. `minToWin`: the lowest price that would have won, CPM in the bid's currency. */
+  learnLoss(record: DecisionRecord, minToWin: number | null): void
   /** Withdraws the exposure of a bid whose win must not train the model. */
   withdrawExposure(record: DecisionRecord): void
 }

@@ -16,8 +16,8 @@ import { redisTokens } from './redis-tokens.ts'
 interface RedisOptions {
   url: string
   location: string
-  /** Milliseconds. Read at each write, because a reload may change it. */
-  contextTtl: () => number
+  /** Milliseconds that a bid is kept; 0: bids are not written. Read at each write, because a reload may change it. */
+  bidTtl: () => number
   log: Log
   /** The last known number of live nodes of this location; 1 if it is not given. */
   nodes?: number
@@ -69,7 +69,7 @@ function decode(text: string, bidId: string): DecisionRecord | null {
 }
 
 export function openRedis(options: RedisOptions): RedisState {
-  const { url, location, contextTtl, log, onNodes } = options
+  const { url, location, bidTtl, log, onNodes } = options
   const node = randomUUID()
   const counts = { dropped: 0, failed: 0, written: 0 }
   const client = createClient({
@@ -136,7 +136,7 @@ export function openRedis(options: RedisOptions): RedisState {
     if (buffer.length === 0 || !isAvailable()) return
     const batch = buffer
     buffer = []
-    const ttl = Math.ceil(contextTtl())
+    const ttl = Math.ceil(bidTtl())
     const written = await attempt(async () => {
       await Promise.all(
         batch.flatMap((record) => {
@@ -183,6 +183,7 @@ export function openRedis(options: RedisOptions): RedisState {
     },
     shared: {
       put(record) {
+        if (bidTtl() === 0) return
         if (buffer.length >= maxBuffered) counts.dropped++
         else buffer.push(record)
       },

@@ -82,6 +82,8 @@ const supplierSchema = z.strictObject({
     ),
 })
 
+const topNames = z.int().min(0).max(10_000).default(200)
+
 export const configSchema = z.strictObject({
   location: z
     .string()
@@ -114,6 +116,20 @@ export const configSchema = z.strictObject({
         'Time after which a bid without a notice counts as lost.',
       ),
       contextTtl: contextTtl.describe('Time within which a win is attributed to its decision.'),
+      bidLog: z
+        .strictObject({
+          when: z
+            .enum(['always', 'bareOnly', 'off'])
+            .default('always')
+            .describe(
+              'Whether bids are written to Redis, so that a notice without a context is attributed at any node. bareOnly: only while admin.impressions.auth admits such notices. off: never.',
+            ),
+          ttl: duration('30m')
+            .refine((ms) => ms >= 1, 'a duration of at least 1ms')
+            .describe('Time that a bid is kept in Redis.'),
+        })
+        .prefault({})
+        .describe('The bid log that nodes share in Redis.'),
       decisionLog: decisionLogSchema
         .nullable()
         .default(null)
@@ -123,6 +139,17 @@ export const configSchema = z.strictObject({
     })
     .prefault({})
     .describe('What all suppliers share of optimized price discovery.'),
+  metrics: z
+    .strictObject({
+      publishers: topNames.describe(
+        'Publishers of a supplier with series of their own in the metrics, the busiest; the rest is `other`. 0: no series by publisher.',
+      ),
+      domains: topNames.describe(
+        'Domains of a supplier with series of their own in the metrics, the busiest; the rest is `other`. 0: no series by domain.',
+      ),
+    })
+    .prefault({})
+    .describe('Labels of the metrics.'),
   drain: z
     .strictObject({
       grace: duration('15s').describe(

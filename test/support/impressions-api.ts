@@ -19,6 +19,8 @@ const callers: Readonly<Record<string, Caller>> = {
 interface ImpressionsOptions extends Partial<TestEngineOptions> {
   auth?: ImpressionAuth
   account?: (supplier: string) => string | undefined
+  /** Some suppliers encode their prices. */
+  encoded?: boolean
   /** Instead of the one in memory. */
   store?: Ledger
 }
@@ -29,6 +31,7 @@ type Params = Record<string, string | undefined>
 export async function impressionsApi(t: Test, options: ImpressionsOptions = {}) {
   const world = testEngine({ integrations: [integration('acme')], ...options })
   const ledger = memoryLedger()
+  const lost = new Set<string>()
   const alerts: string[] = []
   const nodes: { close: () => Promise<unknown> }[] = []
   t.teardown(() => Promise.all(nodes.map((node) => node.close())))
@@ -38,6 +41,8 @@ export async function impressionsApi(t: Test, options: ImpressionsOptions = {}) 
     const deps = {
       engine,
       ledger: options.store ?? ledger,
+      losses: { record: async (decision: string) => lost.size < lost.add(decision).size },
+      encodedPrices: () => options.encoded ?? false,
       auth: options.auth ?? 'bearer',
       contextTtl: () => 48 * hour,
       integration: (id: string) => engine.integration(id),
@@ -78,7 +83,17 @@ export async function impressionsApi(t: Test, options: ImpressionsOptions = {}) 
         by[key.split('\t')[2]!] = (by[key.split('\t')[2]!] ?? 0) + value
       return by
     }
-    return { engine, counters, send, notify, tally, url }
+    /** A loss notice; answers status and body. */
+    async function lose(params: Params, token: string | null = 'good') {
+      const given = Object.entries(params).filter(([, value]) => value !== undefined)
+      const query = new URLSearchParams(given as [string, string][])
+      const response = await fetch(`${url}/opd/loss?${query}`, {
+        headers: token === null ? {} : { authorization: `Bearer ${token}` },
+      })
+      const body = (await response.json()) as Record<string, unknown>
+      return { http: response.status, body }
+    }
+    return { engine, counters, send, notify, lose, tally, url }
   }
 
   return { ...world, ledger, alerts, listen, ...(await listen(world.engine)) }

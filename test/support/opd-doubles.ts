@@ -5,9 +5,10 @@ import type { Decision, Learner } from '../../opd/learner.ts'
 import type { EligibleBid } from '../../opd/pricing/types.ts'
 
 export interface Taught {
-  kind: 'win' | 'withdraw'
+  kind: 'win' | 'loss' | 'withdraw'
   features: string
   cleared?: number
+  minToWin?: number | null
 }
 
 export interface FixedLearner extends Learner {
@@ -37,10 +38,13 @@ export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): 
       learner.exposed.push(sent)
       return Buffer.from(`x${learner.exposed.length}`)
     },
-    win: (features, cleared) => {
-      learner.taught.push({ kind: 'win', features: text(features), cleared })
+    win: (features, cleared, _now, minToWin) => {
+      const least = minToWin === undefined ? {} : { minToWin }
+      learner.taught.push({ kind: 'win', features: text(features), cleared, ...least })
     },
-    lose: () => undefined,
+    lose: (features, minToWin) => {
+      learner.taught.push({ kind: 'loss', features: text(features), minToWin })
+    },
     refitJob: () => null,
     applyRefit: () => undefined,
     withdraw: (features) => {

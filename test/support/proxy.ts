@@ -26,6 +26,7 @@ export function idleEngine(over: Partial<Engine> = {}): Engine {
     rate: () => null,
     recordWin() {},
     learnWin() {},
+    learnLoss() {},
     withdrawExposure() {},
     // biome-ignore lint/correctness/useYield: one slice
     *rewriteInSlices(answer) {

@@ -10,6 +10,7 @@ import { staleHours } from './005-stale-hours.ts'
 import { userStates } from './006-user-states.ts'
 import { models } from './007-models.ts'
 import { nodes } from './008-nodes.ts'
+import { losses } from './010-losses.ts'
 import type { Migration } from './migration.ts'
 
 export const migrations: readonly Migration[] = [
@@ -21,6 +22,7 @@ export const migrations: readonly Migration[] = [
   userStates,
   models,
   nodes,
+  losses,
 ]
 
 export async function migrate(db: Kysely<Tables>, postgres: boolean, now: number): Promise<void> {

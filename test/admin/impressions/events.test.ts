@@ -3,7 +3,7 @@
  * A cleared price far above the price sent is refused: no money, no training, and the right notice may still come.
  */
 import t from 'tap'
-import type { Integration } from '../../../opd/config.ts'
+import { clearingSchema, type Integration } from '../../../opd/config.ts'
 import { auction } from '../../support/engine.ts'
 import { impressionsApi } from '../../support/impressions-api.ts'
 import { integration } from '../../support/opd-doubles.ts'
@@ -65,7 +65,10 @@ t.test('above maxOver times out_ba a notice is 422; a plausible one counts', asy
 })
 
 t.test('each supplier has its own limit; holdout and other currencies have the same', async (t) => {
-  const wide = { ...integration('wide', { holdout: 1 }), clearing: { maxOver: 3 } }
+  const wide = {
+    ...integration('wide', { holdout: 1 }),
+    clearing: clearingSchema.parse({ maxOver: 3 }),
+  }
   const { engine, notify, tally, ledger } = await impressionsApi(t, {
     integrations: [integration('acme'), wide],
     auth: 'none',

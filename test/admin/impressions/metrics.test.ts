@@ -8,7 +8,7 @@ import { opdMetrics } from '../../../admin/metrics/registry.ts'
 import { EngineStats, ModeStats } from '../../../opd/engine/stats.ts'
 
 t.test('the 200 busiest names have counters, the rest is other, and nothing is lost', async (t) => {
-  const names = new TopNames()
+  const names = new TopNames(() => 200)
   for (let index = 0; index < 5000; index++) names.add('acme', 'revenue', `p${index}`)
   for (let round = 0; round < 50; round++) names.add('acme', 'revenue', 'late-but-busy')
   const sum = () => [...names.samples()].reduce((total, { value }) => total + value, 0)
@@ -25,7 +25,7 @@ t.test('the 200 busiest names have counters, the rest is other, and nothing is l
 })
 
 t.test('10,000 names of all suppliers have counters, the busiest suppliers first', async (t) => {
-  const names = new TopNames()
+  const names = new TopNames(() => 200)
   const count = (rounds: number) => {
     for (let ssp = 0; ssp < 120; ssp++)
       for (let index = 0; index < 150; index++)
@@ -45,7 +45,7 @@ t.test('10,000 names of all suppliers have counters, the busiest suppliers first
 })
 
 t.test('other never falls, whoever comes and goes', async (t) => {
-  const names = new TopNames()
+  const names = new TopNames(() => 200)
   let before = 0
   for (let round = 0; round < 40; round++) {
     for (let index = 0; index < 600; index++)

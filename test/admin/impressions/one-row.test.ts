@@ -21,7 +21,7 @@ async function nodeOn(t: Test, store: Store, redis?: Redis) {
   const state = openRedis({
     url: redis.url,
     location: 'here',
-    contextTtl: () => 48 * hour,
+    bidTtl: () => 48 * hour,
     log: silent,
     onNodes: () => {},
   })

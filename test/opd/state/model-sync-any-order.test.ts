@@ -157,7 +157,7 @@ t.test('the same on a real Redis', { skip: redisAbsent }, async (t) => {
   t.teardown(() => cleaner.destroy())
   const { url } = server
   const operator = await operatorOf(t, isSum)
-  const open = () => openRedis({ url, location: 'us', contextTtl: () => 60_000, log, onNodes() {} })
+  const open = () => openRedis({ url, location: 'us', bidTtl: () => 60_000, log, onNodes() {} })
   await fc.assert(
     fc.asyncProperty(steps(true), async (all) => {
       await cleaner.flushAll()

@@ -34,7 +34,7 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
   const server = await startRedis()
   const alive: number[] = []
   const open = (onNodes: (nodes: number) => void = () => {}) =>
-    openRedis({ url: server.url, location: 'us', contextTtl: () => 60_000, log, onNodes })
+    openRedis({ url: server.url, location: 'us', bidTtl: () => 60_000, log, onNodes })
   const one = open((nodes) => void alive.push(nodes))
   const two = open()
   t.teardown(async () => {
@@ -132,7 +132,7 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     const node = openRedis({
       url: server.url,
       location: 'us',
-      contextTtl: () => 60_000,
+      bidTtl: () => 60_000,
       log: { ...log, warn: (fields: object) => void warnings.push(fields) },
       onNodes() {},
     })
@@ -196,7 +196,7 @@ t.test(
     const one = openRedis({
       url: server.url,
       location: 'us',
-      contextTtl: () => 60_000,
+      bidTtl: () => 60_000,
       log,
       onNodes() {},
     })
