@@ -47,10 +47,10 @@ export function* writeTail(
   yield
   const { bytes, weights } = yield* pending.sample(carried)
   yield
-  const { features, outcome, least } = rows.copy()
+  const { features, outcome, least } = yield* rows.copying()
   const head = Buffer.alloc(20)
   const lengths = [text.length, weights.length, heard.length, fitted.length, outcome.length]
-  lengths.forEach((length, n) => head.writeUInt32BE(length, 4 * n))
+  for (const [n, length] of lengths.entries()) head.writeUInt32BE(length, 4 * n)
   const prices = new Uint8Array(least.buffer)
   return [head, text, bytes, weights, heard, fitted, features, outcome, prices]
 }
@@ -68,7 +68,10 @@ export function readTail(bytes: Uint8Array): Tail {
   let at = 20
   const [text, count, heard, fitted, rows] = [0, 4, 8, 12, 16].map((n) => tail.readUInt32BE(n))
   // Copies, so that numbers in them are aligned.
-  const take = (length: number) => Uint8Array.from(tail.subarray(at, (at += length)))
+  const take = (length: number) => {
+    at += length
+    return Uint8Array.from(tail.subarray(at - length, at))
+  }
   const state = JSON.parse(Buffer.from(take(text!)).toString()) as State
   const found = take(count! * featureBytes)
   const exposures = Array.from(take(count!), (weight, n) => ({

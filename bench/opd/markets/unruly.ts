@@ -102,9 +102,7 @@ export function chasing(seed: number): Market {
   const offer: Offer = {
     facts,
     wins: (price) =>
-      price < facts.floor
-        ? 0
-        : 0.05 + 0.87 * normalBelow((Math.log(price) - mean) / seller.spread),
+      price < facts.floor ? 0 : 0.05 + 0.87 * normalBelow((Math.log(price) - mean) / seller.spread),
     margin: (price) => firstPrice(offer, price),
     clears: (price) => price,
     jumps: () => [],

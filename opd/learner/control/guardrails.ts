@@ -170,7 +170,8 @@ export class Guards {
 
   restore({ fall, alarms, sums, ...rest }: ReturnType<Guards['saved']>): void {
     Object.assign(this, rest)
-    ;[this.dues, this.bids, this.arrived].forEach((each, n) => each.restore(sums[n] ?? []))
+    for (const [n, each] of [this.dues, this.bids, this.arrived].entries())
+      each.restore(sums[n] ?? [])
     Object.assign(this.alarms, alarms)
     this.fall.restore(fall)
   }

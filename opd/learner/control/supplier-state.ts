@@ -100,7 +100,8 @@ export class SupplierState {
    * price is seen. `u`: uniform, of the auction.
    */
   spread(u: number): void {
-    if (this.bound && this.theta > 1) this.theta = 1 + (this.theta - 1) * Math.exp(thetaSpread * (2 * u - 1))
+    if (this.bound && this.theta > 1)
+      this.theta = 1 + (this.theta - 1) * Math.exp(thetaSpread * (2 * u - 1))
   }
 
   /** A price of the treated or explored was found. */

@@ -80,12 +80,6 @@ export class Curve {
     this.high = share * (1 - this.foot)
   }
 
-  /** Leans the loaded curve to the cautious side: steeper, by shares of a deviation. */
-  caution(): void {
-    this.sums[pB]! += tuned.pessimistB * Math.sqrt(this.loaded.spread(pB))
-    this.slope = slopeOf(this.sums[pB]!)
-  }
-
   /**
    * The probability to win at prices of a grid, into `out`: those of `ticks` from `from` to `to`, every `by`-th, where
    * nothing is known yet (a chance below 0). One loop with everything at hand: this is most of what a decision costs.

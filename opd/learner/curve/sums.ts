@@ -63,20 +63,6 @@ export class Sums {
     }
   }
 
-  /** Variance of a sum. */
-  spread(sum: number): number {
-    const places = placesOf[sum]!
-    const { variances } = this.weights
-    let all = 0
-    for (let n = 0; n < places.length; n += 2) {
-      const slot = this.slots[places[n]!]!
-      if (slot < 0) continue
-      const at = places[n + 1]!
-      all += variances[slot + at]! || priorOf[blockFrom[places[n]!]! + at]!
-    }
-    return all
-  }
-
   /** A step of the weights of one sum; their variance times g^2. */
   gather(sum: number, g: number, step: Step): number {
     const { slots, weights } = this

@@ -1,8 +1,8 @@
 /** Refits of the service: on a thread of their own, applied to the model that the job is from. */
 import t from 'tap'
+import { createLearner } from '../../../opd/learner.ts'
 import { ManagedLearner } from '../../../opd/state/managed-learner.ts'
 import { Refitter } from '../../../opd/state/refitter.ts'
-import { createLearner } from '../../../opd/learner.ts'
 import { chances, taught } from '../../support/learners.ts'
 
 const late = 2e12
