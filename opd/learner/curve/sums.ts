@@ -65,7 +65,7 @@ export class Sums {
 
   /** A step of the weights of one sum; their variance times g^2. */
   gather(sum: number, g: number, step: Step): number {
-    const { slots, weights } = this
+    const { slots } = this
     const places = placesOf[sum]!
     let spread = 0
     step.clear()
@@ -73,7 +73,6 @@ export class Sums {
       const key = places[n]!
       const slot = slots[key]!
       if (slot < 0) continue
-      weights.touch(slot, key)
       spread += step.add(slot + places[n + 1]!, priorOf[blockFrom[key]! + places[n + 1]!]!, g)
     }
     return spread
@@ -81,7 +80,7 @@ export class Sums {
 
   /** Adds all parameters to a step; the variance of what the curve says. */
   gatherAll(gradient: Float64Array, step: Step): number {
-    const { slots, present, count, weights } = this
+    const { slots, present, count } = this
     let spread = 0
     step.clear()
     for (let n = 0; n < count; n++) {
@@ -89,7 +88,6 @@ export class Sums {
       const half = blockHalf[key]!
       const from = blockFrom[key]!
       const slot = slots[key]!
-      weights.touch(slot, key)
       for (let at = 0; at < half; at++)
         spread += step.add(slot + at, priorOf[from + at]!, gradient[sumOf[from + at]!]!)
     }

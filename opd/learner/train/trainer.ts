@@ -171,11 +171,9 @@ export class Teaching {
     this.lessons.load(features)
     const own = part === 'lost' ? 0 : this.pending.take(seen.ticket, features)
     if (own > 0 && part !== 'undone') this.lost(features, own, age)
-    this.lessons.foreign(true)
     if (part === 'lost') this.lessons.lost(features, weight)
     else if (part !== 'undone') this.won(features, part, age, false)
     else if (own === 0) this.lessons.undo(features)
-    this.lessons.foreign(false)
   }
 
   withdraw(features: Uint8Array, now: number): void {
