@@ -1,11 +1,10 @@
 /** The table of what is measured: a goal's number, or none where there is no goal and the figure is shown all the same. */
 import { Logistic, Thompson } from './baselines.ts'
 import type { Bidder } from './drive.ts'
+import { keptMarkets } from './markets/kept.ts'
 import { reacting } from './markets/reacting.ts'
 import { replay } from './markets/replay.ts'
-import { readRows, recorded } from './markets/rows.ts'
 import { synthetic } from './markets/synthetic.ts'
-import { chasing, heavyTailed } from './markets/unruly.ts'
 import {
   fallen,
   lost,
@@ -44,21 +43,6 @@ const balances = {
   shareAll: { atLeast: 0.147, atMost: 0.153 },
 }
 const fast = { every: () => 10 }
-
-const dataAt = process.argv.indexOf('--data')
-/** Rows of a folder; those of the first half in time are tuned on and never measured here. */
-const recordings = dataAt < 0 ? [] : [...readRows(process.argv[dataAt + 1]!)]
-const keptMarkets: { market: string; of: MarketOf; atLeast: number }[] = [
-  { market: 'synthetic', of: synthetic, atLeast: 0.7 },
-  { market: 'heavy tails', of: heavyTailed, atLeast: 0.7 },
-  { market: 'chasing reserves', of: chasing, atLeast: 0.7 },
-  { market: 'replay', of: replay, atLeast: 0.6 },
-  ...recordings.map(([advertiser, rows]) => ({
-    market: `recorded ${advertiser}`,
-    of: (seed: number) => recorded(rows, 'reported', seed),
-    atLeast: 0.6,
-  })),
-]
 
 const pureGoals: Goal[] = [
   {

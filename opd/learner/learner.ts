@@ -14,11 +14,9 @@ import {
   DeltaError,
   joined,
   readDense,
-  readRows,
   readTold,
   SnapshotError,
   writeDense,
-  writeRows,
   writeTold,
 } from './snapshot.ts'
 import { readTail, writeTail } from './snapshot-state.ts'
@@ -26,7 +24,6 @@ import { Teaching } from './train/trainer.ts'
 import { isRows } from './train/update-log.ts'
 import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from './types.ts'
 
-const deltaMagic = 0x62774435
 const toldMagic = 0x62774436
 const snapshotMagic = 0x62775335
 const none = new Uint8Array(0)
@@ -82,7 +79,8 @@ export class OnlineLearner implements Learner {
 
   applyRefit(result: Uint8Array): void {
     const fitted = readFitted(result)
-    if (fitted === null) throw new DeltaError('a result of a refit that is damaged')
+    if (fitted === null || !fitted.means.every(Number.isFinite))
+      throw new DeltaError('a result of a refit that is damaged')
     if (this.still) return
     this.fitted = result
     this.apply(fitted)
@@ -128,29 +126,16 @@ export class OnlineLearner implements Learner {
   }
 
   delta(): Uint8Array {
-    const { controls, curve } = this
-    const { telling } = this.teaching
-    const tail = controls.delta()
-    if (telling.over) {
-      telling.take()
-      return writeRows(deltaMagic, curve.weights.delta(), tail)
-    }
-    curve.weights.forget()
-    return writeTold(toldMagic, telling.take(), tail)
+    return writeTold(toldMagic, this.teaching.telling.take(), this.controls.delta())
   }
 
   merge(delta: Uint8Array): void {
-    this.teaching.accompanied()
     const told = readTold(toldMagic, delta)
-    if (told !== null && isRows(told.told)) {
-      this.teaching.tell(told.told)
-      this.controls.merge(told.tail)
-      return
-    }
-    const read = readRows(deltaMagic, delta)
-    if (read === null) throw new DeltaError('a delta that is damaged, or no delta at all')
-    this.curve.weights.merge(read.rows)
-    this.controls.merge(read.tail)
+    if (told === null || !isRows(told.told))
+      throw new DeltaError('a delta that is damaged, or no delta at all')
+    this.teaching.accompanied()
+    this.teaching.tell(told.told)
+    this.controls.merge(told.tail)
   }
 
   snapshot(): Uint8Array {
@@ -175,7 +160,7 @@ export class OnlineLearner implements Learner {
   private restore(snapshot: Uint8Array, carries: boolean): void {
     const read = readDense(snapshotMagic, snapshot, 2 * slotCount)
     if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
-    this.curve.weights.restore(read.array)
+    this.curve.weights.both.set(read.array)
     const { state, exposures, heard, fitted, rows } = readTail(read.tail)
     const fit = readFitted(fitted)
     if (fit !== null) {

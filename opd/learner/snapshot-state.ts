@@ -47,7 +47,7 @@ export function* writeTail(
   yield
   const { bytes, weights } = yield* pending.sample(carried)
   yield
-  const { features, outcome, least } = rows.copy()
+  const { features, outcome, least } = yield* rows.copying()
   const head = Buffer.alloc(20)
   const lengths = [text.length, weights.length, heard.length, fitted.length, outcome.length]
   for (const [n, length] of lengths.entries()) head.writeUInt32BE(length, 4 * n)

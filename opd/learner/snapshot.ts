@@ -1,6 +1,5 @@
-/** Deltas and snapshots as bytes: a head, rows of (kind and slot, a, b) by columns, a checksum. */
+/** Deltas and snapshots as bytes: a head, a body, a tail, a checksum. */
 import { crc32 } from 'node:zlib'
-import { type Rows, slotCount } from './curve/weights.ts'
 
 export class DeltaError extends Error {
   override name = 'DeltaError'
@@ -9,7 +8,6 @@ export class SnapshotError extends Error {
   override name = 'SnapshotError'
 }
 
-const rowBytes = 12
 const headBytes = 12
 
 /** The end of what is sealed: a checksum of all before it. */
@@ -53,37 +51,6 @@ function opened(
   if (view.getUint32(0) !== magic || end + view.getUint32(8) !== sealAt) return null
   if (view.getUint32(sealAt) !== sumOf(bytes)) return null
   return { units, body: bytes.slice(headBytes, end), tail: bytes.slice(end, sealAt) }
-}
-
-export function writeRows(magic: number, { places, a, b }: Rows, tail: Uint8Array): Uint8Array {
-  const count = places.length
-  return framed(magic, count, count * rowBytes, tail, ({ buffer }) => {
-    new Uint32Array(buffer, headBytes, count).set(places)
-    new Float32Array(buffer, headBytes + 4 * count, count).set(a)
-    new Float32Array(buffer, headBytes + 8 * count, count).set(b)
-  })
-}
-
-/** null: damaged, cut, or something else. */
-export function readRows(
-  magic: number,
-  bytes: Uint8Array,
-): { rows: Rows; tail: Uint8Array } | null {
-  const read = opened(magic, bytes, rowBytes)
-  if (read === null) return null
-  const { units, tail } = read
-  const { buffer } = read.body
-  const rows = {
-    places: new Uint32Array(buffer, 0, units),
-    a: new Float32Array(buffer, 4 * units, units),
-    b: new Float32Array(buffer, 8 * units, units),
-  }
-  for (let n = 0; n < units; n++) {
-    const place = rows.places[n]!
-    if (place < 2 ** 24 || place % 2 ** 24 >= slotCount) return null
-    if (!Number.isFinite(rows.a[n]!) || !Number.isFinite(rows.b[n]!)) return null
-  }
-  return { rows, tail }
 }
 
 export const writeTold = (magic: number, told: Uint8Array, tail: Uint8Array): Uint8Array =>

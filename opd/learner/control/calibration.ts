@@ -18,7 +18,7 @@ export const unverified: LossError = { at: 0.5, kept: 1, deviation: 0.02 }
  * Before the holdout says more: prices are chosen where the model expects little loss, and so mostly where it expects too
  * little. The true loss is taken to be 1 + this times the expected one, give or take the second.
  */
-const [hopeful, unsure] = [0.2, 0.4]
+const [hopeful, unsure] = [0.4, 0.5]
 /** Expected wins before anything is measured of them. */
 const few = 20
 const [lowest, highest] = [-0.7, 6]

@@ -2,6 +2,7 @@
 import type { Guard } from '../../pricing/arms.ts'
 import type { Policy } from '../types.ts'
 import { keptBy, keptError, type LossError, lossError, unverified } from './calibration.ts'
+import { explorationRate, nearShare } from './exploration.ts'
 import { Guards, type Matured } from './guardrails.ts'
 import { Evidence, heard } from './kept.ts'
 import { Controller, free, type Standing } from './multipliers.ts'
@@ -30,9 +31,6 @@ export interface Explained {
 const judgeEvery = 64
 /** At this much under the floor the kill switch acts. */
 const killBelow = 0.02
-
-/** Of the usual share, at first and at last; bids by which it falls; and the most explored ever. */
-const [exploreFirst, exploreLast, exploreBids, exploreMost] = [20, 0.25, 25_000, 0.1]
 
 /** Of the logarithm of theta - 1, on either side. */
 const thetaSpread = 1
@@ -68,19 +66,13 @@ export class SupplierState {
     return this.guards.lowest(minFactor)
   }
 
-  /**
-   * The share explored: most of a day's at its start, when a fit has nothing to go by, and about `usual` over a day of
-   * 150,000 bids. None while a guard acts.
-   */
+  /** The share explored; none while a guard acts. */
   exploration(usual: number): number {
-    if (this.guards.acts || this.exposures === 0) return 0
-    const share = usual * Math.min(exploreFirst, exploreLast + exploreBids / (this.pool.age + 1200))
-    return share < exploreMost ? share : exploreMost
+    return this.guards.acts || this.exposures === 0 ? 0 : explorationRate(usual, this.pool.age)
   }
 
-  /** Early exploration is spread over all prices, later half of it is near the price that would have been chosen. */
   get exploresNear(): number {
-    return this.pool.age < exploreBids ? 0 : 0.5
+    return nearShare(this.pool.age)
   }
 
   /** Sets theta and lambda for one bid of a publisher and a seat. */

@@ -10,7 +10,7 @@
 
 import { type Grid, tickOf } from '../decide/price-grid.ts'
 import { Step } from './kalman-step.ts'
-import { blocks, usualSum } from './layout.ts'
+import { usualSum } from './layout.ts'
 import { PriceDensities } from './price-density.ts'
 import { keyAt, parameterCount, tuned } from './priors.ts'
 import { Savings } from './second-price.ts'
@@ -28,7 +28,7 @@ const usualNoise = 0.5
 type Part = 'exposure' | 'win'
 
 export class Curve {
-  readonly weights = new Weights(blocks.map(({ priors }) => priors))
+  readonly weights = new Weights()
   readonly densities = new PriceDensities()
   private readonly loaded = new Sums(this.weights)
   private readonly sums = this.loaded.sums
@@ -78,12 +78,6 @@ export class Curve {
     const share = this.plateau * this.densities.formShare
     this.low = share * this.foot
     this.high = share * (1 - this.foot)
-  }
-
-  /** Leans the loaded curve to the cautious side: steeper, by shares of a deviation. */
-  caution(): void {
-    this.sums[pB]! += tuned.pessimistB * Math.sqrt(this.loaded.spread(pB))
-    this.slope = slopeOf(this.sums[pB]!)
   }
 
   /**

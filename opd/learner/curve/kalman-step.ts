@@ -40,7 +40,7 @@ export class Step {
   /** `scaled`: error over all variance; `known`: 1 over the same, 0 where a win tells nothing of how sure we are. */
   move(scaled: number, known: number): void {
     const { slots, priors, variances, leans, count, forgetting } = this
-    const { means, variances: into, foreign } = this.weights
+    const { means, variances: into } = this.weights
     const grows = known === 0 ? 0 : forgetting
     for (let n = 0; n < count; n++) {
       const slot = slots[n]!
@@ -51,10 +51,8 @@ export class Step {
       if (!(mean > -bound && mean < bound)) continue
       const after = variances[n]! - lean * lean * known + grows * prior
       const least = prior * surest
-      const before = means[slot]!
       means[slot] = mean
       into[slot] = after > prior ? prior : after > least ? after : least
-      if (foreign) this.weights.told(slot, prior, before, variances[n]!)
     }
   }
 }

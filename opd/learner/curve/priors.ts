@@ -95,6 +95,4 @@ export const savingMeans = [0, 0.75] as const
 export const tuned = {
   /** A variance grows by this share of its prior a touch: what was learned is slowly doubted. */
   forgetting: 5e-6,
-  /** Deviations of B by which prices are chosen as if the curve were steeper. */
-  pessimistB: 1.6,
 }

@@ -63,23 +63,9 @@ export class Sums {
     }
   }
 
-  /** Variance of a sum. */
-  spread(sum: number): number {
-    const places = placesOf[sum]!
-    const { variances } = this.weights
-    let all = 0
-    for (let n = 0; n < places.length; n += 2) {
-      const slot = this.slots[places[n]!]!
-      if (slot < 0) continue
-      const at = places[n + 1]!
-      all += variances[slot + at]! || priorOf[blockFrom[places[n]!]! + at]!
-    }
-    return all
-  }
-
   /** A step of the weights of one sum; their variance times g^2. */
   gather(sum: number, g: number, step: Step): number {
-    const { slots, weights } = this
+    const { slots } = this
     const places = placesOf[sum]!
     let spread = 0
     step.clear()
@@ -87,7 +73,6 @@ export class Sums {
       const key = places[n]!
       const slot = slots[key]!
       if (slot < 0) continue
-      weights.touch(slot, key)
       spread += step.add(slot + places[n + 1]!, priorOf[blockFrom[key]! + places[n + 1]!]!, g)
     }
     return spread
@@ -95,7 +80,7 @@ export class Sums {
 
   /** Adds all parameters to a step; the variance of what the curve says. */
   gatherAll(gradient: Float64Array, step: Step): number {
-    const { slots, present, count, weights } = this
+    const { slots, present, count } = this
     let spread = 0
     step.clear()
     for (let n = 0; n < count; n++) {
@@ -103,7 +88,6 @@ export class Sums {
       const half = blockHalf[key]!
       const from = blockFrom[key]!
       const slot = slots[key]!
-      weights.touch(slot, key)
       for (let at = 0; at < half; at++)
         spread += step.add(slot + at, priorOf[from + at]!, gradient[sumOf[from + at]!]!)
     }

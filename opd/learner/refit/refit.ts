@@ -3,8 +3,9 @@
  * Pure: bytes in, bytes out.
  */
 import { fitDensities } from './density.ts'
-import { Form, type Observations, observationsOf } from './form.ts'
+import { Form } from './form.ts'
 import { readFitted, readJob, writeFitted } from './job.ts'
+import { type Observations, observationsOf } from './observations.ts'
 import { families, familyPriors, formPlaces, type Rows, rowsOf } from './rows.ts'
 
 /** Rows by which the weight of a row is halved. */

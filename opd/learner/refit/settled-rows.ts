@@ -10,6 +10,8 @@ import { featureBytes } from '../features.ts'
 
 export const windowRows = 65_536
 const none = -1
+/** Copied in one go. */
+const sliceRows = 8192
 /** `void`: a win that may not train came for it. */
 export const outcomes = { lost: 0, won: 1, void: 2 } as const
 
@@ -89,18 +91,29 @@ export class SettledRows {
 
   /** Rows in order of settling, oldest first: features, outcomes and lowest winning prices. */
   copy(): { features: Uint8Array; outcome: Uint8Array; least: Float32Array } {
-    const { size, at } = this
-    const from = size < windowRows ? 0 : at
+    const copying = this.copying()
+    for (;;) {
+      const { done, value } = copying.next()
+      if (done) return value
+    }
+  }
+
+  /** The same in slices; rows that are new in between may stand for the oldest. */
+  *copying(): Generator<undefined, ReturnType<SettledRows['copy']>> {
+    const { size } = this
+    const oldest = size < windowRows ? 0 : this.at
     const features = new Uint8Array(size * featureBytes)
     const outcome = new Uint8Array(size)
     const least = new Float32Array(size)
-    const rest = size - from
-    features.set(this.rows.subarray(from * featureBytes, size * featureBytes))
-    features.set(this.rows.subarray(0, from * featureBytes), rest * featureBytes)
-    outcome.set(this.outcome.subarray(from, size))
-    outcome.set(this.outcome.subarray(0, from), rest)
-    least.set(this.least.subarray(from, size))
-    least.set(this.least.subarray(0, from), rest)
+    for (let to = 0; to < size; ) {
+      const from = (oldest + to) % windowRows
+      const end = Math.min(from + sliceRows, size, from + size - to)
+      features.set(this.rows.subarray(from * featureBytes, end * featureBytes), to * featureBytes)
+      outcome.set(this.outcome.subarray(from, end), to)
+      least.set(this.least.subarray(from, end), to)
+      to += end - from
+      yield
+    }
     return { features, outcome, least }
   }
 

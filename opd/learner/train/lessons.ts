@@ -43,9 +43,4 @@ export class Lessons {
     this.curve.teach(this.seen.sent, 'exposure', -1)
     this.settled.became('void', features)
   }
-
-  /** What is taught from now on was learned elsewhere, and is not sent on. */
-  foreign(is: boolean): void {
-    this.curve.weights.foreign = is
-  }
 }

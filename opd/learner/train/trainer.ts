@@ -3,7 +3,7 @@ import type { Controls } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
 import type { OwnDecision } from '../decide/own.ts'
 import { seal } from '../features.ts'
-import { writeJob } from '../refit/job.ts'
+import { RefitSchedule } from '../refit/schedule.ts'
 import type { SettledRows } from '../refit/settled-rows.ts'
 import { Lessons } from './lessons.ts'
 import { Delays } from './notice-delay.ts'
@@ -23,10 +23,6 @@ const quiet = 5000
 /** Milliseconds between looks at an exposure before any notice came, and most that it waits for one. */
 const unknownFor = 5000
 const unknownMost = 15_000
-
-/** Rows before the first fit; rows that settled since the last, as a share of all, and at most; milliseconds since. */
-const refitFrom = 400
-const [refitGrowth, refitRows, refitEvery] = [0.2, 4000, 60_000]
 
 const shareOf = (ticket: number) => (Math.imul(ticket, 0x9e3779b1) >>> 0) / 2 ** 32
 
@@ -62,8 +58,7 @@ export class Teaching {
   private due = 0
   private wonAt = 0
   private behind = false
-  private refittedRows = 0
-  private refittedAt = Number.NEGATIVE_INFINITY
+  private readonly schedule = new RefitSchedule()
   /** The latest time that was told. */
   now = 0
   /** When the exposure that was read last is looked at; a ticket's own share of notices has come by then. */
@@ -176,11 +171,9 @@ export class Teaching {
     this.lessons.load(features)
     const own = part === 'lost' ? 0 : this.pending.take(seen.ticket, features)
     if (own > 0 && part !== 'undone') this.lost(features, own, age)
-    this.lessons.foreign(true)
     if (part === 'lost') this.lessons.lost(features, weight)
     else if (part !== 'undone') this.won(features, part, age, false)
     else if (own === 0) this.lessons.undo(features)
-    this.lessons.foreign(false)
   }
 
   withdraw(features: Uint8Array, now: number): void {
@@ -203,15 +196,8 @@ export class Teaching {
     this.controls.advance(now, this.delays.patience)
   }
 
-  /** Rows to fit again, when enough settled since the last; null: not now. */
   refitJob(now: number, before: Uint8Array): Uint8Array | null {
-    const { settled } = this.lessons
-    const since = settled.settled - this.refittedRows
-    if (settled.size < refitFrom || now - this.refittedAt < refitEvery) return null
-    if (since < Math.min(refitRows, settled.settled * refitGrowth)) return null
-    this.refittedRows = settled.settled
-    this.refittedAt = now
-    return writeJob({ ...settled.copy(), now, patience: this.delays.patience, before })
+    return this.schedule.job(this.rows, now, this.delays.patience, before)
   }
 
   /** Notices have stopped, or take much longer than they did: silence says nothing now. */

@@ -14,7 +14,7 @@ export type TaughtPart = (typeof parts)[number]
 
 const headBytes = 6
 export const rowBytes = headBytes + featureBytes
-/** Told one by one between two deltas; beyond, their sum is smaller, and by then little surprises. */
+/** Sent between two deltas. Of more, every second bid is left out with all its rows, then every second of the rest. */
 export const toldMost = 8192
 
 export interface Row {
@@ -30,12 +30,12 @@ export interface Row {
 export class Telling {
   private bytes = new Uint8Array(64 * rowBytes)
   private count = 0
-  /** More than are told one by one. */
-  over = false
+  /** A bid is sent if so many low bits of its hash are 0. */
+  private level = 0
 
   add(part: TaughtPart, weight: number, age: number, features: Uint8Array): void {
-    if (this.count === toldMost) this.over = true
-    if (this.over) return
+    while (this.count === toldMost) this.thin()
+    if (!this.sampled(features, 0)) return
     const at = this.count++ * rowBytes
     if (at === this.bytes.length) {
       const wider = new Uint8Array(Math.min(2 * this.bytes.length, toldMost * rowBytes))
@@ -53,11 +53,29 @@ export class Telling {
     bytes.set(features, at + headBytes)
   }
 
+  /** An exposure and its win have the same features, so both are sampled or none. */
+  private sampled(bytes: Uint8Array, from: number): boolean {
+    if (this.level === 0) return true
+    let hash = 0x811c9dc5
+    for (let at = from; at < from + featureBytes; at++)
+      hash = Math.imul(hash ^ bytes[at]!, 0x01000193)
+    return ((hash ^ (hash >>> 15)) & (2 ** this.level - 1)) === 0
+  }
+
+  private thin(): void {
+    this.level++
+    const { bytes, count } = this
+    this.count = 0
+    for (let at = 0; at < count * rowBytes; at += rowBytes)
+      if (this.sampled(bytes, at + headBytes))
+        bytes.copyWithin(this.count++ * rowBytes, at, at + rowBytes)
+  }
+
   /** A view, until the next `add`. */
   take(): Uint8Array {
     const { count } = this
     this.count = 0
-    this.over = false
+    this.level = 0
     return this.bytes.subarray(0, count * rowBytes)
   }
 }

@@ -2,7 +2,6 @@
 import { crc32 } from 'node:zlib'
 import t from 'tap'
 import { Curve } from '../../../opd/learner/curve/curve.ts'
-import { Step } from '../../../opd/learner/curve/kalman-step.ts'
 import {
   blockFrom,
   blockMask,
@@ -12,7 +11,6 @@ import {
   sumCount,
 } from '../../../opd/learner/curve/layout.ts'
 import { keyCount } from '../../../opd/learner/curve/priors.ts'
-import { Weights } from '../../../opd/learner/curve/weights.ts'
 import { Chooser } from '../../../opd/learner/decide/price-search.ts'
 import { SnapshotError } from '../../../opd/learner/snapshot.ts'
 import { createLearner } from '../../../opd/learner.ts'
@@ -85,41 +83,6 @@ t.test(
     t.end()
   },
 )
-
-t.test('what was learned is told once, also of blocks that overlap; what was heard is not', (t) => {
-  const weights = new Weights([
-    [1, 1, 1, 1],
-    [0.5, 0.5],
-  ])
-  const step = new Step(weights, 0)
-  const move = (slots: readonly number[]) => {
-    step.clear()
-    for (const slot of slots) step.add(slot, 1, 1)
-    step.move(0.1, 0.1)
-  }
-  weights.touch(6, 1)
-  weights.touch(4, 0)
-  move([4, 5, 6, 7])
-  const { places } = weights.delta()
-  t.same(
-    [...places].map((place) => place % 2 ** 24).sort((one, other) => one - other),
-    [4, 5, 6, 7],
-  )
-  t.equal(weights.delta().places.length, 0)
-  weights.foreign = true
-  weights.touch(4, 0)
-  move([4, 5])
-  weights.foreign = false
-  t.equal(weights.delta().places.length, 0)
-  weights.touch(4, 0)
-  weights.foreign = true
-  move([4, 5])
-  weights.foreign = false
-  move([5])
-  const told = weights.delta()
-  t.equal(told.a.filter((at) => Math.abs(at) > 1e-3).length, 1, 'its own part alone')
-  t.end()
-})
 
 t.test('a snapshot of the layout before is refused', (t) => {
   const snapshot = createLearner({}).snapshot()

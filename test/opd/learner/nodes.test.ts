@@ -1,4 +1,4 @@
-/** Many nodes are one learner: what each is taught all are taught, once, in any order, by rows or by sums. */
+/** Many nodes are one learner: what each is taught all are taught, once, in any order. */
 import * as fc from 'fast-check'
 import t from 'tap'
 import { Evidence } from '../../../opd/learner/control/kept.ts'
@@ -23,7 +23,7 @@ t.test('eight nodes know what one would that saw all', (t) => {
   t.end()
 })
 
-t.test('what one node hears is no part of what it tells, told by rows or by sums', (t) => {
+t.test('what one node hears is no part of what it tells, in full or sampled', (t) => {
   for (const bids of [300, toldMost + 500]) {
     const [told] = taught(1, 900, 40)
     const heard = told!.delta()
