@@ -1,6 +1,7 @@
 /** Composes the admin listener: authentication, and the plugin of each path. */
 import { bearer } from '../admin/auth/bearer.ts'
 import { createAuth } from '../admin/auth/index.ts'
+import type { Role } from '../admin/auth/roles.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
 import { health } from '../admin/http/health.ts'
 import { createAdmin } from '../admin/http/server.ts'
@@ -37,8 +38,7 @@ export async function openAdminPlane(
     publicUrl: () => current.config.admin.publicUrl,
     trustedProxies: () => current.config.proxy.trustedProxies,
   })
-  const reading = bearer(auth.verifier, { role: 'viewer' })
-  const editing = bearer(auth.verifier, { role: 'api' })
+  const authenticate = (role: Role) => bearer(auth.verifier, { role })
   const account = (id: string) => current.active.get(id)?.supplier.account
   const suppliers = () => listedSuppliers(current.config)
   opdMetrics(registry, {
@@ -62,16 +62,14 @@ export async function openAdminPlane(
       management({
         store,
         suppliers,
-        reading,
-        editing,
-        operator: bearer(auth.verifier, { role: 'operator' }),
+        authenticate,
         changed: () => void directory.refresh(),
         snapshots: snapshotCatalog(modelsDirOf(current.config)),
         followed: followModelControl,
         now,
       }),
       dashboard({
-        bearer: reading,
+        authenticate,
         realm: auth.realm,
         suppliers,
         stats: engine.stats,
@@ -87,15 +85,15 @@ export async function openAdminPlane(
       reporting({
         store,
         suppliers,
-        bearer: reading,
+        authenticate,
         now,
         flush: async () => {
           await Promise.all([rollup.flush(), duplicates.flush()])
         },
         rules: () => reportSettings(current.config),
       }),
-      standalone({ engine, bearer: editing, account }),
-      decisions({ engine, bearer: reading, account }),
+      standalone({ engine, authenticate, account }),
+      decisions({ engine, authenticate, account }),
       impressions({
         engine,
         ledger: store.ledger,

@@ -1,7 +1,7 @@
 /** Status of engine and proxy for the admin listener, and the metrics of the whole process. */
 import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client'
 import type { LiveState } from '../admin/dashboard/route.ts'
-import { programVersion } from '../admin/http/openapi/version.ts'
+import { programVersion } from '../admin/http/version.ts'
 import type { Integration } from '../opd/config.ts'
 import { one, registerRows } from '../opd/shared/metrics.ts'
 import { bounds, outcomes } from '../proxy/metrics.ts'

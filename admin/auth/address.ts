@@ -1,4 +1,5 @@
-/** The client's address behind trusted proxies, for the throttle of log-ins. */
+/** The client's address behind trusted proxies, and the URL by which it reached the listener. */
+import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
@@ -17,7 +18,7 @@ function addressOf(text: string): ipaddr.IPv4 | ipaddr.IPv6 | null {
 }
 
 /** The normalized address of the socket's peer; '' if there is none. */
-export const peerOf = (remote: string): string => addressOf(remote)?.toString() ?? ''
+const peerOf = (remote: string): string => addressOf(remote)?.toString() ?? ''
 
 export type Trusted = (address: string) => boolean
 
@@ -58,4 +59,28 @@ export function networkOf(address: string): string {
   const parsed = addressOf(address)
   if (parsed === null || parsed.kind() === 'ipv4') return address
   return Buffer.from(parsed.toByteArray().slice(0, 8)).toString('hex')
+}
+
+const authority = /^([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:\d{1,5})?$/
+
+/** The last value, which the nearest proxy wrote. The client may have sent the values before it. */
+const last = (header: string | string[] | undefined) =>
+  [header].flat().join(',').split(',').at(-1)?.trim() ?? ''
+
+/**
+ * The URL by which a client reached the admin listener (CONTRACT 2 `admin.publicUrl`): `scheme://host[:port]` from `X-Forwarded-Host` and `-Proto` of a trusted proxy, or from `Host`; `otherwise` if
+ * neither is valid. The listener itself has no TLS.
+ */
+export function reachedAt(
+  { headers, socket }: Pick<IncomingMessage, 'headers' | 'socket'>,
+  trusted: Trusted,
+  otherwise: string,
+): string {
+  const proxied = trusted(peerOf(socket.remoteAddress ?? ''))
+  const forwarded = proxied ? last(headers['x-forwarded-host']) : ''
+  const host = authority.test(forwarded) ? forwarded : (headers.host ?? '')
+  if (!authority.test(host)) return otherwise
+  const proto = proxied && last(headers['x-forwarded-proto']) === 'https' ? 'https' : 'http'
+  const base = `${proto}://${host}`
+  return URL.canParse(base) ? base : otherwise
 }

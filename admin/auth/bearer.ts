@@ -1,7 +1,7 @@
 /** Authentication of API calls by bearer token: RFC 6750, errors as problem documents (CONTRACT 8). */
 import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
+import { replyHook } from '../http/hooks.ts'
 import { problem } from '../http/problem.ts'
-import { replyHook } from '../http/reply-hook.ts'
 import type { Caller, TokenVerifier } from '../ports.ts'
 import { TokenError, type TokenErrorCode, tokenErrors } from './errors.ts'
 import { may, type Role } from './roles.ts'

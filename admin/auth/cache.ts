@@ -1,7 +1,12 @@
 /** A cache of verified tokens, for at most a minute each: a look-up replaces the signature check. */
 import NodeCache from 'node-cache'
 import type { Caller, TokenVerifier } from '../ports.ts'
-import type { AcceptedToken } from './claims.ts'
+
+export interface AcceptedToken {
+  caller: Caller
+  /** Milliseconds since the epoch. */
+  expiresAt: number
+}
 
 const maxTokens = 5000
 /** Seconds. A key that the issuer has withdrawn is accepted at most this much longer. */

@@ -1,3 +1,5 @@
+import { errors } from 'jose'
+
 /** Reasons to refuse a token, with status, RFC 6750 error and title. Tests and logs use the codes. */
 export const tokenErrors = {
   missing: { status: 401, error: null, title: 'A bearer token is required' },
@@ -33,4 +35,24 @@ export class TokenError extends Error {
     super(tokenErrors[code].title, options)
     this.code = code
   }
+}
+
+const byClaim: Record<string, TokenErrorCode> = {
+  iss: 'issuer',
+  aud: 'audience',
+  nbf: 'not_yet',
+  exp: 'expired',
+}
+
+/** Translates errors of jose. */
+export function failureOf(error: unknown): TokenError {
+  if (error instanceof TokenError) return error
+  const options = { cause: error }
+  if (error instanceof errors.JWTExpired) return new TokenError('expired', options)
+  if (error instanceof errors.JWTClaimValidationFailed)
+    return new TokenError((error.reason !== 'missing' && byClaim[error.claim]) || 'claims', options)
+  if (error instanceof errors.JOSEAlgNotAllowed) return new TokenError('algorithm', options)
+  if (error instanceof errors.JWSSignatureVerificationFailed)
+    return new TokenError('signature', options)
+  return new TokenError('malformed', options)
 }

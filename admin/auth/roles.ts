@@ -14,3 +14,13 @@ export const may = (held: ReadonlySet<string>, needed: Role): boolean =>
  */
 export const canSee = (caller: Caller, account: string | null | undefined): boolean =>
   caller.account === '*' || caller.account === account
+
+/** The account of a supplier. Absent: every caller sees every supplier. */
+export type AccountOf = ((supplier: string) => string | undefined) | undefined
+
+/** Without a caller the supplier is visible, because the notice needs no token. */
+export const seesSupplier = (
+  caller: Caller | null | undefined,
+  supplier: string,
+  account: AccountOf,
+): boolean => account === undefined || caller == null || canSee(caller, account(supplier))

@@ -1,12 +1,14 @@
 /** The dashboard at `/`: one page without resources of other hosts, and the figures that it polls. */
 import { readFile } from 'node:fs/promises'
-import type { FastifyPluginAsync, preHandlerAsyncHookHandler } from 'fastify'
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import * as z from 'zod'
+import { type Authenticate, addRoute, type Call } from '../http/call.ts'
 import { type LiveDeps, liveSnapshot } from './live.ts'
 
 export type { LiveDeps, LiveEndpoint, LiveSnapshot, LiveState } from './live.ts'
 
 export interface DashboardDeps extends LiveDeps {
-  bearer: preHandlerAsyncHookHandler
+  authenticate: Authenticate
   /** The embedded realm, where users log in on the page; null: the user enters a token. */
   realm: string | null
 }
@@ -27,24 +29,43 @@ const headers = {
   'cache-control': 'no-cache',
 }
 
+const pageCall: Call = {
+  method: 'GET',
+  path: '/',
+  id: 'dashboard',
+  tag: 'service',
+  summary: 'The dashboard',
+  role: null,
+  answers: { 200: { description: 'The page', content: { schema: z.string(), type: 'text/html' } } },
+  problems: [],
+}
+const liveCall: Call = {
+  method: 'GET',
+  path: '/api/svc/live/',
+  id: 'live',
+  tag: 'service',
+  summary: 'The figures of the dashboard',
+  role: 'viewer',
+  answers: {
+    200: { description: 'Figures of this node', content: { schema: z.looseObject({}) } },
+  },
+  problems: [401, 403],
+}
+
 export function dashboard(deps: DashboardDeps): FastifyPluginAsync {
-  const { bearer, realm } = deps
+  const { authenticate, realm } = deps
   return async (app) => {
     for (const [path, file, type] of pages) {
       const body = await readFile(new URL(`./page/${file}`, import.meta.url))
-      app.get(path, { exposeHeadRoute: true }, async (_request, reply) =>
-        reply.headers(headers).type(type).send(body),
-      )
+      const handler = async (_request: FastifyRequest, reply: FastifyReply) =>
+        reply.headers(headers).type(type).send(body)
+      if (path === pageCall.path) addRoute(app, { ...pageCall, handler }, null)
+      else app.get(path, { exposeHeadRoute: true }, handler)
     }
     app.get('/dashboard/settings.json', { exposeHeadRoute: true }, async (_request, reply) =>
       reply.header('cache-control', 'no-store').send({ realm }),
     )
-    const live = { onRequest: bearer, logLevel: 'warn', exposeHeadRoute: true } as const
-    for (const path of ['/api/svc/live/', '/api/svc/live'])
-      app.get(path, live, async (request, reply) => {
-        const { caller } = request
-        if (caller === undefined) throw new Error('the request has no caller')
-        return reply.header('cache-control', 'no-store').send(liveSnapshot(deps, caller))
-      })
+    const handler = async ({ caller }: FastifyRequest) => liveSnapshot(deps, caller!)
+    addRoute(app, { ...liveCall, handler }, authenticate)
   }
 }

@@ -1,9 +1,11 @@
 /** `/healthz`, `/readyz`, `/readyz/admin`, `/metrics`. */
 import { promisify } from 'node:util'
 import { constants, gzip } from 'node:zlib'
-import type { FastifyPluginAsync, RouteHandlerMethod } from 'fastify'
+import type { FastifyPluginAsync } from 'fastify'
 import type { Registry } from 'prom-client'
+import * as z from 'zod'
 import { exposition } from '../metrics/exposition.ts'
+import { addRoute, type Call, type Route } from './call.ts'
 import { problem } from './problem.ts'
 
 export interface HealthDeps {
@@ -28,30 +30,76 @@ function createGzip() {
   }
 }
 
+const probe = (path: string, id: string, summary: string, status: string): Call => ({
+  method: 'GET',
+  path,
+  id,
+  tag: 'service',
+  summary,
+  role: null,
+  answers: {
+    200: {
+      description: summary,
+      content: { schema: z.object({ status: z.literal(status) }), example: { status } },
+    },
+  },
+  problems: path === '/healthz' ? [] : [503],
+})
+
 export function health({ missing, lost, registry }: HealthDeps): FastifyPluginAsync {
   const scrape = exposition(registry)
   const gzipped = createGzip()
+  const routes: Route[] = [
+    {
+      ...probe('/healthz', 'alive', 'Liveness of the process', 'ok'),
+      handler: async () => ({ status: 'ok' }),
+    },
+    {
+      ...probe('/readyz', 'ready', 'Readiness for bid traffic', 'ready'),
+      async handler(_request, reply) {
+        const waits = missing()
+        if (waits.length === 0) return { status: 'ready' }
+        return problem(reply, 503, 'not_ready', `not ready: ${waits.join(', ')}`)
+      },
+    },
+    {
+      ...probe(
+        '/readyz/admin',
+        'readyAdmin',
+        'Readiness of the store for API calls and win notices',
+        'ready',
+      ),
+      async handler(_request, reply) {
+        const parts = await lost()
+        if (parts.length === 0) return { status: 'ready' }
+        reply.header('retry-after', '1')
+        return problem(reply, 503, 'store_unavailable', `not ready: ${parts.join(', ')}`)
+      },
+    },
+    {
+      method: 'GET',
+      path: '/metrics',
+      id: 'metrics',
+      tag: 'service',
+      role: null,
+      summary: 'Metrics for Prometheus',
+      answers: {
+        200: {
+          description: 'The text exposition format',
+          content: { schema: z.string(), type: 'text/plain' },
+        },
+      },
+      problems: [],
+      async handler({ headers }, reply) {
+        const text = await scrape()
+        reply.type(registry.contentType).header('vary', 'accept-encoding')
+        if (!acceptsGzip(headers['accept-encoding'])) return reply.send(text)
+        return reply.header('content-encoding', 'gzip').send(await gzipped(text))
+      },
+    },
+  ]
   return async (app) => {
     // some load balancers send HEAD
-    const get = (url: string, handler: RouteHandlerMethod) =>
-      app.route({ method: ['GET', 'HEAD'], url, handler })
-    get('/healthz', async () => ({ status: 'ok' }))
-    get('/readyz', async (_request, reply) => {
-      const waits = missing()
-      if (waits.length === 0) return { status: 'ready' }
-      return problem(reply, 503, 'not_ready', `not ready: ${waits.join(', ')}`)
-    })
-    get('/readyz/admin', async (_request, reply) => {
-      const parts = await lost()
-      if (parts.length === 0) return { status: 'ready' }
-      reply.header('retry-after', '1')
-      return problem(reply, 503, 'store_unavailable', `not ready: ${parts.join(', ')}`)
-    })
-    get('/metrics', async ({ headers }, reply) => {
-      const text = await scrape()
-      reply.type(registry.contentType).header('vary', 'accept-encoding')
-      if (!acceptsGzip(headers['accept-encoding'])) return reply.send(text)
-      return reply.header('content-encoding', 'gzip').send(await gzipped(text))
-    })
+    for (const route of routes) addRoute(app, route, null)
   }
 }

@@ -27,6 +27,7 @@ export function notFoundHandler(app: FastifyInstance) {
   return ({ method, url }: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const path = url.split('?', 1)[0]!
     const allowed = new Set<string>()
+    reply.header('cache-control', 'no-store')
     for (const { pattern, methods } of routes.values())
       if (pattern.test(path)) for (const each of methods) allowed.add(each)
     // if the method exists but the route did not match, for example because a name is too long, there is no such

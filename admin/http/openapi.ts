@@ -1,62 +1,187 @@
 /**
- * `/api/openapi.json`: the API document, with the routes that are registered, and `/api/docs`, a page that shows it.
+ * `/api/openapi.json`: the API document, made from the calls of the registered routes, and `/api/docs`, a page that
+ * shows it.
  */
 import swaggerUi, { type FastifySwaggerUiOptions } from '@fastify/swagger-ui'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { stringify } from 'yaml'
-import { managementPaths } from './openapi/management.ts'
-import { type Json, schemas } from './openapi/parts.ts'
-import { pricePaths } from './openapi/prices.ts'
-import { servicePaths, tokenPaths } from './openapi/service.ts'
-import { programVersion } from './openapi/version.ts'
+import * as z from 'zod'
+import { type Answer, addRoute, type Call, type Content } from './call.ts'
+import { problemSchema } from './problem.ts'
+import { programVersion } from './version.ts'
 
-const operations: Readonly<Record<string, Json>> = {
-  ...managementPaths,
-  ...pricePaths,
-  ...tokenPaths,
-  ...servicePaths,
-}
+type Json = Readonly<Record<string, unknown>>
 
 /** The page loads nothing from other hosts: no script, font or validator. It sets inline styles on its elements. */
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-const realm = /^\/auth\/realms\/[^/]+/
-
-/** The operation of a route, and its name in the tables below `openapi/`: `GET /api/svc/ssp/{id}/`. */
-export function operationOf(method: string, url: string): { name: string; operation: Json } | null {
-  const path = url
-    .replace(realm, '{realm}')
-    .replace('/opd/:name', '/opd/{ssp}_yesbid')
-    .replaceAll(/:(\w+)(\([^)]*\))?/g, '{$1}')
-  for (const form of [path, `${path}/`, path.replace(/\/$/, '')]) {
-    const name = `${method} ${form}`
-    if (Object.hasOwn(operations, name)) return { name, operation: operations[name]! }
-  }
-  return null
+/** Problem documents by status: `code` of the example, description, and headers. */
+const problems: Readonly<Record<number, readonly [code: string, text: string, headers?: Json]>> = {
+  400: ['malformed', 'The body or a parameter is not valid; `errors` lists every fault'],
+  401: [
+    'unauthorized',
+    'No valid access token',
+    { 'WWW-Authenticate': { description: 'RFC 6750 3', schema: { type: 'string' } } },
+  ],
+  403: ['forbidden', 'The token is valid, but does not permit this call'],
+  404: ['unknown_supplier', 'The resource does not exist, or belongs to another account'],
+  409: ['exists', 'An entry exists already'],
+  410: ['expired', 'The context is older than contextTtl'],
+  412: ['outdated', 'The resource has changed since it was read'],
+  413: ['too_large', 'The body is too large'],
+  415: [
+    'unsupported_media_type',
+    'The media type of the body is not supported, or the body is encoded',
+  ],
+  422: ['not_editable', 'The change violates a rule; nothing was changed'],
+  503: [
+    'store_unavailable',
+    'The store or the issuer cannot be reached: try again after `Retry-After` seconds',
+    { 'Retry-After': { description: 'Seconds', schema: { type: 'integer' } } },
+  ],
 }
 
-function documentOf(routes: ReadonlySet<string>, version: string): Json {
+const tags: Readonly<Record<Call['tag'], string>> = {
+  management: 'Suppliers, buyers, data centers, holds, voids, audit',
+  prices: 'Optimized Price Discovery',
+  reports: 'Results of optimization, and single decisions',
+  tokens: 'Access tokens of the embedded realm',
+  service: 'Health, metrics, documents',
+}
+
+/** The page is registered by its plugin. */
+const pageCall: Call = {
+  method: 'GET',
+  path: '/api/docs',
+  id: 'documentPage',
+  tag: 'service',
+  summary: 'This document as a page, without resources of other hosts',
+  role: null,
+  answers: { 200: { description: 'The page', content: { schema: z.string(), type: 'text/html' } } },
+  problems: [],
+}
+
+const documentCall: Call = {
+  method: 'GET',
+  path: '/api/openapi.json',
+  id: 'document',
+  tag: 'service',
+  summary: 'This document',
+  role: null,
+  answers: {
+    200: {
+      description: 'OpenAPI 3.1',
+      content: { schema: z.looseObject({ openapi: z.string() }), example: { openapi: '3.1.0' } },
+    },
+  },
+  problems: [],
+}
+
+function documentOf(calls: Iterable<Call>, version: string): Json {
+  const schemas: Record<string, unknown> = {}
   const paths: Record<string, Record<string, Json>> = {}
   let discovery: string | null = null
-  for (const route of routes) {
-    const [method, url] = route.split(' ') as [string, string]
-    const found = operationOf(method, url)
-    if (found === null) continue
-    const base = realm.exec(url)?.[0] ?? ''
-    if (base !== '') discovery = `${base}/.well-known/openid-configuration`
-    const path = found.name.slice(method.length + 1).replace('{realm}', base)
-    paths[path] ??= {}
-    paths[path][method.toLowerCase()] = found.operation
+
+  /** Schemas with an id become components. With `input`, fields with defaults are optional. */
+  function jsonOf(schema: z.ZodType, io: 'input' | 'output'): unknown {
+    const text = JSON.stringify(z.toJSONSchema(z.array(schema), { io }))
+    const { items, $defs } = JSON.parse(text.replaceAll('#/$defs/', '#/components/schemas/')) as {
+      items: unknown
+      $defs?: object
+    }
+    Object.assign(schemas, $defs)
+    return items
+  }
+  const contentOf = (content: Content | readonly Content[], io: 'input' | 'output') =>
+    Object.fromEntries(
+      [content]
+        .flat()
+        .map(({ schema, example, type = 'application/json' }) => [
+          type,
+          { schema: jsonOf(schema, io), ...(example === undefined ? {} : { example }) },
+        ]),
+    )
+  const answerOf = ({ description, headers, content }: Answer): Json => ({
+    description,
+    ...(headers === undefined ? {} : { headers }),
+    ...(content === undefined ? {} : { content: contentOf(content, 'output') }),
+  })
+  function problemOf(status: number): Json {
+    const [code, description, headers] = problems[status]!
+    const example = { type: 'about:blank', title: description, status, code }
+    const type = 'application/problem+json'
+    return {
+      description,
+      ...(headers === undefined ? {} : { headers }),
+      content: contentOf({ schema: problemSchema, example, type }, 'output'),
+    }
+  }
+  function parametersOf({ params = {}, headers = {}, query }: Call): Json[] {
+    const inQuery =
+      query === undefined ? {} : (jsonOf(query, 'input') as z.core.JSONSchema.BaseSchema)
+    return [
+      ...Object.entries(params).map(([name, [description, example]]) => ({
+        name,
+        in: 'path',
+        required: true,
+        description,
+        schema: { type: 'string' },
+        example,
+      })),
+      ...Object.entries(headers).map(([name, description]) => ({
+        name,
+        in: 'header',
+        description,
+        schema: { type: 'string' },
+      })),
+      ...Object.entries(inQuery.properties ?? {}).map(([name, field]) => {
+        const { description, ...schema } = field as z.core.JSONSchema.BaseSchema
+        const required = inQuery.required?.includes(name) ?? false
+        return { name, in: 'query', required, description, schema }
+      }),
+    ]
+  }
+  function operationOf(call: Call): Json {
+    const { id, summary, description, tag, role, body } = call
+    const parameters = parametersOf(call)
+    const text = [description, typeof role === 'string' ? `Role \`${role}\`.` : undefined]
+      .filter((part) => part !== undefined)
+      .join(' ')
+    // the roles of a scheme other than OAuth 2 (OpenAPI 3.1 4.8.30)
+    const needs = (least: string) => [{ bearer: [least] }]
+    return {
+      operationId: id,
+      summary,
+      ...(text === '' ? {} : { description: text }),
+      tags: [tag],
+      security:
+        role === null ? [] : typeof role === 'string' ? needs(role) : [...needs(role.optional), {}],
+      ...(parameters.length === 0 ? {} : { parameters }),
+      ...(body === undefined
+        ? {}
+        : { requestBody: { required: body.optional !== true, content: contentOf(body, 'input') } }),
+      responses: {
+        ...Object.fromEntries(call.problems.map((status) => [status, problemOf(status)])),
+        ...Object.fromEntries(
+          Object.entries(call.answers).map(([status, answer]) => [status, answerOf(answer)]),
+        ),
+      },
+    }
+  }
+
+  for (const call of calls) {
+    paths[call.path] ??= {}
+    paths[call.path]![call.method.toLowerCase()] = operationOf(call)
+    if (call.path.endsWith('/openid-configuration')) discovery = call.path
   }
   const bearer = {
     type: 'http',
     scheme: 'bearer',
     bearerFormat: 'JWT',
     description:
-      'An access token. Reading needs the role `viewer`, writing `api`; holds, voids and models need `operator`. Each role includes the ones before it. A token gives access to the suppliers of its account.',
+      'An access token. Each call names the role that it needs: `viewer`, `api` or `operator`. Each role includes the ones before it. A token gives access to the suppliers of its account.',
   }
-  const oidc = { type: 'openIdConnect', openIdConnectUrl: discovery }
   return {
     openapi: '3.1.0',
     info: {
@@ -67,31 +192,30 @@ function documentOf(routes: ReadonlySet<string>, version: string): Json {
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
-    tags: [
-      { name: 'management', description: 'Suppliers, buyers, data centers, holds, voids, audit' },
-      { name: 'prices', description: 'Optimized Price Discovery' },
-      { name: 'reports', description: 'Results of optimization, and single decisions' },
-      { name: 'tokens', description: 'Access tokens of the embedded realm' },
-      { name: 'service', description: 'Health, metrics, documents' },
-    ],
+    tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths,
     components: {
       schemas,
-      securitySchemes: { bearer, ...(discovery === null ? {} : { oidc }) },
+      securitySchemes: {
+        bearer,
+        ...(discovery === null
+          ? {}
+          : { oidc: { type: 'openIdConnect', openIdConnectUrl: discovery } }),
+      },
     },
   }
 }
 
 /** Must be called before any plugin is registered: it collects the routes that follow. */
 export function serveDocument(app: FastifyInstance): void {
-  const routes = new Set<string>()
-  app.addHook('onRoute', ({ method, url }) => {
-    for (const each of [method].flat()) routes.add(`${each} ${url}`)
+  const calls = new Set([pageCall])
+  app.addHook('onRoute', ({ config }) => {
+    if (config?.call !== undefined) calls.add(config.call)
   })
   let made: Json | null = null
   /** Built at the first request, when all routes are registered. */
   const document = () => {
-    made ??= documentOf(routes, programVersion())
+    made ??= documentOf(calls, programVersion())
     return made
   }
   void app.register(async (inner) => {
@@ -107,11 +231,11 @@ export function serveDocument(app: FastifyInstance): void {
     }
     // called directly: `register` would demand @fastify/swagger
     await swaggerUi(inner, options, () => undefined)
-    inner.get('/api/openapi.json', { exposeHeadRoute: true }, async (_request, reply) =>
+    const handler = async (_request: FastifyRequest, reply: FastifyReply) =>
       reply
         .headers({ 'cache-control': 'no-cache', 'access-control-allow-origin': '*' })
         .type('application/json')
-        .send(Buffer.from(JSON.stringify(document()))),
-    )
+        .send(Buffer.from(JSON.stringify(document())))
+    addRoute(inner, { ...documentCall, handler }, null)
   })
 }

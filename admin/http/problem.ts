@@ -1,10 +1,25 @@
 import type { FastifyReply } from 'fastify'
+import * as z from 'zod'
 
-/** One fault of a request: `pointer` is a JSON pointer into the body, or the parameter's name. */
-export interface ProblemFault {
-  pointer: string
-  detail: string
-}
+const faultSchema = z.object({
+  pointer: z.string().describe('JSON pointer into the body (RFC 6901), or the name of a parameter'),
+  detail: z.string(),
+})
+/** One fault of a request. */
+export type ProblemFault = z.infer<typeof faultSchema>
+
+export const problemSchema = z
+  .looseObject({
+    type: z.literal('about:blank'),
+    title: z.string(),
+    status: z.int().min(400).max(599),
+    code: z.string(),
+    errors: z.array(faultSchema).optional().describe('One entry for each fault.'),
+  })
+  .meta({
+    id: 'Problem',
+    description: 'RFC 9457. `code` is stable and meant for programs, `title` for people.',
+  })
 
 /** Sends an RFC 9457 problem document. `code` is stable: tests and metrics use it. */
 export function problem(

@@ -11,13 +11,11 @@ import fastify, {
 } from 'fastify'
 import type { Log } from '../../opd/shared/log.ts'
 import { StoreError } from '../store/errors.ts'
-import { drainBody } from './drain-body.ts'
+import { drainBody, replyHook, singularFields } from './hooks.ts'
 import { createHttpServer, onClientError } from './http-server.ts'
 import { notFoundHandler } from './not-found.ts'
 import { serveDocument } from './openapi.ts'
 import { problem } from './problem.ts'
-import { replyHook } from './reply-hook.ts'
-import { singularFields } from './singular-fields.ts'
 
 export interface AdminDeps {
   /** host:port */

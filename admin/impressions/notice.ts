@@ -1,4 +1,6 @@
 /** Parses the parameters of a win notice and reports every invalid one (CONTRACT 6). */
+import * as z from 'zod'
+import { parsedQuery } from '../http/call.ts'
 import type { ProblemFault } from '../http/problem.ts'
 import { storable } from '../store/tables.ts'
 
@@ -17,48 +19,45 @@ export interface Notice {
   priceDsp: string | undefined
 }
 
-export type ParsedNotice = { notice: Notice } | { faults: ProblemFault[] }
+type ParsedNotice = { notice: Notice } | { faults: ProblemFault[] }
 
 export const auditPrice = 'AUDIT'
 const longestNumber = 64
 
-type Query = Readonly<Record<string, string | string[] | undefined>>
-/** Returns the fault of a value, or null. */
-type Rule = (value: string) => string | null
+const hasMacro = (value: string) => value.includes('${') || /%24%7b/i.test(value)
+const expanded = z
+  .string()
+  .refine((value) => !hasMacro(value), 'holds a macro that was not expanded')
 
-const unexpanded: Rule = (value) =>
-  value.includes('${') || /%24%7b/i.test(value) ? 'holds a macro that was not expanded' : null
-
-const plainDecimal: Rule = (value) => {
-  if (/^-/.test(value)) return 'is negative'
+/** The fault of a text that is not a plain decimal. */
+function decimalFault(value: string): string | null {
+  if (hasMacro(value)) return 'holds a macro that was not expanded'
+  if (value.startsWith('-')) return 'is negative'
   if (!/^\d+(\.\d+)?$/.test(value)) return 'is not a plain decimal such as 1.25'
   return value.length > longestNumber ? `is longer than ${longestNumber} digits` : null
 }
+const price = z
+  .string()
+  .superRefine((value, { addIssue }) => {
+    const fault = value === auditPrice ? null : decimalFault(value)
+    if (fault !== null) addIssue(fault)
+  })
+  .meta({ pattern: '^([0-9]+(\\.[0-9]+)?|AUDIT)$' })
 
-const price: Rule = (value) => (value === auditPrice ? null : plainDecimal(value))
-
-const oneOf =
-  (...allowed: string[]): Rule =>
-  (value) =>
-    allowed.includes(value) ? null : `is not one of ${allowed.join(', ')}`
-
-const anything: Rule = () => null
-
-/** For each parameter: whether it is required, whether an unexpanded macro is a fault, and the rule for its value. */
-export const noticeParameters: Readonly<
-  Record<string, { required: boolean; macro: Rule; value: Rule }>
-> = {
-  bid_id: { required: true, macro: unexpanded, value: anything },
-  price: {
-    required: true,
-    macro: unexpanded,
-    value: price,
-  },
-  svc_opd: { required: false, macro: anything, value: anything },
-  ssp: { required: false, macro: unexpanded, value: anything },
-  event: { required: false, macro: unexpanded, value: oneOf('win', 'billing') },
-  price_dsp: { required: false, macro: unexpanded, value: price },
-}
+/** An unexpanded macro in `svc_opd` is no fault: the context counts as absent. */
+export const noticeSchema = z.object({
+  bid_id: expanded.describe('The id of the winning bid, as in the bid response'),
+  price: price.describe(
+    'The cleared price, the expansion of `${AUCTION_PRICE}`; `AUDIT` is a test that is not counted',
+  ),
+  svc_opd: z.string().optional().describe('The context, the expansion of `${SVC_OPD_CONTEXT}`'),
+  ssp: expanded.optional().describe('The supplier, if several suppliers may use the same bid id'),
+  event: z
+    .enum(['win', 'billing'], { error: 'is not one of win, billing' })
+    .default('win')
+    .describe('`win` (the default) or `billing`; each counts once for a decision'),
+  price_dsp: price.optional().describe('The demand-side price, for integrations with `priceDsp`'),
+})
 
 /**
  * `+` is a space in a form and itself in RFC 3986, and an id without escaping may contain `%` (`a%3D` may be the id).
@@ -78,33 +77,26 @@ function otherReadings(url: string, bidId: string): { otherBidIds?: string[] } {
 }
 
 /** `url` is the URL of the request: the parsed query no longer has the original escapes. */
-export function parseNotice(query: Query, url: string): ParsedNotice {
-  const faults: ProblemFault[] = []
-  const values: Record<string, string | undefined> = {}
-  for (const [name, { required, macro, value: rule }] of Object.entries(noticeParameters)) {
-    const given = query[name]
-    if (Array.isArray(given)) faults.push({ pointer: name, detail: `${name} is repeated` })
-    else if (given === undefined || given === '') {
-      if (required) faults.push({ pointer: name, detail: `${name} is missing` })
-    } else {
-      const fault = macro(given) ?? rule(given)
-      if (fault !== null) faults.push({ pointer: name, detail: `${name} ${fault}` })
-      else values[name] = given
-    }
-  }
+export function parseNotice(query: object, url: string): ParsedNotice {
+  // an empty parameter counts as absent
+  const sent = Object.fromEntries(Object.entries(query).filter(([, value]) => value !== ''))
+  const result = parsedQuery(noticeSchema, sent)
+  if ('faults' in result) return result
+  const { bid_id, svc_opd, ssp, event, price_dsp, ...value } = result.value
   // a test rendering has `AUDIT` in all its prices
-  if (values['price_dsp'] === auditPrice && values['price'] !== auditPrice)
-    faults.push({ pointer: 'price_dsp', detail: `price_dsp ${plainDecimal(auditPrice)}` })
-  if (faults.length > 0) return { faults }
+  if (price_dsp === auditPrice && value.price !== auditPrice) {
+    const detail = `price_dsp ${decimalFault(auditPrice)}`
+    return { faults: [{ pointer: 'price_dsp', detail }] }
+  }
   return {
     notice: {
-      bidId: values['bid_id']!,
-      ...otherReadings(url, values['bid_id']!),
-      price: values['price']!,
-      svcOpd: values['svc_opd'],
-      ssp: values['ssp'] === undefined ? undefined : storable(values['ssp']),
-      event: (values['event'] ?? 'win') as Notice['event'],
-      priceDsp: values['price_dsp'],
+      bidId: bid_id,
+      ...otherReadings(url, bid_id),
+      price: value.price,
+      svcOpd: svc_opd,
+      ssp: ssp === undefined ? undefined : storable(ssp),
+      event,
+      priceDsp: price_dsp,
     },
   }
 }

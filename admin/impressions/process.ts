@@ -1,5 +1,6 @@
 /** One win notice: trace ▸ record ▸ train. It resolves when the row is on disk. */
 import type { DecisionRecord, LookupResult } from '../../opd/engine/types.ts'
+import { type AccountOf, seesSupplier } from '../auth/roles.ts'
 import {
   type Caller,
   clockSlack,
@@ -8,7 +9,6 @@ import {
   type SameWin,
 } from '../ports.ts'
 import { type ApplyWinDeps, applyWin } from './apply-win.ts'
-import { type ImpressionAuth, isCredential } from './authentication.ts'
 import { TokenBucket } from './budget.ts'
 import type { Status } from './counters.ts'
 import {
@@ -20,7 +20,8 @@ import {
 } from './ledger-entry.ts'
 import { auditPrice, type Notice } from './notice.ts'
 import {
-  mayReport,
+  type ImpressionAuth,
+  isCredential,
   reasonOf,
   unreadableContexts,
   type VisibleTrace,
@@ -33,7 +34,7 @@ export interface NoticeDeps extends ApplyWinDeps {
   /** Milliseconds; called for each notice, since a reload may change it. */
   contextTtl: () => number
   /** The account of a supplier. Absent: every caller may report wins of every supplier. */
-  account?: ((supplier: string) => string | undefined) | undefined
+  account?: AccountOf
   now: () => number
   alert: (what: string, supplier: string) => void
   /** Called for each duplicate, which the ledger does not store. */
@@ -148,7 +149,7 @@ export class Notices {
     const { ledger, now, contextTtl } = this.deps
     const at = now()
     const named = this.labelOf(notice.ssp)
-    const supplier = mayReport(named, caller, this.deps.account) ? named : ''
+    const supplier = seesSupplier(caller, named, this.deps.account) ? named : ''
     if (traced.context === 'expired' && (await this.wonLongAgo(notice)))
       return this.duplicate(notice, supplier, '', null)
     const same = { since: at - contextTtl(), supplier: notice.ssp ?? null }

@@ -1,14 +1,15 @@
 /** `GET /opd/imp`: win notices of the platforms (SERVICE 4.7, CONTRACT 6). */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import * as z from 'zod'
 import { admit, refuseToken } from '../auth/bearer.ts'
 import type { TokenErrorCode } from '../auth/errors.ts'
 import { may } from '../auth/roles.ts'
+import { addRoute, type Call } from '../http/call.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
-import { alwaysReply } from '../http/reply-hook.ts'
 import type { TokenVerifier } from '../ports.ts'
-import { callerOf } from './authentication.ts'
-import { auditPrice, parseNotice } from './notice.ts'
+import { auditPrice, noticeSchema, parseNotice } from './notice.ts'
 import { type NoticeDeps, type NoticeResult, Notices, type Rejection } from './process.ts'
+import { callerOf } from './visibility.ts'
 
 export interface ImpressionDeps extends NoticeDeps {
   /** null: no token is valid. */
@@ -23,7 +24,6 @@ const refusals = {
   invalid_parameters: [400, 'A parameter of the notice is not valid'],
   svc_opd_required: [400, 'This integration is in margin mode: svc_opd is required'],
   context_required: [401, 'A valid svc_opd or an access token is required'],
-  method_not_allowed: [405, 'Only GET is allowed'],
   implausible_price: [422, 'The cleared price is too far above the price of the bid'],
   store_unavailable: [503, 'The win could not be stored: try again'],
 } as const
@@ -46,6 +46,35 @@ const faults: Readonly<Record<Rejection, ProblemFault[]>> = {
 }
 /** A notice writes to the ledger, so it needs this role. */
 const role = 'api'
+
+const call: Call & { head: boolean } = {
+  method: 'GET',
+  path: '/opd/imp',
+  id: 'reportWin',
+  tag: 'prices',
+  summary: 'A win notice of the platform',
+  description:
+    'The response is sent when the win is on disk. A repeated win is `duplicate` and changes nothing. If `admin.impressions.auth` is `bearer`, a token is required; if it is `context`, a valid `svc_opd` is the credential. Try again after 503, not after 400. 422: the cleared price is more than `clearing.maxOver` times the price sent; a later notice with another price counts.',
+  role: { optional: role },
+  query: noticeSchema,
+  answers: {
+    200: {
+      description: 'The notice was processed',
+      content: {
+        schema: z.object({
+          status: z.enum(['attributed', 'unattributed', 'duplicate', 'ignored']),
+          by: z.enum(['context', 'bid_log']).nullable(),
+          late: z.literal(true).optional(),
+          reason: z.string().optional(),
+        }),
+        example: { status: 'attributed', by: 'context' },
+      },
+    },
+  },
+  problems: [400, 401, 403, 422, 503],
+  // a HEAD request must not count a win
+  head: false,
+}
 
 export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   const { auth, verifier, counters, log, maxPending = 10_000 } = deps
@@ -94,7 +123,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   async function handle(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const code = auth === 'bearer' ? await admit(request, verifier!, role) : null
     if (code !== null) return refuseUnverified(reply, code)
-    const parsed = parseNotice(request.query as Record<string, string | string[]>, request.url)
+    const parsed = parseNotice(request.query as object, request.url)
     if ('faults' in parsed) return rejected(reply, 'invalid_parameters', parsed.faults)
     const { notice } = parsed
     if (notice.price !== auditPrice && notices.pending >= maxPending) return unavailable(reply)
@@ -110,23 +139,5 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     }
   }
 
-  return async (app) => {
-    app.addHook('onRequest', async (_request, reply) => {
-      reply.header('cache-control', 'no-store')
-    })
-    // queries contain bid ids and prices, so they are not logged
-    for (const url of ['/opd/imp', '/opd/imp/']) {
-      app.get(url, { exposeHeadRoute: false, logLevel: 'silent' }, handle)
-      app.route({
-        method: app.supportedMethods.filter((method) => method !== 'GET'),
-        url,
-        logLevel: 'silent',
-        // before the body is parsed
-        onRequest: alwaysReply((_request, reply) =>
-          refuse(reply.header('allow', 'GET'), 'method_not_allowed'),
-        ),
-        handler: async (_request, reply) => reply,
-      })
-    }
-  }
+  return async (app) => addRoute(app, { ...call, handler: handle }, null)
 }

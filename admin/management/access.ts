@@ -21,6 +21,9 @@ export interface Access {
   now: () => number
 }
 
+/** Account that sees all suppliers, and id of a hold of all. */
+export const everyone = '*'
+
 /** A supplier of another account looks like one that does not exist. */
 export const visible = ({ suppliers }: Access, { caller }: FastifyRequest) =>
   suppliers().filter(({ account }) => canSee(caller!, account))

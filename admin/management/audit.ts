@@ -1,50 +1,44 @@
 /** `GET /api/svc/audit/`: changes and their authors, newest first. An account sees changes of its own suppliers. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { ProblemFault } from '../http/problem.ts'
+import * as z from 'zod'
+import { parsedQuery, type Route } from '../http/call.ts'
 import { storable } from '../store/tables.ts'
 import { type Access, malformed, notFound, visible } from './access.ts'
-import type { AuditResource } from './schema.ts'
+import { type AuditResource, auditEntrySchema, auditQuerySchema } from './schema.ts'
 
-export const page = { most: 1000, usual: 100 } as const
-
-interface Query {
-  limit: number
-  before: number
-  ssp: string | undefined
-}
-
-function parsed(query: Readonly<Record<string, unknown>>): Query | ProblemFault[] {
-  const faults: ProblemFault[] = []
-  const text = (name: string) => {
-    const value = query[name]
-    if (value === undefined || typeof value === 'string') return value
-    faults.push({ pointer: name, detail: `${name} is repeated` })
-    return undefined
-  }
-  const whole = (name: string, otherwise: number, least: number, most: number) => {
-    const given = text(name)
-    if (given === undefined) return otherwise
-    const value = /^\d{1,16}$/.test(given) ? Number(given) : -1
-    if (value < least || value > most)
-      faults.push({ pointer: name, detail: `${name} is a whole number, ${least} to ${most}` })
-    return value
-  }
-  const result = {
-    limit: whole('limit', page.usual, 1, page.most),
-    before: whole('before', Number.MAX_SAFE_INTEGER, 0, Number.MAX_SAFE_INTEGER),
-    ssp: text('ssp'),
-  }
-  for (const name of Object.keys(query))
-    if (!Object.hasOwn(result, name))
-      faults.push({ pointer: name, detail: `the parameters are ${Object.keys(result).join(', ')}` })
-  return faults.length > 0 ? faults : result
-}
-
-export function auditCall(access: Access) {
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const query = parsed(request.query as Record<string, unknown>)
-    if (Array.isArray(query)) return malformed(reply, query)
-    const { limit, before, ssp } = query
+export const auditRoute = (access: Access): Route => ({
+  method: 'GET',
+  path: '/api/svc/audit/',
+  id: 'listAudit',
+  tag: 'management',
+  summary: 'Changes and their authors, newest first',
+  role: 'viewer',
+  query: auditQuerySchema,
+  answers: {
+    200: {
+      description: 'Entries of the suppliers that the account may see',
+      content: {
+        schema: z.array(auditEntrySchema),
+        example: [
+          {
+            id: 7,
+            at: '2026-01-31T12:00:00.000Z',
+            who: 'admin',
+            account: '*',
+            supplier: 'acme',
+            action: 'hold',
+            request_id: '3f0c6f4e-9d0b-4a57-8b0e-2f6f3b1d9c55',
+            before: false,
+            after: true,
+          },
+        ],
+      },
+    },
+  },
+  problems: [400, 401, 403, 404, 503],
+  async handler(request, reply) {
+    const query = parsedQuery(auditQuerySchema, request.query)
+    if ('faults' in query) return malformed(reply, query.faults)
+    const { limit, before = Number.MAX_SAFE_INTEGER, ssp } = query.value
     const all = request.caller!.account === '*'
     const ids = visible(access, request).map(({ id }) => id)
     // account `*` also sees changes of removed suppliers and of `*`
@@ -72,5 +66,5 @@ export function auditCall(access: Access) {
         }),
       ),
     )
-  }
-}
+  },
+})

@@ -26,7 +26,7 @@ function aliased(value: unknown): { value: unknown; name: string } | { faults: P
   return { value: { ...rest, datacenters: list }, name }
 }
 
-export type Parsed<T> =
+type Parsed<T> =
   | { value: T; named: (faults: readonly ProblemFault[]) => ProblemFault[] }
   | { faults: ProblemFault[] }
 

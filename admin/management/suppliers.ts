@@ -1,5 +1,7 @@
 /** `/api/svc/ssp/`: reads and changes suppliers. A change is atomic, under the lock of the supplier. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import * as z from 'zod'
+import type { Answer, Route } from '../http/call.ts'
 import { problem } from '../http/problem.ts'
 import { changeSupplier, readSuppliers, type SupplierRows } from '../store/suppliers.ts'
 import {
@@ -11,9 +13,9 @@ import {
   notFound,
   visible,
 } from './access.ts'
-import { type Parsed, parsed } from './body.ts'
+import { parsed } from './body.ts'
 import { type ChangeResult, planCreate, planUpdate } from './rules.ts'
-import { createSchema, type SupplierResource, updateSchema } from './schema.ts'
+import { createSchema, type SupplierResource, supplierSchema, updateSchema } from './schema.ts'
 
 const resource = (
   { id, name, name_external }: ListedSupplier,
@@ -36,7 +38,33 @@ class Refused extends Error {
 }
 class Outdated extends Error {}
 
-export function supplierCalls(access: Access) {
+const example: SupplierResource = {
+  id: 'acme',
+  name: 'Acme',
+  name_external: 'Acme Exchange',
+  dsp_seats: [
+    {
+      name: 'seat-1',
+      name_external: 'Buyer One',
+      is_active: true,
+      qps: [{ location: 'us-east', value: 500 }],
+    },
+  ],
+  datacenters: [{ location: 'us-east', client_qps: 400, is_active: true }],
+}
+const params = { id: ['The id of the supplier', 'acme'] } as const
+const headers = {
+  'If-Match': 'The `ETag` that the change is based on; 412 if the supplier has changed since.',
+}
+const whole = (description: string): Answer => ({
+  description,
+  headers: {
+    ETag: { description: 'For `If-Match`', schema: { type: 'string' }, example: '"3"' },
+  },
+  content: { schema: supplierSchema, example },
+})
+
+export function supplierRoutes(access: Access): Route[] {
   const { store, changed, now } = access
 
   async function list(request: FastifyRequest): Promise<SupplierResource[]> {
@@ -59,12 +87,12 @@ export function supplierCalls(access: Access) {
     request: FastifyRequest,
     reply: FastifyReply,
     action: 'create' | 'update',
-    read: (body: unknown) => Parsed<T>,
+    schema: z.ZodType<T>,
     decide: (rows: SupplierRows, body: T, supplier: ListedSupplier) => ChangeResult,
   ): Promise<FastifyReply> {
     const supplier = find(access, request)
     if (supplier === undefined) return notFound(reply)
-    const body = read(request.body)
+    const body = parsed(request.body, schema)
     if ('faults' in body) return malformed(reply, body.faults)
     const wanted = request.headers['if-match']
     try {
@@ -92,12 +120,77 @@ export function supplierCalls(access: Access) {
     }
   }
 
-  return {
-    list,
-    one,
-    create: (request: FastifyRequest, reply: FastifyReply) =>
-      change(request, reply, 'create', (body) => parsed(body, createSchema), planCreate),
-    put: (request: FastifyRequest, reply: FastifyReply) =>
-      change(request, reply, 'update', (body) => parsed(body, updateSchema), planUpdate),
-  }
+  const path = '/api/svc/ssp/{id}/'
+  const tag = 'management'
+  return [
+    {
+      method: 'GET',
+      path: '/api/svc/ssp/',
+      id: 'listSuppliers',
+      tag,
+      summary: "The suppliers of the caller's account",
+      role: 'viewer',
+      answers: {
+        200: {
+          description: 'The suppliers that the account may see',
+          content: { schema: z.array(supplierSchema), example: [example] },
+        },
+      },
+      problems: [401, 403, 503],
+      handler: list,
+    },
+    {
+      method: 'GET',
+      path,
+      id: 'readSupplier',
+      tag,
+      summary: 'One supplier',
+      role: 'viewer',
+      params,
+      answers: { 200: whole('The supplier') },
+      problems: [401, 403, 404, 503],
+      handler: one,
+    },
+    {
+      method: 'POST',
+      path,
+      id: 'createBuyer',
+      tag,
+      summary: 'Adds buyers (seats) and new data centers',
+      description:
+        'All or nothing. A data center that exists with the same values is ignored, with other values it is 409. `client_qps` of a location must not exceed the sum of its seats’ `qps`.',
+      role: 'api',
+      params,
+      headers,
+      body: {
+        schema: createSchema,
+        example: { dsp_seats: example.dsp_seats, datacenters: example.datacenters },
+      },
+      answers: { 201: whole('The supplier after the change') },
+      problems: [400, 401, 403, 404, 409, 412, 413, 415, 422, 503],
+      handler: (request, reply) => change(request, reply, 'create', createSchema, planCreate),
+    },
+    {
+      method: 'PUT',
+      path,
+      id: 'updateSupplier',
+      tag,
+      summary: 'Activates or deactivates buyers and data centers, sets allotments',
+      description:
+        'Seats are matched by `name`, data centers by `location`. Only `dsp_seats[].is_active`, `datacenters[].is_active` and `datacenters[].client_qps` may differ from the stored values. Omitted fields keep their values.',
+      role: 'api',
+      params,
+      headers,
+      body: {
+        schema: updateSchema,
+        example: {
+          dsp_seats: [{ name: 'seat-1', is_active: false }],
+          datacenters: [{ location: 'us-east', client_qps: null }],
+        },
+      },
+      answers: { 200: whole('The supplier after the change') },
+      problems: [400, 401, 403, 404, 412, 413, 415, 422, 503],
+      handler: (request, reply) => change(request, reply, 'update', updateSchema, planUpdate),
+    },
+  ]
 }

@@ -1,20 +1,44 @@
 /** `POST /api/svc/impressions/<decision>/void`: removes a win from all sums. A repetition changes nothing. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Route } from '../http/call.ts'
 import { problem } from '../http/problem.ts'
 import { storable } from '../store/tables.ts'
 import { voidWin } from '../store/voids.ts'
-import { type Access, entryOf, visible } from './access.ts'
+import { type Access, entryOf, everyone, visible } from './access.ts'
+import { voidedSchema } from './schema.ts'
 
-export function voidCall(access: Access) {
-  const { store, now } = access
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+export const voidRoute = (access: Access): Route => ({
+  method: 'POST',
+  path: '/api/svc/impressions/{decision}/void/',
+  id: 'voidWin',
+  tag: 'management',
+  summary: 'Removes a win from all sums',
+  description:
+    'Voids all events of the decision. The rows stay, with the status `voided`; a repeated notice of the win is a duplicate. Voiding a win twice changes nothing. The model is not changed.',
+  role: 'operator',
+  params: { decision: ['The decision: `id` of the explain call', 'bf_SYc-nqWIAAAAB'] },
+  answers: {
+    200: {
+      description: 'The win is voided',
+      content: {
+        schema: voidedSchema,
+        example: {
+          decision: 'bf_SYc-nqWIAAAAB',
+          status: 'voided',
+          supplier: 'acme',
+          events: ['win'],
+        },
+      },
+    },
+  },
+  problems: [401, 403, 404, 413, 415, 503],
+  async handler(request, reply) {
     const { decision } = request.params as { decision: string }
-    const all = request.caller!.account === '*'
+    const all = request.caller!.account === everyone
     const ids = new Set(visible(access, request).map(({ id }) => id))
     const win = await voidWin(
-      store,
+      access.store,
       storable(decision),
-      now(),
+      access.now(),
       // account `*` may also void wins of removed suppliers
       (supplier) => all || ids.has(supplier),
       (supplier) => entryOf(request, supplier, 'void'),
@@ -22,5 +46,5 @@ export function voidCall(access: Access) {
     return win === null
       ? problem(reply, 404, 'unknown_win', 'No such win')
       : reply.send({ decision, status: 'voided', ...win })
-  }
-}
+  },
+})

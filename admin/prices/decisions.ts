@@ -1,28 +1,92 @@
 /** `GET /api/svc/decisions/<svc_opd>?bid_id=`: explains the price of one bid (CONTRACT 11). */
-import type {
-  FastifyPluginAsync,
-  FastifyReply,
-  FastifyRequest,
-  preHandlerAsyncHookHandler,
-} from 'fastify'
+import type { FastifyPluginAsync } from 'fastify'
+import * as z from 'zod'
 import type { DecisionRecord, Engine } from '../../opd/engine/types.ts'
-import { armRules, type Guard, guards } from '../../opd/pricing/arms.ts'
-import { canSee } from '../auth/roles.ts'
+import { type Arm, armRules, arms, type Guard, guards, modes } from '../../opd/pricing/arms.ts'
+import { type AccountOf, seesSupplier } from '../auth/roles.ts'
+import { type Authenticate, addRoute, parsedQuery, type Route } from '../http/call.ts'
 import { problem } from '../http/problem.ts'
 
 export interface DecisionsDeps {
   engine: Engine
-  bearer: preHandlerAsyncHookHandler
-  account?: ((supplier: string) => string | undefined) | undefined
+  authenticate: Authenticate
+  account?: AccountOf
 }
 
-interface DecisionRoute {
-  Params: { svc_opd: string }
-  Querystring: Record<string, string | string[]>
+const querySchema = z.object({
+  bid_id: z.string().min(1, 'is not valid').describe('The bid id, which the context is bound to'),
+})
+
+const money = z.string().describe('CPM in `currency`, exact')
+const chance = z.number().min(0).max(1).nullable()
+
+/** Fields that the context does not contain are null. */
+const decisionSchema = z.strictObject({
+  id: z.string(),
+  bid_id: z.string(),
+  ssp: z.string(),
+  mode: z.enum(modes),
+  context: z.literal('valid'),
+  decided_at: z.iso.datetime(),
+  late: z.boolean().describe('A win now would come after attributionWindow'),
+  arm: z.enum(arms),
+  reason: z.string(),
+  priced: z.boolean(),
+  in_ba: money,
+  out_ba: money,
+  price_dsp: z
+    .string()
+    .nullable()
+    .describe('CPM in `currency`, exact: the demand-side price that a standalone bid came with'),
+  currency: z.string(),
+  floor: z.number().nullable(),
+  factor: z.number(),
+  propensity: z.number().describe('Of the arm, among the bids that are priced'),
+  win_in: chance,
+  win_out: chance,
+  theta: z.number().nullable(),
+  lambda: z.number().nullable().describe('CPM in the base currency'),
+  guard: z.enum(guards).nullable(),
+  model_version: z.int(),
+  publisher: z.string().nullable(),
+  domain: z.string().nullable(),
+  teaches: z.boolean(),
+  feature_bytes: z.int(),
+})
+type Decision = z.infer<typeof decisionSchema>
+
+const example: Decision = {
+  id: 'bf_SYc-nqWIAAAAB',
+  bid_id: 'b1',
+  ssp: 'acme',
+  mode: 'revenue',
+  context: 'valid',
+  decided_at: '2026-11-21T07:24:19.328Z',
+  late: false,
+  arm: 'treated',
+  reason: 'priced by the model',
+  priced: true,
+  in_ba: '2.1',
+  out_ba: '1.9',
+  price_dsp: null,
+  currency: 'USD',
+  floor: 0.5,
+  factor: 0.904762,
+  propensity: 0.9751,
+  win_in: 0.41,
+  win_out: 0.39,
+  theta: 2.68,
+  lambda: 0.05,
+  guard: 'none',
+  model_version: 7,
+  publisher: 'pub-1',
+  domain: 'news.example',
+  teaches: true,
+  feature_bytes: 51,
 }
 
 /** One sentence for each arm. */
-const reasons: Readonly<Record<DecisionRecord['arm'], string>> = {
+const reasons: Readonly<Record<Arm, string>> = {
   holdout: 'left at in_ba, as the baseline for optimised bids',
   explored: 'priced at random within the permitted range, to learn',
   treated: 'priced by the model',
@@ -56,8 +120,7 @@ const roundTo = (digits: number, value: number) => Number(value.toFixed(digits))
 const orNull = (value: number | undefined, digits: number) =>
   value === undefined ? null : roundTo(digits, value)
 
-/** Fields that the context does not contain are null. */
-function explained(record: DecisionRecord, late: boolean) {
+function explained(record: DecisionRecord, late: boolean): Decision {
   const { arm } = record
   return {
     id: record.id,
@@ -90,84 +153,38 @@ function explained(record: DecisionRecord, late: boolean) {
   }
 }
 
-const text = { type: 'string' }
-const chance = { type: ['number', 'null'], minimum: 0, maximum: 1 }
-const number = { type: ['number', 'null'] }
-const money = { type: 'string', description: 'CPM in `currency`, exact' }
-
-/** The properties of the response, for the API document. All are always present. */
-export const decisionProperties = {
-  id: text,
-  bid_id: text,
-  ssp: text,
-  mode: { enum: ['revenue', 'margin'] },
-  context: { const: 'valid' },
-  decided_at: { type: 'string', format: 'date-time' },
-  late: { type: 'boolean', description: 'A win now would come after attributionWindow' },
-  arm: { enum: Object.keys(reasons) },
-  reason: text,
-  priced: { type: 'boolean' },
-  in_ba: money,
-  out_ba: money,
-  price_dsp: {
-    type: ['string', 'null'],
-    description: 'CPM in `currency`, exact: the demand-side price that a standalone bid came with',
-  },
-  currency: text,
-  floor: number,
-  factor: { type: 'number' },
-  propensity: { type: 'number', description: 'Of the arm, among the bids that are priced' },
-  win_in: chance,
-  win_out: chance,
-  theta: number,
-  lambda: { ...number, description: 'CPM in the base currency' },
-  guard: { enum: [...guards, null] },
-  model_version: { type: 'integer' },
-  publisher: { type: ['string', 'null'] },
-  domain: { type: ['string', 'null'] },
-  teaches: { type: 'boolean' },
-  feature_bytes: { type: 'integer' },
-} satisfies Record<keyof ReturnType<typeof explained>, object>
-
-export function decisions(deps: DecisionsDeps): FastifyPluginAsync {
-  const { engine, bearer, account } = deps
-
-  function isVisible(request: FastifyRequest, supplier: string): boolean {
-    return account === undefined || canSee(request.caller!, account(supplier))
+export function decisions({ engine, authenticate, account }: DecisionsDeps): FastifyPluginAsync {
+  const explain: Route = {
+    method: 'GET',
+    path: '/api/svc/decisions/{svc_opd}',
+    id: 'explainDecision',
+    tag: 'reports',
+    summary: 'Explains the price of one bid',
+    role: 'viewer',
+    params: { svc_opd: ['The context', 'AQEx'] },
+    query: querySchema,
+    answers: {
+      200: {
+        description: 'The decision, from its context',
+        content: { schema: decisionSchema, example },
+      },
+    },
+    problems: [400, 401, 403, 404, 410],
+    async handler(request, reply) {
+      const query = parsedQuery(querySchema, request.query)
+      if ('faults' in query) {
+        const title = 'A context can only be read with its bid id'
+        return problem(reply, 400, 'invalid_parameters', title, query.faults)
+      }
+      const { svc_opd } = request.params as { svc_opd: string }
+      const { context, record, late } = engine.explain(svc_opd, query.value.bid_id)
+      // a decision of another account and an unreadable context have the same response
+      if (record === null || !seesSupplier(request.caller, record.supplier, account))
+        return problem(reply, 404, 'unknown_decision', 'No visible decision for this context')
+      if (context === 'expired')
+        return problem(reply, 410, 'expired', 'The context is older than contextTtl')
+      return reply.send(explained(record, late))
+    },
   }
-
-  async function explain(
-    request: FastifyRequest<DecisionRoute>,
-    reply: FastifyReply,
-  ): Promise<FastifyReply> {
-    const bidId = request.query['bid_id']
-    if (typeof bidId !== 'string' || bidId === '')
-      return problem(
-        reply,
-        400,
-        'invalid_parameters',
-        'A context can only be read with its bid id',
-        [
-          {
-            pointer: 'bid_id',
-            detail: `bid_id is ${bidId === undefined ? 'missing' : 'not valid'}`,
-          },
-        ],
-      )
-    const { context, record, late } = engine.explain(request.params.svc_opd, bidId)
-    // a decision of another account and an unreadable context have the same response
-    if (record === null || !isVisible(request, record.supplier))
-      return problem(reply, 404, 'unknown_decision', 'No visible decision for this context')
-    if (context === 'expired')
-      return problem(reply, 410, 'expired', 'The context is older than contextTtl')
-    return reply.send(explained(record, late))
-  }
-
-  return async (app) => {
-    app.addHook('onRequest', async (_request, reply) => {
-      reply.header('cache-control', 'no-store')
-    })
-    for (const url of ['/api/svc/decisions/:svc_opd', '/api/svc/decisions/:svc_opd/'])
-      app.get<DecisionRoute>(url, { onRequest: bearer, exposeHeadRoute: true }, explain)
-  }
+  return async (app) => addRoute(app, explain, authenticate)
 }

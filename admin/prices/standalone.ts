@@ -1,32 +1,22 @@
 /** `POST /opd/<ssp>_yesbid`: prices bids that do not pass through the proxy (SERVICE 4.6, CONTRACT 7). */
-import type {
-  FastifyPluginAsync,
-  FastifyReply,
-  FastifyRequest,
-  preHandlerAsyncHookHandler,
-} from 'fastify'
+import type { FastifyPluginAsync, FastifyReply } from 'fastify'
+import * as z from 'zod'
 import type { Engine, StandaloneEntry } from '../../opd/engine/types.ts'
-import { canSee } from '../auth/roles.ts'
-import { problem } from '../http/problem.ts'
-import { rejectEncodedBody } from '../http/reject-encoded-body.ts'
-import { alwaysReply } from '../http/reply-hook.ts'
+import { type AccountOf, seesSupplier } from '../auth/roles.ts'
+import { type Authenticate, addRoute, type Route } from '../http/call.ts'
+import { type ProblemFault, problem } from '../http/problem.ts'
 
 export interface StandaloneDeps {
   engine: Engine
-  /** Authentication by token. */
-  bearer: preHandlerAsyncHookHandler
-  /** The account of a supplier. Absent: every caller sees every supplier. */
-  account?: ((supplier: string) => string | undefined) | undefined
+  authenticate: Authenticate
+  account?: AccountOf
   /** Bytes. A larger body is 413. */
   maxBodyBytes?: number
 }
 
-const suffix = '_yesbid'
 const defaultBodyBytes = 1024 * 1024
 /** Milliseconds of pricing between two yields to the event loop. */
 const slice = 2
-
-const supplierOf = (name: string) => (name.endsWith(suffix) ? name.slice(0, -suffix.length) : '')
 
 const titles = {
   400: ['malformed', 'The body is not a valid bid response'],
@@ -34,54 +24,116 @@ const titles = {
   404: ['unknown_supplier', 'No such integration'],
 } as const
 
-export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
-  const { engine, bearer, account, maxBodyBytes = defaultBodyBytes } = deps
+const object = z.looseObject({})
+const requestMembers = {
+  id: z.string().optional(),
+  imp: z.array(object).optional(),
+  site: object.nullish(),
+  app: object.nullish(),
+  dooh: object.nullish(),
+  device: object.nullish(),
+  cur: z.array(z.string()).optional(),
+  at: z.int().optional(),
+  test: z.int().optional(),
+}
+const bidSchema = z.looseObject({
+  id: z.string(),
+  impid: z.string().optional(),
+  price: z.number().min(0).nullish().describe('CPM; required without `price_dsp`'),
+  dsp_id: z.union([z.string(), z.number()]).nullish(),
+  price_dsp: z
+    .number()
+    .min(0)
+    .nullish()
+    .describe(
+      'The demand-side price, CPM. It is the revenue of a win whose notice has none, for integrations with `priceDsp`',
+    ),
+})
+/** Documents the body. The engine itself reads the bytes: prices stay decimal text. */
+const bodySchema = z.looseObject({
+  ...requestMembers,
+  seatbid: z.array(z.looseObject({ bid: z.array(bidSchema).optional() })),
+  cur: z.union([z.string(), z.array(z.string())]).optional(),
+  bidrequest: z.looseObject(requestMembers).nullish(),
+})
+const entrySchema = z.object({
+  id: z.string(),
+  modified_price: z.number(),
+  svc_opd: z
+    .string()
+    .max(512)
+    .regex(/^[A-Za-z0-9_-]+$/),
+})
 
-  function isVisible(request: FastifyRequest, supplier: string): boolean {
-    return account === undefined || canSee(request.caller!, account(supplier))
+const call: Omit<Route, 'handler'> = {
+  method: 'POST',
+  path: '/opd/{ssp}_yesbid',
+  id: 'modifyPrices',
+  tag: 'prices',
+  summary: 'Prices bids that do not pass through the proxy',
+  description:
+    'An OpenRTB BidResponse with the members of the BidRequest that its prices depend on: `imp`, `site`, `app`, `device`, `cur` and others. Each of them is a member of the body or of `bidrequest`; in both places it is 400. `cur` as a string belongs to the BidResponse, as a list to the BidRequest. Without `imp` the floor is 0, and a bid with a `dealid` keeps its price. Unknown members are ignored. But if a call has no `imp`, an `imp` or `bidfloor` in an unexpected place, outside `ext`, is 400. The response has one entry for each bid, in order.',
+  role: 'api',
+  params: { ssp: ['The integration', 'acme'] },
+  body: {
+    schema: bodySchema,
+    example: {
+      seatbid: [{ bid: [{ id: 'b1', impid: '1', price: 2.1, dsp_id: 'd1', price_dsp: 2.3 }] }],
+      bidrequest: { imp: [{ id: '1', bidfloor: 1.5 }], cur: ['USD'] },
+    },
+  },
+  answers: {
+    200: {
+      description: 'One entry for each bid',
+      content: {
+        schema: z.array(entrySchema),
+        example: [{ id: 'b1', modified_price: 1.9, svc_opd: 'AQEx' }],
+      },
+    },
+  },
+  problems: [400, 401, 403, 404, 413, 415],
+}
+
+/**
+ * The response text. Bids are priced while it is written, with a yield to the event loop after each slice; null if
+ * the client has disconnected.
+ */
+async function written(
+  entries: Iterable<StandaloneEntry>,
+  reply: FastifyReply,
+): Promise<string | null> {
+  let text = '['
+  let began = performance.now()
+  for (const { id, price, context } of entries) {
+    // the price is decimal text and is never converted to a double
+    text += `${text === '[' ? '' : ','}{"id":${JSON.stringify(id)},"modified_price":${price},"svc_opd":"${context}"}`
+    if (performance.now() - began < slice) continue
+    await new Promise((resolve) => setImmediate(resolve))
+    if (reply.raw.destroyed) return null
+    began = performance.now()
   }
+  return `${text}]`
+}
 
-  function refuse(
-    reply: FastifyReply,
-    status: 400 | 403 | 404,
-    faults: { pointer: string; detail: string }[] = [],
-  ) {
+export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
+  const { engine, authenticate, account, maxBodyBytes = defaultBodyBytes } = deps
+
+  function refuse(reply: FastifyReply, status: 400 | 403 | 404, faults: ProblemFault[] = []) {
     const [code, title] = titles[status]
     return problem(reply, status, code, title, faults)
   }
 
-  /**
-   * The response text. Bids are priced while it is written, with a yield to the event loop after each slice; null if
-   * the client has disconnected.
-   */
-  async function written(
-    entries: Iterable<StandaloneEntry>,
-    reply: FastifyReply,
-  ): Promise<string | null> {
-    let text = '['
-    let began = performance.now()
-    for (const { id, price, context } of entries) {
-      // the price is decimal text and is never converted to a double
-      text += `${text === '[' ? '' : ','}{"id":${JSON.stringify(id)},"modified_price":${price},"svc_opd":"${context}"}`
-      if (performance.now() - began < slice) continue
-      await new Promise((resolve) => setImmediate(resolve))
-      if (reply.raw.destroyed) return null
-      began = performance.now()
-    }
-    return `${text}]`
-  }
-
-  async function handle(
-    request: FastifyRequest<{ Params: { name: string } }>,
-    reply: FastifyReply,
-  ): Promise<FastifyReply> {
-    const supplier = supplierOf(request.params.name)
-    if (supplier === '' || !isVisible(request, supplier)) return refuse(reply, 404)
-    const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
-    const answer = engine.priceStandalone(supplier, body)
-    if (!answer.ok) return refuse(reply, answer.status, answer.faults)
-    const text = await written(answer.entries, reply)
-    return text === null ? reply.hijack() : reply.type('application/json').send(text)
+  const route: Route = {
+    ...call,
+    async handler(request, reply) {
+      const { ssp } = request.params as { ssp: string }
+      if (!seesSupplier(request.caller, ssp, account)) return refuse(reply, 404)
+      const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+      const answer = engine.priceStandalone(ssp, body)
+      if (!answer.ok) return refuse(reply, answer.status, answer.faults)
+      const text = await written(answer.entries, reply)
+      return text === null ? reply.hijack() : reply.type('application/json').send(text)
+    },
   }
 
   return async (app) => {
@@ -97,39 +149,8 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
         return problem(reply, 413, 'too_large', `The body is larger than ${maxBodyBytes} bytes`)
       if (error.statusCode === 415)
         return problem(reply, 415, 'unsupported_media_type', 'The body must be application/json')
-      if (error.statusCode !== undefined && error.statusCode < 500)
-        return problem(reply, error.statusCode, 'malformed', error.message)
       throw error
     })
-
-    app.addHook('onRequest', async (_request, reply) => {
-      reply.header('cache-control', 'no-store')
-    })
-    for (const url of ['/opd/:name', '/opd/:name/']) {
-      app.post<{ Params: { name: string } }>(
-        url,
-        {
-          bodyLimit: maxBodyBytes,
-          onRequest: [bearer, rejectEncodedBody],
-          logLevel: 'warn',
-        },
-        handle,
-      )
-      app.route<{ Params: { name: string } }>({
-        method: app.supportedMethods.filter((method) => method !== 'POST'),
-        url,
-        onRequest: alwaysReply(({ params }, reply) =>
-          supplierOf((params as { name: string }).name) === ''
-            ? problem(reply, 404, 'not_found', 'No such path')
-            : problem(
-                reply.header('allow', 'POST'),
-                405,
-                'method_not_allowed',
-                'Only POST is allowed',
-              ),
-        ),
-        handler: async (_request, reply) => reply,
-      })
-    }
+    addRoute(app, route, authenticate, maxBodyBytes)
   }
 }

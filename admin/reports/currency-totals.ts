@@ -3,16 +3,7 @@
  * order of the rows.
  */
 import { type Exact, exact, inBase, minus, plus, text, zero } from './exact.ts'
-
-export interface Money {
-  /** Exact decimal text, CPM. */
-  revenue: string
-  cleared: string
-  out_ba: string
-  margin: string
-  /** Cleared price minus out_ba. */
-  difference: string
-}
+import type { Money } from './report-query.ts'
 
 interface CurrencyTotal {
   wins: number

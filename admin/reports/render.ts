@@ -1,10 +1,11 @@
 /** A report, from its request to JSON or CSV. */
-import { type ReportRow, type ReportRules, readRows, type Scope } from './rows.ts'
+import type { Column, ReportRow } from './report-query.ts'
+import { type ReportRules, readRows, type Scope } from './rows.ts'
 import type { Source } from './scope.ts'
 
 export interface ReportRequest {
   scope: Scope
-  columns: readonly (keyof ReportRow)[]
+  columns: readonly Column[]
   format: 'json' | 'csv'
   rules: ReportRules
 }
@@ -26,7 +27,7 @@ function cell(value: unknown): string {
 
 function render(
   rows: readonly ReportRow[],
-  columns: readonly (keyof ReportRow)[],
+  columns: readonly Column[],
   format: 'json' | 'csv',
 ): string {
   if (format === 'json')

@@ -1,4 +1,4 @@
-/** Runs reports on a worker thread, which is started on demand and ended when idleTimer. Its failures are StoreErrors. */
+/** Runs reports on a worker thread, which is started on demand and ended when it is idle. Its failures are StoreErrors. */
 import { Worker } from 'node:worker_threads'
 import { StoreError } from '../store/errors.ts'
 import type { Store } from '../store/index.ts'
@@ -13,7 +13,7 @@ export interface ReportWorker {
 
 /** Maximum of waiting reports; more are refused. */
 const maxWaiting = 32
-/** Milliseconds until an idleTimer thread is ended. */
+/** Milliseconds until an idle thread is ended. */
 const idleTimeout = 60_000
 
 interface Waiting {

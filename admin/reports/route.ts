@@ -2,16 +2,13 @@
  * `GET /api/svc/reports/{margin,wins,discrepancy}`: reports on wins and decided bids, by supplier, publisher, domain,
  * hour or day (CONTRACT 11).
  */
-import type {
-  FastifyPluginAsync,
-  FastifyReply,
-  FastifyRequest,
-  preHandlerAsyncHookHandler,
-} from 'fastify'
+import type { FastifyPluginAsync } from 'fastify'
+import * as z from 'zod'
 import { canSee } from '../auth/roles.ts'
+import { type Authenticate, addRoute, type Route } from '../http/call.ts'
 import { problem } from '../http/problem.ts'
 import type { Store } from '../store/index.ts'
-import { parsedQuery, reports } from './report-query.ts'
+import { type Column, parsedReport, querySchema, reports, rowsSchema } from './report-query.ts'
 import { createReportWorker } from './report-worker.ts'
 import type { ReportRules } from './rows.ts'
 
@@ -19,7 +16,7 @@ export interface ReportsDeps {
   store: Store
   /** Suppliers of the configuration, with their accounts. */
   suppliers: () => readonly { id: string; account: string | null }[]
-  bearer: preHandlerAsyncHookHandler
+  authenticate: Authenticate
   now: () => number
   /** Writes counts that are still in memory. */
   flush: () => Promise<void>
@@ -34,42 +31,56 @@ const types = {
   csv: 'text/csv; charset=utf-8',
 } as const
 
+const summaries: Readonly<Record<keyof typeof reports, string>> = {
+  margin: 'Revenue, cleared prices, margin and uplift',
+  wins: 'Wins, win rates, and how many wins optimized bids keep',
+  discrepancy: 'Decided bids, notices by status, and cleared prices against prices sent',
+}
+
 export function reporting(deps: ReportsDeps): FastifyPluginAsync {
-  const { store, suppliers, bearer, now, flush, rules = defaultRules } = deps
+  const { store, suppliers, authenticate, now, flush, rules = defaultRules } = deps
   const worker = createReportWorker(store)
 
-  async function report(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { what } = request.params as { what: string }
-    const columns = Object.hasOwn(reports, what) ? reports[what]! : null
-    if (columns === null)
-      return problem(reply, 404, 'unknown_report', `reports are ${Object.keys(reports).join(', ')}`)
-    const query = parsedQuery(request.query as Record<string, unknown>, now())
-    if (Array.isArray(query))
-      return problem(reply, 400, 'malformed', 'The query is not valid', query)
-    const caller = request.caller!
-    const visible = suppliers()
-      .filter(({ account }) => canSee(caller, account))
-      .map(({ id }) => id)
-    if (query.ssp !== undefined && !visible.includes(query.ssp))
-      return problem(reply, 404, 'unknown_supplier', 'No such supplier')
-    await flush()
-    const scope = {
-      ...query,
-      suppliers: query.ssp === undefined ? visible : [query.ssp],
-      all: caller.account === '*' && query.ssp === undefined,
-    }
-    const { format } = query
-    const bytes = await worker.run({ scope, columns, format, rules: rules() })
-    return reply.type(types[format]).send(Buffer.from(bytes.buffer))
-  }
+  const routeOf = (what: keyof typeof reports, columns: readonly Column[]): Route => ({
+    method: 'GET',
+    path: `/api/svc/reports/${what}`,
+    id: `${what}Report`,
+    tag: 'reports',
+    summary: `${summaries[what]}, by supplier, publisher, domain, hour or day`,
+    role: 'viewer',
+    query: querySchema,
+    answers: {
+      200: {
+        description: 'One row for each group; money in the base currency',
+        content: [{ schema: rowsSchema(columns) }, { schema: z.string(), type: 'text/csv' }],
+      },
+    },
+    problems: [400, 401, 403, 404, 503],
+    async handler(request, reply) {
+      const query = parsedReport(request.query, now())
+      if ('faults' in query)
+        return problem(reply, 400, 'malformed', 'The query is not valid', query.faults)
+      const { ssp, format } = query.value
+      const caller = request.caller!
+      const visible = suppliers()
+        .filter(({ account }) => canSee(caller, account))
+        .map(({ id }) => id)
+      if (ssp !== undefined && !visible.includes(ssp))
+        return problem(reply, 404, 'unknown_supplier', 'No such supplier')
+      await flush()
+      const scope = {
+        ...query.value,
+        suppliers: ssp === undefined ? visible : [ssp],
+        all: caller.account === '*' && ssp === undefined,
+      }
+      const bytes = await worker.run({ scope, columns, format, rules: rules() })
+      return reply.type(types[format]).send(Buffer.from(bytes.buffer))
+    },
+  })
 
   return async (app) => {
     app.addHook('onClose', () => worker.close())
-    // responses depend on the account
-    app.addHook('onRequest', async (_request, reply) => {
-      reply.header('cache-control', 'no-store')
-    })
-    for (const url of ['/api/svc/reports/:what', '/api/svc/reports/:what/'])
-      app.route({ method: 'GET', url, onRequest: bearer, exposeHeadRoute: true, handler: report })
+    for (const [what, columns] of Object.entries(reports))
+      addRoute(app, routeOf(what as keyof typeof reports, columns), authenticate)
   }
 }

@@ -1,39 +1,12 @@
 /** One row for each group: decided bids, wins, money, and how optimized bids compare with the holdout. */
 import { type ArmTotals, keptWins, uplift } from '../../opd/pricing/confidence.ts'
-import { addMoney, type CurrencyTotals, convertTotals, type Money } from './currency-totals.ts'
+import { addMoney, type CurrencyTotals, convertTotals } from './currency-totals.ts'
 import { decidedRows, otherRows, winRows } from './query.ts'
+import type { ReportRow } from './report-query.ts'
 import { periods, type Scope, type Source } from './scope.ts'
 import { readRollupState, split } from './time-ranges.ts'
 
 export type { Scope } from './scope.ts'
-
-export interface ReportRow extends Money {
-  key: string
-  decided: number
-  wins: number
-  unattributed: number
-  /** Repeated notices, counted by whole hours. */
-  duplicate: number
-  rejected: number
-  /** Wins that an operator has removed from all sums. */
-  voided: number
-  late: number
-  over: number
-  /** Money of wins in currencies without a rate, each in its own currency; the sums do not contain it. */
-  no_rate: Record<string, Money & { wins: number }>
-  win_rate: number | null
-  /**
-   * Win rate of optimized bids divided by that of the holdout, with a 95 % interval that is valid at any time; null
-   * without a holdout.
-   */
-  kept: number | null
-  kept_low: number | null
-  kept_high: number | null
-  /** Margin per bid of optimized bids minus that of the holdout, with such an interval, CPM in the base currency. */
-  uplift: number | null
-  uplift_low: number | null
-  uplift_high: number | null
-}
 
 /** Configuration that reports need: which event of a supplier is a win, and the rates. */
 export interface ReportRules {

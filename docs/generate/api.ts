@@ -3,8 +3,7 @@ import { code, page, table } from './markdown.ts'
 
 interface Operation {
   summary?: string
-  description?: string
-  security?: object[]
+  security?: { bearer?: string[] }[]
   responses: Record<string, unknown>
 }
 
@@ -13,11 +12,9 @@ export interface ApiDocument {
   paths: Record<string, Record<string, Operation>>
 }
 
-/** The document says in words which role a call needs. */
-function roleOf(method: string, { security = [], description = '' }: Operation): string {
-  if (security.length === 0) return ''
-  const named = /[Rr]ole `(\w+)`/.exec(description)?.[1]
-  return code(named ?? (method === 'get' ? 'viewer' : 'api'))
+function roleOf({ security = [] }: Operation): string {
+  const [role] = security[0]?.bearer ?? []
+  return role === undefined ? '' : code(role)
 }
 
 export function api({ info, paths }: ApiDocument): string {
@@ -25,7 +22,7 @@ export function api({ info, paths }: ApiDocument): string {
     Object.entries(operations).map(([method, operation]) => [
       method.toUpperCase(),
       code(path),
-      roleOf(method, operation),
+      roleOf(operation),
       operation.summary ?? '',
       Object.keys(operation.responses).join(', '),
     ]),

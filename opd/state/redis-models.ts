@@ -1,5 +1,5 @@
 /** Model deltas in Redis: one stream for each mode. */
-import type { createClient } from 'redis'
+import type { createClient } from '@redis/client'
 import type { ModelBus } from './model-sync.ts'
 
 /** Deltas kept for nodes that reconnect. Older ones are in every snapshot. */

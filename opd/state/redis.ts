@@ -4,7 +4,7 @@
  */
 
 import { randomUUID } from 'node:crypto'
-import { createClient, ErrorReply } from 'redis'
+import { createClient, ErrorReply } from '@redis/client'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { SharedBidLog } from '../ports.ts'
 import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'

@@ -2,7 +2,7 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { type Role, roles } from '../../admin/auth/roles.ts'
 import type { UserVerb } from '../../admin/auth/user-changes.ts'
-import { programVersion } from '../../admin/http/openapi/version.ts'
+import { programVersion } from '../../admin/http/version.ts'
 import type { CommandStreams } from './command.ts'
 import { badUsage } from './exit-codes.ts'
 import type { ModelArgs } from './model.ts'

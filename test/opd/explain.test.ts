@@ -17,7 +17,7 @@ async function api(t: Test) {
     guard: world.guard,
   })
   const app = Fastify({ routerOptions: { maxParamLength: 600 } })
-  await app.register(decisions({ engine: world.engine, bearer: async () => {} }))
+  await app.register(decisions({ engine: world.engine, authenticate: () => async () => {} }))
   const url = await app.listen({ port: 0 })
   t.teardown(() => app.close())
   async function ask(svcOpd: string, bidId: string) {

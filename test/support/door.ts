@@ -1,12 +1,13 @@
-import Fastify from 'fastify'
 import type { Test } from 'tap'
 import { TokenError } from '../../admin/auth/errors.ts'
-import type { ImpressionAuth } from '../../admin/impressions/authentication.ts'
+import { createAdmin } from '../../admin/http/server.ts'
 import { ImpressionCounters } from '../../admin/impressions/counters.ts'
 import { impressions } from '../../admin/impressions/route.ts'
+import type { ImpressionAuth } from '../../admin/impressions/visibility.ts'
 import type { Caller, Ledger } from '../../admin/ports.ts'
 import { hour, type TestEngineOptions, testEngine } from '../support/engine.ts'
 import { integration, memoryLedger } from '../support/opd.ts'
+import { silent } from './store.ts'
 
 const callers: Readonly<Record<string, Caller>> = {
   good: { subject: 'u', account: '*', roles: new Set(['api']) },
@@ -33,7 +34,6 @@ export async function door(t: Test, options: DoorOptions = {}) {
 
   async function listen(engine: typeof world.engine) {
     const counters = new ImpressionCounters()
-    const app = Fastify({ exposeHeadRoutes: false })
     const deps = {
       engine,
       ledger: options.store ?? ledger,
@@ -54,9 +54,11 @@ export async function door(t: Test, options: DoorOptions = {}) {
         },
       },
     }
-    await app.register(impressions(deps))
-    const url = await app.listen({ port: 0 })
-    nodes.push(app)
+    const listen = '127.0.0.1:0'
+    const admin = createAdmin({ listen, log: silent, plugins: [impressions(deps)] })
+    const { port } = await admin.listen()
+    const url = `http://127.0.0.1:${port}`
+    nodes.push(admin)
     const send = (query: string, token: string | null = 'good', method = 'GET') =>
       fetch(`${url}/opd/imp?${query}`, {
         method,
@@ -75,7 +77,7 @@ export async function door(t: Test, options: DoorOptions = {}) {
         by[key.split('\t')[2]!] = (by[key.split('\t')[2]!] ?? 0) + value
       return by
     }
-    return { engine, counters, send, notify, tally, url, app }
+    return { engine, counters, send, notify, tally, url }
   }
 
   return { ...world, ledger, alerts, listen, ...(await listen(world.engine)) }

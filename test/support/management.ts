@@ -41,9 +41,7 @@ export async function serve(t: Test, database: Database, models = newFolder()) {
       management({
         store,
         suppliers: () => suppliers,
-        reading: bearer(verifier, { role: 'viewer' }),
-        editing: bearer(verifier),
-        operator: bearer(verifier, { role: 'operator' }),
+        authenticate: (role) => bearer(verifier, { role }),
         changed: () => void directory.refresh(),
         snapshots: snapshotCatalog(models),
         followed: async () => {},

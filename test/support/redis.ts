@@ -2,7 +2,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
-import { createClient } from 'redis'
+import { createClient } from '@redis/client'
 import { freePort } from './postgres.ts'
 
 function absent(): string | false {

@@ -2,14 +2,13 @@
  * HTTP endpoints of the embedded realm: tokens, revocation, log-out, discovery and keys (SERVICE 4.1, 5; CONTRACT 9).
  */
 import type { IncomingMessage } from 'node:http'
-import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import { problem } from '../../http/problem.ts'
-import { alwaysReply } from '../../http/reply-hook.ts'
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import { addRoute } from '../../http/call.ts'
 import type { Store } from '../../store/index.ts'
 import { PasswordsBusyError } from '../passwords.ts'
 import type { Throttle } from '../throttle.ts'
 import { logIn } from '../users.ts'
-import { discoveryOf } from './discovery.ts'
+import { discoveryOf, type RealmCall, realmCalls } from './calls.ts'
 import { askedScopes, grantScope, need, OAuthError, oauthErrors, readForm } from './form.ts'
 import { accessLife, clientId, type Issuer } from './issuer.ts'
 import type { SigningKeys } from './keys.ts'
@@ -148,24 +147,18 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
       .send({ error: code, error_description: text })
   }
 
-  type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>
-
-  function only(app: FastifyInstance, methods: string[], url: string, handler: Handler) {
-    app.route({ method: methods, url, logLevel: 'warn', exposeHeadRoute: false, handler })
-    const allow = methods.join(', ')
-    app.route({
-      method: app.supportedMethods.filter((method) => !methods.includes(method)),
-      url,
-      onRequest: alwaysReply((_request, reply) =>
-        problem(reply.header('allow', allow), 405, 'method_not_allowed', `Only ${allow}`),
-      ),
-      handler: async (_request, reply) => reply,
-    })
+  const handlers: Record<
+    RealmCall['name'],
+    (request: FastifyRequest, reply: FastifyReply) => unknown
+  > = {
+    token,
+    revoke,
+    logOut,
+    discovery: async ({ raw }) => discoveryOf(url(raw), Object.keys(grants)),
+    keys: async () => keys.jwks(),
   }
 
   return async (app) => {
-    const base = `/auth/realms/${realm}`
-    const protocol = `${base}/protocol/openid-connect`
     app.removeAllContentTypeParsers()
     app.addContentTypeParser(
       'application/x-www-form-urlencoded',
@@ -182,12 +175,7 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
       request.log.error({ err: error.message }, 'the token endpoint failed')
       return refuse(reply, 'temporarily_unavailable', 'the store does not answer', 5)
     })
-    only(app, ['POST'], `${protocol}/token`, token)
-    only(app, ['POST'], `${protocol}/revoke`, revoke)
-    only(app, ['GET', 'POST'], `${protocol}/logout`, logOut)
-    const open = { exposeHeadRoute: true }
-    const document = async ({ raw }: FastifyRequest) => discoveryOf(url(raw), Object.keys(grants))
-    app.get(`${base}/.well-known/openid-configuration`, open, document)
-    app.get(`${protocol}/certs`, open, async () => keys.jwks())
+    for (const { name, ...call } of realmCalls(`/auth/realms/${realm}`))
+      addRoute(app, { ...call, handler: handlers[name] }, null)
   }
 }

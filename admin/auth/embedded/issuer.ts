@@ -1,8 +1,8 @@
 /** Access and ID tokens of the embedded issuer. */
 import { type JWTHeaderParameters, jwtVerify, SignJWT } from 'jose'
 import type { Caller } from '../../ports.ts'
-import { type AcceptedToken, failureOf } from '../claims.ts'
-import { TokenError } from '../errors.ts'
+import type { AcceptedToken } from '../cache.ts'
+import { failureOf, TokenError } from '../errors.ts'
 import type { User } from '../users.ts'
 import { algorithm, type SigningKeys } from './keys.ts'
 import type { Session } from './refresh.ts'

@@ -1,8 +1,8 @@
 /** Access tokens of an OpenID Connect issuer such as Keycloak (CONTRACT 9). */
 import { type JWTPayload, jwtVerify } from 'jose'
 import type { Caller } from '../../ports.ts'
-import { type AcceptedToken, failureOf } from '../claims.ts'
-import { TokenError } from '../errors.ts'
+import type { AcceptedToken } from '../cache.ts'
+import { failureOf, TokenError } from '../errors.ts'
 import { algorithms, type IssuerKeys } from './keys.ts'
 
 export interface ExternalSettings {

@@ -3,6 +3,7 @@ import { chromium } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { bearer } from '../../../admin/auth/bearer.ts'
 import { createAuth } from '../../../admin/auth/index.ts'
+import type { Role } from '../../../admin/auth/roles.ts'
 import { addUser } from '../../../admin/auth/users.ts'
 import { dashboard } from '../../../admin/dashboard/route.ts'
 import { createAdmin } from '../../../admin/http/server.ts'
@@ -21,7 +22,7 @@ async function service(t: Test) {
   const store = await openStore(`sqlite:${t.testdir()}/a.db`, { now, log })
   const config = { embedded: { realm: 'main' } }
   const auth = await createAuth(config, { store, baseUrl: () => 'http://127.0.0.1', log, now })
-  const door = bearer(auth.verifier, { role: 'viewer' })
+  const authenticate = (role: Role) => bearer(auth.verifier, { role })
   const held = new Set<string>()
   const suppliers = () => [
     { id: 'acme', name: 'Acme <b>', name_external: 'Acme', account: 'a' },
@@ -58,9 +59,7 @@ async function service(t: Test) {
       management({
         store,
         suppliers,
-        reading: door,
-        editing: bearer(auth.verifier),
-        operator: bearer(auth.verifier, { role: 'operator' }),
+        authenticate,
         changed: () => void changed(),
         snapshots: snapshotCatalog(newFolder()),
         followed: async () => {},
@@ -68,7 +67,7 @@ async function service(t: Test) {
       }),
       dashboard({
         ...live,
-        bearer: door,
+        authenticate,
         realm: 'main',
         currency: () => 'EUR',
         opd: () => ({ state: 'shadow', mode: 'revenue' }),

@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
-import Fastify from 'fastify'
 import t, { type Test } from 'tap'
+import { createAdmin } from '../../../admin/http/server.ts'
 import type { Caller } from '../../../admin/ports.ts'
 import { decisions } from '../../../admin/prices/decisions.ts'
 import { standalone } from '../../../admin/prices/standalone.ts'
@@ -20,20 +20,20 @@ async function door(t: Test) {
       { id: 'off', opd: null, notices: 'win' },
     ],
   })
-  const app = Fastify({ exposeHeadRoutes: false, routerOptions: { maxParamLength: 4096 } })
   const deps = {
     engine: world.engine,
     account: (supplier: string) => owners[supplier],
-    bearer: async (request: object) => {
+    authenticate: () => async (request: object) => {
       const caller: Caller = { subject: 'u', account: 'media', roles: new Set(['api']) }
       Object.assign(request, { caller })
     },
     maxBodyBytes: 10_000,
   }
-  await app.register(standalone(deps))
-  await app.register(decisions(deps))
-  const url = await app.listen({ port: 0 })
-  t.teardown(() => app.close())
+  const plugins = [standalone(deps), decisions(deps)]
+  const admin = createAdmin({ listen: '127.0.0.1:0', log, plugins })
+  const { port } = await admin.listen()
+  t.teardown(() => admin.close())
+  const url = `http://127.0.0.1:${port}`
   const post = async (name: string, body: string, type = 'application/json') => {
     const headers = { 'content-type': type }
     const response = await fetch(`${url}/opd/${name}`, { method: 'POST', headers, body })

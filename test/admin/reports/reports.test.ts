@@ -49,13 +49,14 @@ onBoth(async (t, database) => {
           { id: 'acme', account: 'a' },
           { id: 'zeta', account: 'z' },
         ],
-        bearer: bearer({
-          verify: (token) => ({
-            subject: token,
-            account: token === 'root' ? '*' : token,
-            roles: new Set(['api']),
+        authenticate: () =>
+          bearer({
+            verify: (token) => ({
+              subject: token,
+              account: token === 'root' ? '*' : token,
+              roles: new Set(['api']),
+            }),
           }),
-        }),
         now: () => now,
         flush: () => rollup.flush(),
       }),

@@ -3,8 +3,8 @@
  * that misbehave, and on a real Redis.
  */
 import { readdirSync } from 'node:fs'
+import { createClient } from '@redis/client'
 import * as fc from 'fast-check'
-import { createClient } from 'redis'
 import t from 'tap'
 import { createModelSync, type ModelBus } from '../../../opd/state/model-sync.ts'
 import { openRedis } from '../../../opd/state/redis.ts'

@@ -1,5 +1,5 @@
 /** What nodes share, on a real Redis: found everywhere, and nobody waits for it when it is gone. */
-import { createClient } from 'redis'
+import { createClient } from '@redis/client'
 import t from 'tap'
 import { createLearner } from '../../../opd/learner.ts'
 import { createModelManager } from '../../../opd/state/model-manager.ts'

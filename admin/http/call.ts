@@ -1,0 +1,135 @@
+/** One definition for each call of the API: its route, the schemas that validate it, and its part of the API document. */
+import type {
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  onRequestAsyncHookHandler,
+  preHandlerAsyncHookHandler,
+} from 'fastify'
+import type * as z from 'zod'
+import type { Role } from '../auth/roles.ts'
+import { rejectEncodedBody } from './hooks.ts'
+import type { ProblemFault } from './problem.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    call?: Call
+  }
+}
+
+export interface Content {
+  schema: z.ZodType
+  example?: unknown
+  /** `application/json` if absent. */
+  type?: string
+}
+
+export interface Answer {
+  description: string
+  headers?: Readonly<Record<string, object>>
+  content?: Content | readonly Content[]
+}
+
+export interface Call {
+  method: 'GET' | 'POST' | 'PUT'
+  /** `/api/svc/ssp/{id}/`. Calls below `/api/svc/` and `/opd/` also have the other trailing-slash form. */
+  path: string
+  id: string
+  tag: 'management' | 'prices' | 'reports' | 'tokens' | 'service'
+  summary: string
+  description?: string
+  /** null: the call needs no token. `optional`: a configuration may require one. */
+  role: Role | null | { optional: Role }
+  /** Description and example of each parameter of the path. */
+  params?: Readonly<Record<string, readonly [description: string, example: string]>>
+  query?: z.ZodObject
+  /** Request headers with their descriptions. */
+  headers?: Readonly<Record<string, string>>
+  body?: Content & { optional?: true }
+  answers: Readonly<Record<number, Answer>>
+  /** Statuses of problem documents. */
+  problems: readonly number[]
+}
+
+type Handler = (request: FastifyRequest, reply: FastifyReply) => unknown
+
+export interface Route extends Call {
+  handler: Handler
+  /** Whether a HEAD request is answered like a GET, which it is unless the GET has an effect. */
+  head?: boolean
+}
+
+/** The hook that admits callers with a role. */
+export type Authenticate = (role: Role) => preHandlerAsyncHookHandler
+
+/** Responses depend on the account, and change. */
+const notStored: onRequestAsyncHookHandler = async (_request, reply) => {
+  reply.header('cache-control', 'no-store')
+}
+
+export function addRoute(
+  app: FastifyInstance,
+  { handler, head = true, ...call }: Route,
+  authenticate: Authenticate | null,
+  bodyLimit?: number,
+): void {
+  const { method, path, role } = call
+  const url = path.replaceAll(/\{(\w+)\}/g, ':$1([^/]+)')
+  const bare = url.replace(/\/$/, '')
+  const forms = /^\/(api\/svc|opd)\//.test(path) ? [bare, `${bare}/`] : [url]
+  // the token is checked before the body is read
+  const onRequest = [
+    ...(path.startsWith('/api/svc/') || path.startsWith('/opd/') ? [notStored] : []),
+    ...(authenticate !== null && typeof role === 'string' ? [authenticate(role)] : []),
+    ...(method === 'GET' || path.startsWith('/auth/') ? [] : [rejectEncodedBody]),
+  ]
+  for (const form of forms)
+    app.route({
+      method,
+      url: form,
+      onRequest,
+      exposeHeadRoute: head && method === 'GET',
+      ...(bodyLimit === undefined ? {} : { bodyLimit }),
+      config: { call },
+      handler: handler as (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>,
+    })
+}
+
+/** The definition of a value without `optional`, `default` and the like. */
+function innermost(schema: z.core.$ZodType): z.core.$ZodTypeDef {
+  const { innerType } = schema._zod.def as { innerType?: z.core.$ZodType }
+  return innerType === undefined ? schema._zod.def : innermost(innerType)
+}
+
+/** The parameters of a query, or a fault for each that is repeated, unknown, missing or not valid. */
+export function parsedQuery<S extends z.ZodObject>(
+  schema: S,
+  query: unknown,
+): { value: z.output<S> } | { faults: ProblemFault[] } {
+  const faults: ProblemFault[] = []
+  const values = Object.create(null) as Record<string, unknown>
+  for (const [name, sent] of Object.entries(query as Record<string, string | string[]>)) {
+    const field = Object.hasOwn(schema.shape, name) ? schema.shape[name] : undefined
+    if (Array.isArray(sent)) faults.push({ pointer: name, detail: `${name} is repeated` })
+    else if (field !== undefined && innermost(field).type === 'number')
+      values[name] = /^\d{1,16}$/.test(sent) ? Number(sent) : Number.NaN
+    else values[name] = sent
+  }
+  const result = schema.safeParse(values)
+  if (result.success && faults.length === 0) return { value: result.data }
+  const known = Object.keys(schema.shape).join(', ')
+  for (const issue of result.error?.issues ?? []) {
+    const name = String(issue.path[0])
+    if (issue.code === 'unrecognized_keys')
+      for (const key of issue.keys)
+        faults.push({ pointer: key, detail: `the parameters are ${known}` })
+    else if (!faults.some(({ pointer }) => pointer === name))
+      faults.push({
+        pointer: name,
+        detail: `${name} ${name in values ? issue.message : 'is missing'}`,
+      })
+  }
+  const order = Object.keys(schema.shape)
+  faults.sort((one, other) => order.indexOf(one.pointer) - order.indexOf(other.pointer))
+  return { faults }
+}

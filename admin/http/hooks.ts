@@ -1,0 +1,80 @@
+/** Hooks of the admin listener that reject a request before its body is read, or read the rest of a rejected one. */
+import type { IncomingMessage } from 'node:http'
+import type {
+  FastifyReply,
+  FastifyRequest,
+  onRequestAsyncHookHandler,
+  onSendAsyncHookHandler,
+} from 'fastify'
+import { occurrences } from '../../opd/shared/header-list.ts'
+import { problem } from './problem.ts'
+
+/** Returns true if it has sent a reply. It must not return the reply itself: awaiting a reply waits for its end. */
+export type Replies = (request: FastifyRequest, reply: FastifyReply) => boolean | Promise<boolean>
+
+/**
+ * A hook that either passes a request on or replies to it. After a reply its promise never settles. If it did before
+ * the response is written, fastify would continue with the handler; the same happens if the client disconnects first,
+ * because fastify then regards the reply as ended.
+ */
+export const replyHook =
+  (replies: Replies): onRequestAsyncHookHandler =>
+  async (request, reply) => {
+    if (await replies(request, reply)) await new Promise<never>(() => undefined)
+  }
+
+/** Encoded bodies are not supported (RFC 9110 15.5.16). */
+export const rejectEncodedBody = replyHook((request, reply) => {
+  if (/^(identity)?$/i.test(request.headers['content-encoding'] ?? '')) return false
+  problem(
+    reply.header('accept-encoding', 'identity'),
+    415,
+    'unsupported_encoding',
+    'The body must not be encoded',
+  )
+  return true
+})
+
+/**
+ * Requires exactly one Host (RFC 9112 3.2) and at most one Authorization (RFC 9110 5.3, 11.6.2). Node uses the first
+ * of two values, and a proxy in front of this listener might use the other.
+ */
+export const singularFields = replyHook(({ raw: { rawHeaders, httpVersion } }, reply) => {
+  const hosts = occurrences(rawHeaders, 'host')
+  const oneHost = hosts === 1 || (hosts === 0 && httpVersion === '1.0')
+  if (oneHost && occurrences(rawHeaders, 'authorization') <= 1) return false
+  const title = oneHost ? 'At most one Authorization is allowed' : 'Exactly one Host is required'
+  problem(reply.header('connection', 'close'), 400, 'malformed', title)
+  return true
+})
+
+/** A body is discarded up to this size and for this time. */
+const maxBytes = 4 * 1024 * 1024
+const maxMs = 1000
+
+function drain(request: IncomingMessage): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, maxMs)
+    let bytes = 0
+    const done = () => {
+      clearTimeout(timer)
+      resolve()
+    }
+    request.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes > maxBytes) done()
+    })
+    request.once('end', done).once('close', done).resume()
+  })
+}
+
+/**
+ * Reads the rest of the body before an error is sent. If a connection is closed with bytes unread, it is reset and
+ * the client may lose the response (RFC 9112 9.6).
+ */
+export const drainBody: onSendAsyncHookHandler = async ({ raw }, reply, payload) => {
+  const { 'content-length': length = '0', 'transfer-encoding': coding } = raw.headers
+  const sent = length !== '0' || coding !== undefined
+  if (sent && reply.statusCode >= 400 && !raw.complete && !raw.destroyed) await drain(raw)
+  return payload
+}
