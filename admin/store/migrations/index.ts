@@ -9,6 +9,7 @@ import { hours } from './004-hours.ts'
 import { staleHours } from './005-stale-hours.ts'
 import { userStates } from './006-user-states.ts'
 import { models } from './007-models.ts'
+import { nodeFigures } from './008-node-figures.ts'
 import type { Migration } from './migration.ts'
 
 export const migrations: readonly Migration[] = [
@@ -19,6 +20,7 @@ export const migrations: readonly Migration[] = [
   staleHours,
   userStates,
   models,
+  nodeFigures,
 ]
 
 export async function migrate(db: Kysely<Tables>, postgres: boolean, now: number): Promise<void> {

@@ -1,0 +1,5 @@
+import { html } from '../html.js'
+
+export function Configuration() {
+  return html`<h1>Configuration</h1>`
+}

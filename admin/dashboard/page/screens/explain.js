@@ -1,0 +1,5 @@
+import { html } from '../html.js'
+
+export function Explain() {
+  return html`<h1>Explain</h1>`
+}

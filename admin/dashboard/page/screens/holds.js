@@ -1,0 +1,5 @@
+import { html } from '../html.js'
+
+export function Holds() {
+  return html`<h1>Holds</h1>`
+}

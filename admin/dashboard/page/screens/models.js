@@ -1,0 +1,5 @@
+import { html } from '../html.js'
+
+export function Models() {
+  return html`<h1>Models</h1>`
+}

@@ -1,0 +1,5 @@
+import { html } from '../html.js'
+
+export function Nodes() {
+  return html`<h1>Nodes</h1>`
+}

@@ -1,0 +1,5 @@
+import { html } from '../html.js'
+
+export function Supplier() {
+  return html`<h1>Supplier</h1>`
+}
