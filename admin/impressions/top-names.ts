@@ -1,6 +1,7 @@
 /**
  * Impressions by publisher or domain, whose number is unlimited. The names with the most impressions of each supplier
- * have counters of their own; all others share `other`. A counter never decreases: a promoted name starts at 0, and
+ * have counters of their own; all others share `other`. The number of counters of all suppliers is limited as well, the
+ * busiest suppliers first. A counter never decreases: a promoted name starts at 0, and
  * the count of a demoted name is added to `other` (CONTRACT 10).
  */
 export interface NameSample {
@@ -17,6 +18,8 @@ interface Row {
 }
 
 const maxNames = 200
+/** Names of all suppliers, which take up to 1 MB of a scrape. */
+const maxTotal = 10_000
 /** Candidates for a counter; beyond, a new one replaces the oldest. */
 const maxCandidates = 1000
 const noName = 'unknown'
@@ -27,11 +30,19 @@ class Table {
   private readonly named = new Map<string, Row>()
   private readonly candidates = new Map<string, number>()
   private other = 0
+  private limit = maxNames
+  /** Impressions; each promotion halves them. */
+  recent = 0
+
+  get size(): number {
+    return this.named.size
+  }
 
   add(name: string): void {
+    this.recent++
     if (name === others) return void this.other++
     let row = this.named.get(name)
-    if (row === undefined && this.named.size < maxNames) {
+    if (row === undefined && this.named.size < this.limit) {
       row = { total: 0, recent: 0 }
       this.named.set(name, row)
     }
@@ -53,19 +64,27 @@ class Table {
    * Gives the counters to the names with the most impressions. A candidate needs 25 % more than the name that it
    * replaces.
    */
-  promote(): void {
-    if (this.candidates.size === 0) return
-    const leastRecent = [...this.named].sort(([, a], [, b]) => a.recent - b.recent)
-    const ranked = [...this.candidates].sort(([, a], [, b]) => b - a)
+  promote(limit: number): void {
+    this.limit = limit
+    this.recent /= 2
+    const { candidates, named } = this
+    if (candidates.size === 0 && named.size <= limit) return
+    const leastRecent = [...named].sort(([, a], [, b]) => a.recent - b.recent)
+    for (const [name] of leastRecent.splice(0, named.size - limit)) this.demote(name)
+    const ranked = [...candidates].sort(([, a], [, b]) => b - a)
     for (const [index, [name, count]] of ranked.entries()) {
       const last = leastRecent[index]
       if (last === undefined || count <= last[1].recent * 1.25) break
-      this.named.delete(last[0])
-      this.other += last[1].total
-      this.named.set(name, { total: 0, recent: count })
+      this.demote(last[0])
+      named.set(name, { total: 0, recent: count })
     }
-    this.candidates.clear()
-    for (const row of this.named.values()) row.recent /= 2
+    candidates.clear()
+    for (const row of named.values()) row.recent /= 2
+  }
+
+  private demote(name: string): void {
+    this.other += this.named.get(name)!.total
+    this.named.delete(name)
   }
 
   *samples(ssp: string, mode: string): Generator<NameSample> {
@@ -89,21 +108,19 @@ export class TopNames {
     table.add(name === '' ? noName : name)
   }
 
-  promote(): void {
-    for (const modes of this.tables.values()) for (const table of modes.values()) table.promote()
-  }
-
-  /** The samples of a scrape, which is written supplier by supplier; each table is promoted just before its samples. */
-  *scraped(): Generator<NameSample> {
-    for (const [ssp, modes] of this.tables)
-      for (const [mode, table] of modes) {
-        table.promote()
-        yield* table.samples(ssp, mode)
-      }
-  }
-
+  /**
+   * The samples of a scrape, which is written supplier by supplier. Each table is promoted just before its samples.
+   */
   *samples(): Generator<NameSample> {
-    for (const [ssp, modes] of this.tables)
-      for (const [mode, table] of modes) yield* table.samples(ssp, mode)
+    const tables = [...this.tables].flatMap(([ssp, modes]) =>
+      [...modes].map(([mode, table]) => ({ ssp, mode, table, recent: table.recent })),
+    )
+    tables.sort((one, other) => other.recent - one.recent)
+    let left = maxTotal
+    for (const { ssp, mode, table } of tables) {
+      table.promote(Math.min(maxNames, left))
+      left -= table.size
+      yield* table.samples(ssp, mode)
+    }
   }
 }

@@ -1,50 +1,114 @@
 /** Metrics of the pricing engine, and the comparison with the holdout. */
-
-import type { EngineStats, ModeStats } from '../../opd/engine/stats.ts'
-import { guards, isAlarm, type Mode, modes } from '../../opd/pricing/arms.ts'
-import type { MetricRow, Sample } from '../../opd/shared/metrics.ts'
+import {
+  bidReasons,
+  type EngineStats,
+  factorBounds,
+  type ModeStats,
+  responseReasons,
+} from '../../opd/engine/stats.ts'
+import { arms, guards, isAlarm, type Mode, modes } from '../../opd/pricing/arms.ts'
+import type { Interval } from '../../opd/pricing/confidence.ts'
+import { type Histogram, HistogramSeries } from '../../opd/shared/histogram-series.ts'
+import {
+  busiest,
+  FoldedSum,
+  type Labels,
+  type MetricRow,
+  others,
+  type Sample,
+} from '../../opd/shared/metrics.ts'
 import { type Comparison, compared } from './kept.ts'
-import { answerSamples, bidSamples, factorSamples, live } from './samples.ts'
 
-/** Integrations with win rates, multipliers and guards in /metrics: those with the most bids. */
-const maxIntegrations = 300
+/** Whether bids arrived in this mode. */
+const live = (stats: ModeStats) =>
+  stats.left.some((count) => count > 0) || stats.arms.some(({ bids }) => bids > 0)
 
-function topIntegrations(stats: EngineStats): Set<ModeStats> {
-  const all = [...stats.suppliers.values()].flatMap((own) => modes.map((mode) => own.modes[mode]))
-  const counted = all
-    .map((of) => ({ of, bids: of.arms.reduce((sum, { bids }) => sum + bids, 0) }))
-    .filter(({ bids }) => bids > 0)
-  if (counted.length > maxIntegrations) counted.sort((one, other) => other.bids - one.bids)
-  return new Set(counted.slice(0, maxIntegrations).map(({ of }) => of))
+/** Arms and reasons to leave a bid unchanged share one label; `fixed` bids count under their reason. */
+function* bidSamples(stats: EngineStats): Generator<Sample | null> {
+  for (const [ssp, own] of stats.suppliers)
+    for (const mode of modes) {
+      yield null
+      const of = own.modes[mode]
+      for (const [at, reason] of bidReasons.entries())
+        if (of.left[at]! > 0) yield { value: of.left[at]!, labels: { ssp, mode, reason } }
+      for (const arm of arms) {
+        const { bids } = of.sums(arm)
+        if (arm !== 'fixed' && bids > 0) yield { value: bids, labels: { ssp, mode, reason: arm } }
+      }
+    }
 }
 
+function* answerSamples(stats: EngineStats): Generator<Sample | null> {
+  for (const [ssp, own] of stats.suppliers) {
+    yield null
+    for (const [at, reason] of responseReasons.entries())
+      if (own.responses[at]! > 0) yield { value: own.responses[at]!, labels: { ssp, reason } }
+    if (own.faults > 0) yield { value: own.faults, labels: { ssp, reason: 'fault' } }
+  }
+}
+
+/** Factors of the integrations with the most bids, by mode; the others share one series for each mode. */
+function factorSamples(name: string, stats: EngineStats): () => Generator<Sample | null> {
+  const series = modes.map((mode) => ({ mode, of: new HistogramSeries(name, factorBounds) }))
+  function* histograms(mode: Mode): Generator<[Labels, Histogram]> {
+    for (const [ssp, { modes }] of stats.suppliers) yield [{ ssp, mode }, modes[mode].factors]
+  }
+  return function* () {
+    for (const { mode, of } of series) yield* of.samples(histograms(mode), { ssp: others, mode })
+  }
+}
+
+const bidsOf = ({ arms }: ModeStats) => arms.reduce((sum, { bids }) => sum + bids, 0)
+
 export function engineRows(stats: EngineStats): MetricRow[] {
-  function* each(
-    samples: (of: ModeStats, labels: { ssp: string; mode: Mode }) => Iterable<Sample>,
-  ) {
+  function* rows(): Generator<[ModeStats, { ssp: string; mode: Mode }] | null> {
     for (const [ssp, own] of stats.suppliers) {
-      for (const mode of modes)
-        if (live(own.modes[mode])) yield* samples(own.modes[mode], { ssp, mode })
+      for (const mode of modes) if (live(own.modes[mode])) yield [own.modes[mode], { ssp, mode }]
       yield null
     }
   }
-  const perMode = (value: (of: ModeStats) => number) =>
-    each((of, labels) => [{ value: value(of), labels }])
   /** Chosen at the start of a scrape: comparisons of thousands of integrations would take half of its time. */
   let top: ReadonlySet<ModeStats> = new Set()
   function* bids() {
-    top = topIntegrations(stats)
+    const all = [...stats.suppliers.values()].flatMap((own) => modes.map((mode) => own.modes[mode]))
+    top = busiest(all, bidsOf)
     yield* bidSamples(stats)
+  }
+  function* each(samples: (of: ModeStats, labels: Labels) => Iterable<Sample>) {
+    for (const row of rows())
+      if (row === null) yield null
+      else yield* samples(...row)
   }
   const eachTop: typeof each = (samples) =>
     each((of, labels) => (top.has(of) ? samples(of, labels) : []))
-  const perModeOnce = (value: (of: ModeStats) => number) =>
+  /** Absent while it is 0. */
+  const failures = (value: (of: ModeStats) => number) => () =>
     each((of, labels) => (value(of) === 0 ? [] : [{ value: value(of), labels }]))
-  const comparisons = (pick: (of: Comparison) => number | null) =>
-    eachTop((of, labels) => {
-      const value = pick(compared(of))
-      return value === null ? [] : [{ value, labels }]
-    })
+  const folded = (value: (of: ModeStats) => number) => {
+    const sum = new FoldedSum(value)
+    return () => sum.samples(rows(), top)
+  }
+  const interval = (
+    name: string,
+    help: string,
+    pick: (of: Comparison) => Interval | null,
+  ): MetricRow[] => {
+    const row = (suffix: string, text: string, part: 'at' | 'lower' | 'upper'): MetricRow => [
+      name + suffix,
+      'gauge',
+      text,
+      () =>
+        eachTop((of, labels) => {
+          const value = pick(compared(of))?.[part]
+          return value === undefined ? [] : [{ value, labels }]
+        }),
+    ]
+    return [
+      row('', help, 'at'),
+      row('_lower', `Lower 95 % bound of ${name}, valid at every scrape`, 'lower'),
+      row('_upper', `Upper 95 % bound of ${name}, valid at every scrape`, 'upper'),
+    ]
+  }
   const winRates = () =>
     eachTop((of, labels) => {
       const { holdout, optimised } = compared(of)
@@ -54,30 +118,40 @@ export function engineRows(stats: EngineStats): MetricRow[] {
     })
 
   return [
-    ['bidweir_bids_total', 'counter', 'Bids by what became of them', bids],
+    [
+      'bidweir_bids_total',
+      'counter',
+      'Bids by arm, or by the reason to leave them unchanged',
+      bids,
+    ],
     [
       'bidweir_answers_untouched_total',
       'counter',
-      'Answers left as they came, by reason',
+      'Bid responses left unchanged, by reason',
       () => answerSamples(stats),
     ],
-    ['bidweir_factor', 'histogram', 'out_ba over in_ba', factorSamples('bidweir_factor', stats)],
+    [
+      'bidweir_factor',
+      'histogram',
+      'out_ba divided by in_ba',
+      factorSamples('bidweir_factor', stats),
+    ],
     [
       'bidweir_in_price_sum_total',
       'counter',
       'in_ba of priced bids, CPM in the base currency',
-      () => perMode((of) => of.inSum),
+      folded((of) => of.inSum),
     ],
     [
       'bidweir_out_price_sum_total',
       'counter',
       'out_ba of priced bids, CPM in the base currency',
-      () => perMode((of) => of.outSum),
+      folded((of) => of.outSum),
     ],
     [
       'bidweir_opd_guard',
       'gauge',
-      '1 for what held up the prices of the latest decision; start is the shallow beginning, none is nothing',
+      '1 for the guard that limited the latest decision; start: a new model, none: no guard',
       () =>
         eachTop(({ guard }, labels) =>
           guard === null ? [] : [{ value: 1, labels: { ...labels, guard } }],
@@ -105,75 +179,36 @@ export function engineRows(stats: EngineStats): MetricRow[] {
     [
       'bidweir_opd_lambda',
       'gauge',
-      'Multiplier of wins, CPM in the base currency',
+      'Multiplier of wins at the latest decision, CPM in the base currency',
       () => eachTop(({ lambda }, labels) => [{ value: lambda, labels }]),
     ],
     [
       'bidweir_learner_errors_total',
       'counter',
-      'Decisions that the model failed at',
-      () => perModeOnce((of) => of.learnerErrors),
+      'Decisions for which the model failed',
+      failures((of) => of.learnerErrors),
     ],
     [
       'bidweir_contexts_cut_total',
       'counter',
-      'Contexts without room for the features of the model',
-      () => perModeOnce((of) => of.contextsCut),
+      'Contexts that were too long to contain the features of the model',
+      failures((of) => of.contextsCut),
     ],
     ['bidweir_win_rate', 'gauge', 'Wins per bid of this node since its start', winRates],
-    [
+    ...interval(
       'bidweir_kept_win_rate',
-      'gauge',
-      'Win rate of optimised bids over the holdout',
-      () => comparisons(({ kept }) => kept?.at ?? null),
-    ],
-    [
-      'bidweir_kept_win_rate_lower',
-      'gauge',
-      'Its lower 95 % bound, valid whenever one looks',
-      () => comparisons(({ kept }) => kept?.lower ?? null),
-    ],
-    [
-      'bidweir_kept_win_rate_upper',
-      'gauge',
-      'Its upper 95 % bound, valid whenever one looks',
-      () => comparisons(({ kept }) => kept?.upper ?? null),
-    ],
-    [
+      'Win rate of optimised bids divided by that of the holdout',
+      ({ kept }) => kept,
+    ),
+    ...interval(
       'bidweir_kept_spend',
-      'gauge',
-      'Spend per bid (wins weighted by in_ba) of optimised bids over the holdout',
-      () => comparisons(({ keptSpend }) => keptSpend?.at ?? null),
-    ],
-    [
-      'bidweir_kept_spend_lower',
-      'gauge',
-      'Its lower 95 % bound, valid whenever one looks',
-      () => comparisons(({ keptSpend }) => keptSpend?.lower ?? null),
-    ],
-    [
-      'bidweir_kept_spend_upper',
-      'gauge',
-      'Its upper 95 % bound, valid whenever one looks',
-      () => comparisons(({ keptSpend }) => keptSpend?.upper ?? null),
-    ],
-    [
+      'Spend per bid (wins weighted by in_ba) of optimised bids divided by that of the holdout',
+      ({ keptSpend }) => keptSpend,
+    ),
+    ...interval(
       'bidweir_uplift',
-      'gauge',
-      'Margin per bid of optimised bids less that of the holdout, CPM',
-      () => comparisons(({ uplift }) => uplift?.at ?? null),
-    ],
-    [
-      'bidweir_uplift_lower',
-      'gauge',
-      'Its lower 95 % bound, valid whenever one looks',
-      () => comparisons(({ uplift }) => uplift?.lower ?? null),
-    ],
-    [
-      'bidweir_uplift_upper',
-      'gauge',
-      'Its upper 95 % bound, valid whenever one looks',
-      () => comparisons(({ uplift }) => uplift?.upper ?? null),
-    ],
+      'Margin per bid of optimised bids minus that of the holdout, CPM',
+      ({ uplift }) => uplift,
+    ),
   ]
 }

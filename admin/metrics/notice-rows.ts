@@ -1,6 +1,6 @@
 /** Metrics of win notices and their money. */
 
-import { byLabel, type MetricRow, one } from '../../opd/shared/metrics.ts'
+import { busiest, byLabel, FoldedSum, type MetricRow, one } from '../../opd/shared/metrics.ts'
 import type { ImpressionCounters, SupplierMoney } from '../impressions/counters.ts'
 
 export function noticeRows(counters: ImpressionCounters): MetricRow[] {
@@ -8,22 +8,27 @@ export function noticeRows(counters: ImpressionCounters): MetricRow[] {
     const values = key.split('\t')
     return Object.fromEntries(names.map((name, at) => [name, values[at] ?? '']))
   }
-  function* perSupplierMoney(pick: (money: SupplierMoney) => number, onlyRaised = false) {
+  let top: ReadonlySet<SupplierMoney> = new Set()
+  function* moneyRows() {
     for (const [key, money] of counters.money)
-      if (!onlyRaised || pick(money) > 0)
-        yield { value: pick(money), labels: labelled(['ssp', 'mode'], key) }
+      yield [money, labelled(['ssp', 'mode'], key)] as const
   }
-  function* marginSamples() {
-    for (const [key, { margin, priced }] of counters.money) {
-      const labels = labelled(['ssp', 'mode'], key)
-      yield { value: margin, labels, metricName: 'bidweir_margin_sum' }
-      yield { value: priced, labels, metricName: 'bidweir_margin_count' }
-    }
+  const folded = (pick: (money: SupplierMoney) => number, metricName?: string) => {
+    const sum = new FoldedSum(pick)
+    return () => sum.samples(moneyRows(), top, metricName)
+  }
+  const marginSum = folded(({ margin }) => margin, 'bidweir_margin_sum')
+  const marginCount = folded(({ priced }) => priced, 'bidweir_margin_count')
+  /** Absent while it is 0. */
+  function* warnings(pick: (money: SupplierMoney) => number) {
+    for (const [money, labels] of moneyRows())
+      if (pick(money) > 0) yield { value: pick(money), labels }
   }
   // `received` equals the sum by status in every scrape, so both are read at the same moment
   let seen: [key: string, count: number][] = []
   const received = () => {
     seen = [...counters.impressions]
+    top = busiest(counters.money.values(), ({ priced }) => priced)
     return one(counters.received)
   }
   function* impressionSamples() {
@@ -31,18 +36,18 @@ export function noticeRows(counters: ImpressionCounters): MetricRow[] {
       yield { value, labels: labelled(['ssp', 'mode', 'status', 'attribution', 'event'], key) }
   }
   function* names(of: ImpressionCounters['publishers'], label: 'publisher' | 'domain') {
-    for (const { ssp, mode, name, value } of of.scraped())
+    for (const { ssp, mode, name, value } of of.samples())
       yield { value, labels: { ssp, mode, [label]: name } }
   }
 
   return [
+    ['bidweir_impressions_received_total', 'counter', 'Notices with a final response', received],
     [
-      'bidweir_impressions_received_total',
+      'bidweir_impressions_total',
       'counter',
-      'Notices that were answered for good',
-      received,
+      'Notices by status and attribution',
+      impressionSamples,
     ],
-    ['bidweir_impressions_total', 'counter', 'Notices by what became of them', impressionSamples],
     [
       'bidweir_impressions_unavailable_total',
       'counter',
@@ -52,44 +57,47 @@ export function noticeRows(counters: ImpressionCounters): MetricRow[] {
     [
       'bidweir_impressions_late_total',
       'counter',
-      'Attributed after the attribution window',
-      () => perSupplierMoney((money) => money.late, true),
+      'Wins attributed after the attribution window',
+      () => warnings(({ late }) => late),
     ],
     [
       'bidweir_impressions_over_total',
       'counter',
-      'Cleared more than 0.5 % above out_ba',
-      () => perSupplierMoney((money) => money.over, true),
+      'Wins whose cleared price was more than 0.5 % above out_ba',
+      () => warnings(({ over }) => over),
     ],
     [
       'bidweir_impressions_unreadable_margin_total',
       'counter',
-      'Margin-balancing wins with a context that cannot be read',
+      'Wins in margin mode with a context that could not be read',
       () => one(counters.unreadableMargin),
     ],
     [
       'bidweir_impressions_refused_unkept_total',
       'counter',
-      'Refused notices of strangers that the ledger did not keep',
+      'Refused notices without authentication that the ledger did not store',
       () => one(counters.refusedUnkept),
     ],
     [
       'bidweir_cleared_price_sum_total',
       'counter',
-      'Cleared prices, CPM in the base currency',
-      () => perSupplierMoney((money) => money.cleared),
+      'Cleared prices of wins, CPM in the base currency',
+      folded(({ cleared }) => cleared),
     ],
     [
       'bidweir_won_out_price_sum_total',
       'counter',
       'out_ba of the same wins',
-      () => perSupplierMoney((money) => money.out),
+      folded(({ out }) => out),
     ],
     [
       'bidweir_margin',
       'summary',
-      'Revenue less cleared price of wins, CPM in the base currency; the sum may fall',
-      marginSamples,
+      'Revenue minus cleared price of wins, CPM in the base currency; the sum may fall',
+      function* () {
+        yield* marginSum()
+        yield* marginCount()
+      },
     ],
     [
       'bidweir_contexts_total',

@@ -2,7 +2,13 @@
 import type { Registry } from 'prom-client'
 import type { EngineStats } from '../../opd/engine/stats.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
-import { byLabel, type MetricRow, one, registerRows } from '../../opd/shared/metrics.ts'
+import {
+  byLabel,
+  type MetricRow,
+  maxSuppliers,
+  one,
+  registerRows,
+} from '../../opd/shared/metrics.ts'
 import type { ImpressionCounters } from '../impressions/counters.ts'
 import { engineRows } from './engine-rows.ts'
 import { noticeRows } from './notice-rows.ts'
@@ -21,9 +27,12 @@ function nodeRows({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
     [
       'bidweir_opd_config_invalid',
       'gauge',
-      '1 where the opd block of a supplier has faults',
+      '1 if the opd block of a supplier has faults',
       function* () {
-        for (const { ssp, invalid: is } of invalid()) yield { value: is ? 1 : 0, labels: { ssp } }
+        const all = [...invalid()]
+        for (const { ssp, invalid } of all)
+          if (invalid || all.length <= maxSuppliers)
+            yield { value: invalid ? 1 : 0, labels: { ssp } }
       },
     ],
     [
@@ -36,7 +45,7 @@ function nodeRows({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
     [
       'bidweir_bidlog_dropped_total',
       'counter',
-      'Decisions that left the bid log',
+      'Decisions removed from the bid log, by reason',
       () => {
         const { evicted, expired } = bidLog.stats
         return byLabel('reason', Object.entries({ full: evicted, expired }))
@@ -45,7 +54,7 @@ function nodeRows({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
     [
       'bidweir_model_version',
       'gauge',
-      'Rises with each snapshot or rollback',
+      'Version of the model; each snapshot and rollback increases it',
       () =>
         byLabel(
           'mode',
@@ -55,7 +64,7 @@ function nodeRows({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
     [
       'bidweir_model_age_seconds',
       'gauge',
-      'Since the model last changed its version',
+      'Time since the version of the model changed',
       () =>
         byLabel(
           'mode',

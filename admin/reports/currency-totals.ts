@@ -2,14 +2,23 @@
  * The money of one report group: summed by currency and converted once, so that the result does not depend on the
  * order of the rows.
  */
-import { type Exact, exact, inBase, minus, plus, text, zero } from './exact.ts'
+import {
+  type Decimal,
+  decimal,
+  decimalText,
+  dividedBy,
+  minus,
+  plus,
+  signedDecimal,
+  zero,
+} from '../../opd/shared/decimal.ts'
 import type { Money } from './report-query.ts'
 
 interface CurrencyTotal {
   wins: number
-  cleared: Exact
-  out: Exact
-  margin: Exact
+  cleared: Decimal
+  out: Decimal
+  margin: Decimal
 }
 
 /** Totals by currency. */
@@ -26,18 +35,22 @@ export function addMoney(
   const total = totals.get(currency) ?? emptyTotal()
   totals.set(currency, total)
   total.wins += wins
-  total.cleared = plus(total.cleared, exact(money.cleared))
-  total.out = plus(total.out, exact(money.out))
-  total.margin = plus(total.margin, exact(money.margin))
+  total.cleared = plus(total.cleared, signedDecimal(money.cleared))
+  total.out = plus(total.out, signedDecimal(money.out))
+  total.margin = plus(total.margin, signedDecimal(money.margin))
 }
 
 const moneyOf = ({ cleared, out, margin }: CurrencyTotal): Money => ({
-  revenue: text(plus(cleared, margin)),
-  cleared: text(cleared),
-  out_ba: text(out),
-  margin: text(margin),
-  difference: text(minus(cleared, out)),
+  revenue: decimalText(plus(cleared, margin)),
+  cleared: decimalText(cleared),
+  out_ba: decimalText(out),
+  margin: decimalText(margin),
+  difference: decimalText(minus(cleared, out)),
 })
+
+/** Converts into the base currency; `rate` is units of the currency for one unit of the base. */
+const inBase = (money: Decimal, rate: number): Decimal =>
+  rate === 1 || money.digits === 0n ? money : dividedBy(money, decimal(String(rate))!)
 
 /** Converts the totals that have a rate into the base currency, and lists the others each in its own currency. */
 export function convertTotals(

@@ -2,8 +2,7 @@
 import { sql } from 'kysely'
 import { hourOf } from '../store/hour.ts'
 import { exactSum, margins, money, squares } from '../store/sums.ts'
-import { inScope, keyOf, type Scope, type Source } from './scope.ts'
-import type { TimeRanges } from './time-ranges.ts'
+import { inScope, keyOf, type Scope, type Source, type TimeRanges } from './scope.ts'
 
 /** Wins and their money, by every column that affects how they count. Test bids are excluded. */
 function ledgerWins(source: Source, scope: Scope) {

@@ -3,8 +3,7 @@ import { type ArmTotals, keptWins, uplift } from '../../opd/pricing/confidence.t
 import { addMoney, type CurrencyTotals, convertTotals } from './currency-totals.ts'
 import { decidedRows, otherRows, winRows } from './query.ts'
 import type { ReportRow } from './report-query.ts'
-import { periods, type Scope, type Source } from './scope.ts'
-import { readRollupState, split } from './time-ranges.ts'
+import { periods, readRollupState, type Scope, type Source, split } from './scope.ts'
 
 export type { Scope } from './scope.ts'
 

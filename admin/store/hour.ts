@@ -1,4 +1,10 @@
-/** Hours and days in milliseconds, and the key of hourly sums. */
+/**
+ * Hours: their start, the key of their sums, and stale ones, whose rows have changed after the end of the hour, so that
+ * their sums in `ledger_hours` may be wrong. Reports read the rows of a stale hour until it is summed again. The mark is
+ * written in the transaction of the change.
+ */
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { Tables } from './tables.ts'
 
 export const hour = 3_600_000
 export const day = 24 * hour
@@ -18,3 +24,29 @@ export const hourKey = [
   'domain',
   'currency',
 ] as const
+
+/** Marks the hours of `rows`, a table with a column `at`, that have ended by `now`. */
+export const markStale = (rows: RawBuilder<unknown>, now: RawBuilder<unknown>) => {
+  const begin = sql`at - at % ${sql.lit(hour)}`
+  return sql`insert into stale_hours (hour, changes)
+    select distinct ${begin}, 1 from ${rows} where ${begin} + ${sql.lit(hour)} <= ${now}
+    on conflict (hour) do update set changes = stale_hours.changes + 1`
+}
+
+/** The marks in order of time. */
+export async function staleHours(db: Kysely<Tables>): Promise<Tables['stale_hours'][]> {
+  const rows = await db.selectFrom('stale_hours').selectAll().orderBy('hour').execute()
+  return rows.map(({ hour, changes }) => ({ hour: Number(hour), changes: Number(changes) }))
+}
+
+/** Removes a mark, unless the hour has changed again since the mark was read. */
+export async function clearStale(
+  db: Kysely<Tables>,
+  { hour, changes }: Tables['stale_hours'],
+): Promise<void> {
+  await db
+    .deleteFrom('stale_hours')
+    .where('hour', '=', hour)
+    .where('changes', '=', changes)
+    .execute()
+}

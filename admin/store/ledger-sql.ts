@@ -4,9 +4,25 @@
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { clockSlack, foreignBid } from '../ports.ts'
-import { json, jsonMember, jsonRows } from './json-rows.ts'
-import { markStale } from './stale-hours.ts'
+import { markStale } from './hour.ts'
 import type { LedgerRow, Tables } from './tables.ts'
+
+type Value = string | number | null
+
+/** Databases reject lone surrogates, which UTF-8 cannot encode, so they are replaced. */
+const json = (rows: readonly (readonly Value[])[]) =>
+  JSON.stringify(rows.map((row) => row.map(whole)))
+const whole = (value: Value) => (typeof value === 'string' ? value.toWellFormed() : value)
+
+/** The rows as table `j`: each as `value`, numbered from 1 as `n`. */
+const jsonRows = (postgres: boolean, text: string) =>
+  postgres
+    ? sql`jsonb_array_elements(${text}::jsonb) with ordinality as j(value, n)`
+    : sql`(select value, key + 1 as n from json_each(${text})) as j`
+
+/** The member of a row at an index. */
+const jsonMember = (postgres: boolean, at: number, type: string): RawBuilder<unknown> =>
+  postgres ? sql`(value ->> ${sql.lit(at)})::${sql.raw(type)}` : sql`value ->> ${sql.lit(at)}`
 
 /** A row to insert, and the rows with its bid id that are the same win (`SameWin`). */
 export interface NewRow extends LedgerRow {

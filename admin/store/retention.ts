@@ -3,14 +3,13 @@
  * deleted; the sums are kept. Rows are deleted in small slices, so that no win waits. One node does this at a time.
  */
 
-import { sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { Log } from '../../opd/shared/log.ts'
-import { hour, hourOf } from './hour.ts'
+import { clearStale, hour, hourOf, staleHours } from './hour.ts'
 import { addUpHour } from './hours.ts'
 import type { Store } from './index.ts'
-import { createLease } from './lease.ts'
 import { openReader } from './reader.ts'
-import { clearStale, staleHours } from './stale-hours.ts'
+import type { Tables } from './tables.ts'
 
 export interface RetentionOptions {
   /** Milliseconds until a row is deleted; called for each run, since a reload may change it. */
@@ -32,6 +31,42 @@ export interface Retention {
 const sliceRows = 200
 /** Milliseconds after the end of an hour until all its notices are on disk. */
 const settle = 600_000
+
+/** Milliseconds. */
+const leaseMs = 300_000
+
+interface Lease {
+  /** False if another node has it. */
+  take(): Promise<boolean>
+  /** Called before each step: extends the lease when a third of it has passed. False if another node has it. */
+  keep(): Promise<boolean>
+  release(): Promise<void>
+}
+
+/** Only one node at a time sums and deletes rows. The lease expires if its node dies. */
+function createLease(db: Kysely<Tables>, now: () => number): Lease {
+  let until = 0
+
+  async function set(where: '=' | '<=', than: number, next: number): Promise<boolean> {
+    const { numUpdatedRows } = await db
+      .updateTable('rolled')
+      .set({ lease: next })
+      .where('lease', where, than)
+      .executeTakeFirst()
+    if (numUpdatedRows > 0n) until = next
+    return numUpdatedRows > 0n
+  }
+
+  return {
+    take: () => set('<=', now(), now() + leaseMs),
+    async keep() {
+      return until - now() > (leaseMs * 2) / 3 || set('=', until, now() + leaseMs)
+    },
+    async release() {
+      await set('=', until, 0)
+    },
+  }
+}
 
 export function createRetention(store: Store, options: RetentionOptions): Retention {
   const { keep, now, log, every = settle, pauseMs = 50 } = options

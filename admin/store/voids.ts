@@ -1,7 +1,7 @@
 /** Voids wins: their rows stay and no longer count as money (CONTRACT 6). */
 import { sql } from 'kysely'
+import { markStale } from './hour.ts'
 import type { Store } from './index.ts'
-import { markStale } from './stale-hours.ts'
 import { type AuditEntry, audit } from './suppliers.ts'
 
 export interface VoidedWin {

@@ -8,7 +8,7 @@
  *   4   4     2      2
  */
 
-import { hashText, mix } from './curve/hash.ts'
+import { hashText, mix } from '../shared/hash.ts'
 import type { BidFacts, Decision } from './types.ts'
 
 const version = 2

@@ -39,20 +39,3 @@ export const armRules: Readonly<Record<Arm, { money: boolean; asks: boolean; pri
   fixed: { money: true, asks: false, priced: false },
   test: { money: false, asks: false, priced: false },
 }
-
-/**
- * Hashes a text with a secret seed to a number in [0, 1), by two 32-bit multiply-xor hashes of which 53 bits are used. It is
- * equal on all nodes, so that an auction is within the share on every node, or on none.
- */
-export function unitHash(text: string, seed: number): number {
-  let a = 0xdeadbeef ^ seed
-  let b = 0x41c6ce57 ^ seed
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    a = Math.imul(a ^ code, 2654435761)
-    b = Math.imul(b ^ code, 1597334677)
-  }
-  a = Math.imul(a ^ (a >>> 16), 2246822507) ^ Math.imul(b ^ (b >>> 13), 3266489909)
-  b = Math.imul(b ^ (b >>> 16), 2246822507) ^ Math.imul(a ^ (a >>> 13), 3266489909)
-  return ((b >>> 0) * 2 ** 21 + ((a >>> 0) & 0x1fffff)) / 2 ** 53
-}

@@ -13,8 +13,9 @@ import type {
   SharedBidLog,
 } from '../ports.ts'
 import { plain } from '../shared/decimal.ts'
+import { unitHash } from '../shared/hash.ts'
 import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'
-import { type Arm, armRules, type Guard, guards, unitHash } from './arms.ts'
+import { type Arm, armRules, type Guard, guards } from './arms.ts'
 import type { ContextCodec } from './context.ts'
 import { hashName, maxDomainBytes, maxPublisherBytes, truncateWithHash } from './pseudonyms.ts'
 import type { EligibleBid, PriceBid, PricedBid } from './types.ts'

@@ -3,11 +3,13 @@
  * towards in_ba, to six fractional digits (CONTRACT 4.5).
  */
 
-/** `digits / 10 ** scale`, never negative. */
+/** `digits / 10 ** scale`. Prices are never negative; sums and differences may be. */
 export interface Decimal {
   digits: bigint
   scale: number
 }
+
+export const zero: Decimal = { digits: 0n, scale: 0 }
 
 const numberText = /^(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,5}))?$/
 /** Longer texts are parsed as a double first, because BigInt parsing is quadratic. */
@@ -26,6 +28,14 @@ export function decimal(text: string): Decimal | null {
   const scale = fraction.length - exponent
   const digits = BigInt(match[1] + fraction)
   return scale >= 0 ? { digits, scale } : { digits: digits * 10n ** BigInt(-scale), scale: 0 }
+}
+
+/** Parses a plain decimal with or without a sign, as a database formats it. */
+export function signedDecimal(text: string): Decimal {
+  const point = text.indexOf('.')
+  if (point === -1) return { digits: BigInt(text), scale: 0 }
+  const digits = BigInt(text.slice(0, point) + text.slice(point + 1))
+  return { digits, scale: text.length - point - 1 }
 }
 
 /** Without an exponent and without trailing zeros: `2.5`, `0.75`, `100`. */
@@ -68,13 +78,28 @@ export function times(a: Decimal, b: Decimal): Decimal {
   return { digits: a.digits * b.digits, scale: a.scale + b.scale }
 }
 
+export function plus(a: Decimal, b: Decimal): Decimal {
+  const [left, right, scale] = aligned(a, b)
+  return { digits: left + right, scale }
+}
+
+export const minus = (a: Decimal, b: Decimal): Decimal =>
+  plus(a, { digits: -b.digits, scale: b.scale })
+
 /** `a - b` of two decimal texts as decimal text, which may be negative; null: one of them is not a decimal. */
 export function difference(a: string, b: string): string | null {
   const left = decimal(a)
   const right = decimal(b)
-  if (left === null || right === null) return null
-  const [from, less, scale] = aligned(left, right)
-  return decimalText({ digits: from - less, scale })
+  return left === null || right === null ? null : decimalText(minus(left, right))
+}
+
+/** The quotient with six fractional digits, rounded to the nearest. */
+export function dividedBy(value: Decimal, by: Decimal): Decimal {
+  const shift = 6 - value.scale + by.scale
+  const above = value.digits * (shift > 0 ? 10n ** BigInt(shift) : 1n)
+  const below = by.digits * (shift < 0 ? 10n ** BigInt(-shift) : 1n)
+  const half = above < 0n ? -below / 2n : below / 2n
+  return { digits: (above + half) / below, scale: 6 }
 }
 
 /** Millionths, rounded up: the lowest price with six fractional digits that is not below the value. */

@@ -3,18 +3,12 @@
  * one: this bounds the size of a scrape with thousands of suppliers. A histogram without observations has no series.
  */
 
+import type { Labels, Sample } from './metrics.ts'
+
 export interface Histogram {
   /** One count for each bucket, not cumulative. The last one counts values above all bounds. */
   readonly counts: Float64Array
   readonly sum: number
-}
-
-type Labels = Record<string, string | number>
-
-export interface HistogramSample {
-  value: number
-  labels: Labels
-  metricName: string
 }
 
 interface Row {
@@ -27,8 +21,6 @@ interface Row {
 const maxOwn = 100
 /** A histogram loses its own series only to one that has more observations by this factor. */
 const hysteresis = 1.25
-/** Never a supplier's id: ids begin with a letter or a digit. */
-export const others = '_other'
 
 const totalOf = ({ counts }: Histogram) => {
   let total = 0
@@ -75,10 +67,7 @@ export class HistogramSeries {
   }
 
   /** null: not a sample, but a point at which a slice may end. */
-  *samples(
-    rows: Iterable<[Labels, Histogram]>,
-    restLabels: Labels,
-  ): Generator<HistogramSample | null> {
+  *samples(rows: Iterable<[Labels, Histogram]>, restLabels: Labels): Generator<Sample | null> {
     const used: Row[] = []
     for (const [labels, histogram] of rows) {
       const total = totalOf(histogram)
@@ -119,7 +108,7 @@ export class HistogramSeries {
     else this.rest.addIncrease(histogram, seen)
   }
 
-  private *lines(labels: Labels, counts: Float64Array, sum: number): Generator<HistogramSample> {
+  private *lines(labels: Labels, counts: Float64Array, sum: number): Generator<Sample> {
     const { name, bounds } = this
     let total = 0
     for (let at = 0; at < counts.length; at++) {

@@ -10,6 +10,54 @@ export interface Sample {
   metricName?: string
 }
 
+/** The `ssp` of a series that suppliers share. It is never a supplier's id: ids begin with a letter or a digit. */
+export const others = '_other'
+
+/** Suppliers that have all series, the busiest ones if there are more. This bounds the size of a scrape. */
+export const maxSuppliers = 300
+
+export function busiest<T>(
+  all: Iterable<T>,
+  countOf: (of: T) => number,
+  limit = maxSuppliers,
+): Set<T> {
+  const counted = Array.from(all, (of) => ({ of, count: countOf(of) }))
+  if (counted.length > limit) counted.sort((one, other) => other.count - one.count)
+  return new Set(counted.slice(0, limit).map(({ of }) => of))
+}
+
+/** A sum by supplier and mode. What suppliers without a series add is in the series `_other` of their mode. */
+export class FoldedSum<T extends object> {
+  private readonly value: (of: T) => number
+  /** Values at the last scrape. */
+  private readonly seen = new WeakMap<T, number>()
+  private readonly rest = new Map<string, number>()
+
+  constructor(value: (of: T) => number) {
+    this.value = value
+  }
+
+  *samples(
+    rows: Iterable<readonly [T, Labels] | null>,
+    own: ReadonlySet<T>,
+    metricName?: string,
+  ): Generator<Sample | null> {
+    const name = metricName === undefined ? {} : { metricName }
+    for (const row of rows) {
+      if (row === null) yield null
+      else {
+        const [of, labels] = row
+        const value = this.value(of)
+        const mode = String(labels['mode'])
+        if (own.has(of)) yield { value, labels, ...name }
+        else this.rest.set(mode, (this.rest.get(mode) ?? 0) + value - (this.seen.get(of) ?? 0))
+        this.seen.set(of, value)
+      }
+    }
+    for (const [mode, value] of this.rest) yield { value, labels: { ssp: others, mode }, ...name }
+  }
+}
+
 export type MetricRow = [
   name: string,
   kind: 'counter' | 'gauge' | 'histogram' | 'summary',

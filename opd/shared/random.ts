@@ -1,5 +1,7 @@
+export type Random = () => number
+
 /** mulberry32, a seeded random generator: uniform in [0, 1). */
-export function mulberry32(seed: number): () => number {
+export function mulberry32(seed: number): Random {
   let state = seed >>> 0
   return () => {
     state = (state + 0x6d2b79f5) >>> 0
@@ -7,4 +9,13 @@ export function mulberry32(seed: number): () => number {
     value ^= value + Math.imul(value ^ (value >>> 7), value | 61)
     return ((value ^ (value >>> 14)) >>> 0) / 2 ** 32
   }
+}
+
+/** A standard normal number (Box-Muller). */
+export function normal(random: Random): number {
+  return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random())
+}
+
+export function pick<T>(random: Random, values: readonly T[]): T {
+  return values[Math.floor(random() * values.length)]!
 }

@@ -13,6 +13,7 @@ import { hash } from 'node:crypto'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { BidLog } from '../ports.ts'
 import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
+import { hashText } from '../shared/hash.ts'
 
 interface BidLogOptions {
   /** Milliseconds for which a decision can be found. */
@@ -43,14 +44,6 @@ interface Slab {
   entries: number
   /** Time of its newest record. */
   newest: number
-}
-
-function hashOf(text: string): number {
-  let value = 0x811c9dc5
-  for (let at = 0; at < text.length; at++)
-    value = Math.imul(value ^ text.charCodeAt(at), 0x01000193)
-  value = Math.imul(value ^ (value >>> 15), 0x85ebca6b)
-  return (value ^ (value >>> 13)) >>> 0
 }
 
 const keyOf = (bidId: string) =>
@@ -107,7 +100,7 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     const full = current === null || offset + needed > slabBytes
     if (full || current!.entries >= maxEntries / 2) current = nextSlab(record.at)
     const { bytes, number } = current!
-    const row = hashOf(key) & (rows - 1)
+    const row = hashText(key) & (rows - 1)
     const start = offset
     let at = start + headBytes
     const idEnd = at + bytes.write(record.id, at, 'latin1')
@@ -130,7 +123,7 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     const key = Buffer.from(keyOf(bidId))
     const found: DecisionRecord[] = []
     const earliest = now() - ttl
-    let position = heads[hashOf(keyOf(bidId)) & (rows - 1)]!
+    let position = heads[hashText(keyOf(bidId)) & (rows - 1)]!
     for (let walked = 0; position !== noPosition && walked < maxChain; walked++) {
       const number = Math.floor(position / slabBytes)
       const slab = slabs.get(number)

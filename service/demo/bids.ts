@@ -1,8 +1,8 @@
 /** What the demo supplier answers: bids as they look in the field, every format and oddity that is legal. */
 
+import { hashText } from '../../opd/shared/hash.ts'
 import { mulberry32 } from '../../opd/shared/random.ts'
 import type { Market } from './market.ts'
-import { hash } from './random.ts'
 
 export interface DemoImp {
   id: string
@@ -86,7 +86,7 @@ function asText(value: unknown, escapedSlashes: boolean): string {
 /** The answer's body, or null for a no-bid. The same request always gets the same answer. */
 export function answer(request: DemoRequest, market: Market, seed: number): string | null {
   const sure = request.id.startsWith('curl-')
-  const random = mulberry32(hash(request.id, seed))
+  const random = mulberry32(hashText(request.id, seed))
   if (!sure && random() < 0.3) return null
   const publisher = request.site?.publisher?.id ?? request.app?.publisher?.id ?? ''
   const currency =
@@ -102,7 +102,7 @@ export function answer(request: DemoRequest, market: Market, seed: number): stri
       const content = formats.map((format) => format(imp, id)).find((found) => found !== null)
       if (content === undefined || content === null) continue
       const deal = imp.pmp?.deals?.[0]
-      const seat = seats[(hash(id, seed) % 7) % seats.length]!
+      const seat = seats[(hashText(id, seed) % 7) % seats.length]!
       const bids = bySeat.get(seat) ?? []
       bySeat.set(seat, bids)
       bids.push({
@@ -112,7 +112,7 @@ export function answer(request: DemoRequest, market: Market, seed: number): stri
         nurl: notice('win', id),
         lurl: `${host}/loss?b=${id}&r=\${AUCTION_LOSS}`,
         adomain: ['shop.demo.example'],
-        crid: `cr-${hash(id, seed) % 997}`,
+        crid: `cr-${hashText(id, seed) % 997}`,
         cid: '#9007199254740993117',
         ...(deal !== undefined && random() < 0.5 ? { dealid: deal.id } : {}),
         ...content,

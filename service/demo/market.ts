@@ -3,8 +3,8 @@
  * to find out from win notices alone.
  */
 
-import { mulberry32 } from '../../opd/shared/random.ts'
-import { hash, normal } from './random.ts'
+import { hashText } from '../../opd/shared/hash.ts'
+import { mulberry32, normal } from '../../opd/shared/random.ts'
 
 export interface Publisher {
   id: string
@@ -33,7 +33,7 @@ const countries = ['USA', 'DEU', 'GBR', 'FRA', 'ESP', 'BRA']
 
 /** Thirty publishers; the first ones have most of the traffic. */
 export function publishers(seed: number): Publisher[] {
-  const random = mulberry32(hash('publishers', seed))
+  const random = mulberry32(hashText('publishers', seed))
   return Array.from({ length: 30 }, (_, at) => {
     const value = Math.log(1.2) + 0.6 * normal(random)
     return {
@@ -71,9 +71,9 @@ export interface Market {
 export function createMarket(seed: number): Market {
   const list = publishers(seed)
   const byId = new Map(list.map((publisher) => [publisher.id, publisher]))
-  const publisher = (id: string) => byId.get(id) ?? list[hash(id, seed) % list.length]!
+  const publisher = (id: string) => byId.get(id) ?? list[hashText(id, seed) % list.length]!
   const draw = (what: string, auction: string, imp: string) =>
-    normal(mulberry32(hash(`${what} ${auction} ${imp}`, seed)))
+    normal(mulberry32(hashText(`${what} ${auction} ${imp}`, seed)))
   return {
     publishers: list,
     publisher,
@@ -81,7 +81,7 @@ export function createMarket(seed: number): Market {
       Math.exp(publisher(id).value + 0.2 * draw(`bidder ${bidder}`, auction, imp)),
     win({ auction, imp, publisher: id, price }) {
       const { competitor, spread } = publisher(id)
-      if (hash(`reserved ${auction} ${imp}`, seed) < reserved * 2 ** 32) return null
+      if (hashText(`reserved ${auction} ${imp}`, seed) < reserved * 2 ** 32) return null
       const best = Math.exp(competitor + spread * draw('competitor', auction, imp))
       return price > best ? { cleared: price } : null
     },

@@ -1,9 +1,8 @@
 /** Bid traffic over real sockets, at a rate. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Pool } from 'undici'
-import { mulberry32 } from '../../opd/shared/random.ts'
+import { mulberry32, type Random } from '../../opd/shared/random.ts'
 import type { Publisher } from './market.ts'
-import type { Random } from './random.ts'
 import { type BodyKind, busy, type MadeRequest, makeRequest } from './requests.ts'
 
 interface TrafficOptions {

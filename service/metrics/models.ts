@@ -14,7 +14,7 @@ export function modelMetrics(registry: Registry, modelManager: ModelManager): vo
     [
       'bidweir_model_snapshots_refused_total',
       'counter',
-      'Damaged snapshots; the one before was used, or learning started anew',
+      'Damaged snapshots; an older one was loaded, or the model started empty',
       () => one(modelManager.failures.refused),
     ],
     [

@@ -30,13 +30,13 @@ function redisRows(redis: NonNullable<StateParts['redis']>): MetricRow[] {
     [
       'bidweir_redis_dropped_total',
       'counter',
-      'Bids that never came into the shared log: no room, or no answer',
+      'Bids not written to the shared log: the queue was full, or Redis did not respond',
       () => one(counts.dropped),
     ],
     [
       'bidweir_redis_failures_total',
       'counter',
-      'Commands that Redis did not take',
+      'Commands of Redis that failed',
       () => one(counts.failed),
     ],
   ]
@@ -48,13 +48,13 @@ function decisionLogRows({ counts }: NonNullable<StateParts['sink']>): MetricRow
     [
       'bidweir_decision_log_dropped_total',
       'counter',
-      'Lines without room',
+      'Lines dropped because the queue was full',
       () => one(counts.dropped),
     ],
     [
       'bidweir_decision_log_failures_total',
       'counter',
-      'Lines the disk did not take',
+      'Lines that could not be written to the disk',
       () => one(counts.failed),
     ],
   ]
@@ -66,13 +66,13 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
     [
       'bidweir_ledger_waiting',
       'gauge',
-      'Notices that wait for their commit',
+      'Notices that wait for the commit of the store',
       () => one(ledger.waiting),
     ],
     [
       'bidweir_ledger_replaced_total',
       'counter',
-      'Unattributed rows whose wins a later notice attributed',
+      'Unattributed rows replaced because a later notice attributed the win',
       () => one(ledger.replaced),
     ],
     [
@@ -84,7 +84,7 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
     [
       'bidweir_engine_faults_total',
       'counter',
-      'Exceptions in the price engine, by where they came; each cost no more than an optimisation',
+      'Exceptions in the pricing engine, by place; the bid then keeps its price',
       () =>
         byLabel(
           'place',

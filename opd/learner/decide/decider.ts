@@ -1,10 +1,10 @@
 /** The price of one bid: holdout, explored, or what the curve and the multipliers say. */
 
+import { hashText } from '../../shared/hash.ts'
 import { shareStep } from '../control/outcome.ts'
 import type { SupplierState } from '../control/supplier-state.ts'
 import type { Controls } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
-import { hashText } from '../curve/hash.ts'
 import { sound } from '../curve/numbers.ts'
 import { keyCount } from '../curve/priors.ts'
 import {

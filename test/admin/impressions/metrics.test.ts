@@ -14,7 +14,6 @@ t.test('the 200 busiest names have counters, the rest is other, and nothing is l
   const sum = () => [...names.samples()].reduce((total, { value }) => total + value, 0)
   t.equal([...names.samples()].length, 201)
   t.equal(sum(), 5050)
-  names.promote()
   names.add('acme', 'revenue', 'late-but-busy')
   const samples = [...names.samples()]
   t.equal(samples.length, 201)
@@ -25,13 +24,32 @@ t.test('the 200 busiest names have counters, the rest is other, and nothing is l
   )
 })
 
+t.test('10,000 names of all suppliers have counters, the busiest suppliers first', async (t) => {
+  const names = new TopNames()
+  const count = (rounds: number) => {
+    for (let ssp = 0; ssp < 120; ssp++)
+      for (let index = 0; index < 150; index++)
+        for (let round = 0; round < rounds * (ssp < 60 ? 1 : 2); round++)
+          names.add(`s${ssp}`, 'revenue', `p${index}`)
+  }
+  count(1)
+  const first = [...names.samples()]
+  t.equal(first.filter(({ name }) => name !== 'other').length, 10_000)
+  t.equal(
+    first.filter(({ ssp, name }) => Number(ssp.slice(1)) >= 60 && name !== 'other').length,
+    9000,
+  )
+  count(1)
+  const sum = [...names.samples()].reduce((total, { value }) => total + value, 0)
+  t.equal(sum, 2 * 150 * 180)
+})
+
 t.test('other never falls, whoever comes and goes', async (t) => {
   const names = new TopNames()
   let before = 0
   for (let round = 0; round < 40; round++) {
     for (let index = 0; index < 600; index++)
       names.add('a', 'revenue', `p${round % 3}-${index % 250}`)
-    names.promote()
     const other = [...names.samples()].find(({ name }) => name === 'other')?.value ?? 0
     if (other < before) t.fail(`${other} after ${before}`)
     before = other

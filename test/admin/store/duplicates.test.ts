@@ -1,7 +1,7 @@
 /** Duplicate notices are counted once each, with any text and while the store is lost, on both databases. */
 import { sql } from 'kysely'
-import { createDuplicateCounts } from '../../../admin/store/duplicates.ts'
 import type { Store } from '../../../admin/store/index.ts'
+import { createDuplicateCounts } from '../../../admin/store/rollup.ts'
 import { hearing, onBoth, storeAt } from '../../support/store.ts'
 
 const now = 1_790_000_000_000

@@ -1,0 +1,37 @@
+/**
+ * 32-bit hashes, equal on every node and in every version: the weights of the model are found by them. They are FNV-1a
+ * with a final mix.
+ */
+
+export function hashText(text: string, seed = 0x811c9dc5): number {
+  let value = seed
+  for (let at = 0; at < text.length; at++)
+    value = Math.imul(value ^ text.charCodeAt(at), 0x01000193)
+  value ^= value >>> 15
+  value = Math.imul(value, 0x2c1b3c6d)
+  return (value ^ (value >>> 12)) >>> 0
+}
+
+/** Combines two hashes; their order matters. */
+export const mix = (a: number, b: number) => {
+  let value = Math.imul(a ^ Math.imul(b, 0x9e3779b1), 0x85ebca6b)
+  value ^= value >>> 13
+  return Math.imul(value, 0xc2b2ae35) >>> 0
+}
+
+/**
+ * Hashes a text with a secret seed to a number in [0, 1), by two 32-bit multiply-xor hashes of which 53 bits are used. It is
+ * equal on all nodes, so that an auction is within the share on every node, or on none.
+ */
+export function unitHash(text: string, seed: number): number {
+  let a = 0xdeadbeef ^ seed
+  let b = 0x41c6ce57 ^ seed
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    a = Math.imul(a ^ code, 2654435761)
+    b = Math.imul(b ^ code, 1597334677)
+  }
+  a = Math.imul(a ^ (a >>> 16), 2246822507) ^ Math.imul(b ^ (b >>> 13), 3266489909)
+  b = Math.imul(b ^ (b >>> 16), 2246822507) ^ Math.imul(a ^ (a >>> 13), 3266489909)
+  return ((b >>> 0) * 2 ** 21 + ((a >>> 0) & 0x1fffff)) / 2 ** 53
+}
