@@ -90,10 +90,10 @@ t.test('CSV: RFC 4180, no formulas', async (t) => {
   t.match(answer.headers.get('content-type'), /^text\/csv/)
   const lines = (await answer.text()).split('\r\n')
   t.equal(lines.at(-1), '', 'each line ends')
-  t.match(lines[0], /^key,decided,wins,unattributed,duplicate,/)
-  t.match(lines[2], /^"pub ""1"", x",3,2,/)
+  t.match(lines[0], /^key,key2,decided,wins,unattributed,duplicate,/)
+  t.match(lines[2], /^"pub ""1"", x",,3,2,/)
   const domains = await (await report('ssp=acme&by=domain&format=csv')).text()
-  t.match(domains, /\r\n'=sum\(a1\),4,3,/, 'a name that a spreadsheet would run is text')
+  t.match(domains, /\r\n'=sum\(a1\),,4,3,/, 'a name that a spreadsheet would run is text')
   // where lists are parted by semicolons or tabs, what follows one is a cell of its own
   await price(['c1'], 'x;=1+1')
   await price(['c2'], 'x\t=1+1')
