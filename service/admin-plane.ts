@@ -2,6 +2,7 @@
 import { bearer } from '../admin/auth/bearer.ts'
 import { createAuth } from '../admin/auth/index.ts'
 import type { Role } from '../admin/auth/roles.ts'
+import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
 import { createFleet } from '../admin/fleet/exchange.ts'
 import { fleet } from '../admin/fleet/route.ts'
@@ -16,10 +17,11 @@ import { standalone } from '../admin/prices/standalone.ts'
 import { reporting } from '../admin/reports/route.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
+import { shownConfig } from './config/hidden.ts'
 import { type Components, type ConfigRef, modelsDirOf } from './data-plane.ts'
 import { createNodeFigures } from './node-figures.ts'
 import { listedSuppliers, reportSettings } from './runtime-config.ts'
-import { opdState } from './status-adapters.ts'
+import { activeOpd, opdState } from './status-adapters.ts'
 
 /** `notReady` returns the reasons why bid traffic cannot be served now. */
 export async function openAdminPlane(
@@ -89,6 +91,17 @@ export async function openAdminPlane(
         currency: () => current.config.currency.base,
         opd: (id) => opdState(engine.integration(id)),
         now,
+      }),
+      consoleCalls({
+        authenticate,
+        engine,
+        account,
+        suppliers,
+        configuration: () => shownConfig(current.config),
+        currency: () => current.config.currency.base,
+        opd: (id) => activeOpd(engine.integration(id)),
+        chance: (mode, facts, price) => modelManager.of(mode).winChance(facts, price),
+        users: auth.realm === null ? null : { store, now },
       }),
       reporting({
         store,

@@ -2,7 +2,7 @@
 import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client'
 import type { LiveState } from '../admin/fleet/live.ts'
 import { programVersion } from '../admin/http/version.ts'
-import type { Integration } from '../opd/config.ts'
+import type { Integration, OpdConfig } from '../opd/config.ts'
 import { one, registerRows } from '../opd/shared/metrics.ts'
 import { bounds } from '../proxy/metrics.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
@@ -17,6 +17,12 @@ export function opdState(integration: Integration | null): LiveState | null {
   const { enabled, mode, minWinRate, minSpend } = opd
   const state = enabled === false ? 'off' : enabled === 'shadow' ? 'shadow' : 'on'
   return { state, mode, minWinRate, minSpend }
+}
+
+/** The opd block of an integration that prices or would price; null: OPD is off. */
+export function activeOpd(integration: Integration | null): OpdConfig | null {
+  const opd = integration?.opd ?? null
+  return opd === null || opd === 'invalid' || opd.enabled === false ? null : opd
 }
 
 export function endpointsOf(proxy: BidProxy, id: string) {
