@@ -13,7 +13,13 @@ export interface ReportRequest {
   top?: { rows: number; by: Column } | undefined
 }
 
-const sumNames = ['revenue', 'cleared', 'out_ba', 'margin', 'difference'] as const satisfies readonly Column[]
+const sumNames = [
+  'revenue',
+  'cleared',
+  'out_ba',
+  'margin',
+  'difference',
+] as const satisfies readonly Column[]
 
 /** Sums of CPM are for a thousand impressions: the amounts in currency units, exact. */
 function inUnits<T extends Money>(sums: T): T {
@@ -35,16 +41,15 @@ const withUnits = (row: ReportRow): ReportRow => ({
 const topRows = (rows: ReportRow[], { top }: ReportRequest): ReportRow[] =>
   top === undefined
     ? rows
-    : rows
-        .toSorted((one, other) => Number(other[top.by]) - Number(one[top.by]))
-        .slice(0, top.rows)
+    : rows.toSorted((one, other) => Number(other[top.by]) - Number(one[top.by])).slice(0, top.rows)
 
 const isDecimal = /^-?\d+(\.\d+)?$/
 
 function cellText(value: unknown): string {
   if (value === null) return ''
   // ten digits are more than any estimate has
-  if (typeof value === 'number' && !Number.isInteger(value)) return String(Number(value.toPrecision(10)))
+  if (typeof value === 'number' && !Number.isInteger(value))
+    return String(Number(value.toPrecision(10)))
   if (typeof value !== 'object') return String(value)
   return Object.keys(value).length === 0 ? '' : JSON.stringify(value)
 }

@@ -70,10 +70,7 @@ export const reports = {
     'uplift_high',
     'currency',
   ],
-  wins: ['key',
-    'key2', 'decided', 'wins', 'win_rate', 'kept', 'kept_low', 'kept_high',
-    'currency',
-  ],
+  wins: ['key', 'key2', 'decided', 'wins', 'win_rate', 'kept', 'kept_low', 'kept_high', 'currency'],
   discrepancy: [
     'key',
     'key2',
@@ -97,10 +94,11 @@ export const rowsSchema = (names: readonly Column[]) =>
   z.array(z.strictObject(Object.fromEntries(names.map((name) => [name, columns[name]]))))
 
 /** What `top` selects by. */
-export const largest = { margin: 'margin', wins: 'wins', discrepancy: 'decided' } as const satisfies Record<
-  keyof typeof reports,
-  Column
->
+export const largest = {
+  margin: 'margin',
+  wins: 'wins',
+  discrepancy: 'decided',
+} as const satisfies Record<keyof typeof reports, Column>
 
 const longestSpan = 400 * day
 
@@ -188,7 +186,9 @@ export const querySchema = z.strictObject({
     .min(1, 'must be a whole number from 1 to 100000')
     .max(100_000, 'must be a whole number from 1 to 100000')
     .optional()
-    .describe('Only this many rows: those with the largest margin, or the most wins or decided bids'),
+    .describe(
+      'Only this many rows: those with the largest margin, or the most wins or decided bids',
+    ),
   format: oneOf(['json', 'csv']).describe('JSON or RFC 4180 CSV'),
 })
 

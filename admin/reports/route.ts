@@ -8,7 +8,14 @@ import { canSee } from '../auth/roles.ts'
 import { type Authenticate, addRoute, type Route } from '../http/call.ts'
 import { problem } from '../http/problem.ts'
 import type { Store } from '../store/index.ts'
-import { type Column, largest, parsedReport, querySchema, reports, rowsSchema } from './report-query.ts'
+import {
+  type Column,
+  largest,
+  parsedReport,
+  querySchema,
+  reports,
+  rowsSchema,
+} from './report-query.ts'
 import { createReportWorker } from './report-worker.ts'
 import type { ReportRules } from './rows.ts'
 

@@ -8,9 +8,9 @@ const dark = matchMedia('(prefers-color-scheme: dark)')
 
 /**
  * `points`: seconds since 1970, and values oldest first; null leaves a gap.
- * @param {{ label: string, times: number[], values: (number | null)[], format: (value: number | null | undefined) => string }} props
+ * @param {{ label: string, from: number, to: number, times: number[], values: (number | null)[], format: (value: number | null | undefined) => string }} props
  */
-export function Chart({ label, times, values, format }) {
+export function Chart({ label, from, to, times, values, format }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null))
   useEffect(() => {
     const { current } = box
@@ -29,12 +29,17 @@ export function Chart({ label, times, values, format }) {
     const draw = () => {
       plot?.destroy()
       const [soft, line, accent] = [colour('--soft'), colour('--line'), colour('--accent')]
-      const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } }
+      const axis = {
+        stroke: soft,
+        grid: { stroke: line, width: 1 },
+        ticks: { stroke: line, width: 1 },
+      }
       plot = new uPlot(
         {
           width: current.clientWidth,
           height: 240,
           tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), zone.value),
+          scales: { x: { range: [from, to] } },
           series: [
             {},
             {
@@ -45,14 +50,19 @@ export function Chart({ label, times, values, format }) {
               value: (_, value) => format(value),
             },
           ],
-          axes: [axis, { ...axis, size: 90, values: (_, all) => all.map((value) => format(value)) }],
+          axes: [
+            axis,
+            { ...axis, size: 90, values: (_, all) => all.map((value) => format(value)) },
+          ],
         },
         [times, values],
         current,
       )
     }
     draw()
-    const observer = new ResizeObserver(() => plot?.setSize({ width: current.clientWidth, height: 240 }))
+    const observer = new ResizeObserver(() =>
+      plot?.setSize({ width: current.clientWidth, height: 240 }),
+    )
     observer.observe(current)
     dark.addEventListener('change', draw)
     return () => {
@@ -60,6 +70,6 @@ export function Chart({ label, times, values, format }) {
       dark.removeEventListener('change', draw)
       plot?.destroy()
     }
-  }, [label, zone.value, JSON.stringify([times, values])])
-  return html`<div class="chart" role="img" aria-label=${`${label}, a line over time; the table below has the same figures`} ref=${box}></div>`
+  }, [label, zone.value, JSON.stringify([from, to, times, values])])
+  return html`<div class="chart" role="img" aria-label=${`${label} over time, as a line; the table below has the same figures`} ref=${box}></div>`
 }

@@ -84,14 +84,14 @@ export function Figure({ name, value, note, level }) {
 /**
  * A table that scrolls by itself. `columns`: name, cell of a row, and the value to sort by.
  * @template T
- * @param {{ label: string, rows: T[], keyOf: (row: T) => string, foot?: any[] | undefined,
+ * @param {{ label: string, rows: T[], keyOf: (row: T) => string, foot?: any[] | undefined, tall?: boolean,
  *   sort?: { by: string, down: boolean }, onSort?: (by: string) => void,
  *   columns: { name: string, cell: (row: T) => any, sortable?: boolean, text?: boolean, wide?: boolean, help?: string }[] }} props
  */
-export function Table({ label, rows, keyOf, columns, foot, sort, onSort }) {
+export function Table({ label, rows, keyOf, columns, foot, sort, onSort, tall = false }) {
   const kind = (/** @type {{ text?: boolean, wide?: boolean }} */ { text, wide }) =>
     `${text ? 'text' : 'number'}${wide ? ' wide' : ''}`
-  return html`<div class="scroll" role="region" aria-label=${label} tabindex="0"><table>
+  return html`<div class=${tall ? 'scroll tall' : 'scroll'} role="region" aria-label=${label} tabindex="0"><table>
     <caption class="hidden">${label}</caption>
     <thead><tr>${columns.map(
       (column) =>

@@ -25,7 +25,9 @@ export const report = (what, range, more) => call(`/api/svc/reports/${what}?${qu
 
 /** Saves a report as a CSV file. @param {string} what @param {Range} range @param {Record<string, string>} more */
 export async function saveCsv(what, range, more) {
-  const response = await request(`/api/svc/reports/${what}?${query(range, { ...more, format: 'csv' })}`)
+  const response = await request(
+    `/api/svc/reports/${what}?${query(range, { ...more, format: 'csv' })}`,
+  )
   const name = /filename="([^"]+)"/.exec(response.headers.get('content-disposition') ?? '')?.[1]
   const url = URL.createObjectURL(await response.blob())
   const link = document.createElement('a')

@@ -17,7 +17,7 @@ export const words = {
     'Share of requests that had no answer in time (time-out) or no whole answer at all (error).',
   'p50 / p99':
     'Half of the requests of the last minutes took at most the first time, 99 % at most the second. Estimated from a histogram.',
-  'Wins of bids today':
+  'Wins today':
     'Win notices attributed to a decision, and bids that OPD decided, since midnight in the time zone of the page. From the store: all nodes.',
   'Win rate':
     'Wins divided by decided bids. Wins arrive later than bids, so the last minutes look low.',

@@ -15,7 +15,9 @@ export function differences(before, after, path = '') {
   if (!objects) return [`${path === '' ? '' : `${path}: `}${text(before)} → ${text(after)}`]
   const keyed = (/** @type {any} */ value) =>
     Array.isArray(value)
-      ? Object.fromEntries(value.map((each, at) => [each?.name ?? each?.location ?? each?.id ?? at, each]))
+      ? Object.fromEntries(
+          value.map((each, at) => [each?.name ?? each?.location ?? each?.id ?? at, each]),
+        )
       : value
   const [one, other] = [keyed(before), keyed(after)]
   return [...new Set([...Object.keys(one), ...Object.keys(other)])].flatMap((key) =>
@@ -23,21 +25,45 @@ export function differences(before, after, path = '') {
   )
 }
 
-const text = (/** @type {any} */ value) =>
-  value === undefined || value === null ? 'none' : typeof value === 'string' ? value : JSON.stringify(value)
+/** @param {any} value @returns {string} */
+const text = (value) =>
+  value === undefined || value === null
+    ? 'none'
+    : typeof value !== 'object'
+      ? String(value)
+      : Object.entries(value)
+          .map(([name, each]) => (Array.isArray(value) ? text(each) : `${name} ${text(each)}`))
+          .join(', ') || 'none'
 
 const columns = [
   { name: 'Time', text: true, cell: (/** @type {Entry} */ { at }) => time(at) },
-  { name: 'Who', text: true, cell: (/** @type {Entry} */ { who, account }) => html`${who} <small>account ${account}</small>` },
-  { name: 'Supplier', text: true, cell: (/** @type {Entry} */ { supplier }) => (supplier === '*' ? 'all' : supplier || '–') },
-  { name: 'Action', text: true, cell: (/** @type {Entry} */ { action }) => action.replace('_', ' ') },
+  {
+    name: 'Who',
+    text: true,
+    cell: (/** @type {Entry} */ { who, account }) => html`${who} <small>account ${account}</small>`,
+  },
+  {
+    name: 'Supplier',
+    text: true,
+    cell: (/** @type {Entry} */ { supplier }) => (supplier === '*' ? 'all' : supplier || '–'),
+  },
+  {
+    name: 'Action',
+    text: true,
+    cell: (/** @type {Entry} */ { action }) => action.replace('_', ' '),
+  },
   {
     name: 'Change',
     text: true,
     cell: (/** @type {Entry} */ { before, after }) =>
       html`<ul class="changes">${differences(before, after).map((line) => html`<li key=${line}>${line}</li>`)}</ul>`,
   },
-  { name: 'Request', text: true, wide: true, cell: (/** @type {Entry} */ { request_id }) => html`<code>${request_id}</code>` },
+  {
+    name: 'Request',
+    text: true,
+    wide: true,
+    cell: (/** @type {Entry} */ { request_id }) => html`<code>${request_id}</code>`,
+  },
 ]
 
 const first = '/api/svc/audit/?limit=50'
@@ -61,7 +87,9 @@ export function Audit() {
         <option value="">all</option>
         ${live.value?.integrations.map(({ ssp: id, name }) => html`<option key=${id} value=${id}>${name}</option>`)}</select></label>
       <button type="button" onClick=${found.again}>Read again</button></div>
-    <${Loaded} of=${found}>${(/** @type {{ rows: Entry[], next: string | null }} */ { rows, next }) => html`
+    <${Loaded} of=${found}>${(
+      /** @type {{ rows: Entry[], next: string | null }} */ { rows, next },
+    ) => html`
       ${
         rows.length === 0
           ? html`<p class="box">No change yet.</p>`

@@ -11,7 +11,8 @@ export function yaml(value, indent = '') {
   const entries = Array.isArray(value) ? value.map((each) => ['-', each]) : Object.entries(value)
   if (entries.length === 0) return Array.isArray(value) ? ' []\n' : ' {}\n'
   const lines = entries.map(
-    ([key, each]) => `${indent}${Array.isArray(value) ? '-' : `${key}:`}${yaml(each, `${indent}  `)}`,
+    ([key, each]) =>
+      `${indent}${Array.isArray(value) ? '-' : `${key}:`}${yaml(each, `${indent}  `)}`,
   )
   return `\n${lines.join('')}`
 }
@@ -20,8 +21,9 @@ export function Configuration() {
   const [search, setSearch] = useState('')
   const found = useRead(() => call('/api/svc/configuration/'), [])
   return html`<div class="row"><h1>Configuration</h1>
-      <label class="search">Search <input type="search" value=${search} onInput=${(/** @type {Event} */ event) =>
-        setSearch(/** @type {HTMLInputElement} */ (event.target).value)} /></label></div>
+      <label class="search">Search <input type="search" value=${search} onInput=${(
+        /** @type {Event} */ event,
+      ) => setSearch(/** @type {HTMLInputElement} */ (event.target).value)} /></label></div>
     <p class="soft">As the answering node runs it, with defaults; secrets are hidden. Times are in milliseconds. Change the file to change it: the service reads it again by itself.
       ${!seesAll.value && ' You see the suppliers of your account.'}</p>
     <${Loaded} of=${found}>${(/** @type {any} */ { suppliers, ...rest }) => {

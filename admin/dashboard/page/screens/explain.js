@@ -13,7 +13,9 @@ export function pasted(text) {
   const [context, bid] = [query.get('svc_opd'), query.get('bid_id')]
   if (context !== null || bid !== null) return { context: context ?? '', bid: bid ?? '' }
   // contexts are long and have no other characters
-  return /^[\w-]{60,512}$/.test(trimmed) ? { context: trimmed, bid: '' } : { context: '', bid: trimmed }
+  return /^[\w-]{60,512}$/.test(trimmed)
+    ? { context: trimmed, bid: '' }
+    : { context: '', bid: trimmed }
 }
 
 const chance = (/** @type {number | null} */ value) => (value === null ? absent : percent(value))
@@ -23,10 +25,17 @@ const rows = (of) => [
   ['Price in', `${of.in_ba} ${of.currency} CPM`, 'The price of the supplier, less the client fee.'],
   ['Price out', `${of.out_ba} ${of.currency} CPM`, 'The price that left.'],
   ['Factor', plain(of.factor)],
-  ['Floor', of.floor === null ? absent : `${of.floor} ${of.currency} CPM`, 'The floor of the auction.'],
+  [
+    'Floor',
+    of.floor === null ? absent : `${of.floor} ${of.currency} CPM`,
+    'The floor of the auction.',
+  ],
   ['Arm', of.arm],
   ['Propensity', percent(of.propensity)],
-  ['Chance of winning', `${chance(of.win_out)} at the price out, ${chance(of.win_in)} at the price in`],
+  [
+    'Chance of winning',
+    `${chance(of.win_out)} at the price out, ${chance(of.win_in)} at the price in`,
+  ],
   ['Theta', plain(of.theta)],
   ['Lambda', of.lambda === null ? absent : `${plain(of.lambda)} CPM`],
   ['Guard', of.guard ?? absent],
@@ -45,7 +54,9 @@ export function Explain() {
   const found = useRead(async () => {
     if (context === '' && bid === '') return []
     if (context === '') return call(`/api/svc/decisions/?${new URLSearchParams({ bid_id: bid })}`)
-    return call(`/api/svc/decisions/${encodeURIComponent(context)}?${new URLSearchParams({ bid_id: bid })}`)
+    return call(
+      `/api/svc/decisions/${encodeURIComponent(context)}?${new URLSearchParams({ bid_id: bid })}`,
+    )
   }, [context, bid])
   const submit = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault()
@@ -57,10 +68,15 @@ export function Explain() {
   return html`<h1>Explain a bid</h1>
     <form class="sheet grid" onSubmit=${submit}>
       <label>Context, bid id, or the whole win notice
-        <textarea name="text" rows="3" required value=${text} onInput=${(/** @type {Event} */ event) =>
-          setText(/** @type {HTMLTextAreaElement} */ (event.target).value)}></textarea></label>
-      ${parsed.context !== '' && parsed.bid === '' && html`<label>Bid id: a context can only be read with it
-        <input name="bid" required defaultValue=${bid} /></label>`}
+        <textarea name="text" rows="3" required value=${text} onInput=${(
+          /** @type {Event} */ event,
+        ) => setText(/** @type {HTMLTextAreaElement} */ (event.target).value)}></textarea></label>
+      ${
+        parsed.context !== '' &&
+        parsed.bid === '' &&
+        html`<label>Bid id: a context can only be read with it
+        <input name="bid" required defaultValue=${bid} /></label>`
+      }
       <div class="row"><button type="submit" class="primary">Explain</button>
         <span class="soft">A bid id alone finds the latest decision in the bid log. A context holds its own decision.</span></div>
     </form>
@@ -69,7 +85,7 @@ export function Explain() {
         <p class="lead">${of.reason[0].toUpperCase()}${of.reason.slice(1)}.</p>
         <p>${of.priced ? 'The price out was sent.' : 'The bid left at its own price.'} <a href=${`#/supplier/${encodeURIComponent(of.ssp)}`}>Supplier ${of.ssp}</a></p>
         <table aria-label="Details"><tbody>${rows(of).map(
-          ([name, value, help]) => html`<tr key=${name}><th scope="row"><${Term} name=${name} text=${help} /></th><td>${value}</td></tr>`,
+          ([name, value, help]) =>
+            html`<tr key=${name}><th scope="row"><${Term} name=${name} text=${help} /></th><td>${value}</td></tr>`,
         )}</tbody></table></section>`}<//>`
 }
-

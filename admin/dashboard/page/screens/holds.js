@@ -12,12 +12,14 @@ const columns = [
   {
     name: 'Supplier',
     text: true,
-    cell: (/** @type {LiveIntegration} */ { ssp, name }) => html`<a href=${`#/supplier/${encodeURIComponent(ssp)}`}>${name}</a>`,
+    cell: (/** @type {LiveIntegration} */ { ssp, name }) =>
+      html`<a href=${`#/supplier/${encodeURIComponent(ssp)}`}>${name}</a>`,
   },
   {
     name: 'Hold',
     text: true,
-    cell: (/** @type {LiveIntegration} */ { held }) => html`<${Level} level=${held === 'no' ? 'ok' : 'warn'} label=${words[held]} />`,
+    cell: (/** @type {LiveIntegration} */ { held }) =>
+      html`<${Level} level=${held === 'no' ? 'ok' : 'warn'} label=${words[held]} />`,
   },
 ]
 const action = {

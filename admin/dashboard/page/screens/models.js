@@ -11,7 +11,11 @@ import { live, may, seesAll } from '../state.js'
 /** @typedef {{ frozen: boolean, models: { mode: string, epoch: number, rolled_back_at: string | null }[], resets: Record<string, number>, snapshots: Snapshot[] }} Models */
 
 const columns = [
-  { name: 'Snapshot', text: true, cell: (/** @type {Snapshot} */ { id }) => html`<code>${id}</code>` },
+  {
+    name: 'Snapshot',
+    text: true,
+    cell: (/** @type {Snapshot} */ { id }) => html`<code>${id}</code>`,
+  },
   { name: 'Mode', text: true, cell: (/** @type {Snapshot} */ { mode }) => mode },
   { name: 'Written', text: true, cell: (/** @type {Snapshot} */ { at }) => time(at) },
   { name: 'KiB', wide: true, cell: (/** @type {Snapshot} */ { bytes }) => whole(bytes / 1024) },
@@ -64,12 +68,15 @@ export function Models() {
         aria-label=${`Roll back to ${snapshot.id}`} onClick=${() => askRollback(snapshot)}>Roll back</button>`,
   }
   return html`<h1>Models</h1>
-    <${Loaded} of=${models}>${(/** @type {Models} */ { frozen, models: all, resets, snapshots }) => html`
+    <${Loaded} of=${models}>${(
+      /** @type {Models} */ { frozen, models: all, resets, snapshots },
+    ) => html`
       <section class="sheet"><div class="row"><h2>Learning</h2>
           <${Level} level=${frozen ? 'warn' : 'ok'} label=${frozen ? 'frozen' : 'learning'} /><${Term} name="Freeze" />
           ${steers && html`<button type="button" onClick=${() => askFreeze(frozen)}>${frozen ? 'Unfreeze the models' : 'Freeze the models'}</button>`}</div>
         <ul>${all.map(
-          ({ mode, epoch, rolled_back_at }) => html`<li key=${mode}>mode ${mode}: <${Term} name="Epoch" /> ${epoch}, ${rolled_back_at === null ? 'never rolled back' : `rolled back ${time(rolled_back_at)}`}</li>`,
+          ({ mode, epoch, rolled_back_at }) =>
+            html`<li key=${mode}>mode ${mode}: <${Term} name="Epoch" /> ${epoch}, ${rolled_back_at === null ? 'never rolled back' : `rolled back ${time(rolled_back_at)}`}</li>`,
         )}</ul></section>
       <section><h2>Snapshots of the answering node</h2>
         ${

@@ -9,7 +9,12 @@ import { live, poll, shownNode } from '../state.js'
 const late = 25
 
 const columns = [
-  { name: 'Node', text: true, cell: (/** @type {LiveNode} */ { node }) => html`<code>${node}</code>${node === live.value?.node && html` <span class="tag">answered</span>`}` },
+  {
+    name: 'Node',
+    text: true,
+    cell: (/** @type {LiveNode} */ { node }) =>
+      html`<code>${node}</code>${node === live.value?.node && html` <span class="tag">answered</span>`}`,
+  },
   { name: 'Location', text: true, cell: (/** @type {LiveNode} */ { location }) => location },
   { name: 'Version', text: true, cell: (/** @type {LiveNode} */ { version }) => version },
   { name: 'Started', text: true, cell: (/** @type {LiveNode} */ { started }) => time(started) },
@@ -17,16 +22,18 @@ const columns = [
     name: 'Figures',
     text: true,
     help: 'How old the figures of the node are. Nodes publish them every 10 seconds; after 35 seconds a node is left out.',
-    cell: (/** @type {LiveNode} */ { age }) => html`<${Level} level=${age < late ? 'ok' : 'warn'} label=${`${rate(age)} s old`} />`,
+    cell: (/** @type {LiveNode} */ { age }) =>
+      html`<${Level} level=${age < late ? 'ok' : 'warn'} label=${`${rate(age)} s old`} />`,
   },
   {
     name: 'Show',
     text: true,
     help: 'Shows the figures of this node alone on all screens.',
-    cell: (/** @type {LiveNode} */ { node }) => html`<button type="button" aria-pressed=${shownNode.value === node} aria-label=${`Only ${node}`} onClick=${() => {
-      shownNode.value = shownNode.value === node ? '' : node
-      void poll()
-    }}>Only this</button>`,
+    cell: (/** @type {LiveNode} */ { node }) =>
+      html`<button type="button" aria-pressed=${shownNode.value === node} aria-label=${`Only ${node}`} onClick=${() => {
+        shownNode.value = shownNode.value === node ? '' : node
+        void poll()
+      }}>Only this</button>`,
   },
 ]
 

@@ -17,7 +17,9 @@ function Line({ points, at }) {
   const high = Math.max(...points.map(({ win }) => win), 1e-9)
   const x = (/** @type {number} */ factor) => (factor - 0.5) * 2 * width
   const y = (/** @type {number} */ win) => height - (win / high) * (height - 2)
-  const path = points.map(({ factor, win }) => `${x(factor).toFixed(1)} ${y(win).toFixed(2)}`).join('L')
+  const path = points
+    .map(({ factor, win }) => `${x(factor).toFixed(1)} ${y(win).toFixed(2)}`)
+    .join('L')
   return html`<svg class="curve" viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img"
     aria-label="Chance of winning by factor, from 0.5 to 1"><path d=${`M${path}`} /><line x1=${x(at)} x2=${x(at)} y1="0" y2=${height} /></svg>`
 }
@@ -38,25 +40,38 @@ export function Curve({ of }) {
     event.preventDefault()
     const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
     const text = (/** @type {string} */ name) => String(form.get(name)).trim()
-    setAsked({ publisher: text('publisher'), price: text('price') || '2', floor: text('floor') || '0' })
+    setAsked({
+      publisher: text('publisher'),
+      price: text('price') || '2',
+      floor: text('floor') || '0',
+    })
   }
   return html`<section class="sheet"><h2>What would happen at another price</h2>
-    ${!off && html`<form class="row" onSubmit=${submit}>
+    ${
+      !off &&
+      html`<form class="row" onSubmit=${submit}>
       <label class="pick">Publisher <input name="publisher" defaultValue=${asked.publisher} placeholder="any" /></label>
       <label class="pick">Inbound price, <${Term} name="CPM" /><input class="short" name="price" inputmode="decimal" aria-label="Inbound price" pattern="\\d+(\\.\\d+)?" defaultValue=${asked.price} /></label>
       <label class="pick">Floor, CPM <input class="short" name="floor" inputmode="decimal" pattern="\\d+(\\.\\d+)?" defaultValue=${asked.floor} /></label>
-      <button type="submit">Show</button></form>`}
-    <${Loaded} of=${curve} empty="OPD is off for this supplier.">${(/** @type {WinCurve} */ { points, currency, min_factor }) => {
+      <button type="submit">Show</button></form>`
+    }
+    <${Loaded} of=${curve} empty="OPD is off for this supplier.">${(
+      /** @type {WinCurve} */ { points, currency, min_factor },
+    ) => {
       const point = points.reduce((best, each) =>
         Math.abs(each.factor - factor) < Math.abs(best.factor - factor) ? each : best,
       )
       const best = points
         .filter((each) => each.factor >= min_factor && each.price >= Number(asked.floor))
-        .reduce((one, other) => (other.margin > one.margin ? other : one), /** @type {Point} */ (points.at(-1)))
+        .reduce(
+          (one, other) => (other.margin > one.margin ? other : one),
+          /** @type {Point} */ (points.at(-1)),
+        )
       return html`<${Line} points=${points} at=${point.factor} />
         <label>Factor ${plain(point.factor)}: the bid leaves at ${plain(point.price)} ${currency} CPM
-          <input type="range" min="0.5" max="1" step="0.01" value=${factor} onInput=${(/** @type {Event} */ event) =>
-            setFactor(Number(/** @type {HTMLInputElement} */ (event.target).value))} /></label>
+          <input type="range" min="0.5" max="1" step="0.01" value=${factor} onInput=${(
+            /** @type {Event} */ event,
+          ) => setFactor(Number(/** @type {HTMLInputElement} */ (event.target).value))} /></label>
         <p><${Term} name="Chance of winning" />: <strong>${percent(point.win)}</strong>, that is ${percent(point.kept)} of the wins at the inbound price.
           Expected margin of 1,000 such bids: <strong>${money(point.margin, currency)}</strong>.</p>
         <p class="soft">The largest expected margin is ${money(best.margin, currency)}, at factor ${plain(best.factor)} (allowed: ${plain(min_factor)} to 1).

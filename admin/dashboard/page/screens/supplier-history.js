@@ -1,7 +1,7 @@
 /** History of a supplier from the reports: by hour or day, by publisher and by domain. */
 import { useState } from 'preact/hooks'
 import { Chart } from '../chart.js'
-import { dateOf, money, percent, time, whole, zone } from '../format.js'
+import { dateOf, money, percent, startOfDay, time, whole, zone } from '../format.js'
 import { html } from '../html.js'
 import { Loaded, Table, useRead } from '../parts.js'
 import { lastDays, report, saveCsv } from '../reports.js'
@@ -24,8 +24,16 @@ const columnsOf = (/** @type {string} */ name, /** @type {(key: string) => any} 
   { name, text: true, cell: (/** @type {Row} */ { key }) => shown(key) },
   { name: 'Bids', cell: (/** @type {Row} */ row) => whole(row.decided) },
   { name: 'Wins', cell: (/** @type {Row} */ row) => whole(row.wins) },
-  { name: 'Win rate', wide: true, cell: (/** @type {Row} */ row) => percent(measures['Win rate']?.of(row)) },
-  { name: 'Revenue', wide: true, cell: (/** @type {Row} */ row) => money(row.revenue, currency.value) },
+  {
+    name: 'Win rate',
+    wide: true,
+    cell: (/** @type {Row} */ row) => percent(measures['Win rate']?.of(row)),
+  },
+  {
+    name: 'Revenue',
+    wide: true,
+    cell: (/** @type {Row} */ row) => money(row.revenue, currency.value),
+  },
   { name: 'Margin', cell: (/** @type {Row} */ row) => money(row.margin, currency.value) },
   {
     name: 'of revenue',
@@ -62,8 +70,10 @@ function Top({ ssp, range, by, title }) {
     [ssp, range.from, range.to, by, zone.value],
   )
   return html`<section><div class="row"><h2>${title}</h2><${Csv} ssp=${ssp} what="margin" range=${range} by=${by} /></div>
-    <${Loaded} of=${rows} empty="No bids in this range.">${(/** @type {Row[]} */ all) => html`<${Table}
-      label=${title} rows=${all} keyOf=${(/** @type {Row} */ { key }) => key}
+    <${Loaded} of=${rows} empty="No bids in this range.">${(
+      /** @type {Row[]} */ all,
+    ) => html`<${Table}
+      label=${title} rows=${all} tall keyOf=${(/** @type {Row} */ { key }) => key}
       columns=${columnsOf(title.slice(0, -1), (key) => key || 'none')} />
       ${all.length === most && html`<p class="soft">The ${most} with the largest margin. The file has all.</p>`}`}<//>
   </section>`
@@ -93,7 +103,10 @@ export function History({ ssp }) {
         ['7', '7 days'],
         ['30', '30 days'],
       ].map(
-        ([days, label]) => html`<button key=${days} type="button" aria-pressed=${range.days === days}
+        ([
+          days,
+          label,
+        ]) => html`<button key=${days} type="button" aria-pressed=${range.days === days}
           onClick=${() => setQuery({ days: days ?? '', from: '', to: '', by: '' })}>${label}</button>`,
       )}</div>
       <label class="pick">from <input type="date" value=${range.from} max=${range.to} onChange=${choose('from')} /></label>
@@ -106,8 +119,11 @@ export function History({ ssp }) {
         ${Object.keys(measures).map((name) => html`<option key=${name}>${name}</option>`)}</select></label>
       <${Csv} ssp=${ssp} what="margin" range=${range} by=${by} />
       <span class="soft">all nodes, days of ${zone}</span></div>
-    <${Loaded} of=${rows} empty="No bids and no wins in this range.">${(/** @type {Row[]} */ all) => html`
-      <${Chart} label=${shown} times=${all.map(({ key }) => Date.parse(key) / 1000)} values=${all.map(measure.of)} format=${measure.format} />
+    <${Loaded} of=${rows} empty="No bids and no wins in this range.">${(
+      /** @type {Row[]} */ all,
+    ) => html`
+      <${Chart} label=${shown} from=${startOfDay(range.from) / 1000} to=${Math.min(Date.now(), startOfDay(range.to) + 86_400_000) / 1000}
+        times=${all.map(({ key }) => Date.parse(key) / 1000)} values=${all.map(measure.of)} format=${measure.format} />
       <details><summary>The same as a table</summary><${Table} label="History" rows=${all} keyOf=${(/** @type {Row} */ { key }) => key}
         columns=${columnsOf(by === 'day' ? 'Day' : 'Hour', (key) => (by === 'day' ? dateOf(Date.parse(key)) : time(key)))} /></details>`}<//>
     <div class="columns"><${Top} ssp=${ssp} range=${range} by="publisher" title="Publishers" />

@@ -5,11 +5,13 @@ import { html } from '../html.js'
 import { Level, Loaded, Term, useRead } from '../parts.js'
 import { call } from '../session.js'
 import { integration, may } from '../state.js'
+import { words } from '../words.js'
 
 /** @typedef {{ name: string, name_external: string, is_active: boolean, qps: { location: string, value: number | null }[] }} Seat */
 /** @typedef {{ location: string, client_qps: number | null, is_active: boolean }} Center */
 
-const limit = (/** @type {number | null} */ qps) => (qps === null ? 'no limit' : `${whole(qps)} requests / s`)
+const limit = (/** @type {number | null} */ qps) =>
+  qps === null ? 'no limit' : `${whole(qps)} requests / s`
 
 /** @param {{ ssp: string }} props */
 export function Switches({ ssp }) {
@@ -44,9 +46,14 @@ export function Switches({ ssp }) {
       undo: () => put({ datacenters: [{ location, is_active }] }),
       done: `Data center ${location} is ${is_active ? 'off' : 'on'}.`,
     })
-  const askQps = (/** @type {SubmitEvent} */ event, /** @type {Center} */ { location, client_qps }) => {
+  const askQps = (
+    /** @type {SubmitEvent} */ event,
+    /** @type {Center} */ { location, client_qps },
+  ) => {
     event.preventDefault()
-    const text = String(new FormData(/** @type {HTMLFormElement} */ (event.target)).get('qps')).trim()
+    const text = String(
+      new FormData(/** @type {HTMLFormElement} */ (event.target)).get('qps'),
+    ).trim()
     const next = text === '' ? null : Number(text)
     if (next === client_qps) return
     ask({
@@ -60,23 +67,33 @@ export function Switches({ ssp }) {
     })
   }
   const editable = may('api')
-  const flip = (/** @type {string} */ what, /** @type {boolean} */ on, /** @type {() => void} */ act) =>
+  const flip = (
+    /** @type {string} */ what,
+    /** @type {boolean} */ on,
+    /** @type {() => void} */ act,
+  ) =>
     editable &&
     html`<button type="button" aria-label=${`Switch ${on ? 'off' : 'on'} ${what}`} onClick=${act}>Switch ${on ? 'off' : 'on'}</button>`
-  const state = (/** @type {boolean} */ on) => html`<${Level} level=${on ? 'ok' : 'warn'} label=${on ? 'on' : 'off'} />`
+  const state = (/** @type {boolean} */ on) =>
+    html`<${Level} level=${on ? 'ok' : 'warn'} label=${on ? 'on' : 'off'} />`
   return html`<section class="sheet"><h2>Seats and data centers</h2>
-    <${Loaded} of=${supplier}>${(/** @type {{ dsp_seats: Seat[], datacenters: Center[] }} */ { dsp_seats, datacenters }) => html`
-      <h3><${Term} name="Seat" />s</h3>
+    <${Loaded} of=${supplier}>${(
+      /** @type {{ dsp_seats: Seat[], datacenters: Center[] }} */ { dsp_seats, datacenters },
+    ) => html`
+      <h3><${Term} name="Seats" text=${words['Seat']} /></h3>
       ${dsp_seats.length === 0 && html`<p class="soft">None are listed: bids of every seat pass.</p>`}
       <ul class="lines">${dsp_seats.map(
-        (seat) => html`<li key=${seat.name}><span><strong>${seat.name}</strong> <small>${seat.name_external}${seat.qps.map(
-          ({ location, value }) => `, ${location} ${limit(value)}`,
-        )}</small></span>${state(seat.is_active)}${flip(`seat ${seat.name}`, seat.is_active, () => askSeat(seat))}</li>`,
+        (seat) =>
+          html`<li key=${seat.name}><span><strong>${seat.name}</strong> <small>${seat.name_external}${seat.qps.map(
+            ({ location, value }) => `, ${location} ${limit(value)}`,
+          )}</small></span>${state(seat.is_active)}${flip(`seat ${seat.name}`, seat.is_active, () => askSeat(seat))}</li>`,
       )}</ul>
-      <h3><${Term} name="Data center" />s</h3>
+      <h3><${Term} name="Data centers" text=${words['Data center']} /></h3>
       ${datacenters.length === 0 && html`<p class="soft">None are listed: every data center is on and has no limit.</p>`}
       <ul class="lines">${datacenters.map(
-        (center) => html`<li key=${center.location}><span><strong>${center.location}</strong> <small>${limit(center.client_qps)}</small></span>
+        (
+          center,
+        ) => html`<li key=${center.location}><span><strong>${center.location}</strong> <small>${limit(center.client_qps)}</small></span>
           ${state(center.is_active)}${flip(`data center ${center.location}`, center.is_active, () => askCenter(center))}
           ${
             editable &&

@@ -3,7 +3,7 @@ import { signal } from '@preact/signals'
 import { absent, duration, money, percent, rate, whole } from '../format.js'
 import { html } from '../html.js'
 import { Level, Table, Term } from '../parts.js'
-import { currency, live, seesAll, today } from '../state.js'
+import { currency, live, may, seesAll, today } from '../state.js'
 import { HoldButton } from './hold.js'
 import { keptCell } from './kept.js'
 
@@ -38,7 +38,7 @@ const values = {
   'No bid': (row) => shareOf(row, 'no_bid'),
   Failed: (row) => shareOf(row, 'timeout', 'upstream_error'),
   'p50 / p99': (row) => row.p99,
-  'Wins of bids today': (row) => todayOf(row)?.wins ?? null,
+  'Wins today': (row) => todayOf(row)?.wins ?? null,
   'Margin today': (row) => (todayOf(row) === null ? null : Number(todayOf(row)?.margin)),
   'Kept wins': (row) => row.modes[0]?.kept?.at ?? null,
   'Kept spend': (row) => row.modes[0]?.keptSpend?.at ?? null,
@@ -107,15 +107,17 @@ const columns = [
     sortable: true,
     wide: true,
     cell: (/** @type {LiveIntegration} */ { p50, p99 }) =>
-      p50 === null ? absent : `${duration(p50)} / ${duration(p99)}`,
+      p50 === null ? absent : html`${duration(p50)}<small>${duration(p99)}</small>`,
   },
   {
-    name: 'Wins of bids today',
+    name: 'Wins today',
     sortable: true,
     wide: true,
     cell: (/** @type {LiveIntegration} */ row) => {
       const of = todayOf(row)
-      return of === null ? absent : `${whole(of.wins)} of ${whole(of.decided)}`
+      return of === null
+        ? absent
+        : html`${whole(of.wins)}<small>of ${whole(of.decided)} bids</small>`
     },
   },
   {
@@ -162,7 +164,7 @@ function totals(rows) {
     percent(share('timeout', 'upstream_error')),
     '',
     known
-      ? `${whole(sum((row) => todayOf(row)?.wins ?? 0))} of ${whole(sum((row) => todayOf(row)?.decided ?? 0))}`
+      ? html`${whole(sum((row) => todayOf(row)?.wins ?? 0))}<small>of ${whole(sum((row) => todayOf(row)?.decided ?? 0))} bids</small>`
       : absent,
     money(known ? margin : null, currency.value),
     '',
@@ -216,7 +218,7 @@ export function Suppliers() {
         : rows.length === 0
           ? html`<p class="box">No supplier matches “${search}”.</p>`
           : html`<${Table} label="Suppliers" rows=${rows} keyOf=${(/** @type {LiveIntegration} */ { ssp }) => ssp}
-              columns=${columns} foot=${totals(rows)} sort=${sort.value} onSort=${sortBy} />`
+              columns=${may('operator') ? columns : columns.slice(0, -1)} foot=${totals(rows).slice(0, may('operator') ? undefined : -1)} sort=${sort.value} onSort=${sortBy} />`
     }
     ${
       Object.keys(now.unplaced).length > 0 &&

@@ -12,7 +12,10 @@ import { live, may, seesAll } from '../state.js'
 function Switch({ user: { name, state }, again }) {
   const on = state === 'enabled'
   const set = async (/** @type {boolean} */ enabled) => {
-    await call(`/api/svc/users/${encodeURIComponent(name)}/${enabled ? 'enable' : 'disable'}/`, 'POST')
+    await call(
+      `/api/svc/users/${encodeURIComponent(name)}/${enabled ? 'enable' : 'disable'}/`,
+      'POST',
+    )
     await again()
   }
   const verb = on ? 'Disable' : 'Enable'
@@ -37,11 +40,35 @@ export function Users() {
   const users = useRead(async () => (admin ? call('/api/svc/users/') : []), [admin])
   const columns = [
     { name: 'User', text: true, cell: (/** @type {User} */ { name }) => name },
-    { name: 'Roles', text: true, cell: (/** @type {User} */ { roles }) => roles.join(', ') || 'none: cannot read anything' },
-    { name: 'Account', text: true, cell: (/** @type {User} */ { account }) => (account === '*' ? '* (all suppliers)' : account || 'none') },
-    { name: 'State', text: true, help: 'A disabled user cannot log in.', cell: (/** @type {User} */ { state }) => html`<${Level} level=${state === 'enabled' ? 'ok' : 'none'} label=${state} />` },
-    { name: 'Last log-in', text: true, cell: (/** @type {User} */ { last_login }) => (last_login === null ? 'never' : time(last_login)) },
-    { name: 'Change', text: true, cell: (/** @type {User} */ user) => html`<${Switch} user=${user} again=${users.again} />` },
+    {
+      name: 'Roles',
+      text: true,
+      cell: (/** @type {User} */ { roles }) => roles.join(', ') || 'none: cannot read anything',
+    },
+    {
+      name: 'Account',
+      text: true,
+      cell: (/** @type {User} */ { account }) =>
+        account === '*' ? '* (all suppliers)' : account || 'none',
+    },
+    {
+      name: 'State',
+      text: true,
+      help: 'A disabled user cannot log in.',
+      cell: (/** @type {User} */ { state }) =>
+        html`<${Level} level=${state === 'enabled' ? 'ok' : 'none'} label=${state} />`,
+    },
+    {
+      name: 'Last log-in',
+      text: true,
+      cell: (/** @type {User} */ { last_login }) =>
+        last_login === null ? 'never' : time(last_login),
+    },
+    {
+      name: 'Change',
+      text: true,
+      cell: (/** @type {User} */ user) => html`<${Switch} user=${user} again=${users.again} />`,
+    },
   ]
   const caller = live.value?.caller
   return html`<h1>Users</h1>
@@ -51,7 +78,9 @@ export function Users() {
       settings.realm === null
         ? html`<p class="box">Users are those of the issuer ${settings.external?.issuer}.</p>`
         : admin
-          ? html`<${Loaded} of=${users}>${(/** @type {User[]} */ all) => html`<${Table} label="Users" rows=${all}
+          ? html`<${Loaded} of=${users}>${(
+              /** @type {User[]} */ all,
+            ) => html`<${Table} label="Users" rows=${all}
               keyOf=${(/** @type {User} */ { name }) => name} columns=${columns} />`}<//>
               <p class="soft">Add users, change passwords and remove users on the command line: <code>bidweir user</code>.</p>`
           : html`<p class="box">Only operators of account * see the list of users.</p>`
