@@ -59,7 +59,7 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     await page.getByLabel('Password').fill(password)
     await page.keyboard.press('Enter')
     const acme = row(page, 'Acme')
-    await acme.getByText(/^USD /).waitFor()
+    await acme.getByText(/^USD/).waitFor()
     const [first] = await page.locator('tbody tr').allTextContents()
     t.match(first, /^Down <b>.*Fault.*no request was answered.*100%/s, 'a dead supplier is on top')
     const idle = await row(page, 'Idle').locator('td').allTextContents()

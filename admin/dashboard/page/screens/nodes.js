@@ -30,7 +30,7 @@ const columns = [
     text: true,
     help: 'Shows the figures of this node alone on all screens.',
     cell: (/** @type {LiveNode} */ { node }) =>
-      html`<button type="button" aria-pressed=${shownNode.value === node} aria-label=${`Only ${node}`} onClick=${() => {
+      html`<button type="button" aria-pressed=${shownNode.value === node} aria-label=${`Only this: ${node}`} onClick=${() => {
         shownNode.value = shownNode.value === node ? '' : node
         void poll()
       }}>Only this</button>`,
