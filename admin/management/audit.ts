@@ -24,7 +24,10 @@ export const auditRoute = (access: Access): Route => ({
     200: {
       description: 'Entries of the suppliers that the account may see',
       headers: {
-        Link: { description: 'RFC 8288: `rel="next"` if the page is full', schema: { type: 'string' } },
+        Link: {
+          description: 'RFC 8288: `rel="next"` if the page is full',
+          schema: { type: 'string' },
+        },
       },
       content: {
         schema: z.array(auditEntrySchema),

@@ -36,7 +36,11 @@ opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 7).toString('base64url')}}]}`,
     const headers = { authorization: `Bearer ${tokens[who]}` }
     const response = await fetch(`${node.admin}/api/svc/${path}`, { method, headers })
     // biome-ignore lint/suspicious/noExplicitAny: what any call answers
-    return { status: response.status, headers: response.headers, body: (await response.json()) as any }
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: (await response.json()) as any,
+    }
   }
 
   t.test('users: operators of account * see, disable and enable them', async (t) => {
@@ -58,7 +62,9 @@ opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 7).toString('base64url')}}]}`,
 
   t.test('audit: a full page names the next one', async (t) => {
     const first = await call('admin', 'audit/?limit=2')
-    const next = /^<\/api\/svc\/(audit\/\?[^>]+)>; rel="next"$/.exec(first.headers.get('link') ?? '')
+    const next = /^<\/api\/svc\/(audit\/\?[^>]+)>; rel="next"$/.exec(
+      first.headers.get('link') ?? '',
+    )
     t.ok(next, String(first.headers.get('link')))
     const second = await call('admin', next![1]!)
     t.equal(second.body[0].id, first.body[1].id - 1)

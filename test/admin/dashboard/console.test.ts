@@ -78,7 +78,9 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     await page.getByText('No supplier matches').waitFor()
     await page.getByLabel('Search').fill('')
     await press(page, 'Supplier')
-    await until(async () => /^Acme/.test((await page.locator('tbody tr').allTextContents())[0] ?? ''))
+    await until(async () =>
+      /^Acme/.test((await page.locator('tbody tr').allTextContents())[0] ?? ''),
+    )
     t.equal(await page.getByText('Revenue minus cleared prices').isVisible(), false)
     await page.getByRole('columnheader', { name: 'Margin today' }).locator('.help').click()
     await page.getByText('Revenue minus cleared prices').waitFor()
@@ -209,34 +211,37 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     await page.close()
   })
 
-  t.test('a session is renewed by itself, and ends everywhere when the user logs out', async (t) => {
-    const { page } = await openPage(browser)
-    await logIn(page, base, 'eve')
-    const session = () => page.evaluate("JSON.parse(sessionStorage.getItem('bidweir'))")
-    const { refresh } = (await session()) as { refresh: string }
-    const expired = JSON.stringify({ access: 'expired', refresh })
-    await page.evaluate(`sessionStorage.setItem('bidweir', '${expired}')`)
-    await page.reload()
-    await row(page, 'Acme').waitFor()
-    const renewed = (await session()) as { refresh: string }
-    t.not(renewed.refresh, refresh)
-    const revoked = page.waitForResponse((response) => response.url().endsWith('/revoke'))
-    await press(page, 'Log out')
-    t.equal((await revoked).status(), 200)
-    const again = {
-      client_id: 'public-client',
-      grant_type: 'refresh_token',
-      refresh_token: renewed.refresh,
-    }
-    const url = `${base}/auth/realms/main/protocol/openid-connect/token`
-    const refused = await fetch(url, { method: 'POST', body: new URLSearchParams(again) })
-    t.equal(refused.status, 400)
-    await page.getByRole('button', { name: 'Log in' }).waitFor()
-    t.equal(await page.evaluate('sessionStorage.length'), 0)
-    t.equal(await page.getByText('Acme').count(), 0, 'no figure stays')
-    await page.evaluate(`sessionStorage.setItem('bidweir', '{"access":"old","refresh":"old"}')`)
-    await page.reload()
-    await page.getByText('Your session has ended: log in again').waitFor()
-    await page.close()
-  })
+  t.test(
+    'a session is renewed by itself, and ends everywhere when the user logs out',
+    async (t) => {
+      const { page } = await openPage(browser)
+      await logIn(page, base, 'eve')
+      const session = () => page.evaluate("JSON.parse(sessionStorage.getItem('bidweir'))")
+      const { refresh } = (await session()) as { refresh: string }
+      const expired = JSON.stringify({ access: 'expired', refresh })
+      await page.evaluate(`sessionStorage.setItem('bidweir', '${expired}')`)
+      await page.reload()
+      await row(page, 'Acme').waitFor()
+      const renewed = (await session()) as { refresh: string }
+      t.not(renewed.refresh, refresh)
+      const revoked = page.waitForResponse((response) => response.url().endsWith('/revoke'))
+      await press(page, 'Log out')
+      t.equal((await revoked).status(), 200)
+      const again = {
+        client_id: 'public-client',
+        grant_type: 'refresh_token',
+        refresh_token: renewed.refresh,
+      }
+      const url = `${base}/auth/realms/main/protocol/openid-connect/token`
+      const refused = await fetch(url, { method: 'POST', body: new URLSearchParams(again) })
+      t.equal(refused.status, 400)
+      await page.getByRole('button', { name: 'Log in' }).waitFor()
+      t.equal(await page.evaluate('sessionStorage.length'), 0)
+      t.equal(await page.getByText('Acme').count(), 0, 'no figure stays')
+      await page.evaluate(`sessionStorage.setItem('bidweir', '{"access":"old","refresh":"old"}')`)
+      await page.reload()
+      await page.getByText('Your session has ended: log in again').waitFor()
+      await page.close()
+    },
+  )
 })

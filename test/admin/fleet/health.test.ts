@@ -66,7 +66,11 @@ t.test('sums of nodes', async (t) => {
   const sum = added(added(undefined, one), other)
   t.same(sum.requests, { answer: 3, timeout: 1 })
   t.equal(sum.qps, 12)
-  t.same(sum.endpoints, [{ url, state: 'ejected', failures: 9 }], 'the worst state that a node sees')
+  t.same(
+    sum.endpoints,
+    [{ url, state: 'ejected', failures: 9 }],
+    'the worst state that a node sees',
+  )
   t.equal(quantile({}, 0.5), null)
   t.equal(quantile(sum.durations, 0.99), 0.1, 'beyond the last bound: at least that')
   t.equal(quantile({ '0.1': 10, '0.2': 10 }, 0.75)?.toFixed(3), '0.150')
