@@ -60,6 +60,8 @@ export async function finish(external) {
   sessionStorage.removeItem(pending)
   const { verifier, state, hash } = JSON.parse(stored)
   history.replaceState(null, '', `${location.pathname}${hash}`)
+  // replaceState fires no event, and the screen follows the fragment
+  dispatchEvent(new HashChangeEvent('hashchange'))
   if (query.get('state') !== state) throw new Error('the answer belongs to another log-in')
   const fault = query.get('error')
   if (fault !== null) throw new Error(query.get('error_description') ?? fault)

@@ -35,10 +35,10 @@ opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 7).toString('base64url')}}]}`,
   const call = async (who: string, path: string, method = 'GET') => {
     const headers = { authorization: `Bearer ${tokens[who]}` }
     const response = await fetch(`${node.admin}/api/svc/${path}`, { method, headers })
-    // biome-ignore lint/suspicious/noExplicitAny: what any call answers
     return {
       status: response.status,
       headers: response.headers,
+      // biome-ignore lint/suspicious/noExplicitAny: what any call answers
       body: (await response.json()) as any,
     }
   }
