@@ -51,7 +51,7 @@ export function money(amount, currency) {
     format = numbers(
       /** @type {Intl.NumberFormatOptions} */ ({
         ...options,
-        minimumFractionDigits: 2,
+        minimumFractionDigits: digits,
         maximumFractionDigits: digits,
       }),
     )

@@ -138,10 +138,12 @@ const columns = [
   {
     name: 'Hold',
     text: true,
-    cell: (/** @type {LiveIntegration} */ { ssp, name, held }) =>
-      held === 'all'
-        ? 'all on hold'
-        : html`${held === 'own' && html`<span class="tag">on hold</span> `}<${HoldButton} ssp=${ssp} name=${name} held=${held === 'own'} short />`,
+    cell: (/** @type {LiveIntegration} */ { ssp, name, held, opd }) => {
+      if (held === 'all') return 'all on hold'
+      // nothing is priced, so there is nothing to hold
+      if (held === 'no' && (opd === null || opd.state === 'off')) return absent
+      return html`${held === 'own' && html`<span class="tag">on hold</span> `}<${HoldButton} ssp=${ssp} name=${name} held=${held === 'own'} short />`
+    },
   },
 ]
 
