@@ -1,21 +1,5 @@
 /** Interfaces between the admin layer and its stores; admin/store implements them for SQLite and PostgreSQL. */
 
-export interface QpsEntry {
-  location: string
-  value: number | null
-}
-export interface Seat {
-  name: string
-  name_external: string
-  is_active: boolean
-  qps: QpsEntry[]
-}
-export interface DataCenter {
-  location: string
-  client_qps: number | null
-  is_active: boolean
-}
-
 /** One row of the ledger: a win notice. Money is exact decimal text, CPM in `currency`. */
 export interface LedgerEntry {
   /** Identity: one row per decision and event. For an unattributed win it is `bid:<id>`. */

@@ -75,3 +75,30 @@ export interface DecisionEntry {
   features: Record<string, string | number>
   model: number
 }
+
+/** What a node asks of the tokens that the nodes of a location share for one supplier. */
+export interface TokenRequest {
+  supplier: string
+  /** Tokens per second of all nodes together, and how many are kept at most. */
+  rate: number
+  depth: number
+  /** Tokens; below 0: gives back. */
+  wanted: number
+  /** Requests that arrived at this node since it last asked. */
+  arrived: number
+}
+
+export interface TokenGrant {
+  tokens: number
+  /** Requests that arrived at all nodes, each counted by e^(-its age / `demandMemory`). */
+  demand: number
+}
+
+/** Milliseconds. */
+export const demandMemory = 2000
+
+/** The token buckets that the nodes of a location share. */
+export interface SharedTokens {
+  /** The grants in the order of the requests; null: the shared state is away. */
+  ask(requests: readonly TokenRequest[]): Promise<TokenGrant[] | null>
+}

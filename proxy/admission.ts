@@ -9,34 +9,6 @@ export interface Allotment {
   clientQps: number | null
 }
 
-/** A token bucket of max(2, 0.1 s of the allotment). `now`: milliseconds of any monotonic clock. */
-export class TokenBucket {
-  private tokens: number
-  private last: number
-  private readonly perMs: number
-  private readonly depth: number
-
-  constructor(perSecond: number, now: number) {
-    this.perMs = perSecond / 1000
-    this.depth = perSecond === 0 ? 0 : Math.max(2, perSecond / 10)
-    this.tokens = this.depth
-    this.last = now
-  }
-
-  take(now: number): boolean {
-    this.tokens = Math.min(this.depth, this.tokens + (now - this.last) * this.perMs)
-    this.last = now
-    if (this.tokens < 1) return false
-    this.tokens -= 1
-    return true
-  }
-
-  /** Returns the token of a request that was not sent. */
-  giveBack(): void {
-    this.tokens = Math.min(this.depth, this.tokens + 1)
-  }
-}
-
 /** Ticks of the timer that a window needs. */
 const minTicks = 4
 

@@ -2,7 +2,9 @@
 import type { AddressInfo } from 'node:net'
 import type { Registry } from 'prom-client'
 import type { Engine } from '../opd/engine/types.ts'
+import type { SharedTokens } from '../opd/ports.ts'
 import { type Allotment, type Budget, LoopLag } from './admission.ts'
+import { leaseTokens } from './allotment.ts'
 import { addressCheck } from './callers.ts'
 import type { ProxyConfig, Route } from './config.ts'
 import type { ExchangeContext } from './exchange/exchange.ts'
@@ -36,7 +38,7 @@ export interface BidProxy {
   setRoute(route: Route): void
   /** Removes a supplier; its requests in flight get their responses. */
   removeRoute(supplier: string): void
-  /** The directory or the number of live nodes has changed. `share`: this node's part of each allotment. */
+  /** The directory or the number of live nodes has changed. `share`: 1 / live nodes. */
   setDirectory(stateOf: (supplier: string) => DirectoryState | undefined, share: number): void
   drain(): void
   /** Resolves when all requests in flight have their responses. */
@@ -49,9 +51,16 @@ export interface BidProxy {
 export function createProxy(
   config: ProxyConfig,
   routes: readonly Route[],
-  deps: { engine: Engine; registry: Registry; log: Log; lane?: 'fast' | 'general' },
+  deps: {
+    engine: Engine
+    registry: Registry
+    log: Log
+    lane?: 'fast' | 'general'
+    /** The nodes share one bucket of each allotment; null: each has its share. */
+    sharedTokens?: SharedTokens | null
+  },
 ): BidProxy {
-  const { engine, registry, log, lane = 'fast' } = deps
+  const { engine, registry, log, lane = 'fast', sharedTokens = null } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
   const budget: Budget = { inFlight: 0, bytes: 0 }
@@ -130,7 +139,8 @@ export function createProxy(
 
   const applyDirectory = (supplier: Supplier) => {
     const state = stateOf(supplier.id)
-    supplier.setDirectoryState(state?.allotment, state?.inactiveSeats ?? new Set(), share)
+    const seats = state?.inactiveSeats ?? new Set<string>()
+    supplier.setDirectoryState(state?.allotment, seats, share, sharedTokens !== null)
   }
 
   const add = (route: Route): Supplier => {
@@ -161,6 +171,11 @@ export function createProxy(
   }
   configure(config)
   for (const each of routes) setRoute(each)
+  function* leasedBuckets() {
+    for (const { leasedBucket } of suppliers.values()) if (leasedBucket !== null) yield leasedBucket
+  }
+  const leases =
+    sharedTokens === null ? null : leaseTokens(sharedTokens, leasedBuckets, () => share)
 
   return {
     listen: () => listener.listen(),
@@ -180,6 +195,7 @@ export function createProxy(
       pass.closeUpgraded()
       await listener.close()
       lag.close()
+      leases?.close()
       resolver.close()
       pass.close()
       for (const supplier of suppliers.values()) supplier.destroy()

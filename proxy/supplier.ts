@@ -1,6 +1,7 @@
 /** One supplier at run time: its configuration, endpoints, limits, and state in the directory. */
 import type { Log } from '../opd/shared/log.ts'
-import { type Allotment, type Refusal, TokenBucket } from './admission.ts'
+import type { Allotment, Refusal } from './admission.ts'
+import { type Bucket, LeasedBucket, TokenBucket } from './allotment.ts'
 import { type CallerCheck, callerCheck } from './callers.ts'
 import type { Route } from './config.ts'
 import { Gate } from './gate.ts'
@@ -25,7 +26,7 @@ export class Supplier {
   inactiveSeats = noSeats
   private allotment = unlimited
   private share = 1
-  private bucket: TokenBucket | null = null
+  private bucket: Bucket | null = null
   private readonly log: Log
 
   constructor(route: Route, metrics: SupplierMetrics, upstream: Upstream, log: Log) {
@@ -56,19 +57,31 @@ export class Supplier {
     this.callers = callerCheck(route.callers)
   }
 
-  /** `share`: this node's part of the allotment, 1 / live nodes. */
+  /** `share`: this node's part of the allotment, 1 / live nodes. `leased`: the nodes share one bucket. */
   setDirectoryState(
     allotment: Allotment | undefined,
     inactiveSeats: ReadonlySet<string>,
     share: number,
+    leased: boolean,
   ): void {
     const next = allotment ?? unlimited
     this.inactiveSeats = inactiveSeats
-    if (next.clientQps !== this.allotment.clientQps || share !== this.share)
-      this.bucket =
-        next.clientQps === null ? null : new TokenBucket(next.clientQps * share, performance.now())
+    if (next.clientQps !== this.allotment.clientQps || (!leased && share !== this.share))
+      this.bucket = this.bucketOf(next.clientQps, share, leased)
     this.allotment = next
     this.share = share
+  }
+
+  private bucketOf(clientQps: number | null, share: number, leased: boolean): Bucket | null {
+    if (clientQps === null) return null
+    return leased
+      ? new LeasedBucket(this.id, clientQps, share)
+      : new TokenBucket(clientQps * share, performance.now())
+  }
+
+  /** The bucket that nodes share; null: there is none. */
+  get leasedBucket(): LeasedBucket | null {
+    return this.bucket instanceof LeasedBucket ? this.bucket : null
   }
 
   /** `overloaded`: the node accepts no further request. A request that is refused for overload takes no token. */
@@ -95,7 +108,8 @@ export class Supplier {
 
   /** This node's share of the allotment in queries per second; null: no limit. */
   get clientQps(): number | null {
-    return this.allotment.clientQps === null ? null : this.allotment.clientQps * this.share
+    if (this.allotment.clientQps === null) return null
+    return this.leasedBucket?.clientQps ?? this.allotment.clientQps * this.share
   }
 
   get active(): boolean {

@@ -4,6 +4,7 @@ import { Registry } from 'prom-client'
 import { createDirectory } from '../admin/directory.ts'
 import { openStore } from '../admin/store/index.ts'
 import { modelControlSource } from '../admin/store/model-control.ts'
+import { nodeCountsOf } from '../admin/store/nodes.ts'
 import { createRetention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
 import { createEngine } from '../opd/engine/engine.ts'
@@ -18,7 +19,7 @@ import { bidLogLimit } from '../proxy/memory.ts'
 import { createProxy } from '../proxy/proxy.ts'
 import type { Config } from './config/schema.ts'
 import { loadOrCreateKeys } from './default-config.ts'
-import { modelMetrics } from './metrics/models.ts'
+import { modelMetrics, modelSyncMetrics } from './metrics/models.ts'
 import { bindStateMetrics } from './metrics/state.ts'
 import {
   contextKeys,
@@ -66,7 +67,8 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const followModelControl = oneAtATime(() => modelManager.execute(controlSource))
   await followModelControl()
   store.onChange(followModelControl)
-  let nodes = 1
+  const nodeCounts = nodeCountsOf(store.db, started.location)
+  let nodes = started.store.redis === null ? 1 : await nodeCounts.read()
   // Loaded only if configured: the Redis client is a sixth of the code that a start loads.
   const redis =
     started.store.redis === null
@@ -76,12 +78,19 @@ export async function openComponents(current: ConfigRef, log: Log) {
           location: started.location,
           contextTtl: () => current.config.opd.contextTtl,
           log,
+          nodes,
           onNodes(alive) {
             nodes = alive
             applyDirectory()
+            nodeCounts
+              .write(alive)
+              .catch((error: Error) =>
+                log.warn({ err: error.message }, 'the number of nodes could not be stored'),
+              )
           },
         })
   const modelSync = redis === null ? null : createModelSync({ modelManager, redis, log })
+  if (modelSync !== null) modelSyncMetrics(registry, modelSync)
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
   modelMetrics(registry, modelManager)
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
@@ -113,6 +122,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     engine,
     registry,
     log,
+    sharedTokens: redis?.tokens ?? null,
   })
 
   /** Applies the directory's snapshot to engine and proxy. */
@@ -145,6 +155,8 @@ export async function openComponents(current: ConfigRef, log: Log) {
       proxy,
     },
     now,
+    /** The models of the other nodes are here, or were waited for long enough. */
+    hasModels: () => modelSync?.joined ?? true,
     /** Applies another configuration, in time slices. */
     async configure(config: Config, slices: Slices) {
       const next = config.opd.keys === undefined ? keys : contextKeys(config.opd.keys)

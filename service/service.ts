@@ -45,7 +45,11 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   const components = await openComponents(current, log)
   let ready = false
   let draining = false
-  const notReady = () => (draining ? ['draining'] : ready ? [] : ['starting'])
+  const notReady = () => {
+    if (draining) return ['draining']
+    if (!ready) return ['starting']
+    return components.hasModels() ? [] : ['models of the other nodes']
+  }
   const adminPlane = await openAdminPlane(current, components, notReady, log)
   const { port: adminPort } = await adminPlane.listen()
   const { port: proxyPort } = await components.proxy.listen()

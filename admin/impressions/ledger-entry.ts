@@ -20,7 +20,7 @@ export const eventsOf = (integration: Integration | null) =>
   eventRules[integration?.notices ?? 'win']
 
 const longestBidId = 512
-/** A bid id as the ledger stores and looks it up: an index row has room for some 2,700 bytes. */
+/** A bid id as the ledger stores and looks it up: an index row is limited to some 2,700 bytes. */
 export const ledgerBidId = (bidId: string) => truncateWithHash(storable(bidId), longestBidId)
 
 const orNull = (text: string) => (text === '' ? null : storable(text))

@@ -23,6 +23,7 @@ import {
   type ImpressionAuth,
   isCredential,
   reasonOf,
+  traceNotice,
   unreadableContexts,
   type VisibleTrace,
   visibleTrace,
@@ -94,34 +95,6 @@ export class Notices {
     this.deps.counters.countNotice(ssp, mode, status, by ?? 'none', notice.event)
   }
 
-  /**
-   * Traces the notice with the reading of its bid id that finds a decision. A context is bound to its bid id, so it
-   * identifies the reading without a look-up. Otherwise each reading is looked up once, or not at all if `opens`
-   * forbids it.
-   */
-  private async trace(
-    notice: Notice,
-    opens: typeof isCredential | undefined,
-  ): Promise<{ notice: Notice; found: LookupResult }> {
-    const { engine } = this.deps
-    const { otherBidIds, ...plain } = notice
-    const traceOne = async (each: Notice) => ({
-      notice: each,
-      found: await engine.findDecision(each, opens),
-    })
-    if (otherBidIds === undefined) return traceOne(plain)
-    const readings = [plain, ...otherBidIds.map((bidId) => ({ ...plain, bidId }))]
-    for (const each of readings)
-      if (isCredential(engine.explain(each.svcOpd ?? '', each.bidId).context)) return traceOne(each)
-    const first = await traceOne(plain)
-    if (first.found.record !== null) return first
-    for (const each of readings.slice(1)) {
-      const other = await traceOne(each)
-      if (other.found.record !== null) return other
-    }
-    return first
-  }
-
   private ignored(notice: Notice): NoticeResult {
     this.count(this.labelOf(notice.ssp), '', 'ignored', null, notice)
     return { status: 'ignored', by: null }
@@ -130,7 +103,11 @@ export class Notices {
   private async processOne(sent: Notice, caller: Caller | null): Promise<NoticeResult> {
     const { auth, counters } = this.deps
     const needsCredential = auth === 'context' && caller === null
-    const { notice, found } = await this.trace(sent, needsCredential ? isCredential : undefined)
+    const { notice, found } = await traceNotice(
+      this.deps.engine,
+      sent,
+      needsCredential ? isCredential : undefined,
+    )
     counters.contexts[found.context]++
     if (needsCredential && !isCredential(found.context))
       return this.reject(notice, null, 'context_required')

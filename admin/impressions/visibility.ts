@@ -1,8 +1,9 @@
-/** Who may report which bids: authentication of notices (CONTRACT 2 `admin.impressions.auth`), and visibility of bids. */
-import type { ContextState, LookupResult } from '../../opd/engine/types.ts'
+/** The bid of a notice, and who may report it: authentication (CONTRACT 2 `admin.impressions.auth`), look-up, visibility. */
+import type { ContextState, Engine, LookupResult } from '../../opd/engine/types.ts'
 import { TokenError } from '../auth/errors.ts'
 import { type AccountOf, seesSupplier } from '../auth/roles.ts'
 import { type Caller, foreignBid, type TokenVerifier } from '../ports.ts'
+import type { Notice } from './notice.ts'
 
 export type ImpressionAuth = 'bearer' | 'context' | 'none'
 
@@ -31,6 +32,33 @@ export async function callerOf(
 const credentials: ReadonlySet<ContextState> = new Set(['valid', 'expired'])
 
 export const isCredential = (context: ContextState) => credentials.has(context)
+
+/**
+ * Traces the notice with the reading of its bid id that finds a decision. A context is bound to its bid id, so it
+ * identifies the reading without a look-up. Otherwise each reading is looked up once, or not at all if `opens` forbids
+ * it.
+ */
+export async function traceNotice(
+  engine: Engine,
+  { otherBidIds, ...plain }: Notice,
+  opens: typeof isCredential | undefined,
+): Promise<{ notice: Notice; found: LookupResult }> {
+  const traceOne = async (notice: Notice) => ({
+    notice,
+    found: await engine.findDecision(notice, opens),
+  })
+  if (otherBidIds === undefined) return traceOne(plain)
+  const readings = [plain, ...otherBidIds.map((bidId) => ({ ...plain, bidId }))]
+  for (const each of readings)
+    if (isCredential(engine.explain(each.svcOpd ?? '', each.bidId).context)) return traceOne(each)
+  const first = await traceOne(plain)
+  if (first.found.record !== null) return first
+  for (const each of readings.slice(1)) {
+    const other = await traceOne(each)
+    if (other.found.record !== null) return other
+  }
+  return first
+}
 
 /** `foreign`: the bid belongs to another account. */
 export type VisibleTrace = LookupResult & { foreign?: true }

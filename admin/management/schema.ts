@@ -16,6 +16,8 @@ const qps = z
   .nullable()
 
 const qpsEntry = z.strictObject({ location: name, value: qps })
+export type QpsEntry = z.infer<typeof qpsEntry>
+
 const unique = (values: readonly string[]) => new Set(values).size === values.length
 
 const seatSchema = z.strictObject({
@@ -32,6 +34,9 @@ const dataCenterSchema = z.strictObject({
   client_qps: qps,
   is_active: z.boolean(),
 })
+
+export type Seat = z.infer<typeof seatSchema>
+export type DataCenter = z.infer<typeof dataCenterSchema>
 
 const seats = <S extends z.ZodType<{ name: string }>>(seat: S) =>
   z

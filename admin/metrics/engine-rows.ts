@@ -89,12 +89,12 @@ export function engineRows(stats: EngineStats): MetricRow[] {
     return () => sum.samples(rows(), top)
   }
   const interval = (
-    name: string,
+    [name, lower, upper]: readonly [string, string, string],
     help: string,
     pick: (of: Comparison) => Interval | null,
   ): MetricRow[] => {
-    const row = (suffix: string, text: string, part: 'at' | 'lower' | 'upper'): MetricRow => [
-      name + suffix,
+    const row = (metric: string, text: string, part: 'at' | 'lower' | 'upper'): MetricRow => [
+      metric,
       'gauge',
       text,
       () =>
@@ -104,9 +104,9 @@ export function engineRows(stats: EngineStats): MetricRow[] {
         }),
     ]
     return [
-      row('', help, 'at'),
-      row('_lower', `Lower 95 % bound of ${name}, valid at every scrape`, 'lower'),
-      row('_upper', `Upper 95 % bound of ${name}, valid at every scrape`, 'upper'),
+      row(name, help, 'at'),
+      row(lower, `Lower 95 % bound of ${name}, valid at every scrape`, 'lower'),
+      row(upper, `Upper 95 % bound of ${name}, valid at every scrape`, 'upper'),
     ]
   }
   const winRates = () =>
@@ -196,17 +196,17 @@ export function engineRows(stats: EngineStats): MetricRow[] {
     ],
     ['bidweir_win_rate', 'gauge', 'Wins per bid of this node since its start', winRates],
     ...interval(
-      'bidweir_kept_win_rate',
+      ['bidweir_kept_win_rate', 'bidweir_kept_win_rate_lower', 'bidweir_kept_win_rate_upper'],
       'Win rate of optimised bids divided by that of the holdout',
       ({ kept }) => kept,
     ),
     ...interval(
-      'bidweir_kept_spend',
+      ['bidweir_kept_spend', 'bidweir_kept_spend_lower', 'bidweir_kept_spend_upper'],
       'Spend per bid (wins weighted by in_ba) of optimised bids divided by that of the holdout',
       ({ keptSpend }) => keptSpend,
     ),
     ...interval(
-      'bidweir_uplift',
+      ['bidweir_uplift', 'bidweir_uplift_lower', 'bidweir_uplift_upper'],
       'Margin per bid of optimised bids minus that of the holdout, CPM',
       ({ uplift }) => uplift,
     ),

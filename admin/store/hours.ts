@@ -27,7 +27,7 @@ const sums = [
 const exactSums: ReadonlySet<string> = new Set(['cleared', 'out_ba', 'margin'])
 
 /**
- * Maximum characters of each column: an index row has room for some 2,700 bytes, and suppliers may send any text as
+ * Maximum characters of each column: an index row is limited to some 2,700 bytes, and suppliers may send any text as
  * currency.
  */
 const groups = {

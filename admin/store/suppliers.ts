@@ -1,6 +1,6 @@
 /** Seats, data centers and holds. Those of a supplier are changed under its lock. */
 import type { Kysely, Transaction } from 'kysely'
-import type { DataCenter, Seat } from '../ports.ts'
+import type { DataCenter, Seat } from '../management/schema.ts'
 import type { Store } from './index.ts'
 import type { Tables } from './tables.ts'
 

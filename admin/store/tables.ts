@@ -39,6 +39,8 @@ export interface Tables {
   model_learning: { one: number; frozen: Flag }
   /** How many times the models have forgotten a supplier. */
   model_resets: { supplier: string; times: number }
+  /** Live nodes of a location, as last known. */
+  nodes: { location: string; live: number }
   audit: {
     id: Generated<number>
     at: number

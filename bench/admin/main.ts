@@ -1,164 +1,163 @@
 /**
- * `npm run bench:admin`: win notices that are on disk, prices without the proxy, token checks, and what they cost
- * bid traffic, over HTTP against the whole service; about three minutes. `-- --seconds 2` is quicker, `--only NAME,NAME`
- * narrows it (SQLite, PostgreSQL, "PostgreSQL and Redis", prices, bids, tokens), `--profile FOLDER` keeps CPU profiles.
- * RESULTS.md is written by a whole run, or with `--write`.
+ * `npm run bench:admin`: win notices that are on disk, prices without the proxy, what both cost bid traffic, over HTTP
+ * against the whole service, and token checks; about three minutes. `--profile FOLDER` keeps CPU profiles.
  */
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
-import { loadavg } from 'node:os'
-import { parseArgs } from 'node:util'
-import { tokenCost } from '../auth/cost.ts'
-import type { Job as BidJob, Outcome as BidOutcome } from '../proxy/source.ts'
-import { watchMachine } from './machine.ts'
-import { type BidRow, type NoticeRow, type PriceRow, report } from './report.ts'
-import { type Stand, stand, stores } from './service.ts'
-import type { Job, Outcome } from './source.ts'
+import { bench, type Run } from '../harness/bench.ts'
+import { Child } from '../harness/child.ts'
+import type { Block, Cell } from '../harness/report.ts'
+import type { Job as BidJob, Outcome } from '../harness/source.ts'
+import { type Loaded, startLoaded, stores } from './service.ts'
+import type { Job, Reported } from './source.ts'
+import { tokenCost } from './tokens.ts'
 
-const { values } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '6' },
-    connections: { type: 'string', default: '64' },
-    rate: { type: 'string', default: '5000' },
-    only: { type: 'string' },
-    profile: { type: 'string' },
-    write: { type: 'boolean', default: false },
-  },
-})
-const measure = Number(values.seconds) * 1000
-const warm = Math.min(2000, measure / 2)
-const connections = Number(values.connections)
-const rate = Number(values.rate)
-const wanted = (name: string) => values.only === undefined || values.only.split(',').includes(name)
-const say = (text: string) => process.stderr.write(`${text}\n`)
-
-/** A child that does one job after the other. */
-class Source<J extends object, O extends object> {
-  readonly #child: ChildProcess
-  constructor(file: string) {
-    this.#child = fork(new URL(file, import.meta.url))
-  }
-  async run(job: J): Promise<O> {
-    this.#child.send(job)
-    for (;;) {
-      const [answer] = (await once(this.#child, 'message')) as [O | { phase: string; outcome: O }]
-      if (!('phase' in answer)) return answer
-      if (answer.phase === 'done') return answer.outcome
-    }
-  }
-  close(): void {
-    this.#child.kill()
-  }
+const options = {
+  seconds: { value: 6, least: 1, help: 'of each window' },
+  connections: { value: 64, least: 1, help: 'of the notices' },
+  rate: { value: 5000, least: 25, help: 'notices a second' },
+  stores: { value: Object.keys(stores).join(','), help: 'which ones' },
+  profile: { value: '', help: 'a folder for CPU profiles' },
 }
-const platform = () => new Source<Job, Outcome>('./source.ts')
+type AdminRun = Run<typeof options>
 
-const jobFor = (to: Stand, over: Partial<Job>): Job => ({
-  ...{ what: 'notices', port: to.adminPort, token: to.token, connections, rate: 0 },
-  ...{ warm, measure, bids: 10, most: Number.MAX_SAFE_INTEGER, ...over },
+type Platform = Child<Job, Reported>
+const startPlatform = (): Platform => new Child(new URL('source.ts', import.meta.url))
+function windowOf({ quick, options: { seconds } }: AdminRun) {
+  const measure = quick ? 1000 : seconds * 1000
+  return { warm: Math.min(2000, measure / 2), measure }
+}
+
+const jobFor = (run: AdminRun, to: Loaded, over: Partial<Job>): Job => ({
+  ...{ what: 'notices', port: to.admin, token: to.token, rate: 0, bids: 10 },
+  ...{ connections: run.options.connections, most: Number.MAX_SAFE_INTEGER },
+  ...{ ...windowOf(run), ...over },
 })
 
 /** Contexts of the standalone handler: as many as will be reported at most. */
-async function mint(source: Source<Job, Outcome>, to: Stand, most: number): Promise<void> {
-  for (let left = 0; left < most; )
-    left = (
-      await source.run(
-        jobFor(to, { what: 'prices', connections: 4, warm: 0, measure: 500, bids: 100, most }),
-      )
-    ).left
+async function mint(run: AdminRun, platform: Platform, to: Loaded, most: number): Promise<void> {
+  const job = { what: 'prices', connections: 4, warm: 0, measure: 500, bids: 100, most } as const
+  for (let left = 0; left < most; ) ({ left } = await platform.ask(jobFor(run, to, job)))
 }
 
-async function notices(store: string): Promise<NoticeRow[]> {
-  const to = await stand(store, values.profile)
-  const source = platform()
-  const rows: NoticeRow[] = []
+const ms = (value: number) => value.toFixed(1)
+const loop = (rate: number, what: string) => (rate === 0 ? 'closed loop' : `${rate} ${what}/s`)
+const perSecond = ({ count, seconds }: Outcome, each = 1) => ((count * each) / seconds).toFixed(0)
+const failures = ({ failed, fault }: Outcome) => (failed === 0 ? 0 : `${failed} (${fault})`)
+
+async function withService(
+  run: AdminRun,
+  store: string,
+  work: (to: Loaded, platform: Platform) => Promise<Cell[][]>,
+): Promise<Cell[][]> {
+  const to = await startLoaded(store, run.options.profile)
+  const platform = startPlatform()
   try {
-    for (const each of [0, rate]) {
-      await mint(source, to, ((each || 3 * rate) * (warm + measure)) / 1000 + 1000)
-      const [before, stored] = [to.cpu(), await to.rows()]
-      const outcome = await source.run(jobFor(to, { rate: each }))
-      const [perNotice, kept] = [(to.cpu() - before) / outcome.total, (await to.rows()) - stored]
-      say(`${store}: ${(outcome.answers / outcome.seconds).toFixed(0)}/s, p99 ${outcome.p99} ms`)
-      rows.push({ store, rate: each, outcome, perNotice, kept })
-    }
+    return await work(to, platform)
   } finally {
-    source.close()
-    await to.stop()
+    await Promise.all([platform.close(), to.stop()])
   }
-  return rows
 }
 
-async function prices(): Promise<PriceRow[]> {
-  const to = await stand('SQLite', values.profile)
-  const source = platform()
-  const rows: PriceRow[] = []
-  try {
-    for (const [bids, calls] of [
-      [1, 0],
-      [10, 0],
-      [10, rate / 10],
-      [1, rate],
-    ] as const) {
+async function notices(run: AdminRun): Promise<Block[]> {
+  const rows: Cell[][] = []
+  const { warm, measure } = windowOf(run)
+  for (const store of run.options.stores.split(',')) {
+    const absent = stores[store] === undefined ? 'no such store' : stores[store].absent
+    if (absent !== false) {
+      run.missing(`${store}: ${absent}`)
+      continue
+    }
+    const ofStore = await withService(run, store, async (to, platform) => {
+      const found: Cell[][] = []
+      for (const rate of [0, run.options.rate]) {
+        const most = ((rate || 3 * run.options.rate) * (warm + measure)) / 1000 + 1000
+        await mint(run, platform, to, most)
+        const [before, stored] = [to.cpu(), await to.rows()]
+        const outcome = await platform.ask(jobFor(run, to, { rate }))
+        const cost = (to.cpu() - before) / outcome.total
+        run.say(`  ${store}: ${perSecond(outcome)}/s, p99 ${outcome.p99} ms`)
+        found.push([
+          ...[store, loop(rate, 'notices'), perSecond(outcome), ms(outcome.p50), ms(outcome.p99)],
+          ...[cost.toFixed(0), outcome.total, (await to.rows()) - stored, failures(outcome)],
+        ])
+      }
+      return found
+    })
+    rows.push(...ofStore)
+  }
+  const head = ['store', 'load', 'wins/s', 'p50 ms', 'p99 ms', 'CPU us/win', 'acknowledged', 'rows']
+  return [
+    'Each notice is the first of its decision and carries the context that `POST /opd/<supplier>_yesbid` gave out. "rows" are what the ledger holds afterwards of what was acknowledged.',
+    { head: [...head, 'failed'], rows },
+  ]
+}
+
+async function prices(run: AdminRun): Promise<Block[]> {
+  const { rate: most } = run.options
+  const cases = [
+    [1, 0],
+    [10, 0],
+    [10, Math.round(most / 10)],
+    [1, most],
+  ] as const
+  const rows = await withService(run, 'SQLite', async (to, platform) => {
+    const found: Cell[][] = []
+    for (const [bids, rate] of cases) {
       const before = to.cpu()
-      const outcome = await source.run(
-        jobFor(to, { what: 'prices', bids, rate: calls, connections: 16 }),
-      )
-      const perBid = (to.cpu() - before) / outcome.total
-      say(`${bids} bids a call: ${perBid.toFixed(0)} us a bid, p99 ${outcome.p99} ms`)
-      rows.push({ bids, rate: calls, outcome, perBid })
-    }
-  } finally {
-    source.close()
-    await to.stop()
-  }
-  return rows
-}
-
-/** Bid traffic alone, and beside notices and prices; in turns, so that the machine's moods meet both. */
-async function bids(): Promise<BidRow[]> {
-  const to = await stand('SQLite', values.profile)
-  const [platforms, pricing] = [platform(), platform()]
-  const caller = new Source<BidJob, BidOutcome>('../proxy/source.ts')
-  const rows: BidRow[] = []
-  const paths = ['/bid/bench']
-  const job = { port: to.proxyPort, paths, connections: 32, rate: 500, warm, measure }
-  const beside = rate / 25
-  try {
-    await caller.run({ ...job, rate: 0 })
-    for (let round = 0; round < 3; round++) {
-      rows.push({ beside: 0, outcome: await caller.run(job) })
-      await mint(platforms, to, (beside * (warm + measure)) / 1000 + 100)
-      const [outcome] = await Promise.all([
-        caller.run(job),
-        platforms.run(jobFor(to, { rate: beside, connections: 16 })),
-        pricing.run(jobFor(to, { what: 'prices', bids: 1, rate: beside, connections: 16 })),
+      const job = { what: 'prices', bids, rate, connections: 16 } as const
+      const outcome = await platform.ask(jobFor(run, to, job))
+      const cost = (to.cpu() - before) / outcome.total
+      run.say(`  ${bids} bids a call: ${cost.toFixed(0)} us a bid, p99 ${outcome.p99} ms`)
+      found.push([
+        ...[bids, loop(rate, 'calls'), perSecond(outcome, bids), ms(outcome.p50), ms(outcome.p99)],
+        ...[cost.toFixed(0), (1e6 / cost).toFixed(0), failures(outcome)],
       ])
-      rows.push({ beside, outcome })
-      say(`bids: p99 ${rows.at(-2)!.outcome.p99} ms alone, ${outcome.p99} ms beside the others`)
     }
-  } finally {
-    for (const each of [platforms, pricing, caller]) each.close()
-    await to.stop()
-  }
-  return rows
+    return found
+  })
+  const head = ['bids a call', 'load', 'bids/s', 'p50 ms', 'p99 ms', 'CPU us/bid', 'bids/s a core']
+  return [{ head: [...head, 'failed'], rows }]
 }
 
-const load = loadavg()[0]!.toFixed(2)
-const machine = watchMachine()
-const began = performance.now()
-const missing = stores.flatMap(({ name, absent }) =>
-  absent === false ? [] : [`${name}: ${absent}`],
-)
-const results = {
-  notices: [] as NoticeRow[],
-  prices: wanted('prices') ? await prices() : [],
-  bids: wanted('bids') ? await bids() : [],
-  tokens: wanted('tokens') ? await tokenCost() : null,
+/** Bid traffic alone, and beside notices and prices. */
+async function bids(run: AdminRun): Promise<Block[]> {
+  const beside = Math.round(run.options.rate / 25)
+  const window = windowOf(run)
+  const caller = new Child<BidJob, Outcome>(new URL('../harness/source.ts', import.meta.url))
+  const pricing = startPlatform()
+  const rows = await withService(run, 'SQLite', async (to, platform) => {
+    const found: Cell[][] = []
+    const add = (what: string, { p50, p90, p99, failed }: Outcome) =>
+      found.push([what, ms(p50), ms(p90), ms(p99), failed])
+    const job = { port: to.proxy, paths: ['/bid/bench'], connections: 32, rate: 500, ...window }
+    await caller.ask({ ...job, rate: 0 })
+    for (let round = 0; round < (run.quick ? 1 : 3); round++) {
+      add('alone', await caller.ask(job))
+      await mint(run, platform, to, (beside * (window.warm + window.measure)) / 1000 + 100)
+      const [outcome] = await Promise.all([
+        caller.ask(job),
+        platform.ask(jobFor(run, to, { rate: beside, connections: 16 })),
+        pricing.ask(jobFor(run, to, { what: 'prices', bids: 1, rate: beside, connections: 16 })),
+      ])
+      add(`beside ${beside} notices/s and ${beside} prices/s`, outcome)
+    }
+    return found
+  }).finally(() => Promise.all([caller.close(), pricing.close()]))
+  return [
+    'In turns on one process.',
+    { head: ['500 bid requests/s', 'p50 ms', 'p90 ms', 'p99 ms', 'failed'], rows },
+  ]
 }
-for (const { name, absent } of stores)
-  if (absent === false && wanted(name)) results.notices.push(...(await notices(name)))
-const seconds = (performance.now() - began) / 1000
-const text = report(results, { load, seconds, missing, others: machine() })
-process.stdout.write(text)
-if (values.write || values.only === undefined)
-  writeFileSync(new URL('RESULTS.md', import.meta.url), text)
+
+await bench({
+  folder: import.meta.dirname,
+  title: 'bench/admin',
+  about:
+    'The whole service in one process; load source, supplier and database on the same cores. Latency at a fixed rate counts from the moment a request was due.',
+  options,
+  sections: {
+    notices: { title: 'Wins over HTTP, on disk', run: notices },
+    prices: { title: 'Standalone prices', run: prices },
+    bids: { title: 'Bid traffic beside them', run: bids },
+    tokens: { title: 'Token checks', run: tokenCost },
+  },
+})

@@ -1,70 +1,51 @@
-/** bidweir with one store, as a process of its own, and what stands around it. */
-import { type ChildProcess, fork, spawn } from 'node:child_process'
+/** bidweir with one store, and what runs around it. */
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { postgresAbsent, startPostgres } from '../../test/support/postgres.ts'
 import { redisAbsent, startRedis } from '../../test/support/redis.ts'
-import { cpu, tree } from '../proxy/process.ts'
+import { Child } from '../harness/child.ts'
+import { type Service, startService, supplier } from '../harness/service.ts'
 
-const main = fileURLToPath(new URL('../../main.ts', import.meta.url))
 const password = randomBytes(12).toString('hex')
 
-export interface Stand {
-  proxyPort: number
-  adminPort: number
+export interface Loaded extends Service {
   token: string
-  /** CPU microseconds of the service so far, all threads. */
-  cpu(): number
   /** Wins in the ledger. */
   rows(): Promise<number>
-  stop(): Promise<void>
 }
 
 interface Backing {
-  store: string
+  store: { database: string; redis?: string }
   rows(): Promise<number>
   close(): Promise<void>
 }
 
 const count = "select count(*) as n from ledger where status = 'attributed'"
 
-const backings: Readonly<
-  Record<string, { absent: string | false; open: (folder: string) => Promise<Backing> }>
-> = {
-  SQLite: {
-    absent: false,
-    async open(folder) {
-      const file = join(folder, 'a.db')
-      return {
-        store: `{database: "sqlite:${file}"}`,
-        async rows() {
-          const database = new DatabaseSync(file, { readOnly: true })
-          const { n } = database.prepare(count).get() as { n: number }
-          database.close()
-          return n
-        },
-        close: async () => {},
-      }
-    },
-  },
-  PostgreSQL: { absent: postgresAbsent, open: () => postgres(null) },
-  'PostgreSQL and Redis': {
-    absent: postgresAbsent || redisAbsent,
-    open: async () => postgres(await startRedis()),
-  },
-}
-export const stores = Object.entries(backings).map(([name, { absent }]) => ({ name, absent }))
-
-async function postgres(redis: { url: string; stop(): Promise<void> } | null): Promise<Backing> {
-  const server = await startPostgres()
+async function sqlite(): Promise<Backing> {
+  const folder = mkdtempSync(join(tmpdir(), 'bidweir-bench-'))
+  const file = join(folder, 'a.db')
   return {
-    store: `{database: "${server.url}"${redis === null ? '' : `, redis: "${redis.url}"`}}`,
+    store: { database: `sqlite:${file}` },
+    async rows() {
+      const database = new DatabaseSync(file, { readOnly: true })
+      const { n } = database.prepare(count).get() as { n: number }
+      database.close()
+      return n
+    },
+    close: async () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
+
+async function postgres(withRedis: boolean): Promise<Backing> {
+  const server = await startPostgres()
+  const redis = withRedis ? await startRedis() : null
+  return {
+    store: { database: server.url, ...(redis !== null && { redis: redis.url }) },
     async rows() {
       const client = new pg.Client({ connectionString: server.url })
       await client.connect()
@@ -79,59 +60,45 @@ async function postgres(redis: { url: string; stop(): Promise<void> } | null): P
   }
 }
 
-const yaml = (store: string, endpoint: string) => `
-proxy: {listen: "127.0.0.1:0"}
-admin:
-  listen: "127.0.0.1:0"
-  auth: {embedded: {adminPassword: "${password}"}}
-  impressions: {auth: context}
-store: ${store}
-opd: {keys: [{id: 1, secret: "${randomBytes(32).toString('base64url')}"}]}
-drain: {grace: 0ms, timeout: 20s}
-log: {level: warn}
-suppliers:
-  - {id: bench, endpoints: ["${endpoint}"], timeout: 5s, opd: {enabled: true}}
-`
+export const stores: Readonly<
+  Record<string, { absent: string | false; open: () => Promise<Backing> }>
+> = {
+  SQLite: { absent: false, open: sqlite },
+  PostgreSQL: { absent: postgresAbsent, open: () => postgres(false) },
+  'PostgreSQL and Redis': { absent: postgresAbsent || redisAbsent, open: () => postgres(true) },
+}
 
 async function logIn(port: number): Promise<string> {
   const form = { client_id: 'public-client', grant_type: 'password', username: 'admin', password }
-  const answer = await fetch(
+  const response = await fetch(
     `http://127.0.0.1:${port}/auth/realms/main/protocol/openid-connect/token`,
     { method: 'POST', body: new URLSearchParams(form) },
   )
-  return ((await answer.json()) as { access_token: string }).access_token
+  return ((await response.json()) as { access_token: string }).access_token
 }
 
-export async function stand(name: string, profile: string | undefined): Promise<Stand> {
-  const folder = mkdtempSync(join(tmpdir(), 'bidweir-bench-'))
-  const backing = await backings[name]!.open(folder)
-  const origin: ChildProcess = fork(new URL('../proxy/origin.ts', import.meta.url))
-  const [{ port }] = (await once(origin, 'message')) as [{ port: number }]
-  writeFileSync(
-    join(folder, 'bidweir.yaml'),
-    yaml(backing.store, `http://127.0.0.1:${port}/?kind=bid`),
+export async function startLoaded(name: string, profile: string): Promise<Loaded> {
+  const backing = await stores[name]!.open()
+  const origin = new Child<never, number>(new URL('../harness/supplier.ts', import.meta.url))
+  const service = await startService(
+    {
+      admin: {
+        listen: '127.0.0.1:0',
+        auth: { embedded: { adminPassword: password } },
+        impressions: { auth: 'context' },
+      },
+      store: backing.store,
+      suppliers: [supplier('bench', `http://127.0.0.1:${await origin.answer()}/?kind=bid`)],
+    },
+    profile === '' ? {} : { profile },
   )
-  const flags = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]
-  const child = spawn(process.execPath, [...flags, main, 'start', '--config', 'bidweir.yaml'], {
-    cwd: folder,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  let text = ''
-  while (!/^admin .*\n/m.test(text)) text += String((await once(child.stdout!, 'data'))[0])
-  const portOf = (what: string) => Number(new RegExp(`^${what} .*?:(\\d+)/`, 'm').exec(text)![1])
-  const adminPort = portOf('admin')
   return {
-    proxyPort: portOf('bid traffic'),
-    adminPort,
-    token: await logIn(adminPort),
-    cpu: () => cpu(tree(child.pid!)),
+    ...service,
+    token: await logIn(service.admin),
     rows: backing.rows,
     async stop() {
-      child.kill('SIGINT')
-      await once(child, 'exit')
-      origin.kill()
+      await Promise.all([service.stop(), origin.close()])
       await backing.close()
-      rmSync(folder, { recursive: true, force: true })
     },
   }
 }

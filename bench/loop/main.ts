@@ -1,106 +1,198 @@
 /**
- * What the process does to its own event loop and memory: bids, notices and scrapes together, the worst lateness of
- * the loop between two scrapes; the memory that one more request in flight takes; reloads and scrapes of 3,000 suppliers.
+ * `npm run bench:loop`: what the process does to its own event loop, memory and CPU time: deadlines beside load, scrapes,
+ * a request in flight, reloads of 3,000 suppliers, encoded bodies; about three minutes.
  */
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { connect } from 'node:net'
-import { cpus } from 'node:os'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 import { runDemo } from '../../service/demo/main.ts'
 import { createDemoSupplier } from '../../service/demo/supplier.ts'
-import { deadlines, type Lateness, silentSupplier, startOrigin, timeout } from './deadlines.ts'
-import { type Held, manySuppliers } from './many.ts'
-import { serve } from './service.ts'
+import { bench, type Run } from '../harness/bench.ts'
+import { Child } from '../harness/child.ts'
+import { drive } from '../harness/client.ts'
+import { rss } from '../harness/process.ts'
+import type { Block } from '../harness/report.ts'
+import { type Service, startService, supplier } from '../harness/service.ts'
+import type { Job, Outcome } from '../harness/source.ts'
+import { median } from '../harness/statistics.ts'
+import { bidRequests, requestHead } from '../harness/traffic.ts'
+import { encodedBodies } from './bodies.ts'
 
-const seconds = 20
-const stalled = 2000
+const harness = (file: string) => new URL(`../harness/${file}`, import.meta.url)
+const ms = (value: number) => `${value.toFixed(1)} ms`
+const measured = (rows: [string, string][]): Block[] => [{ head: ['what', 'measured'], rows }]
 
-async function loopUnderLoad(): Promise<{ worst: number; scrapes: number }> {
-  const supplier = await createDemoSupplier()
-  const { child, proxy, admin } = await serve({ demo: { endpoint: supplier.url, timeout: '30s' } })
+/** A supplier that reads and never answers. */
+async function silentSupplier() {
+  const held = new Set<Socket>()
+  const server = createServer((socket) => {
+    held.add(socket.on('error', () => {}))
+    socket.resume().on('close', () => held.delete(socket))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    held,
+    close() {
+      for (const socket of held) socket.destroy()
+      server.close()
+    },
+  }
+}
+
+/** How late the deadline's no-bid comes beside another supplier's load. */
+async function deadlines({ quick }: Run): Promise<Block[]> {
+  const timeout = 120
+  const silent = await silentSupplier()
+  const origin = new Child<never, number>(harness('supplier.ts'))
+  const busy = supplier('busy', `http://127.0.0.1:${await origin.answer()}/openrtb`)
+  const late = supplier('silent', silent.url, {
+    ...{ timeout: `${timeout}ms`, maxInFlight: 8192 },
+  })
+  const { proxy, stop } = await startService({ suppliers: [busy, late] })
+  const source = new Child<Job, Outcome>(harness('source.ts'))
+  const job = { port: proxy, paths: ['/bid/busy'], connections: 64, warm: 500 }
+  const most = await source.ask({ ...job, rate: 0, measure: quick ? 1000 : 3000 })
+  const rate = Math.round((most.count / most.seconds) * 0.7)
+  const measure = quick ? 2000 : 20_000
+  const request = Buffer.from(`${requestHead('/bid/silent', 2)}{}`)
+  const [{ kinds }] = await Promise.all([
+    drive({
+      ...{ port: proxy, connections: 0, rate: 100, warm: 500, measure },
+      ...{
+        next: () => request,
+        kind: ({ head }) => /x-bidweir-reason: (\w+)/i.exec(head)?.[1] ?? 'failed',
+      },
+    }),
+    source.ask({ ...job, rate, measure }),
+  ])
+  await Promise.all([stop(), source.close(), origin.close()])
+  silent.close()
+  const { count, p50, p99 } = kinds['timeout']!
+  return measured([
+    [
+      `no-bids of a supplier that never answers, past their deadline of ${timeout} ms, at the caller's socket, beside ${rate} requests/s (70 % of what the machine reached): median, p99 of ${count}`,
+      `${ms(p50 - timeout)}, ${ms(p99 - timeout)}`,
+    ],
+  ])
+}
+
+/** Bids, notices and scrapes together. */
+async function lag({ quick }: Run): Promise<Block[]> {
+  const [seconds, skipped] = quick ? [4, 2] : [20, 5]
+  const demoSupplier = await createDemoSupplier()
+  const service = await startService({ suppliers: [supplier('demo', demoSupplier.url)] })
   const over = new AbortController()
   const demo = runDemo({
-    proxyUrl: `http://127.0.0.1:${proxy}`,
-    adminUrl: `http://127.0.0.1:${admin}`,
-    supplier,
-    signal: over.signal,
-    rate: 500,
-    out: { write: () => true },
+    proxyUrl: `http://127.0.0.1:${service.proxy}`,
+    adminUrl: `http://127.0.0.1:${service.admin}`,
+    ...{ supplier: demoSupplier, signal: over.signal, rate: 500, out: { write: () => true } },
   })
   let worst = 0
-  let scrapes = 0
-  // The first seconds compile; they are not what is measured.
   for (let second = 0; second < seconds; second++) {
-    await new Promise((resolve) => setTimeout(resolve, 1000))
-    const text = await (await fetch(`http://127.0.0.1:${admin}/metrics`)).text()
+    await wait(1000)
+    const text = await service.metrics()
     const lag = Number(/^bidweir_event_loop_lag_seconds (\S+)/m.exec(text)?.[1])
-    scrapes++
-    if (second >= 5) worst = Math.max(worst, lag)
+    // The first seconds compile; they are not what is measured.
+    if (second >= skipped) worst = Math.max(worst, lag)
   }
   over.abort()
   await demo
-  child.kill('SIGINT')
-  await once(child, 'exit')
-  await supplier.close()
-  return { worst, scrapes }
+  await service.stop()
+  await demoSupplier.close()
+  return measured([
+    [
+      `worst lateness of the event loop between ${seconds} scrapes, a second apart, 500 bid requests/s with notices (first ${skipped} s left out)`,
+      ms(worst * 1000),
+    ],
+  ])
 }
 
-const residentBytes = (pid: number) =>
-  Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) * 1024
-
 /** Requests whose supplier never answers: what each of them holds. */
-async function memoryPerRequest(): Promise<number> {
-  const { url, held, close } = await silentSupplier()
-  const { child, proxy } = await serve({ demo: { endpoint: url, timeout: '30s' } })
-  const body = JSON.stringify({ id: 'r', imp: [{ id: '1' }], pad: 'x'.repeat(2600) })
-  const request = `POST /bid/demo HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`
-  const before = residentBytes(child.pid!)
+async function memory({ quick }: Run): Promise<Block[]> {
+  const stalled = quick ? 200 : 2000
+  const silent = await silentSupplier()
+  const demo = supplier('demo', silent.url, { timeout: '30s', maxInFlight: 8192 })
+  const { proxy, pid, stop } = await startService({ suppliers: [demo] })
+  const body = Buffer.from(String(bidRequests[0]).replace('"tmax":5000', '"tmax":60000'))
+  const request = Buffer.concat([requestHead('/bid/demo', body.length), body])
+  const before = rss([pid])
   const callers = Array.from({ length: stalled }, () => {
-    const socket = connect(proxy, '127.0.0.1')
+    const socket = connect(proxy, '127.0.0.1').on('error', () => {})
     socket.write(request)
     return socket
   })
-  while (held.size < stalled) await new Promise((resolve) => setTimeout(resolve, 50))
-  const after = residentBytes(child.pid!)
+  for (let tries = 0; silent.held.size < stalled; tries++) {
+    if (tries > 400) throw new Error(`only ${silent.held.size} requests reached the supplier`)
+    await wait(50)
+  }
+  const bytes = (rss([pid]) - before) / stalled
   for (const socket of callers) socket.destroy()
-  child.kill('SIGKILL')
-  await once(child, 'exit')
-  close()
-  return (after - before) / stalled
-}
-
-async function deadlinesUnderLoad(): Promise<Lateness> {
-  const silent = await silentSupplier()
-  const origin = await startOrigin()
-  const service = await serve({
-    busy: { endpoint: origin.url, timeout: '5s' },
-    silent: { endpoint: silent.url, timeout: `${timeout}ms` },
-  })
-  const late = await deadlines(service, seconds)
-  service.child.kill('SIGINT')
-  await once(service.child, 'exit')
-  origin.process.kill()
+  await stop()
   silent.close()
-  return late
+  return measured([
+    [
+      `resident memory of one request in flight with a body of ${body.length} bytes, its two connections included (${stalled} stalled requests)`,
+      `${(bytes / 1024).toFixed(1)} KB`,
+    ],
+  ])
 }
 
-const late = await deadlinesUnderLoad()
-const { worst, scrapes } = await loopUnderLoad()
-const bytes = await memoryPerRequest()
-const many = await manySuppliers()
-const ms = ({ least, median }: Held) => `${least.toFixed(1)} ms, ${median.toFixed(1)} ms`
-const report = `# Event loop and memory
+async function reload(service: Service, config: Record<string, unknown>): Promise<void> {
+  const taken = async () =>
+    /^bidweir_config_reloads_total\{result="taken"\} (\d+)/m.exec(await service.metrics())?.[1] ??
+    '0'
+  const before = await taken()
+  await service.probe()
+  service.reload(config)
+  // A second each, so that few scrapes come in between.
+  do await wait(1000)
+  while ((await taken()) === before)
+}
 
-${new Date().toISOString().slice(0, 10)}, ${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.version}.
+/** A reload that changes all of 3,000 suppliers, one that changes none, a scrape. */
+async function manySuppliers({ quick }: Run): Promise<Block[]> {
+  const count = quick ? 300 : 3000
+  const config = (holdout: number) => ({
+    suppliers: Array.from({ length: count }, (_each, n) =>
+      supplier(`supplier-${n}`, `http://127.0.0.1:9/${n}`, { opd: { enabled: true, holdout } }),
+    ),
+  })
+  const service = await startService(config(0.1), { probe: new URL('probe.ts', import.meta.url) })
+  /** The machine delays turns, too: the least of the rounds' longest turns, and their median. */
+  async function longest(work: (round: number) => Promise<unknown>): Promise<string> {
+    const turns: number[] = []
+    for (let round = 0; round < (quick ? 2 : 6); round++) {
+      await service.probe()
+      await work(round)
+      turns.push(await service.probe())
+    }
+    return `${ms(Math.min(...turns))}, ${ms(median(turns))}`
+  }
+  const bytes = (await service.metrics()).length
+  const scrape = await longest(() => service.metrics())
+  const unchanged = await longest(() => reload(service, config(0.1)))
+  const changed = await longest((round) => reload(service, config(0.2 + round / 100)))
+  await service.stop()
+  return measured([
+    [
+      `longest turn of the event loop in a reload of ${count} suppliers that changes each of them: least, median of the rounds`,
+      changed,
+    ],
+    ['the same where none has changed', unchanged],
+    [`the same in a scrape of them, ${(bytes / 1e6).toFixed(2)} MB`, scrape],
+  ])
+}
 
-| what | measured |
-|---|---|
-| worst lateness of the event loop between ${scrapes} scrapes, a second apart, 500 bid requests/s with notices (first 5 s left out) | ${(worst * 1000).toFixed(1)} ms |
-| resident memory of one request in flight with a 2.7 KB body, its two connections included (${stalled} stalled requests) | ${(bytes / 1024).toFixed(1)} KB |
-| no-bids of a supplier that never answers, past their deadline of ${timeout} ms, at the caller's socket, beside ${late.rate} requests/s (70 % of what the machine reached): median, p99 of ${late.count} | ${late.p50.toFixed(1)} ms, ${late.p99.toFixed(1)} ms |
-| longest turn of the event loop in a reload of 3,000 suppliers that changes each of them: least, median of the rounds | ${ms(many.changed)} |
-| the same where none has changed | ${ms(many.unchanged)} |
-| the same in a scrape of them, ${(many.bytes / 1e6).toFixed(2)} MB | ${ms(many.scrape)} |
-`
-process.stdout.write(report)
-writeFileSync(new URL('RESULTS.md', import.meta.url), report)
+await bench({
+  folder: import.meta.dirname,
+  title: 'Event loop and memory',
+  about: 'Each figure comes from a bidweir process of its own with OPD on.',
+  sections: {
+    deadlines: { title: 'Deadlines beside load', run: deadlines },
+    lag: { title: 'Bids, notices and scrapes', run: lag },
+    memory: { title: 'A request in flight', run: memory },
+    suppliers: { title: '3,000 suppliers', run: manySuppliers },
+    bodies: { title: 'Encoded bodies', run: encodedBodies },
+  },
+})

@@ -1,51 +1,28 @@
 /**
- * The learner against markets whose true win curves are known.
- *
- *   node bench/opd/main.ts [--quick] [--goal 3] [--market synthetic] [--bids 150000] [--seeds 2] [--first 1] [--write]
- *
- * `--write` runs all of it and writes RESULTS.md and the plots.
+ * `npm run bench:opd`: the learner against markets whose true win curves are known, five minutes on two threads. `--goal 3`,
+ * `--market synthetic`, `--bids 150000` and `--seeds 2` narrow it.
  */
-import { execFileSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
-import { availableParallelism, cpus } from 'node:os'
-import { parseArgs } from 'node:util'
+import { once } from 'node:events'
+import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
+import { bench, type Run } from '../harness/bench.ts'
+import type { Block } from '../harness/report.ts'
 import { goals } from './goals.ts'
 import { draw } from './plots.ts'
-import { head, line, resultOf, speedLines } from './results.ts'
-import { type Speed, speed } from './speed.ts'
+import { goalTable, speedTable } from './results.ts'
+import { speed } from './speed.ts'
 import type { Done, Task } from './task.ts'
 
-const { values } = parseArgs({
-  options: {
-    quick: { type: 'boolean', default: false },
-    write: { type: 'boolean', default: false },
-    goal: { type: 'string' },
-    market: { type: 'string' },
-    bids: { type: 'string' },
-    seeds: { type: 'string' },
-    first: { type: 'string', default: '1' },
-  },
-})
-
-const chosen = goals.flatMap((goal, at) => {
-  const wanted =
-    (values.goal === undefined || Number(values.goal) === goal.of) &&
-    (values.market === undefined || values.market === goal.market)
-  return wanted ? [at] : []
-})
-const bidsOf = (at: number) => Number(values.bids ?? goals[at]!.bids / (values.quick ? 5 : 1))
-const tasks: Task[] = chosen.flatMap((goal) => {
-  const seeds = Number(values.seeds ?? (values.quick ? 1 : goals[goal]!.seeds))
-  return Array.from({ length: seeds }, (_each, n) => ({
-    goal,
-    seed: Number(values.first) + n,
-    bids: bidsOf(goal),
-  }))
-})
+const options = {
+  goal: { value: '', help: 'the number of a goal; 0 is what has none' },
+  market: { value: '', help: 'one market' },
+  bids: { value: 0, help: 'instead of those of each goal' },
+  seeds: { value: 0, help: 'instead of those of each goal' },
+  first: { value: 1, help: 'the first seed' },
+}
 
 /** The longest first, on two threads. */
-async function runAll(): Promise<Done[]> {
+async function runAll(tasks: readonly Task[], say: (line: string) => void): Promise<Done[]> {
   const waiting = [...tasks].sort((one, other) => other.bids - one.bids)
   const done: Done[] = []
   const threads = Math.min(2, availableParallelism(), waiting.length)
@@ -53,19 +30,15 @@ async function runAll(): Promise<Done[]> {
     Array.from({ length: threads }, async () => {
       const worker = new Worker(new URL('task.ts', import.meta.url), { workerData: 'opd task' })
       for (let task = waiting.shift(); task !== undefined; task = waiting.shift()) {
-        const answer = new Promise<Done>((resolve, reject) => {
-          worker.once('message', resolve)
-          worker.once('error', reject)
-        })
         worker.postMessage(task)
-        const found = await answer
+        const [found] = (await once(worker, 'message')) as [Done]
         done.push(found)
         const { name, of, market } = goals[found.goal]!
         const notes = Object.entries(found.measured.notes).map(
           ([key, at]) => `${key} ${at.toFixed(4)}`,
         )
-        process.stderr.write(
-          `${of} ${market}, ${name}, seed ${found.seed}: ${found.measured.value.toFixed(4)}  ${notes.join('  ')}  (${found.seconds.toFixed(1)} s)\n`,
+        say(
+          `  ${of} ${market}, ${name}, seed ${found.seed}: ${found.measured.value.toFixed(4)}  ${notes.join('  ')}  (${found.seconds.toFixed(1)} s)`,
         )
       }
       await worker.terminate()
@@ -74,42 +47,37 @@ async function runAll(): Promise<Done[]> {
   return done.sort((one, other) => one.seed - other.seed)
 }
 
-const from = performance.now()
-// What runs is what was there at the start.
-const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()
-const measuresSpeed =
-  (values.goal === undefined && values.market === undefined) || values.goal === '10'
-// Alone on the machine, before the threads.
-const speeds: Speed | null = measuresSpeed ? speed() : null
-const done = await runAll()
-const lines = chosen.map((at) =>
-  line(
-    resultOf(
-      goals[at]!,
-      done.filter(({ goal }) => goal === at),
-    ),
-  ),
-)
-const table = [head, ...lines].join('\n')
-const ten = speeds === null ? '' : `\n\n${speedLines(speeds)}`
-process.stdout.write(`${table}${ten}\n`)
-
-if (values.write) {
-  const here = new URL('./', import.meta.url)
-  const minutes = ((performance.now() - from) / 60_000).toFixed(1)
-  writeFileSync(
-    new URL('RESULTS.md', here),
-    `# The learner on markets whose curves are known
-
-${new Date().toISOString().slice(0, 10)}, ${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.version}, commit ${commit}; \`npm run bench:opd\`, ${minutes} minutes
-on two threads. Seeds from ${values.first}. Means over seeds; margins on the true curves, shares of what an oracle earns that knows
-them (goal 3: under the same constraints; goal 4: with the same margin share).
-
-${table}${ten}
-
-![regret, synthetic](RESULTS-regret-synthetic.svg) ![regret, replay](RESULTS-regret-replay.svg)
-![wins kept](RESULTS-kept.svg) ![margin against wins](RESULTS-frontier.svg)
-`,
+async function markets({ quick, options: given, say }: Run<typeof options>): Promise<Block[]> {
+  const chosen = [...goals.keys()].filter(
+    (at) =>
+      (given.goal === '' || Number(given.goal) === goals[at]!.of) &&
+      (given.market === '' || given.market === goals[at]!.market),
   )
-  draw(goals, done, here)
+  const tasks = chosen.flatMap((goal) => {
+    const bids = given.bids || goals[goal]!.bids / (quick ? 5 : 1)
+    const seeds = given.seeds || (quick ? 1 : goals[goal]!.seeds)
+    return Array.from({ length: seeds }, (_each, n) => ({ goal, seed: given.first + n, bids }))
+  })
+  const done = await runAll(tasks, say)
+  const rows = chosen.map((at) => ({
+    goal: goals[at]!,
+    done: done.filter(({ goal }) => goal === at),
+  }))
+  return [
+    `Seeds from ${given.first}, on two threads. Means over seeds; margins on the true curves, shares of what an oracle earns that knows them (goal 3: under the same constraints; goal 4: with the same margin share).`,
+    goalTable(rows),
+    ...draw(goals, done),
+  ]
 }
+
+await bench({
+  folder: import.meta.dirname,
+  title: 'The learner on markets whose curves are known',
+  about: 'Everything in it is drawn from seeds; only the speed depends on the machine.',
+  options,
+  sections: {
+    // Alone on the machine, before the threads.
+    speed: { title: 'Speed', run: () => [speedTable(speed())] },
+    markets: { title: 'Markets', run: markets },
+  },
+})

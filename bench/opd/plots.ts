@@ -1,8 +1,8 @@
 /** What of the runs is drawn: regret, kept wins over time, margin against wins. */
-import { writeFileSync } from 'node:fs'
+import { curves, type Series } from '../harness/plot.ts'
+import type { Image } from '../harness/report.ts'
 import type { Row } from './drive.ts'
 import type { Goal } from './goals.ts'
-import { plot, type Series } from './plot.ts'
 import type { Done } from './task.ts'
 
 /** Bids, and a figure of all rows up to them. */
@@ -28,7 +28,8 @@ function coarser(rows: readonly Row[]): Row[] {
   return found
 }
 
-export function draw(goals: readonly Goal[], done: readonly Done[], dir: URL): void {
+export function draw(goals: readonly Goal[], done: readonly Done[]): Image[] {
+  const images: Image[] = []
   const first = (test: (goal: Goal) => boolean): { goal: Goal; rows: Row[] }[] =>
     goals.flatMap((goal, at) => {
       const run = done.find(({ goal: of }) => of === at)
@@ -37,7 +38,7 @@ export function draw(goals: readonly Goal[], done: readonly Done[], dir: URL): v
     })
   const name = (goal: Goal) => (goal.of === 0 ? goal.name.replace('baseline: ', '') : 'engine')
   const write = (file: string, title: string, x: string, y: string, series: Series[]) => {
-    if (series.length > 0) writeFileSync(new URL(file, dir), plot(title, x, y, series))
+    if (series.length > 0) images.push({ file, alt: title, svg: curves(title, x, y, series) })
   }
   for (const market of ['synthetic', 'replay'])
     write(
@@ -75,4 +76,5 @@ export function draw(goals: readonly Goal[], done: readonly Done[], dir: URL): v
       points: rows.map((row) => [row.wins / row.winsBase, row.margin / row.best] as const),
     })),
   )
+  return images
 }

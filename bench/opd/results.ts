@@ -1,57 +1,42 @@
 /** The rows of the table: mean and standard error over seeds, and whether the goal is met. */
+import type { Cell, Table } from '../harness/report.ts'
+import { mean, standardError } from '../harness/statistics.ts'
 import type { Goal } from './goals.ts'
 import type { Speed } from './speed.ts'
 import type { Done } from './task.ts'
 
-interface Result {
-  goal: Goal
-  mean: number
-  error: number
-  met: boolean | null
-  notes: Record<string, number>
-  seeds: number[]
-}
-
-const mean = (values: readonly number[]) =>
-  values.reduce((sum, value) => sum + value, 0) / values.length
-
 const within = (value: number, { atLeast, atMost }: { atLeast?: number; atMost?: number }) =>
   (atLeast === undefined || value >= atLeast) && (atMost === undefined || value <= atMost)
 
-export function resultOf(goal: Goal, done: readonly Done[]): Result {
+const short = (value: number) => (Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(4))
+
+function row(goal: Goal, done: readonly Done[]): Cell[] {
   const values = done.map(({ measured }) => measured.value)
   const average = mean(values)
-  const squares = values.reduce((sum, value) => sum + (value - average) ** 2, 0)
-  const error = Math.sqrt(squares / Math.max(1, values.length - 1) / values.length)
   const notes: Record<string, number> = {}
   for (const name of Object.keys(done[0]?.measured.notes ?? {}))
     notes[name] = mean(done.map(({ measured }) => measured.notes[name] ?? 0))
   const graded = goal.atLeast !== undefined || goal.atMost !== undefined
   const also = Object.entries(goal.also ?? {}).every(([name, of]) => within(notes[name] ?? 0, of))
-  const met = graded ? within(average, goal) && also : null
-  return { goal, mean: average, error, met, notes, seeds: done.map(({ seed }) => seed) }
+  const met = within(average, goal) && also
+  const asked = goal.atLeast !== undefined ? `>= ${goal.atLeast}` : `<= ${goal.atMost}`
+  return [
+    ...[goal.of === 0 ? '-' : goal.of, goal.market],
+    `${goal.name} (${goal.bids / 1000}k bids, ${goal.seeds} seeds)`,
+    ...[graded ? asked : '-', short(average), short(standardError(values))],
+    graded ? (met ? 'met' : '**not met**') : '-',
+    Object.entries(notes)
+      .map(([name, note]) => `${name} ${short(note)}`)
+      .join(', '),
+  ]
 }
 
-const short = (value: number) => (Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(4))
+export const goalTable = (goals: readonly { goal: Goal; done: readonly Done[] }[]): Table => ({
+  head: ['#', 'market', 'what', 'goal', 'measured', 'standard error', 'result', 'also'],
+  rows: goals.map(({ goal, done }) => row(goal, done)),
+})
 
-export function line({ goal, mean: at, error, met, notes }: Result): string {
-  const asked =
-    goal.atLeast !== undefined
-      ? `>= ${goal.atLeast}`
-      : goal.atMost !== undefined
-        ? `<= ${goal.atMost}`
-        : '-'
-  const more = Object.entries(notes).map(([name, note]) => `${name} ${short(note)}`)
-  const verdict = met === null ? '-' : met ? 'met' : '**not met**'
-  const number = goal.of === 0 ? '-' : goal.of
-  const what = `${goal.name} (${goal.bids / 1000}k bids, ${goal.seeds} seeds)`
-  return `| ${number} | ${goal.market} | ${what} | ${asked} | ${short(at)} | ${short(error)} | ${verdict} | ${more.join(', ')} |`
-}
-
-export const head =
-  '| # | market | what | goal | measured | standard error | | also |\n|---|---|---|---|---|---|---|---|'
-
-export function speedLines(speed: Speed): string {
+export function speedTable(speed: Speed): Table {
   const rows: [string, number, number, string][] = [
     ['decide, 99 %', speed.decideP99, 10, 'us'],
     ['decide, median', speed.decideMedian, Number.NaN, 'us'],
@@ -63,9 +48,11 @@ export function speedLines(speed: Speed): string {
     ['longest delta', speed.deltaMost, 5, 'ms'],
     ['longest slice of a snapshot', speed.snapshot, 5, 'ms'],
   ]
-  const lines = rows.map(([name, value, most, unit]) => {
-    const verdict = Number.isNaN(most) ? '-' : value <= most ? 'met' : '**not met**'
-    return `| 10 | ${name} | ${Number.isNaN(most) ? '-' : `<= ${most} ${unit}`} | ${value.toFixed(2)} ${unit} | ${verdict} |`
-  })
-  return ['| # | what | goal | measured | |', '|---|---|---|---|---|', ...lines].join('\n')
+  return {
+    head: ['#', 'what', 'goal', 'measured', 'result'],
+    rows: rows.map(([name, value, most, unit]) => [
+      ...[10, name, Number.isNaN(most) ? '-' : `<= ${most} ${unit}`, `${value.toFixed(2)} ${unit}`],
+      Number.isNaN(most) ? '-' : value <= most ? 'met' : '**not met**',
+    ]),
+  }
 }

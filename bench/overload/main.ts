@@ -1,15 +1,26 @@
 /**
- * Goodput past a supplier's capacity (CONTRACT 3, overload): bidweir with its defaults, with `maxInFlight: N`, and
- * HAProxy with `maxconn` and a queue where it is installed. `main.ts SECONDS` of each load; `--write`: RESULTS.md.
+ * `npm run bench:overload`: goodput past a supplier's capacity (CONTRACT 3, overload), simulated and measured: bidweir
+ * with its defaults, with `maxInFlight: N`, and HAProxy with `maxconn` and a queue where it is installed; and what the
+ * limiter costs a request. About eight minutes; `--seconds` is that of each load.
  */
-import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdtempSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
-import { cpus, tmpdir } from 'node:os'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { serve } from '../loop/service.ts'
-import { Load } from './load.ts'
+import { type Candidate, Gate } from '../../proxy/gate.ts'
+import { bench, type Run } from '../harness/bench.ts'
+import { Child, freePort, startProgram, stop } from '../harness/child.ts'
+import { drive, type Latency, type Response } from '../harness/client.ts'
+import { firstLine } from '../harness/machine.ts'
+import type { Block, Cell } from '../harness/report.ts'
+import { startService, supplier } from '../harness/service.ts'
+import { requestHead } from '../harness/traffic.ts'
+import { simulated } from './simulated.ts'
+
+const options = {
+  seconds: { value: 5, least: 1, help: 'of each load' },
+  case: { value: '', help: 'the capacity of one case, such as 40/s' },
+}
+type OverloadRun = Run<typeof options>
 
 interface Case {
   name: string
@@ -21,49 +32,19 @@ interface Case {
   cancels: boolean
 }
 
-const cases: Case[] = [
-  { name: '40/s', slots: 4, service: 100, sigma: 0, deadline: 500, cancels: true },
-  { name: '40/s, ignores aborts', slots: 4, service: 100, sigma: 0, deadline: 500, cancels: false },
-  { name: '200/s', slots: 10, service: 50, sigma: 0, deadline: 300, cancels: true },
-  {
-    name: '200/s, ignores aborts',
-    slots: 10,
-    service: 50,
-    sigma: 0,
-    deadline: 300,
-    cancels: false,
-  },
-  { name: '200/s, lognormal', slots: 10, service: 50, sigma: 0.5, deadline: 300, cancels: true },
+const small = { slots: 4, service: 100, sigma: 0, deadline: 500, cancels: true }
+const medium = { slots: 10, service: 50, sigma: 0, deadline: 300, cancels: true }
+const cases: readonly Case[] = [
+  { name: '40/s', ...small },
+  { name: '40/s, ignores aborts', ...small, cancels: false },
+  { name: '200/s', ...medium },
+  { name: '200/s, ignores aborts', ...medium, cancels: false },
+  { name: '200/s, lognormal', ...medium, sigma: 0.5 },
   { name: '500/s', slots: 10, service: 20, sigma: 0, deadline: 120, cancels: true },
 ]
 const loads = [0.5, 2, 5, 10, 0.5]
-const seconds = Number(process.argv.find((each) => /^\d+$/.test(each)) ?? 5)
 
-async function startSupplier({ slots, service, sigma, cancels }: Case) {
-  const args = [slots, service, sigma].map(String)
-  const process = fork(new URL('supplier.ts', import.meta.url), [
-    ...args,
-    cancels ? 'cancels' : 'ignores',
-  ])
-  const [port] = (await once(process, 'message')) as [number]
-  return { process, port }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
-async function startHaproxy({ slots, deadline }: Case, supplier: number) {
-  const port = await freePort()
-  const file = join(mkdtempSync(join(tmpdir(), 'bidweir-overload-')), 'haproxy.cfg')
-  writeFileSync(
-    file,
-    `defaults
+const haproxyConfig = ({ slots, deadline }: Case, port: number, origin: number) => `defaults
   mode http
   timeout client 10s
   timeout connect 1s
@@ -72,87 +53,134 @@ async function startHaproxy({ slots, deadline }: Case, supplier: number) {
 listen bids
   bind 127.0.0.1:${port}
   option abortonclose
-  server supplier 127.0.0.1:${supplier} maxconn ${slots} maxqueue ${2 * slots}
-`,
-  )
-  const child = spawn('haproxy', ['-db', '-f', file], { stdio: 'ignore' })
-  await new Promise((resolve) => setTimeout(resolve, 500))
-  return { child, port }
-}
-
-const quantile = (values: number[], at: number) => {
-  const sorted = [...values].sort((one, other) => one - other)
-  return sorted.length === 0 ? '–' : sorted[Math.floor(at * (sorted.length - 1))]!.toFixed(0)
-}
-
-async function measure(of: Case, subject: string, port: number): Promise<string[]> {
-  const load = new Load(port, '/bid/acme', of.deadline)
-  const capacity = (of.slots * 1000) / of.service
-  const rows: string[] = []
-  for (const times of loads) {
-    const tally = await load.run(capacity * times, seconds)
-    const possible = Math.min(tally.arrived, capacity * seconds)
-    const { good, late, failed, refused, goodTimes, refusedTimes } = tally
-    rows.push(
-      `| ${[
-        ...[of.name, subject, `${times}x`, `${((100 * good) / possible).toFixed(1)} %`],
-        ...[quantile(goodTimes, 0.5), quantile(goodTimes, 0.99)],
-        ...[refused, quantile(refusedTimes, 0.5), quantile(refusedTimes, 0.99), late + failed],
-      ].join(' | ')} |`,
-    )
-    process.stdout.write(`${rows.at(-1)}\n`)
-  }
-  load.close()
-  return rows
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  child.kill('SIGKILL')
-  await once(child, 'exit')
-}
-
-async function ofBidweir(of: Case, maxInFlight: 'auto' | number): Promise<string[]> {
-  const supplier = await startSupplier(of)
-  const endpoint = `http://127.0.0.1:${supplier.port}/`
-  const route = { endpoint, timeout: `${of.deadline}ms`, maxInFlight }
-  const { child, proxy } = await serve({ acme: route })
-  const rows = await measure(of, `bidweir, maxInFlight ${maxInFlight}`, proxy)
-  await end(child)
-  await end(supplier.process)
-  return rows
-}
-
-async function ofHaproxy(of: Case): Promise<string[]> {
-  const supplier = await startSupplier(of)
-  const { child, port } = await startHaproxy(of, supplier.port)
-  const rows = await measure(of, `HAProxy, maxconn ${of.slots}`, port)
-  await end(child)
-  await end(supplier.process)
-  return rows
-}
-
-function haproxyVersion(): string | null {
-  try {
-    return /version (\S+)/.exec(String(execFileSync('haproxy', ['-v'])))?.[1] ?? null
-  } catch {
-    return null
-  }
-}
-
-const version = haproxyVersion()
-const rows: string[] = []
-const only = process.env['CASE']
-for (const each of cases) {
-  if (only !== undefined && only !== each.name) continue
-  rows.push(...(await ofBidweir(each, 'auto')), ...(await ofBidweir(each, each.slots)))
-  if (version !== null) rows.push(...(await ofHaproxy(each)))
-}
-const report = `# Overload
-
-${new Date().toISOString().slice(0, 10)}, ${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.version}, HAProxy ${version ?? 'not installed'}. ${seconds} s of each load, one after another, from a cold start. Goodput is the share of what the supplier could have answered that was answered within the deadline; times in milliseconds, as the caller sees them.
-
-| capacity | proxy | load | goodput | good p50 | good p99 | refused | refused p50 | refused p99 | late |
-|---|---|---|---|---|---|---|---|---|---|
-${rows.join('\n')}
+  server supplier 127.0.0.1:${origin} maxconn ${slots} maxqueue ${2 * slots}
 `
-if (process.argv.includes('--write')) writeFileSync(new URL('RESULTS.md', import.meta.url), report)
+
+interface Subject {
+  name: (of: Case) => string
+  start(of: Case, origin: number): Promise<{ port: number; stop(): Promise<void> }>
+}
+
+const bidweir = (limit: (of: Case) => 'auto' | number): Subject => ({
+  name: (of) => `bidweir, maxInFlight ${limit(of)}`,
+  async start(of, origin) {
+    const route = { timeout: `${of.deadline}ms`, maxInFlight: limit(of) }
+    const service = await startService({
+      suppliers: [supplier('acme', `http://127.0.0.1:${origin}/`, route)],
+      log: { level: 'error' },
+    })
+    return { port: service.proxy, stop: service.stop }
+  },
+})
+const haproxy: Subject = {
+  name: ({ slots }) => `HAProxy, maxconn ${slots}`,
+  async start(of, origin) {
+    const dir = mkdtempSync(join(tmpdir(), 'bidweir-overload-'))
+    const port = await freePort()
+    writeFileSync(join(dir, 'haproxy.cfg'), haproxyConfig(of, port, origin))
+    const child = await startProgram(['haproxy', '-db', '-f', join(dir, 'haproxy.cfg')], dir, port)
+    return {
+      port,
+      async stop() {
+        await stop(child, 'SIGKILL')
+        rmSync(dir, { recursive: true })
+      },
+    }
+  },
+}
+
+const body = '{"id":"r","imp":[{"id":"1","banner":{"w":1}}]}'
+const request = Buffer.from(`${requestHead('/bid/acme', body.length)}${body}`)
+const none: Latency = { count: 0, p50: 0, p90: 0, p99: 0, max: 0 }
+
+const kindOf = (deadline: number) => (response: Response) => {
+  const { status, head, took } = response
+  if (status === 200 && took <= deadline) return 'good'
+  return status === 503 || /^x-bidweir-reason: overload/im.test(head) ? 'refused' : 'late'
+}
+
+/** Requests at their own pace, whatever becomes of those before: each on an idle connection, or a new one. */
+async function row(of: Case, subject: string, port: number, times: number, seconds: number) {
+  const capacity = (of.slots * 1000) / of.service
+  const { count, failed, kinds } = await drive({
+    ...{ port, connections: 0, rate: capacity * times, warm: 0, measure: seconds * 1000 },
+    ...{ next: () => request, kind: kindOf(of.deadline) },
+  })
+  const { good = none, refused = none, late = none } = kinds
+  const possible = Math.min(count, capacity * seconds)
+  const quantiles = ({ count, p50, p99 }: Latency) =>
+    count === 0 ? ['–', '–'] : [p50.toFixed(0), p99.toFixed(0)]
+  return [
+    ...[of.name, subject, `${times}x`, `${((100 * good.count) / possible).toFixed(1)} %`],
+    ...[...quantiles(good), refused.count, ...quantiles(refused), late.count + failed],
+  ]
+}
+
+async function measured(run: OverloadRun): Promise<Block[]> {
+  const seconds = run.quick ? 1 : run.options.seconds
+  const subjects = [bidweir(() => 'auto'), bidweir(({ slots }) => slots)]
+  if (firstLine('haproxy', '-v') === null) run.missing('HAProxy: haproxy not found')
+  else subjects.push(haproxy)
+  const chosen = cases.filter(({ name }) => name.startsWith(run.options.case))
+  const rows: Cell[][] = []
+  for (const each of run.quick ? chosen.slice(0, 1) : chosen)
+    for (const subject of subjects) {
+      const { slots, service, sigma, cancels } = each
+      const args = [slots, service, sigma, cancels ? 'cancels' : 'ignores'].map(String)
+      const origin = new Child<never, number>(new URL('supplier.ts', import.meta.url), args)
+      const started = await subject.start(each, await origin.answer())
+      for (const times of loads) {
+        rows.push(await row(each, subject.name(each), started.port, times, seconds))
+        run.say(`  ${rows.at(-1)!.join(' | ')}`)
+      }
+      await Promise.all([started.stop(), origin.close()])
+    }
+  const head = ['capacity', 'proxy', 'load', 'goodput', 'good p50', 'good p99', 'refused']
+  return [
+    `${seconds} s of each load, one after another, from a cold start. Goodput is the share of what the supplier could have answered that was answered within the deadline; times in milliseconds, as the caller sees them.`,
+    { head: [...head, 'refused p50', 'refused p99', 'late'], rows },
+  ]
+}
+
+/** What the limiter costs a request below the limit: eight in flight, each answered after 20 ms. */
+function cost({ quick }: OverloadRun): Block[] {
+  const requests = quick ? 200_000 : 2_000_000
+  const gate = new Gate()
+  gate.configure(null, 8192, 0)
+  const candidate = { due: 0, send() {}, refuse() {} } satisfies Candidate
+  const pass = (from: number) => {
+    for (let nth = 0; nth < requests; nth++) {
+      const now = from + nth * 2.5
+      candidate.due = now + 120
+      gate.refuses(now + 120, now)
+      gate.enter(candidate, now)
+      if (nth >= 8) gate.finished(now - 20, now, true)
+    }
+    for (let nth = 0; nth < 8; nth++) gate.dropped(from + requests * 2.5)
+  }
+  let best = Number.POSITIVE_INFINITY
+  for (let round = 0; round < 7; round++) {
+    const { user, system } = process.cpuUsage()
+    pass(round * requests * 2.5)
+    const after = process.cpuUsage()
+    best = Math.min(best, ((after.user + after.system - user - system) * 1000) / requests)
+  }
+  const before = process.memoryUsage().heapUsed
+  pass(10 * requests * 2.5)
+  const bytes = (process.memoryUsage().heapUsed - before) / requests
+  return [`${best.toFixed(0)} ns of CPU time and ${bytes.toFixed(2)} bytes a request.`]
+}
+
+await bench({
+  folder: import.meta.dirname,
+  title: 'Overload',
+  about:
+    'Supplier, proxy and load share the machine: where HAProxy loses goodput too, the figures are those of the machine.',
+  options,
+  programs: () => [firstLine('haproxy', '-v')?.split(' 20')[0] ?? null],
+  sections: {
+    simulated: { title: 'Simulated suppliers', run: simulated },
+    cost: { title: 'What the limiter costs below the limit', run: cost },
+    measured: { title: 'Measured', run: measured },
+  },
+})

@@ -1,115 +1,218 @@
 /**
- * `npm run bench:proxy`: bidweir and its alternatives side by side, under 10 minutes.
- * `-- --quick` takes about one, `--only NAME,NAME` and `--stage KEY,KEY` narrow it: these write
- * no file, unless with `--write`.
+ * `npm run bench:proxy`: bidweir and its alternatives side by side, about 12 minutes; `-- --quick` takes two.
+ * `--proxies NAME,NAME` and `--only SECTION,SECTION` narrow it.
  */
-import { spawnSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
-import { cpus, loadavg } from 'node:os'
-import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
-import { createHarness, type Harness, type Sample } from './harness.ts'
-import { type Case, plan, type Stage } from './plan.ts'
-import { bars } from './plot.ts'
-import { type Measured, median, report } from './report.ts'
-import { subjects } from './subjects.ts'
+import { type Bench, bench, type Run } from '../harness/bench.ts'
+import { Child } from '../harness/child.ts'
+import { firstLine } from '../harness/machine.ts'
+import { bars } from '../harness/plot.ts'
+import { rss } from '../harness/process.ts'
+import type { Block, Table } from '../harness/report.ts'
+import type { Job, Outcome } from '../harness/source.ts'
+import { inTurns, medians } from '../harness/statistics.ts'
+import { type Running, startPeers, supplierIds } from './peers.ts'
 
-const { values } = parseArgs({
-  options: {
-    quick: { type: 'boolean', default: false },
-    only: { type: 'string' },
-    stage: { type: 'string' },
-    write: { type: 'boolean', default: false },
-  },
-})
-const say = (text: string) => process.stderr.write(`${text}\n`)
-const warm = values.quick ? 300 : 700
+const options = { proxies: { value: '', help: 'names of proxies; all where none is given' } }
+type Options = typeof options
+type Section = Bench<Options, State>['sections'][string]
 
-async function runStage(harness: Harness, stage: Stage): Promise<Measured> {
-  say(`${stage.title}`)
-  const takesPart = harness.running.filter(
-    ({ subject }) => stage.subjects === null || stage.subjects.includes(subject.name),
-  )
-  const samples = new Map<string, Sample[]>()
-  const id = (name: string, { label }: Case) => `${name} ${label}`
-  for (let round = 0; round < stage.rounds; round++)
-    for (const each of stage.cases)
-      for (let at = 0; at < takesPart.length; at++) {
-        // Each round begins with another one, so that nobody always follows the same neighbour.
-        const running = takesPart[(at + round) % takesPart.length]!
-        const { paths, connections, rate } = each
-        const sample = await harness.measure(running, {
-          ...{ paths, connections, rate, warm, measure: stage.measure },
-        })
-        const key = id(running.subject.name, each)
-        samples.set(key, [...(samples.get(key) ?? []), sample])
-        say(
-          `  ${round + 1} ${each.label} ${running.subject.name}: ${sample.perRequest.toFixed(1)} us, ${sample.rate.toFixed(0)}/s, p99 ${sample.p99} ms${sample.bad > 0 ? `, ${sample.bad} failed` : ''}`,
-        )
-      }
-  const rows = takesPart.flatMap(({ subject: { name } }) =>
-    stage.cases.map((each) => ({
-      ...{ subject: name, label: each.label, sample: median(samples.get(id(name, each))!) },
-    })),
-  )
-  return { stage, rows }
+interface State {
+  source: Child<Job, Outcome>
+  supplier: Child<never, number>
+  proxies: Running[]
 }
 
-const firstLine = (program: string, ...args: string[]) => {
-  const { error, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8' })
-  return error === undefined ? `${stdout}${stderr}`.split('\n')[0]!.trim() : null
+type Sample = ReturnType<typeof sampleOf>
+type Case = Partial<Pick<Job, 'paths' | 'connections' | 'rate'>> & { label: string }
+interface Plan {
+  title: string
+  note?: string
+  /** Names; none: all. */
+  proxies?: readonly string[]
+  cases: readonly Case[]
+  /** Rounds and milliseconds of a window: of a whole run, of a quick one. */
+  rounds: readonly [number, number]
+  window: readonly [number, number]
+  blocks: (plan: Plan, all: Results, run: Run<Options>) => Block[]
 }
+/** Rows of proxies; a sample for each round and case. */
+type Results = { name: string; job: string; samples: Map<string, Sample[]> }[]
 
-function facts(seconds: number, load: string, missing: Harness['missing']) {
-  const versions = [firstLine('nginx', '-v'), firstLine('haproxy', '-v')?.replace(/ \d{4}.*$/, '')]
-  const commit = firstLine(
-    'git',
-    '-C',
-    fileURLToPath(new URL('.', import.meta.url)),
-    'rev-parse',
-    '--short',
-    'HEAD',
-  )
+/** Of the mix, before anything is measured, where a proxy compiles while it runs. */
+const warmUp = { requests: 200_000, ms: 30_000 }
+
+/** `cost`: CPU microseconds per request that was answered as it should be. */
+function sampleOf(outcome: Outcome, bytes: number) {
+  const { count, failed, seconds, p50, p90, p99, cpu, watched } = outcome
+  const idle = (us: number) => Math.max(0, 1 - us / (seconds * 1e6))
   return {
-    date: new Date().toISOString().slice(0, 16).replace('T', ' '),
-    cpu: cpus()[0]?.model ?? 'unknown CPU',
-    cores: cpus().length,
-    node: process.version,
-    commit: commit ?? 'unknown',
-    versions: versions.filter((text) => typeof text === 'string'),
-    ...{ load, seconds, missing, quick: values.quick },
+    ...{ p50, p90, p99, failed, rss: bytes, rate: count / seconds },
+    cost: watched[0]! / Math.max(1, count - failed),
+    supplierIdle: idle(watched[1]!),
+    sourceIdle: idle(cpu),
   }
 }
 
-const started = performance.now()
-const load = loadavg()[0]!.toFixed(2)
-const harness = await createHarness(values.only?.split(',') ?? [], say)
-const measured: Measured[] = []
-try {
-  // Compilers first: what runs on Node gets its hot paths optimised before anyone is measured.
-  for (const running of harness.running)
-    await harness.measure(running, {
-      paths: ['/bid/bench'],
-      connections: 64,
-      rate: 0,
-      warm: 0,
-      measure: values.quick ? 1500 : 4000,
-    })
-  for (const stage of plan(values.quick))
-    if (values.stage === undefined || values.stage.split(',').includes(stage.key))
-      measured.push(await runStage(harness, stage))
-} finally {
-  await harness.close()
+async function measure({ source, supplier }: State, proxy: Running, job: Partial<Job>) {
+  const pids = proxy.pids()
+  const outcome = await source.ask({
+    ...{ port: proxy.port, paths: ['/bid/bench'], connections: 64, rate: 0 },
+    ...{ warm: 700, measure: 3000, watch: [pids, [supplier.pid]], ...job },
+  })
+  return sampleOf(outcome, rss(pids))
 }
-const seconds = Math.round((performance.now() - started) / 1000)
-const jobs = new Map(subjects.map(({ name, job }) => [name, job]))
-const text = report(measured, facts(seconds, load, harness.missing), jobs)
-process.stdout.write(text)
-if (values.write || (!values.quick && values.only === undefined && values.stage === undefined)) {
-  writeFileSync(new URL('./RESULTS.md', import.meta.url), text)
-  const rows = measured[0]!.rows.map(({ subject, sample }) => ({
-    ...{ label: subject, value: sample.perRequest, accent: subject === 'bidweir' },
+
+const section = (plan: Plan): Section => ({
+  title: plan.title,
+  async run(run, state) {
+    const at = run.quick ? 1 : 0
+    const proxies = state.proxies.filter(({ name }) => plan.proxies?.includes(name) ?? true)
+    const results: Results = proxies.map(({ name, job }) => ({ name, job, samples: new Map() }))
+    for (const { label, ...load } of plan.cases) {
+      const window = { warm: run.quick ? 300 : 700, measure: plan.window[at]! }
+      const samples = await inTurns(plan.rounds[at]!, proxies, async (proxy, round) => {
+        const sample = await measure(state, proxy, { ...load, ...window })
+        const { cost, rate, p99, failed } = sample
+        run.say(
+          `  ${round + 1} ${label} ${proxy.name}: ${cost.toFixed(1)} us, ${rate.toFixed(0)}/s, p99 ${p99} ms${failed > 0 ? `, ${failed} failed` : ''}`,
+        )
+        return sample
+      })
+      for (const [nth, proxy] of proxies.entries())
+        results[nth]!.samples.set(label, samples.get(proxy)!)
+    }
+    return [...(plan.note === undefined ? [] : [plan.note]), ...plan.blocks(plan, results, run)]
+  },
+})
+
+const percent = (share: number) => `${Math.round(share * 100)} %`
+const ms = (value: number) => value.toFixed(1)
+
+/** Everything about one case, with ratios to those that others know. */
+function full({ cases }: Plan, all: Results, run: Run<Options>): Block[] {
+  const [{ label }] = cases as [Case]
+  const rows = all.map(({ name, job, samples }) => ({
+    ...{ name, job, samples: samples.get(label)! },
+    ...medians(samples.get(label)!),
   }))
-  const svg = bars('CPU microseconds per request, the mix, 64 connections', rows)
-  writeFileSync(new URL('./RESULTS.svg', import.meta.url), svg)
+  const anchors = rows.filter(({ name }) => ['nginx', 'nginx + Lua', 'http-proxy'].includes(name))
+  const nginx = rows.find(({ name }) => name === 'nginx')
+  const variation =
+    nginx === undefined
+      ? []
+      : [
+          run.steady(
+            'nginx itself',
+            nginx.samples.map(({ cost }) => cost),
+          ),
+        ]
+  const table: Table = {
+    head: [
+      ...['proxy', 'job', 'CPU us/request', ...anchors.map(({ name }) => `x ${name}`)],
+      ...['requests/s', 'p50 ms', 'p90 ms', 'p99 ms', 'RSS MB', 'failed'],
+      ...['supplier idle', 'source idle'],
+    ],
+    rows: rows.map((row) => [
+      ...[row.name, row.job, row.cost.toFixed(1)],
+      ...anchors.map(({ cost }) => (row.cost / cost).toFixed(2)),
+      ...[row.rate.toFixed(0), ms(row.p50), ms(row.p90), ms(row.p99)],
+      ...[(row.rss / 1e6).toFixed(0), row.failed],
+      ...[percent(row.supplierIdle), percent(row.sourceIdle)],
+    ]),
+  }
+  const title = 'CPU microseconds per request, the mix, 64 connections'
+  const svg = bars(
+    title,
+    rows.map(({ name, cost }) => ({ label: name, value: cost, accent: name === 'bidweir' })),
+  )
+  return [table, ...variation, { file: 'RESULTS.svg', alt: title, svg }]
 }
+
+/** A row for each case, a column for each proxy. */
+const matrix = (cell: (sample: Sample) => string) => (plan: Plan, all: Results) => [
+  {
+    head: ['', ...all.map(({ name }) => name)],
+    rows: plan.cases.map(({ label }) => [
+      label,
+      ...all.map(({ samples }) => {
+        const sample = medians(samples.get(label)!)
+        return `${cell(sample)}${sample.failed > 0 ? ` (${sample.failed} failed)` : ''}`
+      }),
+    ]),
+  },
+]
+const costs = matrix(({ cost }) => cost.toFixed(1))
+
+const short = { rounds: [2, 1], window: [1500, 300] } as const
+const paths = (kind: string) => [`/bid/bench?kind=${kind}`]
+
+await bench<Options, State>({
+  folder: import.meta.dirname,
+  title: 'bench/proxy',
+  about:
+    'Every proxy has one worker and stands between the same load source and the same supplier (raw sockets, ready bytes) on this machine. Rounds are interleaved, the proxies in turn in each, and figures are medians over rounds; only ratios within one run count. Proxies that compile while they run are warmed up with 200,000 requests of the mix or for 30 s. CPU is user + system time of the proxy and its children, as the kernel accounts it, over the requests answered in the window. "passes" hands responses on; "rewrites" lowers prices, expands macros and signs or encrypts a context for each bid; bidweir is measured with all that it does (learner, contexts, bid log, metrics). The mix is 70 % no-bids, 25 % bids of 3 KB, 5 % VAST of 12 KB, both with 13 macros in four fields, UTF-8 and escapes; requests are eight dense ones of 2.6 to 2.9 KB; heads have six fields; every id is new. Latency at a fixed rate counts from the moment a request was due (the source looks at the clock every millisecond).',
+  options,
+  programs: () => [firstLine('nginx', '-v'), firstLine('haproxy', '-v')?.split(' 20')[0] ?? null],
+  async open(run) {
+    const supplier = new Child<never, number>(new URL('../harness/supplier.ts', import.meta.url))
+    const origin = await supplier.answer()
+    const source = new Child<Job, Outcome>(new URL('../harness/source.ts', import.meta.url))
+    const wanted = run.options.proxies === '' ? [] : run.options.proxies.split(',')
+    const proxies = await startPeers(wanted, origin, run.missing)
+    const state = { source, supplier, proxies }
+    const long = run.quick
+      ? { most: 20_000, measure: 3000 }
+      : { most: warmUp.requests, measure: warmUp.ms }
+    for (const proxy of proxies.filter(({ compiles }) => compiles)) {
+      const { rate } = await measure(state, proxy, { ...long, warm: 0 })
+      run.say(`${proxy.name}: warm-up at ${rate.toFixed(0)}/s`)
+    }
+    return state
+  },
+  async close({ source, supplier, proxies }) {
+    await Promise.all([...proxies.map((each) => each.stop()), source.close(), supplier.close()])
+  },
+  sections: {
+    mix: section({
+      title: 'The mix, closed loop, 64 connections',
+      ...{ cases: [{ label: 'mix' }], rounds: [5, 2], window: [3000, 600], blocks: full },
+    }),
+    kinds: section({
+      title: 'Each response alone: CPU microseconds per request',
+      note: 'gzip is the 3 KB bid compressed: bidweir alone decodes, rewrites and encodes it again, everyone else hands it on as it is.',
+      cases: ['no-bid', 'bid', 'vast', 'gzip'].map((label) => ({ label, paths: paths(label) })),
+      ...{ ...short, blocks: costs },
+    }),
+    open: section({
+      title: 'The mix at a fixed rate: latency p50 / p99, milliseconds',
+      cases: [1000, 3000].map((rate) => ({ label: `${rate}/s`, rate })),
+      ...{ ...short, rounds: [3, 1], blocks: matrix(({ p50, p99 }) => `${ms(p50)} / ${ms(p99)}`) },
+    }),
+    connections: section({
+      title: 'Connections: CPU microseconds per request, the mix',
+      proxies: ['bidweir', 'nginx', 'HAProxy', 'http-proxy'],
+      cases: [1, 16, 256, 1024, 4096].map((connections) => ({
+        label: `${connections}`,
+        connections,
+      })),
+      ...{ ...short, blocks: costs },
+    }),
+    suppliers: section({
+      title: 'Suppliers in use: CPU microseconds per request, the mix',
+      proxies: ['bidweir'],
+      cases: [1, 20, 200].map((count) => ({
+        ...{ label: `${count}`, paths: supplierIds.slice(0, count).map((id) => `/bid/${id}`) },
+      })),
+      ...{ ...short, rounds: [3, 1], blocks: costs },
+    }),
+    bids: section({
+      title: 'Bids in a response: CPU microseconds per request',
+      proxies: ['bidweir', 'nginx', 'nginx + Lua', 'http-proxy + JSON'],
+      cases: [1, 10, 50, 200].map((count) => ({
+        label: `${count}`,
+        paths: paths(`bids-${count}`),
+      })),
+      ...{ ...short, blocks: costs },
+    }),
+  },
+})

@@ -1,12 +1,26 @@
-/** The rewriter beside JSON.parse and stringify doing the same job: CPU microseconds, interleaved, medians. */
-import { execFileSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
-import { cpus } from 'node:os'
+/** `npm run bench:rewriter`: the rewriter beside JSON.parse and stringify doing the same job, and what a price costs. */
 import { opdSchema } from '../../opd/config.ts'
 import { readRequest } from '../../opd/openrtb/request.ts'
 import type { PriceBid } from '../../opd/pricing/types.ts'
 import { rewrite } from '../../opd/rewrite/rewrite.ts'
-import { bodies, request } from './bodies.ts'
+import { bench, type Run } from '../harness/bench.ts'
+import { cpuOf } from '../harness/process.ts'
+import type { Block } from '../harness/report.ts'
+import { inTurns, median } from '../harness/statistics.ts'
+import { bidRequests, bodies } from '../harness/traffic.ts'
+import { priceCosts } from './price.ts'
+
+const [request] = bidRequests as [Buffer]
+const bid = bodies['bid']!
+const responses: readonly [string, Buffer][] = [
+  [
+    'marker absent, 3 KB',
+    Buffer.from(String(bid).replaceAll('SVC_OPD_CONTEXT', 'OTHER_MACROS_12')),
+  ],
+  ['banner bid, 3 KB', bid],
+  ['VAST, 12 KB', bodies['vast']!],
+  ['200 bids', bodies['bids-200']!],
+]
 
 const integration = {
   id: 'acme',
@@ -68,46 +82,34 @@ const parsesRequest = (body: Buffer) =>
 
 type Job = (body: Buffer) => number
 
-/** CPU microseconds of one call, from about 40 ms of calls. */
-function once(job: Job, body: Buffer, calls: number): number {
-  const before = process.cpuUsage()
-  for (let n = 0; n < calls; n++) job(body)
-  const { user, system } = process.cpuUsage(before)
-  return (user + system) / calls
-}
-
-const median = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1]!
-
-const rounds = 25
-const rows: string[] = []
-
-function compare(name: string, body: Buffer, ours: Job, theirs: Job): void {
-  once(ours, body, 2000)
-  once(theirs, body, 2000)
-  const calls = Math.max(20, Math.round(40_000 / once(ours, body, 500)))
-  const [took, peerTook]: [number[], number[]] = [[], []]
-  for (let round = 0; round < rounds; round++) {
-    took.push(once(ours, body, calls))
-    peerTook.push(once(theirs, body, Math.max(20, calls >> 2)))
+async function beside({ quick }: Run): Promise<Block[]> {
+  const rounds = quick ? 5 : 25
+  const compare = async (name: string, body: Buffer, ours: Job, theirs: Job) => {
+    for (const job of [ours, theirs]) cpuOf(() => job(body), quick ? 500 : 2000)
+    // About 40 ms of calls.
+    const calls = Math.max(20, Math.round(40_000 / cpuOf(() => ours(body), 500)))
+    const costs = await inTurns(rounds, [ours, theirs], (job) =>
+      cpuOf(() => job(body), job === ours ? calls : Math.max(20, calls >> 2)),
+    )
+    const [us, peer] = [ours, theirs].map((job) => median(costs.get(job)!)) as [number, number]
+    return [name, body.length, us.toFixed(2), peer.toFixed(2), (us / peer).toFixed(3)]
   }
-  const [us, peer] = [median(took), median(peerTook)]
-  rows.push(
-    `| ${name} | ${body.length} | ${us.toFixed(2)} | ${peer.toFixed(2)} | ${(us / peer).toFixed(3)} |`,
-  )
+  const rows = []
+  for (const [name, body] of responses) rows.push(await compare(name, body, splices, parses))
+  const first = 'of each but the first: the request'
+  rows.push(await compare(first, request, readsRequest, parsesRequest))
+  return [
+    `CPU microseconds a call, median of ${rounds} interleaved rounds; both read the request and replace price and macros, with the price given.`,
+    { head: ['body', 'bytes', 'splice', 'parse + stringify', 'ratio'], rows },
+  ]
 }
 
-for (const [name, body] of Object.entries(bodies)) compare(name, body, splices, parses)
-compare('of each but the first: the request', request, readsRequest, parsesRequest)
-
-const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD']).toString().trim()
-const report = `# Rewriter
-
-${new Date().toISOString().slice(0, 10)}, ${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.version}, commit ${commit}. CPU microseconds a call,
-median of ${rounds} interleaved rounds; both read the request and replace price and macros, with the price given.
-
-| body | bytes | splice | parse + stringify | ratio |
-|---|---|---|---|---|
-${rows.join('\n')}
-`
-process.stdout.write(report)
-writeFileSync(new URL('RESULTS.md', import.meta.url), report)
+await bench({
+  folder: import.meta.dirname,
+  title: 'Rewriter',
+  about: 'In one process, without sockets.',
+  sections: {
+    rewriter: { title: 'Beside parse and stringify', run: beside },
+    price: { title: 'A price, without the bytes', run: priceCosts },
+  },
+})

@@ -3,10 +3,16 @@
  * with a final mix.
  */
 
-export function hashText(text: string, seed = 0x811c9dc5): number {
+/** FNV-1a, before any final mix. */
+export function fnv1a(text: string, seed: number): number {
   let value = seed
   for (let at = 0; at < text.length; at++)
     value = Math.imul(value ^ text.charCodeAt(at), 0x01000193)
+  return value
+}
+
+export function hashText(text: string, seed = 0x811c9dc5): number {
+  let value = fnv1a(text, seed)
   value ^= value >>> 15
   value = Math.imul(value, 0x2c1b3c6d)
   return (value ^ (value >>> 12)) >>> 0

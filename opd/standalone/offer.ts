@@ -126,14 +126,11 @@ const money =
     return end
   }
 
-const domain: Read<StandaloneBid> = (scan, at, bid) => {
-  const end = scan.read(at)
-  if (end !== malformed && typeof scan.value === 'string') {
-    if (bid.adomain === null) bid.adomain = []
-    bid.adomain.push(scan.value)
-  }
-  return end
-}
+const domain: Read<StandaloneBid> = leaf((bid, value) => {
+  if (typeof value !== 'string') return
+  bid.adomain ??= []
+  bid.adomain.push(value)
+})
 
 const bidKeyTable = new KeyTable<StandaloneBid>(
   {
@@ -160,11 +157,9 @@ const readBid: Read<StandaloneSeat> = (scan, at, seat) => {
 
 const seatKeys = new KeyTable<StandaloneSeat>(
   {
-    seat: (scan, at, seat) => {
-      const end = scan.read(at)
-      if (end !== malformed) seat.name = scan.value
-      return end
-    },
+    seat: leaf((seat, value) => {
+      seat.name = value
+    }),
     bid: (scan, at, seat) => {
       seat.hasBids = scan.text.charCodeAt(at) === BRACKET
       return seat.hasBids ? scan.array(at, readBid, seat) : scan.skip(at)
@@ -180,11 +175,9 @@ const readSeat: Read<StandaloneCall> = (scan, at, call) => {
   return readObject(scan, at, seatKeys, seat)
 }
 
-const currencyIn: Read<string[]> = (scan, at, names) => {
-  const end = scan.read(at)
-  if (end !== malformed && typeof scan.value === 'string') names.push(scan.value.toUpperCase())
-  return end
-}
+const currencyIn: Read<string[]> = leaf((names, value) => {
+  if (typeof value === 'string') names.push(value.toUpperCase())
+})
 
 const present =
   (key: string): Read<RequestMembers> =>

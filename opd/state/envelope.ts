@@ -81,6 +81,35 @@ export class VersionVector {
     if (this.nodes.size > maxNodes) this.nodes.delete(oldest!)
   }
 
+  /** Whether it lacks a delta that another vector has. */
+  lacks(other: VersionVectorRows): boolean {
+    return other.some(
+      ([node, upTo, beyond]) =>
+        (upTo > 0 && !this.hasAll(node, upTo)) || beyond.some((each) => !this.has(node, each)),
+    )
+  }
+
+  private hasAll(node: string, upTo: number): boolean {
+    const known = this.nodes.get(node)
+    return known !== undefined && known.upTo >= upTo
+  }
+
+  /** Sequence numbers that are missing before others of the same node. */
+  get missing(): number {
+    let missing = 0
+    for (const { upTo, beyond } of this.nodes.values())
+      if (beyond.size > 0) missing += Math.max(...beyond) - upTo - beyond.size
+    return missing
+  }
+
+  /** Gives up what is missing. */
+  closeGaps(): void {
+    for (const known of this.nodes.values()) {
+      known.upTo = Math.max(known.upTo, ...known.beyond)
+      known.beyond.clear()
+    }
+  }
+
   rows(): VersionVectorRows {
     return [...this.nodes].map(([node, { upTo, beyond }]) => [node, upTo, [...beyond]])
   }

@@ -41,6 +41,12 @@ export class ManagedLearner implements Learner {
     this.queued = []
   }
 
+  /** The model of other nodes, in the same epoch. */
+  adopt(inner: Learner): void {
+    this.inner = inner
+    inner.freeze?.(this.frozen)
+  }
+
   freeze(is: boolean): void {
     this.frozen = is
     this.inner.freeze?.(is)

@@ -144,6 +144,21 @@ export class ModelStore {
     Object.assign(state, { epoch, seen, outbox: [] })
   }
 
+  /**
+   * Replaces the model by the shared one. What this node has learned and that lacks comes back through the stream; its
+   * pending exposures are dropped. false: it is of another epoch. Throws, and changes nothing, if `base` is damaged.
+   */
+  adopt(mode: Mode, base: Uint8Array): boolean {
+    const state = this.states[mode]
+    const { meta, learned } = unpack(base)
+    if (meta.epoch !== state.epoch) return false
+    const learner = this.options.create(learned, false)
+    this.takeDelta(mode)
+    state.learner.adopt(learner)
+    Object.assign(state, { seen: new VersionVector(meta.seen), place: meta.place })
+    return true
+  }
+
   async save(mode: Mode): Promise<void> {
     const { dir, now } = this.options
     if (dir === null) return

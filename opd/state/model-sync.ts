@@ -1,6 +1,7 @@
 /**
  * Synchronizes the models of several nodes: every two seconds a node publishes its own updates (a delta) and merges those
- * of other nodes. A delta that cannot be sent is kept and sent later. Each delta is merged once, by its envelope.
+ * of other nodes. A delta that cannot be sent is kept and sent later. Each delta is merged once, by its envelope. A node
+ * that joins or has missed deltas takes the shared model.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,13 +9,16 @@ import { type Mode, modes } from '../pricing/arms.ts'
 import type { Log } from '../shared/log.ts'
 import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
 import type { ModelManager } from './model-manager.ts'
+import { SharedModel, type SharedModelBus } from './shared-model.ts'
 
 /** Milliseconds. */
 const syncInterval = 2000
+const joinInterval = 250
+const joinTimeout = 10_000
 const closeTimeout = 2000
 
 /** The stream of deltas that all nodes share, implemented by Redis. A failure is retried in the next round. */
-export interface ModelBus {
+export interface ModelBus extends SharedModelBus {
   /** Appends one delta of this node's model. */
   publish(mode: string, delta: Uint8Array): Promise<void>
   /** Deltas after the position `from` (`0`: from the beginning), each with its position. `last`: next `from`. */
@@ -24,16 +28,22 @@ export interface ModelBus {
   ): Promise<{ deltas: { place: string; bytes: Uint8Array }[]; last: string }>
 }
 
-interface ModelSync {
+export interface ModelSync {
   /** `old`: of an earlier epoch; `seen`: received before. */
   readonly counts: {
     sent: number
     merged: number
-    refused: number
+    readonly refused: number
     old: number
     seen: number
     readonly dropped: number
+    /** Shared models that this node wrote and took, and deltas that no node had. */
+    readonly shared: number
+    readonly taken: number
+    readonly lost: number
   }
+  /** This node has had the model of the others, or has waited for it long enough. */
+  readonly joined: boolean
   /** Runs one round immediately. */
   round(): Promise<void>
   close(): Promise<void>
@@ -45,19 +55,39 @@ export function createModelSync(options: {
   log: Log
   /** Milliseconds that `close` waits for the last round. */
   timeout?: number
+  /** Milliseconds of a monotonic clock. */
+  now?: () => number
 }): ModelSync {
-  const { modelManager, redis, log } = options
+  const { modelManager, redis, log, now = () => performance.now() } = options
   const { models } = modelManager
+  const sharedModels = {
+    revenue: new SharedModel('revenue', { models, bus: redis, now, log }),
+    margin: new SharedModel('margin', { models, bus: redis, now, log }),
+  }
+  const sum = (name: 'shared' | 'taken' | 'lost' | 'refused') =>
+    modes.reduce((total, mode) => total + sharedModels[mode].counts[name], 0)
   // From now on the updates of this node are collected.
   models.publishes = true
+  let refused = 0
   const counts = {
     sent: 0,
     merged: 0,
-    refused: 0,
+    get refused() {
+      return refused + sum('refused')
+    },
     old: 0,
     seen: 0,
     get dropped() {
       return models.counts.dropped
+    },
+    get shared() {
+      return sum('shared')
+    },
+    get taken() {
+      return sum('taken')
+    },
+    get lost() {
+      return sum('lost')
     },
   }
 
@@ -66,6 +96,7 @@ export function createModelSync(options: {
     for (let next = outbox[0]; next !== undefined; next = outbox[0]) {
       await redis.publish(mode, encodeEnvelope(next))
       counts.sent++
+      sharedModels[mode].changed()
       if (outbox[0] === next) outbox.shift()
     }
   }
@@ -74,17 +105,18 @@ export function createModelSync(options: {
   function merge(mode: Mode, bytes: Uint8Array): boolean {
     const envelope = decodeEnvelope(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
     if (envelope === null) {
-      counts.refused++
+      refused++
       log.error({ mode }, 'a model delta was refused: damaged')
       return true
     }
-    if (envelope.node === models.node) return true
     try {
       const result = models.merge(mode, envelope)
       if (result === 'ahead') return false
-      counts[result]++
+      if (result === 'merged') sharedModels[mode].changed()
+      // Its own deltas come back, too.
+      if (envelope.node !== models.node) counts[result]++
     } catch (error) {
-      counts.refused++
+      refused++
       log.error({ mode, err: (error as Error).message }, 'a model delta was refused')
     }
     return true
@@ -106,17 +138,29 @@ export function createModelSync(options: {
     }
   }
 
+  let joined = false
+  const began = now()
+
+  /** Whether this node has all that the others have. */
+  async function synchronize(mode: Mode): Promise<boolean> {
+    const shared = sharedModels[mode]
+    if (!joined) await shared.begin()
+    if (modelManager.of(mode).isFrozen) return true
+    await send(mode)
+    await receive(mode)
+    return shared.follow(() => receive(mode))
+  }
+
   async function runRound(): Promise<void> {
     try {
-      for (const mode of modes) {
-        if (modelManager.of(mode).isFrozen) continue
-        await send(mode)
-        await receive(mode)
-      }
+      let complete = true
+      for (const mode of modes) complete = (await synchronize(mode)) && complete
+      joined ||= complete
     } catch (error) {
       // The Redis client logs a lost connection itself. The next round sends what is left.
       log.info({ err: (error as Error).message }, 'models were not synchronized')
     }
+    joined ||= now() - began > joinTimeout
   }
 
   let running: Promise<void> | null = null
@@ -128,12 +172,21 @@ export function createModelSync(options: {
   }
   const timer = setInterval(() => void round(), syncInterval)
   timer.unref()
+  const joining = setInterval(() => {
+    if (joined) clearInterval(joining)
+    else void round()
+  }, joinInterval)
+  joining.unref()
 
   return {
     counts,
+    get joined() {
+      return joined || now() - began > joinTimeout
+    },
     round,
     async close() {
       clearInterval(timer)
+      clearInterval(joining)
       // If Redis hangs, the last round is given up: the models are saved to disk afterwards.
       const finished = new AbortController()
       const timeout = sleep(options.timeout ?? closeTimeout, undefined, {

@@ -1,14 +1,40 @@
-/** Model deltas in Redis: one stream for each mode. */
+/** Models in Redis: one stream of deltas for each mode, and one shared model. */
 import type { createClient } from '@redis/client'
 import type { ModelBus } from './model-sync.ts'
+import type { SharedModelHead } from './shared-model.ts'
 
 /** Deltas kept for nodes that reconnect. Older ones are in every snapshot. */
 const maxDeltas = 600
 const fetchBatch = 100
-type Client = Pick<ReturnType<typeof createClient>, 'xAdd' | 'xRange'>
+type Client = Pick<ReturnType<typeof createClient>, 'xAdd' | 'xRange' | 'eval'>
 
-export function modelBus(client: Client, prefix: string): ModelBus {
+/** Milliseconds. A node that ended is replaced within them. */
+const leaseLife = 6000
+
+const look = `
+local lead = redis.call('GET', KEYS[1])
+if ARGV[3] == '1' and (not lead or lead == ARGV[1]) then
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  lead = ARGV[1]
+end
+local number = redis.call('HGET', KEYS[2], 'number') or '0'
+local head = ''
+if number ~= ARGV[4] then head = redis.call('HGET', KEYS[2], 'head') or '' end
+return { lead == ARGV[1] and 1 or 0, number, head }`
+
+const share = `
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[2], 'head', ARGV[2], 'model', ARGV[3])
+return redis.call('HINCRBY', KEYS[2], 'number', 1)`
+
+/** `readBytes` reads a field of a hash. */
+export function modelBus(
+  client: Client,
+  prefix: string,
+  readBytes: (key: string, field: string) => Promise<Uint8Array | null>,
+): ModelBus {
   const stream = (mode: string) => `${prefix}model:${mode}`
+  const keys = (mode: string) => [`${prefix}model-lease:${mode}`, `${prefix}model-shared:${mode}`]
   return {
     async publish(mode, delta) {
       const fields = { data: Buffer.from(delta).toString('base64') }
@@ -27,5 +53,22 @@ export function modelBus(client: Client, prefix: string): ModelBus {
       }))
       return { deltas, last: rows.at(-1)?.id ?? from }
     },
+    async look(mode, node, candidate, known) {
+      const values = [node, String(leaseLife), candidate ? '1' : '0', String(known)]
+      const [leads, number, head] = (await client.eval(look, {
+        keys: keys(mode),
+        arguments: values,
+      })) as [number, string, string]
+      return {
+        leads: leads === 1,
+        number: Number(number),
+        head: head === '' ? null : (JSON.parse(head) as SharedModelHead),
+      }
+    },
+    async writeModel(mode, node, head, bytes) {
+      const values = [node, JSON.stringify(head), Buffer.from(bytes)]
+      return Number(await client.eval(share, { keys: keys(mode), arguments: values as string[] }))
+    },
+    readModel: (mode) => readBytes(keys(mode)[1]!, 'model'),
   }
 }

@@ -4,13 +4,14 @@
  */
 
 import { randomUUID } from 'node:crypto'
-import { createClient, ErrorReply } from '@redis/client'
+import { createClient, ErrorReply, RESP_TYPES } from '@redis/client'
 import type { DecisionRecord } from '../engine/types.ts'
-import type { SharedBidLog } from '../ports.ts'
+import type { SharedBidLog, SharedTokens } from '../ports.ts'
 import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
 import type { Log } from '../shared/log.ts'
 import type { ModelBus } from './model-sync.ts'
 import { modelBus } from './redis-models.ts'
+import { redisTokens } from './redis-tokens.ts'
 
 interface RedisOptions {
   url: string
@@ -18,12 +19,15 @@ interface RedisOptions {
   /** Milliseconds. Read at each write, because a reload may change it. */
   contextTtl: () => number
   log: Log
-  /** The number of live nodes of this location has changed. */
+  /** The last known number of live nodes of this location; 1 if it is not given. */
+  nodes?: number
+  /** It has changed. */
   onNodes: (nodes: number) => void
 }
 
 export interface RedisState extends ModelBus {
   shared: SharedBidLog
+  tokens: SharedTokens
   readonly counts: { dropped: number; failed: number; written: number }
   readonly connected: boolean
   close(): Promise<void>
@@ -77,6 +81,7 @@ export function openRedis(options: RedisOptions): RedisState {
       reconnectStrategy: (tries: number) => Math.min(2000, 100 * tries),
     },
   })
+  const bytes = client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer })
   let lost = true
   client.on('ready', () => {
     if (lost) log.info({}, 'redis is connected')
@@ -146,7 +151,7 @@ export function openRedis(options: RedisOptions): RedisState {
   const flusher = setInterval(() => void flush(), flushEvery)
   flusher.unref()
 
-  let nodes = 1
+  let { nodes = 1 } = options
   let connectedAt = 0
   const sendHeartbeat = async () => {
     const alive = await attempt(
@@ -192,7 +197,12 @@ export function openRedis(options: RedisOptions): RedisState {
         })
       },
     },
-    ...modelBus(client, prefix),
+    tokens: redisTokens(
+      (script, key, values) =>
+        attempt<unknown>(() => client.eval(script, { keys: [key], arguments: values }), null),
+      `${prefix}qps:${location}`,
+    ),
+    ...modelBus(client, prefix, (key, field) => bytes.hGet(key, field)),
     async close() {
       clearInterval(flusher)
       clearInterval(beater)

@@ -8,9 +8,8 @@ import { milliseconds } from '../../opd/shared/units.ts'
 import { logFiles, type ReadLine, readLogs } from '../../opd/state/log-reader.ts'
 import { faultLine, loadConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
+import { badConfig, badData, badUsage, noInput } from './exit-codes.ts'
 
-/** EX_USAGE, EX_DATAERR, EX_NOINPUT, EX_CONFIG of sysexits.h. */
-const codes = { usage: 64, data: 65, input: 66, config: 78 }
 /** All bad lines are counted; the first ones are printed. */
 const maxNamedLines = 20
 const halfAnHour = 1_800_000
@@ -50,10 +49,9 @@ function parseOptions(
   { config, format, pending, ...rest }: ReplayOptions,
 ): ReplayCall {
   const warmUp = milliseconds(rest.warmUp)
-  if (Number.isNaN(warmUp))
-    throw new Refused(codes.usage, '--warm-up is a duration such as 30m or 6h')
+  if (Number.isNaN(warmUp)) throw new Refused(badUsage, '--warm-up is a duration such as 30m or 6h')
   if (pending !== undefined && !/^[1-9]\d{0,8}$/.test(pending))
-    throw new Refused(codes.usage, '--pending is a number of bids')
+    throw new Refused(badUsage, '--pending is a number of bids')
   return {
     logs,
     config,
@@ -86,14 +84,14 @@ function configOf(file: string | undefined, { stderr }: Streams): Config | null 
   const { config, faults } = loadConfig(file)
   if (config !== null && faults.length === 0) return config
   for (const fault of faults) stderr.write(`${faultLine(fault, file)}\n`)
-  throw new Refused(codes.config, `${file}: the configuration is wrong`)
+  throw new Refused(badConfig, `${file}: the configuration is wrong`)
 }
 
 async function filesOf(paths: readonly string[]): Promise<string[]> {
   try {
     return await logFiles(paths)
   } catch (error) {
-    throw new Refused(codes.input, (error as Error).message)
+    throw new Refused(noInput, (error as Error).message)
   }
 }
 
@@ -118,7 +116,7 @@ async function run(call: ReplayCall, streams: Streams): Promise<void> {
     streams.stderr.write(`and ${counts.bad - bad.length} more bad lines\n`)
   if (counts.decisions === 0)
     throw new Refused(
-      codes.data,
+      badData,
       counts.bad === 0 ? 'the log is empty' : 'no decision can be read in this log',
     )
   const text =

@@ -1,8 +1,7 @@
-/** What the demo supplier answers: bids as they look in the field, every format and oddity that is legal. */
+/** Bid responses of the demo supplier: all formats, and the unusual but legal forms that real suppliers send. */
 
-import { hashText } from '../../opd/shared/hash.ts'
 import { mulberry32 } from '../../opd/shared/random.ts'
-import type { Market } from './market.ts'
+import { hash, type Market } from './market.ts'
 
 export interface DemoImp {
   id: string
@@ -24,10 +23,10 @@ export interface DemoRequest {
 
 const seats = ['seat-aurora', 'seat-boreal', 'seat-cinder']
 const host = 'https://win.demo.example'
-/** One USD in the currencies that the demo supplier pays in. */
+/** Units of each currency for one USD. */
 export const rates: Readonly<Record<string, number>> = { USD: 1, EUR: 0.92 }
 
-/** The notice that goes to the platform: the marker makes OPD look at the bid, the rest are its figures. */
+/** Query of the notice to the platform: the macro makes a bid eligible for OPD, the others report its prices. */
 const notice = (kind: string, bid: string) =>
   `${host}/${kind}?bid_id=${bid}&price=\${AUCTION_PRICE}&svc_opd=\${SVC_OPD_CONTEXT}` +
   '&in=${SVC_OPD_IN_BID_PRICE}&out=${SVC_OPD_OUT_BID_PRICE}&mode=${SVC_OPD_MODE}'
@@ -65,7 +64,7 @@ const html = (bid: string, w: number, h: number) =>
   `<a href="https://shop.demo.example/?c=${bid}" target="_blank"><img src="https://cdn.demo.example/${w}x${h}.png" width="${w}" height="${h}" alt=""></a>` +
   `<img src="${notice('px', bid)}" width="1" height="1" alt=""><script>window.ad={"id":"${bid}"}</script>`
 
-/** mtype and the fields of the first format that an impression offers. */
+/** mtype and fields for the first format of an impression. */
 const formats: readonly ((imp: DemoImp, bid: string) => Record<string, unknown> | null)[] = [
   (imp, bid) => {
     if (imp.banner === undefined) return null
@@ -77,16 +76,16 @@ const formats: readonly ((imp: DemoImp, bid: string) => Record<string, unknown> 
   (imp, bid) => (imp.native ? { mtype: 4, adm: nativeAd(bid) } : null),
 ]
 
-/** Integers past 2^53 stand as text until here; slashes are escaped as PHP and some Java writers do. */
+/** Integers above 2^53 are texts until they are written here. Slashes are escaped, as PHP and some Java libraries do. */
 function asText(value: unknown, escapedSlashes: boolean): string {
   const text = JSON.stringify(value).replace(/"#(\d+)"/g, '$1')
   return escapedSlashes ? text.replaceAll('/', '\\/') : text
 }
 
-/** The answer's body, or null for a no-bid. The same request always gets the same answer. */
+/** The body of the response, or null for a no-bid. Equal requests get equal responses. */
 export function answer(request: DemoRequest, market: Market, seed: number): string | null {
   const sure = request.id.startsWith('curl-')
-  const random = mulberry32(hashText(request.id, seed))
+  const random = mulberry32(hash(request.id, seed))
   if (!sure && random() < 0.3) return null
   const publisher = request.site?.publisher?.id ?? request.app?.publisher?.id ?? ''
   const currency =
@@ -102,7 +101,7 @@ export function answer(request: DemoRequest, market: Market, seed: number): stri
       const content = formats.map((format) => format(imp, id)).find((found) => found !== null)
       if (content === undefined || content === null) continue
       const deal = imp.pmp?.deals?.[0]
-      const seat = seats[(hashText(id, seed) % 7) % seats.length]!
+      const seat = seats[(hash(id, seed) % 7) % seats.length]!
       const bids = bySeat.get(seat) ?? []
       bySeat.set(seat, bids)
       bids.push({
@@ -112,7 +111,7 @@ export function answer(request: DemoRequest, market: Market, seed: number): stri
         nurl: notice('win', id),
         lurl: `${host}/loss?b=${id}&r=\${AUCTION_LOSS}`,
         adomain: ['shop.demo.example'],
-        crid: `cr-${hashText(id, seed) % 997}`,
+        crid: `cr-${hash(id, seed) % 997}`,
         cid: '#9007199254740993117',
         ...(deal !== undefined && random() < 0.5 ? { dealid: deal.id } : {}),
         ...content,
@@ -127,7 +126,7 @@ export function answer(request: DemoRequest, market: Market, seed: number): stri
   )
 }
 
-/** The floor in the answer's currency; one in a currency that the demo does not know counts as USD. */
+/** The floor in the currency of the response. An unknown currency counts as USD. */
 function floorOf(imp: DemoImp, currency: string): number {
   const from = rates[imp.bidfloorcur ?? 'USD'] ?? 1
   return ((imp.bidfloor ?? 0) * rates[currency]!) / from

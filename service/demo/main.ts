@@ -1,4 +1,4 @@
-/** Bid traffic and win notices against a running service, with a live summary of what OPD makes of them. */
+/** Bid traffic and win notices against a running service, with a summary of the results every few seconds. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createNotices } from './notices.ts'
 import { estimates } from './scrape.ts'
@@ -10,10 +10,10 @@ interface DemoOptions {
   /** Both listeners: `http://127.0.0.1:8080`, `http://127.0.0.1:8081`. */
   proxyUrl: string
   adminUrl: string
-  /** The supplier that stands behind `/bid/demo`: its hidden market decides who wins. */
+  /** The supplier of `/bid/demo`: its hidden market decides which bids win. */
   supplier: DemoSupplier
   signal: AbortSignal
-  /** Takes the summary, whole lines. */
+  /** Receives the summary as whole lines. */
   out: { write(text: string): unknown }
   /** Integration id; default demo. */
   ssp?: string
@@ -26,7 +26,7 @@ interface DemoOptions {
   seed?: number
 }
 
-/** Runs until `signal` aborts. Failures of the service are counted and shown, never thrown. */
+/** Runs until `signal` aborts. Failures of the service are counted and printed, never thrown. */
 export async function runDemo(options: DemoOptions): Promise<void> {
   const { proxyUrl, adminUrl, supplier, signal, out } = options
   const { ssp = 'demo', rate = 200, every = 5000, noticeDelay = 3000, seed = 1 } = options
@@ -54,7 +54,7 @@ export async function runDemo(options: DemoOptions): Promise<void> {
     `${rate} bid requests/s, notices after ${noticeDelay / 1000} s on average, 3 % lost, 1 % twice\n`,
   )
   while (!signal.aborted) {
-    // The sleep ends early when the demo does.
+    // The sleep ends when the demo is aborted.
     await sleep(every, undefined, { signal }).catch(() => undefined)
     out.write(`${summary(tally, seen, performance.now())}\n`)
     const known = await estimates(adminUrl, ssp)

@@ -3,8 +3,16 @@
  * to find out from win notices alone.
  */
 
-import { hashText } from '../../opd/shared/hash.ts'
+import { fnv1a } from '../../opd/shared/hash.ts'
 import { mulberry32, normal } from '../../opd/shared/random.ts'
+
+/** Documents show bids of the demo supplier, so equal requests get equal bids in every version. */
+export function hash(text: string, seed: number): number {
+  let value = fnv1a(text, 0x811c9dc5 ^ seed)
+  value = Math.imul(value ^ (value >>> 16), 0x7feb352d)
+  value = Math.imul(value ^ (value >>> 15), 0x846ca68b)
+  return (value ^ (value >>> 16)) >>> 0
+}
 
 export interface Publisher {
   id: string
@@ -33,7 +41,7 @@ const countries = ['USA', 'DEU', 'GBR', 'FRA', 'ESP', 'BRA']
 
 /** Thirty publishers; the first ones have most of the traffic. */
 export function publishers(seed: number): Publisher[] {
-  const random = mulberry32(hashText('publishers', seed))
+  const random = mulberry32(hash('publishers', seed))
   return Array.from({ length: 30 }, (_, at) => {
     const value = Math.log(1.2) + 0.6 * normal(random)
     return {
@@ -62,7 +70,7 @@ interface Offer {
 export interface Market {
   publishers: readonly Publisher[]
   publisher(id: string): Publisher
-  /** What a bidder behind the supplier offers for this impression, CPM in USD. */
+  /** The price that a bidder of the supplier offers for this impression, CPM in USD. */
   value(auction: string, imp: string, publisher: string, bidder: number): number
   /** First price: above the best competitor the bid wins and pays what it says; else null. */
   win(offer: Offer): { cleared: number } | null
@@ -71,9 +79,9 @@ export interface Market {
 export function createMarket(seed: number): Market {
   const list = publishers(seed)
   const byId = new Map(list.map((publisher) => [publisher.id, publisher]))
-  const publisher = (id: string) => byId.get(id) ?? list[hashText(id, seed) % list.length]!
+  const publisher = (id: string) => byId.get(id) ?? list[hash(id, seed) % list.length]!
   const draw = (what: string, auction: string, imp: string) =>
-    normal(mulberry32(hashText(`${what} ${auction} ${imp}`, seed)))
+    normal(mulberry32(hash(`${what} ${auction} ${imp}`, seed)))
   return {
     publishers: list,
     publisher,
@@ -81,7 +89,7 @@ export function createMarket(seed: number): Market {
       Math.exp(publisher(id).value + 0.2 * draw(`bidder ${bidder}`, auction, imp)),
     win({ auction, imp, publisher: id, price }) {
       const { competitor, spread } = publisher(id)
-      if (hashText(`reserved ${auction} ${imp}`, seed) < reserved * 2 ** 32) return null
+      if (hash(`reserved ${auction} ${imp}`, seed) < reserved * 2 ** 32) return null
       const best = Math.exp(competitor + spread * draw('competitor', auction, imp))
       return price > best ? { cleared: price } : null
     },

@@ -1,4 +1,4 @@
-/** Win notices as a platform forwards them: late, sometimes twice, sometimes never. */
+/** Sends win notices as a platform does: with a delay, some of them twice, some never. */
 import { Pool } from 'undici'
 import { mulberry32 } from '../../opd/shared/random.ts'
 
@@ -16,7 +16,7 @@ interface NoticeOptions {
 }
 
 interface Notices {
-  /** `nurl` is the answer's own, with the service's macros expanded; `cleared` is what ${AUCTION_PRICE} becomes, CPM in the bid's currency. */
+  /** `nurl` is that of the bid, with its macros expanded by the service; `cleared` replaces ${AUCTION_PRICE}, CPM in the bid's currency. */
   won(nurl: string, cleared: number): void
   counts: {
     sent: number
@@ -25,11 +25,11 @@ interface Notices {
     failed: number
     byStatus: Record<string, number>
   }
-  /** Drops what has not been sent and waits for what has. */
+  /** Drops the notices that have not been sent, and waits for responses to the others. */
   close(): Promise<void>
 }
 
-/** The notice to the platform, from the URL that the supplier fires. */
+/** The notice to the platform, from the URL that the supplier calls. */
 export function impressionQuery(nurl: string, cleared: number, supplier: string): string {
   const expanded = new URL(nurl.replaceAll('${AUCTION_PRICE}', String(cleared))).searchParams
   const query = new URLSearchParams({ ssp: supplier })
@@ -40,7 +40,7 @@ export function impressionQuery(nurl: string, cleared: number, supplier: string)
   return query.toString()
 }
 
-/** Notices that wait at once; past it they count as lost. */
+/** Notices that wait at a time; more count as lost. */
 const maxWaiting = 100_000
 
 export function createNotices(options: NoticeOptions): Notices {

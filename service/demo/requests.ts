@@ -83,7 +83,7 @@ const mixture = [
   'audio',
 ] as const
 
-/** The busiest publisher comes first; each further one has less (Zipf). */
+/** Publishers in order of their traffic, which follows Zipf's law. */
 export function busy(publishers: readonly Publisher[], random: Random): Publisher {
   return publishers[Math.min(publishers.length - 1, Math.floor(publishers.length ** random() - 1))]!
 }
@@ -168,7 +168,7 @@ export function makeRequest(
     badv: ['blocked-one.example', 'blocked-two.example'],
     ext: { exchange: { auction: '#9007199254740993' } },
   }
-  // As exchanges do, one id is an integer past 2^53: it stands as text until the body is written.
+  // Some exchanges send integers above 2^53 as ids. Such an id is a text until the body is written.
   const write = () => JSON.stringify(request).replace(/"#(\d+)"/g, '$1')
   const bare = write().length
   // Content keywords bring it to the size that exchanges send.

@@ -1,20 +1,20 @@
-/** What the service itself believes of an integration, read from its metrics. */
+/** Estimates of the service for an integration, from its metrics. */
 import { request } from 'undici'
 
-/** Gauges that come with their 95 % bounds as `_lower` and `_upper`. */
+/** Gauges with 95 % bounds in `_lower` and `_upper`. */
 const shown: readonly (readonly [name: string, label: string])[] = [
   ['bidweir_kept_win_rate', 'win rate against the holdout'],
   ['bidweir_uplift', 'uplift per bid, CPM'],
 ]
 
-/** `uplift per bid, CPM 0.020 (0.018 to 0.022)`, one text a gauge and mode; empty while there is nothing to tell or no service. */
+/** `uplift per bid, CPM 0.020 (0.018 to 0.022)`, one text for each gauge and mode; empty without values or without a service. */
 export async function estimates(adminUrl: string, ssp: string): Promise<string[]> {
   try {
     const answer = await request(`${adminUrl}/metrics`)
     const text = await answer.body.text()
     return answer.statusCode === 200 ? read(text, ssp) : []
   } catch {
-    // The service is going down: the summary of the run's own figures stands alone.
+    // The service is stopping: the summary contains only the figures of the run.
     return []
   }
 }

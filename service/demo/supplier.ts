@@ -1,4 +1,4 @@
-/** The demo supplier: an HTTP server that answers OpenRTB 2.6 bid requests, with a hidden market behind it. */
+/** The demo supplier: an HTTP server that answers OpenRTB 2.6 bid requests, with a hidden market. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { gunzipSync } from 'node:zlib'
@@ -90,7 +90,7 @@ function answerTo(request: IncomingMessage, body: Buffer, market: Market, seed: 
     if (typeof value?.id !== 'string' || !imps) return undefined
     return answer(value as DemoRequest, market, seed)
   } catch {
-    // Whatever a stranger can put into a body is a refusal here, never an exception further up.
+    // Any body that cannot be used is refused here and never causes an exception further up.
     return undefined
   }
 }

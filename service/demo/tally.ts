@@ -1,4 +1,4 @@
-/** What a demo run has seen, judged against the hidden market: what would have won unchanged. */
+/** Results of a demo run, compared with the hidden market: what the unchanged bids would have won. */
 import { rates } from './bids.ts'
 import type { Market } from './market.ts'
 
@@ -31,11 +31,11 @@ export interface Tally {
   }
   /** Sums over wins, USD per thousand impressions each. */
   money: { revenue: number; cleared: number }
-  /** Takes one answer in; returns the wins that the platform hears of. */
+  /** Counts one response; returns the wins for which the platform gets a notice. */
   answer(publisher: string, answered: Answered): Win[]
 }
 
-/** in_ba as the service wrote it into the notice; null where the bid was left alone. */
+/** in_ba as the service wrote it into the notice; null if the bid was left unchanged. */
 function inPrice(nurl: string | undefined): number | null {
   const text = nurl === undefined ? null : new URL(nurl).searchParams.get('in')
   return text === null || text.startsWith('$') ? null : Number(text)
@@ -71,7 +71,7 @@ export function createTally(market: Pick<Market, 'win'>): Tally {
         if (unchanged) counts.keptWins++
         money.revenue += before(winner) / rate
         money.cleared += winner.price / rate
-        // What OPD left alone carries no context: the platform has nothing to forward.
+        // A bid that OPD left unchanged has no context, so the platform gets no notice.
         if (inPrice(winner.nurl) !== null) wins.push({ nurl: winner.nurl!, cleared: winner.price })
       }
       return wins

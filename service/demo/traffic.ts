@@ -6,7 +6,7 @@ import type { Publisher } from './market.ts'
 import { type BodyKind, busy, type MadeRequest, makeRequest } from './requests.ts'
 
 interface TrafficOptions {
-  /** Where to POST: `http://127.0.0.1:8080/bid/demo`. */
+  /** URL of bid requests: `http://127.0.0.1:8080/bid/demo`. */
   url: string
   /** Requests a second. */
   rate: number
@@ -16,18 +16,18 @@ interface TrafficOptions {
   connections?: number
   kind?: BodyKind
   seed?: number
-  /** Every answer; `body` is empty for a no-bid. */
+  /** Called for each response; `body` is empty for a no-bid. */
   onAnswer(request: MadeRequest, status: number, body: string): void
-  /** A request that had no answer. */
+  /** Called for each request without a response. */
   onFailure(error: Error): void
 }
 
-/** How often the source looks at the clock, in milliseconds. */
+/** Milliseconds between two checks of the clock. */
 const beat = 20
-/** More than this many requests unanswered: the proxy is behind, and more would only hide by how much. */
+/** Limit of requests without a response. Beyond it the proxy is too slow, and further requests would hide by how much. */
 const maxOpen = 2000
 
-/** Sends until `signal` aborts; resolves when the last answer is in. */
+/** Sends until `signal` aborts; resolves after the last response. */
 export async function sendTraffic(options: TrafficOptions): Promise<void> {
   const { origin, pathname } = new URL(options.url)
   const pool = new Pool(origin, { connections: options.connections ?? 16, pipelining: 1 })

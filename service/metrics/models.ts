@@ -1,8 +1,9 @@
-/** Metrics of operator commands and damaged snapshots: what they do to the models of this node. */
+/** Metrics of the models of this node: operator commands, damaged snapshots, and what it exchanges with other nodes. */
 import type { Registry } from 'prom-client'
 import { modes } from '../../opd/pricing/arms.ts'
 import { byLabel, one, registerRows } from '../../opd/shared/metrics.ts'
 import type { ModelManager } from '../../opd/state/model-manager.ts'
+import type { ModelSync } from '../../opd/state/model-sync.ts'
 
 export function modelMetrics(registry: Registry, modelManager: ModelManager): void {
   const byMode = (value: (mode: (typeof modes)[number]) => number) =>
@@ -40,6 +41,33 @@ export function modelMetrics(registry: Registry, modelManager: ModelManager): vo
       'counter',
       'Wins that did not fit into the buffer of a frozen model; they do not train it',
       () => byMode((mode) => modelManager.of(mode).counts.overflowed),
+    ],
+  ])
+}
+
+const deltaResults = ['sent', 'merged', 'refused', 'old', 'seen', 'dropped', 'lost'] as const
+
+export function modelSyncMetrics(registry: Registry, { counts }: ModelSync): void {
+  registerRows(registry, [
+    [
+      'bidweir_model_deltas_total',
+      'counter',
+      'Model updates between nodes: sent; received and merged, refused as damaged, of an old epoch, or seen before; dropped unsent; lost with a node that ended',
+      () =>
+        byLabel(
+          'result',
+          deltaResults.map((result) => [result, counts[result]]),
+        ),
+    ],
+    [
+      'bidweir_model_shared_total',
+      'counter',
+      'Models that this node wrote for the others, or took from them because it lacked updates',
+      () =>
+        byLabel('result', [
+          ['written', counts.shared],
+          ['taken', counts.taken],
+        ]),
     ],
   ])
 }

@@ -1,9 +1,10 @@
-/** What the documents name exists: files and headings of links, metrics, keys of the configuration. */
+/** What the documents name exists (files and headings of links, metrics, keys of the configuration); what is generated is up to date. */
 import { existsSync, globSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { parse } from 'yaml'
+import { reference } from '../../docs/generate.ts'
 import { jsonSchema } from '../../service/config/schema.ts'
 import { command, newFolder } from '../support/process.ts'
 
@@ -141,3 +142,19 @@ t.test('the configurations that are shown are valid', async (t) => {
     t.equal(code, 0, `${file}: ${stdout}${stderr}`)
   }
 })
+
+t.test('docs/reference is what the code says (npm run docs)', async (t) => {
+  for (const [name, text] of Object.entries(await reference())) {
+    const file = new URL(`../../docs/reference/${name}`, import.meta.url)
+    t.equal(readFileSync(file, 'utf8'), text, name)
+  }
+})
+
+t.test(
+  'the shipped JSON Schema is the one of the code (npm run bidweir -- schema > bidweir.schema.json)',
+  (t) => {
+    const shipped = readFileSync(new URL('../../bidweir.schema.json', import.meta.url), 'utf8')
+    t.same(JSON.parse(shipped), JSON.parse(JSON.stringify(jsonSchema())))
+    t.end()
+  },
+)

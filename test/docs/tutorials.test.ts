@@ -11,18 +11,12 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { needsHelm } from '../chart/helm.ts'
 import { keycloakAbsent, ownKeycloak } from '../support/keycloak.ts'
+import { namespace, namespaceAbsent } from '../support/network.ts'
 import { postgresAbsent, postgresPrograms } from '../support/postgres.ts'
 import { redisAbsent } from '../support/redis.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const folder = join(root, 'docs/tutorials')
-
-/** Root may make a network namespace; other users need one of users as well. */
-const namespace = process.getuid?.() === 0 ? ['-n'] : ['-rn']
-const namespaceAbsent =
-  spawnSync('unshare', [...namespace, 'ip', 'link', 'set', 'lo', 'up']).status === 0
-    ? false
-    : 'network namespaces (unshare -n, ip) not found'
 
 interface Server {
   absent: string | false
@@ -164,7 +158,6 @@ const newFolder = () => mkdtempSync(join(tmpdir(), 'bidweir-tutorial-'))
 t.jobs = 2
 /** One page: `node test/docs/tutorials.test.ts 05`. */
 const only = process.argv[2] ?? ''
-t.setTimeout(580_000)
 for (const name of readdirSync(folder).filter(
   (each) => /^\d.*\.md$/.test(each) && each.startsWith(only),
 )) {
@@ -172,7 +165,7 @@ for (const name of readdirSync(folder).filter(
   const needs = /<!-- needs: (.*) -->/.exec(page)?.[1]?.split(' ') ?? []
   const skip =
     [namespaceAbsent, ...needs.map((need) => servers[need]!.absent)].find(Boolean) ?? false
-  t.test(name, { skip, timeout: 560_000 }, async (t) => {
+  t.test(name, { skip }, async (t) => {
     const [cwd, home, state] = [newFolder(), newFolder(), newFolder()]
     t.teardown(() => {
       for (const each of [cwd, home, state]) rmSync(each, { recursive: true, force: true })

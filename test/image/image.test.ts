@@ -12,6 +12,7 @@ import {
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { until } from '../support/until.ts'
 import { build, instructions, type Stage } from './stages.ts'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
@@ -132,10 +133,7 @@ t.test('the stages build in a clean folder, and what they make serves', needsRoo
       said += chunk
     })
     const ended = once(service, 'exit')
-    const up = (async () => {
-      while (!/127\.0\.0\.1:\d*[1-9]/.test(said)) await once(service.stdout, 'data')
-    })()
-    await Promise.race([up, ended])
+    await until(() => /127\.0\.0\.1:\d*[1-9]/.test(said) || service.exitCode !== null)
     service.kill('SIGTERM')
     const [code] = await ended
     t.equal(code, 0, said)

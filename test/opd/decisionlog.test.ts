@@ -6,7 +6,7 @@ import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
 import { createPricing } from '../../opd/pricing/pricing.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 import { type AskedBid, auction, keys, testEngine } from '../support/engine.ts'
-import { bid, fixedLearner, integration } from '../support/opd.ts'
+import { bid, fixedLearner, integration } from '../support/opd-doubles.ts'
 
 t.test(
   'one line a win: also without a rate, also where it may not teach; never of a test',

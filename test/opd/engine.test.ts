@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import { auction, hour, keys, testEngine } from '../support/engine.ts'
-import { integration } from '../support/opd.ts'
+import { integration } from '../support/opd-doubles.ts'
 
 const explained = (
   { explain }: ReturnType<typeof testEngine>['engine'],

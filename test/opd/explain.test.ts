@@ -5,7 +5,7 @@ import { decisions } from '../../admin/prices/decisions.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
 import { auction, hour, keys, testEngine } from '../support/engine.ts'
-import { integration } from '../support/opd.ts'
+import { integration } from '../support/opd-doubles.ts'
 
 async function api(t: Test) {
   const world = { ...testEngine({ integrations: [integration('acme')] }), guard: 'none' }

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { standalone } from '../../admin/prices/standalone.ts'
 import type { DecisionSink, SharedBidLog } from '../../opd/ports.ts'
 import { auction, testEngine } from '../support/engine.ts'
-import { integration } from '../support/opd.ts'
+import { integration } from '../support/opd-doubles.ts'
 
 const secret = 'user-4711@198.51.100.7'
 const thrower = (): never => {

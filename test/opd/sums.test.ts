@@ -6,7 +6,7 @@ import { createLearner } from '../../opd/learner.ts'
 import { type Arm, armAt } from '../../opd/pricing/arms.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 import { type AskedBid, auction, noLog, testEngine } from '../support/engine.ts'
-import { integration } from '../support/opd.ts'
+import { integration } from '../support/opd-doubles.ts'
 
 const rows: [Arm, Partial<OpdConfig>, Omit<AskedBid, 'id'>, number, number][] = [
   ['treated', {}, { price: '2' }, 2, 1.8],

@@ -3,8 +3,8 @@ import { createEngine } from '../../opd/engine/engine.ts'
 import { createLearner, type Learner } from '../../opd/learner.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 import { keys, noLog } from '../support/engine.ts'
-import { matchHoles } from '../support/holes.ts'
-import { fixedLearner, integration } from '../support/opd.ts'
+import { fixedLearner, integration } from '../support/opd-doubles.ts'
+import { matchPlaceholders } from '../support/placeholders.ts'
 import { vectors } from '../support/vectors.ts'
 
 const now = () => 1_800_000_000_000
@@ -52,7 +52,7 @@ for (const [name, learner] of [
       })
       if (vector.expected === 'unchanged') t.equal(out.body, body, vector.title)
       else {
-        const matched = matchHoles(vector.expected, out.body.toString())
+        const matched = matchPlaceholders(vector.expected, out.body.toString())
         // at factor 1 a price keeps its own text, an exponent included
         const problem = typeof matched === 'string' ? matched : null
         if (name === 'factor 1' && /plain decimal/.test(problem ?? '')) continue

@@ -1,10 +1,13 @@
 /** Data centers, allotments, seats, overload: refused at once, counted, the rest unharmed. */
+import { mock } from 'node:test'
 import t from 'tap'
 import type { ResponseToRewrite, RewrittenResponse } from '../../opd/engine/types.ts'
-import { LoopLag, TokenBucket } from '../../proxy/admission.ts'
+import { LoopLag } from '../../proxy/admission.ts'
+import { TokenBucket } from '../../proxy/allotment.ts'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { answerText, httpSupplier, rawSupplier } from '../support/supplier.ts'
+import { until } from '../support/until.ts'
 
 const none = new Set<string>()
 
@@ -158,7 +161,7 @@ t.test(
       raw(proxy.port, post('/bid/acme', '1')),
       raw(proxy.port, post('/bid/acme', '2')),
     ]
-    while (waiting.length < 2) await new Promise((resolve) => setImmediate(resolve))
+    await until(() => waiting.length === 2)
     const third = await raw(proxy.port, post('/bid/acme', '3'))
     t.equal(third.status, 503)
     t.equal(third.headers['x-bidweir-reason'], 'overload')
@@ -167,29 +170,32 @@ t.test(
   },
 )
 
-t.test('the loop is overloaded when it never catches up, not when it pauses once', async (t) => {
+t.test('the loop is overloaded when it never catches up, not when it pauses once', (t) => {
   let now = 0
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
   const lag = new LoopLag(
     () => {},
     { tick: 1, window: 100, target: 40 },
     () => now,
   )
   t.teardown(() => lag.close())
-  const pass = async (step: number, turns: number) => {
+  const pass = (step: number, turns: number) => {
     for (let turn = 0; turn < turns; turn++) {
       now += step
-      await new Promise((resolve) => setTimeout(resolve, 1))
+      mock.timers.tick(1)
     }
   }
-  await pass(1, 20)
-  await pass(300, 1)
-  await pass(1, 120)
+  pass(1, 20)
+  pass(300, 1)
+  pass(1, 120)
   t.notOk(lag.overloaded)
-  await pass(300, 2)
-  await pass(1, 120)
+  pass(300, 2)
+  pass(1, 120)
   t.notOk(lag.overloaded, 'nor twice')
-  await pass(60, 20)
+  pass(60, 20)
   t.ok(lag.overloaded)
+  t.end()
 })
 
 t.test('bids of an inactive seat are cut whatever success the supplier calls them', async (t) => {

@@ -4,6 +4,7 @@ import t from 'tap'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { httpSupplier, rawSupplier } from '../support/supplier.ts'
+import { until } from '../support/until.ts'
 
 const body = (length: number) => `Content-Length: ${length}\r\n\r\n${'x'.repeat(length)}`
 
@@ -97,7 +98,7 @@ t.test(
 
 t.test('pipelined requests are answered in order', async (t) => {
   const supplier = await httpSupplier((_request, response, body) => response.end(body))
-  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '5s' } })
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   const answer = await raw(
     proxy.port,
@@ -121,7 +122,7 @@ t.test('a request starts when the one before it on its connection is answered', 
   // From the first on the general lane's.
   const first = post('/bid/acme', '"first"', 'Connection: keep-alive, X\r\n')
   const answer = raw(proxy.port, [first, post('/bid/late', '{}')], () => false)
-  while (supplier.requests.length === 0) await new Promise((resolve) => setImmediate(resolve))
+  await until(() => supplier.requests.length > 0)
   // Of another connection: by then the second one would have been sent, too.
   t.equal((await raw(proxy.port, post('/bid/late', '{}'))).closed, true)
   t.same(
@@ -217,10 +218,9 @@ t.test('a caller that does not take its answer is closed', async (t) => {
     const socket = connect(proxy.port, '127.0.0.1').pause()
     socket.on('error', () => {})
     socket.write(post('/bid/acme', '{}', `Connection: ${connection}\r\n`))
-    while ((await sample(proxy.registry, 'bidweir_connections')) === 0)
-      await new Promise((resolve) => setImmediate(resolve))
-    while ((await sample(proxy.registry, 'bidweir_connections')) > 0)
-      await new Promise((resolve) => setTimeout(resolve, 10))
+    const connections = () => sample(proxy.registry, 'bidweir_connections')
+    await until(async () => (await connections()) === 1)
+    await until(async () => (await connections()) === 0)
     socket.destroy()
   }
   t.equal(supplier.requests.length, 2)

@@ -171,7 +171,7 @@ t.test('an answer streams when OPD has nothing to do with it', async (t) => {
     sockets.push(() => socket.write('6\r\nsecond\r\n0\r\n\r\n'))
   })
   const sockets: (() => void)[] = []
-  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '5s' } })
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   const answer = await raw(proxy.port, post('/bid/acme', '{}'), (text) => {
     if (text.includes('first') && !text.includes('second'))

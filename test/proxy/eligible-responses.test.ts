@@ -3,7 +3,7 @@ import t from 'tap'
 import { responseReasons } from '../../opd/engine/stats.ts'
 import type { HeadReason, ResponseReason } from '../../opd/pricing/types.ts'
 import { testEngine } from '../support/engine.ts'
-import { integration } from '../support/opd.ts'
+import { integration } from '../support/opd-doubles.ts'
 import { idleEngine, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { rawSupplier } from '../support/supplier.ts'
@@ -70,7 +70,7 @@ const engine = idleEngine({
     unreadable: false,
   }),
 })
-const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '5s' } }, { engine })
+const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } }, { engine })
 t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
 
 const ask = (status: string, headers: string) => {
@@ -121,7 +121,10 @@ t.test(
   'bids of an inactive seat are cut whatever the type, or the answer is unreadable',
   async (t) => {
     const { engine } = testEngine({ integrations: [integration('acme')] })
-    const own = await startProxy({ acme: { endpoints: [supplier.url], timeout: '5s' } }, { engine })
+    const own = await startProxy(
+      { acme: { endpoints: [supplier.url], timeout: '20s' } },
+      { engine },
+    )
     t.teardown(() => own.close())
     own.proxy.setDirectory(() => ({ inactiveSeats: new Set(['off']), allotment: undefined }), 1)
     const seat = (name: string) => `{"seat":"${name}","bid":[{"id":"${name}","price":1}]}`

@@ -31,7 +31,7 @@ async function setUp(t: { teardown(fn: () => unknown): void }, options = {}) {
     if (plan.framing === 'close-delimited') socket.end()
   })
   const proxy = await startProxy(
-    { acme: { endpoints: [supplier.url], timeout: '5s' } },
+    { acme: { endpoints: [supplier.url], timeout: '20s' } },
     { engine: changing, proxy: options },
   )
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))

@@ -1,8 +1,9 @@
 import t from 'tap'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
-import { outcome, readsAll, type Script, scripted } from '../support/scripted.ts'
+import { outcome, readsAll, type Script, scripted } from '../support/scripted-supplier.ts'
 import { answerText, rawSupplier } from '../support/supplier.ts'
+import { until } from '../support/until.ts'
 
 const faults: [string, Script, string][] = [
   ['a reset before the answer', (socket) => socket.resetAndDestroy(), 'upstream_error'],
@@ -28,8 +29,9 @@ const faults: [string, Script, string][] = [
 ]
 
 for (const [title, script, reason] of faults) {
+  const timeout = reason === 'timeout' ? { timeout: '400ms' } : {}
   t.test(`${title} is a no-bid, ${reason}`, async (t) => {
-    const { proxy, supplier } = await scripted(t, script)
+    const { proxy, supplier } = await scripted(t, script, timeout)
     const answer = await raw(proxy.port, post('/bid/acme', '{}'))
     t.equal(answer.status, 204)
     t.equal(answer.headers['x-bidweir-reason'], reason)
@@ -40,7 +42,7 @@ for (const [title, script, reason] of faults) {
   })
 
   t.test(`${title} is ${reason} as a status where the supplier wants that`, async (t) => {
-    const { proxy } = await scripted(t, script, { onFailure: 'status' })
+    const { proxy } = await scripted(t, script, { ...timeout, onFailure: 'status' })
     const answer = await raw(proxy.port, post('/bid/acme', '{}'))
     t.equal(answer.status, reason === 'timeout' ? 504 : 502)
     t.equal(answer.headers['x-bidweir-reason'], reason)
@@ -55,7 +57,7 @@ t.test(
       const timer = setInterval(() => socket.write('1\r\n{\r\n'), 5)
       socket.once('close', () => clearInterval(timer))
     }
-    const { proxy } = await scripted(t, drip, {}, readsAll)
+    const { proxy } = await scripted(t, drip, { timeout: '100ms' }, readsAll)
     const answer = await raw(proxy.port, post('/bid/acme', '{}'))
     t.equal(answer.status, 204)
     t.equal(answer.headers['x-bidweir-reason'], 'timeout')
@@ -65,11 +67,15 @@ t.test(
 t.test(
   'a streamed answer that breaks ends as a closed connection, never as a whole answer',
   async (t) => {
+    let breakOff = () => {}
     const { proxy } = await scripted(t, (socket) => {
       socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n')
-      setTimeout(() => socket.resetAndDestroy(), 20)
+      breakOff = () => void socket.resetAndDestroy()
     })
-    const answer = await raw(proxy.port, post('/bid/acme', '{}'), () => false)
+    const answer = await raw(proxy.port, post('/bid/acme', '{}'), (text) => {
+      if (text.endsWith('first\r\n')) breakOff()
+      return false
+    })
     t.ok(answer.closed)
     t.notMatch(answer.bytes, /\r\n0\r\n\r\n$/)
     t.equal(await outcome(proxy, 'upstream_error'), 1)
@@ -125,14 +131,16 @@ t.test('the last endpoint is never ejected', async (t) => {
 t.test('an endpoint that is silent for callers with a tmax of their own is ejected', async (t) => {
   const silent = await rawSupplier(() => {})
   const good = await rawSupplier((socket) => socket.write(answerText('200 OK', '{}')))
-  const route = { endpoints: [silent.url, good.url], timeout: '60ms', tmaxMargin: '10ms' }
+  const route = { endpoints: [silent.url, good.url], timeout: '500ms', tmaxMargin: '10ms' }
   const proxy = await startProxy({ acme: route })
   t.teardown(() => Promise.all([proxy.close(), silent.close(), good.close()]))
   const [dead, alive] = proxy.proxy.suppliers.get('acme')!.endpoints.all
-  while (dead!.ejections === 0)
+  await until(async () => {
     await Promise.all(
-      Array.from({ length: 4 }, () => raw(proxy.port, post('/bid/acme', '{"tmax":50}'))),
+      Array.from({ length: 4 }, () => raw(proxy.port, post('/bid/acme', '{"tmax":400}'))),
     )
+    return dead!.ejections > 0
+  })
   t.equal(alive!.ejections, 0)
 })
 
@@ -145,7 +153,7 @@ t.test('an answer larger than maxRewriteBytes streams through untouched', async 
     countUnmodified: (_ssp, reason) => void untouched.push(reason),
   })
   const proxy = await startProxy(
-    { acme: { endpoints: [supplier.url], timeout: '5s' } },
+    { acme: { endpoints: [supplier.url], timeout: '20s' } },
     { engine, proxy: { maxRewriteBytes: '64KiB' } },
   )
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))

@@ -9,8 +9,6 @@ import { fuzzedRequests } from '../support/fuzz/requests.ts'
 import { source } from '../support/random.ts'
 import { field, type Response, responsesOf } from '../support/responses.ts'
 
-t.setTimeout(600_000)
-
 const seed = Number(process.env['FUZZ_SEED'] ?? 1)
 const cases = (usual: number) => Number(process.env['FUZZ_CASES'] ?? usual)
 
@@ -174,8 +172,8 @@ async function fuzz(
 }
 
 t.test('mutated requests', async (t) => {
-  const fast = await laneWorld(t, 'fast', { timeout: '5s' })
-  const general = await laneWorld(t, 'general', { timeout: '5s' })
+  const fast = await laneWorld(t, 'fast', { timeout: '20s' })
+  const general = await laneWorld(t, 'general', { timeout: '20s' })
   const failures = await fuzz(cases(5000), allowedOfRequests, async (slot, random) => {
     const bytes = fuzzedRequests(slot, random)
     const last = bid(slot, canary)

@@ -7,7 +7,8 @@ import { type Test, test } from 'tap'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { createProxy } from '../../proxy/proxy.ts'
 import { idleEngine } from '../support/proxy.ts'
-import { post, type RawAnswer, raw } from '../support/raw.ts'
+import { post, type RawAnswer, raw, segment } from '../support/raw.ts'
+import { until } from '../support/until.ts'
 import { answers } from './odd-responses.ts'
 
 type Lane = 'fast' | 'general'
@@ -50,14 +51,13 @@ async function send(
       ? [...bytes].map((byte) => Buffer.from([byte]))
       : [bytes.subarray(0, cut), bytes.subarray(cut)]
   for (const piece of pieces) {
-    if (piece.length > 0) socket.write(piece)
-    await new Promise((resolve) => setImmediate(resolve))
+    if (piece.length > 0) await segment(socket, piece)
   }
   if (closes) socket.end()
 }
 
 async function proxyOn(t: Test, lane: Lane, endpoint: string): Promise<number> {
-  const route = { endpoints: [endpoint], timeout: '2s', onFailure: 'status' }
+  const route = { endpoints: [endpoint], timeout: '20s', onFailure: 'status' }
   const proxy = createProxy(
     proxySchema.parse({ listen: '127.0.0.1:0' }),
     [{ ...routeSchema.parse(route), id: 'acme' }],
@@ -168,12 +168,8 @@ async function pausing(port: number, pieces: Buffer[]): Promise<RawAnswer> {
   socket.on('data', (chunk) => {
     text += chunk.toString('latin1')
   })
-  for (const piece of pieces) {
-    socket.write(piece)
-    await new Promise((resolve) => setTimeout(resolve, 2))
-  }
-  while (!text.endsWith('ok') && !socket.destroyed)
-    await new Promise((resolve) => setImmediate(resolve))
+  for (const piece of pieces) await segment(socket, piece)
+  await until(() => text.endsWith('ok') || socket.destroyed, { what: 'a whole response' })
   socket.destroy()
   return {
     status: Number(text.split(' ')[1]),

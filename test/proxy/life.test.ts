@@ -8,6 +8,7 @@ import { certificate } from '../support/certificate.ts'
 import { startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { httpSupplier } from '../support/supplier.ts'
+import { until } from '../support/until.ts'
 
 t.test(
   'a drain answers what is in flight, closes connections, and then takes no more',
@@ -19,10 +20,10 @@ t.test(
     const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
     t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
     const inFlight = raw(proxy.port, post('/bid/acme', '1'), () => false)
-    while (waiting.length < 1) await new Promise((resolve) => setImmediate(resolve))
+    await until(() => waiting.length === 1)
     proxy.proxy.drain()
     const during = raw(proxy.port, post('/bid/acme', '2'), () => false)
-    while (waiting.length < 2) await new Promise((resolve) => setImmediate(resolve))
+    await until(() => waiting.length === 2)
     const closed = proxy.proxy.close()
     for (const answer of waiting) answer()
     for (const answer of [await inFlight, await during]) {
@@ -59,7 +60,7 @@ t.test(
     const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
     t.teardown(() => Promise.all([proxy.close(), supplier.close(), other.close()]))
     const inFlight = raw(proxy.port, post('/bid/acme', '1'))
-    while (waiting.length < 1) await new Promise((resolve) => setImmediate(resolve))
+    await until(() => waiting.length === 1)
     const route = { ...routeSchema.parse({ endpoints: [other.url] }), id: 'new' }
     proxy.proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0' }))
     proxy.proxy.setRoute(route)

@@ -5,7 +5,7 @@ import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { firstLimit } from '../../proxy/limiter.ts'
 import { sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
-import { outcome } from '../support/scripted.ts'
+import { outcome } from '../support/scripted-supplier.ts'
 import { httpSupplier } from '../support/supplier.ts'
 import { until } from '../support/until.ts'
 

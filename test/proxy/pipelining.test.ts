@@ -38,7 +38,7 @@ async function world(
   const route = {
     endpoints: [supplier.url],
     passThrough: new URL(supplier.url).origin,
-    timeout: '5s',
+    timeout: '20s',
   }
   const { lane, proxy: listener } = listeners[name]
   const proxy = await startProxy(

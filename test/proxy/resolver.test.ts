@@ -3,10 +3,10 @@ import { spawn } from 'node:child_process'
 import type { LookupAddress } from 'node:dns'
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
-import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createPool } from '../../proxy/upstream/pool.ts'
 import { createResolver } from '../../proxy/upstream/resolver.ts'
+import { until } from '../support/until.ts'
 
 const name = 'bids.example'
 const at = (...addresses: string[]): LookupAddress[] =>
@@ -32,7 +32,7 @@ function resolving(first: LookupAddress[] | Error) {
     )
   /** Until the name has been asked for so many times. */
   const asked = async (times: number) => {
-    while (state.asked < times) await new Promise((resolve) => setTimeout(resolve, 1))
+    await until(() => state.asked >= times)
     await new Promise((resolve) => setImmediate(resolve))
   }
   return { resolver, state, lookup, asked }
@@ -103,25 +103,25 @@ t.test(
   },
 )
 
-/** A host that is there and takes no connection: its process sleeps, and its backlog is full. */
+/** A host that is there and takes no connection: its process has blocked itself, and its backlog is full. */
 async function deafHost(t: Test): Promise<number> {
   const script = `
     const server = require('node:net').createServer()
     server.listen(0, '127.0.0.2', 1, () => {
-      process.stdout.write(server.address().port + '\\n')
-      setTimeout(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0), 20)
+      require('node:fs').writeSync(1, server.address().port + '\\n')
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
     })`
   const child = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
   t.teardown(() => child.kill('SIGKILL'))
   const [line] = (await once(child.stdout, 'data')) as [Buffer]
   const port = Number(line.toString())
-  await pause(60)
-  // What fits into its backlog is connected all the same.
+  // A backlog of 1 has room for two: they are connected all the same.
+  let connected = 0
   for (let count = 0; count < 4; count++) {
-    const socket = connect(port, '127.0.0.2').on('error', () => {})
+    const socket = connect(port, '127.0.0.2', () => connected++).on('error', () => {})
     t.teardown(() => socket.destroy())
   }
-  await pause(30)
+  await until(() => connected >= 2)
   return port
 }
 
@@ -145,14 +145,14 @@ for (const lane of ['fast', 'general'] as const)
       answering.close()
     })
     resolver.watch(['bids.example'])
-    /** What becomes of a request on a new connection within 100 ms. */
-    const ask = () =>
+    /** What becomes of a request on a new connection. */
+    const ask = (limit = 60_000) =>
       new Promise<string>((resolve) => {
         const connection = connections.acquire(true)
         const late = setTimeout(() => {
           connection.abort()
           resolve('silence')
-        }, 100)
+        }, limit)
         const settle = (how: string) => {
           clearTimeout(late)
           resolve(how)
@@ -164,6 +164,6 @@ for (const lane of ['fast', 'general'] as const)
           fail: ({ error }) => settle(error.message),
         })
       })
-    t.equal(await ask(), 'silence')
+    t.equal(await ask(100), 'silence')
     for (let count = 0; count < 4; count++) t.equal(await ask(), '204', 'the other one')
   })

@@ -1,12 +1,12 @@
 /** Upgrades through `/pass/…`: carried both ways, ended with either side, and never by surprise. */
 import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
-import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
 import { get, passTo } from '../support/pass.ts'
 import { sample, startProxy } from '../support/proxy.ts'
 import { raw } from '../support/raw.ts'
 import { httpSupplier } from '../support/supplier.ts'
+import { until } from '../support/until.ts'
 
 const offer = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n'
 
@@ -80,12 +80,12 @@ t.test('a caller that leaves before its upgrade is answered cancels it', async (
     const socket = connect(proxy.port, '127.0.0.1').on('error', () => {})
     const before = supplier.requests.length
     socket.write(get('/pass/acme/x', offer))
-    while (supplier.requests.length === before) await pause(2)
+    await until(() => supplier.requests.length > before)
     const { aborted } = supplier
     socket[leave]()
-    while (supplier.aborted === aborted) await pause(2)
-    while ((await sample(proxy.registry, 'bidweir_connections')) > 0) await pause(2)
-    t.pass(leave)
+    await until(() => supplier.aborted > aborted)
+    await until(async () => (await sample(proxy.registry, 'bidweir_connections')) === 0)
+    t.equal(supplier.aborted, aborted + 1, leave)
   }
 })
 

@@ -3,9 +3,8 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { command, newFolder } from '../support/process.ts'
-import { echoSupplier, startNode, yamlOf } from '../support/wins.ts'
+import { echoSupplier, startNode, yamlOf } from '../support/service-node.ts'
 
-t.setTimeout(110_000)
 const suppliers = ['id: acme, opd: {enabled: true, holdout: 0}']
 
 async function world(t: Test) {

@@ -61,7 +61,7 @@ t.test('wrong usage is 64, said on stderr', async (t) => {
 })
 
 t.test('a command loads what it needs', async (t) => {
-  const loaded = fileURLToPath(new URL('test/support/loaded.ts', root))
+  const loaded = fileURLToPath(new URL('test/support/loaded-packages.ts', root))
   const packages = async (argv: string[]) => {
     const { code, stderr } = await command(argv, {
       env: { NODE_OPTIONS: `--import=${loaded}`, NODE_V8_COVERAGE: '' },

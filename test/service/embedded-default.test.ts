@@ -1,22 +1,20 @@
-/** `start` without a file: the embedded default at its own ports, and the line to try it with (CONTRACT 1). */
+/**
+ * `start` without a file: the embedded default at its own ports, and the line to try it with (CONTRACT 1). The ports
+ * are fixed, so this file runs once more inside a network of its own.
+ */
 import { execFile, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { namespaceAbsent, ownNetwork } from '../support/network.ts'
 import { newFolder, runBidweir, token } from '../support/process.ts'
 
 const shell = promisify(execFile)
-const free = (port: number) =>
-  new Promise<boolean>((resolve) => {
-    const server = createServer()
-    server.once('error', () => resolve(false))
-    server.listen(port, '0.0.0.0', () => server.close(() => resolve(true)))
-  })
 const hasCurl = spawnSync('curl', ['--version']).status === 0
-const portsFree = (await free(8080)) && (await free(8081))
-const skip = !hasCurl ? 'curl not found' : portsFree ? false : 'port 8080 or 8081 is taken'
+const skip = hasCurl ? namespaceAbsent : 'curl not found'
+const inside = process.env['OWN_NETWORK'] === '1'
 
 interface Bid {
   id: string
@@ -24,9 +22,18 @@ interface Bid {
   nurl: string
 }
 
+if (!inside)
+  t.test('in a network of its own', { skip }, async (t) => {
+    const env = { ...process.env, OWN_NETWORK: '1' }
+    const argv = ownNetwork(process.execPath, fileURLToPath(import.meta.url))
+    const { status, stdout, stderr } = spawnSync('unshare', argv, { env, encoding: 'utf8' })
+    if (status !== 0) t.comment(`${stdout}${stderr}`)
+    t.equal(status, 0)
+  })
+
 t.test(
   'what it prints can be pasted: a bid with a lowered price and a context',
-  { skip },
+  { skip: inside ? false : 'runs in a network of its own' },
   async (t) => {
     const folder = newFolder()
     const first = await runBidweir(['start'], folder)

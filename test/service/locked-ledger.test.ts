@@ -3,13 +3,12 @@ import pg from 'pg'
 import t from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { token } from '../support/process.ts'
+import { echoSupplier, startNode } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
-import { echoSupplier, startNode } from '../support/wins.ts'
 
 const key = Buffer.alloc(32, 7).toString('base64url')
 
-t.setTimeout(100_000)
-t.test('a locked ledger', { skip: postgresAbsent, timeout: 90_000 }, async (t) => {
+t.test('a locked ledger', { skip: postgresAbsent }, async (t) => {
   const database = await startPostgres()
   t.teardown(() => database.close())
   const supplier = await echoSupplier()

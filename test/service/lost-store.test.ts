@@ -5,7 +5,8 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import t, { type Test } from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
-import { type Answered, echoSupplier, type Node, startNode } from '../support/wins.ts'
+import { type Answered, echoSupplier, type Node, startNode } from '../support/service-node.ts'
+import { until } from '../support/until.ts'
 
 const key = Buffer.alloc(32, 7).toString('base64url')
 
@@ -96,11 +97,6 @@ const notice = ({ id, price, svcOpd }: Answered) => ({
   svc_opd: svcOpd,
 })
 
-/** Polls what the service notices by itself. */
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 50))
-}
-
 async function refused(t: Test, answer: Response, what: string): Promise<void> {
   t.equal(answer.status, 503, what)
   t.match(answer.headers.get('content-type'), /^application\/problem\+json$/, what)
@@ -108,10 +104,8 @@ async function refused(t: Test, answer: Response, what: string): Promise<void> {
   t.match(await answer.json(), { status: 503, code: 'store_unavailable' }, what)
 }
 
-// a database that hangs is waited for, some seconds at a time
-t.setTimeout(110_000)
 for (const [name, { skip, open }] of Object.entries(losses))
-  t.test(name, { skip, timeout: 100_000 }, async (t) => {
+  t.test(name, { skip }, async (t) => {
     const loss = await open()
     const node = await whole(t, loss)
     const ready = async (path: string) => (await fetch(`${node.admin}${path}`)).status
@@ -122,11 +116,13 @@ for (const [name, { skip, open }] of Object.entries(losses))
     t.equal(await ready('/readyz/admin'), 200)
 
     // notices are under way when it happens: each is stored or refused, none is both
-    const under = others.slice(0, 200).map(async (each, at) => {
-      await new Promise((resolve) => setTimeout(resolve, at / 4))
-      return { each, answer: await node.notify(notice(each)) }
+    let stored = 0
+    const under = others.slice(0, 200).map(async (each) => {
+      const answer = await node.notify(notice(each))
+      stored++
+      return { each, answer }
     })
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await until(() => stored > 0)
     await loss.lose(node)
     const answered = await Promise.all(under)
     t.same(

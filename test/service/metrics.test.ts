@@ -1,8 +1,8 @@
 /** `/metrics` of a whole node, as strict readers take it: names, types, units, one line a series. */
 import t from 'tap'
 import { redisAbsent, startRedis } from '../support/redis.ts'
+import { echoSupplier, startNode, sumOf } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
-import { echoSupplier, startNode, sumOf } from '../support/wins.ts'
 
 const sample =
   /^([a-zA-Z_:][\w:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\n"])*",?)*\})? ([+-]?Inf|[-+\d.e]+)$/

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { command, newFolder, startBidweir } from '../support/process.ts'
 
-t.setTimeout(110_000)
 const yaml = (more = '') => `
 proxy: {listen: "127.0.0.1:0"}
 admin: {listen: "127.0.0.1:0"}

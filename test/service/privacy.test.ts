@@ -9,8 +9,8 @@ import t from 'tap'
 import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
 import { newFolder, startBidweir, token } from '../support/process.ts'
 import { raw } from '../support/raw.ts'
+import { yamlOf } from '../support/service-node.ts'
 import { httpSupplier } from '../support/supplier.ts'
-import { yamlOf } from '../support/wins.ts'
 
 /** Each stands nowhere else, and has no part that does. */
 const secrets = {

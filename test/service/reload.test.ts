@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { newFolder } from '../support/process.ts'
 import { post, raw } from '../support/raw.ts'
+import { echoSupplier, startNode, yamlOf } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
-import { echoSupplier, startNode, yamlOf } from '../support/wins.ts'
 
 const priced = 'id: acme, account: a, opd: {enabled: true, holdout: 0}'
 

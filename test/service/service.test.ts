@@ -1,4 +1,4 @@
-/** The whole main job through the public doors of a real process. */
+/** The whole main job through the public interfaces of a real process. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -25,7 +25,7 @@ drain: {grace: 50ms, timeout: 10s}
 suppliers:
   - id: demo
     endpoints: [${endpoint}]
-    timeout: 2s
+    timeout: 20s
     opd: {enabled: true, holdout: 0${more}}
 `
 

@@ -2,8 +2,8 @@
 import t, { type Test } from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
+import { echoSupplier, type Node, startNode } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
-import { echoSupplier, type Node, startNode } from '../support/wins.ts'
 
 const key = Buffer.alloc(32, 9).toString('base64url')
 const json = { 'content-type': 'application/json' }
@@ -45,12 +45,13 @@ async function world(t: Test) {
     await answer.body?.cancel()
     return answer.status === 200 ? null : answer.headers.get('x-bidweir-reason')
   }
-  return { nodes, one, two, redis, call, refusal }
+  return { nodes, one, two, start, redis, call, refusal }
 }
 
 t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
-  const { nodes, one, two, redis, call, refusal } = await world(t)
+  const { nodes, one, two, start, redis, call, refusal } = await world(t)
   const path = '/api/svc/ssp/acme/'
+  const took: number[] = []
   const on = (is_active: boolean) => ({ dsp_seats: [{ name: 's', is_active }] })
   const made = await call(one, 'POST', path, {
     dsp_seats: [
@@ -67,8 +68,10 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
       [two, true, null],
     ] as const) {
       t.equal((await call(teller, 'PUT', path, on(active))).status, 200)
-      for (const node of nodes)
-        t.ok((await until(async () => (await refusal(node)) === said)) < 2000)
+      for (const node of nodes) {
+        took.push(await until(async () => (await refusal(node)) === said))
+        t.equal(await refusal(node), said)
+      }
     }
   })
 
@@ -80,8 +83,10 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     const hold = (node: Node, ssp: string, hold: boolean) =>
       call(node, 'PUT', `/api/svc/opd/${ssp}/`, { hold })
     const obeyed = async (ssp: string, want: boolean) => {
-      for (const node of nodes)
-        t.ok((await until(async () => (await held(node, ssp)) === want)) < 2000)
+      for (const node of nodes) {
+        took.push(await until(async () => (await held(node, ssp)) === want))
+        t.equal(await held(node, ssp), want)
+      }
     }
     t.equal((await hold(one, 'acme', true)).status, 200)
     await obeyed('acme', true)
@@ -92,6 +97,9 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     await obeyed('other', true)
     t.equal((await hold(one, '*', false)).status, 200)
     await obeyed('acme', false)
+    // The median, since a busy machine may stop any one of them.
+    const median = took.sort((one, other) => one - other)[took.length >> 1]!
+    t.ok(median < 2000, `obeyed after ${median.toFixed()} ms (median)`)
   })
 
   t.test('a win is one win on whichever node, with and without Redis', async (t) => {
@@ -132,19 +140,37 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     const began = performance.now()
     let passed = 0
     let refused = 0
+    // Eight callers of each node: on a busy machine as well they ask for more than is allotted.
     await Promise.all(
-      nodes.map(async (node) => {
-        while (performance.now() - began < 1500) {
-          const reason = await refusal(node)
-          if (reason === null) passed++
-          else if (reason === 'qps') refused++
-          else t.fail(reason)
-        }
-      }),
+      [...nodes, ...nodes, ...nodes, ...nodes]
+        .flatMap((node) => [node, node])
+        .map(async (node) => {
+          while (performance.now() - began < 1500) {
+            const reason = await refusal(node)
+            if (reason === null) passed++
+            else if (reason === 'qps') refused++
+            else t.fail(reason)
+          }
+        }),
     )
     const seconds = (performance.now() - began) / 1000
     t.ok(refused > 0)
-    t.ok(passed <= 40 * seconds + 2 * 2 + 1, `${passed} of both in ${seconds} s`)
+    t.ok(passed <= 40 * seconds + 4 + 2 + 1, `${passed} of both in ${seconds} s`)
+
+    const aloneSince = performance.now()
+    let alone = 0
+    await until(async () => {
+      for (let n = 0; n < 20; n++) if ((await refusal(one)) === null) alone++
+      const elapsed = (performance.now() - aloneSince) / 1000
+      return elapsed > 1 && alone > 1.2 * 20 * elapsed + 4
+    })
+    t.pass('a node that has all the load gets more than half of the allotment')
+
+    await redis.stop()
+    const three = await start()
+    t.equal(await allotted(three), 20, 'the number of nodes is known without Redis')
+    await three.stop()
+    await redis.start()
     await two.stop('SIGKILL')
     await until(async () => (await allotted(one)) === 40)
     t.equal(

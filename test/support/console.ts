@@ -81,7 +81,7 @@ export async function consoleWorld({ more = '', rate = 150 } = {}): Promise<Cons
   await until(async () => {
     const rows = (await (await api('/api/svc/reports/margin')).json()) as { wins: number }[]
     return rows.some(({ wins }) => wins > 50)
-  }, 200)
+  })
   return {
     ...{ base, proxy, api, bids },
     async close() {

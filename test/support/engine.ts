@@ -5,7 +5,7 @@ import { createEngine } from '../../opd/engine/engine.ts'
 import type { DecisionSink, SharedBidLog } from '../../opd/ports.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
-import { fixedLearner } from './opd.ts'
+import { fixedLearner } from './opd-doubles.ts'
 
 export const hour = 3_600_000
 export const keys = [{ id: 1, secret: Buffer.alloc(32, 7) }]

@@ -3,9 +3,9 @@ import { spawn } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { freePort } from './postgres.ts'
+import { until } from './until.ts'
 
 const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
 const home = process.env['KEYCLOAK_HOME'] ?? join(cache, 'bidweir', 'keycloak-26.0.7')
@@ -60,12 +60,12 @@ export async function startKeycloak(t: Test): Promise<string> {
     rmSync(own, { recursive: true, force: true })
   })
   const url = `http://127.0.0.1:${port}`
-  for (let tries = 0; tries < 340; tries++) {
+  const ready = async () => {
     if (child.exitCode !== null) throw new Error(`Keycloak ended: ${said}`)
     const answer = await fetch(`${url}/auth/realms/main`).catch(() => null)
     await answer?.body?.cancel()
-    if (answer?.ok === true) return url
-    await wait(500)
+    return answer?.ok === true
   }
-  throw new Error(`Keycloak did not start: ${said}`)
+  await until(ready, { what: 'the realm of a Keycloak', limit: 240_000 })
+  return url
 }

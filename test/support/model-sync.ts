@@ -2,6 +2,7 @@
 import type { Learner } from '../../opd/learner.ts'
 import { createModelManager, type ModelManager } from '../../opd/state/model-manager.ts'
 import type { ModelBus } from '../../opd/state/model-sync.ts'
+import type { SharedModelHead } from '../../opd/state/shared-model.ts'
 
 export const log = { info() {}, warn() {}, error() {} }
 
@@ -75,7 +76,25 @@ export function memoryBus(fault: (rows: string[]) => string[] = (rows) => rows):
     streams.set(mode, rows)
     return rows
   }
+  const leases = new Map<string, string>()
+  const models = new Map<string, { number: number; head: SharedModelHead; bytes: Uint8Array }>()
   return {
+    async look(mode, node, candidate, known) {
+      if (candidate && !leases.has(mode)) leases.set(mode, node)
+      const { number, head } = models.get(mode) ?? { number: 0, head: null }
+      return { leads: leases.get(mode) === node, number, head: number === known ? null : head }
+    },
+    async writeModel(mode, node, head, bytes) {
+      if (leases.get(mode) !== node) return 0
+      const number = (models.get(mode)?.number ?? 0) + 1
+      models.set(mode, { number, head, bytes })
+      // The next one to look leads, as after the holder has ended.
+      leases.delete(mode)
+      return number
+    },
+    async readModel(mode) {
+      return models.get(mode)?.bytes ?? null
+    },
     async publish(mode, delta) {
       stream(mode).push(Buffer.from(delta))
     },

@@ -4,7 +4,9 @@ import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { tree } from '../../bench/proxy/process.ts'
+import { tree } from '../../bench/harness/process.ts'
+import { endWithTest } from './children.ts'
+import { until } from './until.ts'
 
 export interface Postgres {
   url: string
@@ -65,9 +67,10 @@ export async function startPostgres(): Promise<Postgres> {
   }
   const start = async () => {
     const settings = ['-k', folder, '-h', '127.0.0.1', '-p', String(port)]
-    child = spawn(join(bin, 'postgres'), ['-D', join(folder, 'data'), ...settings], options)
+    const argv = ['-D', join(folder, 'data'), ...settings]
+    child = endWithTest(spawn(join(bin, 'postgres'), argv, options))
     gone = new Promise((resolve) => child.once('exit', resolve))
-    while (!ready()) await new Promise((resolve) => setTimeout(resolve, 50))
+    await until(ready, { what: 'a PostgreSQL that accepts connections' })
   }
   const stop = async () => {
     child.kill('SIGQUIT')

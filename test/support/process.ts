@@ -4,6 +4,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { endWithTest } from './children.ts'
 
 const main = fileURLToPath(new URL('../../main.ts', import.meta.url))
 
@@ -55,7 +56,7 @@ export async function startBidweir(yaml: string, folder = newFolder()): Promise<
 export async function runBidweir(words: readonly string[], folder: string): Promise<Bidweir> {
   // without the runner's loader: it slows every start, and ends the process at signals that Node passes over
   const argv = ['-u', 'NODE_OPTIONS', process.execPath, main, ...words]
-  const child = spawn('env', argv, { cwd: folder })
+  const child = endWithTest(spawn('env', argv, { cwd: folder }))
   let [stdout, stderr] = ['', '']
   const exited = new Promise<number | null>((resolve) => child.once('exit', resolve))
   child.stderr!.on('data', (chunk) => {

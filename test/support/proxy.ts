@@ -46,6 +46,9 @@ export interface TestProxy {
   close(): Promise<void>
 }
 
+/** Of a supplier, if the test gives none: the default of 120 ms is short for a busy machine. */
+const patient = '20s'
+
 export async function startProxy(
   suppliers: Record<string, object>,
   options: { engine?: Engine; proxy?: object; lane?: 'fast' | 'general' } = {},
@@ -59,7 +62,7 @@ export async function startProxy(
   }
   const config = proxySchema.parse({ listen: '127.0.0.1:0', ...options.proxy })
   const routes = Object.entries(suppliers).map(([id, route]) => ({
-    ...routeSchema.parse(route),
+    ...routeSchema.parse({ timeout: patient, ...route }),
     id,
   }))
   const proxy = createProxy(config, routes, {

@@ -29,8 +29,8 @@ export function raw(
     }
     const timer = setTimeout(
       () =>
-        reject(new Error(`no end of the answer in 10 s: ${JSON.stringify(text.slice(0, 300))}`)),
-      10_000,
+        reject(new Error(`no end of the answer in 60 s: ${JSON.stringify(text.slice(0, 300))}`)),
+      60_000,
     )
     socket.on('error', () => finish(true))
     socket.on('close', () => finish(true))
@@ -41,6 +41,10 @@ export function raw(
     for (const part of Array.isArray(bytes) ? bytes : [bytes]) socket.write(part)
   })
 }
+
+/** Writes one segment; a peer in this process has been able to read it by then. */
+export const segment = (socket: Socket, bytes: string | Buffer): Promise<void> =>
+  new Promise((resolve) => socket.write(bytes, () => setImmediate(() => setImmediate(resolve))))
 
 /** One whole answer by Content-Length, a bodiless status, or the last chunk. */
 export function whole(text: string): boolean {

@@ -35,7 +35,7 @@ function run(commands: string, env: Record<string, string>): Promise<string[]> {
   })
 }
 
-export interface Door {
+export interface ApiAccess {
   api: string
   bids: string
   auth: string
@@ -50,7 +50,7 @@ interface Supplier {
 }
 
 /** Token, list, create, switch, lower: every answer, and every bid that obeys. */
-export async function walkThrough(t: Test, { api, bids, auth, login, password }: Door) {
+export async function walkThrough(t: Test, { api, bids, auth, login, password }: ApiAccess) {
   const env = { API: api, BIDS: bids, AUTH: auth, LOGIN: login, PASSWORD: password }
   const lines = await run(commandsUnder('Walk through'), env)
   const answers = lines

@@ -1,8 +1,9 @@
 /** An embedded realm over a real socket, its store, and a path that a token opens. */
-import fastify from 'fastify'
+import type { FastifyPluginAsync } from 'fastify'
 import type { Test } from 'tap'
 import { bearer } from '../../admin/auth/bearer.ts'
 import { type AuthDeps, createAuth } from '../../admin/auth/index.ts'
+import { createAdmin } from '../../admin/http/server.ts'
 import { openStore } from '../../admin/store/index.ts'
 import { silent } from './store.ts'
 
@@ -33,15 +34,18 @@ export async function embeddedRealm(
     { embedded: { realm: 'main' } },
     { store, baseUrl: () => 'http://0.0.0.0:8081', log: silent, now, ...options },
   )
-  const app = fastify()
-  await app.register(auth.plugin!)
-  app.get('/who', { preHandler: bearer(auth.verifier) }, async (request) => ({
-    ...request.caller,
-    roles: [...(request.caller?.roles ?? [])],
-  }))
-  const base = await app.listen({ port: 0, host: '127.0.0.1' })
+  const whoami: FastifyPluginAsync = async (app) => {
+    app.get('/who', { preHandler: bearer(auth.verifier) }, async (request) => ({
+      ...request.caller,
+      roles: [...(request.caller?.roles ?? [])],
+    }))
+  }
+  const plugins = [auth.plugin!, whoami]
+  const admin = createAdmin({ listen: '127.0.0.1:0', log: silent, plugins })
+  const { port } = await admin.listen()
+  const base = `http://127.0.0.1:${port}`
   t.teardown(async () => {
-    await app.close()
+    await admin.close()
     auth.close()
     await store.close()
   })

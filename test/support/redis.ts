@@ -3,7 +3,9 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { createClient } from '@redis/client'
+import { endWithTest } from './children.ts'
 import { freePort } from './postgres.ts'
+import { until } from './until.ts'
 
 function absent(): string | false {
   try {
@@ -51,8 +53,8 @@ export async function startRedis(): Promise<Redis> {
       '--dir',
       tmpdir(),
     ]
-    child = spawn('redis-server', settings, { stdio: 'ignore' })
-    while (!(await accepts(port))) await new Promise((resolve) => setTimeout(resolve, 20))
+    child = endWithTest(spawn('redis-server', settings, { stdio: 'ignore' }))
+    await until(() => accepts(port), { what: 'a Redis that accepts connections' })
   }
   await start()
   const url = `redis://127.0.0.1:${port}`

@@ -8,7 +8,7 @@ import { newFolder } from './process.ts'
 export const silent = { info() {}, warn() {}, error() {} }
 
 /** A log whose warnings are kept. */
-export function hearing() {
+export function recordingLog() {
   const warnings: string[] = []
   const warn = (_fields: object, text: string) => void warnings.push(text)
   return { warnings, log: { ...silent, warn } }

@@ -1,9 +1,33 @@
-/** Asks until what another thread or process does is seen; how many milliseconds that took. The runner ends it. */
+/** Waiting for what a test is not told of: the only place below test/ that sleeps and asks again. */
+interface Wait {
+  /** Named by the error; if absent, the source of the condition is. */
+  what?: string
+  /** Milliseconds. Long, because the machine may be busy. */
+  limit?: number
+}
+
+/** Resolves when the condition holds, with the milliseconds that took; rejects if it does not hold within the limit. */
 export async function until(
   condition: () => boolean | Promise<boolean>,
-  every = 20,
+  { what = String(condition), limit = 60_000 }: Wait = {},
 ): Promise<number> {
   const began = performance.now()
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, every))
+  // A condition may itself hang, on a response that never comes: the limit covers that as well.
+  const late = Promise.withResolvers<never>()
+  const error = new Error(`not within ${limit} ms: ${what}`)
+  const timer = setTimeout(() => late.reject(error), limit)
+  let pause = 1
+  try {
+    while (!(await Promise.race([condition(), late.promise]))) {
+      await Promise.race([new Promise((resolve) => setTimeout(resolve, pause)), late.promise])
+      pause = Math.min(2 * pause, 50)
+    }
+  } finally {
+    clearTimeout(timer)
+  }
   return performance.now() - began
 }
+
+/** Lets time pass where time itself is under test, or where a thing must not happen: `why` says which. */
+export const timePasses = (ms: number, _why: string): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, ms))

@@ -1,4 +1,4 @@
-/** The acceptance vectors of the rewriter: an answer with its request, and what is to come out (see `holes.ts`). */
+/** The acceptance vectors of the rewriter: an answer with its request, and what is to come out (see `placeholders.ts`). */
 import { readFileSync } from 'node:fs'
 
 export interface Vector {

@@ -9,7 +9,8 @@ import { hours } from './004-hours.ts'
 import { staleHours } from './005-stale-hours.ts'
 import { userStates } from './006-user-states.ts'
 import { models } from './007-models.ts'
-import { nodeFigures } from './008-node-figures.ts'
+import { nodes } from './008-nodes.ts'
+import { nodeFigures } from './009-node-figures.ts'
 import type { Migration } from './migration.ts'
 
 export const migrations: readonly Migration[] = [
@@ -20,6 +21,7 @@ export const migrations: readonly Migration[] = [
   staleHours,
   userStates,
   models,
+  nodes,
   nodeFigures,
 ]
 

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { createAuth } from '../../../admin/auth/index.ts'
 import { may, roles } from '../../../admin/auth/roles.ts'
 import type { Store } from '../../../admin/store/index.ts'
+import { until } from '../../support/until.ts'
 
 const log = { info() {}, warn() {}, error() {} }
 const pair = await generateKeyPair('RS256', { extractable: true })
@@ -205,7 +206,7 @@ t.test('keys that do not come hold up nobody whose key is known', async (t) => {
   const unknown = Array.from({ length: 200 }, async (_, n) =>
     t.rejects(verify(await sign({}, { kid: `x${n}` })), { code: 'unknown_key' }),
   )
-  while (state.slow.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  await until(() => state.slow!.length > 0)
   t.match(await verify(await sign({ jti: 'one' })), { account: 'acme' }, 'while it drips')
   t.equal(state.slow.length, 1, 'two hundred unknown keys, one question')
   for (const response of state.slow) response.destroy()

@@ -21,7 +21,7 @@ store: {database: "${database}"}
 opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 3).toString('base64url')}}]}
 drain: {grace: 0ms, timeout: 10s}
 suppliers:
-  - {id: demo, account: acme-media, endpoints: ["${endpoint}"], timeout: 250ms, opd: {enabled: true, holdout: 0}}
+  - {id: demo, account: acme-media, endpoints: ["${endpoint}"], timeout: 20s, opd: {enabled: true, holdout: 0}}
   - {id: other, account: others, endpoints: ["${endpoint}"]}
 `
 
@@ -68,9 +68,8 @@ async function addKey(t: Test, auth: string, root: string): Promise<void> {
 }
 
 // Keycloak builds itself first: a minute on two cores
-t.setTimeout(280_000)
 const skip = keycloakAbsent || postgresAbsent
-t.test('behind a real Keycloak', { skip, timeout: 280_000 }, async (t) => {
+t.test('behind a real Keycloak', { skip }, async (t) => {
   const { auth, bidweir, api, list, ask } = await world(t)
   const password = { grant_type: 'password', scope: 'openid email profile' }
   const ann = { ...password, username: 'ann', password: 'secret-1' }

@@ -5,7 +5,8 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
-import { echoSupplier, startNode, sumOf } from '../../support/wins.ts'
+import { echoSupplier, startNode, sumOf } from '../../support/service-node.ts'
+import { until } from '../../support/until.ts'
 
 const supplier = await echoSupplier()
 const node = await startNode({
@@ -24,7 +25,9 @@ async function leave(head: string, body = ''): Promise<void> {
   const socket = connect(adminPort, '127.0.0.1')
   socket.on('error', () => {})
   socket.write(`${head} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n${body}`)
-  await new Promise((resolve) => setTimeout(resolve, 50))
+  await once(socket, 'connect')
+  // The service has read the head by then: one round trip to accept the connection, one to read.
+  for (let trip = 0; trip < 2; trip++) await fetch(`${node.admin}/healthz`)
   socket.destroy()
   await once(socket, 'close')
 }
@@ -48,7 +51,7 @@ t.test('win notices without a token', async (t) => {
   ]
   for (const head of notices) await leave(head)
   const told = async () => sumOf(await node.metrics(), 'bidweir_impressions_received_total')
-  while ((await told()) < notices.length) await new Promise((resolve) => setTimeout(resolve, 20))
+  await until(async () => (await told()) === notices.length)
   t.same(await statuses(), { rejected: 3, attributed: 0, unattributed: 0 })
   const authorization = `Bearer ${await node.login()}`
   const first = await node.notify({ bid_id: id, price: '1', svc_opd: svcOpd }, { authorization })

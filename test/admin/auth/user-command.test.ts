@@ -78,7 +78,7 @@ onBoth(async (t, database) => {
     t.match(await run(['add', 'x', '--account', 'a b'], 'long pass'), { code: 1 })
     t.match(await run(['add', 'x', '--role', 'root'], 'long pass'), {
       code: 64,
-      err: /There are viewer, api, operator/,
+      err: /Roles are viewer, api, operator/,
     })
     t.match(await run(['add'], 'long pass'), { code: 64, err: /name/ })
     t.match(await run(['add', 'x', 'y'], 'long pass'), { code: 64 })

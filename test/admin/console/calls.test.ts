@@ -1,7 +1,7 @@
 /** Calls that the console needs: who may use them, and what they show. */
 import t from 'tap'
 import { command, newFolder, token } from '../../support/process.ts'
-import { echoSupplier, startNode } from '../../support/wins.ts'
+import { echoSupplier, startNode } from '../../support/service-node.ts'
 
 t.setTimeout(120_000)
 t.test('calls of the console', async (t) => {

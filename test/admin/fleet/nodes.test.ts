@@ -3,7 +3,7 @@ import t from 'tap'
 import type { LiveSnapshot } from '../../../admin/fleet/live.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { until } from '../../support/until.ts'
-import { echoSupplier, startNode } from '../../support/wins.ts'
+import { echoSupplier, startNode } from '../../support/service-node.ts'
 
 t.setTimeout(120_000)
 t.test('two nodes on one database', { skip: postgresAbsent }, async (t) => {
@@ -40,7 +40,7 @@ t.test('two nodes on one database', { skip: postgresAbsent }, async (t) => {
     await until(async () => {
       const now = await live(node)
       return now.nodes.length === 2 && answers(now) === 8
-    }, 200)
+    })
   const [here, there] = [await live(one), await live(other)]
   for (const snapshot of [here, there]) {
     const [mode] = snapshot.integrations[0]!.modes
@@ -62,6 +62,6 @@ t.test('two nodes on one database', { skip: postgresAbsent }, async (t) => {
   const absent = await fetch(`${one.admin}/api/svc/live/?node=gone`, { headers: { authorization } })
   t.equal(absent.status, 404)
   await one.bidweir.stop()
-  await until(async () => (await live(other)).nodes.length === 1, 200)
+  await until(async () => (await live(other)).nodes.length === 1)
   t.equal(answers(await live(other)), 5, 'a node that ended is not counted')
 })

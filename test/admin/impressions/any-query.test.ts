@@ -1,9 +1,9 @@
 /** Whatever stands in the query of a notice: a well-formed answer, and the accounts balance. */
 import fc from 'fast-check'
 import t from 'tap'
-import { door } from '../../support/door.ts'
 import { auction } from '../../support/engine.ts'
-import { integration } from '../../support/opd.ts'
+import { impressionsApi } from '../../support/impressions-api.ts'
+import { integration } from '../../support/opd-doubles.ts'
 
 const oddities = [
   ...['%00', '%ff', '%zz', '%', '+', '%2B', '%26', '&', '=', '$', '${', '%24%7B', '}', '%C3%A9'],
@@ -30,7 +30,7 @@ const junk = fc
 const ids = ['b1', 'a+b/c==', 'é💸', 'Y%3D', '${x', '%24%7B', ' ', '&x=1', '\0']
 
 t.test('any query has its answer', async (t) => {
-  const { engine, send, tally, counters, ledger } = await door(t, {
+  const { engine, send, tally, counters, ledger } = await impressionsApi(t, {
     auth: 'context',
     integrations: [integration('acme'), integration('balanced', { mode: 'margin' }, 'both')],
   })

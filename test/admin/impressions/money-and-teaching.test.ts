@@ -3,12 +3,12 @@ import t from 'tap'
 import { opdMetrics } from '../../../admin/metrics/registry.ts'
 import type { DecisionRecord } from '../../../opd/engine/types.ts'
 import { createBidLog } from '../../../opd/state/bid-log.ts'
-import { door } from '../../support/door.ts'
 import { auction, hour } from '../../support/engine.ts'
-import { integration } from '../../support/opd.ts'
+import { impressionsApi } from '../../support/impressions-api.ts'
+import { integration } from '../../support/opd-doubles.ts'
 
 t.test('late wins say so, and are taught', async (t) => {
-  const { engine, notify, clock, learner, ledger } = await door(t)
+  const { engine, notify, clock, learner, ledger } = await impressionsApi(t)
   const won = auction(engine, { id: 'b1' })
   clock.now += hour
   const answer = await notify({ bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd })
@@ -18,7 +18,7 @@ t.test('late wins say so, and are taught', async (t) => {
 })
 
 t.test('cleared above out_ba by more than half a percent is over, and no saving', async (t) => {
-  const { engine, notify, learner, ledger } = await door(t)
+  const { engine, notify, learner, ledger } = await impressionsApi(t)
   for (const [id, price] of [
     ['a', '0.9045'],
     ['b', '0.90451'],
@@ -44,7 +44,7 @@ t.test('cleared above out_ba by more than half a percent is over, and no saving'
 })
 
 t.test('margin balancing asks for the context', async (t) => {
-  const { engine, notify, ledger, learner, alerts } = await door(t, {
+  const { engine, notify, ledger, learner, alerts } = await impressionsApi(t, {
     integrations: [integration('acme', { mode: 'margin' })],
   })
   const won = auction(engine, { id: 'b1' })
@@ -75,7 +75,7 @@ t.test('margin balancing asks for the context', async (t) => {
 })
 
 t.test('notices both: win teaches, billing is money, each counts once', async (t) => {
-  const { engine, notify, ledger, learner } = await door(t, {
+  const { engine, notify, ledger, learner } = await impressionsApi(t, {
     integrations: [integration('acme', {}, 'both')],
   })
   const { svcOpd } = auction(engine, { id: 'b1' })
@@ -95,7 +95,7 @@ t.test('notices both: win teaches, billing is money, each counts once', async (t
 })
 
 t.test('revenue is price_dsp where the integration says so', async (t) => {
-  const { engine, notify, ledger } = await door(t, {
+  const { engine, notify, ledger } = await impressionsApi(t, {
     integrations: [integration('acme', { priceDsp: true }), integration('other')],
   })
   for (const [index, supplier] of ['acme', 'acme', 'other'].entries()) {
@@ -115,7 +115,7 @@ t.test('the price_dsp of a standalone bid is the revenue of a notice without one
     put: (record: DecisionRecord) => void kept.push(record),
     find: async (bidId: string) => kept.filter((record) => record.bidId === bidId),
   }
-  const { engine, node, listen, ledger } = await door(t, {
+  const { engine, node, listen, ledger } = await impressionsApi(t, {
     integrations: [integration('acme', { priceDsp: true }), integration('other')],
     shared,
   })
@@ -145,7 +145,7 @@ t.test('the price_dsp of a standalone bid is the revenue of a notice without one
 })
 
 t.test('tests are no money; a currency without a rate is, in its own', async (t) => {
-  const { engine, notify, ledger, learner, counters } = await door(t)
+  const { engine, notify, ledger, learner, counters } = await impressionsApi(t)
   const test = auction(engine, { id: 't', test: true })
   await notify({ bid_id: 't', price: '1', svc_opd: test.svcOpd })
   const yen = auction(engine, { id: 'y', cur: 'JPY', price: '100' })
@@ -163,7 +163,7 @@ t.test('tests are no money; a currency without a rate is, in its own', async (t)
 })
 
 t.test('received is the sum of what became of notices, and the metrics say so', async (t) => {
-  const { engine, notify, counters, send } = await door(t)
+  const { engine, notify, counters, send } = await impressionsApi(t)
   const registry = new Registry()
   opdMetrics(registry, {
     stats: engine.stats,
@@ -197,7 +197,7 @@ t.test('received is the sum of what became of notices, and the metrics say so', 
 t.test(
   'what the dashboard sums is the ledger: the event that is money, the demand side, all wins',
   async (t) => {
-    const { engine, notify } = await door(t, {
+    const { engine, notify } = await impressionsApi(t, {
       auth: 'none',
       integrations: [
         integration('both', {}, 'both'),
@@ -225,7 +225,7 @@ t.test(
 )
 
 t.test('an impression counts once by publisher, whichever events come', async (t) => {
-  const { engine, notify, counters } = await door(t, {
+  const { engine, notify, counters } = await impressionsApi(t, {
     integrations: [integration('acme', {}, 'both')],
   })
   const win = { bid_id: 'b1', price: '0.8', svc_opd: auction(engine, { id: 'b1' }).svcOpd }
@@ -235,7 +235,7 @@ t.test('an impression counts once by publisher, whichever events come', async (t
 })
 
 t.test('a win whose clock is ahead is still the one that came bare before it', async (t) => {
-  const { engine, node, notify, listen, clock, ledger } = await door(t)
+  const { engine, node, notify, listen, clock, ledger } = await impressionsApi(t)
   clock.now += 4 * 60_000
   const won = auction(engine, { id: 'b1' })
   clock.now -= 4 * 60_000

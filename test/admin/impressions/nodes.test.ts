@@ -3,11 +3,10 @@ import t from 'tap'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { newFolder } from '../../support/process.ts'
 import { redisAbsent, startRedis } from '../../support/redis.ts'
+import { echoSupplier, type Node, startNode, sumOf } from '../../support/service-node.ts'
 import { until } from '../../support/until.ts'
-import { echoSupplier, type Node, startNode, sumOf } from '../../support/wins.ts'
 
 const key = Buffer.alloc(32, 5).toString('base64url')
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 t.test('two nodes that know nothing of each other', { skip: postgresAbsent }, async (t) => {
   const supplier = await echoSupplier()
@@ -79,13 +78,15 @@ t.test('one win each over three nodes', { skip: postgresAbsent || redisAbsent },
 
   /** Sends until it is answered for good: a node that is away or a store that waits is asked again. */
   async function told(pick: () => Node, params: Record<string, string | undefined>) {
-    for (;;) {
+    let status = ''
+    await until(async () => {
       const answer = await pick()
         .notify(params)
         .catch(() => null)
-      if (answer !== null && answer.http === 200) return String(answer.body['status'])
-      await pause(20)
-    }
+      if (answer?.http === 200) status = String(answer.body['status'])
+      return status !== ''
+    })
+    return status
   }
 
   t.test('fifty at once, with and without context', async (t) => {
@@ -122,12 +123,11 @@ t.test('one win each over three nodes', { skip: postgresAbsent || redisAbsent },
       )
     }
     const count = 40
-    const all = Promise.all(
-      Array.from({ length: count }, async (_, n) => {
-        await pause(n * 25)
-        await one(n)
-      }),
-    )
+    let next = 0
+    const few = async () => {
+      while (next < count) await one(next++)
+    }
+    const all = Promise.all([few(), few(), few()])
     await until(() => attributed.size > 10)
     const victim = nodes[2]!
     victim.bidweir.child.kill('SIGKILL')

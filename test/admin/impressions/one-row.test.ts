@@ -2,22 +2,22 @@
 import t, { type Test } from 'tap'
 import type { Store } from '../../../admin/store/index.ts'
 import { openRedis } from '../../../opd/state/redis.ts'
-import { door } from '../../support/door.ts'
 import { auction, hour } from '../../support/engine.ts'
-import { integration } from '../../support/opd.ts'
+import { impressionsApi } from '../../support/impressions-api.ts'
+import { integration } from '../../support/opd-doubles.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { newFolder } from '../../support/process.ts'
 import { type Redis, redisAbsent, startRedis } from '../../support/redis.ts'
 import { silent, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
 
-type Door = Awaited<ReturnType<typeof door>>
+type ImpressionsApi = Awaited<ReturnType<typeof impressionsApi>>
 
 /** A node with a memory of its own. */
 async function nodeOn(t: Test, store: Store, redis?: Redis) {
   const integrations = [integration('acme')]
   const options = { auth: 'none', store: store.ledger, integrations } as const
-  if (redis === undefined) return door(t, options)
+  if (redis === undefined) return impressionsApi(t, options)
   const state = openRedis({
     url: redis.url,
     location: 'here',
@@ -27,7 +27,7 @@ async function nodeOn(t: Test, store: Store, redis?: Redis) {
   })
   t.teardown(() => state.close())
   await until(() => state.connected)
-  return door(t, { ...options, shared: state.shared })
+  return impressionsApi(t, { ...options, shared: state.shared })
 }
 
 const races = 400
@@ -37,8 +37,8 @@ const together = 20
 /** `one` decides; the same win is told at once to it with its context, and to the other without. */
 async function race(
   t: Test,
-  one: Door,
-  two: Door,
+  one: ImpressionsApi,
+  two: ImpressionsApi,
   store: Store,
   decided = async (_id: string) => {},
 ) {

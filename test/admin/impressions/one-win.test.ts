@@ -1,10 +1,10 @@
 import t from 'tap'
-import { door } from '../../support/door.ts'
 import { auction, hour } from '../../support/engine.ts'
-import { integration } from '../../support/opd.ts'
+import { impressionsApi } from '../../support/impressions-api.ts'
+import { integration } from '../../support/opd-doubles.ts'
 
 t.test('a win with its context, and the same one again with and without', async (t) => {
-  const { engine, notify, ledger, learner, counters } = await door(t)
+  const { engine, notify, ledger, learner, counters } = await impressionsApi(t)
   const won = auction(engine, { id: 'b1' })
   t.match(won, { price: 0.9, in: '1.00', out: '0.9', mode: 'revenue' })
   const first = await notify({ bid_id: 'b1', price: '0.90', svc_opd: won.svcOpd })
@@ -24,7 +24,7 @@ t.test('a win with its context, and the same one again with and without', async 
 })
 
 t.test('a win without context by the bid log, then with it', async (t) => {
-  const { engine, notify } = await door(t)
+  const { engine, notify } = await impressionsApi(t)
   const won = auction(engine, { id: 'b1' })
   t.same((await notify({ bid_id: 'b1', price: '0.8' })).body, {
     status: 'attributed',
@@ -37,7 +37,7 @@ t.test('a win without context by the bid log, then with it', async (t) => {
 t.test(
   'unattributed once, then a duplicate, attributed by its context, also after a restart',
   async (t) => {
-    const { engine, node, notify, listen, clock, ledger } = await door(t)
+    const { engine, node, notify, listen, clock, ledger } = await impressionsApi(t)
     t.same((await notify({ bid_id: 'ghost', price: '1' })).body, {
       status: 'unattributed',
       by: null,
@@ -67,7 +67,7 @@ t.test(
 )
 
 t.test('an unattributed notice of before the bid is another win', async (t) => {
-  const { engine, notify, clock } = await door(t)
+  const { engine, notify, clock } = await impressionsApi(t)
   await notify({ bid_id: 'b1', price: '1' })
   clock.now += 60_000
   const won = auction(engine, { id: 'b1' })
@@ -76,7 +76,7 @@ t.test('an unattributed notice of before the bid is another win', async (t) => {
 })
 
 t.test('a win that was counted stays one when its context has expired', async (t) => {
-  const { engine, notify, clock } = await door(t)
+  const { engine, notify, clock } = await impressionsApi(t)
   const won = auction(engine, { id: 'b1' })
   const lost = auction(engine, { id: 'b2' })
   const notice = { bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd }
@@ -88,7 +88,7 @@ t.test('a win that was counted stays one when its context has expired', async (t
 })
 
 t.test('the same bid id twice makes two decisions; the bare id is the latest', async (t) => {
-  const { engine, notify } = await door(t)
+  const { engine, notify } = await impressionsApi(t)
   const first = auction(engine, { id: 'b1' })
   const second = auction(engine, { id: 'b1' })
   t.not(first.svcOpd, second.svcOpd)
@@ -100,7 +100,7 @@ t.test('the same bid id twice makes two decisions; the bare id is the latest', a
 })
 
 t.test('one bid id of several suppliers is ambiguous, unless the notice names one', async (t) => {
-  const { engine, notify, ledger } = await door(t, {
+  const { engine, notify, ledger } = await impressionsApi(t, {
     integrations: [integration('acme'), integration('other')],
   })
   auction(engine, { id: 'b1' })
@@ -120,7 +120,7 @@ t.test('one bid id of several suppliers is ambiguous, unless the notice names on
 })
 
 t.test('identical notices at the same moment are one win', async (t) => {
-  const { engine, notify, tally, learner } = await door(t)
+  const { engine, notify, tally, learner } = await impressionsApi(t)
   const won = auction(engine, { id: 'b1' })
   const notices = Array.from({ length: 20 }, (_, index) => ({
     bid_id: 'b1',
@@ -135,7 +135,7 @@ t.test('identical notices at the same moment are one win', async (t) => {
 })
 
 t.test('a store that is lost is 503, counts nothing, and the win comes in later', async (t) => {
-  const { engine, notify, ledger, counters, learner } = await door(t)
+  const { engine, notify, ledger, counters, learner } = await impressionsApi(t)
   const won = auction(engine, { id: 'b1' })
   const notice = { bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd }
   ledger.fails = true
@@ -150,7 +150,7 @@ t.test('a store that is lost is 503, counts nothing, and the win comes in later'
 })
 
 t.test('a bare win that nobody could place becomes one decision of its bid id', async (t) => {
-  const { engine, notify, node, listen, ledger } = await door(t, {
+  const { engine, notify, node, listen, ledger } = await impressionsApi(t, {
     integrations: [integration('acme'), integration('other')],
   })
   const first = auction(engine, { id: '1' })
@@ -174,7 +174,7 @@ t.test('a bare win that nobody could place becomes one decision of its bid id', 
 })
 
 t.test('wins of bids that all carry one id do not wait for each other', async (t) => {
-  const { engine, notify, ledger, tally } = await door(t)
+  const { engine, notify, ledger, tally } = await impressionsApi(t)
   const won = Array.from({ length: 30 }, () => auction(engine, { id: '1' }))
   const { record } = ledger
   let arrived = 0
@@ -193,7 +193,7 @@ t.test('wins of bids that all carry one id do not wait for each other', async (t
 })
 
 t.test('notices with and without context at once are one row', async (t) => {
-  const { engine, node, notify, listen, tally, ledger } = await door(t)
+  const { engine, node, notify, listen, tally, ledger } = await impressionsApi(t)
   const won = auction(engine, { id: 'b1' })
   const other = await listen(node())
   // on a node that knows no bid the bare notice has no decision to meet at

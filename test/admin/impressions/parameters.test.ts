@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
-import { door } from '../../support/door.ts'
 import { auction } from '../../support/engine.ts'
+import { impressionsApi } from '../../support/impressions-api.ts'
 
 t.test('each bad parameter is named', async (t) => {
-  const { send, tally } = await door(t)
+  const { send, tally } = await impressionsApi(t)
   const cases: [string, string[]][] = [
     ['', ['bid_id', 'price']],
     ['bid_id=&price=', ['bid_id', 'price']],
@@ -40,7 +40,7 @@ t.test('each bad parameter is named', async (t) => {
 })
 
 t.test('AUDIT is a test rendering', async (t) => {
-  const { notify, ledger, tally } = await door(t)
+  const { notify, ledger, tally } = await impressionsApi(t)
   t.same((await notify({ bid_id: 'a', price: 'AUDIT' })).body, { status: 'ignored', by: null })
   const both = { bid_id: 'a', price: 'AUDIT', price_dsp: 'AUDIT' }
   t.match((await notify(both)).body, { status: 'ignored' })
@@ -51,7 +51,7 @@ t.test('AUDIT is a test rendering', async (t) => {
 })
 
 t.test('only GET counts', async (t) => {
-  const { engine, send, ledger, counters } = await door(t)
+  const { engine, send, ledger, counters } = await impressionsApi(t)
   const won = auction(engine, { id: 'b1' })
   for (const method of ['HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
     const response = await send(`bid_id=b1&price=1&svc_opd=${won.svcOpd}`, 'good', method)
@@ -64,7 +64,7 @@ t.test('only GET counts', async (t) => {
 })
 
 t.test('any bid id that a supplier may send', async (t) => {
-  const { engine, notify, ledger } = await door(t)
+  const { engine, notify, ledger } = await impressionsApi(t)
   for (const id of ['\0', 'a+b/c==', 'ü 💸', 'x'.repeat(6000), '__proto__', '%', '"\\', 'bid:b']) {
     const won = auction(engine, { id })
     const answer = await notify({ bid_id: id, price: '0.9', svc_opd: won.svcOpd })
@@ -78,7 +78,7 @@ t.test('any bid id that a supplier may send', async (t) => {
 })
 
 t.test('a plus sign in a bid id that was not escaped', async (t) => {
-  const { engine, send } = await door(t)
+  const { engine, send } = await impressionsApi(t)
   const won = auction(engine, { id: 'a+b/c==' })
   auction(engine, { id: 'd+e' })
   auction(engine, { id: 'f g' })
@@ -91,7 +91,7 @@ t.test('a plus sign in a bid id that was not escaped', async (t) => {
 })
 
 t.test('of two readings of a bid id the context tells which', async (t) => {
-  const { engine, send, ledger } = await door(t)
+  const { engine, send, ledger } = await impressionsApi(t)
   const [plus, space] = [auction(engine, { id: 'x+y' }), auction(engine, { id: 'x y' })]
   for (const [{ svcOpd }, id] of [
     [plus, 'x+y'],
@@ -106,7 +106,7 @@ t.test('of two readings of a bid id the context tells which', async (t) => {
 t.test(
   'an id with percent signs that was not escaped, and the other spelling of the path',
   async (t) => {
-    const { engine, send, url } = await door(t)
+    const { engine, send, url } = await impressionsApi(t)
     const won = auction(engine, { id: 'YQ%3D%3D' })
     auction(engine, { id: '50%off+' })
     auction(engine, { id: 'c' })
@@ -123,7 +123,7 @@ t.test(
 )
 
 t.test('a query that is no text breaks nothing', async (t) => {
-  const { url } = await door(t)
+  const { url } = await impressionsApi(t)
   const { port } = new URL(url)
   for (const query of ['%', '%zz=%', 'bid_id=%ff%fe&price=1', '&&&===', '__proto__=1&price=1']) {
     const socket = connect(Number(port), '127.0.0.1')

@@ -3,7 +3,7 @@ import t from 'tap'
 import { ImpressionCounters } from '../../../admin/impressions/counters.ts'
 import { Notices } from '../../../admin/impressions/process.ts'
 import { auction, hour, testEngine } from '../../support/engine.ts'
-import { integration, memoryLedger } from '../../support/opd.ts'
+import { integration, memoryLedger } from '../../support/opd-doubles.ts'
 
 const suppliers = ['acme', 'other', 'balanced'] as const
 const caller = { subject: 'u', account: '*', roles: new Set(['api']) }
@@ -63,7 +63,7 @@ t.test(
             counters,
           })
         let { engine } = world
-        let door = start(engine)
+        let processor = start(engine)
         const bids: { id: string; supplier: string; svcOpd: string }[] = []
         let answered = 0
         /** Decisions whose wins came with their own contexts, by event and bid id. */
@@ -75,7 +75,7 @@ t.test(
             bids.push({ id, supplier, svcOpd: auction(engine, { id, supplier }).svcOpd })
           } else if (each.kind === 'restart') {
             engine = world.node()
-            door = start(engine)
+            processor = start(engine)
           } else if (each.kind === 'later') world.clock.now += each.minutes * 60_000
           else if (each.kind === 'store') ledger.fails = each.fails
           else {
@@ -90,7 +90,7 @@ t.test(
               priceDsp: undefined,
             }
             const sent = Array.from({ length: each.times }, () =>
-              door.process(notice, each.token ? caller : null),
+              processor.process(notice, each.token ? caller : null),
             )
             const key = `${each.event} ${bid.id}`
             const { context, record } = engine.explain(notice.svcOpd ?? '', bid.id)

@@ -5,11 +5,11 @@ import type { Caller } from '../../../admin/ports.ts'
 import { decisions } from '../../../admin/prices/decisions.ts'
 import { standalone } from '../../../admin/prices/standalone.ts'
 import { testEngine } from '../../support/engine.ts'
-import { integration } from '../../support/opd.ts'
+import { integration } from '../../support/opd-doubles.ts'
 
 const owners: Readonly<Record<string, string>> = { acme: 'media', other: 'someone', off: 'media' }
 
-async function door(t: Test) {
+async function impressionsApi(t: Test) {
   const warnings: object[] = []
   const log = { info() {}, warn: (fields: object) => void warnings.push(fields), error() {} }
   const world = testEngine({
@@ -49,7 +49,7 @@ async function door(t: Test) {
 const bids = (...bid: object[]) => JSON.stringify({ seatbid: [{ bid }] })
 
 t.test('one entry for each bid, in order, with a context of its own', async (t) => {
-  const { post, engine } = await door(t)
+  const { post, engine } = await impressionsApi(t)
   const { http, body } = await post(
     'acme_yesbid',
     bids(
@@ -77,7 +77,7 @@ t.test('one entry for each bid, in order, with a context of its own', async (t) 
 })
 
 t.test('refusals are problem documents', async (t) => {
-  const { post, url } = await door(t)
+  const { post, url } = await impressionsApi(t)
   const good = bids({ id: 'a', impid: '1', price: 2, dsp_id: 'd', price_dsp: 2 })
   const cases: [string, string, string, number][] = [
     ['off_yesbid', good, 'application/json', 403],
@@ -103,7 +103,7 @@ t.test('refusals are problem documents', async (t) => {
 })
 
 t.test('bids without imp are told of once an integration', async (t) => {
-  const { post, warnings } = await door(t)
+  const { post, warnings } = await impressionsApi(t)
   const priced = (id: string) => ({ id, impid: '1', price: 2 })
   const inner = { seatbid: [{ bid: [priced('a')] }], bidrequest: { imp: [{ id: '1' }] } }
   t.equal((await post('acme_yesbid', JSON.stringify(inner))).http, 200)
@@ -118,7 +118,7 @@ t.test('bids without imp are told of once an integration', async (t) => {
 })
 
 t.test('the explain call', async (t) => {
-  const { post, get } = await door(t)
+  const { post, get } = await impressionsApi(t)
   const price = { impid: '1', price: 2, dsp_id: 'd', price_dsp: 2 }
   const { body } = await post('acme_yesbid', bids({ id: 'a/b c', ...price }))
   const { svc_opd } = (body as { svc_opd: string }[])[0]!
@@ -141,7 +141,7 @@ t.test('the explain call', async (t) => {
 })
 
 t.test("another account's decision is not there", async (t) => {
-  const { engine, get } = await door(t)
+  const { engine, get } = await impressionsApi(t)
   const body = bids({ id: 'a', impid: '1', price: 2, dsp_id: 'd', price_dsp: 2 })
   const answer = engine.priceStandalone('other', Buffer.from(body))
   const svcOpd = answer.ok ? [...answer.entries][0]!.context : ''
@@ -150,7 +150,7 @@ t.test("another account's decision is not there", async (t) => {
 })
 
 t.test('prices are the digits of money, not doubles; both paths; no encodings', async (t) => {
-  const { url } = await door(t)
+  const { url } = await impressionsApi(t)
   const send = (path: string, body: string | Uint8Array<ArrayBuffer>, more = {}) =>
     fetch(`${url}/opd/${path}`, {
       method: 'POST',
@@ -180,7 +180,7 @@ t.test('prices are the digits of money, not doubles; both paths; no encodings', 
 })
 
 t.test('ten thousand bids leave turns to others', async (t) => {
-  const { engine } = await door(t)
+  const { engine } = await impressionsApi(t)
   const answer = engine.priceStandalone(
     'acme',
     Buffer.from(bids(...Array.from({ length: 10_000 }, (_, n) => ({ id: `b${n}`, price: 1 })))),

@@ -6,7 +6,7 @@ import { ImpressionCounters } from '../../../admin/impressions/counters.ts'
 import { Notices } from '../../../admin/impressions/process.ts'
 import { openStore } from '../../../admin/store/index.ts'
 import { auction, hour, testEngine } from '../../support/engine.ts'
-import { integration } from '../../support/opd.ts'
+import { integration } from '../../support/opd-doubles.ts'
 
 const log = { info: () => {}, warn: () => {}, error: () => {} }
 const caller = { subject: 'u', account: '*', roles: new Set(['api']) }

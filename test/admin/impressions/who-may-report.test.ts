@@ -1,10 +1,10 @@
 import t from 'tap'
-import { door } from '../../support/door.ts'
 import { auction, hour } from '../../support/engine.ts'
-import { integration } from '../../support/opd.ts'
+import { impressionsApi } from '../../support/impressions-api.ts'
+import { integration } from '../../support/opd-doubles.ts'
 
 t.test('a forged, cut, foreign, expired or unexpanded context counts as absent', async (t) => {
-  const { engine, notify, clock, counters } = await door(t)
+  const { engine, notify, clock, counters } = await impressionsApi(t)
   const old = auction(engine, { id: 'old' })
   clock.now += 49 * hour
   for (const id of ['b1', 'b2', 'b3', 'b4']) auction(engine, { id })
@@ -23,7 +23,7 @@ t.test('a forged, cut, foreign, expired or unexpanded context counts as absent',
 })
 
 t.test('auth bearer: no, a bad and a roleless token', async (t) => {
-  const { engine, notify, ledger, tally } = await door(t)
+  const { engine, notify, ledger, tally } = await impressionsApi(t)
   const won = auction(engine, { id: 'b1' })
   const notice = { bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd }
   for (const token of [null, 'bad', '']) {
@@ -41,7 +41,7 @@ t.test('auth bearer: no, a bad and a roleless token', async (t) => {
 })
 
 t.test('auth context: no or a forged context is 401 and kept; a valid one is enough', async (t) => {
-  const { engine, notify, ledger, learner, clock } = await door(t, { auth: 'context' })
+  const { engine, notify, ledger, learner, clock } = await impressionsApi(t, { auth: 'context' })
   const won = auction(engine, { id: 'b1' })
   const bare = await notify({ bid_id: 'b1', price: '0.9' }, null)
   t.equal(bare.http, 401)
@@ -69,7 +69,7 @@ t.test('auth context: no or a forged context is 401 and kept; a valid one is eno
 
 t.test('a token that cannot be checked now is no verdict: the notice comes again', async (t) => {
   for (const auth of ['context', 'none'] as const) {
-    const { engine, notify, ledger, tally } = await door(t, { auth })
+    const { engine, notify, ledger, tally } = await impressionsApi(t, { auth })
     auction(engine, { id: 'b1' })
     const answer = await notify({ bid_id: 'b1', price: '0.9' }, 'outage')
     t.equal(answer.http, 503)
@@ -82,7 +82,7 @@ t.test('a token that cannot be checked now is no verdict: the notice comes again
 })
 
 t.test('a win by bid log without a token never teaches', async (t) => {
-  const { engine, notify, learner } = await door(t, { auth: 'none' })
+  const { engine, notify, learner } = await impressionsApi(t, { auth: 'none' })
   auction(engine, { id: 'b1' })
   const won = auction(engine, { id: 'b2' })
   t.match((await notify({ bid_id: 'b1', price: '0.9' }, null)).body, { status: 'attributed' })
@@ -95,7 +95,7 @@ t.test('a win by bid log without a token never teaches', async (t) => {
 
 t.test("a bare bid id finds one's own suppliers only", async (t) => {
   const owners: Record<string, string> = { acme: 'acme-media', other: 'someone' }
-  const { engine, notify, ledger } = await door(t, {
+  const { engine, notify, ledger } = await impressionsApi(t, {
     integrations: [integration('acme'), integration('other')],
     account: (supplier) => owners[supplier],
   })
@@ -115,7 +115,7 @@ t.test("a bare bid id finds one's own suppliers only", async (t) => {
 })
 
 t.test('strangers cannot fill the ledger', async (t) => {
-  const { notify, ledger, counters, tally } = await door(t, { auth: 'context' })
+  const { notify, ledger, counters, tally } = await impressionsApi(t, { auth: 'context' })
   for (let index = 0; index < 1010; index++) {
     const answer = await notify({ bid_id: `b${index}`, price: '1' }, null)
     if (answer.http !== 401) t.fail(String(answer.http))
@@ -136,7 +136,7 @@ t.test(
         return []
       },
     }
-    const { engine, send, ledger } = await door(t, { auth: 'context', shared })
+    const { engine, send, ledger } = await impressionsApi(t, { auth: 'context', shared })
     const { svcOpd } = auction(engine, { id: 'a+b%3D' })
     for (const more of ['', '&svc_opd=forged', `&svc_opd=${svcOpd}`])
       t.equal((await send(`bid_id=x+y%253D&price=0.9${more}`, null)).status, 401)

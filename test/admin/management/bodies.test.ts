@@ -1,6 +1,6 @@
 /** Bodies that people and their scripts send by mistake, or to do harm, to the service as it is started. */
 import t from 'tap'
-import { type Asked, path, seat, startWire } from '../../support/wire.ts'
+import { type Asked, path, seat, startWire } from '../../support/service-api.ts'
 
 const { ask } = await startWire(t)
 

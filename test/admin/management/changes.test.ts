@@ -1,6 +1,6 @@
 /** What changes stand, which are refused, and what the trail and another start say of them. */
 import t from 'tap'
-import { path, seat, startWire } from '../../support/wire.ts'
+import { path, seat, startWire } from '../../support/service-api.ts'
 
 const { ask, restart } = await startWire(t)
 const center = { location: 'us', client_qps: 80, is_active: true }

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { raw } from '../../support/raw.ts'
 import { field, type Response, responsesOf } from '../../support/responses.ts'
-import { path, startWire } from '../../support/wire.ts'
+import { path, startWire } from '../../support/service-api.ts'
 
 const { ask, bearer, url } = await startWire(t)
 const port = Number(new URL(url()).port)

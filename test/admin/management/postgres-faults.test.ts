@@ -9,7 +9,6 @@ import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { silent, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
 
-t.setTimeout(110_000)
 async function world(t: Test) {
   const database = await startPostgres()
   t.teardown(() => database.close())
@@ -119,4 +118,29 @@ t.test('a statement that is wrong is a bug, and told as one', { skip }, async (t
   for (const path of ['wrong', 'absent'])
     t.equal((await fetch(`http://127.0.0.1:${port}/${path}`)).status, 500)
   t.same(errors, ['an API call failed', 'an API call failed'])
+})
+
+t.test('a statement that PostgreSQL ends', { skip: postgresAbsent }, async (t) => {
+  const database = await startPostgres()
+  t.teardown(() => database.close())
+  const { call } = await serve(t, database)
+  const { db } = await storeAt(t, database)
+  const answer = await db.transaction().execute(async (held) => {
+    await sql`lock table seats`.execute(held)
+    const answer = call('GET', path)
+    // what `statement_timeout` does, without the wait for it
+    const ended = async () => {
+      const { rows } = await sql<{ ended: boolean }>`
+        select pg_cancel_backend(pid) as ended from pg_stat_activity
+        where wait_event_type = 'Lock'`.execute(held)
+      return rows.length > 0
+    }
+    await until(ended)
+    return { answer }
+  })
+  const { status, headers, body } = await answer.answer
+  t.equal(status, 503)
+  t.equal(headers.get('retry-after'), '1')
+  t.equal(body.code, 'store_unavailable')
+  t.equal((await call('GET', path)).status, 200)
 })

@@ -1,6 +1,6 @@
 /** Paths, methods and queries that people and their scripts send by mistake, to the service as it is started. */
 import t from 'tap'
-import { type Asked, path, startWire } from '../../support/wire.ts'
+import { type Asked, path, startWire } from '../../support/service-api.ts'
 
 const { ask, bearer, url } = await startWire(t)
 const tokens = '/auth/realms/main/protocol/openid-connect/token'

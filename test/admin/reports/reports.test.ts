@@ -7,6 +7,7 @@ import { createRollup } from '../../../admin/store/rollup.ts'
 import type { DecisionRecord } from '../../../opd/engine/types.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
 import { decided, onBoth, silent, storeAt } from '../../support/store.ts'
+import { until } from '../../support/until.ts'
 
 const now = 1_790_000_000_000
 const record = (
@@ -176,5 +177,5 @@ onBoth(async (t, database) => {
   t.equal(lost.status, 503)
   t.equal(lost.headers.get('retry-after'), '1')
   await database.start?.()
-  while ((await get('wins')).status !== 200) await new Promise((resolve) => setTimeout(resolve, 50))
+  await until(async () => (await get('wins')).status === 200)
 })

@@ -2,13 +2,11 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import t from 'tap'
 import { openStore } from '../../../admin/store/index.ts'
 import { readSuppliers } from '../../../admin/store/suppliers.ts'
 import { onBoth, silent, storeAt } from '../../support/store.ts'
+import { timePasses, until } from '../../support/until.ts'
 
-const longest = 240_000
-t.setTimeout(2 * longest)
 const options = { now: Date.now, log: silent, every: 50 }
 const script = fileURLToPath(new URL('writer.ts', import.meta.url))
 
@@ -21,15 +19,14 @@ async function life(url: string, round: number): Promise<string[]> {
   child.stdout.on('data', (chunk) => {
     text += chunk
   })
-  while (!text.includes('\nset ') || !text.includes('\nwin ')) await once(child.stdout, 'data')
-  await new Promise((resolve) => setTimeout(resolve, (round * 7) % 60))
+  await until(() => text.includes('\nset ') && text.includes('\nwin '))
+  await timePasses((round * 7) % 60, 'the process is killed at another moment in each round')
   child.kill('SIGKILL')
   await once(child, 'close')
   return text.split('\n').slice(0, -1)
 }
 
 onBoth(async (t, database) => {
-  t.setTimeout(longest)
   const { url } = database
   const rounds = database.stop === undefined ? 50 : 20
   const lines: string[] = []

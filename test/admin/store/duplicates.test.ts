@@ -2,7 +2,8 @@
 import { sql } from 'kysely'
 import type { Store } from '../../../admin/store/index.ts'
 import { createDuplicateCounts } from '../../../admin/store/rollup.ts'
-import { hearing, onBoth, storeAt } from '../../support/store.ts'
+import { onBoth, recordingLog, storeAt } from '../../support/store.ts'
+import { until } from '../../support/until.ts'
 
 const now = 1_790_000_000_000
 const duplicate = (over: object = {}) => ({
@@ -21,7 +22,7 @@ const counted = async ({ db }: Store, supplier: string) => {
 }
 
 onBoth(async (t, database) => {
-  const { warnings, log } = hearing()
+  const { warnings, log } = recordingLog()
   const store = await storeAt(t, database, { now: () => now })
   const duplicates = createDuplicateCounts(store, log)
   t.teardown(() => duplicates.close())
@@ -83,7 +84,7 @@ onBoth(async (t, database) => {
           select count(*) as n from pg_stat_activity where wait_event_type = 'Lock'`.execute(held)
         return Number(rows[0]!.n)
       }
-      while ((await waiting()) < 2) await new Promise((resolve) => setTimeout(resolve, 10))
+      await until(async () => (await waiting()) === 2)
       return { done }
     })
     await both.done

@@ -19,7 +19,6 @@ import { newFolder } from '../../support/process.ts'
 import { silent, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
 
-t.setTimeout(110_000)
 const refused = { name: 'StoreError', code: 'unavailable' }
 
 async function opened(t: Test) {

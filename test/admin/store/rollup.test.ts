@@ -1,11 +1,11 @@
 /** Bids decided reach the store whatever suppliers and publishers send, on both databases. */
 import { createRollup } from '../../../admin/store/rollup.ts'
-import { decided, hearing, onBoth, storeAt } from '../../support/store.ts'
+import { decided, onBoth, recordingLog, storeAt } from '../../support/store.ts'
 
 const now = 1_790_000_000_000
 
 onBoth(async (t, database) => {
-  const { warnings, log } = hearing()
+  const { warnings, log } = recordingLog()
   const store = await storeAt(t, database, { now: () => now, log })
   const rollup = createRollup(store, log)
   t.teardown(() => rollup.close())

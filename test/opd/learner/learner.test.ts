@@ -1,4 +1,4 @@
-/** The learner by its door: bounds, honesty, what may be taught and what may not. */
+/** The learner by its public interface: bounds, honesty, what may train it and what may not. */
 import * as fc from 'fast-check'
 import t from 'tap'
 import { type BidFacts, createLearner, type Policy } from '../../../opd/learner.ts'

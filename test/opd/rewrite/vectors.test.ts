@@ -2,7 +2,7 @@ import t from 'tap'
 import { type Integration, opdSchema } from '../../../opd/config.ts'
 import type { PriceBid } from '../../../opd/pricing/types.ts'
 import { rewrite } from '../../../opd/rewrite/rewrite.ts'
-import { matchHoles } from '../../support/holes.ts'
+import { matchPlaceholders } from '../../support/placeholders.ts'
 import { vectors } from '../../support/vectors.ts'
 
 let contexts = 0
@@ -41,7 +41,7 @@ for (const vector of vectors)
     })
     if (vector.expected === 'unchanged') t.equal(out.body, body, 'the very Buffer')
     else {
-      const matched = matchHoles(vector.expected, out.body.toString())
+      const matched = matchPlaceholders(vector.expected, out.body.toString())
       t.ok(typeof matched !== 'string', typeof matched === 'string' ? matched : 'matches')
     }
     t.end()

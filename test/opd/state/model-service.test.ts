@@ -17,7 +17,7 @@ admin: {listen: '127.0.0.1:0', impressions: {auth: context}}
 store: {database: '${database}'}
 opd: {keys: [{id: 1, secret: ${key}}], decisionLog: {path: data/decisions.ndjson}}
 drain: {grace: 0s, timeout: 5s}
-suppliers: [{id: demo, endpoints: ['${supplier}'], timeout: 250ms, opd: {enabled: shadow}}]
+suppliers: [{id: demo, endpoints: ['${supplier}'], timeout: 20s, opd: {enabled: shadow}}]
 `
 
 const metric = async ({ adminPort }: Bidweir, name: string) => {

@@ -89,3 +89,26 @@ t.test('deltas wait for a bus that is away, bounded', async (t) => {
   await modelSync.round()
   t.equal(modelSync.counts.sent, 100)
 })
+
+t.test(
+  'a shared model that is damaged is refused and replaced, and updates are exchanged',
+  async (t) => {
+    const bus = memoryBus()
+    await bus.look('revenue', 'another', true, 0)
+    const head = { epoch: 0, seen: [['another', 5, []] as [string, number, number[]]] }
+    await bus.writeModel('revenue', 'another', head, Buffer.from('nothing'))
+    const nodes = [1, 2].map(() => {
+      const modelManager = modelManagerOf(null)
+      return { modelManager, modelSync: createModelSync({ modelManager, redis: bus, log }) }
+    })
+    t.teardown(() => Promise.all(nodes.map(({ modelSync }) => modelSync.close())))
+    learn(nodes[0]!.modelManager, 3)
+    for (let n = 0; n < 3; n++) for (const { modelSync } of nodes) await modelSync.round()
+    for (const { modelManager, modelSync } of nodes) {
+      t.equal(sumOf(modelManager), 3)
+      t.equal(modelSync.joined, true)
+    }
+    t.ok(nodes[0]!.modelSync.counts.refused > 0)
+    t.ok(nodes[1]!.modelSync.counts.taken > 0)
+  },
+)

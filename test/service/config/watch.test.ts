@@ -1,11 +1,10 @@
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
 import { type FileVersions, readText } from '../../../service/config/files.ts'
 import { watchFiles } from '../../../service/config/watch.ts'
-import { until } from '../../support/until.ts'
+import { timePasses, until } from '../../support/until.ts'
 
 const newFile = () => join(mkdtempSync(join(tmpdir(), 'bidweir-watch-')), 'bidweir.yaml')
 const read = (...files: string[]): FileVersions =>
@@ -21,8 +20,7 @@ t.test('a file that is still being written is left until it has settled', async 
   writeFileSync(file, '')
   for (let piece = 0; piece < 20; piece++) {
     appendFileSync(file, '# a line\n')
-    // Faster than the polls: this is what is tested.
-    await pause(5)
+    await timePasses(5, 'the file is written slowly')
   }
   const during = calls
   await until(() => calls > during)

@@ -9,6 +9,7 @@ import { read } from '../../../service/demo/scrape.ts'
 import { createDemoSupplier } from '../../../service/demo/supplier.ts'
 import { createTally, interval } from '../../../service/demo/tally.ts'
 import { sendTraffic } from '../../../service/demo/traffic.ts'
+import { until } from '../../support/until.ts'
 
 const supplier = await createDemoSupplier()
 t.teardown(() => supplier.close())
@@ -58,7 +59,7 @@ t.test('notices are lost and doubled as told, and close() drops what waits', asy
   for (let n = 0; n < 100; n++) notices.won(`https://w.example/?bid_id=${n}`, 1)
   t.ok(notices.counts.lost > 20 && notices.counts.duplicated > 5)
   const due = 100 - notices.counts.lost + notices.counts.duplicated
-  while (received < due) await new Promise((resolve) => setTimeout(resolve, 5))
+  await until(() => received >= due)
   await notices.close()
   t.equal(received, due)
   t.equal(notices.counts.byStatus['attributed'], due)

@@ -1,0 +1,103 @@
+/** A benchmark is a table of sections; this runs them, and prints or writes what they say. */
+import { writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { watchFacts } from './machine.ts'
+import { type Options, optionsOf, type Values } from './options.ts'
+import { type Block, json, type Measured, markdown } from './report.ts'
+import { spread } from './statistics.ts'
+
+export interface Run<O extends Options = Record<never, never>> {
+  options: Values<O>
+  quick: boolean
+  /** A line of progress. */
+  say(line: string): void
+  missing(what: string): void
+  /** The figures are printed, but RESULTS.md is not written and the run fails. */
+  refuse(why: string): void
+  /** Refuses the run if the figures, one a round, vary by more than 15 %; returns what to say of them. */
+  steady(what: string, figures: readonly number[]): string
+}
+
+const mostSpread = 0.15
+
+interface Section<O extends Options, S> {
+  title: string
+  run(run: Run<O>, state: S): Block[] | Promise<Block[]>
+}
+
+export interface Bench<O extends Options, S> {
+  /** Of the benchmark; its name is the script's. */
+  folder: string
+  title: string
+  about: string
+  options?: O
+  /** Versions of other programs that take part. */
+  programs?: () => (string | null)[]
+  /** What the sections share. */
+  open?: (run: Run<O>, sections: readonly string[]) => Promise<S>
+  close?: (state: S) => Promise<void>
+  sections: Readonly<Record<string, Section<O, S>>>
+}
+
+export async function bench<O extends Options = Record<never, never>, S = undefined>(
+  of: Bench<O, S>,
+): Promise<void> {
+  const script = basename(of.folder)
+  const keys = Object.keys(of.sections)
+  const { quick, write, only, ...options } = optionsOf(script, {
+    quick: { value: false, help: 'short windows and few rounds: to try it, not to judge by' },
+    only: {
+      value: '',
+      help: `sections, of ${keys.join(',')}`,
+      valid: (text: string) => text.split(',').every((key) => keys.includes(key)),
+    },
+    json: { value: false, help: 'print JSON instead of Markdown' },
+    write: { value: false, help: 'write RESULTS.md, too' },
+    ...of.options,
+  } as const satisfies Options)
+  const [missing, refused]: [string[], string[]] = [[], []]
+  const run: Run<O> = {
+    options: options as unknown as Values<O>,
+    quick,
+    say: (line) => process.stderr.write(`${line}\n`),
+    missing: (what) => missing.push(what),
+    refuse: (why) => refused.push(why),
+    steady(what, figures) {
+      const varied = spread(figures)
+      const text = `${what} varied by ${Math.round(varied * 100)} % over the rounds`
+      if (varied > mostSpread) run.refuse(`${text}: the machine is too busy to judge by`)
+      return `${text}.`
+    },
+  }
+  const chosen = only === '' ? keys : only.split(',')
+  const facts = watchFacts()
+  const state = (await of.open?.(run, chosen)) as S
+  const sections: Measured[] = []
+  try {
+    for (const key of chosen) {
+      const { title, run: measure } = of.sections[key]!
+      run.say(title)
+      sections.push({ key, title, blocks: await measure(run, state) })
+    }
+  } finally {
+    await of.close?.(state)
+  }
+  const programs = (of.programs?.() ?? []).filter((each) => each !== null)
+  const given = process.argv.slice(2).filter((word) => word !== '--write')
+  const command = [`npm run bench:${script}`, ...(given.length > 0 ? ['--', ...given] : [])].join(
+    ' ',
+  )
+  const report = {
+    ...{ title: of.title, facts: `\`${command}\`: ${facts(programs)}.`, about: of.about },
+    ...{ sections, missing, refused },
+  }
+  process.stdout.write(options.json ? json(report) : markdown(report))
+  for (const why of refused) run.say(`refused: ${why}`)
+  if (refused.length > 0) process.exitCode = 1
+  else if (write) {
+    writeFileSync(join(of.folder, 'RESULTS.md'), markdown(report))
+    for (const block of sections.flatMap(({ blocks }) => blocks))
+      if (typeof block === 'object' && 'svg' in block)
+        writeFileSync(join(of.folder, block.file), block.svg)
+  }
+}

@@ -1,0 +1,248 @@
+/** Keep-alive connections that send ready requests: in a closed loop, or each at the moment it is due. */
+import { connect, type Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
+import { cpu } from './process.ts'
+import { Histogram } from './statistics.ts'
+
+export interface Load {
+  port: number
+  /** 0: a request that finds no idle connection opens one. */
+  connections: number
+  /** Requests a second; 0: closed loop, each connection sends when it has its response. */
+  rate: number
+  /** Milliseconds. Counted is what was answered in the window, or at a rate what was due in it. */
+  warm: number
+  measure: number
+  /** The next request; null: there are no more, which ends the run. */
+  next: () => Buffer | null
+  /** The kind under which a response is counted; `failed` if it is not what it should be. */
+  kind: (response: Response) => string
+  /** Processes whose CPU time is taken over the measured window, group by group. */
+  watch?: readonly (readonly number[])[]
+}
+
+export interface Response {
+  status: number
+  /** Up to the empty line. */
+  head: string
+  body: () => string
+  /** Milliseconds since the request was due. */
+  took: number
+}
+
+export interface Latency {
+  count: number
+  /** Milliseconds since a request was due. */
+  p50: number
+  p90: number
+  p99: number
+  max: number
+}
+
+export interface Outcome extends Latency {
+  seconds: number
+  /** Responses of a kind. */
+  kinds: Record<string, Latency>
+  /** `failed` responses and connections that were lost with a request. */
+  failed: number
+  /** The first of them. */
+  fault: string
+  /** CPU microseconds in the window: of this process, and of each group that was watched. */
+  cpu: number
+  watched: number[]
+}
+
+interface Line {
+  socket: Socket
+  since: number
+  counted: boolean
+  /** A request is out. What comes without one, such as a 408, is not read. */
+  asked: boolean
+  data: Buffer | null
+}
+
+const headEnd = Buffer.from('\r\n\r\n')
+const lastChunk = Buffer.from('0\r\n\r\n')
+/** Milliseconds that responses may take after the window. */
+const drainTime = 10_000
+
+/** The response once `data` holds all of it. One request is out per connection, so nothing follows. */
+function responseIn(data: Buffer, since: number): Response | null {
+  const end = data.indexOf(headEnd)
+  if (end < 0) return null
+  const status = Number(data.toString('latin1', 9, 12))
+  const head = data.toString('latin1', 0, end)
+  if (status !== 204) {
+    const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1]
+    const whole =
+      length === undefined
+        ? data.subarray(-5).equals(lastChunk)
+        : data.length >= end + 4 + Number(length)
+    if (!whole) return null
+  }
+  return {
+    status,
+    head,
+    body: () => data.toString('utf8', end + 4),
+    took: performance.now() - since,
+  }
+}
+
+const summary = (times: Histogram): Latency => ({
+  ...{ count: times.count, p50: times.quantile(0.5), p90: times.quantile(0.9) },
+  ...{ p99: times.quantile(0.99), max: times.quantile(1) },
+})
+
+class Driver {
+  readonly all = new Histogram()
+  readonly kinds = new Map<string, Histogram>()
+  fault = ''
+  measuring = false
+  stopped = false
+  exhausted = false
+  /** Requests without a response yet. */
+  out = 0
+  /** When the last response came. */
+  last = 0
+  private readonly load: Load
+  private readonly lines = new Set<Line>()
+  private readonly free: Line[] = []
+  private readonly backlog: { since: number; counted: boolean }[] = []
+
+  constructor(load: Load) {
+    this.load = load
+  }
+
+  get idle(): boolean {
+    return this.out === 0 && this.backlog.length === 0
+  }
+
+  async open(): Promise<Line> {
+    const socket = connect({ port: this.load.port, host: '127.0.0.1', noDelay: true })
+    const line: Line = { socket, since: 0, counted: false, asked: false, data: null }
+    this.lines.add(line)
+    await new Promise<void>((resolve) => {
+      socket.once('connect', resolve).once('close', resolve)
+      socket.on('error', () => {})
+      socket.on('data', (chunk: Buffer) => this.read(line, chunk))
+      socket.on('close', () => this.closed(line))
+    })
+    return line
+  }
+
+  /** A request that is due at `since`. */
+  due(since: number): void {
+    const line = this.free.pop()
+    if (line !== undefined) this.send(line, since, this.measuring)
+    else if (this.load.connections > 0) this.backlog.push({ since, counted: this.measuring })
+    else {
+      this.out++
+      const counted = this.measuring
+      void this.open().then((line) => {
+        this.out--
+        this.send(line, since, counted)
+      })
+    }
+  }
+
+  /** The connection is free for its next request. */
+  go(line: Line): void {
+    const waiting = this.backlog.shift()
+    if (waiting !== undefined) this.send(line, waiting.since, waiting.counted)
+    else if (this.load.rate > 0) this.free.push(line)
+    else if (!this.stopped) this.send(line, performance.now(), this.measuring)
+  }
+
+  close(): void {
+    this.stopped = true
+    for (const { socket } of this.lines) socket.destroy()
+  }
+
+  private send(line: Line, since: number, counted: boolean): void {
+    const request = this.load.next()
+    if (request === null) {
+      this.exhausted = true
+      return
+    }
+    this.out++
+    Object.assign(line, { since, counted, asked: true })
+    line.socket.write(request)
+  }
+
+  private read(line: Line, chunk: Buffer): void {
+    if (!line.asked) return
+    line.data = line.data === null ? chunk : Buffer.concat([line.data, chunk])
+    const response = responseIn(line.data, line.since)
+    if (response === null) return
+    line.data = null
+    this.ended(line, this.load.kind(response), () => `${response.status} ${response.body()}`)
+    if (/\r\nconnection: *close/i.test(response.head)) line.socket.destroy()
+    else this.go(line)
+  }
+
+  private ended(line: Line, kind: string, what: () => string): void {
+    line.asked = false
+    this.out--
+    if (kind === 'failed') this.fault ||= what().slice(0, 200)
+    if (!(this.load.rate === 0 ? this.measuring : line.counted)) return
+    this.last = performance.now()
+    const times = this.kinds.get(kind) ?? new Histogram()
+    this.kinds.set(kind, times)
+    for (const each of [this.all, times]) each.add(this.last - line.since)
+  }
+
+  private closed(line: Line): void {
+    if (!this.lines.delete(line)) return
+    if (line.asked) this.ended(line, 'failed', () => 'connection lost')
+    const at = this.free.indexOf(line)
+    if (at >= 0) this.free.splice(at, 1)
+    if (!this.stopped && this.load.connections > 0) void this.open().then((next) => this.go(next))
+  }
+}
+
+/** Waits so long, or until there are no more requests. */
+async function waitFor(ms: number, driver: Driver): Promise<void> {
+  const end = performance.now() + ms
+  for (let left = ms; left > 0 && !driver.exhausted; left = end - performance.now())
+    await wait(Math.min(left, 100))
+}
+
+export async function drive(load: Load): Promise<Outcome> {
+  const { rate, watch = [] } = load
+  const driver = new Driver(load)
+  const lines = await Promise.all(Array.from({ length: load.connections }, () => driver.open()))
+  driver.measuring = load.warm === 0
+  let [cpuBefore, watchedBefore] = [process.cpuUsage(), watch.map(cpu)]
+  let began = performance.now()
+  for (const line of lines) driver.go(line)
+  let due = 0
+  const from = began
+  const timer = setInterval(() => {
+    for (const now = performance.now(); rate > 0 && from + (due * 1000) / rate <= now; due++)
+      driver.due(from + (due * 1000) / rate)
+  }, 1)
+  if (load.warm > 0) {
+    await waitFor(load.warm, driver)
+    driver.measuring = true
+    began = performance.now()
+    ;[cpuBefore, watchedBefore] = [process.cpuUsage(), watch.map(cpu)]
+  }
+  await waitFor(load.measure, driver)
+  const { user, system } = process.cpuUsage(cpuBefore)
+  const watched = watch.map((pids, at) => cpu(pids) - watchedBefore[at]!)
+  clearInterval(timer)
+  driver.measuring = false
+  driver.stopped = true
+  const ended = performance.now()
+  while (!driver.idle && performance.now() - ended < drainTime) await wait(5)
+  driver.close()
+  const kinds = [...driver.kinds].map(([kind, times]) => [kind, summary(times)] as const)
+  const unanswered = driver.idle ? 0 : driver.out
+  const failed = (driver.kinds.get('failed')?.count ?? 0) + unanswered
+  return {
+    ...summary(driver.all),
+    ...{ kinds: Object.fromEntries(kinds), failed, fault: driver.fault },
+    seconds: (Math.max(driver.last, driver.exhausted ? 0 : ended) - began) / 1000,
+    ...{ cpu: user + system, watched },
+  }
+}

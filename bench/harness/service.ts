@@ -1,0 +1,90 @@
+/** bidweir in a folder of its own, as a process of its own. */
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { stop } from './child.ts'
+import { cpu, tree } from './process.ts'
+
+/** The program that is measured: of this checkout, or `BIDWEIR_MAIN` (an older checkout, `dist/main.js`). */
+const main = process.env['BIDWEIR_MAIN'] ?? fileURLToPath(new URL('../../main.ts', import.meta.url))
+
+type Config = Record<string, unknown>
+
+export interface Service {
+  pid: number
+  proxy: number
+  admin: number
+  /** CPU microseconds so far, all threads. */
+  cpu(): number
+  /** Writes the configuration and has it reloaded. */
+  reload(config: Config): void
+  /** The answer of the module that runs inside, if there is one. */
+  probe(): Promise<number>
+  metrics(): Promise<string>
+  stop(): Promise<void>
+}
+
+/** A supplier with OPD on. */
+export const supplier = (id: string, endpoint: string, more: Config = {}): Config => ({
+  ...{ id, endpoints: [endpoint], timeout: '5s', opd: { enabled: true, holdout: 0.02 } },
+  ...more,
+})
+
+const base: Config = {
+  proxy: { listen: '127.0.0.1:0' },
+  admin: { listen: '127.0.0.1:0', impressions: { auth: 'context' } },
+  opd: { keys: [{ id: 1, secret: randomBytes(32).toString('base64url') }] },
+  drain: { grace: '0s', timeout: '5s' },
+  log: { level: 'warn' },
+}
+/** YAML is a superset of JSON. */
+const text = (config: Config) => JSON.stringify({ ...base, ...config })
+
+/** `probe`: a module that runs inside, too, and answers messages. `profile`: a folder for CPU profiles. */
+export async function startService(
+  config: Config,
+  { probe, profile }: { probe?: URL; profile?: string } = {},
+): Promise<Service> {
+  const folder = mkdtempSync(join(tmpdir(), 'bidweir-bench-'))
+  const file = join(folder, 'bidweir.yaml')
+  writeFileSync(file, text(config))
+  const flags = [
+    ...(probe === undefined ? [] : ['--import', probe.href]),
+    ...(profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),
+  ]
+  const child = spawn(process.execPath, [...flags, main, 'start', '--config', file], {
+    cwd: folder,
+    stdio: ['ignore', 'pipe', 'inherit', ...(probe === undefined ? [] : ['ipc' as const])],
+  })
+  let greeting = ''
+  while (!/^admin .*\n/m.test(greeting)) {
+    const [chunk] = await Promise.race([once(child.stdout!, 'data'), once(child, 'exit')])
+    if (child.exitCode !== null) throw new Error('bidweir does not start')
+    greeting += String(chunk)
+  }
+  child.stdout!.resume()
+  const port = (name: string) => Number(new RegExp(`^${name} .*?:(\\d+)/`, 'm').exec(greeting)![1])
+  const admin = port('admin')
+  return {
+    ...{ pid: child.pid!, proxy: port('bid traffic'), admin },
+    cpu: () => cpu(tree(child.pid!)),
+    reload(changed) {
+      writeFileSync(file, text(changed))
+      child.kill('SIGHUP')
+    },
+    async probe() {
+      child.send('probe')
+      return (await once(child, 'message'))[0] as number
+    },
+    metrics: async () => (await fetch(`http://127.0.0.1:${admin}/metrics`)).text(),
+    async stop() {
+      // SIGINT, so that CPU profiles are written.
+      await stop(child, 'SIGINT')
+      rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+    },
+  }
+}

@@ -1,0 +1,73 @@
+/** Quantiles, medians, errors, and rounds in which every subject has its turn. */
+
+export const mean = (values: readonly number[]): number =>
+  values.reduce((sum, value) => sum + value, 0) / values.length
+
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((one, other) => one - other)
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+}
+
+export const median = (values: readonly number[]): number => quantile(values, 0.5)
+
+/** Of the mean. */
+export function standardError(values: readonly number[]): number {
+  const average = mean(values)
+  const squares = values.reduce((sum, value) => sum + (value - average) ** 2, 0)
+  return Math.sqrt(squares / Math.max(1, values.length - 1) / values.length)
+}
+
+/** By how much the largest is above the smallest, as a share of the smallest. */
+export const spread = (values: readonly number[]): number =>
+  Math.max(...values) / Math.min(...values) - 1
+
+/** Each figure's median over samples of the same shape. */
+export function medians<T extends { [K in keyof T]: number }>(samples: readonly T[]): T {
+  const keys = Object.keys(samples[0]!) as (keyof T)[]
+  return Object.fromEntries(
+    keys.map((key) => [key, median(samples.map((sample) => sample[key]))]),
+  ) as T
+}
+
+/** Measures each subject once a round. Each round begins with the next subject, so that the order favours none. */
+export async function inTurns<S, R>(
+  rounds: number,
+  subjects: readonly S[],
+  measure: (subject: S, round: number) => R | Promise<R>,
+): Promise<Map<S, R[]>> {
+  const results = new Map<S, R[]>(subjects.map((subject) => [subject, []]))
+  for (let round = 0; round < rounds; round++)
+    for (let at = 0; at < subjects.length; at++) {
+      const subject = subjects[(at + round) % subjects.length]!
+      results.get(subject)!.push(await measure(subject, round))
+    }
+  return results
+}
+
+/** Latencies in steps of 20 us up to 2 s: constant memory, and no work when one is added. */
+export class Histogram {
+  readonly #counts = new Uint32Array(100_000)
+  #total = 0
+
+  get count(): number {
+    return this.#total
+  }
+
+  /** Milliseconds. */
+  add(ms: number): void {
+    const at = Math.min(this.#counts.length - 1, Math.max(0, Math.floor(ms * 50)))
+    this.#counts[at]!++
+    this.#total++
+  }
+
+  /** Milliseconds, the upper end of the step; 0 when nothing was added. */
+  quantile(share: number): number {
+    let left = Math.ceil(this.#total * share)
+    if (left === 0) return 0
+    for (let at = 0; at < this.#counts.length; at++) {
+      left -= this.#counts[at]!
+      if (left <= 0) return (at + 1) / 50
+    }
+    return this.#counts.length / 50
+  }
+}

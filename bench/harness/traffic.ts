@@ -1,0 +1,89 @@
+/**
+ * What goes over the wire, as exchanges and bidders send it: eight dense bid requests of 2.6 to 2.9 KB, a bid of 3 KB
+ * and a VAST of 12 KB with 13 macros in four fields, UTF-8 and escapes. Ids are replaced whenever bytes are sent.
+ */
+import { readFileSync } from 'node:fs'
+import { gzipSync } from 'node:zlib'
+
+/** Stands where a serial number is written. */
+const mark = '@@@@@@@@@@@@'
+let serial = 0
+const nextSerial = () =>
+  ((process.pid % 100_000) * 1e10 + serial++).toString(36).padStart(mark.length, '0')
+
+/** Copies of the bytes, each with numbers of its own. */
+export function stamper(bytes: Buffer): () => Buffer {
+  const places: number[] = []
+  for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + 1)) places.push(at)
+  return () => {
+    const copy = Buffer.from(bytes)
+    for (const at of places) copy.write(nextSerial(), at, 'latin1')
+    return copy
+  }
+}
+
+const linesOf = (file: string) =>
+  readFileSync(new URL(`traffic/${file}`, import.meta.url), 'utf8')
+    .trimEnd()
+    .split('\n')
+
+/** Bodies, unstamped. */
+export const bidRequests: readonly Buffer[] = linesOf('requests.ndjson').map((line) =>
+  Buffer.from(line),
+)
+
+/** Six fields, and those of `more`. */
+export const requestHead = (path: string, length: number, more = '') =>
+  Buffer.from(
+    `POST ${path} HTTP/1.1\r\nHost: bids.example\r\nUser-Agent: exchange/4.2\r\nContent-Type: application/json\r\nAccept: application/json\r\nX-OpenRTB-Version: 2.6\r\n${more}Content-Length: ${length}\r\n\r\n`,
+  )
+
+const [bid = '', vast = ''] = linesOf('bids.ndjson')
+const link = (event: string) =>
+  `https://t.bidder.example/${event}?a=\${AUCTION_ID}&p=\${AUCTION_PRICE}&svc_opd=\${SVC_OPD_CONTEXT}&in=\${SVC_OPD_IN_BID_PRICE}&out=\${SVC_OPD_OUT_BID_PRICE}&mode=\${SVC_OPD_MODE}`
+const smallBid = {
+  ...{ id: `bid-${mark}`, impid: '1', price: 2.4731, nurl: link('win') },
+  adm: `<img src="${link('view')}" width="1" height="1" alt="" style="display:none">`,
+  ...{ adomain: ['fruits.example'], crid: 'k4t0a1v9c2', cid: 'c-20', mtype: 1, w: 300, h: 250 },
+}
+/** The response to one bid request with so many bids of 600 bytes. */
+function smallBids(count: number): Buffer {
+  const { id, cur, bidid } = JSON.parse(bid) as Record<string, string>
+  const bids = Array<object>(count).fill(smallBid)
+  return Buffer.from(JSON.stringify({ id, cur, bidid, seatbid: [{ seat: '4711', bid: bids }] }))
+}
+
+/** Bid responses by `?kind=`, unstamped. */
+export const bodies: Readonly<Record<string, Buffer>> = {
+  ...{ bid: Buffer.from(bid), vast: Buffer.from(vast) },
+  ...Object.fromEntries([1, 10, 50, 200].map((count) => [`bids-${count}`, smallBids(count)])),
+}
+
+/** Six fields where there is a body. */
+function http(status: string, body: Buffer = Buffer.alloc(0), more = ''): Buffer {
+  const content = `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\n`
+  const head = `HTTP/1.1 ${status}\r\nServer: supplier\r\nDate: Sun, 22 Nov 2026 10:00:00 GMT\r\n${body.length === 0 ? '' : content}${more}Connection: keep-alive\r\nX-OpenRTB-Version: 2.6\r\n\r\n`
+  return Buffer.concat([Buffer.from(head), body])
+}
+
+/** Compressed bytes cannot be stamped: 64 of them, in turn. */
+const stampedBid = stamper(bodies['bid']!)
+const gzipped = Array.from({ length: 64 }, () =>
+  http('200 OK', gzipSync(stampedBid()), 'Content-Encoding: gzip\r\n'),
+)
+let taken = 0
+
+/** Whole responses by `?kind=`. */
+export const responses: Readonly<Record<string, () => Buffer>> = {
+  'no-bid': stamper(http('204 No Content')),
+  ...Object.fromEntries(
+    Object.entries(bodies).map(([kind, body]) => [kind, stamper(http('200 OK', body))]),
+  ),
+  gzip: () => gzipped[taken++ % gzipped.length]!,
+}
+
+/** 70 % no-bids, 25 % bids, 5 % VAST, in an order that repeats every hundred. */
+export const mix: readonly (() => Buffer)[] = Array.from({ length: 100 }, (_each, at) => {
+  const rank = (at * 37) % 100
+  return responses[rank < 70 ? 'no-bid' : rank < 95 ? 'bid' : 'vast']!
+})

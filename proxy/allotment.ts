@@ -1,0 +1,164 @@
+/**
+ * The allotment of a supplier at this node's location (CONTRACT 3). Where nodes share it, each leases tokens from one
+ * shared bucket by its demand, so that the split of the load does not matter. While the shared bucket is away each node
+ * has its last share of the demand.
+ */
+import {
+  demandMemory,
+  type SharedTokens,
+  type TokenGrant,
+  type TokenRequest,
+} from '../opd/ports.ts'
+
+export interface Bucket {
+  /** Whether a request is admitted. `now`: milliseconds of any monotonic clock. */
+  take(now: number): boolean
+  /** Returns the token of a request that was not sent. */
+  giveBack(): void
+}
+
+const depthOf = (perSecond: number) => (perSecond === 0 ? 0 : Math.max(2, perSecond / 10))
+
+/** A token bucket of max(2, 0.1 s of the allotment), of this node alone. */
+export class TokenBucket implements Bucket {
+  private tokens: number
+  private last: number
+  private readonly perMs: number
+  private readonly depth: number
+
+  constructor(perSecond: number, now: number) {
+    this.perMs = perSecond / 1000
+    this.depth = depthOf(perSecond)
+    this.tokens = this.depth
+    this.last = now
+  }
+
+  take(now: number): boolean {
+    this.tokens = Math.min(this.depth, this.tokens + (now - this.last) * this.perMs)
+    this.last = now
+    if (this.tokens < 1) return false
+    this.tokens -= 1
+    return true
+  }
+
+  giveBack(): void {
+    this.tokens = Math.min(this.depth, this.tokens + 1)
+  }
+}
+
+/** Milliseconds between two leases, of a bucket that is not used, and after which the shared bucket is away. */
+const leaseEvery = 50
+const refreshEvery = 5000
+const patience = 200
+/** Tokens for a node: so many times what it needs until it asks again, and some, because requests do not come evenly. */
+const headroom = 1.5
+const extra = 3
+const extraSeconds = 0.01
+/** Seconds of the allotment that a node without tokens admits in advance, at least one request. It pays later. */
+const credit = 0.02
+/** Requests of all nodes that say nothing about how the demand is split. */
+const least = 0.5
+
+export class LeasedBucket implements Bucket {
+  /** Below 0: requests admitted in advance. */
+  private tokens = 0
+  private arrived = 0
+  private askedAt = Number.NEGATIVE_INFINITY
+  /** Requests at this node, older ones count less. */
+  private own = 0
+  private share: number
+  /** This node's share of the allotment while the shared bucket is away; null: it is not. */
+  private alone: TokenBucket | null = null
+  private readonly supplier: string
+  private readonly perSecond: number
+
+  /** `share`: of the allotment, until the demand of the nodes is known. */
+  constructor(supplier: string, perSecond: number, share: number) {
+    this.supplier = supplier
+    this.perSecond = perSecond
+    this.share = share
+  }
+
+  /** Requests per second that this node admits by itself. */
+  get clientQps(): number {
+    return this.perSecond * this.share
+  }
+
+  take(now: number): boolean {
+    this.arrived++
+    if (this.alone !== null) return this.alone.take(now)
+    if (this.perSecond === 0) return false
+    if (this.tokens < 1 - Math.max(1, this.clientQps * credit)) return false
+    this.tokens -= 1
+    return true
+  }
+
+  giveBack(): void {
+    if (this.alone === null) this.tokens += 1
+    else this.alone.giveBack()
+  }
+
+  /** null: there is nothing to ask for, or to give back. */
+  request(now: number): TokenRequest | null {
+    const { arrived, tokens, perSecond } = this
+    const elapsed = now - this.askedAt
+    if (arrived === 0 && tokens === 0 && elapsed < refreshEvery) return null
+    this.own = this.own * Math.exp(-elapsed / demandMemory) + arrived
+    this.askedAt = now
+    this.arrived = 0
+    const expected = Math.max(arrived, (this.own / demandMemory) * leaseEvery)
+    const wanted =
+      (expected < least / 10
+        ? 0
+        : expected * headroom + Math.min(extra, perSecond * extraSeconds)) - tokens
+    return { supplier: this.supplier, rate: perSecond, depth: depthOf(perSecond), wanted, arrived }
+  }
+
+  /** `equal`: the share of each node where none has requests. */
+  granted({ tokens, demand }: TokenGrant, equal: number): void {
+    this.tokens += tokens
+    this.alone = null
+    this.share = demand < least ? equal : Math.min(1, this.own / demand)
+  }
+
+  /** The shared bucket is away. */
+  lost(now: number): void {
+    this.alone ??= new TokenBucket(this.clientQps, now)
+    this.tokens = 0
+  }
+}
+
+/** Leases tokens for all buckets until it is closed. `equal`: the share of each node, 1 / live nodes. */
+export function leaseTokens(
+  shared: SharedTokens,
+  buckets: () => Iterable<LeasedBucket>,
+  equal: () => number,
+): { close(): void } {
+  let askedAt: number | null = null
+  const lost = () => {
+    for (const bucket of buckets()) bucket.lost(performance.now())
+  }
+  const ask = async () => {
+    const now = performance.now()
+    if (askedAt !== null) {
+      if (now - askedAt > patience) lost()
+      return
+    }
+    const asking: LeasedBucket[] = []
+    const requests: TokenRequest[] = []
+    for (const bucket of buckets()) {
+      const request = bucket.request(now)
+      if (request === null) continue
+      asking.push(bucket)
+      requests.push(request)
+    }
+    if (requests.length === 0) return
+    askedAt = now
+    const grants = await shared.ask(requests)
+    askedAt = null
+    if (grants === null) lost()
+    else for (const [at, grant] of grants.entries()) asking[at]!.granted(grant, equal())
+  }
+  const timer = setInterval(() => void ask(), leaseEvery).unref()
+  return { close: () => clearInterval(timer) }
+}

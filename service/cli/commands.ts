@@ -1,0 +1,226 @@
+/** The commands with their options. The module of a command is imported when the command runs. */
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Role, roles } from '../../admin/auth/roles.ts'
+import type { UserVerb } from '../../admin/auth/user-changes.ts'
+import type { CommandStreams } from './command.ts'
+import type { ModelArgs } from './model.ts'
+import type { ReplayOptions } from './replay.ts'
+import type { UserCall } from './user.ts'
+
+/** The exit code of a command; null: the service runs, and ends the process itself. */
+export type Code = number | null
+
+const config = [
+  '--config <file>',
+  'configuration file (default: the embedded configuration)',
+] as const
+const format = () =>
+  new Option('--format <format>', 'output').choices(['table', 'json']).default('table')
+
+function addRole(text: string, before: readonly Role[] = []): readonly Role[] {
+  const role = roles.find((each) => each === text)
+  if (role === undefined) throw new InvalidArgumentError(`Roles are ${roles.join(', ')}.`)
+  return [...before, role]
+}
+
+export type Handle = <A extends unknown[]>(
+  run: (...args: A) => Promise<Code>,
+) => (...args: A) => Promise<void>
+type Add = (program: Command, handle: Handle, streams: CommandStreams) => void
+
+const addService: Add = (program, handle) => {
+  program
+    .command('start')
+    .description('run the service')
+    .option(...config)
+    .action(
+      handle(async ({ config }: { config?: string }) => (await import('./start.ts')).start(config)),
+    )
+  program
+    .command('demo')
+    .description('run the service with a demo supplier, bid traffic and win notices')
+    .option('--listen <host:port>', 'address of bid traffic')
+    .option('--admin <host:port>', 'address of the API and the dashboard')
+    .option('--state <dir>', 'folder for keys, models and the database')
+    .action(
+      handle(async (at: { listen?: string; admin?: string; state?: string }) =>
+        (await import('./start.ts')).demo(at),
+      ),
+    )
+}
+
+const addFiles: Add = (program, handle, streams) => {
+  program
+    .command('check')
+    .description('check a configuration without starting')
+    .requiredOption('--config <file>', 'configuration file')
+    .action(
+      handle(async ({ config }: { config: string }) =>
+        (await import('./check.ts')).check(config, streams),
+      ),
+    )
+  program
+    .command('schema')
+    .description('print the JSON Schema of the configuration')
+    .action(
+      handle(async () => {
+        const { jsonSchema } = await import('../config/schema.ts')
+        streams.stdout.write(`${JSON.stringify(jsonSchema(), null, 2)}\n`)
+        return 0
+      }),
+    )
+  program
+    .command('key')
+    .description('keys of the OPD context')
+    .command('new')
+    .description('print a fresh key')
+    .action(
+      handle(async () => {
+        const { newKey } = await import('../default-config.ts')
+        streams.stdout.write(`${newKey()}\n`)
+        return 0
+      }),
+    )
+  program
+    .command('replay')
+    .description('evaluate a policy on recorded decision logs')
+    .argument('<log...>', 'files or folders, also gzip')
+    .option(
+      '--config <file>',
+      'configuration file with the policies (default: the default policies)',
+    )
+    .addOption(format())
+    .option(
+      '--warm-up <duration>',
+      'time at the start that trains the policy and is not reported, such as 30m',
+      '0s',
+    )
+    .option('--pending <bids>', 'maximum of bids that wait for their notice')
+    .action(
+      handle(async (logs: string[], options: ReplayOptions) =>
+        (await import('./replay.ts')).replayCommand(logs, options, streams),
+      ),
+    )
+}
+
+const addCopies: Add = (program, handle, streams) => {
+  program
+    .command('backup')
+    .description('copy the SQLite database, keys and models while the service runs')
+    .argument('<dir>', 'an empty folder, or one that does not exist')
+    .option(...config)
+    .action(
+      handle(async (dir: string, { config }: { config?: string }) =>
+        (await import('./backup.ts')).backup(config, dir, streams),
+      ),
+    )
+  program
+    .command('restore')
+    .description('replace the state by a backup; no service may use the state')
+    .argument('<dir>', 'a folder that backup has written')
+    .option(...config)
+    .option('--force', 'even if a state exists, which is then replaced', false)
+    .action(
+      handle(async (dir: string, { config, force }: { config?: string; force: boolean }) =>
+        (await import('./backup.ts')).restore(config, dir, force, streams),
+      ),
+    )
+}
+
+const addUsers: Add = (program, handle, streams) => {
+  const user = program
+    .command('user')
+    .description(
+      'users of the embedded token endpoint; changes take effect at once while the service runs',
+    )
+    .option(...config)
+  const run = async (call: UserCall, command: Command): Promise<Code> =>
+    (await import('./user.ts')).user(command.optsWithGlobals()['config'], call, streams)
+  user
+    .command('list')
+    .description('print all users')
+    .option('--json', 'print JSON', false)
+    .action(
+      handle(({ json }: { json: boolean }, command: Command) =>
+        run({ verb: 'list', json }, command),
+      ),
+    )
+  user
+    .command('add')
+    .description('add a user; the password comes from a prompt or stdin')
+    .argument('<name>')
+    .option(
+      '--role <role>',
+      `${roles.join(', ')}: each includes those before it; may be repeated`,
+      addRole,
+    )
+    .option('--account <account>', 'account whose suppliers the user sees; * for all')
+    .action(
+      handle(
+        (name: string, options: { role?: readonly Role[]; account?: string }, command: Command) =>
+          run(
+            { verb: 'add', name, roles: options.role ?? [], account: options.account ?? '' },
+            command,
+          ),
+      ),
+    )
+  const change = (verb: UserVerb, description: string, forced: boolean) => {
+    const command = user.command(verb).description(description).argument('<name>')
+    if (forced) command.option('--force', 'even if it is the last user with all permissions')
+    command.action(
+      handle((name: string, { force = false }: { force?: boolean }, at: Command) =>
+        run({ verb, name, force }, at),
+      ),
+    )
+  }
+  change('passwd', 'set a password, from a prompt or stdin, and end the refresh tokens', false)
+  change('disable', 'refuse log-ins and end the refresh tokens', true)
+  change('enable', 'accept log-ins again', false)
+  change('remove', 'remove a user and end the refresh tokens', true)
+}
+
+const addModels: Add = (program, handle, streams) => {
+  const model = program
+    .command('model')
+    .description('the models of a node, whether the service runs or not')
+    .option(...config)
+  const run = async (args: ModelArgs, at: Command) =>
+    (await import('./model.ts')).model(at.optsWithGlobals()['config'], args, streams)
+  model
+    .command('list')
+    .description('print the snapshots and the state')
+    .addOption(format())
+    .action(
+      handle(({ format }: { format: string }, at: Command) =>
+        run({ verb: 'list', json: format === 'json' }, at),
+      ),
+    )
+  model
+    .command('freeze')
+    .description('stop learning and continue to decide')
+    .action(handle((_options: object, at: Command) => run({ verb: 'freeze' }, at)))
+  model
+    .command('unfreeze')
+    .description('continue to learn')
+    .action(handle((_options: object, at: Command) => run({ verb: 'unfreeze' }, at)))
+  model
+    .command('rollback')
+    .description('go back to a snapshot')
+    .argument('[id]', 'the snapshot (default: the one before the newest)')
+    .action(
+      handle((id: string | undefined, _options: object, at: Command) =>
+        run({ verb: 'rollback', id }, at),
+      ),
+    )
+  model
+    .command('reset')
+    .description('forget what the model has learned about a supplier')
+    .requiredOption('--supplier <ssp>', 'the supplier')
+    .action(
+      handle(({ supplier }: { supplier: string }, at: Command) =>
+        run({ verb: 'reset', supplier }, at),
+      ),
+    )
+}
+
+export const commands: readonly Add[] = [addService, addFiles, addCopies, addUsers, addModels]

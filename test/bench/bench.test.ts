@@ -1,0 +1,60 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+
+const harness = new URL('../../bench/harness/bench.ts', import.meta.url)
+
+/** A benchmark with two sections; the second one's figures are given. */
+function benchWith(t: Test, figures: readonly number[]) {
+  const folder = join(t.testdir(), 'sample')
+  mkdirSync(folder)
+  const main = join(folder, 'main.mjs')
+  const rows = (text: string) => `{ head: ['what', 'us'], rows: [['${text}', 1]] }`
+  writeFileSync(
+    main,
+    `import { bench } from '${harness}'
+    await bench({
+      folder: ${JSON.stringify(folder)}, title: 'Sample', about: 'A sample.',
+      sections: {
+        one: { title: 'One', run: () => [${rows('first')}, { file: 'a.svg', alt: 'a', svg: '<svg/>' }] },
+        two: { title: 'Two', run: (run) => [${rows('second')}, run.steady('it', ${JSON.stringify(figures)})] },
+      },
+    })`,
+  )
+  return {
+    results: join(folder, 'RESULTS.md'),
+    plot: join(folder, 'a.svg'),
+    run: (...argv: string[]) => spawnSync(process.execPath, [main, ...argv], { encoding: 'utf8' }),
+  }
+}
+
+t.test('the results are printed, and written with --write only', async (t) => {
+  const { run, results, plot } = benchWith(t, [10, 11])
+  const printed = run()
+  t.equal(printed.status, 0, printed.stderr)
+  t.match(printed.stdout, /^# Sample\n\n`npm run bench:sample`: [\s\S]*## One[\s\S]*## Two/)
+  t.match(printed.stdout, 'it varied by 10 % over the rounds.')
+  t.notOk(existsSync(results))
+  t.equal(run('--write').status, 0)
+  t.match(readFileSync(results, 'utf8'), /first[\s\S]*second/)
+  t.equal(readFileSync(plot, 'utf8'), '<svg/>')
+})
+
+t.test('figures that vary by more than 15 % fail the run, and nothing is written', async (t) => {
+  const { run, results } = benchWith(t, [10, 11.6])
+  const { status, stdout, stderr } = run('--write')
+  t.equal(status, 1)
+  t.match(stdout, /second[\s\S]*## Not to be published\n\n- it varied by 16 %/)
+  t.match(stderr, /^refused: it varied by 16 %/m)
+  t.notOk(existsSync(results))
+})
+
+t.test('--only runs the sections that it names, and refuses others', async (t) => {
+  const { run } = benchWith(t, [1])
+  const { stdout } = run('--only', 'two', '--json')
+  t.strictSame(JSON.parse(stdout).sections, { two: [[{ what: 'second', us: 1 }]] })
+  const wrong = run('--only', 'three')
+  t.equal(wrong.status, 64)
+  t.match(wrong.stderr, /--only: sections, of one,two, not three\nusage: npm run bench:sample/)
+})
