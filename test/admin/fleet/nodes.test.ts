@@ -2,8 +2,8 @@
 import t from 'tap'
 import type { LiveSnapshot } from '../../../admin/fleet/live.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
-import { until } from '../../support/until.ts'
 import { echoSupplier, startNode } from '../../support/service-node.ts'
+import { until } from '../../support/until.ts'
 
 t.setTimeout(120_000)
 t.test('two nodes on one database', { skip: postgresAbsent }, async (t) => {
