@@ -42,6 +42,12 @@ const external = z.strictObject({
     .min(1)
     .default('api')
     .describe("Role of the issuer that counts as bidweir's role api."),
+  clientId: z
+    .string()
+    .min(1)
+    .max(255)
+    .default('public-client')
+    .describe('Public client of the issuer by which the console logs users in.'),
   accountClaim: z
     .string()
     .min(1)

@@ -2,7 +2,10 @@
 import { bearer } from '../admin/auth/bearer.ts'
 import { createAuth } from '../admin/auth/index.ts'
 import type { Role } from '../admin/auth/roles.ts'
+import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
+import { createFleet } from '../admin/fleet/exchange.ts'
+import { fleet } from '../admin/fleet/route.ts'
 import { health } from '../admin/http/health.ts'
 import { createAdmin } from '../admin/http/server.ts'
 import { ImpressionCounters } from '../admin/impressions/counters.ts'
@@ -14,9 +17,11 @@ import { standalone } from '../admin/prices/standalone.ts'
 import { reporting } from '../admin/reports/route.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
+import { shownConfig } from './config/hidden.ts'
 import { type Components, type ConfigRef, modelsDirOf } from './data-plane.ts'
+import { createNodeFigures } from './node-figures.ts'
 import { listedSuppliers, reportSettings } from './runtime-config.ts'
-import { allotmentOf, endpointsOf, opdState } from './status-adapters.ts'
+import { activeOpd, opdState } from './status-adapters.ts'
 
 /** `notReady` returns the reasons why bid traffic cannot be served now. */
 export async function openAdminPlane(
@@ -41,6 +46,9 @@ export async function openAdminPlane(
   const authenticate = (role: Role) => bearer(auth.verifier, { role })
   const account = (id: string) => current.active.get(id)?.supplier.account
   const suppliers = () => listedSuppliers(current.config)
+  const { location } = current.config
+  const figures = createNodeFigures({ proxy, stats: engine.stats, counters, location, now })
+  const allNodes = createFleet({ store, own: figures.read, now, log })
   opdMetrics(registry, {
     stats: engine.stats,
     counters,
@@ -69,18 +77,31 @@ export async function openAdminPlane(
         now,
       }),
       dashboard({
-        authenticate,
         realm: auth.realm,
+        external:
+          'issuer' in authConfig
+            ? { issuer: authConfig.issuer, clientId: authConfig.clientId }
+            : null,
+      }),
+      fleet({
+        authenticate,
         suppliers,
-        stats: engine.stats,
-        counters,
+        nodes: () => allNodes.nodes(),
         holds: () => directory.snapshot().holds,
-        location: current.config.location,
         currency: () => current.config.currency.base,
         opd: (id) => opdState(engine.integration(id)),
         now,
-        endpoints: (id) => endpointsOf(proxy, id),
-        allotment: (id) => allotmentOf(proxy, id),
+      }),
+      consoleCalls({
+        authenticate,
+        engine,
+        account,
+        suppliers,
+        configuration: () => shownConfig(current.config),
+        currency: () => current.config.currency.base,
+        opd: (id) => activeOpd(engine.integration(id)),
+        chance: (mode, facts, price) => modelManager.of(mode).winChance(facts, price),
+        users: auth.realm === null ? null : { store, now },
       }),
       reporting({
         store,
@@ -119,7 +140,10 @@ export async function openAdminPlane(
       address = listen.replace(/\d+$/, String(bound.port))
       return bound
     },
-    close: () => admin.close(),
+    async close() {
+      figures.close()
+      await Promise.all([admin.close(), allNodes.close()])
+    },
     /** Frees issuers and tokens. Call it after the last request. */
     end: () => auth.close(),
   }

@@ -29,6 +29,7 @@ export function reportSettings(config: Config) {
   const { base } = config.currency
   const currencies = new Set([base, ...Object.keys(rates?.rates ?? {})])
   return {
+    base,
     notices: Object.fromEntries(config.suppliers.map(({ id, notices }) => [id, notices])),
     rates: Object.fromEntries(
       [...currencies].flatMap((currency) => {

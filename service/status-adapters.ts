@@ -1,21 +1,28 @@
 /** Status of engine and proxy for the admin listener, and the metrics of the whole process. */
 import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client'
-import type { LiveState } from '../admin/dashboard/route.ts'
+import type { LiveState } from '../admin/fleet/live.ts'
 import { programVersion } from '../admin/http/version.ts'
-import type { Integration } from '../opd/config.ts'
+import type { Integration, OpdConfig } from '../opd/config.ts'
 import { one, registerRows } from '../opd/shared/metrics.ts'
-import { bounds, outcomes } from '../proxy/metrics.ts'
+import { bounds } from '../proxy/metrics.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
-
-const refusedForQps = outcomes.indexOf('qps')
 
 /** The OPD state of an integration, from its configuration. */
 export function opdState(integration: Integration | null): LiveState | null {
   if (integration === null) return null
   const { opd } = integration
-  if (opd === 'invalid') return { state: 'invalid', mode: 'revenue' }
-  if (opd === null || opd.enabled === false) return { state: 'off', mode: opd?.mode ?? 'revenue' }
-  return { state: opd.enabled === 'shadow' ? 'shadow' : 'on', mode: opd.mode }
+  const none = { mode: 'revenue', minWinRate: 0, minSpend: 0 } as const
+  if (opd === 'invalid') return { state: 'invalid', ...none }
+  if (opd === null) return { state: 'off', ...none }
+  const { enabled, mode, minWinRate, minSpend } = opd
+  const state = enabled === false ? 'off' : enabled === 'shadow' ? 'shadow' : 'on'
+  return { state, mode, minWinRate, minSpend }
+}
+
+/** The opd block of an integration that prices or would price; null: OPD is off. */
+export function activeOpd(integration: Integration | null): OpdConfig | null {
+  const opd = integration?.opd ?? null
+  return opd === null || opd === 'invalid' || opd.enabled === false ? null : opd
 }
 
 export function endpointsOf(proxy: BidProxy, id: string) {
@@ -24,13 +31,6 @@ export function endpointsOf(proxy: BidProxy, id: string) {
     url: url.origin + url.pathname,
     ...{ state, failures },
   }))
-}
-
-export function allotmentOf(proxy: BidProxy, id: string) {
-  const supplier = proxy.suppliers.get(id)
-  return supplier === undefined
-    ? null
-    : { qps: supplier.clientQps, refused: supplier.metrics.requests[refusedForQps]! }
 }
 
 export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number | null) {

@@ -15,6 +15,13 @@ export type UserVerb = 'passwd' | 'disable' | 'enable' | 'remove'
 /** `last_admin`: without this user, no enabled user would have the role operator and see all suppliers. */
 export type Changed = 'changed' | 'unknown' | 'last_admin'
 
+/** The caller of the API. Absent: the command line. */
+export interface UserAuthor {
+  who: string
+  account: string
+  requestId: string
+}
+
 interface Apply {
   trx: Transaction<Tables>
   name: string
@@ -48,9 +55,9 @@ export async function changeUser(
   { db, postgres }: Pick<Store, 'db' | 'postgres'>,
   name: string,
   verb: UserVerb,
-  options: { password?: string; force?: boolean; now?: number } = {},
+  options: { password?: string; force?: boolean; now?: number; by?: UserAuthor } = {},
 ): Promise<Changed> {
-  const { password = '', force = false, now = Date.now() } = options
+  const { password = '', force = false, now = Date.now(), by } = options
   const fault = verb === 'passwd' ? passwordFault(password) : null
   if (fault !== null) throw new RangeError(fault)
   const hash = verb === 'passwd' ? await hashPassword(password) : ''
@@ -65,7 +72,8 @@ export async function changeUser(
     await apply({ trx, name, hash })
     await trx.deleteFrom('refresh_tokens').where('user_name', '=', name).execute()
     const after = await findUser(trx, name)
-    await audit(trx, now, userAudit(verb, shown(user), after === null ? null : shown(after)))
+    const change = userAudit(verb, shown(user), after === null ? null : shown(after))
+    await audit(trx, now, { ...change, ...by })
     return 'changed'
   })
 }

@@ -1,71 +1,72 @@
-/** The dashboard at `/`: one page without resources of other hosts, and the figures that it polls. */
-import { readFile } from 'node:fs/promises'
+/** The console at `/`: one page without resources of other hosts. Its figures come from the API. */
+import { readdir, readFile } from 'node:fs/promises'
+import { extname } from 'node:path'
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
-import { type Authenticate, addRoute, type Call } from '../http/call.ts'
-import { type LiveDeps, liveSnapshot } from './live.ts'
+import { addRoute, type Call } from '../http/call.ts'
+import { libraries, withPaths } from './libraries.ts'
 
-export type { LiveDeps, LiveEndpoint, LiveSnapshot, LiveState } from './live.ts'
-
-export interface DashboardDeps extends LiveDeps {
-  authenticate: Authenticate
-  /** The embedded realm, where users log in on the page; null: the user enters a token. */
+export interface DashboardDeps {
+  /** The embedded realm, where users log in on the page; null: users log in at the issuer. */
   realm: string | null
+  /** The external issuer, and the id of the page there; null with an embedded realm. */
+  external: { issuer: string; clientId: string } | null
 }
 
-const pages: readonly [path: string, file: string, type: string][] = [
-  ['/', 'index.html', 'text/html; charset=utf-8'],
-  ['/dashboard/app.css', 'app.css', 'text/css; charset=utf-8'],
-  ['/dashboard/app.js', 'app.js', 'text/javascript; charset=utf-8'],
-  ['/dashboard/view.js', 'view.js', 'text/javascript; charset=utf-8'],
-]
+const types: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+}
 
-const headers = {
-  'content-security-policy':
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+const headersFor = (connect: string) => ({
+  'content-security-policy': `default-src 'none'; script-src 'self'; style-src 'self'; connect-src ${connect}; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
   'cache-control': 'no-cache',
-}
+})
 
 const pageCall: Call = {
   method: 'GET',
   path: '/',
   id: 'dashboard',
   tag: 'service',
-  summary: 'The dashboard',
+  summary: 'The console',
   role: null,
   answers: { 200: { description: 'The page', content: { schema: z.string(), type: 'text/html' } } },
   problems: [],
 }
-const liveCall: Call = {
-  method: 'GET',
-  path: '/api/svc/live/',
-  id: 'live',
-  tag: 'service',
-  summary: 'The figures of the dashboard',
-  role: 'viewer',
-  answers: {
-    200: { description: 'Figures of this node', content: { schema: z.looseObject({}) } },
-  },
-  problems: [401, 403],
+
+/** The files of the page by path. */
+async function files(): Promise<Map<string, { type: string; body: string }>> {
+  const folder = new URL('./page/', import.meta.url)
+  const found = new Map<string, { type: string; body: string }>()
+  for (const name of await readdir(folder, { recursive: true })) {
+    const type = types[extname(name)]
+    if (type === undefined) continue
+    const text = await readFile(new URL(name, folder), 'utf8')
+    const path = name === 'index.html' ? '/' : `/dashboard/${name}`
+    found.set(path, { type, body: name.endsWith('.js') ? withPaths(text) : text })
+  }
+  for (const [path, body] of await libraries())
+    found.set(path, { type: types[extname(path)]!, body })
+  return found
 }
 
-export function dashboard(deps: DashboardDeps): FastifyPluginAsync {
-  const { authenticate, realm } = deps
+export function dashboard({ realm, external }: DashboardDeps): FastifyPluginAsync {
+  // the page asks the issuer for its tokens
+  const connect = external === null ? "'self'" : `'self' ${new URL(external.issuer).origin}`
+  const headers = headersFor(connect)
   return async (app) => {
-    for (const [path, file, type] of pages) {
-      const body = await readFile(new URL(`./page/${file}`, import.meta.url))
+    for (const [path, { type, body }] of await files()) {
       const handler = async (_request: FastifyRequest, reply: FastifyReply) =>
         reply.headers(headers).type(type).send(body)
       if (path === pageCall.path) addRoute(app, { ...pageCall, handler }, null)
       else app.get(path, { exposeHeadRoute: true }, handler)
     }
     app.get('/dashboard/settings.json', { exposeHeadRoute: true }, async (_request, reply) =>
-      reply.header('cache-control', 'no-store').send({ realm }),
+      reply.header('cache-control', 'no-store').send({ realm, external }),
     )
-    const handler = async ({ caller }: FastifyRequest) => liveSnapshot(deps, caller!)
-    addRoute(app, { ...liveCall, handler }, authenticate)
   }
 }

@@ -5,6 +5,13 @@ import { storable } from '../store/tables.ts'
 import { type Access, malformed, notFound, visible } from './access.ts'
 import { type AuditResource, auditEntrySchema, auditQuerySchema } from './schema.ts'
 
+/** RFC 8288: the entries before these. */
+function nextPage({ limit, ssp }: { limit: number; ssp: string | undefined }, before: number) {
+  const query = new URLSearchParams({ limit: String(limit), before: String(before) })
+  if (ssp !== undefined) query.set('ssp', ssp)
+  return `</api/svc/audit/?${query}>; rel="next"`
+}
+
 export const auditRoute = (access: Access): Route => ({
   method: 'GET',
   path: '/api/svc/audit/',
@@ -16,6 +23,12 @@ export const auditRoute = (access: Access): Route => ({
   answers: {
     200: {
       description: 'Entries of the suppliers that the account may see',
+      headers: {
+        Link: {
+          description: 'RFC 8288: `rel="next"` if the page is full',
+          schema: { type: 'string' },
+        },
+      },
       content: {
         schema: z.array(auditEntrySchema),
         example: [
@@ -55,6 +68,9 @@ export const auditRoute = (access: Access): Route => ({
       select = select.where('supplier', 'in', ids)
     }
     const rows = await select.execute()
+    const last = rows.at(-1)
+    if (last !== undefined && rows.length === limit)
+      reply.header('link', nextPage({ limit, ssp }, Number(last.id)))
     return reply.send(
       rows.map(
         ({ before: was, after: is, at, action, ...row }): AuditResource => ({

@@ -21,7 +21,7 @@ const money = z.string().describe('CPM in `currency`, exact')
 const chance = z.number().min(0).max(1).nullable()
 
 /** Fields that the context does not contain are null. */
-const decisionSchema = z.strictObject({
+export const decisionSchema = z.strictObject({
   id: z.string(),
   bid_id: z.string(),
   ssp: z.string(),
@@ -120,7 +120,7 @@ const roundTo = (digits: number, value: number) => Number(value.toFixed(digits))
 const orNull = (value: number | undefined, digits: number) =>
   value === undefined ? null : roundTo(digits, value)
 
-function explained(record: DecisionRecord, late: boolean): Decision {
+export function explained(record: DecisionRecord, late: boolean): Decision {
   const { arm } = record
   return {
     id: record.id,

@@ -2,11 +2,11 @@
 import { sql } from 'kysely'
 import { hourOf } from '../store/hour.ts'
 import { exactSum, margins, money, squares } from '../store/sums.ts'
-import { inScope, keyOf, type Scope, type Source, type TimeRanges } from './scope.ts'
+import { groupKey, inScope, type Scope, type Source, type TimeRanges } from './scope.ts'
 
 /** Wins and their money, by every column that affects how they count. Test bids are excluded. */
 function ledgerWins(source: Source, scope: Scope) {
-  const key = keyOf(scope.by, 'at')
+  const key = groupKey(scope, 'at')
   return source.db
     .selectFrom('ledger')
     .select([
@@ -36,7 +36,7 @@ function ledgerWins(source: Source, scope: Scope) {
 
 /** Unattributed, rejected and voided notices. A bid that was reported for both events counts once in `bids`. */
 function ledgerOthers(source: Source, scope: Scope) {
-  const key = keyOf(scope.by, 'at')
+  const key = groupKey(scope, 'at')
   return source.db
     .selectFrom('ledger')
     .select([
@@ -62,7 +62,7 @@ const withinHours = ({ from, to }: Scope, stale: readonly number[]) =>
   }`
 
 function hourWins(source: Source, scope: Scope, stale: readonly number[]) {
-  const key = keyOf(scope.by, 'hour')
+  const key = groupKey(scope, 'hour')
   const total = (column: string) => sql<number>`sum(${sql.ref(column)})`
   const exact = (column: string) => exactSum(source.postgres, sql`${sql.ref(column)}`)
   return source.db
@@ -97,7 +97,7 @@ function hourOthers(
   statuses: string[],
   stale: readonly number[] = [],
 ) {
-  const key = keyOf(scope.by, 'hour')
+  const key = groupKey(scope, 'hour')
   return source.db
     .selectFrom('ledger_hours')
     .select([
@@ -114,7 +114,7 @@ function hourOthers(
 }
 
 export async function decidedRows(source: Source, scope: Scope) {
-  const key = keyOf(scope.by, 'hour')
+  const key = groupKey(scope, 'hour')
   return source.db
     .selectFrom('decided')
     .select([key.as('key'), 'arm', sql<number>`sum(bids)`.as('n')])

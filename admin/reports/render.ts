@@ -1,5 +1,6 @@
 /** A report, from its request to JSON or CSV. */
-import type { Column, ReportRow } from './report-query.ts'
+import { decimalText, signedDecimal } from '../../opd/shared/decimal.ts'
+import type { Column, Money, ReportRow } from './report-query.ts'
 import { type ReportRules, readRows, type Scope } from './rows.ts'
 import type { Source } from './scope.ts'
 
@@ -8,19 +9,59 @@ export interface ReportRequest {
   columns: readonly Column[]
   format: 'json' | 'csv'
   rules: ReportRules
+  /** Only so many rows, those with the largest values of a column. */
+  top?: { rows: number; by: Column } | undefined
 }
 
-const decimalText = /^-?\d+(\.\d+)?$/
+const sumNames = [
+  'revenue',
+  'cleared',
+  'out_ba',
+  'margin',
+  'difference',
+] as const satisfies readonly Column[]
+
+/** Sums of CPM are for a thousand impressions: the amounts in currency units, exact. */
+function inUnits<T extends Money>(sums: T): T {
+  const units = { ...sums }
+  for (const name of sumNames) {
+    const { digits, scale } = signedDecimal(sums[name])
+    units[name] = decimalText({ digits, scale: scale + 3 })
+  }
+  return units
+}
+
+const withUnits = (row: ReportRow): ReportRow => ({
+  ...inUnits(row),
+  no_rate: Object.fromEntries(
+    Object.entries(row.no_rate).map(([currency, sums]) => [currency, inUnits(sums)]),
+  ),
+})
+
+const topRows = (rows: ReportRow[], { top }: ReportRequest): ReportRow[] =>
+  top === undefined
+    ? rows
+    : rows.toSorted((one, other) => Number(other[top.by]) - Number(one[top.by])).slice(0, top.rows)
+
+const isDecimal = /^-?\d+(\.\d+)?$/
+
+function cellText(value: unknown): string {
+  if (value === null) return ''
+  // ten digits are more than any estimate has
+  if (typeof value === 'number' && !Number.isInteger(value))
+    return String(Number(value.toPrecision(10)))
+  if (typeof value !== 'object') return String(value)
+  return Object.keys(value).length === 0 ? '' : JSON.stringify(value)
+}
 
 /**
  * A CSV cell (RFC 4180). A text that a spreadsheet would run as a formula gets an apostrophe; negative amounts stay
  * numbers. Cells with semicolons or tabs are quoted, since some programs split cells there.
  */
 function cell(value: unknown): string {
-  const text =
-    value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value)
+  const text = cellText(value)
   const formula =
-    typeof value === 'string' && /^[=+\-@＝＋－＠\t\r\n]/.test(text) && !decimalText.test(text)
+    typeof value === 'string' && /^[=+\-@＝＋－＠\t\r\n]/.test(text) && !isDecimal.test(text)
   const plain = formula ? `'${text}` : text
   return /[",;\t\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
 }
@@ -44,5 +85,6 @@ export async function report(
   request: ReportRequest,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const rows = await readRows(source, request.scope, request.rules)
-  return new TextEncoder().encode(render(rows, request.columns, request.format))
+  const shown = topRows(rows, request).map(withUnits)
+  return new TextEncoder().encode(render(shown, request.columns, request.format))
 }

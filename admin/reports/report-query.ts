@@ -3,12 +3,13 @@ import * as z from 'zod'
 import { parsedQuery } from '../http/call.ts'
 import type { ProblemFault } from '../http/problem.ts'
 import { day } from '../store/hour.ts'
-import { groups } from './scope.ts'
+import { type Group, groups } from './scope.ts'
+import { instantOf, offsetAt } from './zone.ts'
 
 const money = z
   .string()
   .regex(/^-?[0-9]+(\.[0-9]+)?$/)
-  .describe('Exact decimal, CPM')
+  .describe('Exact decimal, in units of `currency`')
 const count = z.int().min(0)
 const figure = z.number().nullable()
 const sums = {
@@ -16,12 +17,14 @@ const sums = {
   cleared: money,
   out_ba: money,
   margin: money,
-  difference: money.describe('Cleared price minus out_ba, exact decimal, CPM'),
+  difference: money.describe('Cleared price minus out_ba, exact decimal, in units of `currency`'),
 }
 
 const columns = {
   ...sums,
-  key: z.string(),
+  key: z.string().describe('Of the first grouping; times are ISO 8601 in `tz`'),
+  key2: z.string().nullable().describe('Of the second grouping; null with one'),
+  currency: z.string().describe('Currency of all amounts but those of `no_rate`'),
   decided: count,
   wins: count,
   unattributed: count,
@@ -42,7 +45,7 @@ const columns = {
   kept_low: figure,
   kept_high: figure,
   uplift: figure.describe(
-    'Margin per bid of optimized bids minus that of the holdout, CPM in the base currency, with such an interval',
+    'Margin per bid of optimized bids minus that of the holdout, in units of `currency` for 1,000 bids, with such an interval',
   ),
   uplift_low: figure,
   uplift_high: figure,
@@ -55,6 +58,7 @@ export type Column = keyof ReportRow
 export const reports = {
   margin: [
     'key',
+    'key2',
     'decided',
     'wins',
     'revenue',
@@ -64,10 +68,12 @@ export const reports = {
     'uplift',
     'uplift_low',
     'uplift_high',
+    'currency',
   ],
-  wins: ['key', 'decided', 'wins', 'win_rate', 'kept', 'kept_low', 'kept_high'],
+  wins: ['key', 'key2', 'decided', 'wins', 'win_rate', 'kept', 'kept_low', 'kept_high', 'currency'],
   discrepancy: [
     'key',
+    'key2',
     'decided',
     'wins',
     'unattributed',
@@ -80,55 +86,114 @@ export const reports = {
     'cleared',
     'difference',
     'no_rate',
+    'currency',
   ],
 } as const satisfies Record<string, readonly Column[]>
 
 export const rowsSchema = (names: readonly Column[]) =>
   z.array(z.strictObject(Object.fromEntries(names.map((name) => [name, columns[name]]))))
 
+/** What `top` selects by. */
+export const largest = {
+  margin: 'margin',
+  wins: 'wins',
+  discrepancy: 'decided',
+} as const satisfies Record<keyof typeof reports, Column>
+
 const longestSpan = 400 * day
 
 const isoTime = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$/
 
-/** Milliseconds since 1970, or null. A time without a zone is UTC; a day that does not exist is invalid. */
-function instant(sent: string): number | null {
+interface Instant {
+  at: number
+  /** The text named no zone. */
+  wall: boolean
+}
+
+/** null: not a time. A day that does not exist is invalid. */
+function instant(sent: string): Instant | null {
   // the plus of a zone, if it was not escaped
   const text = sent.replace(/ (?=\d\d:\d\d$)/, '+')
-  if (/^\d{1,16}$/.test(text)) return Number.isSafeInteger(Number(text)) ? Number(text) : null
+  if (/^\d{1,16}$/.test(text))
+    return Number.isSafeInteger(Number(text)) ? { at: Number(text), wall: false } : null
   const [whole, date, time, , , zone] = isoTime.exec(text) ?? []
   if (whole === undefined) return null
   const midnight = new Date(`${date}T00:00:00Z`)
   if (Number.isNaN(midnight.getTime()) || !midnight.toISOString().startsWith(date!)) return null
-  const at = Date.parse(time !== undefined && zone === undefined ? `${whole}Z` : whole)
-  return Number.isNaN(at) ? null : at
+  const wall = zone === undefined
+  const at = Date.parse(time !== undefined && wall ? `${whole}Z` : whole)
+  return Number.isNaN(at) ? null : { at, wall }
 }
 
 /** A date, a time, or milliseconds since 1970. */
 const time = z
   .string()
-  .transform((text, { addIssue }) => {
+  .transform((text, { addIssue }): Instant => {
     const at = instant(text)
     if (at === null)
       addIssue('must be a date, a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970')
-    return at ?? 0
+    return at ?? { at: 0, wall: false }
   })
   .optional()
   .meta({ type: ['string', 'integer'] })
+
+function isZone(name: string): boolean {
+  try {
+    offsetAt(0, name)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const names = ['supplier', ...groups].join('|')
+
+const grouping = z
+  .string()
+  .default('ssp')
+  .transform((text, { addIssue }): { by: Group; then?: Group } => {
+    const names = text.split(',').map((name) => (name === 'supplier' ? 'ssp' : name))
+    const [by = 'ssp', then] = names as Group[]
+    const known = names.every((name) => groups.some((group) => group === name))
+    if (!known || names.length > 2 || by === then)
+      addIssue(`must be one or two of ${groups.join(', ')}`)
+    return then === undefined ? { by } : { by, then }
+  })
+  .meta({ type: 'string', pattern: `^(${names})(,(${names}))?$`, default: 'ssp' })
 
 const oneOf = <const T extends readonly string[]>(names: T) =>
   z.enum(names, { error: `must be one of ${names.join(', ')}` }).default(names[0]!)
 
 export const querySchema = z.strictObject({
   ssp: z.string().optional().describe('Only this supplier'),
+  publisher: z.string().optional().describe('Only this publisher'),
+  domain: z.string().optional().describe('Only this domain'),
   from: time.describe(
-    'Start of the range: a date, a time (UTC unless it has a zone), or milliseconds since 1970; by default a day before `to`',
+    'Start of the range: a date, a time (in `tz` unless it has a zone), or milliseconds since 1970; by default a day before `to`',
   ),
   to: time.describe('End of the range, exclusive; by default now'),
-  by: oneOf(groups).describe('The grouping of the rows'),
+  by: grouping.describe(
+    'The grouping of the rows: one or two of supplier (or ssp), publisher, domain, hour, day, separated by a comma',
+  ),
+  tz: z
+    .string()
+    .refine(isZone, 'must be an IANA time zone such as America/New_York')
+    .default('UTC')
+    .describe('Time zone of days, and of times without a zone'),
+  top: z
+    .number('must be a whole number from 1 to 100000')
+    .int('must be a whole number from 1 to 100000')
+    .min(1, 'must be a whole number from 1 to 100000')
+    .max(100_000, 'must be a whole number from 1 to 100000')
+    .optional()
+    .describe(
+      'Only this many rows: those with the largest margin, or the most wins or decided bids',
+    ),
   format: oneOf(['json', 'csv']).describe('JSON or RFC 4180 CSV'),
 })
 
-export type ReportQuery = z.output<typeof querySchema> & { from: number; to: number }
+export type ReportQuery = Omit<z.output<typeof querySchema>, 'by' | 'from' | 'to'> &
+  z.output<typeof grouping> & { from: number; to: number }
 
 export function parsedReport(
   query: unknown,
@@ -136,9 +201,13 @@ export function parsedReport(
 ): { value: ReportQuery } | { faults: ProblemFault[] } {
   const result = parsedQuery(querySchema, query)
   if ('faults' in result) return result
-  const { to = now + 1, from = to - day } = result.value
+  const { by, from: start, to: end, ...rest } = result.value
+  const at = (time: Instant | undefined, otherwise: number) =>
+    time === undefined ? otherwise : time.wall ? instantOf(time.at, rest.tz) : time.at
+  const to = at(end, now + 1)
+  const from = at(start, to - day)
   if (to - from > longestSpan)
     return { faults: [{ pointer: 'from', detail: 'a report covers at most 400 days' }] }
   if (from > to) return { faults: [{ pointer: 'from', detail: 'from is later than to' }] }
-  return { value: { ...result.value, from, to } }
+  return { value: { ...rest, ...by, from, to } }
 }

@@ -8,7 +8,14 @@ import { canSee } from '../auth/roles.ts'
 import { type Authenticate, addRoute, type Route } from '../http/call.ts'
 import { problem } from '../http/problem.ts'
 import type { Store } from '../store/index.ts'
-import { type Column, parsedReport, querySchema, reports, rowsSchema } from './report-query.ts'
+import {
+  type Column,
+  largest,
+  parsedReport,
+  querySchema,
+  reports,
+  rowsSchema,
+} from './report-query.ts'
 import { createReportWorker } from './report-worker.ts'
 import type { ReportRules } from './rows.ts'
 
@@ -37,6 +44,11 @@ const summaries: Readonly<Record<keyof typeof reports, string>> = {
   discrepancy: 'Decided bids, notices by status, and cleared prices against prices sent',
 }
 
+const dateOf = (at: number) => new Date(at).toISOString().slice(0, 10)
+/** Reports end at most 8640 million seconds after 1970, the last date there is. */
+const fileName = (what: string, from: number, to: number) =>
+  `bidweir-${what}-${[from, to].map((at) => dateOf(Math.min(at, 8.64e15))).join('-to-')}.csv`
+
 export function reporting(deps: ReportsDeps): FastifyPluginAsync {
   const { store, suppliers, authenticate, now, flush, rules = defaultRules } = deps
   const worker = createReportWorker(store)
@@ -46,12 +58,12 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
     path: `/api/svc/reports/${what}`,
     id: `${what}Report`,
     tag: 'reports',
-    summary: `${summaries[what]}, by supplier, publisher, domain, hour or day`,
+    summary: `${summaries[what]}, by one or two of supplier, publisher, domain, hour and day`,
     role: 'viewer',
     query: querySchema,
     answers: {
       200: {
-        description: 'One row for each group; money in the base currency',
+        description: 'One row for each group; amounts in units of the base currency',
         content: [{ schema: rowsSchema(columns) }, { schema: z.string(), type: 'text/csv' }],
       },
     },
@@ -60,7 +72,8 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
       const query = parsedReport(request.query, now())
       if ('faults' in query)
         return problem(reply, 400, 'malformed', 'The query is not valid', query.faults)
-      const { ssp, format } = query.value
+      const { ssp, format, top: rows, from, to } = query.value
+      const top = rows === undefined ? undefined : { rows, by: largest[what] }
       const caller = request.caller!
       const visible = suppliers()
         .filter(({ account }) => canSee(caller, account))
@@ -73,7 +86,10 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
         suppliers: ssp === undefined ? visible : [ssp],
         all: caller.account === '*' && ssp === undefined,
       }
-      const bytes = await worker.run({ scope, columns, format, rules: rules() })
+      const job = { scope, columns, format, top, rules: rules() }
+      const bytes = await worker.run(job)
+      if (format === 'csv')
+        reply.header('content-disposition', `attachment; filename="${fileName(what, from, to)}"`)
       return reply.type(types[format]).send(Buffer.from(bytes.buffer))
     },
   })

@@ -3,7 +3,7 @@ import { type ArmTotals, keptWins, uplift } from '../../opd/pricing/confidence.t
 import { addMoney, type CurrencyTotals, convertTotals } from './currency-totals.ts'
 import { decidedRows, otherRows, winRows } from './query.ts'
 import type { ReportRow } from './report-query.ts'
-import { periods, readRollupState, type Scope, type Source, split } from './scope.ts'
+import { readRollupState, type Scope, type Source, shownKeys, split } from './scope.ts'
 
 export type { Scope } from './scope.ts'
 
@@ -13,6 +13,8 @@ export interface ReportRules {
   notices: Readonly<Record<string, 'win' | 'billing' | 'both'>>
   /** Units of each currency for one of the base, with the base itself; null: all money is in the base currency. */
   rates: Readonly<Record<string, number>> | null
+  /** The base currency. */
+  base?: string
 }
 
 function listedRate({ rates }: ReportRules, currency: string): number | null {
@@ -101,14 +103,16 @@ export async function readRows(
   scope: Scope,
   rules: ReportRules,
 ): Promise<ReportRow[]> {
-  const groups = new Map<string, GroupSums>()
-  const sumsOf = (key: string) => {
-    let sums = groups.get(key)
-    if (sums === undefined) {
-      sums = empty()
-      groups.set(key, sums)
+  const groups = new Map<string, { keys: [string, string | null]; sums: GroupSums }>()
+  const sumsOf = (stored: string) => {
+    const keys = shownKeys(scope, stored)
+    const id = JSON.stringify(keys)
+    let group = groups.get(id)
+    if (group === undefined) {
+      group = { keys, sums: empty() }
+      groups.set(id, group)
     }
-    return sums
+    return group.sums
   }
   for (const { key, arm, n } of await decidedRows(source, scope)) {
     const sums = sumsOf(key)
@@ -125,11 +129,13 @@ export async function readRows(
     else if (status === 'voided') sums.voided += Number(bids)
     else sums.unattributed += Number(bids)
   }
-  const timed = periods[scope.by] !== undefined
-  return [...groups]
-    .sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0))
-    .map(([key, sums]) => ({
-      key: timed ? new Date(Number(key)).toISOString() : key,
+  const order = (one: string | null, other: string | null) =>
+    one === other ? 0 : (one ?? '') < (other ?? '') ? -1 : 1
+  return [...groups.values()]
+    .sort(({ keys: one }, { keys: other }) => order(one[0], other[0]) || order(one[1], other[1]))
+    .map(({ keys: [key, key2], sums }) => ({
+      key,
+      key2,
       decided: sums.decided,
       wins: sums.wins,
       unattributed: sums.unattributed,
@@ -142,5 +148,6 @@ export async function readRows(
       win_rate: sums.decided === 0 ? null : sums.wins / sums.decided,
       ...keptOf(sums),
       ...upliftOf(sums),
+      currency: rules.base ?? 'USD',
     }))
 }

@@ -4,7 +4,8 @@
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { day, hour, hourOf, staleHours } from '../store/hour.ts'
-import type { Tables } from '../store/tables.ts'
+import { storable, type Tables } from '../store/tables.ts'
+import { dayOf, textOf } from './zone.ts'
 
 export const groups = ['ssp', 'publisher', 'domain', 'hour', 'day'] as const
 export type Group = (typeof groups)[number]
@@ -22,22 +23,58 @@ export interface Scope {
   from: number
   to: number
   by: Group
+  /** A second grouping within the first. */
+  then?: Group | undefined
+  publisher?: string | undefined
+  domain?: string | undefined
+  /** The time zone of days; UTC if absent. */
+  tz?: string | undefined
 }
 
 export const periods: Readonly<Record<string, number>> = { hour, day }
 
-/** The group key of a row; `at` is the name of the time column. */
-export function keyOf(by: Group, at: string): RawBuilder<string> {
-  const span = periods[by]
+function keyOf(by: Group, at: string, tz: string | undefined): RawBuilder<string> {
+  // days of another zone are made of hours
+  const span = by === 'day' && tz !== undefined && tz !== 'UTC' ? hour : periods[by]
   if (span === undefined)
     return sql<string>`coalesce(${sql.ref(by === 'ssp' ? 'supplier' : by)}, '')`
   return sql<string>`cast((${sql.ref(at)} / ${sql.lit(span)}) * ${sql.lit(span)} as text)`
 }
 
-export function inScope({ suppliers, all }: Scope) {
-  if (all) return sql<boolean>`1 = 1`
-  if (suppliers.length === 0) return sql<boolean>`1 = 0`
-  return sql<boolean>`supplier in (${sql.join(suppliers.map((id) => sql.lit(id)))})`
+/** The group key of a row; `at` is the name of the time column. With two groupings the length of the first leads. */
+export function groupKey({ by, then, tz }: Scope, at: string): RawBuilder<string> {
+  const first = keyOf(by, at, tz)
+  if (then === undefined) return first
+  return sql<string>`cast(length(${first}) as text) || ':' || ${first} || ${keyOf(then, at, tz)}`
+}
+
+const local = (key: string, by: Group, tz: string) => {
+  if (periods[by] === undefined) return key
+  const at = Number(key)
+  return textOf(by === 'day' && tz !== 'UTC' ? dayOf(at, tz) : at, tz)
+}
+
+/** The keys of a group, as they are shown. */
+export function shownKeys({ by, then, tz = 'UTC' }: Scope, key: string): [string, string | null] {
+  if (then === undefined) return [local(key, by, tz), null]
+  const colon = key.indexOf(':')
+  // databases count characters, not units of UTF-16
+  const characters = [...key.slice(colon + 1)]
+  const length = Number(key.slice(0, colon))
+  return [
+    local(characters.slice(0, length).join(''), by, tz),
+    local(characters.slice(length).join(''), then, tz),
+  ]
+}
+
+export function inScope({ suppliers, all, publisher, domain }: Scope) {
+  const among = suppliers.map((id) => sql.lit(id))
+  const conditions = [
+    all ? sql`1 = 1` : among.length === 0 ? sql`1 = 0` : sql`supplier in (${sql.join(among)})`,
+    ...(publisher === undefined ? [] : [sql`publisher = ${storable(publisher)}`]),
+    ...(domain === undefined ? [] : [sql`domain = ${storable(domain)}`]),
+  ]
+  return sql<boolean>`${sql.join(conditions, sql` and `)}`
 }
 
 export interface TimeRange {

@@ -83,6 +83,8 @@ export interface Tables {
     /** Time of the log-in; null for sessions older than this column. */
     auth_time: number | null
   }
+  /** What each node publishes for the console, as JSON in parts. */
+  node_figures: { node: string; part: number; at: number; figures: string }
   signing_keys: { kid: string; private_jwk: string; created_at: number }
 }
 

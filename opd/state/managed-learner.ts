@@ -82,9 +82,18 @@ export class ManagedLearner implements Learner {
     now: number,
     random: () => number,
   ): Decision {
+    return this.inner.decide(this.named(facts), policy, key, now, random)
+  }
+
+  /** The facts with the name that the model knows the supplier by. */
+  private named(facts: BidFacts): BidFacts {
     const supplier = this.aliases.size === 0 ? undefined : this.aliases.get(facts.supplier)
-    const known = supplier === undefined ? facts : { ...facts, supplier }
-    return this.inner.decide(known, policy, key, now, random)
+    return supplier === undefined ? facts : { ...facts, supplier }
+  }
+
+  /** null: the learner has no curve. */
+  winChance(facts: BidFacts, price: number): number | null {
+    return this.inner.chance?.(this.named(facts), price) ?? null
   }
 
   expose(decision: Decision, sentPrice: number, now: number): Uint8Array {

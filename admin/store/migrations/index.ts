@@ -11,6 +11,7 @@ import { userStates } from './006-user-states.ts'
 import { models } from './007-models.ts'
 import { nodes } from './008-nodes.ts'
 import { losses } from './010-losses.ts'
+import { nodeFigures } from './009-node-figures.ts'
 import type { Migration } from './migration.ts'
 
 export const migrations: readonly Migration[] = [
@@ -23,6 +24,7 @@ export const migrations: readonly Migration[] = [
   models,
   nodes,
   losses,
+  nodeFigures,
 ]
 
 export async function migrate(db: Kysely<Tables>, postgres: boolean, now: number): Promise<void> {

@@ -44,7 +44,8 @@ async function issuer(t: Test) {
   t.teardown(() => server.close())
   const clock = { now: Date.now() }
   const open = async (role = 'api') => {
-    const config = { issuer: url, audience: 'bidweir', role, accountClaim: 'account' }
+    const accountClaim = 'account'
+    const config = { issuer: url, audience: 'bidweir', role, clientId: 'console', accountClaim }
     const store = {} as Pick<Store, 'db' | 'postgres'>
     const auth = await createAuth(config, { store, baseUrl: () => '', log, now: () => clock.now })
     t.teardown(() => auth.close())

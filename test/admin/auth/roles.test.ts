@@ -15,11 +15,13 @@ const params: Record<string, string> = {
   svc_opd: 'abc',
 }
 /** Calls that do more than edit suppliers. */
-const steering = /^\/api\/svc\/(opd|models|impressions)\//
+const steering = /^\/api\/svc\/(opd|models|impressions|users)\//
 
 function needed(method: string, path: string): Role {
   // A notice writes, whatever its method.
   if (path.startsWith('/opd/')) return 'api'
+  // The list of users shows all accounts.
+  if (path === '/api/svc/users/') return 'operator'
   if (method === 'GET') return 'viewer'
   return steering.test(path) ? 'operator' : 'api'
 }

@@ -94,9 +94,10 @@ onBoth(async (t, database) => {
     key: 'acme',
     decided: 40,
     wins: 8,
-    revenue: '16',
-    cleared: '14.9',
-    margin: '1.1',
+    revenue: '0.016',
+    cleared: '0.0149',
+    margin: '0.0011',
+    currency: 'USD',
   })
   t.ok((margin!['uplift'] as number) > 0)
   const [wins] = (await (await get('wins?ssp=acme')).json()) as Record<string, number>[]
@@ -111,7 +112,7 @@ onBoth(async (t, database) => {
   t.match(all, [{ key: '', unattributed: 1 }, { key: 'acme' }, { key: 'zeta', decided: 1 }])
   await store.ledger.record(win(60, 'treated', 'p', { supplier: 'gone' }))
   const still = (await (await get('margin', 'root')).json()) as Record<string, unknown>[]
-  t.match(still[2], { key: 'gone', wins: 1, margin: '0.2' }, 'the file names it no longer')
+  t.match(still[2], { key: 'gone', wins: 1, margin: '0.0002' }, 'the file names it no longer')
   t.equal((await get('margin?ssp=gone', 'root')).status, 404)
   t.equal(((await (await get('margin')).json()) as []).length, 1, 'who sees one sees one')
   const hours = (await (await get('wins?by=hour')).json()) as Record<string, unknown>[]
@@ -119,11 +120,41 @@ onBoth(async (t, database) => {
   t.match(hours[0]!['key'], /^2026-\d\d-\d\dT\d\d:00:00.000Z$/)
   t.same(await (await get('wins?from=0&to=1000')).json(), [])
   const csv = await (await get('margin?by=domain&format=csv')).text()
-  t.match(csv, /^key,decided,wins,revenue/)
-  t.match(csv, /\r\n'=cmd\(\),40,8,/, 'a formula is told to be text')
+  t.match(csv, /^key,key2,decided,wins,revenue/)
+  t.match(csv, /\r\n'=cmd\(\),,40,8,/, 'a formula is told to be text')
   await store.ledger.record(win(32, 'treated', 'p3', { margin: '-0.5', cleared: '2.5' }))
   const negative = await (await get('margin?by=publisher&format=csv')).text()
-  t.match(negative, /\r\np3,0,1,2,2.5,-0.5,/, 'an amount is none')
+  t.match(negative, /\r\np3,,0,1,0.002,0.0025,-0.0005,/, 'an amount is none')
+  const file = await get('margin?by=publisher&format=csv&from=2026-09-20&to=2026-09-22')
+  t.equal(
+    file.headers.get('content-disposition'),
+    'attachment; filename="bidweir-margin-2026-09-20-to-2026-09-22.csv"',
+  )
+  const rowsOf = async (query: string) =>
+    (await (await get(query)).json()) as Record<string, unknown>[]
+  t.match(await rowsOf('discrepancy?by=domain,publisher'), [
+    { key: '=cmd()', key2: 'p1', decided: 20, wins: 4 },
+    { key: '=cmd()', key2: 'p2', decided: 20, wins: 4 },
+    { key: '=cmd()', key2: 'p3', decided: 0, wins: 1 },
+  ])
+  t.match(await rowsOf('wins?by=supplier,day&publisher=p2'), [
+    { key: 'acme', key2: /T00:00:00.000Z$/, decided: 20, wins: 4 },
+  ])
+  t.same(await rowsOf('wins?domain=elsewhere'), [])
+  t.match(
+    (await rowsOf('margin?by=publisher&top=2')).map(({ key }) => key),
+    ['p1', 'p2'],
+    'the largest margin first',
+  )
+  const zone = 'America/St_Johns'
+  const [inZone] = await rowsOf(`wins?by=day&tz=${zone}`)
+  t.match(inZone!['key'], /T00:00:00-02:30$/)
+  const start = Date.parse(String(inZone!['key']))
+  t.ok(start <= now && now - start < 86_400_000, 'the day there that contains the bids')
+  const [whole] = await rowsOf(`wins?tz=${zone}&from=${String(inZone!['key']).slice(0, 10)}`)
+  t.equal(whole!['wins'], inZone!['wins'], 'a date begins at midnight there')
+  for (const wrong of ['by=ssp,ssp', 'by=day,hour,ssp', 'tz=Mars/Base', 'top=0', 'top=x'])
+    t.equal((await get(`wins?${wrong}`)).status, 400, wrong)
   const many = await Promise.all(Array.from({ length: 40 }, () => get('wins')))
   const codes = many.map(({ status }) => status)
   t.ok(codes.includes(200) && codes.every((code) => code === 200 || code === 503))

@@ -1,0 +1,110 @@
+/** Changes: each asks back with what it will do, shows that it is pending, and offers to undo it. */
+import { signal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import { html } from './html.js'
+
+/**
+ * @typedef {object} Action
+ * @property {string} title
+ * @property {string} text What the change does.
+ * @property {string} verb Label of the button.
+ * @property {boolean} [danger]
+ * @property {() => Promise<unknown>} act
+ * @property {string} done What is said afterwards.
+ * @property {() => Promise<unknown>} [undo]
+ */
+
+/** @type {import('@preact/signals').Signal<Action | null>} */
+const asked = signal(null)
+const fault = signal('')
+/** What runs now, for all buttons; empty: nothing. */
+export const pending = signal('')
+/** @type {import('@preact/signals').Signal<{ text: string, undo?: () => Promise<unknown>, bad?: boolean } | null>} */
+const said = signal(null)
+
+/** @param {Action} action */
+export function ask(action) {
+  fault.value = ''
+  said.value = null
+  asked.value = action
+}
+
+/** @param {Action} action */
+async function run(action) {
+  pending.value = action.title
+  fault.value = ''
+  try {
+    await action.act()
+    asked.value = null
+    said.value = action.undo ? { text: action.done, undo: action.undo } : { text: action.done }
+  } catch (error) {
+    fault.value = `Not changed: ${/** @type {Error} */ (error).message}`
+  } finally {
+    pending.value = ''
+  }
+}
+
+async function undo() {
+  const last = said.value
+  if (last?.undo === undefined) return
+  pending.value = 'Undo'
+  try {
+    await last.undo()
+    said.value = { text: 'Undone.' }
+  } catch (error) {
+    said.value = { text: `Not undone: ${/** @type {Error} */ (error).message}`, bad: true }
+  } finally {
+    pending.value = ''
+  }
+}
+
+export function Dialog() {
+  const ref = useRef(/** @type {HTMLDialogElement | null} */ (null))
+  const action = asked.value
+  useEffect(() => {
+    if (action !== null) ref.current?.showModal()
+    else ref.current?.close()
+  }, [action])
+  const busy = pending.value !== ''
+  return html`<dialog ref=${ref} aria-labelledby="ask-title" onClose=${() => {
+    asked.value = null
+  }}>
+    ${
+      action &&
+      html`<form method="dialog" onSubmit=${(/** @type {Event} */ event) => {
+        event.preventDefault()
+        void run(action)
+      }}>
+        <h2 id="ask-title">${action.title}</h2>
+        <p>${action.text}</p>
+        ${action.undo && html`<p class="soft">You can undo this.</p>`}
+        <p class="fault" role="alert">${fault}</p>
+        <div class="row end">
+          <button type="button" disabled=${busy} onClick=${() => {
+            asked.value = null
+          }}>Cancel</button>
+          <button type="submit" class=${action.danger ? 'primary danger' : 'primary'} disabled=${busy} aria-busy=${busy}>
+            ${busy ? 'Working…' : action.verb}
+          </button>
+        </div>
+      </form>`
+    }
+  </dialog>`
+}
+
+/** The result of the last change. The only live region of the page besides faults. */
+export function Said() {
+  const last = said.value
+  return html`<div class="said" role="status">
+    ${
+      last &&
+      html`<p class=${last.bad ? 'box bad' : 'box'}>
+        <span>${last.text}</span>
+        ${last.undo && html`<button type="button" disabled=${pending.value !== ''} onClick=${undo}>Undo</button>`}
+        <button type="button" class="plain" aria-label="Close message" onClick=${() => {
+          said.value = null
+        }}>×</button>
+      </p>`
+    }
+  </div>`
+}

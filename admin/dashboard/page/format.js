@@ -1,0 +1,104 @@
+/** Numbers, amounts and times in the language of the browser. An absent value is a dash, never 0. */
+import { signal } from '@preact/signals'
+
+const locale = navigator.language
+export const absent = '–'
+
+const stored = localStorage.getItem('bidweir-zone')
+export const localZone = Intl.DateTimeFormat().resolvedOptions().timeZone
+/** The time zone of all times and days on the page. */
+export const zone = signal(stored ?? localZone)
+export const zones = [...new Set([zone.value, localZone, 'UTC'])]
+
+/** @param {string} name */
+export function setZone(name) {
+  zone.value = name
+  localStorage.setItem('bidweir-zone', name)
+}
+
+/** @param {Intl.NumberFormatOptions} options */
+const numbers = (options) => {
+  const format = new Intl.NumberFormat(locale, options)
+  return (/** @type {number | null | undefined} */ value) =>
+    value === null || value === undefined || !Number.isFinite(value) ? absent : format.format(value)
+}
+
+export const whole = numbers({ maximumFractionDigits: 0 })
+export const rate = numbers({ maximumSignificantDigits: 3 })
+export const percent = numbers({ style: 'percent', maximumFractionDigits: 1 })
+export const plain = numbers({ maximumFractionDigits: 4 })
+const milliseconds = numbers({ style: 'unit', unit: 'millisecond', maximumSignificantDigits: 3 })
+
+/** @param {number | null | undefined} seconds */
+export const duration = (seconds) => milliseconds(seconds == null ? null : seconds * 1000)
+
+/** @type {Map<string, (value: number | null | undefined) => string>} */
+const moneys = new Map()
+
+/**
+ * An amount in currency units: two decimals, or four if it is small.
+ * @param {number | string | null | undefined} amount
+ * @param {string} currency
+ */
+export function money(amount, currency) {
+  if (amount === null || amount === undefined) return absent
+  const value = Number(amount)
+  const digits = value !== 0 && Math.abs(value) < 10 ? 4 : 2
+  const key = `${currency} ${digits}`
+  let format = moneys.get(key)
+  if (format === undefined) {
+    const options = { style: 'currency', currency, currencyDisplay: 'code' }
+    format = numbers(
+      /** @type {Intl.NumberFormatOptions} */ ({
+        ...options,
+        minimumFractionDigits: digits,
+        maximumFractionDigits: digits,
+      }),
+    )
+    moneys.set(key, format)
+  }
+  return format(value)
+}
+
+/** @param {string | number} at */
+export const time = (at) =>
+  new Intl.DateTimeFormat(locale, {
+    timeZone: zone.value,
+    dateStyle: 'medium',
+    timeStyle: 'medium',
+  }).format(new Date(at))
+
+/** @param {number} at */
+export const clock = (at) =>
+  new Intl.DateTimeFormat(locale, { timeZone: zone.value, timeStyle: 'medium' }).format(at)
+
+/**
+ * The date in the time zone of the page, as 2026-01-31.
+ * @param {number} at
+ */
+export const dateOf = (at) =>
+  new Intl.DateTimeFormat('en-CA', {
+    timeZone: zone.value,
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+  }).format(at)
+
+/**
+ * The first millisecond of a date (2026-01-31) in the time zone of the page.
+ * @param {string} date
+ */
+export function startOfDay(date) {
+  const utc = Date.parse(`${date}T00:00:00Z`)
+  const parts = new Intl.DateTimeFormat('en-US', {
+    timeZone: zone.value,
+    timeZoneName: 'longOffset',
+  })
+  const offsetAt = (/** @type {number} */ at) => {
+    const name = parts.formatToParts(at).find(({ type }) => type === 'timeZoneName')?.value ?? ''
+    const [, sign, hours, minutes] = /GMT([+-])(\d\d):(\d\d)/.exec(name) ?? ['', '+', '0', '0']
+    return (sign === '-' ? -1 : 1) * (Number(hours) * 60 + Number(minutes)) * 60_000
+  }
+  // the offset at midnight itself: it may differ from that of the same time in UTC
+  return utc - offsetAt(utc - offsetAt(utc))
+}

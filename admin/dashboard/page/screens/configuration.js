@@ -1,0 +1,41 @@
+/** The running configuration, read only. The API hides its secrets. */
+import { useState } from 'preact/hooks'
+import { html } from '../html.js'
+import { Loaded, useRead } from '../parts.js'
+import { call } from '../session.js'
+import { seesAll } from '../state.js'
+
+/** As YAML. @param {any} value @param {string} indent @returns {string} */
+export function yaml(value, indent = '') {
+  if (value === null || typeof value !== 'object') return ` ${JSON.stringify(value)}\n`
+  const entries = Array.isArray(value) ? value.map((each) => ['-', each]) : Object.entries(value)
+  if (entries.length === 0) return Array.isArray(value) ? ' []\n' : ' {}\n'
+  const lines = entries.map(
+    ([key, each]) =>
+      `${indent}${Array.isArray(value) ? '-' : `${key}:`}${yaml(each, `${indent}  `)}`,
+  )
+  return `\n${lines.join('')}`
+}
+
+export function Configuration() {
+  const [search, setSearch] = useState('')
+  const found = useRead(() => call('/api/svc/configuration/'), [])
+  return html`<div class="row"><h1>Configuration</h1>
+      <label class="search">Search <input type="search" value=${search} onInput=${(
+        /** @type {Event} */ event,
+      ) => setSearch(/** @type {HTMLInputElement} */ (event.target).value)} /></label></div>
+    <p class="soft">As the answering node runs it, with defaults; secrets are hidden. Times are in milliseconds. Change the file to change it: the service reads it again by itself.
+      ${!seesAll.value && ' You see the suppliers of your account.'}</p>
+    <${Loaded} of=${found}>${(/** @type {any} */ { suppliers, ...rest }) => {
+      const text = search.trim().toLowerCase()
+      const part = (/** @type {string} */ name, /** @type {any} */ value) => {
+        const body = yaml(value).replace(/^\n/, '')
+        return (
+          (text === '' || `${name} ${body}`.toLowerCase().includes(text)) &&
+          html`<details key=${name} open=${text !== '' || undefined}><summary>${name}</summary><pre tabindex="0" role="region" aria-label=${name}>${body}</pre></details>`
+        )
+      }
+      return html`<section class="sheet"><h2>Service</h2>${Object.entries(rest).map(([name, value]) => part(name, value))}</section>
+        <section class="sheet"><h2>Suppliers (${suppliers.length})</h2>${suppliers.map((/** @type {{ id: string }} */ each) => part(each.id, each))}</section>`
+    }}<//>`
+}

@@ -1,0 +1,94 @@
+/** Counters of a supplier: guards, factors, endpoints, notices, and what was left unchanged. */
+import { percent, rate, whole } from '../format.js'
+import { html } from '../html.js'
+import { Level, Term } from '../parts.js'
+import { words } from '../words.js'
+
+/** @import { LiveIntegration } from '../../../fleet/live.ts' */
+
+/** @type {Readonly<Record<string, string>>} */
+const guardWords = {
+  none: 'no guard acts',
+  start: 'a new model: small reductions at first',
+  silence: 'win notices have stopped: factor 1',
+  drop: 'fewer wins than at this hour on earlier days: factor 1',
+  kept: 'too few wins are kept: factor 1',
+  cleared: 'wins cleared above the price that was bid: factor 1',
+  number: 'the model returned no number: factor 1',
+}
+
+/** @param {{ of: LiveIntegration }} props */
+export function Guards({ of }) {
+  const modes = of.modes.filter(
+    ({ guards, alarms }) => Object.keys({ ...guards, ...alarms }).length > 0,
+  )
+  return html`<section class="sheet"><h2><${Term} name="Guards" text=${words['Guard']} /></h2>
+    ${modes.length === 0 && html`<p class="soft">No bid was decided since the nodes started.</p>`}
+    ${modes.map(
+      ({ mode, guards, alarms }) => html`<div key=${mode}>
+        ${of.modes.length > 1 && html`<h3>mode ${mode}</h3>`}
+        <ul>${Object.entries(guards).map(
+          ([name, nodes]) =>
+            html`<li key=${name}>${guardWords[name] ?? name}${nodes > 1 && ` (${nodes} nodes)`}</li>`,
+        )}</ul>
+        ${
+          Object.keys(alarms).length > 0 &&
+          html`<p>Began to act since the nodes started: ${Object.entries(alarms)
+            .map(([name, count]) => `${name} ${whole(count)} ${count === 1 ? 'time' : 'times'}`)
+            .join(', ')}.</p>`
+        }</div>`,
+    )}</section>`
+}
+
+/** @param {{ of: LiveIntegration }} props */
+export function Factors({ of }) {
+  const rows = of.modes[0]?.factors ?? []
+  const total = rows.reduce((sum, { bids }) => sum + bids, 0)
+  const most = Math.max(...rows.map(({ bids }) => bids))
+  return html`<section class="sheet"><h2><${Term} name="Factors since the nodes started" text=${words['Factor']} /></h2>
+    ${
+      total === 0
+        ? html`<p class="soft">No bid was priced.</p>`
+        : html`<table class="bars"><caption class="hidden">Bids by factor</caption><thead><tr>
+            <th scope="col">Up to</th><th scope="col">Share of bids</th></tr></thead>
+          <tbody>${rows.map(
+            ({
+              upTo,
+              bids,
+            }) => html`<tr key=${upTo}><th scope="row">${upTo === null ? 'above 1' : rate(upTo)}</th>
+              <td><span class="bar-of" style=${{ width: `${(60 * bids) / most}%` }}></span> ${percent(bids / total)}</td></tr>`,
+          )}</tbody></table>`
+    }</section>`
+}
+
+/** @param {Record<string, number>} counts */
+const list = (counts) =>
+  Object.entries(counts)
+    .sort(([, a], [, b]) => b - a)
+    .map(
+      ([name, count]) =>
+        html`<tr key=${name}><th scope="row">${name.replaceAll('_', ' ')}</th><td class="number">${whole(count)}</td></tr>`,
+    )
+
+/** @type {Readonly<Record<string, 'ok' | 'warn' | 'bad'>>} */
+const endpointLevels = { up: 'ok', failing: 'warn', ejected: 'bad' }
+
+/** @param {{ of: LiveIntegration }} props */
+export function Counts({ of }) {
+  const none = html`<tr><td>none</td></tr>`
+  const block = (
+    /** @type {string} */ title,
+    /** @type {any[]} */ rows,
+  ) => html`<h3><${Term} name=${title} /></h3>
+    <table aria-label=${title}><tbody>${rows.length === 0 ? none : rows}</tbody></table>`
+  return html`<section class="sheet"><h2>Counters since the nodes started</h2>
+    ${block('Notices', list(of.notices))}
+    ${block('Left unchanged', list(of.left))}
+    ${block(
+      'Endpoints',
+      of.endpoints.map(
+        ({ url, state, failures }) => html`<tr key=${url}><th scope="row" class="url">${url}</th>
+          <td><${Level} level=${endpointLevels[state]} label=${state === 'up' ? 'up' : `${state}, ${whole(failures)} failures in a row`} /></td></tr>`,
+      ),
+    )}</section>`
+}

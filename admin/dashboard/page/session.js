@@ -1,0 +1,141 @@
+/** Log-in and calls of the API. Tokens are stored for this tab only. */
+import { signal } from '@preact/signals'
+import * as issuer from './issuer.js'
+
+/** @typedef {{ access: string, refresh: string | null, id?: string | undefined }} Tokens */
+
+/** @type {{ realm: string | null, external: { issuer: string, clientId: string } | null }} */
+export const settings = await (await fetch('/dashboard/settings.json')).json()
+const kept = 'bidweir'
+
+/** @type {import('@preact/signals').Signal<Tokens | null>} */
+export const tokens = signal(JSON.parse(sessionStorage.getItem(kept) ?? 'null'))
+/** Why the user has to log in again; empty if there is no reason. */
+export const notice = signal('')
+
+/** @param {Tokens | null} next */
+export function keep(next) {
+  if (next === null) sessionStorage.removeItem(kept)
+  else sessionStorage.setItem(kept, JSON.stringify(next))
+  tokens.value = next
+}
+
+/** Called when the session ends, so that no figure of it stays. @type {Set<() => void>} */
+export const onEnd = new Set()
+
+/** @param {string} why */
+export function leave(why = '') {
+  keep(null)
+  notice.value = why
+  for (const listener of onEnd) listener()
+}
+
+/** `keepalive`: the request is sent even if the page is closed meanwhile.
+ * @param {string} name @param {Record<string, string>} fields */
+const post = (name, fields, keepalive = false) =>
+  fetch(`/auth/realms/${settings.realm}/protocol/openid-connect/${name}`, {
+    method: 'POST',
+    body: new URLSearchParams({ client_id: 'public-client', ...fields }),
+    keepalive,
+  })
+
+/** @param {Record<string, string>} fields @returns {Promise<Tokens>} */
+async function grant(fields) {
+  if (settings.external !== null) return issuer.grant(settings.external, fields)
+  return issuer.tokensOf(await post('token', fields))
+}
+
+/** @param {string} username @param {string} password */
+export async function logIn(username, password) {
+  keep(await grant({ grant_type: 'password', username, password }))
+  notice.value = ''
+}
+
+/** @type {Promise<void> | null} */
+let refreshing = null
+
+/** One refresh at a time, since a refresh token is valid once. */
+function renew() {
+  refreshing ??= grant({ grant_type: 'refresh_token', refresh_token: tokens.value?.refresh ?? '' })
+    .then((next) => {
+      // If the user has logged out meanwhile, the session of the new tokens has ended too.
+      if (tokens.value !== null) keep({ id: tokens.value.id, ...next })
+    })
+    .finally(() => {
+      refreshing = null
+    })
+  return refreshing
+}
+
+export class ApiError extends Error {
+  /** @param {string} message @param {number} status */
+  constructor(message, status) {
+    super(message)
+    this.status = status
+  }
+}
+
+const roleMissing = 'This user lacks a role: at least viewer is required'
+
+/**
+ * The response of a call; a token that has expired is renewed.
+ * @param {string} path @param {string} method @param {unknown} body
+ */
+export async function request(path, method = 'GET', body = undefined) {
+  const send = () =>
+    fetch(path, {
+      method,
+      headers: {
+        authorization: `Bearer ${tokens.value?.access}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+  let response = await send()
+  if (response.status === 401 && tokens.value?.refresh) {
+    await renew().catch((error) => {
+      if (error.rejected) leave('Your session has ended: log in again')
+      throw error
+    })
+    response = await send()
+  }
+  if (response.ok) return response
+  if (response.status === 401) leave('Log in again')
+  const problem = await response.json().catch(() => ({}))
+  if (response.status === 403 && problem.code === 'forbidden' && path.startsWith('/api/svc/live/'))
+    leave(roleMissing)
+  const detail = problem.errors?.map((/** @type {{detail: string}} */ { detail }) => detail)
+  throw new ApiError(
+    detail?.join('; ') || problem.title || `the response was ${response.status}`,
+    response.status,
+  )
+}
+
+/** @param {string} path @param {string} method @param {unknown} body @returns {Promise<any>} */
+export async function call(path, method = 'GET', body = undefined) {
+  return (await request(path, method, body)).json()
+}
+
+/** Ends the session at the service or issuer too, since there may be other copies of the refresh token. */
+export async function logOut() {
+  const ended = tokens.value
+  leave()
+  if (!ended?.refresh) return
+  const token = ended.refresh
+  const response = await (settings.external === null
+    ? post('revoke', { token }, true)
+    : issuer.revoke(settings.external, token)
+  ).catch(() => null)
+  if (response?.ok !== true) notice.value = 'Logged out here, but the service did not respond'
+}
+
+/** Completes a log-in at the external issuer, if the page was opened by its redirect. */
+export async function finishLogIn() {
+  if (settings.external === null || tokens.value !== null) return
+  try {
+    const next = await issuer.finish(settings.external)
+    if (next !== null) keep(next)
+  } catch (error) {
+    notice.value = `The log-in failed: ${/** @type {Error} */ (error).message}`
+  }
+}

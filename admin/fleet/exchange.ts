@@ -1,0 +1,108 @@
+/** The figures of all nodes: each node publishes its own in the store. A node on SQLite is alone and writes nothing. */
+import { setImmediate as yieldToLoop } from 'node:timers/promises'
+import type { Log } from '../../opd/shared/log.ts'
+import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
+import type { Store } from '../store/index.ts'
+import type { NodeFigures, SupplierFigures } from './figures.ts'
+
+export interface Fleet {
+  /** This node first. Figures of other nodes are up to 12 seconds old. */
+  nodes(): Promise<NodeFigures[]>
+  publish(): Promise<void>
+  close(): Promise<void>
+}
+
+const every = 10_000
+/** A node that has not published for this time is not counted. */
+const gone = 35_000
+/** Rows of nodes that ended without deleting them. */
+const forgotten = 3_600_000
+const readAgain = 2000
+/** Suppliers of one row: its text stays below 100 KB, so that it takes a millisecond of the event loop. */
+const partSize = 200
+
+export interface FleetDeps {
+  store: Pick<Store, 'db' | 'postgres'>
+  own: () => NodeFigures
+  now: () => number
+  log: Log
+}
+
+export function createFleet({ store, own, now, log }: FleetDeps): Fleet {
+  const { db, postgres } = store
+  let others: NodeFigures[] = []
+  let readAt = Number.NEGATIVE_INFINITY
+
+  async function write(): Promise<void> {
+    const { suppliers, ...node } = own()
+    const all = Object.entries(suppliers)
+    const parts = Math.max(1, Math.ceil(all.length / partSize))
+    for (let part = 0; part < parts; part++) {
+      const slice = Object.fromEntries(all.slice(part * partSize, (part + 1) * partSize))
+      const row = { at: now(), figures: JSON.stringify({ ...node, suppliers: slice }) }
+      await db
+        .insertInto('node_figures')
+        .values({ node: node.node, part, ...row })
+        .onConflict((conflict) => conflict.columns(['node', 'part']).doUpdateSet(row))
+        .execute()
+      await yieldToLoop()
+    }
+    const stale = now() - forgotten
+    await db
+      .deleteFrom('node_figures')
+      .where((row) =>
+        row.or([
+          row('at', '<', stale),
+          row.and([row('node', '=', node.node), row('part', '>=', parts)]),
+        ]),
+      )
+      .execute()
+  }
+
+  const read = oneAtATime(async () => {
+    if (now() - readAt < readAgain) return
+    const self = own().node
+    const rows = await db
+      .selectFrom('node_figures')
+      .select(['node', 'figures'])
+      .where('node', '!=', self)
+      .where('at', '>', now() - gone)
+      .orderBy('node')
+      .execute()
+    const byNode = new Map<string, NodeFigures>()
+    for (const { node, figures } of rows) {
+      const part = JSON.parse(figures) as NodeFigures
+      const known = byNode.get(node)
+      if (known === undefined) byNode.set(node, part)
+      else Object.assign(known.suppliers, part.suppliers satisfies Record<string, SupplierFigures>)
+      await yieldToLoop()
+    }
+    others = [...byNode.values()]
+    readAt = now()
+  })
+
+  const publish = oneAtATime(async () => {
+    if (!postgres) return
+    await write().catch((error: Error) =>
+      log.warn({ err: error.message }, 'the figures of this node could not be published'),
+    )
+  })
+  const timer = setInterval(() => void publish(), every).unref()
+  return {
+    publish,
+    async nodes() {
+      if (postgres) await read()
+      return [own(), ...others]
+    },
+    async close() {
+      clearInterval(timer)
+      if (!postgres) return
+      const { node } = own()
+      await db
+        .deleteFrom('node_figures')
+        .where('node', '=', node)
+        .execute()
+        .catch(() => undefined)
+    },
+  }
+}

@@ -1,0 +1,29 @@
+/** The configuration as the console shows it: secrets are replaced by a word, credentials and queries of URLs by dots. */
+import type { Config } from './schema.ts'
+
+const hidden = '(hidden)'
+const secretName = /secret|password|keys?$|cert|token/i
+
+function hideInUrl(text: string): string {
+  if (!URL.canParse(text) || !text.includes('://')) return text
+  const url = new URL(text)
+  const who = url.username === '' && url.password === '' ? '' : '…@'
+  return `${url.protocol}//${who}${url.host}${url.pathname === '/' ? '' : url.pathname}${url.search === '' ? '' : '?…'}`
+}
+
+/** `path` ends with the name of the value. Values below `callers.headers` may be credentials of callers. */
+function hide(value: unknown, path: readonly string[]): unknown {
+  if (value === null || value === undefined || typeof value === 'boolean') return value
+  const [name = '', parent = ''] = path.toReversed()
+  if (Array.isArray(value)) return value.map((each) => hide(each, path))
+  if (typeof value === 'object')
+    return Object.fromEntries(
+      Object.entries(value).map(([key, each]) => [key, hide(each, [...path, key])]),
+    )
+  const below = (group: string) => path.includes(group) && name !== 'id'
+  if (secretName.test(name) || below('keys') || (parent === 'headers' && below('callers')))
+    return hidden
+  return typeof value === 'string' ? hideInUrl(value) : value
+}
+
+export const shownConfig = (config: Config) => hide(config, []) as Config

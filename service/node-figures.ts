@@ -1,0 +1,146 @@
+/** The figures of this node for the console, from the counters of proxy, engine and notices. */
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { ModeFigures, NodeFigures, SupplierFigures } from '../admin/fleet/figures.ts'
+import { programVersion } from '../admin/http/version.ts'
+import type { ImpressionCounters } from '../admin/impressions/counters.ts'
+import { compared } from '../admin/metrics/kept.ts'
+import {
+  bidReasons,
+  type EngineStats,
+  factorBounds,
+  type ModeStats,
+  responseReasons,
+  type SupplierStats,
+} from '../opd/engine/stats.ts'
+import { guards, type Mode, modes } from '../opd/pricing/arms.ts'
+import { bounds, outcomes, type SupplierMetrics } from '../proxy/metrics.ts'
+import type { BidProxy } from '../proxy/proxy.ts'
+import { endpointsOf } from './status-adapters.ts'
+
+export interface NodeFiguresDeps {
+  proxy: BidProxy
+  stats: EngineStats
+  counters: ImpressionCounters
+  location: string
+  now: () => number
+}
+
+/** The last minutes are the time since the oldest mark. */
+const markEvery = 30_000
+const marks = 10
+
+type Counts = Record<string, number>
+interface Mark {
+  at: number
+  counts: Map<SupplierMetrics, Float64Array>
+}
+
+/** The positive entries, by name. */
+function named(
+  names: readonly (string | number)[],
+  counts: ArrayLike<number>,
+  before?: Float64Array,
+  offset = 0,
+): Counts {
+  const result: Counts = {}
+  for (const [at, name] of names.entries()) {
+    const count = counts[at]! - (before?.[offset + at] ?? 0)
+    if (count > 0) result[name] = count
+  }
+  return result
+}
+
+const durationNames = [...bounds, Number.POSITIVE_INFINITY]
+const factorNames = [...factorBounds, Number.POSITIVE_INFINITY]
+
+function modeFigures(of: ModeStats): ModeFigures {
+  const { holdout, optimised } = compared(of)
+  const total = { bids: 0, wins: 0, margin: 0, revenue: 0 }
+  for (const { bids, wins, margin, cleared } of of.arms) {
+    total.bids += bids
+    total.wins += wins
+    total.margin += margin
+    total.revenue += cleared + margin
+  }
+  return {
+    ...total,
+    optimised,
+    holdout: { ...holdout },
+    factors: named(factorNames, of.factors.counts),
+    guards: of.guard === null ? {} : { [of.guard]: 1 },
+    alarms: named(guards, of.alarms),
+  }
+}
+
+function leftOf(stats: SupplierStats): Counts {
+  const left = named(responseReasons, stats.responses)
+  for (const mode of modes)
+    for (const [name, count] of Object.entries(named(bidReasons, stats.modes[mode].left)))
+      left[name] = (left[name] ?? 0) + count
+  return left
+}
+
+export function createNodeFigures({ proxy, stats, counters, location, now }: NodeFiguresDeps) {
+  const node = `${hostname()}-${randomBytes(2).toString('hex')}`
+  const started = now()
+  let past: Mark[] = [{ at: started, counts: new Map() }]
+  const mark = () => {
+    const taken = new Map<SupplierMetrics, Float64Array>()
+    for (const { metrics } of proxy.suppliers.values())
+      taken.set(metrics, Float64Array.of(...metrics.requests, ...metrics.duration.counts))
+    past = [...past.slice(1 - marks), { at: now(), counts: taken }]
+  }
+  const timer = setInterval(mark, markEvery).unref()
+
+  function noticesBySupplier() {
+    const statuses = new Map<string, Counts>()
+    for (const [key, count] of counters.impressions) {
+      const [ssp = '', , status = ''] = key.split('\t')
+      const of = statuses.get(ssp) ?? {}
+      of[status] = (of[status] ?? 0) + count
+      statuses.set(ssp, of)
+    }
+    return statuses
+  }
+
+  function read(): NodeFigures {
+    const at = now()
+    const oldest = past[0]!
+    const window = Math.max(1, (at - oldest.at) / 1000)
+    const notices = noticesBySupplier()
+    const figuresOf = (id: string): SupplierFigures => {
+      const supplier = proxy.suppliers.get(id)
+      const before = supplier === undefined ? undefined : oldest.counts.get(supplier.metrics)
+      const requests = named(outcomes, supplier?.metrics.requests ?? [], before)
+      const durations = supplier?.metrics.duration.counts ?? []
+      const own = stats.suppliers.get(id)
+      const inMode = (mode: Mode) => own?.modes[mode]
+      return {
+        requests,
+        durations: named(durationNames, durations, before, outcomes.length),
+        rate: Object.values(requests).reduce((sum, count) => sum + count, 0) / window,
+        modes: Object.fromEntries(
+          modes.flatMap((mode) => {
+            const of = inMode(mode)
+            return of !== undefined && (of.configured || of.inSum > 0)
+              ? [[mode, modeFigures(of)]]
+              : []
+          }),
+        ),
+        left: own === undefined ? {} : leftOf(own),
+        notices: notices.get(id) ?? {},
+        endpoints: endpointsOf(proxy, id),
+        qps: supplier?.clientQps ?? null,
+      }
+    }
+    const ids = new Set([...proxy.suppliers.keys(), ...stats.suppliers.keys()])
+    return {
+      ...{ node, location, started, at, window },
+      version: programVersion(),
+      unplaced: notices.get('') ?? {},
+      suppliers: Object.fromEntries([...ids].map((id) => [id, figuresOf(id)])),
+    }
+  }
+  return { read, close: () => clearInterval(timer) }
+}

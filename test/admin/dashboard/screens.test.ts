@@ -1,0 +1,224 @@
+/** The other screens of the console in a browser: each action works, and axe finds no violation in light and dark. */
+import { readFile } from 'node:fs/promises'
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import { browserAbsent, consoleWorld, launch, logIn, openPage } from '../../support/console.ts'
+import { until } from '../../support/until.ts'
+
+t.setTimeout(280_000)
+
+const press = (page: Page, name: string) =>
+  page.getByRole('button', { name, exact: true }).first().click()
+async function confirm(page: Page, verb: string, said: string) {
+  await page.getByRole('dialog').getByRole('button', { name: verb, exact: true }).click()
+  await page.getByRole('status').getByText(said).waitFor()
+}
+async function show(page: Page, base: string, screen: string, heading: string) {
+  await page.goto(`${base}/#/${screen}`)
+  await page.getByRole('heading', { level: 1, name: heading }).waitFor()
+  await until(async () => (await page.getByText('Loading…').count()) === 0)
+}
+
+interface Violation {
+  id: string
+  nodes: { html: string }[]
+}
+
+t.test('the screens', { skip: browserAbsent }, async (t) => {
+  const world = await consoleWorld()
+  const { base, proxy, api } = world
+  const browser = await launch()
+  t.teardown(async () => {
+    await browser.close()
+    await world.close()
+  })
+  const { page, faults } = await openPage(browser, { acceptDownloads: true })
+  await logIn(page, base, 'op')
+
+  t.test('history: range, measure, table and file', async (t) => {
+    await show(page, base, 'supplier/acme', 'Acme')
+    await page.locator('.chart canvas').waitFor()
+    await page.getByText('The same as a table').click()
+    const rows = page.getByRole('region', { name: 'History' }).last().locator('tbody tr')
+    await rows.first().waitFor()
+    await press(page, '7 days')
+    await page.getByText('The same as a table').waitFor()
+    await until(async () => (await page.getByLabel(/^by/).inputValue()) === 'day')
+    t.match(page.url(), /days=7/, 'the address keeps the range')
+    await page.getByLabel('shown').selectOption('Win rate')
+    await page.getByRole('img', { name: /^Win rate/ }).waitFor()
+    const download = page.waitForEvent('download')
+    await press(page, 'Save CSV by publisher')
+    const file = await download
+    t.match(file.suggestedFilename(), /^bidweir-margin-\d{4}-\d\d-\d\d-to-.*\.csv$/)
+    const text = await readFile(await file.path(), 'utf8')
+    t.match(text, /^key,key2,decided,wins,revenue,.*currency\r\n/)
+    t.match(text, /\r\npub-/)
+    await page.getByLabel('Time zone').selectOption('UTC')
+    await page.getByText('days of UTC').waitFor()
+  })
+
+  t.test('settings, guards, factors and the win curve are shown in words', async () => {
+    await show(page, base, 'supplier/acme', 'Acme')
+    await page.getByText('At least 80% of the wins and 75% of the spend are kept').waitFor()
+    await page.getByText('20% of the auctions are the holdout').waitFor()
+    await page.getByRole('table', { name: 'Bids by factor' }).getByText('%').first().waitFor()
+    await page.getByLabel('Publisher', { exact: true }).fill('pub-1')
+    await page.getByLabel('Inbound price').fill('3')
+    await press(page, 'Show')
+    await page.getByRole('slider').fill('0.8')
+    await page.getByText('Factor 0.8: the bid leaves at 2.4 USD CPM').waitFor()
+    await page.getByText('of the wins at the inbound price').waitFor()
+    await show(page, base, 'supplier/down', 'Down <b>')
+    await page.getByText('no request was answered').waitFor()
+    await page.getByText(/\d+ failures in a row/).waitFor()
+  })
+
+  t.test('a bid is explained by its notice, its context, or its id', async (t) => {
+    const asked = JSON.stringify({
+      id: 'explain-1',
+      imp: [{ id: '1', banner: { w: 300, h: 250 }, bidfloor: 0.1, tagid: 'top' }],
+      site: { domain: 'news.example', publisher: { id: 'pub-1' } },
+      tmax: 200,
+    })
+    let answer = ''
+    await until(async () => {
+      const response = await fetch(`${proxy}/bid/acme`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: asked,
+      })
+      answer = await response.text()
+      return answer.includes('svc_opd=')
+    })
+    const { nurl } = (JSON.parse(answer) as { seatbid: { bid: { nurl: string }[] }[] }).seatbid[0]!
+      .bid[0]!
+    const query = new URL(nurl).searchParams
+    const [context, bid] = [query.get('svc_opd')!, query.get('bid_id')!]
+    await show(page, base, 'explain', 'Explain a bid')
+    const field = page.getByLabel(/^Context, bid id/)
+    await field.fill(nurl)
+    await press(page, 'Explain')
+    await page.getByRole('heading', { name: `acme, bid ${bid}` }).waitFor()
+    t.match(await page.getByRole('region', { name: 'Decision' }).textContent(), /USD CPM/)
+    await field.fill(context)
+    await page.getByLabel(/^Bid id: a context/).fill(bid)
+    await press(page, 'Explain')
+    await page.getByRole('heading', { name: `acme, bid ${bid}` }).waitFor()
+    await field.fill(bid)
+    await press(page, 'Explain')
+    await page.getByRole('heading', { name: `acme, bid ${bid}` }).waitFor()
+    await field.fill('unknown-bid')
+    await press(page, 'Explain')
+    await page.getByText('No visible decision for this bid id').waitFor()
+  })
+
+  t.test('models: freeze, undo, reset', async (t) => {
+    const frozen = async () =>
+      ((await (await api('/api/svc/models/')).json()) as { frozen: boolean }).frozen
+    await show(page, base, 'models', 'Models')
+    await press(page, 'Freeze the models')
+    await confirm(page, 'Freeze', 'The models are frozen.')
+    t.equal(await frozen(), true)
+    await press(page, 'Undo')
+    await page.getByText('Undone.').waitFor()
+    t.equal(await frozen(), false)
+    await page.getByLabel(/^Supplier/).selectOption('acme')
+    await press(page, 'Reset the model')
+    await confirm(page, 'Reset', 'The model begins again for acme.')
+    await page.getByText('acme: 1 time').waitFor()
+  })
+
+  t.test('audit: who changed what, filtered, page by page', async (t) => {
+    for (let at = 0; at < 52; at++) await api('/api/svc/opd/idle/', 'PUT', { hold: at % 2 === 0 })
+    await show(page, base, 'audit', 'Audit')
+    const rows = page.locator('tbody tr')
+    t.match(await rows.first().textContent(), /admin.*idle.*hold.*true → false/s)
+    t.equal(await rows.count(), 50)
+    await press(page, 'Older')
+    await page.getByText('freeze', { exact: true }).first().waitFor()
+    await press(page, 'Newer')
+    await page.getByLabel(/^Supplier/).selectOption('acme')
+    await until(async () => /reset/.test((await rows.first().textContent()) ?? ''))
+  })
+
+  t.test('the configuration shows no secret', async (t) => {
+    await show(page, base, 'configuration', 'Configuration')
+    await page.getByLabel('Search').fill('down')
+    await page.getByText('http://127.0.0.1:1/openrtb?…').waitFor()
+    t.notMatch(await page.content(), 'token=secret')
+    await page.getByLabel('Search').fill('attributionWindow')
+    await page.getByText('attributionWindow: 5000').waitFor()
+  })
+
+  t.test('users: disable and enable', async () => {
+    await show(page, base, 'users', 'Users')
+    await press(page, 'Disable ann')
+    await confirm(page, 'Disable', 'ann is disabled.')
+    await page.getByRole('row', { name: /^ann/ }).getByText('disabled').waitFor()
+    await press(page, 'Undo')
+    await page.getByRole('row', { name: /^ann/ }).getByText('enabled').waitFor()
+    for (const name of ['op', 'admin']) {
+      await press(page, `Disable ${name}`)
+      const dialog = page.getByRole('dialog')
+      await dialog.getByRole('button', { name: 'Disable', exact: true }).click()
+      if (name === 'op') await page.getByRole('status').getByText('op is disabled.').waitFor()
+      else await page.getByText(/Not changed: Without this user nobody/).waitFor()
+    }
+    await press(page, 'Cancel')
+    await press(page, 'Enable op')
+    await confirm(page, 'Enable', 'op is enabled.')
+  })
+
+  t.test('one node alone', async () => {
+    await show(page, base, 'nodes', 'Nodes')
+    await page.getByRole('button', { name: /^Only/ }).click()
+    await show(page, base, 'suppliers', 'Suppliers')
+    await page.getByText(/, node .*-[0-9a-f]{4}\. Bids/).waitFor()
+  })
+  t.same(faults, [], 'no script failed and no policy was broken')
+
+  const screens = [
+    ['suppliers', 'Suppliers'],
+    ['supplier/acme', 'Acme'],
+    ['supplier/down', 'Down <b>'],
+    ['holds', 'Holds'],
+    ['explain?bid=none', 'Explain a bid'],
+    ['models', 'Models'],
+    ['audit', 'Audit'],
+    ['configuration', 'Configuration'],
+    ['users', 'Users'],
+    ['nodes', 'Nodes'],
+  ] as const
+  const axe = await readFile(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
+  for (const colorScheme of ['light', 'dark'] as const)
+    t.test(`accessible and within its width, ${colorScheme}`, async (t) => {
+      const { page } = await openPage(browser, { colorScheme })
+      const check = async (name: string) => {
+        await page.evaluate(axe)
+        const found = (await page.evaluate('axe.run()')) as { violations: Violation[] }
+        const told = found.violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)
+        t.same(told, [], name)
+      }
+      await page.goto(base)
+      await page.getByLabel('User').waitFor()
+      await check('log-in')
+      await logIn(page, base, 'op')
+      for (const [screen, heading] of screens) {
+        await page.setViewportSize({ width: 1440, height: 900 })
+        await show(page, base, screen, heading)
+        await check(screen)
+        for (const width of [390, 1920]) {
+          await page.setViewportSize({ width, height: 844 })
+          const over = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
+          t.ok((over as number) <= 0, `${screen} does not scroll sideways at ${width}`)
+        }
+      }
+      await page.setViewportSize({ width: 1440, height: 900 })
+      await show(page, base, 'holds', 'Holds')
+      await press(page, 'Hold Acme')
+      await page.getByRole('dialog').waitFor()
+      await check('a question')
+      await page.close()
+    })
+})

@@ -1,0 +1,121 @@
+/** A running service with bid traffic and wins, a supplier that is down and one without traffic; and a browser on its console. */
+import { existsSync } from 'node:fs'
+import { type Browser, chromium, type Page } from 'playwright-core'
+import { runDemo } from '../../service/demo/main.ts'
+import { createDemoSupplier } from '../../service/demo/supplier.ts'
+import { command, newFolder, startBidweir, token } from './process.ts'
+import { until } from './until.ts'
+
+const browserPath = '/usr/bin/chromium'
+export const browserAbsent = existsSync(browserPath) ? false : 'chromium not found'
+
+export const password = 'secret-1'
+
+const yaml = (folder: string, endpoint: string, more: string) => `
+location: us-east
+proxy: {listen: "127.0.0.1:0"}
+admin: {listen: "127.0.0.1:0", impressions: {auth: context}}
+store: {database: "sqlite:${folder}/b.db"}
+drain: {grace: 0ms, timeout: 10s}
+opd: {attributionWindow: 5s}
+suppliers:
+  - {id: acme, name: Acme, account: acme-media, endpoints: ["${endpoint}"], timeout: 250ms,
+     opd: {enabled: true, holdout: .2, minWinRate: .8, minSpend: .75, explore: .05}}
+  - {id: down, name: Down <b>, account: acme-media, endpoints: ["http://127.0.0.1:1/openrtb?token=secret"], timeout: 50ms, opd: {enabled: shadow}}
+  - {id: idle, name: Idle, account: others, endpoints: ["${endpoint}"]}
+${more}`
+
+export interface ConsoleWorld {
+  /** The admin listener. */
+  base: string
+  proxy: string
+  /** A call as `admin`. */
+  api(path: string, method?: string, body?: unknown): Promise<Response>
+  /** Sends bid requests to a supplier one after the other, and returns the last response. */
+  bids(ssp: string, count: number): Promise<Response>
+  close(): Promise<void>
+}
+
+/** Resolves when wins are in the figures. `more`: further suppliers, as YAML. */
+export async function consoleWorld({ more = '', rate = 150 } = {}): Promise<ConsoleWorld> {
+  const supplier = await createDemoSupplier()
+  const folder = newFolder()
+  const bidweir = await startBidweir(yaml(folder, supplier.url, more), folder)
+  const base = `http://127.0.0.1:${bidweir.adminPort}`
+  const proxy = `http://127.0.0.1:${bidweir.proxyPort}`
+  for (const [name, role, account] of [
+    ['eve', 'viewer', 'acme-media'],
+    ['ann', 'api', 'acme-media'],
+    ['op', 'operator', '*'],
+  ] as const) {
+    const argv = ['user', 'add', name, '--config', `${folder}/bidweir.yaml`, '--role', role]
+    const { code, stderr } = await command([...argv, '--account', account], { stdin: password })
+    if (code !== 0) throw new Error(stderr)
+  }
+  const stop = new AbortController()
+  const traffic = runDemo({
+    ...{ proxyUrl: proxy, adminUrl: base, supplier, rate, signal: stop.signal },
+    ...{ ssp: 'acme', every: 60_000, noticeDelay: 100, out: { write: () => {} } },
+  })
+  const access = await token(bidweir)
+  const api = (path: string, method = 'GET', body?: unknown) =>
+    fetch(`${base}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${access}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+  const bids = async (ssp: string, count: number) => {
+    const request = { id: 'r', imp: [{ id: '1', banner: { w: 300, h: 250 } }], tmax: 200 }
+    let last: Response | null = null
+    for (let at = 0; at < count; at++) {
+      await last?.arrayBuffer()
+      last = await fetch(`${proxy}/bid/${ssp}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(request),
+      })
+    }
+    return last!
+  }
+  await bids('down', 12)
+  await until(async () => {
+    const rows = (await (await api('/api/svc/reports/margin')).json()) as { wins: number }[]
+    return rows.some(({ wins }) => wins > 50)
+  })
+  return {
+    ...{ base, proxy, api, bids },
+    async close() {
+      stop.abort()
+      await traffic
+      await bidweir.stop()
+      await supplier.close()
+    },
+  }
+}
+
+export const launch = (): Promise<Browser> =>
+  chromium.launch({
+    executablePath: browserPath,
+    args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking'],
+  })
+
+/** A page that collects its errors and the violations of its policy. */
+export async function openPage(browser: Browser, options: object = {}) {
+  const page = await browser.newPage({ viewport: { width: 1440, height: 900 }, ...options })
+  const faults: string[] = []
+  page.on('pageerror', (error) => faults.push(error.message))
+  page.on('console', (message) => {
+    const text = message.text()
+    // a refused call is logged too
+    if (message.type() === 'error' && !text.startsWith('Failed to load resource')) faults.push(text)
+  })
+  return { page, faults }
+}
+
+export async function logIn(page: Page, base: string, name: string, screen = ''): Promise<void> {
+  await page.goto(`${base}/#/${screen}`)
+  await page.getByLabel('User').fill(name)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Log in' }).click()
+  await page.getByRole('navigation', { name: 'Screens' }).waitFor()
+}
