@@ -14,6 +14,7 @@ import { reporting } from '../admin/reports/route.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
 import { type Components, type ConfigRef, modelsDirOf } from './data-plane.ts'
+import { createNoticesListener } from './notices-listener.ts'
 import { listedSuppliers, reportSettings } from './runtime-config.ts'
 import { allotmentOf, endpointsOf, opdState } from './status-adapters.ts'
 
@@ -52,6 +53,20 @@ export async function openAdminPlane(
       version: modelManager.version(mode),
       ageSeconds: modelManager.age(mode) ?? 0,
     }),
+  })
+  const notices = impressions({
+    engine,
+    ledger: store.ledger,
+    auth: current.config.admin.impressions.auth,
+    contextTtl: () => current.config.opd.contextTtl,
+    integration: (id) => engine.integration(id),
+    account,
+    now,
+    alert: (what, supplier) => log.warn({ what, supplier }, 'win notices need attention'),
+    counters,
+    onDuplicate: duplicates.count,
+    verifier: auth.verifier,
+    log,
   })
   const admin = createAdmin({
     listen,
@@ -96,29 +111,18 @@ export async function openAdminPlane(
       }),
       standalone({ engine, bearer: editing, account }),
       decisions({ engine, bearer: reading, account }),
-      impressions({
-        engine,
-        ledger: store.ledger,
-        auth: current.config.admin.impressions.auth,
-        contextTtl: () => current.config.opd.contextTtl,
-        integration: (id) => engine.integration(id),
-        account,
-        now,
-        alert: (what, supplier) => log.warn({ what, supplier }, 'win notices need attention'),
-        counters,
-        onDuplicate: duplicates.count,
-        verifier: auth.verifier,
-        log,
-      }),
+      notices,
     ],
   })
+  const noticesListener = createNoticesListener(current.config.notices.listen, notices, log)
   return {
+    listenForNotices: () => noticesListener.listen(),
     async listen() {
       const bound = await admin.listen()
       address = listen.replace(/\d+$/, String(bound.port))
       return bound
     },
-    close: () => admin.close(),
+    close: () => Promise.all([admin.close(), noticesListener.close()]),
     /** Frees issuers and tokens. Call it after the last request. */
     end: () => auth.close(),
   }

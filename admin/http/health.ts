@@ -1,7 +1,7 @@
 /** `/healthz`, `/readyz`, `/readyz/admin`, `/metrics`. */
 import { promisify } from 'node:util'
 import { constants, gzip } from 'node:zlib'
-import type { FastifyPluginAsync, RouteHandlerMethod } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, RouteHandlerMethod } from 'fastify'
 import type { Registry } from 'prom-client'
 import { exposition } from '../metrics/exposition.ts'
 import { problem } from './problem.ts'
@@ -28,26 +28,32 @@ function createGzip() {
   }
 }
 
+/** Some load balancers send HEAD. */
+const get = (app: FastifyInstance, url: string, handler: RouteHandlerMethod) =>
+  app.route({ method: ['GET', 'HEAD'], url, handler })
+
+/** `/healthz` */
+export const alive: FastifyPluginAsync = async (app) => {
+  get(app, '/healthz', async () => ({ status: 'ok' }))
+}
+
 export function health({ missing, lost, registry }: HealthDeps): FastifyPluginAsync {
   const scrape = exposition(registry)
   const gzipped = createGzip()
   return async (app) => {
-    // some load balancers send HEAD
-    const get = (url: string, handler: RouteHandlerMethod) =>
-      app.route({ method: ['GET', 'HEAD'], url, handler })
-    get('/healthz', async () => ({ status: 'ok' }))
-    get('/readyz', async (_request, reply) => {
+    void app.register(alive)
+    get(app, '/readyz', async (_request, reply) => {
       const waits = missing()
       if (waits.length === 0) return { status: 'ready' }
       return problem(reply, 503, 'not_ready', `not ready: ${waits.join(', ')}`)
     })
-    get('/readyz/admin', async (_request, reply) => {
+    get(app, '/readyz/admin', async (_request, reply) => {
       const parts = await lost()
       if (parts.length === 0) return { status: 'ready' }
       reply.header('retry-after', '1')
       return problem(reply, 503, 'store_unavailable', `not ready: ${parts.join(', ')}`)
     })
-    get('/metrics', async ({ headers }, reply) => {
+    get(app, '/metrics', async ({ headers }, reply) => {
       const text = await scrape()
       reply.type(registry.contentType).header('vary', 'accept-encoding')
       if (!acceptsGzip(headers['accept-encoding'])) return reply.send(text)

@@ -127,6 +127,18 @@ const addCopies: Add = (program, handle, streams) => {
     )
 }
 
+const addMigrate: Add = (program, handle, streams) => {
+  program
+    .command('migrate')
+    .description('bring the database up to date, without a time limit; a start does the same')
+    .option(...config)
+    .action(
+      handle(async ({ config }: { config?: string }) =>
+        (await import('./migrate.ts')).migrate(config, streams),
+      ),
+    )
+}
+
 const addUsers: Add = (program, handle, streams) => {
   const user = program
     .command('user')
@@ -241,7 +253,7 @@ export function createProgram(streams: CommandStreams, finish: (code: Code) => v
     })
     .addHelpText('after', exitCodes)
     .exitOverride()
-  for (const add of [addService, addFiles, addCopies, addUsers, addModels])
+  for (const add of [addService, addFiles, addMigrate, addCopies, addUsers, addModels])
     add(program, handle, streams)
   return program
 }

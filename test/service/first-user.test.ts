@@ -36,3 +36,17 @@ t.test('a start that fails at a taken port leaves the first password to the next
   for (const name of files)
     t.equal(statSync(join(data, name)).mode & 0o077, 0, `${name} is its owner's alone`)
 })
+
+t.test('a password that is given works, and is not in the output', async (t) => {
+  const given = 'given-by-a-secret'
+  const bidweir = await startBidweir(
+    `proxy: {listen: "127.0.0.1:0"}
+admin: {listen: "127.0.0.1:0", auth: {embedded: {adminPassword: ${given}}}}
+drain: {grace: 0ms}
+`,
+  )
+  t.teardown(() => bidweir.stop())
+  t.type(await token(bidweir, 'admin', given), 'string')
+  t.match(bidweir.stdout(), /^user +admin$/m)
+  t.notMatch(bidweir.stdout() + bidweir.stderr(), given)
+})
