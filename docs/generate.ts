@@ -5,6 +5,7 @@ import { commands } from './generate/commands.ts'
 import { configuration } from './generate/configuration.ts'
 import { metrics } from './generate/metrics.ts'
 import { reasons } from './generate/reasons.ts'
+import { chartFiles } from './generate/chart.ts'
 import { inspectService } from './generate/service.ts'
 
 /** The text of each file of docs/reference. */
@@ -19,6 +20,9 @@ export async function reference(): Promise<Record<string, string>> {
   }
 }
 
-if (import.meta.main)
+if (import.meta.main) {
   for (const [name, text] of Object.entries(await reference()))
     writeFileSync(new URL(`reference/${name}`, import.meta.url), text)
+  for (const [name, text] of Object.entries(chartFiles()))
+    writeFileSync(new URL(`../charts/bidweir/${name}`, import.meta.url), text)
+}

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import t from 'tap'
 import { createDemoSupplier } from '../../service/demo/supplier.ts'
@@ -18,13 +19,14 @@ async function freePort(): Promise<number> {
 t.test('the pod of `helm test` finds a release that serves', needsHelm, async (t) => {
   const all = manifests(template().text)
   const dir = t.testdir({})
-  const [proxy, admin] = [await freePort(), await freePort()]
+  const [proxy, admin, notices] = [await freePort(), await freePort(), await freePort()]
   const supplier = await createDemoSupplier()
   t.teardown(() => supplier.close())
   const config = layOut(dir, all, (text) =>
     text
       .replace('0.0.0.0:8080', `127.0.0.1:${proxy}`)
       .replace('0.0.0.0:8081', `127.0.0.1:${admin}`)
+      .replace('0.0.0.0:8082', `127.0.0.1:${notices}`)
       .replace('http://127.0.0.1:9090/openrtb', supplier.url)
       .replace('stateDir: /data', `stateDir: ${dir}`)
       .replace('sqlite:/data/', `sqlite:${dir}/`)
@@ -55,18 +57,37 @@ t.test('the pod of `helm test` finds a release that serves', needsHelm, async (t
   }
   const script = pod.containers[0]!.command.at(-1)!
     .replace('http://test-bidweir-admin:8081', `http://127.0.0.1:${admin}`)
+    .replace('http://test-bidweir-notices:8082', `http://127.0.0.1:${notices}`)
     .replace('http://test-bidweir-proxy:8080', `http://127.0.0.1:${proxy}`)
     .replaceAll('/etc/bidweir', dir)
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', script])
-  let text = ''
-  for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (chunk) => {
-      text += chunk
-    })
-  const [code] = await once(child, 'close')
-  t.equal(code, 0, text)
-  for (const step of ['ready', 'management is closed', 'token', 'suppliers', 'bid'])
-    t.match(text, new RegExp(`^ok ${step}$`, 'm'))
+  const test = async () => {
+    const child = spawn(process.execPath, ['--input-type=module', '--eval', script])
+    let text = ''
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk) => {
+        text += chunk
+      })
+    const [code] = await once(child, 'close')
+    return { code, text }
+  }
+  const good = await test()
+  t.equal(good.code, 0, good.text)
+  const steps = [
+    'ready',
+    'notices alone',
+    'management is closed',
+    'token',
+    'suppliers',
+    'bid',
+    'win',
+  ]
+  for (const step of steps) t.match(good.text, new RegExp(`^ok ${step}$`, 'm'))
+
+  writeFileSync(config, readFileSync(config, 'utf8').replace('timeout: 250ms', 'timeout: fast'))
+  while (!said.includes('reload refused')) await once(service.stderr, 'data')
+  const refused = await test()
+  t.not(refused.code, 0)
+  t.match(refused.text, /not true: the configuration is the one of the release/)
   const ended = once(service, 'exit')
   service.kill('SIGTERM')
   t.same((await ended)[0], 0, said)
