@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { isMap, isScalar, type Pair, parseDocument, type Scalar, type YAMLMap } from 'yaml'
 import { jsonSchema } from '../../service/config/schema.ts'
 import { restartKeys } from '../../service/runtime-config.ts'
+import { dashboards } from './dashboards.ts'
 import { code, table } from './markdown.ts'
 
 const chart = new URL('../../charts/bidweir/', import.meta.url)
@@ -125,4 +126,7 @@ export const chartFiles = (): Record<string, string> => ({
   'files/restart-keys.json': `${JSON.stringify(restartKeys, null, 2)}\n`,
   'values.schema.json': valuesSchema(),
   'README.md': readme(),
+  ...Object.fromEntries(
+    Object.entries(dashboards()).map(([name, text]) => [`dashboards/${name}`, text]),
+  ),
 })

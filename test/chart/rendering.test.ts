@@ -14,16 +14,29 @@ function rendered(...sets: string[]): Manifest[] {
   if (!ok) throw new Error(error)
   return manifests(text)
 }
-const kindOf = (kind: string, ...sets: string[]) =>
-  rendered(...sets).filter((each) => each.kind === kind) as {
-    metadata: Manifest['metadata'] & { labels: Record<string, string> }
-    spec: Record<string, any>
+interface Metadata {
+  labels: Record<string, string>
+  annotations: Record<string, string>
+}
+interface PodSpec {
+  imagePullSecrets: object[]
+  nodeSelector: object
+  tolerations: object[]
+  containers: { image: string; resources: { requests: { cpu: string } } }[]
+}
+interface Workload {
+  template: { metadata: Metadata; spec: PodSpec }
+}
+const kindOf = <Spec>(kind: string, ...sets: string[]) =>
+  rendered(...sets).filter((each) => each.kind === kind) as unknown as {
+    metadata: Metadata
+    spec: Spec
   }[]
-const podOf = (...sets: string[]) => kindOf('Deployment', ...sets)[0]!.spec['template']
+const podOf = (...sets: string[]) => kindOf<Workload>('Deployment', ...sets)[0]!.spec.template
 
 t.test('a change that needs a restart restarts the pods, and no other', needsHelm, async (t) => {
   const checksum = (...sets: string[]) =>
-    podOf(supplier, ...sets).metadata.annotations['checksum/restart'] as string
+    podOf(supplier, ...sets).metadata.annotations['checksum/restart']
   const before = checksum()
   t.equal(checksum('suppliers.acme.timeout=90ms'), before)
   t.equal(checksum('config.opd.contextTtl=24h'), before)
@@ -53,27 +66,27 @@ t.test('a change that needs a restart restarts the pods, and no other', needsHel
 })
 
 t.test('a rolling update fits a node of two cores', needsHelm, async (t) => {
-  const cpu = (pod: any) =>
-    pod.spec.containers
-      .map(({ resources }: any) => Number.parseInt(resources.requests.cpu, 10))
-      .reduce((sum: number, each: number) => sum + each, 0)
-  t.ok(2 * cpu(podOf()) < 1000, 'two pods beside what a cluster itself runs')
+  const requests = podOf().spec.containers.map(({ resources }) =>
+    Number.parseInt(resources.requests.cpu, 10),
+  )
+  const millis = requests.reduce((sum, each) => sum + each, 0)
+  t.ok(2 * millis < 1000, 'two pods beside what a cluster itself runs')
 })
 
 t.test('replicas are left to the autoscaler', needsHelm, async (t) => {
-  t.equal(kindOf('Deployment')[0]!.spec['replicas'], 1)
+  t.match(kindOf('Deployment')[0]!.spec, { replicas: 1 })
   const scaled = ['autoscaling.enabled=true', pg, redis]
-  t.notOk('replicas' in kindOf('Deployment', ...scaled)[0]!.spec)
-  const [byCpu] = kindOf('HorizontalPodAutoscaler', ...scaled)
+  t.notMatch(kindOf('Deployment', ...scaled)[0]!.spec, { replicas: Number })
+  const [byCpu] = kindOf<{ metrics: object[] }>('HorizontalPodAutoscaler', ...scaled)
   t.match(byCpu!.spec, { scaleTargetRef: { name: 'test-bidweir' }, minReplicas: 2 })
-  t.equal(byCpu!.spec['metrics'].length, 1)
-  const [byRequests] = kindOf(
+  t.equal(byCpu!.spec.metrics.length, 1)
+  const [byRequests] = kindOf<{ metrics: object[] }>(
     'HorizontalPodAutoscaler',
     ...scaled,
     'autoscaling.cpu=,autoscaling.requestsPerSecond=900',
   )
   const target = { type: 'AverageValue', averageValue: '900' }
-  t.match(byRequests!.spec['metrics'], [{ type: 'Pods', pods: { target } }])
+  t.match(byRequests!.spec.metrics, [{ type: 'Pods', pods: { target } }])
   t.equal(kindOf('PodDisruptionBudget', ...scaled).length, 1)
 })
 
@@ -82,14 +95,15 @@ t.test('pods of hooks have pull secrets and the place of the others', needsHelm,
     'imagePullSecrets[0].name=one,global.imagePullSecrets={two},global.imageRegistry=r.example',
     'tolerations[0].operator=Exists,nodeSelector.pool=ads',
   ]
-  const [test, job] = [kindOf('Pod', ...sets)[0]!, kindOf('Job', ...sets)[0]!]
-  for (const { spec } of [podOf(...sets), test, job.spec['template']]) {
+  const test = kindOf<PodSpec>('Pod', ...sets)[0]!
+  const job = kindOf<Workload>('Job', ...sets)[0]!
+  for (const { spec } of [podOf(...sets), test, job.spec.template]) {
     t.same(spec.imagePullSecrets, [{ name: 'one' }, { name: 'two' }])
     t.same(spec.nodeSelector, { pool: 'ads' })
     t.same(spec.tolerations, [{ operator: 'Exists' }])
-    t.equal(spec.containers[0].image, 'r.example/bidweir:0.1.0')
+    t.equal(spec.containers[0]!.image, 'r.example/bidweir:0.1.0')
   }
-  t.equal(test.metadata.annotations!['helm.sh/hook-delete-policy'], 'before-hook-creation')
+  t.equal(test.metadata.annotations['helm.sh/hook-delete-policy'], 'before-hook-creation')
 })
 
 t.test('OpenShift assigns user and group', needsHelm, async (t) => {
@@ -109,7 +123,7 @@ t.test('labels take any version, and no version restarts pods', needsHelm, async
   )
   const { text, error } = helm('template', 'test', copy, '--set', 'image.tag=2.0.0')
   t.equal(error, '')
-  const all = manifests(text) as unknown as { kind: string; metadata: any; spec: any }[]
+  const all = manifests(text) as unknown as { kind: string; metadata: Metadata; spec: Workload }[]
   const { metadata, spec } = all.find(({ kind }) => kind === 'Deployment')!
   t.equal(metadata.labels['helm.sh/chart'], 'bidweir-0.2.0_build.1')
   t.equal(metadata.labels['app.kubernetes.io/version'], '2.0.0')
@@ -121,10 +135,16 @@ t.test('labels take any version, and no version restarts pods', needsHelm, async
 
 t.test('a policy lets in who is named, the hooks, and nobody else', needsHelm, async (t) => {
   const peers = (...sets: string[]) => {
-    const [policy] = kindOf('NetworkPolicy', 'networkPolicy.enabled=true', ...sets)
-    return Object.fromEntries(
-      policy!.spec['ingress'].map(({ ports, from }: any) => [ports[0].port, from]),
+    interface Rule {
+      ports: [{ port: string }]
+      from?: object[]
+    }
+    const [policy] = kindOf<{ ingress: Rule[] }>(
+      'NetworkPolicy',
+      'networkPolicy.enabled=true',
+      ...sets,
     )
+    return Object.fromEntries(policy!.spec.ingress.map(({ ports, from }) => [ports[0].port, from]))
   }
   const hook = { podSelector: { matchLabels: { 'app.kubernetes.io/component': 'hook' } } }
   const other = { namespaceSelector: { matchLabels: { a: 'b' } } }
@@ -132,7 +152,7 @@ t.test('a policy lets in who is named, the hooks, and nobody else', needsHelm, a
   t.match(peers(), { proxy: undefined, notices: undefined, admin: [{ podSelector: {} }, hook] })
   for (const field of ['proxy', 'notices', 'admin']) {
     const from = peers(named(`${field}From`))[field]
-    t.equal(from.length, 2)
+    t.equal(from!.length, 2)
     t.match(from, [other, hook])
   }
   t.match(peers(named('metricsFrom'))['admin'], [other, { podSelector: {} }, hook])
