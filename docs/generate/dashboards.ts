@@ -116,10 +116,10 @@ const money: Panel[] = [
     },
   },
   {
-    title: 'Guards that hold up prices',
+    title: 'What holds up prices',
     unit: 'none',
     series: {
-      '{{ssp}} {{guard}}': `max by (ssp, guard) (bidweir_opd_guard{${ssp},guard!="none"})`,
+      '{{ssp}} {{guard}}': `max by (ssp, guard) (bidweir_opd_guard{${ssp}})`,
     },
   },
 ]
