@@ -83,6 +83,15 @@ export const adminSchema = z.strictObject({
     .describe('Win notices.'),
 })
 
+export const noticesSchema = z.strictObject({
+  listen: address
+    .nullable()
+    .default(null)
+    .describe(
+      'Address of a listener that serves win notices (/opd/imp) and /healthz alone, host:port, so that notices can be public and the rest private. The admin listener serves them as well. null: none.',
+    ),
+})
+
 export const storeSchema = z.strictObject({
   database: z
     .string()

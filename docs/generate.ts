@@ -1,6 +1,7 @@
 /** Writes docs/reference from the code: `npm run docs`. A test fails when the files are out of date. */
 import { writeFileSync } from 'node:fs'
 import { api } from './generate/api.ts'
+import { chartFiles } from './generate/chart.ts'
 import { commands } from './generate/commands.ts'
 import { configuration } from './generate/configuration.ts'
 import { metrics } from './generate/metrics.ts'
@@ -19,6 +20,9 @@ export async function reference(): Promise<Record<string, string>> {
   }
 }
 
-if (import.meta.main)
+if (import.meta.main) {
   for (const [name, text] of Object.entries(await reference()))
     writeFileSync(new URL(`reference/${name}`, import.meta.url), text)
+  for (const [name, text] of Object.entries(chartFiles()))
+    writeFileSync(new URL(`../charts/bidweir/${name}`, import.meta.url), text)
+}

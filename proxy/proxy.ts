@@ -60,7 +60,13 @@ export function createProxy(
     sharedTokens?: SharedTokens | null
   },
 ): BidProxy {
-  const { engine, registry, log, lane = config.fastLane ? 'fast' : 'general', sharedTokens = null } = deps
+  const {
+    engine,
+    registry,
+    log,
+    lane = config.fastLane ? 'fast' : 'general',
+    sharedTokens = null,
+  } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
   const budget: Budget = { inFlight: 0, bytes: 0 }

@@ -20,6 +20,7 @@ import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
 import { shownConfig } from './config/hidden.ts'
 import { type Components, type ConfigRef, modelsDirOf } from './data-plane.ts'
 import { createNodeFigures } from './node-figures.ts'
+import { createNoticesListener } from './notices-listener.ts'
 import { listedSuppliers, reportSettings } from './runtime-config.ts'
 import { activeOpd, opdState } from './status-adapters.ts'
 
@@ -60,6 +61,23 @@ export async function openAdminPlane(
       version: modelManager.version(mode),
       ageSeconds: modelManager.age(mode) ?? 0,
     }),
+  })
+  const notices = impressions({
+    engine,
+    ledger: store.ledger,
+    losses: store.losses,
+    encodedPrices: () =>
+      current.config.suppliers.some(({ clearing }) => clearing.encoding !== 'plain'),
+    auth: current.config.admin.impressions.auth,
+    contextTtl: () => current.config.opd.contextTtl,
+    integration: (id) => engine.integration(id),
+    account,
+    now,
+    alert: (what, supplier) => log.warn({ what, supplier }, 'win notices need attention'),
+    counters,
+    onDuplicate: duplicates.count,
+    verifier: auth.verifier,
+    log,
   })
   const admin = createAdmin({
     listen,
@@ -115,26 +133,12 @@ export async function openAdminPlane(
       }),
       standalone({ engine, authenticate, account }),
       decisions({ engine, authenticate, account }),
-      impressions({
-        engine,
-        ledger: store.ledger,
-        losses: store.losses,
-        encodedPrices: () =>
-          current.config.suppliers.some(({ clearing }) => clearing.encoding !== 'plain'),
-        auth: current.config.admin.impressions.auth,
-        contextTtl: () => current.config.opd.contextTtl,
-        integration: (id) => engine.integration(id),
-        account,
-        now,
-        alert: (what, supplier) => log.warn({ what, supplier }, 'win notices need attention'),
-        counters,
-        onDuplicate: duplicates.count,
-        verifier: auth.verifier,
-        log,
-      }),
+      notices,
     ],
   })
+  const noticesListener = createNoticesListener(current.config.notices.listen, notices, log)
   return {
+    listenForNotices: () => noticesListener.listen(),
     async listen() {
       const bound = await admin.listen()
       address = listen.replace(/\d+$/, String(bound.port))
@@ -142,7 +146,7 @@ export async function openAdminPlane(
     },
     async close() {
       figures.close()
-      await Promise.all([admin.close(), allNodes.close()])
+      await Promise.all([admin.close(), noticesListener.close(), allNodes.close()])
     },
     /** Frees issuers and tokens. Call it after the last request. */
     end: () => auth.close(),

@@ -106,6 +106,7 @@ export const restartKeys: readonly { key: string; compare: 'value' | 'presence' 
   { key: 'admin.listen', compare: 'value' },
   { key: 'admin.auth', compare: 'value' },
   { key: 'admin.impressions', compare: 'value' },
+  { key: 'notices', compare: 'value' },
   { key: 'store', compare: 'value' },
   { key: 'opd.attributionWindow', compare: 'value' },
   { key: 'opd.decisionLog', compare: 'value' },

@@ -17,8 +17,10 @@ import { activeSuppliers } from './supplier-swap.ts'
 export interface Service {
   proxyPort: number
   adminPort: number
-  /** Set at the first start of an embedded realm. */
-  firstUser: { name: string; password: string } | null
+  /** null: without a listener of their own, notices come to the admin listener. */
+  noticesPort: number | null
+  /** The user that the first start of an embedded realm created. `password` is null if the configuration gave it. */
+  firstUser: { name: string; password: string | null } | null
   config(): Config
   /**
    * Completes the requests in flight, flushes, and resolves. `grace`: milliseconds before the listener closes. `limit`:
@@ -52,6 +54,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   }
   const adminPlane = await openAdminPlane(current, components, notReady, log)
   const { port: adminPort } = await adminPlane.listen()
+  const noticesPort = await adminPlane.listenForNotices()
   const { port: proxyPort } = await components.proxy.listen()
   const { auth } = started.admin
   // After listening: a start that fails, such as at a port in use, would lose the password that it generated.
@@ -67,7 +70,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   warnOfOldRates()
 
   const rejectReload = async ({ faults, files }: LoadedConfig, slices: Slices) => {
-    components.meters.reloads.inc({ result: 'refused' })
+    components.meters.reloads.refused()
     for (const fault of faults) {
       log.error({ path: fault.path }, faultLine(fault, fileOf(files)))
       await slices.next()
@@ -82,7 +85,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
     if (fixed.length > 0) log.warn({ paths: fixed }, 'restart needed')
     await components.configure(next.config, slices)
     warnOfOldRates()
-    components.meters.reloads.inc({ result: 'taken' })
+    components.meters.reloads.taken(fixed)
     log.info({ suppliers: current.config.suppliers.length }, 'configuration reloaded')
   }
   reportOpdFaults(loaded, log)
@@ -91,6 +94,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   return {
     proxyPort,
     adminPort,
+    noticesPort,
     firstUser: first,
     config: () => current.config,
     async stop(grace, limit = Number.POSITIVE_INFINITY) {

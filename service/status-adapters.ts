@@ -1,11 +1,12 @@
 /** Status of engine and proxy for the admin listener, and the metrics of the whole process. */
-import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client'
+import { collectDefaultMetrics, Histogram, type Registry } from 'prom-client'
 import type { LiveState } from '../admin/fleet/live.ts'
 import { programVersion } from '../admin/http/version.ts'
 import type { Integration, OpdConfig } from '../opd/config.ts'
 import { one, registerRows } from '../opd/shared/metrics.ts'
 import { bounds } from '../proxy/metrics.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
+import { createReloadMeter } from './metrics/reloads.ts'
 
 /** The OPD state of an integration, from its configuration. */
 export function opdState(integration: Integration | null): LiveState | null {
@@ -34,7 +35,6 @@ export function endpointsOf(proxy: BidProxy, id: string) {
 }
 
 export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number | null) {
-  const registers = [registry]
   collectDefaultMetrics({ register: registry })
   // These gauges have names of counters; the same figures are in the metrics by type.
   for (const name of ['handles', 'requests', 'resources'])
@@ -57,17 +57,11 @@ export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number 
       },
     ],
   ])
-  const reloads = new Counter({
-    name: 'bidweir_config_reloads_total',
-    help: 'Reloads of the configuration, by result',
-    labelNames: ['result'],
-    registers,
-  })
   const store = new Histogram({
     name: 'bidweir_store_commit_seconds',
     help: 'Commits of the impression ledger',
     buckets: bounds.filter((bound) => bound >= 0.0005 && bound <= 1),
-    registers,
+    registers: [registry],
   })
-  return { reloads, store }
+  return { reloads: createReloadMeter(registry), store }
 }

@@ -95,15 +95,19 @@ export async function addUser({ db }: Db, user: NewUser, now = Date.now()): Prom
   })
 }
 
-/** Creates `admin`, with all roles and all suppliers, if there is no user yet. The password is returned only here. */
+/**
+ * Creates `admin`, with all roles and all suppliers, if there is no user yet. A generated password is returned only
+ * here; one that was given is not returned, because logs are kept elsewhere than secrets.
+ */
 export async function firstUser(
   store: Db,
   given?: string,
-): Promise<{ name: 'admin'; password: string } | null> {
+): Promise<{ name: 'admin'; password: string | null } | null> {
   if ((await store.db.selectFrom('users').select('name').limit(1).execute()).length > 0) return null
-  const password = given ?? randomBytes(15).toString('base64url')
+  const generated = given === undefined ? randomBytes(15).toString('base64url') : null
+  const password = given ?? generated!
   const user = { name: 'admin', password, roles: known, account: '*' } as const
-  return (await addUser(store, user)) ? { name: 'admin', password } : null
+  return (await addUser(store, user)) ? { name: 'admin', password: generated } : null
 }
 
 const stored = ({ roles, disabled, last_login, ...row }: Selected): StoredUser => ({

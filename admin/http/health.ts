@@ -46,14 +46,19 @@ const probe = (path: string, id: string, summary: string, status: string): Call 
   problems: path === '/healthz' ? [] : [503],
 })
 
+const aliveRoute: Route = {
+  ...probe('/healthz', 'alive', 'Liveness of the process', 'ok'),
+  handler: async () => ({ status: 'ok' }),
+}
+
+/** `/healthz` alone. */
+export const alive: FastifyPluginAsync = async (app) => addRoute(app, aliveRoute, null)
+
 export function health({ missing, lost, registry }: HealthDeps): FastifyPluginAsync {
   const scrape = exposition(registry)
   const gzipped = createGzip()
   const routes: Route[] = [
-    {
-      ...probe('/healthz', 'alive', 'Liveness of the process', 'ok'),
-      handler: async () => ({ status: 'ok' }),
-    },
+    aliveRoute,
     {
       ...probe('/readyz', 'ready', 'Readiness for bid traffic', 'ready'),
       async handler(_request, reply) {

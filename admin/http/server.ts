@@ -22,6 +22,8 @@ export interface AdminDeps {
   listen: string
   plugins: readonly FastifyPluginAsync[]
   log: Log
+  /** Whether the API document is served. Default: true. */
+  document?: boolean
 }
 
 export interface Admin {
@@ -103,7 +105,7 @@ export function createAdmin(deps: AdminDeps): Admin {
   })
   app.addHook('onRequest', rejectUnknownPath)
 
-  serveDocument(app)
+  if (deps.document !== false) serveDocument(app)
   for (const plugin of deps.plugins) void app.register(plugin)
 
   return {

@@ -20,6 +20,8 @@ export interface Store {
   wins: Kysely<Tables>
   /** The URL, for code that opens its own connection on another thread. */
   url: string
+  /** Ids of the migrations that ran when it was opened. */
+  migrated: readonly string[]
   ledger: GroupLedger
   losses: LossStore
   postgres: boolean
@@ -61,6 +63,8 @@ interface Databases {
   verify(): Promise<unknown>
   /** Rejects if the file was damaged and has not passed a check since. */
   check(): Promise<void>
+  /** Returns the ids of the migrations that ran. */
+  migrate(now: number): Promise<string[]>
   /** By part. Each rejects if the part is lost. */
   pings: Readonly<Record<string, () => Promise<unknown>>>
 }
@@ -74,13 +78,17 @@ function openSqlite(path: string, { now, owns = false }: StoreOptions): Database
     // SQLite skips writes that change nothing; only this code uses user_version
     await sql`pragma user_version = ${sql.lit(now() % 2 ** 31)}`.execute(db)
   }
-  return { db, wins: db, postgres: false, verify, check, pings: { store: ping } }
+  return {
+    ...{ db, wins: db, postgres: false, verify, check },
+    migrate: (at) => migrate(db, false, at),
+    pings: { store: ping },
+  }
 }
 
 function openPostgres(url: string, log: Log): Databases {
   const lost = (error: Error) => log.warn({ err: error.message }, 'a database connection was lost')
-  const open = (max: number) =>
-    new Kysely<Tables>({ dialect: postgresDialect(url, { max, longest: 5000, lost }) })
+  const open = (max: number, longest: number | null = 5000) =>
+    new Kysely<Tables>({ dialect: postgresDialect(url, { max, longest, lost }) })
   const db = open(connections.management)
   const wins = open(connections.wins)
   return {
@@ -89,6 +97,15 @@ function openPostgres(url: string, log: Log): Databases {
     postgres: true,
     verify: async () => {},
     check: async () => {},
+    async migrate(at) {
+      // a connection without time limits: a migration, and the wait for another node's, may take minutes
+      const migrating = open(1, null)
+      try {
+        return await migrate(migrating, true, at)
+      } finally {
+        await migrating.destroy()
+      }
+    },
     pings: {
       management: () => sql`update revision set n = n`.execute(db),
       // changes no row, but needs the same lock and privileges as a win
@@ -99,13 +116,14 @@ function openPostgres(url: string, log: Log): Databases {
 
 export async function openStore(url: string, options: StoreOptions): Promise<Store> {
   const { now, log, observe = () => {}, pollInterval = 500 } = options
-  const { db, wins, postgres, verify, check, pings } = url.startsWith('sqlite:')
+  const { db, wins, postgres, verify, check, migrate, pings } = url.startsWith('sqlite:')
     ? openSqlite(url.slice(7), options)
     : openPostgres(url, log)
   const close = () => Promise.all([...new Set([db, wins])].map((each) => each.destroy()))
+  let migrated: string[]
   try {
     if (options.owns === true) await verify()
-    await migrate(db, postgres, now())
+    migrated = await migrate(now())
   } catch (error) {
     await close()
     throw error
@@ -154,6 +172,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     db,
     wins,
     url,
+    migrated,
     ledger,
     losses: createLosses(wins),
     postgres,

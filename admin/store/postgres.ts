@@ -9,8 +9,8 @@ pg.types.setTypeParser(20, Number)
 export interface PoolOptions {
   /** Connections. */
   max: number
-  /** Statement timeout in milliseconds. The client waits a second longer for a server that hangs. */
-  longest: number
+  /** Statement timeout in milliseconds; null: none. The client waits a second longer for a server that hangs. */
+  longest: number | null
   /** Milliseconds until an idle connection is closed. */
   idle?: number
   /** Called when an idle connection is lost. */
@@ -45,8 +45,9 @@ export function postgresDialect(url: string, options: PoolOptions): Dialect {
     connectionTimeoutMillis: 3000,
     idleTimeoutMillis: idle,
     // The server ends a statement that hangs; the client gives up on a server that hangs.
-    statement_timeout: longest,
-    query_timeout: longest + 1000,
+    ...(longest === null
+      ? { keepAlive: true }
+      : { statement_timeout: longest, query_timeout: longest + 1000 }),
   })
   // A lost connection must not throw at the top level, whether it is idle or between two statements of a transaction
   // (the pool does not handle that case). Its statements fail, and the next query opens another connection.

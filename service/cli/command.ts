@@ -41,7 +41,7 @@ export async function withStore(
     await store.close()
     return code
   } catch (error) {
-    stderr.write(`bidweir: the store does not answer: ${(error as Error).message}\n`)
+    stderr.write(`bidweir: the store cannot be used: ${(error as Error).message}\n`)
     return 1
   }
 }

@@ -127,6 +127,18 @@ const addCopies: Add = (program, handle, streams) => {
     )
 }
 
+const addMigrate: Add = (program, handle, streams) => {
+  program
+    .command('migrate')
+    .description('bring the database up to date, without a time limit; a start does the same')
+    .option(...config)
+    .action(
+      handle(async ({ config }: { config?: string }) =>
+        (await import('./migrate.ts')).migrate(config, streams),
+      ),
+    )
+}
+
 const addUsers: Add = (program, handle, streams) => {
   const user = program
     .command('user')
@@ -223,4 +235,11 @@ const addModels: Add = (program, handle, streams) => {
     )
 }
 
-export const commands: readonly Add[] = [addService, addFiles, addCopies, addUsers, addModels]
+export const commands: readonly Add[] = [
+  addService,
+  addFiles,
+  addMigrate,
+  addCopies,
+  addUsers,
+  addModels,
+]

@@ -110,9 +110,15 @@ function printAddresses({ service, demo }: Running, config: Config): void {
     `bid traffic   ${config.proxy.tls === undefined ? 'http' : 'https'}://${at(config.proxy.listen, service.proxyPort)}/bid/<supplier>`,
     `admin         http://${at(config.admin.listen, service.adminPort)}/`,
   ]
+  const { listen } = config.notices
+  if (listen !== null)
+    lines.push(`win notices   http://${at(listen, service.noticesPort!)}/opd/imp`)
   const { firstUser } = service
   if (firstUser !== null)
-    lines.push(`user          ${firstUser.name}`, `password      ${firstUser.password}`)
+    lines.push(
+      `user          ${firstUser.name}`,
+      `password      ${firstUser.password ?? 'as admin.auth.embedded.adminPassword gives it'}`,
+    )
   if (demo !== null) lines.push('', curlLine(service.proxyPort), '')
   stdout.write(`${lines.join('\n')}\n`)
 }

@@ -1,6 +1,6 @@
 /** The schema of the configuration file, composed of the schemas of each layer. */
 import * as z from 'zod'
-import { adminSchema, storeSchema } from '../../admin/config.ts'
+import { adminSchema, noticesSchema, storeSchema } from '../../admin/config.ts'
 import { clearingSchema, opdSchema } from '../../opd/config.ts'
 import { duration } from '../../opd/shared/units.ts'
 import { decisionLogSchema } from '../../opd/state/config.ts'
@@ -102,6 +102,7 @@ export const configSchema = z.strictObject({
   admin: adminSchema
     .prefault({})
     .describe('The admin listener: management API, win notices, dashboard and metrics.'),
+  notices: noticesSchema.prefault({}).describe('A listener of win notices alone.'),
   store: storeSchema.prefault({}).describe('Database and Redis.'),
   opd: z
     .strictObject({

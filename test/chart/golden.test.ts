@@ -32,7 +32,8 @@ for (const name of cases) {
     async (t) => {
       const config = layOut(t.testdir({}), manifests(template('--values', values).text))
       const check = ['main.ts', 'check', '--config', config]
-      const env = { ...process.env, ACME_CALLER: 'key' }
+      const set = { ACME_CALLER: 'key', BOLT_TIMEOUT: '90ms', BIDWEIR_REDIS_PASSWORD: 'secret' }
+      const env = { ...process.env, ...set }
       const run = spawnSync(process.execPath, check, { cwd: root, env, encoding: 'utf8' })
       t.equal(run.status, 0, run.stdout + run.stderr)
     },

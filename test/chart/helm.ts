@@ -16,7 +16,9 @@ export const needsHelm = {
 }
 
 /** The golden files are one cluster's, whatever helm believes in. */
-const kubernetes = ['--kube-version', '1.34.0', '--api-versions', 'monitoring.coreos.com/v1']
+const kubernetes = ['monitoring.coreos.com/v1', 'gateway.networking.k8s.io/v1', 'keda.sh/v1alpha1']
+  .flatMap((group) => ['--api-versions', group])
+  .concat('--kube-version', '1.34.0')
 
 export interface Rendered {
   ok: boolean

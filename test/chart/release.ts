@@ -4,7 +4,10 @@ import { dirname, join } from 'node:path'
 import type { Manifest } from './helm.ts'
 
 /** What a Secret of the operator's own would hold. */
-const standIns: Readonly<Record<string, string>> = { 'database-url': 'postgres://u@db/x' }
+const standIns: Readonly<Record<string, string>> = {
+  'database-url': 'postgres://u@db/x',
+  'redis-url': 'redis://cache',
+}
 
 /** Writes bidweir.yaml and its secrets; `edit` may change the configuration's text. Returns the file. */
 export function layOut(
@@ -13,7 +16,8 @@ export function layOut(
   edit: (text: string) => string = (text) => text,
 ): string {
   const config = all.find(({ kind }) => kind === 'ConfigMap')!.data!['bidweir.yaml']!
-  const secret = all.find(({ kind }) => kind === 'Secret')?.data ?? {}
+  const secret: Record<string, string> = {}
+  for (const { kind, data } of all) if (kind === 'Secret') Object.assign(secret, data)
   for (const [, file] of config.matchAll(/file: (\/etc\/bidweir\/\S+)/g)) {
     const path = file!.replace('/etc/bidweir', dir)
     const [folder, name] = path.split('/').slice(-2) as [string, string]

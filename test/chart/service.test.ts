@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
 import t from 'tap'
 import { createDemoSupplier } from '../../service/demo/supplier.ts'
 import { runBidweir } from '../support/process.ts'
@@ -16,6 +17,7 @@ t.test('the pod of `helm test` finds a release that serves', needsHelm, async (t
     text
       .replace('0.0.0.0:8080', '127.0.0.1:0')
       .replace('0.0.0.0:8081', '127.0.0.1:0')
+      .replace('0.0.0.0:8082', '127.0.0.1:0')
       .replace('http://127.0.0.1:9090/openrtb', supplier.url)
       .replace('stateDir: /data', `stateDir: ${dir}`)
       .replace('sqlite:/data/', `sqlite:${dir}/`)
@@ -25,22 +27,42 @@ t.test('the pod of `helm test` finds a release that serves', needsHelm, async (t
   t.teardown(() => service.stop('SIGKILL'))
   await until(async () => (await fetch(`http://127.0.0.1:${service.adminPort}/readyz`)).ok)
 
+  const noticesPort = /^win notices .*?:(\d+)\//m.exec(service.stdout())![1]
   const pod = all.find(({ kind }) => kind === 'Pod')!.spec as {
     containers: { command: string[] }[]
   }
   const script = pod.containers[0]!.command.at(-1)!
     .replace('http://test-bidweir-admin:8081', `http://127.0.0.1:${service.adminPort}`)
+    .replace('http://test-bidweir-notices:8082', `http://127.0.0.1:${noticesPort}`)
     .replace('http://test-bidweir-proxy:8080', `http://127.0.0.1:${service.proxyPort}`)
     .replaceAll('/etc/bidweir', dir)
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', script])
-  let text = ''
-  for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (chunk) => {
-      text += chunk
-    })
-  const [code] = await once(child, 'close')
-  t.equal(code, 0, text)
-  for (const step of ['ready', 'management is closed', 'token', 'suppliers', 'bid'])
-    t.match(text, new RegExp(`^ok ${step}$`, 'm'))
+  const test = async () => {
+    const child = spawn(process.execPath, ['--input-type=module', '--eval', script])
+    let text = ''
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk) => {
+        text += chunk
+      })
+    const [code] = await once(child, 'close')
+    return { code, text }
+  }
+  const good = await test()
+  t.equal(good.code, 0, good.text)
+  const steps = [
+    'ready',
+    'notices alone',
+    'management is closed',
+    'token',
+    'suppliers',
+    'bid',
+    'win',
+  ]
+  for (const step of steps) t.match(good.text, new RegExp(`^ok ${step}$`, 'm'))
+
+  writeFileSync(config, readFileSync(config, 'utf8').replace('timeout: 250ms', 'timeout: fast'))
+  await until(() => service.stderr().includes('reload refused'))
+  const refused = await test()
+  t.not(refused.code, 0)
+  t.match(refused.text, /not true: the configuration is the one of the release/)
   t.equal(await service.stop('SIGTERM'), 0, service.stderr())
 })

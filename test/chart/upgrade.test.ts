@@ -8,18 +8,22 @@ import { chart, manifests, needsHelm } from './helm.ts'
 
 const run = promisify(execFile)
 
-/** As much of the Kubernetes API as `lookup` asks for, with one Secret in it. */
-async function cluster(t: Test, data: Record<string, string> | null): Promise<string> {
-  const path = '/api/v1/namespaces/bids/secrets/test-bidweir'
+type Secrets = Record<string, Record<string, string>>
+
+/** As much of the Kubernetes API as `lookup` asks for, with some Secrets in it, by name. */
+async function cluster(t: Test, secrets: Secrets): Promise<string> {
   const resources = [{ name: 'secrets', kind: 'Secret', namespaced: true, verbs: ['get'] }]
-  const metadata = { name: 'test-bidweir', namespace: 'bids' }
   const answers: Record<string, object> = {
     '/version': { major: '1', minor: '34', gitVersion: 'v1.34.0' },
     '/api': { kind: 'APIVersions', versions: ['v1'] },
     '/apis': { kind: 'APIGroupList', groups: [] },
     '/api/v1': { kind: 'APIResourceList', groupVersion: 'v1', resources },
-    ...(data === null ? {} : { [path]: { kind: 'Secret', apiVersion: 'v1', metadata, data } }),
   }
+  for (const [name, data] of Object.entries(secrets))
+    answers[`/api/v1/namespaces/bids/secrets/${name}`] = {
+      ...{ kind: 'Secret', apiVersion: 'v1', data },
+      metadata: { name, namespace: 'bids' },
+    }
   const server = createServer((request, response) => {
     const answer = answers[request.url!.split('?')[0]!]
     const missing = { kind: 'Status', status: 'Failure', reason: 'NotFound', code: 404 }
@@ -34,30 +38,43 @@ async function cluster(t: Test, data: Record<string, string> | null): Promise<st
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-async function secretOf(api: string, ...args: string[]): Promise<Record<string, string>> {
+/** The Secrets of a rendering, by name; all of them stay when the release goes. */
+async function secretsOf(t: Test, before: Secrets, ...args: string[]): Promise<Secrets> {
+  const api = await cluster(t, before)
   const server = ['--dry-run=server', '--kube-apiserver', api, '--namespace', 'bids']
   const { stdout } = await run('helm', ['template', 'test', chart, ...server, ...args])
-  return manifests(stdout).find(({ kind }) => kind === 'Secret')!.data!
+  const secrets = manifests(stdout).filter(({ kind }) => kind === 'Secret')
+  for (const { metadata } of secrets)
+    t.equal(metadata.annotations!['helm.sh/resource-policy'], 'keep', metadata.name)
+  return Object.fromEntries(secrets.map(({ metadata, data }) => [metadata.name, data!]))
 }
 
+const [password, first, second] = [
+  'test-bidweir-admin-password',
+  'test-bidweir-context-key-1',
+  'test-bidweir-context-key-2',
+]
+const both = ['--set', 'contextKeys[0].id=2,contextKeys[1].id=1']
+
 t.test('an upgrade keeps the key and the password that were generated', needsHelm, async (t) => {
-  const first = await secretOf(await cluster(t, null))
-  t.same(Object.keys(first), ['admin-password', 'context-key-1'])
-  t.same(await secretOf(await cluster(t, first)), first)
+  const made = await secretsOf(t, {})
+  t.same(Object.keys(made), [password, first])
+  t.same(await secretsOf(t, made), made)
 })
 
-t.test('a new key is generated beside the ones that are kept', needsHelm, async (t) => {
-  const first = await secretOf(await cluster(t, null))
-  const rotated = await secretOf(
-    await cluster(t, first),
-    ...['--set', 'contextKeys[0].id=2,contextKeys[1].id=1'],
-  )
-  t.equal(rotated['context-key-1'], first['context-key-1'])
-  t.match(Buffer.from(rotated['context-key-2']!, 'base64').toString(), /^[\w-]{43}$/)
+t.test('a rotation that is rolled back and made again has the same keys', needsHelm, async (t) => {
+  const made = await secretsOf(t, {})
+  const rotated = await secretsOf(t, made, ...both)
+  t.same(rotated[first!], made[first!])
+  t.match(Buffer.from(rotated[second!]!['context-key-2']!, 'base64').toString(), /^[\w-]{43}$/)
+  // nothing removes a Secret that is to be kept
+  const rolledBack = await secretsOf(t, rotated)
+  t.same(Object.keys(rolledBack), [password, first])
+  t.same(await secretsOf(t, { ...rotated, ...rolledBack }, ...both), rotated)
 })
 
 t.test('a password that is given wins over the one that is kept', needsHelm, async (t) => {
-  const kept = await cluster(t, { 'admin-password': 'b2xk', 'context-key-1': 'b2xk' })
-  const { 'admin-password': password } = await secretOf(kept, '--set', 'adminPassword=new-password')
-  t.equal(password, Buffer.from('new-password').toString('base64'))
+  const kept = { [password!]: { 'admin-password': 'b2xk' } }
+  const made = await secretsOf(t, kept, '--set', 'adminPassword=new-password')
+  t.same(made[password!], { 'admin-password': Buffer.from('new-password').toString('base64') })
 })

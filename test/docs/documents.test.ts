@@ -63,7 +63,11 @@ t.test('every metric that a document or an example names exists', async (t) => {
   const known = new Set(sources.flatMap((text) => text.match(/\bbidweir_[a-z_]+/g) ?? []))
   const named = [
     ...pages,
-    ...files('examples/**/*.{yaml,yml,json}').map((name) => ({
+    ...files([
+      'examples/**/*.{yaml,yml,json}',
+      'charts/**/*.{yaml,json}',
+      'test/chart/alerts.yaml',
+    ]).map((name) => ({
       name,
       text: readFileSync(join(root, name), 'utf8'),
     })),

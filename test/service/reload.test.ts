@@ -85,8 +85,19 @@ t.test('what waits for a restart is named, the rest of the file is taken', async
     named.split(',').map((path) => JSON.parse(path)),
     ['proxy.listen', 'admin.listen', 'admin.auth', 'store'],
   )
+  const gauge = async (name: string) => (await node.metrics()).get(name)
+  t.equal(await gauge('bidweir_restart_needed'), 1)
+  t.equal(await gauge('bidweir_config_last_reload_successful'), 1)
   t.equal((await raw(proxyPort, post('/bid/acme', '{"a":"long"}'))).status, 413, 'a limit')
   t.equal((await node.api('/api/svc/ssp/acme/')).status, 200, 'the realm is the old one')
+  const loadedAt = await gauge('bidweir_config_last_reload_success_timestamp_seconds')
+  writeFileSync(join(node.bidweir.folder, 'bidweir.yaml'), 'nonsense: 1')
+  await until(async () => (await gauge('bidweir_config_last_reload_successful')) === 0)
+  t.equal(await gauge('bidweir_restart_needed'), 1, 'of the configuration in use')
+  t.equal(await gauge('bidweir_config_last_reload_success_timestamp_seconds'), loadedAt)
+  await rewritten(yaml)
+  t.equal(await gauge('bidweir_restart_needed'), 0)
+  t.equal(await gauge('bidweir_config_last_reload_successful'), 1)
 })
 
 t.test('keys of contexts rotate without a lost win', async (t) => {

@@ -114,3 +114,17 @@ t.test('users added meanwhile see what is theirs', async (t) => {
   t.equal((await user('remove', 'ann')).code, 0)
   t.equal(await token(node.bidweir, 'ann', 'ann has another one'), undefined)
 })
+
+t.test('a password that is given works, and is not in the output', async (t) => {
+  const given = 'given-by-a-secret'
+  const bidweir = await startBidweir(
+    `proxy: {listen: "127.0.0.1:0"}
+admin: {listen: "127.0.0.1:0", auth: {embedded: {adminPassword: ${given}}}}
+drain: {grace: 0ms}
+`,
+  )
+  t.teardown(() => bidweir.stop())
+  t.type(await token(bidweir, 'admin', given), 'string')
+  t.match(bidweir.stdout(), /^user +admin$/m)
+  t.notMatch(bidweir.stdout() + bidweir.stderr(), given)
+})

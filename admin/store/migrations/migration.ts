@@ -3,5 +3,7 @@ import type { Tables } from '../tables.ts'
 
 export interface Migration {
   id: string
+  /** Whether it does more than add, so that the version before cannot run on the result. Default: false. */
+  required?: boolean
   up(db: Transaction<Tables>, postgres: boolean): Promise<void>
 }

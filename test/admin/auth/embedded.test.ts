@@ -119,7 +119,7 @@ t.test(
     const admin = await firstUser(one.store)
     t.match(admin, { name: 'admin', password: /^.{20}$/ })
     t.equal(await firstUser(one.store), null, 'only where there is no user')
-    const { body } = await one.login('admin', admin!.password)
+    const { body } = await one.login('admin', admin!.password!)
     const two = await embeddedRealm(t, url)
     t.match(await (await two.who(body.access_token)).json(), { account: '*' })
     t.equal((await two.refresh(body.refresh_token)).status, 200)

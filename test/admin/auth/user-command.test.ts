@@ -31,7 +31,7 @@ t.test('a store that does not open is said in one line', async (t) => {
     stderr: { write: (text) => (err += text) },
   })
   t.equal(code, 1)
-  t.match(err, /^bidweir: the store does not answer: [^\n]+\n$/)
+  t.match(err, /^bidweir: the store cannot be used: [^\n]+\n$/)
 })
 
 onBoth(async (t, database) => {

@@ -1,0 +1,230 @@
+/** The Grafana dashboards of the chart: traffic, money and wins kept, nodes and stores. */
+
+interface Panel {
+  title: string
+  unit: string
+  /** Legend and query of each series. */
+  series: Readonly<Record<string, string>>
+  about?: string
+}
+
+const nodes = 'namespace=~"$namespace",service=~"$service"'
+const ssp = `${nodes},ssp=~"$ssp"`
+/** A rate over all nodes. */
+const rate = (name: string, by: string, labels = ssp) =>
+  `sum by (${by}) (rate(${name}{${labels}}[$__rate_interval]))`
+const quantile = (q: number, name: string, labels = ssp) =>
+  `histogram_quantile(${q}, ${rate(`${name}_bucket`, 'le', labels)})`
+const percentiles = (name: string, labels = ssp) => ({
+  '50 %': quantile(0.5, name, labels),
+  '99 %': quantile(0.99, name, labels),
+})
+const each = (name: string, labels = nodes) => ({ '{{pod}}': `${name}{${labels}}` })
+const bounded = (name: string) => ({
+  '{{ssp}} {{mode}}': `${name}{${ssp}}`,
+  '{{ssp}} {{mode}} lower': `${name}_lower{${ssp}}`,
+  '{{ssp}} {{mode}} upper': `${name}_upper{${ssp}}`,
+})
+
+const traffic: Panel[] = [
+  {
+    title: 'Bid requests by outcome',
+    unit: 'reqps',
+    series: { '{{outcome}}': rate('bidweir_requests_total', 'outcome') },
+  },
+  {
+    title: 'Bid requests by supplier',
+    unit: 'reqps',
+    series: { '{{ssp}}': rate('bidweir_requests_total', 'ssp') },
+  },
+  { title: 'Latency', unit: 's', series: percentiles('bidweir_request_duration_seconds') },
+  {
+    title: 'Latency of suppliers',
+    unit: 's',
+    series: percentiles('bidweir_upstream_duration_seconds'),
+  },
+  { title: 'Time that bidweir adds', unit: 's', series: percentiles('bidweir_overhead_seconds') },
+  {
+    title: 'Endpoints that answer',
+    unit: 'none',
+    series: { '{{ssp}} {{endpoint}}': `min by (ssp, endpoint) (bidweir_endpoint_up{${ssp}})` },
+  },
+  {
+    title: 'Requests in flight, waiting, and their limit',
+    unit: 'none',
+    series: {
+      'in flight': `sum(bidweir_requests_in_flight{${ssp}})`,
+      waiting: `sum(bidweir_supplier_queued{${ssp}})`,
+      limit: `sum(bidweir_supplier_limit{${ssp}})`,
+    },
+  },
+  {
+    title: 'Responses left as they came',
+    unit: 'reqps',
+    series: { '{{reason}}': rate('bidweir_answers_untouched_total', 'reason') },
+  },
+]
+
+const money: Panel[] = [
+  {
+    title: 'Margin per second',
+    unit: 'none',
+    about: 'CPM sums of the base currency; divide by 1000 for currency units.',
+    series: { '{{ssp}}': `sum by (ssp) (deriv(bidweir_margin_sum{${ssp}}[10m]))` },
+  },
+  {
+    title: 'Cleared price per second',
+    unit: 'none',
+    series: { '{{ssp}}': rate('bidweir_cleared_price_sum_total', 'ssp') },
+  },
+  {
+    title: 'Price reduction',
+    unit: 'percentunit',
+    about: 'Share of the inbound price that is taken off, over all bids.',
+    series: {
+      '{{ssp}}': `1 - ${rate('bidweir_out_price_sum_total', 'ssp')} / ${rate('bidweir_in_price_sum_total', 'ssp')}`,
+    },
+  },
+  {
+    title: 'Bids by reason',
+    unit: 'reqps',
+    series: { '{{reason}}': rate('bidweir_bids_total', 'reason') },
+  },
+  {
+    title: 'Wins kept, with 95 % bounds',
+    unit: 'percentunit',
+    about: 'Of each node since its start, relative to the holdout.',
+    series: bounded('bidweir_kept_win_rate'),
+  },
+  {
+    title: 'Spend kept, with 95 % bounds',
+    unit: 'percentunit',
+    about: 'Of each node since its start, relative to the holdout.',
+    series: bounded('bidweir_kept_spend'),
+  },
+  {
+    title: 'Uplift of margin per bid, with 95 % bounds',
+    unit: 'none',
+    about: 'CPM, of each node since its start.',
+    series: bounded('bidweir_uplift'),
+  },
+  {
+    title: 'Win notices',
+    unit: 'reqps',
+    series: {
+      '{{status}} {{attribution}}': rate('bidweir_impressions_total', 'status, attribution'),
+    },
+  },
+  {
+    title: 'What holds up prices',
+    unit: 'none',
+    series: {
+      '{{ssp}} {{guard}}': `max by (ssp, guard) (bidweir_opd_guard{${ssp}})`,
+    },
+  },
+]
+
+const state: Panel[] = [
+  {
+    title: 'Nodes by version',
+    unit: 'none',
+    series: { '{{version}}': `count by (version) (bidweir_build_info{${nodes}})` },
+  },
+  {
+    title: 'CPU',
+    unit: 'none',
+    series: {
+      '{{pod}}': `sum by (pod) (rate(process_cpu_seconds_total{${nodes}}[$__rate_interval]))`,
+    },
+  },
+  { title: 'Memory', unit: 'bytes', series: each('process_resident_memory_bytes') },
+  {
+    title: 'Memory of bodies',
+    unit: 'bytes',
+    series: {
+      '{{pod}}': `bidweir_held_bytes{${nodes}}`,
+      'limit {{pod}}': `bidweir_held_bytes_limit{${nodes}}`,
+    },
+  },
+  { title: 'Event loop, lag', unit: 's', series: each('bidweir_event_loop_lag_seconds') },
+  {
+    title: 'Configuration: refused, waiting for a restart',
+    unit: 'none',
+    series: {
+      'refused {{pod}}': `1 - bidweir_config_last_reload_successful{${nodes}}`,
+      'restart {{pod}}': `bidweir_restart_needed{${nodes}}`,
+    },
+  },
+  {
+    title: 'Commits of wins',
+    unit: 's',
+    series: percentiles('bidweir_store_commit_seconds', nodes),
+  },
+  {
+    title: 'Notices that wait, or were answered 503',
+    unit: 'none',
+    series: {
+      'waiting {{pod}}': `bidweir_ledger_waiting{${nodes}}`,
+      '503 {{pod}}': `increase(bidweir_impressions_unavailable_total{${nodes}}[$__rate_interval])`,
+    },
+  },
+  { title: 'Redis', unit: 'none', series: each('bidweir_redis_up') },
+  {
+    title: 'Model updates between nodes',
+    unit: 'ops',
+    series: { '{{result}}': rate('bidweir_model_deltas_total', 'result', nodes) },
+  },
+  {
+    title: 'Age of the model',
+    unit: 's',
+    series: { '{{pod}} {{mode}}': `bidweir_model_age_seconds{${nodes}}` },
+  },
+  { title: 'Bid log', unit: 'bytes', series: each('bidweir_bidlog_bytes') },
+]
+
+const datasource = { type: 'prometheus', uid: '$datasource' }
+
+function panel({ title, unit, series, about = '' }: Panel, at: number): object {
+  return {
+    id: at + 1,
+    type: 'timeseries',
+    title,
+    description: about,
+    datasource,
+    gridPos: { h: 8, w: 12, x: (at % 2) * 12, y: Math.floor(at / 2) * 8 },
+    fieldConfig: { defaults: { unit, min: unit === 'none' ? null : 0 }, overrides: [] },
+    targets: Object.entries(series).map(([legendFormat, expr], target) => ({
+      refId: String.fromCharCode(65 + target),
+      ...{ expr, legendFormat, datasource },
+    })),
+  }
+}
+
+const variable = (name: string, query: string) => ({
+  ...{ name, type: 'query', datasource, query, refresh: 2 },
+  ...{ includeAll: true, multi: true, allValue: '.*', current: { text: 'All', value: '$__all' } },
+})
+
+function dashboard(name: string, title: string, panels: readonly Panel[]): string {
+  const list = [
+    { name: 'datasource', type: 'datasource', query: 'prometheus' },
+    variable('namespace', 'label_values(bidweir_build_info, namespace)'),
+    variable('service', 'label_values(bidweir_build_info{namespace=~"$namespace"}, service)'),
+    variable('ssp', `label_values(bidweir_requests_total{${nodes}}, ssp)`),
+  ]
+  const made = {
+    uid: `bidweir-${name}`,
+    ...{ title, tags: ['bidweir'], schemaVersion: 39, editable: true, refresh: '30s' },
+    time: { from: 'now-3h', to: 'now' },
+    templating: { list },
+    panels: panels.map(panel),
+  }
+  return `${JSON.stringify(made, null, 1)}\n`
+}
+
+/** By file name. */
+export const dashboards = (): Record<string, string> => ({
+  'traffic.json': dashboard('traffic', 'bidweir: traffic', traffic),
+  'money.json': dashboard('money', 'bidweir: money and wins kept', money),
+  'nodes.json': dashboard('nodes', 'bidweir: nodes and stores', state),
+})

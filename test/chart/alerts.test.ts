@@ -1,0 +1,83 @@
+/** Each alert fires on its series, is silent on a healthy node's, and has its section in the runbook. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse, stringify } from 'yaml'
+import { chart, manifests, needsHelm, root, template } from './helm.ts'
+import { needsPromtool, promtool } from './prometheus.ts'
+
+interface Rule {
+  alert: string
+  expr: string
+  labels: Record<string, string>
+  annotations: Record<string, string>
+}
+const file = join(chart, 'files/alerts.yaml')
+const { rules } = (parse(readFileSync(file, 'utf8')) as { groups: [{ rules: Rule[] }] }).groups[0]
+const names = rules.map(({ alert }) => alert)
+type Series = Record<string, string>
+const cases = parse(readFileSync(join(root, 'test/chart/alerts.yaml'), 'utf8')) as {
+  healthy: Series
+  fires: Record<string, Series>
+}
+
+t.test('each alert fires on its series, and none on a healthy node', needsPromtool, async (t) => {
+  t.same(Object.keys(cases.fires), names, 'each has a case')
+  const group = (name: string, series: Series, expected: Record<string, boolean>) => ({
+    name,
+    interval: '1m',
+    input_series: Object.entries(series).map(([series, values]) => ({ series, values })),
+    promql_expr_test: Object.entries(expected).map(([alertname, fires]) => ({
+      expr: `group(ALERTS{alertname="${alertname}", alertstate="firing"}) or vector(0)`,
+      eval_time: '50m',
+      exp_samples: [{ value: fires ? 1 : 0 }],
+    })),
+  })
+  const all = (fires: boolean) => Object.fromEntries(names.map((name) => [name, fires]))
+  const tests = [
+    group('healthy', cases.healthy, all(false)),
+    ...names.map((name) => group(name, cases.fires[name]!, { [name]: true })),
+  ]
+  const folder = t.testdir({})
+  writeFileSync(
+    join(folder, 'tests.yaml'),
+    stringify({ rule_files: [file], evaluation_interval: '1m', tests }),
+  )
+  const { ok, text } = promtool('test', 'rules', join(folder, 'tests.yaml'))
+  t.ok(ok, text)
+})
+
+t.test('each alert has its section in the runbook, and says what happens', async (t) => {
+  const runbook = readFileSync(join(root, 'docs/operations/alerts.md'), 'utf8')
+  const sections = [...runbook.matchAll(/^## (.+)$/gm)].map((match) => match[1])
+  t.same(sections, names)
+  for (const { alert, labels, annotations } of rules) {
+    t.match(labels['severity'], /^(page|ticket)$/, alert)
+    t.match(annotations, { summary: /\S/, description: /\S/ }, alert)
+  }
+})
+
+t.test('the PrometheusRule has the alerts, each with its runbook link', needsHelm, async (t) => {
+  const settings = [
+    'enabled=true',
+    'runbookUrl=https://docs.example/alerts',
+    'labels.release=prometheus',
+    'disabled={BidweirDown}',
+    'additionalRules[0].record=a:b',
+    'additionalRules[0].expr=vector(1)',
+  ].map((set) => `metrics.prometheusRule.${set}`)
+  const { text, error } = template('--set', settings.join(','))
+  const rule = manifests(text).find(({ kind }) => kind === 'PrometheusRule')
+  t.match(rule, { metadata: { labels: { release: 'prometheus' } } }, error)
+  const { groups } = rule!.spec as { groups: [{ rules: Rule[] }] }
+  const rendered = groups[0].rules
+  t.same(
+    rendered.slice(0, -1).map(({ alert }) => alert),
+    names.filter((name) => name !== 'BidweirDown'),
+  )
+  t.same(rendered.at(-1), { record: 'a:b', expr: 'vector(1)' })
+  for (const { alert, expr, annotations } of rendered.slice(0, -1)) {
+    t.equal(annotations['runbook_url'], `https://docs.example/alerts#${alert.toLowerCase()}`)
+    t.equal(expr, rules.find((each) => each.alert === alert)!.expr)
+  }
+})

@@ -1,0 +1,73 @@
+/** What dashboards and alerts ask for is what the service exposes, and Prometheus understands it. */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse, stringify } from 'yaml'
+import { chart, manifests, needsHelm, root, template } from './helm.ts'
+import { needsPromtool, promtool } from './prometheus.ts'
+
+interface Dashboard {
+  uid: string
+  panels: { title: string; targets: { expr: string }[] }[]
+}
+const folder = join(chart, 'dashboards')
+const dashboards = readdirSync(folder).map(
+  (name) => JSON.parse(readFileSync(join(folder, name), 'utf8')) as Dashboard,
+)
+const queries = dashboards.flatMap(({ panels }) =>
+  panels.flatMap(({ title, targets }) => targets.map(({ expr }) => ({ title, expr }))),
+)
+const alerts = parse(readFileSync(join(chart, 'files/alerts.yaml'), 'utf8')) as {
+  groups: [{ rules: { alert: string; expr: string }[] }]
+}
+
+/** Names and types from the reference, which a running service writes (test/docs/reference.test.ts). */
+const reference = readFileSync(join(root, 'docs/reference/metrics.md'), 'utf8')
+const types = new Map(
+  [...reference.matchAll(/^\| `(\w+)` \| (\w+) \|/gm)].map(([, name, type]) => [name!, type!]),
+)
+const exists = (name: string) => {
+  const base = /^(.*)_(bucket|sum|count)$/.exec(name)
+  return types.has(name) || (base !== null && /histogram|summary/.test(types.get(base[1]!) ?? ''))
+}
+
+t.test('every metric of a dashboard or an alert is one of the service', async (t) => {
+  const all = [
+    ...queries,
+    ...alerts.groups[0].rules.map(({ alert, expr }) => ({ title: alert, expr })),
+  ]
+  t.ok(all.length > 40)
+  for (const { title, expr } of all) {
+    const names = expr.match(/\b(bidweir|process|nodejs)_\w+/g) ?? []
+    t.not(names.length, 0, title)
+    t.same(
+      names.filter((name) => !exists(name)),
+      [],
+      title,
+    )
+    // a gauge has no rate, and a counter is nothing without one
+    for (const [, name] of expr.matchAll(/\b(?:rate|increase)\((\w+)/g))
+      t.match(types.get(name!) ?? 'histogram', /counter|histogram/, `${title}: ${name}`)
+  }
+})
+
+t.test('Prometheus understands every query', needsPromtool, async (t) => {
+  const rules = queries.map(({ expr }, at) => ({
+    record: `panel:${at}`,
+    expr: expr.replaceAll('$__rate_interval', '5m'),
+  }))
+  const file = join(t.testdir({}), 'panels.yaml')
+  writeFileSync(file, stringify({ groups: [{ name: 'panels', rules }] }))
+  const { ok, text } = promtool('check', 'rules', file)
+  t.ok(ok, text)
+})
+
+t.test('each dashboard is a ConfigMap that Grafana’s sidecar finds', needsHelm, async (t) => {
+  const { text } = template('--set', 'metrics.dashboards.enabled=true')
+  const maps = manifests(text).filter(({ metadata }) => metadata.name.includes('-dashboard-'))
+  t.equal(maps.length, dashboards.length)
+  for (const { metadata, data } of maps) {
+    t.match(metadata, { labels: { grafana_dashboard: '1' } })
+    t.match(JSON.parse(Object.values(data!)[0]!).uid, /^bidweir-/)
+  }
+})

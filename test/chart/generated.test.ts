@@ -1,0 +1,29 @@
+/** The chart and the service agree: schema of the configuration, keys that need a restart, table of values. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { chartFiles, valueRows } from '../../docs/generate/chart.ts'
+import { bidLogLimit, heldBytesLimit } from '../../proxy/memory.ts'
+import { chart, root } from './helm.ts'
+
+t.test('generated files of the chart are what the code says (npm run docs)', async (t) => {
+  for (const [name, text] of Object.entries(chartFiles()))
+    t.equal(readFileSync(join(chart, name), 'utf8'), text, name)
+})
+
+t.test('every value is in the schema and in the table', async (t) => {
+  const { properties } = JSON.parse(readFileSync(join(chart, 'values.schema.json'), 'utf8')) as {
+    properties: object
+  }
+  const top = valueRows().map(({ key }) => key.split('.')[0]!)
+  t.same([...new Set(top)].sort(), Object.keys(properties).sort())
+})
+
+t.test('bodies, bid log and heap leave a quarter of the memory limit', async (t) => {
+  const limit = 1024 ** 3
+  const { value } = valueRows().find(({ key }) => key === 'resources')!
+  t.equal(JSON.parse(value).limits.memory, '1Gi')
+  const docker = readFileSync(join(root, 'Dockerfile'), 'utf8')
+  const heap = Number(/--max-old-space-size-percentage=(\d+)/.exec(docker)![1]) / 100
+  t.ok(heldBytesLimit('auto', limit) + bidLogLimit(limit) + heap * limit <= 0.75 * limit)
+})

@@ -1,0 +1,177 @@
+/** What values become: restarts, pods, Services, policies. The golden files have the rest. */
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { restartKeys } from '../../service/runtime-config.ts'
+import { chart, helm, type Manifest, manifests, needsHelm, template } from './helm.ts'
+
+const pg = 'store.database.url=postgres://u@db/x'
+const redis = 'store.redis.url=redis://cache'
+const supplier = 'suppliers.acme.endpoints[0]=https://a.example/'
+
+function rendered(...sets: string[]): Manifest[] {
+  const { ok, text, error } = template(...sets.flatMap((set) => ['--set', set]))
+  if (!ok) throw new Error(error)
+  return manifests(text)
+}
+interface Metadata {
+  labels: Record<string, string>
+  annotations: Record<string, string>
+}
+interface PodSpec {
+  imagePullSecrets: object[]
+  nodeSelector: object
+  tolerations: object[]
+  containers: { image: string; resources: { requests: { cpu: string } } }[]
+}
+interface Workload {
+  template: { metadata: Metadata; spec: PodSpec }
+}
+const kindOf = <Spec>(kind: string, ...sets: string[]) =>
+  rendered(...sets).filter((each) => each.kind === kind) as unknown as {
+    metadata: Metadata
+    spec: Spec
+  }[]
+const podOf = (...sets: string[]) => kindOf<Workload>('Deployment', ...sets)[0]!.spec.template
+
+t.test('a change that needs a restart restarts the pods, and no other', needsHelm, async (t) => {
+  const checksum = (...sets: string[]) =>
+    podOf(supplier, ...sets).metadata.annotations['checksum/restart']
+  const before = checksum()
+  t.equal(checksum('suppliers.acme.timeout=90ms'), before)
+  t.equal(checksum('config.opd.contextTtl=24h'), before)
+  t.not(checksum('suppliers.acme.timeout=90ms', 'restartOnConfigChange=true'), before)
+  const changes: Record<string, string> = {
+    location: 'config.location=eu-west',
+    'proxy.tls': 'config.proxy.tls.cert=c,config.proxy.tls.key=k',
+    'admin.auth': 'config.admin.auth.embedded.realm=other',
+    'admin.impressions': 'config.admin.impressions.auth=none',
+    store: 'store.retentionDays=30',
+    'opd.attributionWindow': 'config.opd.attributionWindow=1h',
+    'opd.decisionLog': 'config.opd.decisionLog.path=/data/log',
+    log: 'config.log.level=debug',
+  }
+  // the chart sets these, always to the same
+  const fixed = ['stateDir', 'proxy.listen', 'admin.listen', 'notices']
+  for (const { key } of restartKeys.filter(({ key }) => !fixed.includes(key))) {
+    if (changes[key] === undefined) t.fail(`no change of ${key} is known here`)
+    else t.not(checksum(changes[key]), before, key)
+  }
+  t.equal(
+    checksum('config.proxy.tls.cert=c,config.proxy.tls.key=k'),
+    checksum('config.proxy.tls.cert=d,config.proxy.tls.key=l'),
+    'a certificate is reloaded',
+  )
+  t.not(checksum(pg), checksum(pg.replace('u@', 'u:new@')), 'a password of the database')
+})
+
+t.test('a rolling update fits a node of two cores', needsHelm, async (t) => {
+  const requests = podOf().spec.containers.map(({ resources }) =>
+    Number.parseInt(resources.requests.cpu, 10),
+  )
+  const millis = requests.reduce((sum, each) => sum + each, 0)
+  t.ok(2 * millis < 1000, 'two pods beside what a cluster itself runs')
+})
+
+t.test('replicas are left to the autoscaler', needsHelm, async (t) => {
+  t.match(kindOf('Deployment')[0]!.spec, { replicas: 1 })
+  const scaled = ['autoscaling.enabled=true', pg, redis]
+  t.notMatch(kindOf('Deployment', ...scaled)[0]!.spec, { replicas: Number })
+  const [byCpu] = kindOf<{ metrics: object[] }>('HorizontalPodAutoscaler', ...scaled)
+  t.match(byCpu!.spec, { scaleTargetRef: { name: 'test-bidweir' }, minReplicas: 2 })
+  t.equal(byCpu!.spec.metrics.length, 1)
+  const [byRequests] = kindOf<{ metrics: object[] }>(
+    'HorizontalPodAutoscaler',
+    ...scaled,
+    'autoscaling.cpu=,autoscaling.requestsPerSecond=900',
+  )
+  const target = { type: 'AverageValue', averageValue: '900' }
+  t.match(byRequests!.spec.metrics, [{ type: 'Pods', pods: { target } }])
+  t.equal(kindOf('PodDisruptionBudget', ...scaled).length, 1)
+})
+
+t.test('pods of hooks have pull secrets and the place of the others', needsHelm, async (t) => {
+  const sets = [
+    'imagePullSecrets[0].name=one,global.imagePullSecrets={two},global.imageRegistry=r.example',
+    'tolerations[0].operator=Exists,nodeSelector.pool=ads',
+  ]
+  const test = kindOf<PodSpec>('Pod', ...sets)[0]!
+  const job = kindOf<Workload>('Job', ...sets)[0]!
+  for (const { spec } of [podOf(...sets), test, job.spec.template]) {
+    t.same(spec.imagePullSecrets, [{ name: 'one' }, { name: 'two' }])
+    t.same(spec.nodeSelector, { pool: 'ads' })
+    t.same(spec.tolerations, [{ operator: 'Exists' }])
+    t.equal(spec.containers[0]!.image, 'r.example/bidweir:0.1.0')
+  }
+  t.equal(test.metadata.annotations['helm.sh/hook-delete-policy'], 'before-hook-creation')
+})
+
+t.test('OpenShift assigns user and group', needsHelm, async (t) => {
+  const { text } = template('--api-versions', 'security.openshift.io/v1')
+  t.notMatch(text, /runAsUser|runAsGroup|fsGroup:/)
+  t.match(text, /runAsNonRoot: true/)
+  t.notMatch(template('--set', 'podSecurityContext.fsGroup=null').text, /fsGroup:/)
+})
+
+t.test('labels take any version, and no version restarts pods', needsHelm, async (t) => {
+  const copy = t.testdir({})
+  cpSync(chart, copy, { recursive: true })
+  const file = join(copy, 'Chart.yaml')
+  writeFileSync(
+    file,
+    readFileSync(file, 'utf8').replace('version: 0.1.0', 'version: 0.2.0+build.1'),
+  )
+  const { text, error } = helm('template', 'test', copy, '--set', 'image.tag=2.0.0')
+  t.equal(error, '')
+  const all = manifests(text) as unknown as { kind: string; metadata: Metadata; spec: Workload }[]
+  const { metadata, spec } = all.find(({ kind }) => kind === 'Deployment')!
+  t.equal(metadata.labels['helm.sh/chart'], 'bidweir-0.2.0_build.1')
+  t.equal(metadata.labels['app.kubernetes.io/version'], '2.0.0')
+  t.same(Object.keys(spec.template.metadata.labels), [
+    'app.kubernetes.io/instance',
+    'app.kubernetes.io/name',
+  ])
+})
+
+t.test('a policy lets in who is named, the hooks, and nobody else', needsHelm, async (t) => {
+  const peers = (...sets: string[]) => {
+    interface Rule {
+      ports: [{ port: string }]
+      from?: object[]
+    }
+    const [policy] = kindOf<{ ingress: Rule[] }>(
+      'NetworkPolicy',
+      'networkPolicy.enabled=true',
+      ...sets,
+    )
+    return Object.fromEntries(policy!.spec.ingress.map(({ ports, from }) => [ports[0].port, from]))
+  }
+  const hook = { podSelector: { matchLabels: { 'app.kubernetes.io/component': 'hook' } } }
+  const other = { namespaceSelector: { matchLabels: { a: 'b' } } }
+  const named = (field: string) => `networkPolicy.${field}[0].namespaceSelector.matchLabels.a=b`
+  t.match(peers(), { proxy: undefined, notices: undefined, admin: [{ podSelector: {} }, hook] })
+  for (const field of ['proxy', 'notices', 'admin']) {
+    const from = peers(named(`${field}From`))[field]
+    t.equal(from!.length, 2)
+    t.match(from, [other, hook])
+  }
+  t.match(peers(named('metricsFrom'))['admin'], [other, { podSelector: {} }, hook])
+})
+
+t.test('without the API of an object the refusal says so', needsHelm, async (t) => {
+  const { error } = helm('template', 'test', chart, '--set', 'metrics.serviceMonitor.enabled=true')
+  t.match(error, /metrics\.serviceMonitor\.enabled: the cluster does not serve monitoring/)
+})
+
+t.test(
+  'a supplier of one values file changes in another, and goes by null',
+  needsHelm,
+  async (t) => {
+    const config = (...sets: string[]) =>
+      rendered(supplier, 'suppliers.bolt.endpoints[0]=https://b.example/', ...sets).find(
+        ({ kind }) => kind === 'ConfigMap',
+      )!.data!['bidweir.yaml']!
+    t.match(config('suppliers.acme.timeout=90ms'), /id: acme\n {2}timeout: 90ms[\s\S]*id: bolt/)
+    t.notMatch(config('suppliers.acme=null'), /acme/)
+  },
+)
