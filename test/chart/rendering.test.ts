@@ -44,6 +44,7 @@ t.test('a change that needs a restart restarts the pods, and no other', needsHel
   const changes: Record<string, string> = {
     location: 'config.location=eu-west',
     'proxy.tls': 'config.proxy.tls.cert=c,config.proxy.tls.key=k',
+    'proxy.fastLane': 'config.proxy.fastLane=false',
     'admin.auth': 'config.admin.auth.embedded.realm=other',
     'admin.impressions': 'config.admin.impressions.auth=none',
     store: 'store.retentionDays=30',

@@ -122,9 +122,11 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     // What was heard is taught in slices.
     managers[1]!.of('revenue').advance(1)
     t.ok(chance() > before, 'the other node expects more wins now')
-    t.equal(syncs[1]!.counts.merged, 1)
+    // It merged the update, or began with the model that contains it.
+    const { merged, taken } = syncs[1]!.counts
+    t.ok(merged + taken > 0)
     await syncs[1]!.round()
-    t.equal(syncs[1]!.counts.merged, 1, 'merged once')
+    t.match(syncs[1]!.counts, { merged, taken }, 'once')
   })
 
   t.test('a command that Redis refuses is counted and logged, once a minute', async (t) => {
