@@ -224,8 +224,9 @@ t.test('a body that a reload makes too large is 413, and its connection goes on'
 
 t.test('an upgrade that comes in a drain does not hold it', async (t) => {
   let answer = () => {}
-  const { port, proxy, supplier } = await world(t, (socket) => {
-    answer = () => void socket.write(ok)
+  const { port, proxy, supplier } = await world(t, (socket, nth) => {
+    if (nth > 1) socket.write(ok)
+    else answer = () => void socket.write(ok)
   })
   const passThrough = new URL(supplier.url).origin
   proxy.setRoute({ ...routeSchema.parse({ endpoints: [supplier.url], passThrough }), id: 'acme' })
