@@ -3,7 +3,6 @@ import t from 'tap'
 import { command, newFolder, token } from '../../support/process.ts'
 import { echoSupplier, startNode } from '../../support/service-node.ts'
 
-t.setTimeout(120_000)
 t.test('calls of the console', async (t) => {
   const supplier = await echoSupplier()
   const folder = newFolder()

@@ -11,7 +11,6 @@ import {
 } from '../../support/console.ts'
 import { until } from '../../support/until.ts'
 
-t.setTimeout(240_000)
 
 const row = (page: Page, name: string) => page.locator('tbody tr').filter({ hasText: name })
 const press = (page: Page, name: string) =>

@@ -24,7 +24,6 @@ async function logIn(page: Page, name: string, password: string): Promise<void> 
 }
 
 // Keycloak builds itself first: a minute on two cores
-t.setTimeout(280_000)
 t.test(
   'log-in at Keycloak',
   { skip: browserAbsent || keycloakAbsent, timeout: 280_000 },

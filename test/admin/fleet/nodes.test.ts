@@ -5,7 +5,6 @@ import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { echoSupplier, startNode } from '../../support/service-node.ts'
 import { until } from '../../support/until.ts'
 
-t.setTimeout(120_000)
 t.test('two nodes on one database', { skip: postgresAbsent }, async (t) => {
   const [database, supplier] = [await startPostgres(), await echoSupplier()]
   const secret = Buffer.alloc(32, 5).toString('base64url')
