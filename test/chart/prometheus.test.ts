@@ -15,7 +15,7 @@ const skip = spawnSync('prometheus', ['--version']).status === 0 ? false : 'prom
 /** What only nodes on Redis have, and a reason that no response of the demo gives. */
 const absent = ['Redis', 'Model updates between nodes', 'Responses left as they came']
 
-t.test('every panel has data from a demo', { skip, timeout: 240_000 }, async (t) => {
+t.test('every panel has data from a demo', { skip }, async (t) => {
   const folder = newFolder()
   const ports = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
   const bidweir = await runBidweir(['demo', ...ports, '--state', join(folder, 'state')], folder)

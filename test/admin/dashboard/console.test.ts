@@ -11,7 +11,6 @@ import {
 } from '../../support/console.ts'
 import { until } from '../../support/until.ts'
 
-
 const row = (page: Page, name: string) => page.locator('tbody tr').filter({ hasText: name })
 const press = (page: Page, name: string) =>
   page.getByRole('button', { name, exact: true }).first().click()

@@ -5,7 +5,6 @@ import t from 'tap'
 import { browserAbsent, consoleWorld, launch, logIn, openPage } from '../../support/console.ts'
 import { until } from '../../support/until.ts'
 
-
 const press = (page: Page, name: string) =>
   page.getByRole('button', { name, exact: true }).first().click()
 async function confirm(page: Page, verb: string, said: string) {
