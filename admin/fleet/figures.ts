@@ -1,6 +1,8 @@
 /** The figures of one node by supplier, as nodes publish them, and their sums. All fields are additive. */
+
 import type { ArmSums } from '../../opd/engine/stats.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
+import { addedArms } from '../metrics/kept.ts'
 
 export interface ModeFigures {
   /** Since the start of the node, all arms. Money is CPM in the base currency, summed over wins. */
@@ -62,17 +64,6 @@ export function addedCounts(a: Counts, b: Counts): Counts {
   for (const [name, count] of Object.entries(b)) sums[name] = (sums[name] ?? 0) + count
   return sums
 }
-
-const addedArms = (a: ArmSums, b: ArmSums): ArmSums => ({
-  bids: a.bids + b.bids,
-  wins: a.wins + b.wins,
-  in: a.in + b.in,
-  cleared: a.cleared + b.cleared,
-  margin: a.margin + b.margin,
-  marginSquares: a.marginSquares + b.marginSquares,
-  spend: a.spend + b.spend,
-  spendSquares: a.spendSquares + b.spendSquares,
-})
 
 function addedMode(a: ModeFigures | undefined, b: ModeFigures): ModeFigures {
   if (a === undefined) return b

@@ -17,7 +17,7 @@ export interface Comparison {
   uplift: Interval | null
 }
 
-function added(a: ArmSums, b: ArmSums): ArmSums {
+export function addedArms(a: ArmSums, b: ArmSums): ArmSums {
   return {
     bids: a.bids + b.bids,
     wins: a.wins + b.wins,
@@ -32,7 +32,7 @@ function added(a: ArmSums, b: ArmSums): ArmSums {
 
 export function compared(stats: ModeStats): Comparison {
   const holdout = stats.sums('holdout')
-  const optimised = added(stats.sums('treated'), stats.sums('explored'))
+  const optimised = addedArms(stats.sums('treated'), stats.sums('explored'))
   return {
     holdout,
     optimised,

@@ -32,7 +32,7 @@ const young = 20
 /** A gap of one dear bid, in mean bids; clipped lower, the dear ones would be given up. */
 const largest = 12
 
-/** Where a constraint stands: what was kept, its standard error, and how far the expected loss is off. */
+/** State of a constraint: what was kept, its standard error, and how far the expected loss is off. */
 export interface Standing {
   kept: number
   error: number

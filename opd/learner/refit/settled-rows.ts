@@ -98,7 +98,7 @@ export class SettledRows {
     }
   }
 
-  /** The same in slices; rows that are new in between may stand for the oldest. */
+  /** The same in slices; rows that are new in between may replace the oldest. */
   *copying(): Generator<undefined, ReturnType<SettledRows['copy']>> {
     const { size } = this
     const oldest = size < windowRows ? 0 : this.at
