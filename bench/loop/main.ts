@@ -159,7 +159,7 @@ async function manySuppliers({ quick }: Run): Promise<Block[]> {
     ),
   })
   const service = await startService(config(0.1), { probe: new URL('probe.ts', import.meta.url) })
-  /** The machine delays turns, too: the least of the rounds' longest turns, and their median. */
+  /** Threads of the collector are delayed, too: the least of the rounds' longest turns, and their median. */
   async function longest(work: (round: number) => Promise<unknown>): Promise<string> {
     const turns: number[] = []
     for (let round = 0; round < (quick ? 2 : 6); round++) {
