@@ -103,12 +103,23 @@ export function describe(facts: BidFacts, bytes: Uint8Array): void {
   put(bytes, 6, text(facts.dsp ?? facts.seat, supplier + 5))
   put(bytes, 7, text(facts.deal, supplier + 6))
   put(bytes, 8, text(facts.domain, supplier + 7))
-  // Floors alike to 13 % are one; 0: none.
-  const floor = facts.floor > 0 ? Math.round(Math.log(facts.floor) * 8) + 128 : 0
-  bytes[floorAt] = facts.floor > 0 ? (floor < 1 ? 1 : floor > 255 ? 255 : floor) : 0
+  setFloor(bytes, floorOf(facts))
+}
+
+/** Floors alike to 13 % are one; 0: none. */
+export function floorOf({ floor }: BidFacts): number {
+  if (!(floor > 0)) return 0
+  const step = Math.round(Math.log(floor) * 8) + 128
+  return step < 1 ? 1 : step > 255 ? 255 : step
+}
+
+export function setFloor(bytes: Uint8Array, floor: number): void {
+  bytes[floorAt] = floor
 }
 
 const quarter = 4 * 3_600_000
+/** The four hours of the day, of six, that a time is in. */
+export const quarterOf = (at: number): number => Math.floor(at / quarter) % 6
 const absent = (hash: number, made: number) => (hash === 0 ? 0 : made || 1)
 const hashAt = (bytes: Uint8Array, which: number): number => {
   const at = hashesAt + 3 * which
@@ -123,7 +134,7 @@ export function keysOf(bytes: Uint8Array, at: number, keys: Uint32Array): void {
   const country = hashAt(bytes, 3)
   const dsp = hashAt(bytes, 6)
   const floor = bytes[floorAt]!
-  const hour = Math.floor(at / quarter) % 6
+  const hour = quarterOf(at)
   keys[0] = 0x5bd1e995
   keys[1] = mix(supplier, 1)
   keys[2] = absent(publisher, mix(publisher, 2))

@@ -60,9 +60,11 @@ export class OnlineLearner implements Learner {
     if (!(decision instanceof OwnDecision)) return none
     const { inBa } = decision
     if (!(sentPrice >= 1e-9 && sentPrice < 1e9 && inBa >= 1e-9 && inBa < 1e9)) return none
+    // One decision may be exposed twice, and the caller keeps the bytes of the first time.
+    if (decision.exposed) decision.bytes = decision.bytes.slice()
+    decision.exposed = true
     this.teaching.exposed(decision, Math.min(sentPrice, inBa), now)
-    // A copy: one decision may be exposed twice.
-    return decision.bytes.slice()
+    return decision.bytes
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number, minToWin?: number): void {

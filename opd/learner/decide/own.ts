@@ -17,7 +17,9 @@ export class OwnDecision implements Decision {
   readonly inBa: number
   readonly second: boolean
   readonly mode: BidFacts['mode']
-  readonly bytes: Uint8Array
+  /** Its own: `expose` writes them. */
+  bytes: Uint8Array
+  exposed = false
 
   constructor({ inBa, auction, mode }: BidFacts, bytes: Uint8Array) {
     this.inBa = inBa
