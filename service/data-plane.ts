@@ -7,6 +7,7 @@ import { modelControlSource } from '../admin/store/model-control.ts'
 import { nodeCountsOf } from '../admin/store/nodes.ts'
 import { createRetention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
+import { createTakenOff } from '../admin/store/taken-off.ts'
 import { createEngine } from '../opd/engine/engine.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
@@ -117,8 +118,20 @@ export async function openComponents(current: ConfigRef, log: Log) {
       random: Math.random,
     },
   )
+  const takenOff = createTakenOff(winStore, engine.reductions, { now, log })
+  await takenOff.flush()
   const { ledger } = store
-  bindStateMetrics(registry, { redis, ledger, sink, stats: engine.stats, nodes: () => nodes })
+  function* dayCaps() {
+    for (const ssp of current.active.keys()) {
+      const opd = engine.integration(ssp)?.opd
+      if (opd == null || opd === 'invalid' || opd.caps.perDay === null) continue
+      yield { ssp, used: engine.reductions.of(ssp, now()) / opd.caps.perDay }
+    }
+  }
+  bindStateMetrics(registry, {
+    ...{ redis, ledger, sink, stats: engine.stats, dayCaps },
+    nodes: () => nodes,
+  })
   const proxy = createProxy(started.proxy, started.suppliers.map(routeOf), {
     engine,
     registry,
@@ -184,6 +197,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       await modelManager.close()
       await sink?.close()
       retention.close()
+      await takenOff.close()
       await duplicates.close()
       await rollup.close()
     },

@@ -96,6 +96,7 @@ const reasons: Readonly<Record<Arm, string>> = {
   no_rate: 'the currency has no exchange rate',
   floor: 'in_ba is not above the floor',
   outside: 'the auction is outside the share that OPD prices',
+  capped: 'OPD has taken off the most that is allowed on one day',
   fixed: 'OPD may not change this bid',
 }
 

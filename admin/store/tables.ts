@@ -41,6 +41,8 @@ export interface Tables {
   model_resets: { supplier: string; times: number }
   /** Loss notices, each once; `decision` as in the ledger. */
   losses: { decision: string; at: number }
+  /** What OPD took off won bids, by UTC day (its number since 1970); money in the base currency. */
+  taken_off: { day: number; supplier: string; amount: number }
   /** Live nodes of a location, as last known. */
   nodes: { location: string; live: number }
   audit: {

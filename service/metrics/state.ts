@@ -15,6 +15,8 @@ export interface StateParts {
   sink: { counts: WriteCounts } | null
   stats: { faults: FaultCounts }
   nodes: () => number
+  /** Suppliers with a cap of a day, and the share of it that is used. */
+  dayCaps: () => Iterable<{ ssp: string; used: number }>
 }
 
 function redisRows(redis: NonNullable<StateParts['redis']>): MetricRow[] {
@@ -61,7 +63,7 @@ function decisionLogRows({ counts }: NonNullable<StateParts['sink']>): MetricRow
 }
 
 export function bindStateMetrics(registry: Registry, parts: StateParts): void {
-  const { redis, ledger, sink, stats, nodes } = parts
+  const { redis, ledger, sink, stats, nodes, dayCaps } = parts
   registerRows(registry, [
     [
       'bidweir_ledger_waiting',
@@ -90,6 +92,14 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
           'place',
           faultPlaces.map((place) => [place, stats.faults[place]]),
         ),
+    ],
+    [
+      'bidweir_opd_day_cap_used_ratio',
+      'gauge',
+      'Share of opd.caps.perDay that OPD took off today (UTC), on all nodes; from 1 on, bids keep their price',
+      function* () {
+        for (const { ssp, used } of dayCaps()) yield { value: used, labels: { ssp } }
+      },
     ],
     ...(redis === null ? [] : redisRows(redis)),
     ...(sink === null ? [] : decisionLogRows(sink)),

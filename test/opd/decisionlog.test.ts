@@ -54,6 +54,7 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     seed: 1,
     auctionSalt: 'salt',
     onHold: () => false,
+    reductions: { of: () => 0 },
     fault() {},
   }
   const price = createPricing(integration('acme'), deps, new ModeStats())
