@@ -12,6 +12,7 @@ import { models } from './007-models.ts'
 import { nodes } from './008-nodes.ts'
 import { nodeFigures } from './009-node-figures.ts'
 import { losses } from './010-losses.ts'
+import { ledgerDays } from './012-ledger-days.ts'
 import type { Migration } from './migration.ts'
 
 export const migrations: readonly Migration[] = [
@@ -25,6 +26,7 @@ export const migrations: readonly Migration[] = [
   nodes,
   losses,
   nodeFigures,
+  ledgerDays,
 ]
 
 /** A row of this kind beside a migration's own: programs that do not know the migration must not start. */
@@ -65,7 +67,7 @@ export async function migrate(
     const ran: string[] = []
     for (const { id, up, required = false } of migrations) {
       if (done.has(id)) continue
-      await up(trx, postgres)
+      await up(trx, postgres, now)
       const rows = required ? [id, requiredPrefix + id] : [id]
       await trx
         .insertInto('migrations')
