@@ -45,6 +45,9 @@ export const modelsDirOf = (config: Config) => join(config.stateDir, 'models')
 
 export type Components = Awaited<ReturnType<typeof openComponents>>
 
+/** Milliseconds after the start; hours that passed without a node are summed then. */
+const firstRetention = 5000
+
 export async function openComponents(current: ConfigRef, log: Log) {
   const started = current.config
   const keys = contextKeys(started.opd.keys ?? loadOrCreateKeys(started.stateDir))
@@ -100,7 +103,8 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const winStore = { ...store, db: store.wins }
   const rollup = createRollup(winStore, log)
   const duplicates = createDuplicateCounts(winStore, log)
-  const retention = createRetention(winStore, { keep: () => retentionMs(current.config), now, log })
+  const keep = () => retentionMs(current.config)
+  const retention = createRetention(winStore, { keep, now, log, first: firstRetention })
   const integrations = [...current.active.values()].map(({ supplier, invalid }) =>
     integrationOf(supplier, invalid),
   )

@@ -2,13 +2,14 @@
 import { sql } from 'kysely'
 import { hourOf } from '../store/hour.ts'
 import { exactSum, margins, money, squares } from '../store/sums.ts'
+import { ledgerTable } from '../store/tables.ts'
 import { groupKey, inScope, type Scope, type Source, type TimeRanges } from './scope.ts'
 
 /** Wins and their money, by every column that affects how they count. Test bids are excluded. */
 function ledgerWins(source: Source, scope: Scope) {
   const key = groupKey(scope, 'at')
   return source.db
-    .selectFrom('ledger')
+    .selectFrom(ledgerTable(source.postgres))
     .select([
       key.as('key'),
       'supplier',
@@ -38,7 +39,7 @@ function ledgerWins(source: Source, scope: Scope) {
 function ledgerOthers(source: Source, scope: Scope) {
   const key = groupKey(scope, 'at')
   return source.db
-    .selectFrom('ledger')
+    .selectFrom(ledgerTable(source.postgres))
     .select([
       key.as('key'),
       'status',

@@ -6,7 +6,7 @@ import { type Kysely, sql } from 'kysely'
 import { hour, hourKey } from './hour.ts'
 import type { Store } from './index.ts'
 import { margins, money, squares } from './sums.ts'
-import type { HourRow, Tables } from './tables.ts'
+import { type HourRow, ledgerTable, type Tables } from './tables.ts'
 
 /** Rows of one statement, 19 columns each. */
 const sliceRows = 100
@@ -62,7 +62,7 @@ async function sumIntoTempTable(
         count(margin) as priced, sum(late) as late, sum(${sql.ref('over')}) as over_count,
         ${money(postgres, 'cleared')} as cleared, ${money(postgres, 'out_ba')} as out_ba,
         ${money(postgres, 'margin')} as margin, ${margins} as margins, ${squares} as squares
-      from ledger where at >= ${sql.lit(begin)} and at < ${sql.lit(begin + hour)}
+      from ${sql.table(ledgerTable(postgres))} where at >= ${sql.lit(begin)} and at < ${sql.lit(begin + hour)}
       group by ${sql.join(order)})
     select row_number() over () as row, sums.* from (
       select * from present
@@ -78,8 +78,9 @@ export async function addUpHour(
   begin: number,
   pause: () => Promise<void>,
 ): Promise<void> {
-  // a temporary table belongs to one connection
-  await reader.db.connection().execute(async (db) => {
+  // a temporary table belongs to one connection, which PgBouncer keeps for a transaction; one of SQLite would block wins
+  const session = reader.postgres ? reader.db.transaction() : reader.db.connection()
+  await session.execute(async (db: Kysely<Tables>) => {
     await sumIntoTempTable(db, reader.postgres, begin)
     for (let last = 0; ; last += sliceRows) {
       const { rows } = await sql<Omit<HourRow, 'hour'>>`

@@ -109,7 +109,7 @@ function openPostgres(url: string, log: Log): Databases {
     pings: {
       management: () => sql`update revision set n = n`.execute(db),
       // changes no row, but needs the same lock and privileges as a win
-      wins: () => sql`update ledger set at = at where false`.execute(wins),
+      wins: () => sql`update ledger_days set at = at where false`.execute(wins),
     },
   }
 }
@@ -128,7 +128,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     await close()
     throw error
   }
-  const ledger = createLedger(wins, postgres, observe)
+  const ledger = createLedger(wins, postgres, observe, now)
   const listeners: (() => Promise<void>)[] = []
   let known = -1
   let lost = false

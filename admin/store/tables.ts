@@ -90,6 +90,13 @@ export interface Tables {
   signing_keys: { kid: string; private_jwk: string; created_at: number }
 }
 
+/**
+ * The table of the ledger: on PostgreSQL the partitioned one, of which `ledger` is the first partition.
+ */
+export const ledgerTable = (postgres: boolean) =>
+  // the type has the columns of both; `day` is internal to the ledger
+  (postgres ? 'ledger_days' : 'ledger') as 'ledger'
+
 export interface LedgerRow {
   decision: string
   event: string

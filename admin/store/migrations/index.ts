@@ -12,7 +12,8 @@ import { models } from './007-models.ts'
 import { nodes } from './008-nodes.ts'
 import { nodeFigures } from './009-node-figures.ts'
 import { losses } from './010-losses.ts'
-import { takenOff } from './011-taken-off.ts'
+import { ledgerDays } from './012-ledger-days.ts'
+import { takenOff } from './015-taken-off.ts'
 import type { Migration } from './migration.ts'
 
 export const migrations: readonly Migration[] = [
@@ -26,6 +27,7 @@ export const migrations: readonly Migration[] = [
   nodes,
   losses,
   nodeFigures,
+  ledgerDays,
   takenOff,
 ]
 
@@ -67,7 +69,7 @@ export async function migrate(
     const ran: string[] = []
     for (const { id, up, required = false } of migrations) {
       if (done.has(id)) continue
-      await up(trx, postgres)
+      await up(trx, postgres, now)
       const rows = required ? [id, requiredPrefix + id] : [id]
       await trx
         .insertInto('migrations')

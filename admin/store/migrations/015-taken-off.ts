@@ -1,7 +1,7 @@
 import type { Migration } from './migration.ts'
 
 export const takenOff: Migration = {
-  id: '011-taken-off',
+  id: '015-taken-off',
   async up(db) {
     await db.schema
       .createTable('taken_off')
