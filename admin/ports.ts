@@ -13,6 +13,7 @@ export interface LedgerEntry {
   arm: string | null
   publisher: string | null
   domain: string | null
+  seat: string | null
   inBa: string | null
   outBa: string | null
   cleared: string
@@ -81,6 +82,7 @@ export interface DuplicateNotice {
   mode: string
   publisher: string
   domain: string
+  seat?: string
   at: number
 }
 

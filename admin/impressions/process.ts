@@ -246,9 +246,10 @@ export class Notices {
     record: DecisionRecord | null = null,
   ): NoticeResult {
     this.count(supplier, mode, 'duplicate', by, notice)
-    const { publisher = '', domain = '' } = record ?? {}
+    const { publisher = '', domain = '', seat = '' } = record ?? {}
     const { event } = notice
-    this.deps.onDuplicate?.({ supplier, event, mode, publisher, domain, at: this.deps.now() })
+    const at = this.deps.now()
+    this.deps.onDuplicate?.({ supplier, event, mode, publisher, domain, seat, at })
     return { status: 'duplicate', by }
   }
 }

@@ -50,6 +50,7 @@ export const decisionSchema = z.strictObject({
   model_version: z.int(),
   publisher: z.string().nullable(),
   domain: z.string().nullable(),
+  seat: z.string().nullable(),
   teaches: z.boolean(),
   feature_bytes: z.int(),
 })
@@ -81,6 +82,7 @@ const example: Decision = {
   model_version: 7,
   publisher: 'pub-1',
   domain: 'news.example',
+  seat: 'seat-1',
   teaches: true,
   feature_bytes: 51,
 }
@@ -149,6 +151,7 @@ export function explained(record: DecisionRecord, late: boolean): Decision {
     model_version: record.modelVersion,
     publisher: record.publisher === '' ? null : record.publisher,
     domain: record.domain === '' ? null : record.domain,
+    seat: record.seat ?? null,
     teaches: record.teaches,
     feature_bytes: record.features.length,
   }

@@ -45,6 +45,7 @@ const columns = {
   arm: 'text',
   publisher: 'text',
   domain: 'text',
+  seat: 'text',
   in_ba: 'numeric',
   out_ba: 'numeric',
   cleared: 'numeric',

@@ -71,6 +71,7 @@ export function rowOf(entry: LedgerEntry): LedgerRow {
     arm: entry.arm,
     publisher: entry.publisher,
     domain: entry.domain,
+    seat: entry.seat,
     in_ba: entry.inBa,
     out_ba: entry.outBa,
     cleared: entry.cleared,

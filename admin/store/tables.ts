@@ -59,6 +59,9 @@ export interface Tables {
   ledger: LedgerRow
   decided: DecidedRow
   ledger_hours: HourRow
+  /** Of `decided` and `ledger_hours`, the part of each seat. Without a row here, the seat is not known. */
+  decided_seats: WithSeat<DecidedRow>
+  ledger_hour_seats: WithSeat<HourRow>
   /**
    * One row. Hours before `until` are in `ledger_hours`. Hours before `sealed` have their final sums, and their rows
    * may have been deleted. 0: nothing was summed yet. `lease`: the time until which a node has the lease.
@@ -108,6 +111,7 @@ export interface LedgerRow {
   arm: string | null
   publisher: string | null
   domain: string | null
+  seat: string | null
   in_ba: string | null
   out_ba: string | null
   cleared: string
@@ -120,6 +124,8 @@ export interface LedgerRow {
   decided_at: number | null
   at: number
 }
+
+export type WithSeat<Row> = Row & { seat: string }
 
 /** Decided bids, summed by hour. */
 export interface DecidedRow {

@@ -203,6 +203,7 @@ export function createPricing(
       modelVersion: learners.version(mode),
       publisher: terms.publisher,
       domain: terms.domain,
+      seat: terms.seat,
       teaches: features.length > 0,
       features,
       floor: bid.floor,

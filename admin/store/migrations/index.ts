@@ -12,6 +12,7 @@ import { models } from './007-models.ts'
 import { nodes } from './008-nodes.ts'
 import { nodeFigures } from './009-node-figures.ts'
 import { losses } from './010-losses.ts'
+import { seats } from './011-seats.ts'
 import { ledgerDays } from './012-ledger-days.ts'
 import { takenOff } from './015-taken-off.ts'
 import type { Migration } from './migration.ts'
@@ -27,6 +28,7 @@ export const migrations: readonly Migration[] = [
   nodes,
   losses,
   nodeFigures,
+  seats,
   ledgerDays,
   takenOff,
 ]
