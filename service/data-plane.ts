@@ -118,7 +118,10 @@ export async function openComponents(current: ConfigRef, log: Log) {
     },
   )
   const { ledger } = store
-  bindStateMetrics(registry, { redis, ledger, sink, stats: engine.stats, nodes: () => nodes })
+  bindStateMetrics(registry, {
+    ...{ redis, ledger, store, sink, stats: engine.stats },
+    nodes: () => nodes,
+  })
   const proxy = createProxy(started.proxy, started.suppliers.map(routeOf), {
     engine,
     registry,
