@@ -11,7 +11,7 @@ import { createAdmin } from '../admin/http/server.ts'
 import { ImpressionCounters } from '../admin/impressions/counters.ts'
 import { impressions } from '../admin/impressions/route.ts'
 import { management } from '../admin/management/route.ts'
-import { opdMetrics } from '../admin/metrics/registry.ts'
+import { authMetrics, opdMetrics } from '../admin/metrics/registry.ts'
 import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
 import { reporting } from '../admin/reports/route.ts'
@@ -62,6 +62,7 @@ export async function openAdminPlane(
       ageSeconds: modelManager.age(mode) ?? 0,
     }),
   })
+  authMetrics(registry, auth.failures)
   const notices = impressions({
     engine,
     ledger: store.ledger,

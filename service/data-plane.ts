@@ -133,7 +133,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     }
   }
   bindStateMetrics(registry, {
-    ...{ redis, ledger, sink, stats: engine.stats, dayCaps },
+    ...{ redis, ledger, store, sink, stats: engine.stats, dayCaps },
     nodes: () => nodes,
   })
   const proxy = createProxy(started.proxy, started.suppliers.map(routeOf), {

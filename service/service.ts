@@ -46,9 +46,9 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   const started = config
   const components = await openComponents(current, log)
   let ready = false
-  let draining = false
+  const { life } = components.meters
   const notReady = () => {
-    if (draining) return ['draining']
+    if (life.draining) return ['draining']
     if (!ready) return ['starting']
     return components.hasModels() ? [] : ['models of the other nodes']
   }
@@ -100,7 +100,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
     async stop(grace, limit = Number.POSITIVE_INFINITY) {
       const { proxy, store } = components
       const began = performance.now()
-      draining = true
+      life.draining = true
       watching?.close()
       clearInterval(ratesTimer)
       proxy.drain()

@@ -62,6 +62,8 @@ async function play(proxyUrl: string, adminUrl: string): Promise<void> {
   const context = seatbid[0].bid[0].nurl.replace('svc_opd=', '')
   const query = new URLSearchParams({ ssp: 'acme', bid_id: 'b', price: '1', svc_opd: context })
   await (await fetch(`${adminUrl}/opd/imp?${query}`)).arrayBuffer()
+  const refused = await fetch(`${adminUrl}/api/svc/ssp/`)
+  await refused.arrayBuffer()
 }
 
 /** Counts each kind of event, because a series exists only after its first event. */

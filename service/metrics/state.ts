@@ -12,6 +12,7 @@ interface WriteCounts {
 export interface StateParts {
   redis: { connected: boolean; counts: WriteCounts } | null
   ledger: { waiting: number; replaced: number }
+  store: { lost(): Promise<string[]> }
   sink: { counts: WriteCounts } | null
   stats: { faults: FaultCounts }
   nodes: () => number
@@ -62,9 +63,27 @@ function decisionLogRows({ counts }: NonNullable<StateParts['sink']>): MetricRow
   ]
 }
 
+/** A scrape cannot wait for a write of the store: each shows the result of the last one, and starts the next. */
+function storeState(store: StateParts['store']): () => number {
+  let up = 1
+  return () => {
+    void store.lost().then((parts) => {
+      up = Number(parts.length === 0)
+    })
+    return up
+  }
+}
+
 export function bindStateMetrics(registry: Registry, parts: StateParts): void {
-  const { redis, ledger, sink, stats, nodes, dayCaps } = parts
+  const { redis, ledger, store, sink, stats, nodes, dayCaps } = parts
+  const storeUp = storeState(store)
   registerRows(registry, [
+    [
+      'bidweir_store_up',
+      'gauge',
+      '1 if each part of the database completed a write at the scrape before',
+      () => one(storeUp()),
+    ],
     [
       'bidweir_ledger_waiting',
       'gauge',
