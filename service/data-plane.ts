@@ -19,6 +19,7 @@ import { bidLogLimit } from '../proxy/memory.ts'
 import { createProxy } from '../proxy/proxy.ts'
 import type { Config } from './config/schema.ts'
 import { loadOrCreateKeys } from './default-config.ts'
+import { eventMetrics } from './metrics/events.ts'
 import { modelMetrics, modelSyncMetrics } from './metrics/models.ts'
 import { bindStateMetrics } from './metrics/state.ts'
 import {
@@ -98,6 +99,18 @@ export async function openComponents(current: ConfigRef, log: Log) {
   // Everything that counts wins uses the connections of the ledger, never those of the API.
   const winStore = { ...store, db: store.wins }
   const rollup = createRollup(winStore, log)
+  // Loaded only if configured.
+  const events =
+    started.events === null
+      ? null
+      : (await import('./events/index.ts')).openEvents({
+          config: started.events.kafka,
+          store,
+          node: modelManager.models.node,
+          noticesOf: (id) => current.active.get(id ?? '')?.supplier.notices ?? 'win',
+          now,
+          log,
+        })
   const duplicates = createDuplicateCounts(winStore, log)
   const retention = createRetention(winStore, { keep: () => retentionMs(current.config), now, log })
   const integrations = [...current.active.values()].map(({ supplier, invalid }) =>
@@ -109,7 +122,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     {
       learners: modelManager,
       bidLog,
-      observer: rollup,
+      observer: events?.observing(rollup) ?? rollup,
       shared: redis?.shared ?? null,
       sink,
       log,
@@ -119,6 +132,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
   )
   const { ledger } = store
   bindStateMetrics(registry, { redis, ledger, sink, stats: engine.stats, nodes: () => nodes })
+  if (events !== null) eventMetrics(registry, events)
   const proxy = createProxy(started.proxy, started.suppliers.map(routeOf), {
     engine,
     registry,
@@ -152,6 +166,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       bidLog,
       rollup,
       duplicates,
+      events,
       engine,
       proxy,
     },
@@ -183,6 +198,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       await redis?.close()
       await modelManager.close()
       await sink?.close()
+      await events?.close()
       retention.close()
       await duplicates.close()
       await rollup.close()

@@ -41,6 +41,11 @@ export interface Tables {
   model_resets: { supplier: string; times: number }
   /** Loss notices, each once; `decision` as in the ledger. */
   losses: { decision: string; at: number }
+  /**
+   * By node: the time before which all of its wins and losses are in the event log, and the time at which it wrote
+   * the row.
+   */
+  event_marks: { node: string; sent: number; alive: number }
   /** Live nodes of a location, as last known. */
   nodes: { location: string; live: number }
   audit: {

@@ -12,6 +12,7 @@ import { models } from './007-models.ts'
 import { nodes } from './008-nodes.ts'
 import { nodeFigures } from './009-node-figures.ts'
 import { losses } from './010-losses.ts'
+import { eventMarks } from './014-event-marks.ts'
 import type { Migration } from './migration.ts'
 
 export const migrations: readonly Migration[] = [
@@ -25,6 +26,7 @@ export const migrations: readonly Migration[] = [
   nodes,
   losses,
   nodeFigures,
+  eventMarks,
 ]
 
 /** A row of this kind beside a migration's own: programs that do not know the migration must not start. */
