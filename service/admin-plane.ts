@@ -32,7 +32,7 @@ export async function openAdminPlane(
   log: Log,
 ) {
   const { store, directory, modelManager, bidLog, rollup, duplicates, engine, proxy } = components
-  const { registry, now, followModelControl } = components
+  const { registry, now, followModelControl, events } = components
   const counters = new ImpressionCounters(() => current.config.metrics)
   const { auth: authConfig, listen } = current.config.admin
   let address = listen
@@ -77,6 +77,8 @@ export async function openAdminPlane(
     alert: (what, supplier) => log.warn({ what, supplier }, 'win notices need attention'),
     counters,
     onDuplicate: duplicates.count,
+    onWin: events?.won,
+    onLoss: events?.lost,
     verifier: auth.verifier,
     log,
   })
@@ -93,6 +95,7 @@ export async function openAdminPlane(
         changed: () => void directory.refresh(),
         snapshots: snapshotCatalog(modelsDirOf(current.config)),
         followed: followModelControl,
+        onVoid: events?.voided,
         now,
       }),
       dashboard({

@@ -20,6 +20,7 @@ import { bidLogLimit } from '../proxy/memory.ts'
 import { createProxy } from '../proxy/proxy.ts'
 import type { Config } from './config/schema.ts'
 import { loadOrCreateKeys } from './default-config.ts'
+import { eventMetrics } from './metrics/events.ts'
 import { modelMetrics, modelSyncMetrics } from './metrics/models.ts'
 import { bindStateMetrics } from './metrics/state.ts'
 import {
@@ -102,6 +103,18 @@ export async function openComponents(current: ConfigRef, log: Log) {
   // Everything that counts wins uses the connections of the ledger, never those of the API.
   const winStore = { ...store, db: store.wins }
   const rollup = createRollup(winStore, log)
+  // Loaded only if configured.
+  const events =
+    started.events === null
+      ? null
+      : (await import('./events/index.ts')).openEvents({
+          config: started.events.kafka,
+          store,
+          node: modelManager.models.node,
+          noticesOf: (id) => current.active.get(id ?? '')?.supplier.notices ?? 'win',
+          now,
+          log,
+        })
   const duplicates = createDuplicateCounts(winStore, log)
   const keep = () => retentionMs(current.config)
   const retention = createRetention(winStore, { keep, now, log, first: firstRetention })
@@ -114,7 +127,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     {
       learners: modelManager,
       bidLog,
-      observer: rollup,
+      observer: events?.observing(rollup) ?? rollup,
       shared: redis?.shared ?? null,
       sink,
       log,
@@ -136,6 +149,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     ...{ redis, ledger, store, sink, stats: engine.stats, dayCaps },
     nodes: () => nodes,
   })
+  if (events !== null) eventMetrics(registry, events)
   const proxy = createProxy(started.proxy, started.suppliers.map(routeOf), {
     engine,
     registry,
@@ -169,6 +183,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       bidLog,
       rollup,
       duplicates,
+      events,
       engine,
       proxy,
     },
@@ -200,6 +215,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       await redis?.close()
       await modelManager.close()
       await sink?.close()
+      await events?.close()
       retention.close()
       await takenOff.close()
       await duplicates.close()

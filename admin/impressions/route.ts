@@ -8,7 +8,7 @@ import { addRoute, type Call } from '../http/call.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
 import type { TokenVerifier } from '../ports.ts'
 import type { LossStore } from '../store/losses.ts'
-import { Losses } from './losses.ts'
+import { Losses, type RecordedLoss } from './losses.ts'
 import { auditPrice, lossSchema, noticeSchema, parseLoss, parseNotice } from './notice.ts'
 import { type NoticeDeps, type NoticeResult, Notices, type Rejection } from './process.ts'
 import { callerOf } from './visibility.ts'
@@ -20,6 +20,8 @@ export interface ImpressionDeps extends NoticeDeps {
   /** Whether some suppliers encode the prices of their notices. Called for each, since a reload may change it. */
   encodedPrices?: () => boolean
   losses: LossStore
+  /** Called for each loss of a decision that was recorded. It must only buffer. */
+  onLoss?: ((loss: RecordedLoss) => void) | undefined
   /** Notices in progress at a time; more are 503. */
   maxPending?: number
 }

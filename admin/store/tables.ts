@@ -43,6 +43,11 @@ export interface Tables {
   losses: { decision: string; at: number }
   /** What OPD took off won bids, by UTC day (its number since 1970); money in the base currency. */
   taken_off: { day: number; supplier: string; amount: number }
+  /**
+   * By node: the time before which all of its wins and losses are in the event log, and the time at which it wrote
+   * the row.
+   */
+  event_marks: { node: string; sent: number; alive: number }
   /** Live nodes of a location, as last known. */
   nodes: { location: string; live: number }
   audit: {

@@ -26,6 +26,7 @@ function configOf(stateDir: string, endpoint: string): Config {
       // nothing listens there: its metrics are registered all the same
       store: { redis: 'redis://127.0.0.1:1' },
       opd: { keys: [{ id: 1, secret: newKey() }], decisionLog: { path: 'decisions.ndjson' } },
+      events: { kafka: { brokers: ['127.0.0.1:1'] } },
       currency: { rates: { base: 'USD', rates: { EUR: 0.9 }, asOf: '2026-01-01' } },
       suppliers: [
         { id: 'acme', endpoints: [endpoint], timeout: '5s', opd: { enabled: true, holdout: 0 } },
