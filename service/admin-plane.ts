@@ -17,12 +17,14 @@ import { standalone } from '../admin/prices/standalone.ts'
 import { reporting } from '../admin/reports/route.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
+import type { ConfigRef } from './apply-config.ts'
 import { shownConfig } from './config/hidden.ts'
-import { type Components, type ConfigRef, modelsDirOf } from './data-plane.ts'
+import { type Components, modelsDirOf } from './data-plane.ts'
 import { createNodeFigures } from './node-figures.ts'
 import { createNoticesListener } from './notices-listener.ts'
 import { listedSuppliers, reportSettings } from './runtime-config.ts'
 import { activeOpd, opdState } from './status-adapters.ts'
+import { nodeRegistry } from './workers/metrics.ts'
 
 /** `notReady` returns the reasons why bid traffic cannot be served now. */
 export async function openAdminPlane(
@@ -82,11 +84,13 @@ export async function openAdminPlane(
     verifier: auth.verifier,
     log,
   })
+  const { pool } = components
+  const scraped = pool === null ? { registry } : nodeRegistry(registry, pool, proxy.counters)
   const admin = createAdmin({
     listen,
     log,
     plugins: [
-      health({ registry, lost: () => store.lost(), missing: notReady }),
+      health({ ...scraped, lost: () => store.lost(), missing: notReady }),
       ...(auth.plugin === null ? [] : [auth.plugin]),
       management({
         store,
@@ -131,6 +135,7 @@ export async function openAdminPlane(
         authenticate,
         now,
         flush: async () => {
+          await pool?.scrape()
           await Promise.all([rollup.flush(), duplicates.flush()])
         },
         rules: () => reportSettings(current.config),

@@ -9,15 +9,20 @@ import { createRetention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
 import { createTakenOff } from '../admin/store/taken-off.ts'
 import { createEngine } from '../opd/engine/engine.ts'
+import type { Mode } from '../opd/pricing/arms.ts'
+import { trainedPerSecond } from '../opd/pricing/exposures.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import type { Slices } from '../opd/shared/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
+import { localModels } from '../opd/state/local-models.ts'
+import { localTokens } from '../opd/state/local-tokens.ts'
 import { createModelManager } from '../opd/state/model-manager.ts'
 import { createModelSync } from '../opd/state/model-sync.ts'
 import { bidLogLimit } from '../proxy/memory.ts'
 import { createProxy } from '../proxy/proxy.ts'
+import { applyConfig, type ConfigRef } from './apply-config.ts'
 import type { Config } from './config/schema.ts'
 import { loadOrCreateKeys } from './default-config.ts'
 import { eventMetrics } from './metrics/events.ts'
@@ -33,14 +38,9 @@ import {
   sharedBidTtl,
 } from './runtime-config.ts'
 import { bindServiceMetrics } from './status-adapters.ts'
-import { type ActiveSupplier, type SupplierTargets, swapSuppliers } from './supplier-swap.ts'
-
-/** The current configuration. A reload replaces it. */
-export interface ConfigRef {
-  config: Config
-  /** Suppliers by id. During a reload some are newer than `config`. */
-  active: Map<string, ActiveSupplier>
-}
+import { dividedConfig, dividedRoute, type Place, workerCount } from './workers/limits.ts'
+import { openWorkers, statesAt, withWorkers } from './workers/node.ts'
+import type { WorkerPool } from './workers/pool.ts'
 
 export const modelsDirOf = (config: Config) => join(config.stateDir, 'models')
 
@@ -51,7 +51,10 @@ const firstRetention = 5000
 
 export async function openComponents(current: ConfigRef, log: Log) {
   const started = current.config
-  const keys = contextKeys(started.opd.keys ?? loadOrCreateKeys(started.stateDir))
+  const ownKeys = started.opd.keys ?? loadOrCreateKeys(started.stateDir)
+  const keysOf = (config: Config) => config.opd.keys ?? ownKeys
+  const place: Place = { index: 0, count: workerCount(started.proxy) }
+  let pool: WorkerPool | null = null
   const now = Date.now
   const registry = new Registry()
   const meters = bindServiceMetrics(registry, () => ratesAge(current.config, now())?.age ?? null)
@@ -95,7 +98,18 @@ export async function openComponents(current: ConfigRef, log: Log) {
               )
           },
         })
-  const modelSync = redis === null ? null : createModelSync({ modelManager, redis, log })
+  // Workers exchange model updates as nodes do.
+  const localBus =
+    redis === null && place.count > 1
+      ? localModels(
+          modelManager.models.node,
+          (mode) => modelManager.models.packed(mode as Mode),
+          now(),
+        )
+      : null
+  const bus = redis ?? localBus
+  const modelSync = bus === null ? null : createModelSync({ modelManager, redis: bus, log })
+  const tokens = redis?.tokens ?? (place.count > 1 ? localTokens() : null)
   if (modelSync !== null) modelSyncMetrics(registry, modelSync)
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
   modelMetrics(registry, modelManager)
@@ -121,18 +135,22 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const integrations = [...current.active.values()].map(({ supplier, invalid }) =>
     integrationOf(supplier, invalid),
   )
-  const settings = engineSettings(started, keys, attributionWindow)
+  const settings = engineSettings(started, contextKeys(keysOf(started)), attributionWindow)
   const engine = createEngine(
     { ...settings, integrations },
     {
       learners: modelManager,
       bidLog,
       observer: events?.observing(rollup) ?? rollup,
-      shared: redis?.shared ?? null,
+      shared:
+        place.count === 1
+          ? (redis?.shared ?? null)
+          : withWorkers(() => pool!, redis?.shared ?? null, bidLog),
       sink,
       log,
       now,
       random: Math.random,
+      trainedPerSecond: trainedPerSecond / place.count,
     },
   )
   const takenOff = createTakenOff(winStore, engine.reductions, { now, log })
@@ -150,26 +168,43 @@ export async function openComponents(current: ConfigRef, log: Log) {
     nodes: () => nodes,
   })
   if (events !== null) eventMetrics(registry, events)
-  const proxy = createProxy(started.proxy, started.suppliers.map(routeOf), {
-    engine,
-    registry,
-    log,
-    sharedTokens: redis?.tokens ?? null,
-  })
+  const proxy = createProxy(
+    dividedConfig(started.proxy, place),
+    started.suppliers.map((supplier) => dividedRoute(routeOf(supplier), place)),
+    {
+      ...{ engine, registry, log },
+      sharedTokens: tokens,
+      sharesPort: place.count > 1,
+      others: () => pool?.loads() ?? [],
+    },
+  )
 
+  const directoryMessage = () => ({
+    states: statesAt(directory, started.location),
+    holds: directory.snapshot().holds,
+    share: 1 / nodes,
+  })
   /** Applies the directory's snapshot to engine and proxy. */
   const applyDirectory = () => {
-    const { suppliers, holds } = directory.snapshot()
-    engine.setHolds(holds)
-    proxy.setDirectory((id) => {
-      const state = suppliers.get(id)
-      if (state === undefined) return undefined
-      const allotment = state.datacenters.get(started.location)
-      return { inactiveSeats: state.inactiveSeats, allotment }
-    }, 1 / nodes)
+    const message = directoryMessage()
+    engine.setHolds(message.holds)
+    proxy.setDirectory((id) => message.states.get(id), message.share / place.count)
+    pool?.tellAll('directory', message)
   }
   directory.onChange(applyDirectory)
   applyDirectory()
+  if (bus !== null && place.count > 1) {
+    pool = openWorkers(place.count, {
+      ...{ current, modelManager, controlSource, models: bus, tokens: tokens!, bidLog, sink, log },
+      keysOf: () => keysOf(current.config),
+      directory: directoryMessage,
+      shared: redis?.shared ?? null,
+      addRows: rollup.add,
+      stats: engine.stats,
+      proxy: () => proxy,
+    })
+    store.onChange(async () => pool?.tellAll('control'))
+  }
 
   return {
     ...{
@@ -186,28 +221,17 @@ export async function openComponents(current: ConfigRef, log: Log) {
       events,
       engine,
       proxy,
+      pool,
     },
     now,
     /** The models of the other nodes are here, or were waited for long enough. */
     hasModels: () => modelSync?.joined ?? true,
     /** Applies another configuration, in time slices. */
     async configure(config: Config, slices: Slices) {
-      const next = config.opd.keys === undefined ? keys : contextKeys(config.opd.keys)
-      engine.configure(engineSettings(config, next, attributionWindow))
       bidLog.retain(config.opd.contextTtl)
-      proxy.configure(config.proxy)
-      const components: SupplierTargets = {
-        set(supplier) {
-          engine.setIntegration(integrationOf(supplier, false))
-          proxy.setRoute(routeOf(supplier))
-        },
-        remove(id) {
-          engine.removeIntegration(id)
-          proxy.removeRoute(id)
-        },
-      }
-      await swapSuppliers(current.active, config.suppliers, components, slices)
-      current.config = config
+      const targets = { engine, proxy, place, attributionWindow }
+      await applyConfig(current, config, contextKeys(keysOf(config)), targets, slices)
+      await pool?.reload({ ...config, opd: { ...config.opd, keys: keysOf(config) } })
     },
     /** Flushes and closes the components that outlive the listeners. */
     async close() {

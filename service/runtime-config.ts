@@ -102,6 +102,7 @@ export const restartKeys: readonly { key: string; compare: 'value' | 'presence' 
   { key: 'stateDir', compare: 'value' },
   { key: 'proxy.listen', compare: 'value' },
   { key: 'proxy.tls', compare: 'presence' },
+  { key: 'proxy.workers', compare: 'value' },
   { key: 'proxy.fastLane', compare: 'value' },
   { key: 'admin.listen', compare: 'value' },
   { key: 'admin.auth', compare: 'value' },

@@ -40,6 +40,8 @@ interface EngineDeps {
   /** Milliseconds since the epoch. */
   now: () => number
   random: () => number
+  /** Decisions that train the model in a second, at most. */
+  trainedPerSecond?: number
 }
 
 interface BidweirEngine extends Engine {
@@ -91,7 +93,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       auctionSalt: seeds.toString('hex', 4),
     }
   }
-  const exposures = new ExposureSampler(deps.random)
+  const exposures = new ExposureSampler(deps.random, deps.trainedPerSecond)
   const pricingDeps = { ...deps, ...keyMaterial(initial), exposures, onHold, reductions, fault }
 
   function bind(integration: Integration): BoundIntegration {

@@ -27,6 +27,10 @@ export interface NodeOptions {
   /** More top-level lines. */
   more?: string
   folder?: string
+  /** `proxy.workers`. */
+  workers?: number
+  /** Each bid request is on a connection of its own. */
+  freshConnections?: boolean
 }
 
 export interface Asked {
@@ -47,8 +51,14 @@ export interface Answered {
   mode: string
 }
 
-export const yamlOf = ({ suppliers, endpoint, auth = 'context', more = '' }: NodeOptions) => `
-proxy: {listen: "127.0.0.1:0"}
+export const yamlOf = ({
+  suppliers,
+  endpoint,
+  auth = 'context',
+  more = '',
+  workers = 1,
+}: NodeOptions) => `
+proxy: {listen: "127.0.0.1:0", workers: ${workers}}
 admin: {listen: "127.0.0.1:0", impressions: {auth: ${auth}}}
 drain: {grace: 0ms, timeout: 10s}
 log: {level: warn}
@@ -78,7 +88,10 @@ export async function startNode(options: NodeOptions) {
     }
     const answer = await fetch(`http://127.0.0.1:${bidweir.proxyPort}/bid/${ssp}`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json' },
+      headers: {
+        'content-type': 'application/json',
+        ...(options.freshConnections ? { connection: 'close' } : {}),
+      },
       body: JSON.stringify(body),
     })
     if (answer.status !== 200) throw new Error(`${answer.status} ${await answer.text()}`)

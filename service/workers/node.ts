@@ -1,0 +1,112 @@
+/** The first process of a node with workers: what it shares with them, and what it does with what they send. */
+import type { Directory } from '../../admin/directory.ts'
+import type { DecidedRow } from '../../admin/store/tables.ts'
+import type { EngineStats } from '../../opd/engine/stats.ts'
+import type { BidLog, DecisionSink, SharedBidLog, SharedTokens } from '../../opd/ports.ts'
+import { type Mode, modes } from '../../opd/pricing/arms.ts'
+import type { Log } from '../../opd/shared/log.ts'
+import { recordsOf } from '../../opd/state/bid-entry.ts'
+import type { ModelControlSource } from '../../opd/state/model-control.ts'
+import type { ModelManager } from '../../opd/state/model-manager.ts'
+import type { ModelBus } from '../../opd/state/model-sync.ts'
+import type { BidProxy, DirectoryState } from '../../proxy/proxy.ts'
+import type { ConfigRef } from '../apply-config.ts'
+import { addCounts } from './counters.ts'
+import { served } from './peer.ts'
+import { createWorkerPool, type WorkerPool } from './pool.ts'
+import { busMethods, controlMethods, type DirectoryMessage, tokenMethods } from './protocol.ts'
+
+/** Milliseconds between two looks at the versions of the models. */
+const versionsEvery = 1000
+
+export interface NodeParts {
+  current: ConfigRef
+  /** The context keys of a configuration. */
+  keysOf: () => { id: number; secret: string }[]
+  directory: () => DirectoryMessage
+  modelManager: ModelManager
+  controlSource: ModelControlSource
+  models: ModelBus
+  tokens: SharedTokens
+  bidLog: { append(batch: Buffer): void }
+  /** The bid log of all nodes; null: there is none. */
+  shared: SharedBidLog | null
+  addRows: (rows: readonly DecidedRow[]) => void
+  sink: DecisionSink | null
+  stats: EngineStats
+  proxy: () => BidProxy
+  log: Log
+}
+
+export function openWorkers(count: number, parts: NodeParts): WorkerPool {
+  const { current, modelManager, models, tokens, bidLog, shared, sink } = parts
+  const versionsNow = () =>
+    Object.fromEntries(modes.map((mode) => [mode, modelManager.version(mode)])) as Record<
+      Mode,
+      number
+    >
+  const pool = createWorkerPool({
+    count,
+    start: () => ({
+      config: { ...current.config, opd: { ...current.config.opd, keys: parts.keysOf() } },
+      invalidOpd: new Set(
+        [...current.active].filter(([, { invalid }]) => invalid).map(([id]) => id),
+      ),
+      directory: parts.directory(),
+      versions: versionsNow(),
+    }),
+    methods: {
+      ...served('models', models, busMethods),
+      ...served('tokens', tokens, tokenMethods),
+      ...served('control', parts.controlSource, controlMethods),
+      bids(batch: Buffer) {
+        bidLog.append(batch)
+        if (shared !== null) for (const record of recordsOf(batch)) shared.put(record)
+      },
+      rows: parts.addRows,
+      entries(entries: [keyof DecisionSink, never][]) {
+        for (const [kind, entry] of entries) sink?.[kind](entry)
+      },
+    },
+    onFigures: ({ counts }) => addCounts(counts, parts.stats, parts.proxy().counters),
+    log: parts.log,
+  })
+  let versions = JSON.stringify(versionsNow())
+  const timer = setInterval(() => {
+    const now = versionsNow()
+    if (JSON.stringify(now) === versions) return
+    versions = JSON.stringify(now)
+    pool.tellAll('versions', now)
+  }, versionsEvery).unref()
+  return {
+    ...pool,
+    get missing() {
+      return pool.missing
+    },
+    close() {
+      clearInterval(timer)
+      return pool.close()
+    },
+  }
+}
+
+/** A bid log that first waits for the decisions of the workers, then asks the other nodes. */
+export const withWorkers = (
+  pool: () => WorkerPool,
+  shared: SharedBidLog | null,
+  own: BidLog,
+): SharedBidLog => ({
+  put: (record) => shared?.put(record),
+  async find(bidId) {
+    const [elsewhere = []] = await Promise.all([shared?.find(bidId), pool().flush()])
+    return [...own.find(bidId), ...elsewhere]
+  },
+})
+
+/** The directory's state of each supplier at a location. */
+export function statesAt(directory: Directory, location: string): Map<string, DirectoryState> {
+  const states = new Map<string, DirectoryState>()
+  for (const [id, { inactiveSeats, datacenters }] of directory.snapshot().suppliers)
+    states.set(id, { inactiveSeats, allotment: datacenters.get(location) })
+  return states
+}
