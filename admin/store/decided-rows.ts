@@ -13,7 +13,7 @@ export interface DecidedRows extends DecisionObserver {
 /** Rows that are held by name before they are added to the buffer with its key of seven parts. */
 const maxHeld = 1000
 
-type SeatRow = WithSeat<DecidedRow>
+export type SeatRow = WithSeat<DecidedRow>
 
 const newMap = () => new Map()
 const newList = () => []

@@ -3,20 +3,18 @@ import type { DecisionObserver } from '../../opd/ports.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import type { DuplicateNotice } from '../ports.ts'
 import { createBufferedCounts } from './buffered-counts.ts'
-import { createDecidedRows } from './decided-rows.ts'
+import { createDecidedRows, type SeatRow } from './decided-rows.ts'
 import { hourKey, hourOf } from './hour.ts'
 import type { Store } from './index.ts'
 import { seatSums } from './seat-sums.ts'
-import { type DecidedRow, type HourRow, storable, type WithSeat } from './tables.ts'
+import { type HourRow, storable, type WithSeat } from './tables.ts'
 
 export interface Rollup extends DecisionObserver {
   /** Adds the rows of another process of this node, and takes ownership of them. */
-  add(rows: readonly WithSeat<DecidedRow>[]): void
+  add(rows: readonly SeatRow[]): void
   flush(): Promise<void>
   close(): Promise<void>
 }
-
-type SeatRow = WithSeat<DecidedRow>
 
 export function createRollup(store: Store, log: Log): Rollup {
   const held = createDecidedRows((row) => add(row))

@@ -1,6 +1,6 @@
 /** The first process of a node with workers: what it shares with them, and what it does with what they send. */
 import type { Directory } from '../../admin/directory.ts'
-import type { DecidedRow } from '../../admin/store/tables.ts'
+import type { SeatRow } from '../../admin/store/decided-rows.ts'
 import type { EngineStats } from '../../opd/engine/stats.ts'
 import type { BidLog, DecisionSink, SharedBidLog, SharedTokens } from '../../opd/ports.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
@@ -31,7 +31,7 @@ export interface NodeParts {
   bidLog: { append(batch: Buffer): void }
   /** The bid log of all nodes; null: there is none. */
   shared: SharedBidLog | null
-  addRows: (rows: readonly DecidedRow[]) => void
+  addRows: (rows: readonly SeatRow[]) => void
   sink: DecisionSink | null
   stats: EngineStats
   proxy: () => BidProxy

@@ -1,8 +1,7 @@
 /** A worker: engine and proxy of one process. What it decides and counts goes to the first process, which has the rest. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { collectDefaultMetrics, Registry } from 'prom-client'
-import { createDecidedRows } from '../../admin/store/decided-rows.ts'
-import type { DecidedRow } from '../../admin/store/tables.ts'
+import { createDecidedRows, type SeatRow } from '../../admin/store/decided-rows.ts'
 import { createEngine } from '../../opd/engine/engine.ts'
 import type { DecisionSink, SharedTokens } from '../../opd/ports.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
@@ -52,7 +51,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
   const bids = createBidBatch((entries) => {
     if (!peer.isCongested) peer.tell('bids', entries)
   })
-  let rows: DecidedRow[] = []
+  let rows: SeatRow[] = []
   const decided = createDecidedRows((row) => void rows.push(row))
   let entries: [keyof DecisionSink, object][] = []
   const entry = (kind: keyof DecisionSink) => (of: object) => {
