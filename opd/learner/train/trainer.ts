@@ -15,6 +15,8 @@ const settledAtOnce = 1500
 /** Rows of other nodes that are taught beside one exposure where that is done in slices; and most that wait. */
 const heardBeside = 8
 const heardMost = 65_536
+/** Rows of one slice while the curve is shared or adopted. */
+const caughtUpAtOnce = 250
 /** Wins that are due since the last one came, before losses are no longer taken for losses; and wins that must have come. */
 const dueBeforeDoubt = 15
 const winsBeforeDoubt = 50
@@ -39,6 +41,8 @@ export class Teaching {
   readonly pending: Pending
   readonly telling = new Telling()
   readonly heard = new Heard()
+  /** Rows that were trained before, for a curve of another node that lacks them. */
+  readonly repeated = new Heard()
   private readonly controls: Controls
   private readonly window: number
   private readonly slices: boolean
@@ -68,6 +72,7 @@ export class Teaching {
     return at + Math.min(this.window, this.delays.look(age, Math.max(0, this.now - at)))
   }
   private readonly hearRow = (row: Row) => this.hear(row)
+  private readonly repeatRow = (row: Row) => this.lessons.again(row)
   private readonly settleDue = (bytes: Uint8Array, weight: number) => this.settle(bytes, weight)
 
   /** `window`: milliseconds after which silence is a loss. `slices`: what others tell is taught bit by bit. */
@@ -246,7 +251,16 @@ export class Teaching {
     if (!this.slices) this.hearSome()
   }
 
+  /** What was merged is trained, in slices. */
+  *catchingUp(): Generator<undefined, void> {
+    while (this.heard.size > 0 || this.repeated.size > 0) {
+      this.hearSome(caughtUpAtOnce)
+      yield
+    }
+  }
+
   private hearSome(most = Number.POSITIVE_INFINITY): void {
+    if (this.repeated.size > 0) this.repeated.take(most, this.repeatRow)
     if (this.heard.size > 0) this.heard.take(most, this.hearRow)
   }
 
