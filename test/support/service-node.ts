@@ -27,8 +27,9 @@ export interface NodeOptions {
   /** More top-level lines. */
   more?: string
   folder?: string
-  /** `proxy.workers`. */
+  /** `proxy.workers` and `proxy.listen`. */
   workers?: number
+  listen?: string
   /** Each bid request is on a connection of its own. */
   freshConnections?: boolean
 }
@@ -57,8 +58,9 @@ export const yamlOf = ({
   auth = 'context',
   more = '',
   workers = 1,
+  listen = '127.0.0.1:0',
 }: NodeOptions) => `
-proxy: {listen: "127.0.0.1:0", workers: ${workers}}
+proxy: {listen: "${listen}", workers: ${workers}}
 admin: {listen: "127.0.0.1:0", impressions: {auth: ${auth}}}
 drain: {grace: 0ms, timeout: 10s}
 log: {level: warn}
