@@ -38,7 +38,7 @@ async function world(t: Test, more = '') {
   }
   const all = (reason: string | undefined) => async () =>
     (await askAll()).every(({ headers }) => headers['x-bidweir-reason'] === reason)
-  return { node, call, ask, askAll, all, yaml: yamlOf(options) }
+  return { node, call, ask, all, yaml: yamlOf(options) }
 }
 
 t.test('seats, data centers and holds are obeyed by all processes', async (t) => {
@@ -62,7 +62,6 @@ t.test('seats, data centers and holds are obeyed by all processes', async (t) =>
   t.equal(await call('PUT', path, location({ client_qps: null })), 200)
   await until(all(undefined))
 
-  const heldBids = async () => sumOf(await node.metrics(), 'bidweir_bids_total', 'hold')
   t.equal(await call('PUT', '/api/svc/opd/acme/', { hold: true }), 200)
   const prices = async () => {
     const before = await node.requestsByWorker()
@@ -74,7 +73,6 @@ t.test('seats, data centers and holds are obeyed by all processes', async (t) =>
     }
   }
   await until(async () => (await prices()).every((price) => price === 2))
-  t.ok((await heldBids()) >= 0)
   t.equal(await call('PUT', '/api/svc/opd/acme/', { hold: false }), 200)
   await until(async () => (await prices()).every((price) => price < 2))
 })
@@ -103,7 +101,7 @@ t.test('an allotment is that of the node, not of each process', async (t) => {
 })
 
 t.test('a valid file reaches all processes, an invalid one none', async (t) => {
-  const { node, askAll, all, yaml } = await world(t)
+  const { node, all, yaml } = await world(t)
   const file = join(node.folder, 'bidweir.yaml')
   const reloads = async (result: string) =>
     sumOf(await node.metrics(), 'bidweir_config_reloads_total', `result="${result}"`)
@@ -126,8 +124,7 @@ t.test('a valid file reaches all processes, an invalid one none', async (t) => {
   t.same(new Set(await all413(node.bidweir.proxyPort)), new Set([413]))
   writeFileSync(file, yaml)
   await until(async () => (await reloads('taken')) === 3)
-  t.ok(await all(undefined)())
-  t.equal((await askAll()).length >= 2, true)
+  await until(all(undefined))
 })
 
 async function all413(port: number): Promise<number[]> {

@@ -1,7 +1,7 @@
 /** Workers that end, the first process that ends, and a drain (CONTRACT 1 and 2). */
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
-import { post, raw } from '../../support/raw.ts'
+import { post, type RawAnswer, raw } from '../../support/raw.ts'
 import { echoSupplier, sumOf } from '../../support/service-node.ts'
 import { httpSupplier } from '../../support/supplier.ts'
 import { until } from '../../support/until.ts'
@@ -67,31 +67,50 @@ t.test('while a worker is replaced the node is not ready, and serves', async (t)
   t.equal((await node.bid({ id: 'bid', price: 2 })).id, 'bid')
 })
 
-t.test('a killed worker costs the requests that it had in flight, nothing else', async (t) => {
+/** A node with requests that are all at the supplier, until `release`. */
+async function withRequests(t: Test, count = 24) {
   const answers: (() => void)[] = []
   const supplier = await httpSupplier((_request, response) => {
     answers.push(() => response.writeHead(204).end())
   })
   const node = await startWorkers({ endpoint: supplier.url, auth: 'none' })
   t.teardown(() => Promise.all([node.stop('SIGKILL'), supplier.close()]))
-  const [pid] = node.workers()
-  const count = 24
-  const requests = Array.from({ length: count }, () =>
-    raw(node.bidweir.proxyPort, post('/bid/acme', '{"id":"1","imp":[{"id":"1"}]}')),
-  )
+  const requests = new Set<Promise<RawAnswer>>()
+  let released = false
+  const send = () => {
+    const request = raw(node.bidweir.proxyPort, post('/bid/acme', '{"id":"1","imp":[{"id":"1"}]}'))
+    requests.add(request)
+    void request.then(() => {
+      // Refused, because the machine is busy.
+      if (!released && requests.delete(request)) send()
+    })
+  }
+  for (let n = 0; n < count; n++) send()
   await until(() => answers.length === count)
-  const ofWorker = connectionsOf(await node.metrics())
-  process.kill(pid!, 'SIGKILL')
-  for (const answer of answers) answer()
-  const statuses = (await Promise.all(requests)).map(({ status }) => status)
+  const release = () => {
+    for (const answer of answers) answer()
+  }
+  return {
+    ...{ node, count, release },
+    /** From now on a response is the end of a request. */
+    results() {
+      released = true
+      return Promise.all(requests)
+    },
+  }
+}
+
+t.test('a killed worker costs the requests that it had in flight, nothing else', async (t) => {
+  const { node, count, release, results } = await withRequests(t)
+  t.equal(sumOf(await node.metrics(), 'bidweir_requests_in_flight'), count)
+  const ended = results()
+  process.kill(node.workers()[0]!, 'SIGKILL')
+  release()
+  const statuses = (await ended).map(({ status }) => status)
   const lost = statuses.filter((status) => status === 0).length
   t.equal(statuses.filter((status) => status === 204).length, count - lost)
   t.ok(lost > 0 && lost < count, `lost ${lost} of ${count}`)
-  t.equal(ofWorker, count)
 })
-
-const connectionsOf = (metrics: ReadonlyMap<string, number>) =>
-  sumOf(metrics, 'bidweir_requests_in_flight')
 
 t.test('kill -9 of the first process ends the others', async (t) => {
   const node = await nodeOf(t)
@@ -103,25 +122,15 @@ t.test('kill -9 of the first process ends the others', async (t) => {
 })
 
 t.test('SIGTERM: all processes answer what is in flight, then end', async (t) => {
-  const answers: (() => void)[] = []
-  const supplier = await httpSupplier((_request, response) => {
-    answers.push(() => response.writeHead(204).end())
-  })
-  const node = await startWorkers({ endpoint: supplier.url, auth: 'none' })
-  t.teardown(() => Promise.all([node.stop('SIGKILL'), supplier.close()]))
+  const { node, release, results } = await withRequests(t)
   const pids = node.workers()
-  const { proxyPort } = node.bidweir
-  const count = 24
-  const requests = Array.from({ length: count }, () =>
-    raw(proxyPort, post('/bid/acme', '{"id":"1","imp":[{"id":"1"}]}')),
-  )
-  await until(() => answers.length === count)
+  const answered = results()
   // As from a terminal or a supervisor, to all processes.
   for (const pid of pids) process.kill(pid, 'SIGTERM')
   const ended = node.stop('SIGTERM')
-  await until(() => isRefused(proxyPort))
-  for (const answer of answers) answer()
-  for (const { status, headers } of await Promise.all(requests)) {
+  await until(() => isRefused(node.bidweir.proxyPort))
+  release()
+  for (const { status, headers } of await answered) {
     t.equal(status, 204)
     t.equal(headers['connection'], 'close')
   }
