@@ -22,7 +22,8 @@ function configOf(stateDir: string, endpoint: string): Config {
   const { config, faults } = check(
     {
       stateDir,
-      proxy: { listen: '127.0.0.1:0' },
+      // No worker is started: their metrics are registered all the same.
+      proxy: { listen: '127.0.0.1:0', workers: 2 },
       admin: { listen: '127.0.0.1:0', impressions: { auth: 'none' } },
       // nothing listens there: its metrics are registered all the same
       store: { redis: 'redis://127.0.0.1:1' },

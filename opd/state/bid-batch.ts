@@ -12,16 +12,18 @@ export interface BidBatch extends BidLog {
   flush(): void
 }
 
-/** `send` gets a view that is valid during the call. */
-export function createBidBatch(send: (entries: Buffer) => void): BidBatch {
+/** `send` gets a view that is valid during the call, and the number of decisions in it. */
+export function createBidBatch(send: (entries: Buffer, count: number) => void): BidBatch {
   const bytes = Buffer.allocUnsafeSlow(batchBytes)
   const view = new DataView(bytes.buffer, bytes.byteOffset, batchBytes)
   const written: WrittenRecord = { view, start: 0, end: 0 }
   let offset = 0
+  let count = 0
   const flush = () => {
     if (offset === 0) return
-    send(bytes.subarray(0, offset))
+    send(bytes.subarray(0, offset), count)
     offset = 0
+    count = 0
   }
   return {
     put(record) {
@@ -33,6 +35,7 @@ export function createBidBatch(send: (entries: Buffer) => void): BidBatch {
       offset = writeEntry(bytes, start, record, key)
       written.start = recordAt(bytes, start)
       written.end = offset
+      count++
       return written
     },
     find: () => [],

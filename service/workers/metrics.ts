@@ -43,6 +43,12 @@ export function nodeRegistry(
       () => one(pool.counts.ended),
     ],
     [
+      'bidweir_worker_dropped_total',
+      'counter',
+      'Decisions that a worker could not hand over; their notices need a context',
+      () => one(pool.counts.dropped),
+    ],
+    [
       'bidweir_worker_requests_total',
       'counter',
       'Bid requests by process; 0 is the first, which has the admin listener',

@@ -37,6 +37,15 @@ const firstPause = 100
 const longestPause = 10_000
 const soon = 10_000
 
+/** Each worker has a part of the share of memory that is the heap's (proxy/memory.ts). */
+const execArgvOf = (count: number) =>
+  process.execArgv.map((flag) =>
+    flag.replace(
+      /^(--max-old-space-size-percentage=)([\d.]+)$/,
+      (_flag, name: string, share: string) => `${name}${Number(share) / count}`,
+    ),
+  )
+
 const messageOf = (
   { suppliers, ...config }: Config,
   changed: readonly SupplierConfig[],
@@ -55,7 +64,7 @@ export type WorkerPool = ReturnType<typeof createWorkerPool>
 
 export function createWorkerPool({ count, start, methods, onFigures, log }: PoolOptions) {
   const slots = new Map<number, Slot>()
-  const counts = { ended: 0 }
+  const counts = { ended: 0, dropped: 0 }
   const metrics = new ProcessMetricsBySlot()
   const requests = new Map<number, number>()
   let port = 0
@@ -64,11 +73,12 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
   let sent: Map<string, SupplierConfig> = new Map()
 
   function spawn(index: number): Slot {
-    const child = fork(entry, { serialization: 'advanced' })
+    const child = fork(entry, { serialization: 'advanced', execArgv: execArgvOf(count) })
     const peer = new Peer(child, {
       ...methods,
       figures(figures: Figures) {
         slot.load = figures.load
+        counts.dropped += figures.counts.dropped
         requests.set(index, (requests.get(index) ?? 0) + requestsIn(figures.counts))
         onFigures(figures)
       },
@@ -87,11 +97,13 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
   async function begin(slot: Slot): Promise<void> {
     const { child, peer, place } = slot
     const exited = new Promise<never>((_resolve, reject) => {
-      child.once('exit', (code, signal) => {
-        const error = new Error(`a worker ended (${signal ?? code})`)
+      const ended = (error: Error) => {
         peer.end(error)
         reject(error)
-      })
+      }
+      child.once('exit', (code, signal) => ended(new Error(`a worker ended (${signal ?? code})`)))
+      // It could not be started, and has no exit.
+      child.on('error', ended)
     })
     exited.catch(() => undefined)
     const before = reloads

@@ -37,7 +37,7 @@ export interface ReloadMessage {
 
 /** Counters and gauges of a worker. */
 export interface Figures {
-  counts: Counts
+  counts: Counts & { dropped: number }
   load: ProcessLoad
 }
 

@@ -48,14 +48,18 @@ export async function openWorker(start: StartMessage, peer: Peer) {
   collectDefaultMetrics({ register: registry })
   const versions = { ...start.versions }
 
-  const bids = createBidBatch((entries) => {
-    if (!peer.isCongested) peer.tell('bids', entries)
+  /** Decisions, or lines of the decision log, that the first process did not take in time. */
+  let dropped = 0
+  const bids = createBidBatch((entries, count) => {
+    if (peer.isCongested) dropped += count
+    else peer.tell('bids', entries)
   })
   let rows: SeatRow[] = []
   const decided = createDecidedRows((row) => void rows.push(row))
   let entries: [keyof DecisionSink, object][] = []
   const entry = (kind: keyof DecisionSink) => (of: object) => {
     if (entries.length < maxEntries) entries.push([kind, of])
+    else dropped++
   }
   const sink: DecisionSink = {
     decided: entry('decided'),
@@ -101,7 +105,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
 
   const flush = () => {
     bids.flush()
-    if (entries.length === 0) return
+    if (entries.length === 0 || peer.isCongested) return
     peer.tell('entries', entries)
     entries = []
   }
@@ -111,7 +115,9 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     const taken = rows
     rows = []
     if (taken.length > 0) peer.tell('rows', taken)
-    peer.tell('figures', { counts: takeCounts(), load: proxy.load() } satisfies Figures)
+    const counts = { ...takeCounts(), dropped }
+    dropped = 0
+    peer.tell('figures', { counts, load: proxy.load() } satisfies Figures)
   }
   const timers = [setInterval(flush, flushEvery), setInterval(report, reportEvery)]
   const applyDirectory = ({ states, holds, share }: DirectoryMessage) => {

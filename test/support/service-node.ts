@@ -27,8 +27,9 @@ export interface NodeOptions {
   /** More top-level lines. */
   more?: string
   folder?: string
-  /** `proxy.workers`. */
+  /** `proxy.workers` and `proxy.listen`. */
   workers?: number
+  listen?: string
   /** Each bid request is on a connection of its own. */
   freshConnections?: boolean
 }
@@ -57,8 +58,9 @@ export const yamlOf = ({
   auth = 'context',
   more = '',
   workers = 1,
+  listen = '127.0.0.1:0',
 }: NodeOptions) => `
-proxy: {listen: "127.0.0.1:0", workers: ${workers}}
+proxy: {listen: "${listen}", workers: ${workers}}
 admin: {listen: "127.0.0.1:0", impressions: {auth: ${auth}}}
 drain: {grace: 0ms, timeout: 10s}
 log: {level: warn}
@@ -86,14 +88,19 @@ export async function startNode(options: NodeOptions) {
         bids: asked.map(({ id, price = 1 }) => ({ id, impid: '1', price, nurl })),
       },
     }
-    const answer = await fetch(`http://127.0.0.1:${bidweir.proxyPort}/bid/${ssp}`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        ...(options.freshConnections ? { connection: 'close' } : {}),
-      },
-      body: JSON.stringify(body),
-    })
+    const post = () =>
+      fetch(`http://127.0.0.1:${bidweir.proxyPort}/bid/${ssp}`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          ...(options.freshConnections ? { connection: 'close' } : {}),
+        },
+        body: JSON.stringify(body),
+      })
+    let answer = await post()
+    // Several processes on a busy machine: a loop that lags refuses.
+    while (options.freshConnections && answer.headers.get('x-bidweir-reason') === 'overload')
+      answer = await post()
     if (answer.status !== 200) throw new Error(`${answer.status} ${await answer.text()}`)
     const { seatbid } = (await answer.json()) as {
       seatbid: { bid: { id: string; price: number; nurl: string }[] }[]

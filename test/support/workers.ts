@@ -12,6 +12,15 @@ export function childrenOf(pid: number): number[] {
   )
 }
 
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  } catch {
+    return false
+  }
+}
+
 export async function startWorkers(options: Partial<NodeOptions> & { endpoint: string }) {
   const node = await startNode({
     suppliers: ['id: acme, opd: {enabled: true, holdout: 0, explore: 0}'],

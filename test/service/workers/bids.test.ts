@@ -24,3 +24,36 @@ t.test('bids of all processes: wins, bare and with context, and sums', async (t)
   const [row] = await node.report('discrepancy?ssp=acme&by=ssp')
   t.match(row, { decided: count, wins: count, unattributed: 0 })
 })
+
+t.test('a notice at once, bare and with context, wins one time', async (t) => {
+  const supplier = await echoSupplier()
+  const node = await startWorkers({ endpoint: supplier.url, auth: 'none' })
+  t.teardown(() => Promise.all([node.stop('SIGKILL'), supplier.close()]))
+  for (let n = 0; n < 30; n++) {
+    const { id, svcOpd } = await node.bid({ id: `bid-${n}`, price: 2 })
+    const notices = await Promise.all([
+      node.notify({ bid_id: id, price: '0.5' }),
+      node.notify({ bid_id: id, price: '0.5', svc_opd: svcOpd }),
+    ])
+    const statuses = notices.map(({ body }) => body['status']).toSorted()
+    t.same(statuses, ['attributed', 'duplicate'], 'the decision is found without waiting')
+  }
+  const [row] = await node.report('discrepancy?ssp=acme&by=ssp')
+  t.match(row, { decided: 30, wins: 30, unattributed: 0, duplicate: 30 })
+  t.ok((await node.requestsByWorker()).every((requests) => requests > 0))
+})
+
+t.test('the latest decision of a bid id counts, whichever process made it', async (t) => {
+  const supplier = await echoSupplier()
+  const node = await startWorkers({ endpoint: supplier.url, auth: 'none' })
+  t.teardown(() => Promise.all([node.stop('SIGKILL'), supplier.close()]))
+  for (let n = 0; n < 12; n++) {
+    const price = 2 + n
+    const { svcOpd } = await node.bid({ id: 'same', price })
+    const explained = await node.api(`/api/svc/decisions/${svcOpd}?bid_id=same`)
+    const { id } = (await explained.json()) as { id: string }
+    await node.notify({ bid_id: 'same', price: '0.5' })
+    const by = await node.notify({ bid_id: 'same', price: '0.5', svc_opd: svcOpd })
+    t.equal(by.body['status'], 'duplicate', `the bare notice was that of ${id}`)
+  }
+})
