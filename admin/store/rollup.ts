@@ -35,6 +35,13 @@ class HourRows {
   readonly hour: number
   count = 0
   private readonly suppliers = new Map<string, Map<string, Map<string, DecidedRow[]>>>()
+  /** The names and rows of the last bid: the bids of a response share them. */
+  private readonly last = {
+    supplier: '',
+    publisher: '',
+    domain: '',
+    rows: null as DecidedRow[] | null,
+  }
 
   constructor(hour: number) {
     this.hour = hour
@@ -57,6 +64,20 @@ class HourRows {
   }
 
   private rowsOf({ supplier, publisher, domain }: DecisionRecord): DecidedRow[] {
+    const { last } = this
+    if (
+      last.rows === null ||
+      last.publisher !== publisher ||
+      last.domain !== domain ||
+      last.supplier !== supplier
+    ) {
+      last.rows = this.find(supplier, publisher, domain)
+      Object.assign(last, { supplier, publisher, domain })
+    }
+    return last.rows
+  }
+
+  private find(supplier: string, publisher: string, domain: string): DecidedRow[] {
     const publishers = entryOf(this.suppliers, supplier, newMap)
     const domains = entryOf(publishers, publisher, newMap)
     return entryOf(domains, domain, newList)

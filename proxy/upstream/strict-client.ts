@@ -206,6 +206,9 @@ export class StrictClient implements Connection, BodySink {
       return
     }
     const to = Math.min(bytes.length, at + this.missing)
+    // Most responses arrive whole, in one read: such a body is not copied.
+    if (at > 0 && to > at && to - at === this.missing && this.sink?.whole !== undefined)
+      return this.complete(to === bytes.length, bytes.subarray(at, to))
     this.missing -= to - at
     if (to > at) this.bodyBytes(bytes, at, to)
     if (this.missing === 0) this.complete(to === bytes.length)
@@ -217,8 +220,8 @@ export class StrictClient implements Connection, BodySink {
     if (!this.sink.data(copy, this.resume)) this.flowing = false
   }
 
-  /** `alone`: no bytes follow the response. */
-  private complete(alone: boolean): void {
+  /** `alone`: no bytes follow the response. `body`: all of it, if none of it was passed on. */
+  private complete(alone: boolean, body: Buffer | null = null): void {
     const { sink, head } = this
     if (sink === null || head === null) return
     this.sink = null
@@ -233,7 +236,8 @@ export class StrictClient implements Connection, BodySink {
       this.reusableUntil = now + reusableFor
       this.pool.released(this, now)
     } else this.destroy()
-    sink.end(now)
+    if (body === null) sink.end(now)
+    else sink.whole!(body, now)
   }
 
   private ended(): void {
