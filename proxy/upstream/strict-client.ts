@@ -1,9 +1,9 @@
 /**
- * A connection to a plain HTTP/1.1 endpoint on node:net. It costs about 15 us of CPU less per request than undici, mostly
- * because it reads into one shared buffer and writes head and body at once. It accepts complete, unambiguous responses;
- * after anything else it closes the connection and reports `broken`.
+ * A connection to a plain HTTP/1.1 endpoint on node:net. It takes 15 us of CPU less per request than undici: it reads into a
+ * shared buffer, and writes head and body at once. After anything but a complete, unambiguous response it closes, and
+ * reports `broken`.
  */
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { Body, ResponseSink, SendFailure } from '../listen/types.ts'
 import { type BodySink, ChunkedReader } from '../wire/chunked.ts'
 import type { HeadTemplates } from '../wire/head-templates.ts'
@@ -22,12 +22,11 @@ import {
   silentConnectMs,
   type Target,
 } from './connection.ts'
+import { connectTo } from './shared-reads.ts'
 
 const blankLine = Buffer.from('\r\n\r\n')
 /** Interim responses (RFC 9110 15.2) before the final one. */
 const maxInterim = 32
-/** All connections read into this buffer. Bytes that are kept are copied before the next read. */
-const shared = Buffer.allocUnsafeSlow(64 * 1024)
 
 export class StrictClient implements Connection, BodySink {
   connectedAt = performance.now()
@@ -64,17 +63,9 @@ export class StrictClient implements Connection, BodySink {
   ) {
     this.pool = pool
     this.templates = templates
-    this.socket = connect({
-      ...target,
-      autoSelectFamily: false,
-      noDelay: true,
-      onread: {
-        buffer: shared,
-        callback: (count) => {
-          this.received(shared.subarray(0, count))
-          return this.flowing
-        },
-      },
+    this.socket = connectTo(target, (bytes) => {
+      this.received(bytes)
+      return this.flowing
     })
     this.socket.on('lookup', (_error, address) => {
       this.address = address
