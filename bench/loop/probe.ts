@@ -2,13 +2,8 @@
  * Runs inside the service: measures the longest time that a turn of the event loop took between two messages. Turns in
  * which the machine gave the thread's processor to others are left out: they say nothing about the service.
  */
-import { readFileSync } from 'node:fs'
 import { isMainThread } from 'node:worker_threads'
-
-const preemptions = () => {
-  const status = readFileSync(`/proc/self/task/${process.pid}/status`, 'latin1')
-  return Number(/^nonvoluntary_ctxt_switches:\s+(\d+)/m.exec(status)![1])
-}
+import { preemptions } from './preemptions.ts'
 
 if (isMainThread) {
   let worst = 0
