@@ -33,6 +33,11 @@ class HourRows {
   readonly hour: number
   count = 0
   private readonly suppliers = new Map<string, Map<string, Map<string, Map<string, SeatRow[]>>>>()
+  /** The names and rows of the last bid: the bids of a response often share them. */
+  private readonly last = {
+    ...{ supplier: '', publisher: '', domain: '', seat: '' },
+    rows: null as SeatRow[] | null,
+  }
 
   constructor(hour: number) {
     this.hour = hour
@@ -55,6 +60,21 @@ class HourRows {
   }
 
   private rowsOf({ supplier, publisher, domain, seat = '' }: DecisionRecord): SeatRow[] {
+    const { last } = this
+    if (
+      last.rows === null ||
+      last.publisher !== publisher ||
+      last.domain !== domain ||
+      last.seat !== seat ||
+      last.supplier !== supplier
+    ) {
+      last.rows = this.find(supplier, publisher, domain, seat)
+      Object.assign(last, { supplier, publisher, domain, seat })
+    }
+    return last.rows
+  }
+
+  private find(supplier: string, publisher: string, domain: string, seat: string): SeatRow[] {
     const publishers = entryOf(this.suppliers, supplier, newMap)
     const domains = entryOf(publishers, publisher, newMap)
     return entryOf(entryOf(domains, domain, newMap), seat, newList)

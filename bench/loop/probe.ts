@@ -2,12 +2,8 @@
  * Runs inside the service: measures the longest time that a turn of the event loop took between two messages, less the
  * time in which the thread was ready to run and the machine gave its processor to others.
  */
-import { readFileSync } from 'node:fs'
 import { isMainThread } from 'node:worker_threads'
-
-/** Milliseconds so far that the thread waited for a processor: the second figure of the kernel's `schedstat`. */
-const waited = () =>
-  Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'latin1').split(' ')[1]) / 1e6
+import { waited } from './processor.ts'
 
 if (isMainThread) {
   let worst = 0
