@@ -77,7 +77,8 @@ export class Decider {
     const explore = state.exploration(sound(policy.explore, 0, 1, usualExplore))
     const explores = explore > 0 && random() < explore
     decision.propensity = (1 - holdout) * (explores ? explore : 1 - explore)
-    state.spread(hashText(key, 0x165667b1) / 2 ** 32)
+    decision.raised = hashText(key, 0x165667b1) >= 2 ** 31
+    state.spread(decision.raised)
     decision.theta = state.theta
     this.choose(decision, state, guarded, floor)
     if (explores) this.explore(decision, Math.max(least, exploredLeast), state.exploresNear, random)
