@@ -18,7 +18,8 @@ const floorAt = hashesAt + 3 * hashed
 const moneyAt = floorAt + 1
 export const featureBytes = moneyAt + 12
 
-const arms = ['holdout', 'explored', 'treated'] as const
+/** The last: treated, with theta raised instead of lowered. */
+const arms = ['holdout', 'explored', 'treated', 'raised'] as const
 const secondFlag = 0x08
 const marginFlag = 0x04
 
@@ -29,7 +30,9 @@ export interface Exposure {
   supplier: number
   publisher: number
   seat: number
-  arm: (typeof arms)[number]
+  arm: Decision['arm']
+  /** Theta was raised for it; where it was not, it was lowered. */
+  raised: boolean
   /** `BidRequest.at` was 2. */
   second: boolean
   inBa: number
@@ -50,6 +53,7 @@ export const noExposure = (): Exposure => ({
   publisher: 0,
   seat: 0,
   arm: 'treated',
+  raised: false,
   second: false,
   inBa: 0,
   sent: 0,
@@ -184,7 +188,7 @@ const shareAt = (bytes: Uint8Array, at: number): number =>
 export function seal(
   bytes: Uint8Array,
   decision: Decision,
-  bid: { inBa: number; second: boolean; mode: Mode; would?: number },
+  bid: { inBa: number; second: boolean; mode: Mode; would?: number; raised: boolean },
   sent: number,
   now: number,
 ): void {
@@ -192,7 +196,7 @@ export function seal(
     (version << 4) |
     (bid.second ? secondFlag : 0) |
     (bid.mode === 'margin' ? marginFlag : 0) |
-    arms.indexOf(decision.arm)
+    arms.indexOf(decision.arm === 'treated' && bid.raised ? 'raised' : decision.arm)
   writeTicket(bytes, 0)
   writeTime(bytes, now)
   writeFloat(bytes, moneyAt, bid.inBa)
@@ -228,8 +232,7 @@ export const timeIn = (bytes: Uint8Array, from = 0): number =>
 /** Reads into `into`; false: not bytes of ours, or of another version, and nothing is to be taught. */
 export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   if (bytes.length !== featureBytes || bytes[0]! >>> 4 !== version) return false
-  const arm = arms[bytes[0]! & 0x03]
-  if (arm === undefined) return false
+  const arm = arms[bytes[0]! & 0x03]!
   const inBa = floatAt(bytes, moneyAt)
   const sent = floatAt(bytes, moneyAt + 4)
   if (!(inBa >= 1e-9 && inBa < 1e9 && sent >= 1e-9 && sent < 1e9)) return false
@@ -237,7 +240,8 @@ export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   into.supplier = keyed(hashAt(bytes, 0), (bytes[0]! & marginFlag) !== 0)
   into.publisher = publisherIn(bytes)
   into.seat = seatIn(bytes)
-  into.arm = arm
+  into.raised = arm === 'raised'
+  into.arm = arm === 'raised' ? 'treated' : arm
   into.second = (bytes[0]! & secondFlag) !== 0
   into.inBa = inBa
   into.sent = sent

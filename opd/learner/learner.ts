@@ -25,7 +25,7 @@ import { Teaching } from './train/trainer.ts'
 import { isRows } from './train/update-log.ts'
 import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from './types.ts'
 
-const toldMagic = 0x62774436
+const toldMagic = 0x62774437
 const snapshotMagic = 0x62775335
 const curveMagic = 0x62774331
 const none = new Uint8Array(0)

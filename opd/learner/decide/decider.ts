@@ -74,7 +74,8 @@ export class Decider {
     const explore = state.exploration(sound(policy.explore, 0, 1, usualExplore))
     const explores = explore > 0 && random() < explore
     decision.propensity = (1 - holdout) * (explores ? explore : 1 - explore)
-    state.spread(auction.spread)
+    decision.raised = auction.raised
+    state.spread(decision.raised)
     decision.theta = state.theta
     this.choose(decision, state, guarded, floor)
     if (explores) this.explore(decision, Math.max(least, exploredLeast), state.exploresNear, random)

@@ -48,17 +48,18 @@ export class Described {
   }
 }
 
-/** Two hashes of the key of an auction, which the bids of a response share. */
+/** What is drawn by the key of an auction: the bids of a response share it. */
 export class AuctionHashes {
-  /** Both are uniform in [0, 1). */
+  /** Uniform in [0, 1). */
   holdout = 0
-  spread = 0
+  /** Half of all auctions. */
+  raised = false
   private key: string | null = null
 
   load(key: string): void {
     if (this.key === key) return
     this.key = key
     this.holdout = hashText(key, 0x27d4eb2f) / 2 ** 32
-    this.spread = hashText(key, 0x165667b1) / 2 ** 32
+    this.raised = hashText(key, 0x165667b1) >= 2 ** 31
   }
 }

@@ -12,6 +12,8 @@ export class OwnDecision implements Decision {
   lambda?: number
   guard?: string
   density?: number
+  /** Theta was raised, not lowered. */
+  raised = false
   /** Holdout: the chance at the price that it would have had. */
   would?: number
   readonly inBa: number
