@@ -3,6 +3,7 @@ import { Kysely, sql } from 'kysely'
 import pg from 'pg'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
+import { day } from './hour.ts'
 import { checkSql, createIntegrity } from './integrity.ts'
 import { createLedger, type GroupLedger } from './ledger.ts'
 import { createLosses, type LossStore } from './losses.ts'
@@ -85,7 +86,7 @@ function openSqlite(path: string, { now, owns = false }: StoreOptions): Database
   }
 }
 
-function openPostgres(url: string, log: Log): Databases {
+function openPostgres(url: string, { now, log }: StoreOptions): Databases {
   const lost = (error: Error) => log.warn({ err: error.message }, 'a database connection was lost')
   const open = (max: number, longest: number | null = 5000) =>
     new Kysely<Tables>({ dialect: postgresDialect(url, { max, longest, lost }) })
@@ -108,8 +109,10 @@ function openPostgres(url: string, log: Log): Databases {
     },
     pings: {
       management: () => sql`update revision set n = n`.execute(db),
-      // changes no row, but needs the same lock and privileges as a win
-      wins: () => sql`update ledger_days set at = at where false`.execute(wins),
+      // changes no row, but needs the same locks and privileges as a win
+      wins: () =>
+        sql`update ledger_days set at = at where decision = ''
+          and (day >= ${Math.floor(now() / day)} or day = 0)`.execute(wins),
     },
   }
 }
@@ -118,7 +121,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   const { now, log, observe = () => {}, pollInterval = 500 } = options
   const { db, wins, postgres, verify, check, migrate, pings } = url.startsWith('sqlite:')
     ? openSqlite(url.slice(7), options)
-    : openPostgres(url, log)
+    : openPostgres(url, options)
   const close = () => Promise.all([...new Set([db, wins])].map((each) => each.destroy()))
   let migrated: string[]
   try {
