@@ -1,11 +1,12 @@
 /** The store: the same tables and interface for SQLite and PostgreSQL. */
 import { Kysely, sql } from 'kysely'
-import pg from 'pg'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
+import { clockOf } from './clock.ts'
 import { day } from './hour.ts'
 import { checkSql, createIntegrity } from './integrity.ts'
 import { createLedger, type GroupLedger } from './ledger.ts'
+import { channel, listen } from './listen.ts'
 import { createLosses, type LossStore } from './losses.ts'
 import { migrate } from './migrations/index.ts'
 import { postgresDialect } from './postgres.ts'
@@ -23,6 +24,11 @@ export interface Store {
   url: string
   /** Ids of the migrations that ran when it was opened. */
   migrated: readonly string[]
+  /**
+   * Milliseconds since the epoch, the same on every node: by the clock of PostgreSQL, as last read. It decides about
+   * tokens and live nodes.
+   */
+  clock(): number
   ledger: GroupLedger
   losses: LossStore
   postgres: boolean
@@ -52,7 +58,8 @@ export interface StoreOptions {
   owns?: boolean
 }
 
-const channel = 'bidweir'
+/** Milliseconds: clocks that differ by less count as the same. */
+const leastDifference = 500
 /** Connections to PostgreSQL of a node. One more listens, and reports and retention use one each. */
 const connections = { management: 4, wins: 6 }
 
@@ -135,10 +142,23 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   const listeners: (() => Promise<void>)[] = []
   let known = -1
   let lost = false
+  /** Milliseconds that the clock of PostgreSQL is ahead of this node's. */
+  let ahead = 0
+  function compareClocks(asked: number, clock: number): void {
+    const answered = now()
+    const difference = clock - (asked + answered) / 2
+    const error = (answered - asked) / 2
+    if (Math.abs(difference - ahead) > Math.max(error, leastDifference)) ahead = difference
+  }
   const poll = oneAtATime(async () => {
     try {
       await check()
-      const row = await db.selectFrom('revision').select('n').executeTakeFirst()
+      const asked = now()
+      const row = await db
+        .selectFrom('revision')
+        .select(['n', clockOf(postgres, now).as('clock')])
+        .executeTakeFirst()
+      if (postgres) compareClocks(asked, Number(row?.clock ?? asked))
       const n = Number(row?.n ?? 0)
       if (n !== known) await Promise.all(listeners.map((listener) => listener()))
       // set after all listeners have succeeded
@@ -176,6 +196,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     wins,
     url,
     migrated,
+    clock: () => now() + ahead,
     ledger,
     losses: createLosses(wins),
     postgres,
@@ -203,43 +224,6 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
       await notifications?.close()
       await ledger.flush()
       await close()
-    },
-  }
-}
-
-/** LISTEN on a separate connection. If it is lost, polling continues and it is opened again. */
-function listen(url: string, changed: () => void, log: Log) {
-  let closed = false
-  let client: pg.Client | null = null
-  let retry: NodeJS.Timeout | null = null
-  const again = () => {
-    if (closed || retry !== null) return
-    retry = setTimeout(() => {
-      retry = null
-      open()
-    }, 1000)
-    retry.unref()
-  }
-  const open = () => {
-    const next = new pg.Client({ connectionString: url, connectionTimeoutMillis: 3000 })
-    client = next
-    next.on('notification', changed)
-    next.on('error', (error) => {
-      log.warn({ err: error.message }, 'the LISTEN connection was lost')
-      again()
-    })
-    next.on('end', again)
-    next
-      .connect()
-      .then(() => next.query(`listen ${channel}`))
-      .catch(again)
-  }
-  open()
-  return {
-    async close() {
-      closed = true
-      if (retry !== null) clearTimeout(retry)
-      await client?.end().catch((error: Error) => log.warn({ err: error.message }, 'closing'))
     },
   }
 }
