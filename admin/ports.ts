@@ -41,7 +41,7 @@ export const foreignBid = 'foreign_bid'
 /**
  * Tolerated clock skew between nodes in milliseconds: a notice that is older than a decision by more is not its win.
  */
-export const clockSlack = 5000
+export const clockSlack = 5 * 60_000
 
 /**
  * Selects the rows with the same bid id that are the same win: not older than `since`, and of this supplier or of

@@ -42,7 +42,7 @@ export async function openAdminPlane(
     store,
     baseUrl: () => `http://${address}`,
     log,
-    now,
+    now: store.clock,
     publicUrl: () => current.config.admin.publicUrl,
     trustedProxies: () => current.config.proxy.trustedProxies,
   })
@@ -51,7 +51,7 @@ export async function openAdminPlane(
   const suppliers = () => listedSuppliers(current.config)
   const { location } = current.config
   const figures = createNodeFigures({ proxy, stats: engine.stats, counters, location, now })
-  const allNodes = createFleet({ store, own: figures.read, now, log })
+  const allNodes = createFleet({ store, own: figures.read, now: store.clock, log })
   opdMetrics(registry, {
     stats: engine.stats,
     counters,

@@ -1,5 +1,6 @@
 /** Only one node at a time sums and deletes rows. The lease expires if its node ends without releasing it. */
 import { type Kysely, sql } from 'kysely'
+import { clockOf } from './clock.ts'
 import type { Tables } from './tables.ts'
 
 const leaseMs = 300_000
@@ -16,10 +17,7 @@ export interface Lease {
 export function createLease(db: Kysely<Tables>, postgres: boolean, now: () => number): Lease {
   let until = 0
   let setAt = 0
-  const clock = () =>
-    postgres
-      ? sql<number>`cast(extract(epoch from clock_timestamp()) * 1000 as bigint)`
-      : sql<number>`${sql.lit(now())}`
+  const clock = () => clockOf(postgres, now)
 
   async function set(where: '=' | '<=', than: ReturnType<typeof clock> | number): Promise<boolean> {
     const at = now()

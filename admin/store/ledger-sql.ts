@@ -5,67 +5,17 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { clockSlack, foreignBid } from '../ports.ts'
 import { day, markStale } from './hour.ts'
-import { type LedgerRow, ledgerTable, type Tables } from './tables.ts'
-
-type Value = string | number | null
-
-/** Databases reject lone surrogates, which UTF-8 cannot encode, so they are replaced. */
-const json = (rows: readonly (readonly Value[])[]) =>
-  JSON.stringify(rows.map((row) => row.map(whole)))
-const whole = (value: Value) => (typeof value === 'string' ? value.toWellFormed() : value)
-
-/** The rows as table `j`: each as `value`, numbered from 1 as `n`. */
-const jsonRows = (postgres: boolean, text: string) =>
-  postgres
-    ? sql`jsonb_array_elements(${text}::jsonb) with ordinality as j(value, n)`
-    : sql`(select value, key + 1 as n from json_each(${text})) as j`
-
-/** The member of a row at an index. */
-const jsonMember = (postgres: boolean, at: number, type: string): RawBuilder<unknown> =>
-  postgres ? sql`(value ->> ${sql.lit(at)})::${sql.raw(type)}` : sql`value ->> ${sql.lit(at)}`
-
-/** A row to insert, and the rows with its bid id that are the same win (`SameWin`). */
-export interface NewRow extends LedgerRow {
-  /** Of the partition in PostgreSQL. */
-  day: number
-  /** null: no other rows are searched. */
-  since: number | null
-  of: string | null
-}
-
-/** The columns in the order of the JSON. Money is exact decimal text in JSON and in SQLite. */
-const columns = {
-  decision: 'text',
-  event: 'text',
-  bid_id: 'text',
-  status: 'text',
-  by: 'text',
-  supplier: 'text',
-  mode: 'text',
-  arm: 'text',
-  publisher: 'text',
-  domain: 'text',
-  seat: 'text',
-  in_ba: 'numeric',
-  out_ba: 'numeric',
-  cleared: 'numeric',
-  price_dsp: 'numeric',
-  currency: 'text',
-  margin: 'numeric',
-  late: 'integer',
-  over: 'integer',
-  reason: 'text',
-  decided_at: 'bigint',
-  at: 'bigint',
-} as const satisfies Record<keyof LedgerRow, string>
-const stored = Object.keys(columns) as (keyof LedgerRow)[]
-const newRowTypes: Record<keyof NewRow, string> = {
-  ...columns,
-  day: 'integer',
-  since: 'bigint',
-  of: 'text',
-}
-const newRowNames = Object.keys(newRowTypes) as (keyof NewRow)[]
+import {
+  firstDay,
+  json,
+  jsonMember,
+  jsonRows,
+  type NewRow,
+  newRowNames,
+  newRowTypes,
+  stored,
+} from './ledger-input.ts'
+import { ledgerTable, type Tables } from './tables.ts'
 
 /** A look-up by bid id. `status` null: any but rejected; `supplier` null: any, otherwise this one or none. */
 export interface BidLookup {
@@ -127,16 +77,6 @@ const winNames = [
   'supplier',
 ] as const satisfies (keyof NewRow)[]
 
-/** The first day that a statement reads. Its lookups reach back as far before the notice as `since` does, twice. */
-function firstDay(rows: readonly NewRow[]): number {
-  let first = Number.MAX_SAFE_INTEGER
-  for (const row of rows) {
-    const reach = row.since === null ? row.at : 2 * row.since - row.at
-    first = Math.min(first, row.day, Math.floor(reach / day))
-  }
-  return Math.max(0, first)
-}
-
 export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
   const member = (at: number, type: string) => jsonMember(postgres, at, type)
   const ledger = sql.table(ledgerTable(postgres))
@@ -151,7 +91,11 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
       return (await on.executeQuery<R>({ ...compiled, parameters })).rows
     }
   }
-  const recent = (table: string) => (postgres ? sql`${sql.ref(table)}.day >= ${0}` : sql`true`)
+  /** Rows of before the partitions have day 0. */
+  const recent = (table: string) => {
+    const of = sql.ref(`${table}.day`)
+    return postgres ? sql`(${of} >= ${0} or ${of} = ${sql.lit(0)})` : sql`true`
+  }
   /** The win of the unattributed row `a` has a row already. */
   const reported = sql`select 1 from ${ledger} as w where w.bid_id = a.bid_id and w.event = a.event and w.at >= a.since
     and w.status <> 'rejected' and (a.of is null or w.supplier is null or w.supplier = a.of) and ${recent('w')} limit 1`

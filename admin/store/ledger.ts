@@ -15,7 +15,8 @@ import type { Ledger, LedgerEntry, SameWin } from '../ports.ts'
 import { createBatcher } from './batcher.ts'
 import { isOfTheRow, isWithoutPartition, StoreError } from './errors.ts'
 import { createLedgerDays, dayOfRow } from './ledger-days.ts'
-import { type Inserted, ledgerSql, type NewRow, type RowKey } from './ledger-sql.ts'
+import type { NewRow } from './ledger-input.ts'
+import { type Inserted, ledgerSql, type RowKey } from './ledger-sql.ts'
 import type { LedgerRow, Tables } from './tables.ts'
 
 /** Rows of one commit. */

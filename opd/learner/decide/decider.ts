@@ -7,7 +7,7 @@ import type { Curve } from '../curve/curve.ts'
 import { sound } from '../curve/numbers.ts'
 import { featureBytes, hasFloor, publisherIn, seatIn, supplierIn } from '../features.ts'
 import type { BidFacts, Decision, Policy } from '../types.ts'
-import { AuctionHashes, Described } from './described.ts'
+import { AuctionDraws, Described } from './described.ts'
 import { OwnDecision } from './own.ts'
 import { type Asked, Chooser } from './price-search.ts'
 
@@ -31,7 +31,7 @@ export class Decider {
   private readonly controls: Controls
   private readonly chooser = new Chooser()
   private readonly described = new Described()
-  private readonly auction = new AuctionHashes()
+  private readonly auction = new AuctionDraws()
   private readonly asked: Asked = { inBa: 0, lowest: 0, reward: 0, saving: 0 }
 
   constructor(curve: Curve, controls: Controls) {

@@ -49,7 +49,7 @@ export class Described {
 }
 
 /** What is drawn by the key of an auction: the bids of a response share it. */
-export class AuctionHashes {
+export class AuctionDraws {
   /** Uniform in [0, 1). */
   holdout = 0
   /** Half of all auctions. */

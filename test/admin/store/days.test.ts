@@ -156,6 +156,8 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
     const next = await storeAt(t, old, options)
     t.same(next.migrated, ['012-ledger-days'])
     t.equal(await next.ledger.record(values, same(now - 1)), 'duplicate')
+    const bare = unplaced('bid:before', { bidId: 'before', at: now })
+    t.equal(await next.ledger.record(bare, same(now - 1)), 'duplicate', 'without context, too')
     const gone = createRetention(next, { ...options, keep: () => 5 * day, pauseMs: 0 })
     t.teardown(() => gone.close())
     now += 10 * day
