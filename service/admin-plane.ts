@@ -5,6 +5,8 @@ import type { Role } from '../admin/auth/roles.ts'
 import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
 import { createFleet } from '../admin/fleet/exchange.ts'
+import { createKeptSums } from '../admin/fleet/kept-sums.ts'
+import type { LiveDeps } from '../admin/fleet/live.ts'
 import { fleet } from '../admin/fleet/route.ts'
 import { health } from '../admin/http/health.ts'
 import { createAdmin } from '../admin/http/server.ts'
@@ -18,6 +20,7 @@ import { reporting } from '../admin/reports/route.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
 import { shownConfig } from './config/hidden.ts'
+import { consoleFigures } from './console-figures.ts'
 import { type Components, type ConfigRef, modelsDirOf } from './data-plane.ts'
 import { createNodeFigures } from './node-figures.ts'
 import { createNoticesListener } from './notices-listener.ts'
@@ -49,7 +52,8 @@ export async function openAdminPlane(
   const suppliers = () => listedSuppliers(current.config)
   const { location } = current.config
   const figures = createNodeFigures({ proxy, stats: engine.stats, counters, location, now })
-  const allNodes = createFleet({ store, own: figures.read, now, log })
+  const kept = createKeptSums({ store, stats: engine.stats, now, log })
+  const allNodes = createFleet({ store, own: figures.read, now, log, kept })
   opdMetrics(registry, {
     stats: engine.stats,
     counters,
@@ -79,6 +83,24 @@ export async function openAdminPlane(
     verifier: auth.verifier,
     log,
   })
+  const live: LiveDeps = {
+    suppliers,
+    nodes: () => allNodes.nodes(),
+    kept: () => kept.read(),
+    holds: () => directory.snapshot().holds,
+    currency: () => current.config.currency.base,
+    opd: (id) => opdState(engine.integration(id)),
+    now,
+  }
+  const flush = async () => {
+    await Promise.all([rollup.flush(), duplicates.flush()])
+  }
+  const figuresOf = consoleFigures({
+    live,
+    store,
+    flush,
+    rules: () => reportSettings(current.config),
+  })
   const admin = createAdmin({
     listen,
     log,
@@ -101,15 +123,7 @@ export async function openAdminPlane(
             ? { issuer: authConfig.issuer, clientId: authConfig.clientId }
             : null,
       }),
-      fleet({
-        authenticate,
-        suppliers,
-        nodes: () => allNodes.nodes(),
-        holds: () => directory.snapshot().holds,
-        currency: () => current.config.currency.base,
-        opd: (id) => opdState(engine.integration(id)),
-        now,
-      }),
+      fleet({ authenticate, ...live }),
       consoleCalls({
         authenticate,
         engine,
@@ -126,9 +140,7 @@ export async function openAdminPlane(
         suppliers,
         authenticate,
         now,
-        flush: async () => {
-          await Promise.all([rollup.flush(), duplicates.flush()])
-        },
+        flush,
         rules: () => reportSettings(current.config),
       }),
       standalone({ engine, authenticate, account }),
@@ -138,6 +150,7 @@ export async function openAdminPlane(
   })
   const noticesListener = createNoticesListener(current.config.notices.listen, notices, log)
   return {
+    figures: figuresOf,
     listenForNotices: () => noticesListener.listen(),
     async listen() {
       const bound = await admin.listen()

@@ -13,6 +13,7 @@ import { nodes } from './008-nodes.ts'
 import { nodeFigures } from './009-node-figures.ts'
 import { losses } from './010-losses.ts'
 import { seats } from './011-seats.ts'
+import { armSums } from './013-arm-sums.ts'
 import type { Migration } from './migration.ts'
 
 export const migrations: readonly Migration[] = [
@@ -27,6 +28,7 @@ export const migrations: readonly Migration[] = [
   losses,
   nodeFigures,
   seats,
+  armSums,
 ]
 
 /** A row of this kind beside a migration's own: programs that do not know the migration must not start. */
