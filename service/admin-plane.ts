@@ -5,6 +5,8 @@ import type { Role } from '../admin/auth/roles.ts'
 import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
 import { createFleet } from '../admin/fleet/exchange.ts'
+import { createKeptSums } from '../admin/fleet/kept-sums.ts'
+import type { LiveDeps } from '../admin/fleet/live.ts'
 import { fleet } from '../admin/fleet/route.ts'
 import { health } from '../admin/http/health.ts'
 import { createAdmin } from '../admin/http/server.ts'
@@ -19,6 +21,7 @@ import type { Log } from '../opd/shared/log.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
 import type { ConfigRef } from './apply-config.ts'
 import { shownConfig } from './config/hidden.ts'
+import { consoleFigures } from './console-figures.ts'
 import { type Components, modelsDirOf } from './data-plane.ts'
 import { createNodeFigures } from './node-figures.ts'
 import { createNoticesListener } from './notices-listener.ts'
@@ -51,7 +54,8 @@ export async function openAdminPlane(
   const suppliers = () => listedSuppliers(current.config)
   const { location } = current.config
   const figures = createNodeFigures({ proxy, stats: engine.stats, counters, location, now })
-  const allNodes = createFleet({ store, own: figures.read, now: store.clock, log })
+  const kept = createKeptSums({ store, stats: engine.stats, now, log })
+  const allNodes = createFleet({ store, own: figures.read, now: store.clock, log, kept })
   opdMetrics(registry, {
     stats: engine.stats,
     counters,
@@ -86,6 +90,25 @@ export async function openAdminPlane(
   })
   const { pool } = components
   const scraped = pool === null ? { registry } : nodeRegistry(registry, pool, proxy.counters)
+  const live: LiveDeps = {
+    suppliers,
+    nodes: () => allNodes.nodes(),
+    kept: () => kept.read(),
+    holds: () => directory.snapshot().holds,
+    currency: () => current.config.currency.base,
+    opd: (id) => opdState(engine.integration(id)),
+    now,
+  }
+  const flush = async () => {
+    await pool?.scrape()
+    await Promise.all([rollup.flush(), duplicates.flush()])
+  }
+  const figuresOf = consoleFigures({
+    live,
+    store,
+    flush,
+    rules: () => reportSettings(current.config),
+  })
   const admin = createAdmin({
     listen,
     log,
@@ -109,15 +132,7 @@ export async function openAdminPlane(
             ? { issuer: authConfig.issuer, clientId: authConfig.clientId }
             : null,
       }),
-      fleet({
-        authenticate,
-        suppliers,
-        nodes: () => allNodes.nodes(),
-        holds: () => directory.snapshot().holds,
-        currency: () => current.config.currency.base,
-        opd: (id) => opdState(engine.integration(id)),
-        now,
-      }),
+      fleet({ authenticate, ...live }),
       consoleCalls({
         authenticate,
         engine,
@@ -134,10 +149,7 @@ export async function openAdminPlane(
         suppliers,
         authenticate,
         now,
-        flush: async () => {
-          await pool?.scrape()
-          await Promise.all([rollup.flush(), duplicates.flush()])
-        },
+        flush,
         rules: () => reportSettings(current.config),
       }),
       standalone({ engine, authenticate, account }),
@@ -147,6 +159,7 @@ export async function openAdminPlane(
   })
   const noticesListener = createNoticesListener(current.config.notices.listen, notices, log)
   return {
+    figures: figuresOf,
     listenForNotices: () => noticesListener.listen(),
     async listen() {
       const bound = await admin.listen()

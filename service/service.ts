@@ -12,6 +12,7 @@ import type { Load } from './config/loader.ts'
 import type { Config } from './config/schema.ts'
 import { watchFiles } from './config/watch.ts'
 import { openComponents } from './data-plane.ts'
+import type { ConsoleFigures } from './demo/figures.ts'
 import { needsRestart, ratesAge } from './runtime-config.ts'
 import { activeSuppliers } from './supplier-swap.ts'
 
@@ -23,6 +24,8 @@ export interface Service {
   /** The user that the first start of an embedded realm created. `password` is null if the configuration gave it. */
   firstUser: { name: string; password: string | null } | null
   config(): Config
+  /** What the console shows of a supplier; null: there is no such supplier. */
+  figures(supplier: string): Promise<ConsoleFigures | null>
   /**
    * Completes the requests in flight, flushes, and resolves. `grace`: milliseconds before the listener closes. `limit`:
    * milliseconds for the whole drain. Requests that still run then are cut (a download under /pass may be endless); the
@@ -104,6 +107,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
     noticesPort,
     firstUser: first,
     config: () => current.config,
+    figures: adminPlane.figures,
     async stop(grace, limit = Number.POSITIVE_INFINITY) {
       const { proxy, store, pool } = components
       const began = performance.now()

@@ -6,6 +6,27 @@ import { type Kysely, sql } from 'kysely'
 import type { Store } from './index.ts'
 import type { Tables } from './tables.ts'
 
+/** Adds rows to the stored ones with the same key. */
+export async function addRows(
+  db: Kysely<Tables>,
+  table: keyof Tables,
+  key: readonly string[],
+  sums: readonly string[],
+  rows: readonly object[],
+): Promise<void> {
+  if (rows.length === 0) return
+  const sum = (name: string) => sql`${sql.ref(`${table}.${name}`)} + ${sql.ref(`excluded.${name}`)}`
+  await db
+    .insertInto(table)
+    .values(rows)
+    .onConflict((conflict) =>
+      conflict
+        .columns(key as never[])
+        .doUpdateSet(Object.fromEntries(sums.map((name) => [name, sum(name)]))),
+    )
+    .execute()
+}
+
 interface SeatSums<Name extends string> {
   tables: { all: keyof Tables; seats: keyof Tables }
   /** The primary key of `all`; that of `seats` has the seat as well. */
@@ -36,34 +57,14 @@ export function seatSums<
     return [...merged.values()].map(({ seat: _seat, ...row }) => row)
   }
 
-  async function add(
-    db: Kysely<Tables>,
-    table: keyof Tables,
-    conflicting: readonly string[],
-    rows: readonly object[],
-  ): Promise<void> {
-    if (rows.length === 0) return
-    const sum = (name: string) =>
-      sql`${sql.ref(`${table}.${name}`)} + ${sql.ref(`excluded.${name}`)}`
-    await db
-      .insertInto(table)
-      .values(rows)
-      .onConflict((conflict) =>
-        conflict
-          .columns(conflicting as never[])
-          .doUpdateSet(Object.fromEntries(sums.map((name) => [name, sum(name)]))),
-      )
-      .execute()
-  }
-
   return {
     keyOf,
     merge,
     write: (rows: readonly Row[]) =>
       store.db.transaction().execute(async (trx) => {
-        await add(trx, tables.all, key, withoutSeats(rows))
+        await addRows(trx, tables.all, key, sums, withoutSeats(rows))
         const named = rows.filter(({ seat }) => seat !== '')
-        await add(trx, tables.seats, [...key, 'seat'], named)
+        await addRows(trx, tables.seats, [...key, 'seat'], sums, named)
       }),
   }
 }

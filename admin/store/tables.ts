@@ -95,6 +95,7 @@ export interface Tables {
   }
   /** What each node publishes for the console, as JSON in parts. */
   node_figures: { node: string; part: number; at: number; figures: string }
+  arm_sums: ArmSumsRow
   signing_keys: { kid: string; private_jwk: string; created_at: number }
 }
 
@@ -143,6 +144,22 @@ export interface DecidedRow {
   bids: number
   in_sum: number
   out_sum: number
+}
+
+/** Bids and wins of the arms that are compared, by day of UTC. Money is CPM in the base currency. */
+export interface ArmSumsRow {
+  day: number
+  supplier: string
+  mode: string
+  arm: string
+  bids: number
+  wins: number
+  in: number
+  cleared: number
+  margin: number
+  margin_squares: number
+  spend: number
+  spend_squares: number
 }
 
 /** The ledger, summed by hour; '' replaces null. Money is that of rows with a margin. */

@@ -111,6 +111,7 @@ async function lag({ quick }: Run): Promise<Block[]> {
     proxyUrl: `http://127.0.0.1:${service.proxy}`,
     adminUrl: `http://127.0.0.1:${service.admin}`,
     ...{ supplier: demoSupplier, signal: over.signal, rate: 500, out: { write: () => true } },
+    figures: async () => null,
   })
   let worst = 0
   for (let second = 0; second < seconds; second++) {

@@ -14,6 +14,7 @@ import { nodeFigures } from './009-node-figures.ts'
 import { losses } from './010-losses.ts'
 import { seats } from './011-seats.ts'
 import { ledgerDays } from './012-ledger-days.ts'
+import { armSums } from './013-arm-sums.ts'
 import { eventMarks } from './014-event-marks.ts'
 import { takenOff } from './015-taken-off.ts'
 import type { Migration } from './migration.ts'
@@ -31,6 +32,7 @@ export const migrations: readonly Migration[] = [
   nodeFigures,
   seats,
   ledgerDays,
+  armSums,
   eventMarks,
   takenOff,
 ]
