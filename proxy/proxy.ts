@@ -16,6 +16,7 @@ import { SupplierMetrics } from './metrics.ts'
 import { createPassThrough } from './pass/pass.ts'
 import { Router } from './router.ts'
 import { Supplier } from './supplier.ts'
+import type { BidTracer } from './tracer.ts'
 import { createResolver } from './upstream/resolver.ts'
 
 /** The state of one supplier in the directory, at this node's location. */
@@ -58,6 +59,7 @@ export function createProxy(
     lane?: 'fast' | 'general'
     /** The nodes share one bucket of each allotment; null: each has its share. */
     sharedTokens?: SharedTokens | null
+    tracer?: BidTracer | null
   },
 ): BidProxy {
   const {
@@ -66,6 +68,7 @@ export function createProxy(
     log,
     lane = config.fastLane ? 'fast' : 'general',
     sharedTokens = null,
+    tracer = null,
   } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
@@ -106,6 +109,7 @@ export function createProxy(
     budget,
     lag,
     decoder,
+    tracer,
     limits: { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 },
     recompress: 'same',
     via: null,

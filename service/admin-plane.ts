@@ -79,6 +79,7 @@ export async function openAdminPlane(
     onDuplicate: duplicates.count,
     verifier: auth.verifier,
     log,
+    tracer: components.tracing,
   })
   const admin = createAdmin({
     listen,

@@ -32,6 +32,7 @@ import {
 } from './runtime-config.ts'
 import { bindServiceMetrics } from './status-adapters.ts'
 import { type ActiveSupplier, type SupplierTargets, swapSuppliers } from './supplier-swap.ts'
+import { createTracing } from './tracing.ts'
 
 /** The current configuration. A reload replaces it. */
 export interface ConfigRef {
@@ -49,6 +50,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const keys = contextKeys(started.opd.keys ?? loadOrCreateKeys(started.stateDir))
   const now = Date.now
   const registry = new Registry()
+  const tracing = createTracing(log)
   const meters = bindServiceMetrics(registry, () => ratesAge(current.config, now())?.age ?? null)
   const store = await openStore(started.store.database, {
     now,
@@ -127,6 +129,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     registry,
     log,
     sharedTokens: redis?.tokens ?? null,
+    tracer: tracing,
   })
 
   /** Applies the directory's snapshot to engine and proxy. */
@@ -157,6 +160,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       duplicates,
       engine,
       proxy,
+      tracing,
     },
     now,
     /** The models of the other nodes are here, or were waited for long enough. */

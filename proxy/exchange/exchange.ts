@@ -14,6 +14,7 @@ import {
 } from '../listen/types.ts'
 import type { RequestOutcome } from '../metrics.ts'
 import type { Supplier } from '../supplier.ts'
+import type { BidTracer } from '../tracer.ts'
 import { BodyBuffer } from './body-buffer.ts'
 import { Deadline } from './deadline.ts'
 import { requestEncoding } from './encoding.ts'
@@ -34,6 +35,8 @@ const bufferedWhole = 64 * 1024
 export interface ExchangeContext extends ProcessingContext, AttemptContext, Admission {
   limits: Admission['limits'] & { maxRequestBytes: number; maxRewriteBytes: number }
   decoder: RequestDecoder
+  /** null: no spans. */
+  tracer: BidTracer | null
 }
 
 const noResponse: ResponseHead = { status: 0, message: '', fields: [], reply: null }
@@ -45,6 +48,8 @@ export class Exchange implements ResponseSink, Candidate {
   private readonly buffer: BodyBuffer
   private readonly deadline: Deadline
   private readonly upstream: UpstreamAttempt
+  /** The fields of the request, which its connection forgets before `account`; null: no spans. */
+  private readonly traced: readonly string[] | null
   private admitted = false
   private stage: 'waiting' | 'buffering' | 'streaming' | 'done' = 'waiting'
   /** Whether the request is in the queue of the supplier's gate, or holds a place there. */
@@ -65,6 +70,7 @@ export class Exchange implements ResponseSink, Candidate {
     this.buffer = new BodyBuffer(context.budget)
     this.deadline = new Deadline(supplier.route, inbound.arrived, this)
     this.upstream = new UpstreamAttempt(supplier)
+    this.traced = context.tracer === null ? null : inbound.head.fields
   }
 
   // --- admit ---
@@ -330,7 +336,22 @@ export class Exchange implements ResponseSink, Candidate {
       this.context.budget.inFlight--
       this.supplier.inFlight--
     }
-    const total = performance.now() - this.inbound.arrived
-    this.supplier.metrics.finished(outcome, total, this.upstream.durationMs)
+    const now = performance.now()
+    this.supplier.metrics.finished(outcome, now - this.inbound.arrived, this.upstream.durationMs)
+    if (this.traced !== null) this.trace(this.traced, outcome, now)
+  }
+
+  private trace(fields: readonly string[], outcome: RequestOutcome, ended: number): void {
+    const { inbound, upstream, response } = this
+    const { url, sentAt, durationMs } = upstream
+    this.context.tracer?.bidFinished({
+      ssp: this.supplier.id,
+      fields,
+      request: this.decoded ?? null,
+      outcome,
+      status: outcome === 'answer' || outcome === 'no_bid' ? response.status : null,
+      ...{ arrived: inbound.arrived, ended },
+      upstream: url === null ? null : { url, sentAt, durationMs },
+    })
   }
 }

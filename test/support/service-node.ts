@@ -27,6 +27,8 @@ export interface NodeOptions {
   /** More top-level lines. */
   more?: string
   folder?: string
+  /** A module that is imported before the service. */
+  preload?: string
 }
 
 export interface Asked {
@@ -36,6 +38,7 @@ export interface Asked {
   auction?: string
   request?: Record<string, unknown>
   cur?: string
+  headers?: Record<string, string>
 }
 
 export interface Answered {
@@ -59,13 +62,13 @@ ${suppliers.map((each) => `  - {${each}, endpoints: ["${endpoint}"], timeout: 20
 
 export async function startNode(options: NodeOptions) {
   const folder = options.folder ?? newFolder()
-  const bidweir = await startBidweir(yamlOf(options), folder)
+  const bidweir = await startBidweir(yamlOf(options), folder, options.preload)
   const admin = `http://127.0.0.1:${bidweir.adminPort}`
   let access: Promise<string> | null = null
 
   /** The answer's bids, priced, with what their macros became. */
   async function bids(asked: readonly Asked[]): Promise<Answered[]> {
-    const [{ ssp = 'acme', request = {}, cur, auction, id }] = asked as [Asked]
+    const [{ ssp = 'acme', request = {}, cur, auction, id, headers }] = asked as [Asked]
     const body = {
       id: auction ?? `auction of ${id}`,
       imp: [{ id: '1', banner: { w: 300, h: 250 } }],
@@ -78,7 +81,7 @@ export async function startNode(options: NodeOptions) {
     }
     const answer = await fetch(`http://127.0.0.1:${bidweir.proxyPort}/bid/${ssp}`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json' },
+      headers: { 'content-type': 'application/json', ...headers },
       body: JSON.stringify(body),
     })
     if (answer.status !== 200) throw new Error(`${answer.status} ${await answer.text()}`)
