@@ -87,6 +87,7 @@ export async function openAdminPlane(
     onLoss: events?.lost,
     verifier: auth.verifier,
     log,
+    tracer: components.tracing,
   })
   const { pool } = components
   const scraped = pool === null ? { registry } : nodeRegistry(registry, pool, proxy.counters)

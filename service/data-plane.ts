@@ -38,6 +38,7 @@ import {
   sharedBidTtl,
 } from './runtime-config.ts'
 import { bindServiceMetrics } from './status-adapters.ts'
+import { createTracing } from './tracing.ts'
 import { dividedConfig, dividedRoute, type Place, workerCount } from './workers/limits.ts'
 import { openWorkers, statesAt, withWorkers } from './workers/node.ts'
 import type { WorkerPool } from './workers/pool.ts'
@@ -57,6 +58,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
   let pool: WorkerPool | null = null
   const now = Date.now
   const registry = new Registry()
+  const tracing = createTracing(log)
   const meters = bindServiceMetrics(registry, () => ratesAge(current.config, now())?.age ?? null)
   const store = await openStore(started.store.database, {
     now,
@@ -176,6 +178,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       sharedTokens: tokens,
       sharesPort: place.count > 1,
       others: () => pool?.loads() ?? [],
+      tracer: tracing,
     },
   )
 
@@ -222,6 +225,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       engine,
       proxy,
       pool,
+      tracing,
     },
     now,
     /** The models of the other nodes are here, or were waited for long enough. */

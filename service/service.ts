@@ -132,6 +132,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
       await components.close()
       adminPlane.end()
       await store.close()
+      await components.tracing?.flush()
     },
   }
 }

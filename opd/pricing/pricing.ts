@@ -115,7 +115,7 @@ export function createPricing(
     } catch (error) {
       // An error of the model costs the optimisation, never the bid.
       stats.learnerErrors++
-      fault('learner', error, supplier)
+      fault('learner', error, supplier, bid.auction)
       if (choice.decision === null && armRules[choice.arm].priced) choice.arm = 'hold'
     }
   }
@@ -157,14 +157,14 @@ export function createPricing(
       deps.observer?.decided(record, money.in, out)
       deps.shared?.put(record)
     } catch (error) {
-      fault('bid_log', error, supplier)
+      fault('bid_log', error, supplier, bid.auction)
     }
     if (sink === null || bid.test) return
     try {
       const minFactor = lowestFactor(money.in / rate)
       sink.decided(entryOf(record, bid, rate, money.in, out, minFactor, decision))
     } catch (error) {
-      fault('decision_log', error, supplier)
+      fault('decision_log', error, supplier, bid.auction)
     }
   }
 
@@ -233,7 +233,7 @@ export function createPricing(
     } catch (error) {
       // After any other error, the bid keeps its price, and its macros are expanded.
       stats.learnerErrors++
-      fault('pricing', error, supplier)
+      fault('pricing', error, supplier, bid.auction)
       const text = plain(bid.priceText)
       return { priceText: null, inText: text, outText: text, context: '', mode }
     }

@@ -196,7 +196,22 @@ export class Exchange extends RequestPhases implements ResponseSink {
       this.context.budget.inFlight--
       this.supplier.inFlight--
     }
-    const total = performance.now() - this.inbound.arrived
-    this.supplier.metrics.finished(outcome, total, this.upstream.durationMs)
+    const now = performance.now()
+    this.supplier.metrics.finished(outcome, now - this.inbound.arrived, this.upstream.durationMs)
+    if (this.traced !== null) this.trace(this.traced, outcome, now)
+  }
+
+  private trace(fields: readonly string[], outcome: RequestOutcome, ended: number): void {
+    const { inbound, upstream, response } = this
+    const { url, sentAt, durationMs } = upstream
+    this.context.tracer?.bidFinished({
+      ssp: this.supplier.id,
+      fields,
+      request: this.decoded ?? null,
+      outcome,
+      status: outcome === 'answer' || outcome === 'no_bid' ? response.status : null,
+      ...{ arrived: inbound.arrived, ended },
+      upstream: url === null ? null : { url, sentAt, durationMs },
+    })
   }
 }

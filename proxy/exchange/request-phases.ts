@@ -7,6 +7,7 @@ import type { Candidate } from '../gate.ts'
 import { type Body, bytesOf, type Inbound } from '../listen/types.ts'
 import type { RequestOutcome } from '../metrics.ts'
 import type { Supplier } from '../supplier.ts'
+import type { BidTracer } from '../tracer.ts'
 import { BodyBuffer } from './body-buffer.ts'
 import { Deadline } from './deadline.ts'
 import { requestEncoding } from './encoding.ts'
@@ -18,6 +19,8 @@ import { type AttemptContext, UpstreamAttempt } from './upstream-attempt.ts'
 export interface ExchangeContext extends ProcessingContext, AttemptContext, Admission {
   limits: Admission['limits'] & { maxRequestBytes: number; maxRewriteBytes: number }
   decoder: RequestDecoder
+  /** null: no spans. */
+  tracer: BidTracer | null
 }
 
 export abstract class RequestPhases implements Candidate {
@@ -27,13 +30,15 @@ export abstract class RequestPhases implements Candidate {
   protected readonly buffer: BodyBuffer
   protected readonly deadline: Deadline
   protected readonly upstream: UpstreamAttempt
+  /** The fields of the request, which its connection forgets before `account`; null: no spans. */
+  protected readonly traced: readonly string[] | null
   protected admitted = false
   protected stage: 'waiting' | 'buffering' | 'streaming' | 'done' = 'waiting'
   /** Whether the request is in the queue of the supplier's gate, or holds a place there. */
   protected gateState: 'outside' | 'queued' | 'sent' = 'outside'
   /** The request's body as received, and decoded (null: not readable; undefined: most of it is not decoded yet). */
   protected body: Body = ''
-  private decoded: Body | null | undefined = null
+  protected decoded: Body | null | undefined = null
 
   constructor(inbound: Inbound, supplier: Supplier, context: ExchangeContext) {
     this.inbound = inbound
@@ -42,6 +47,7 @@ export abstract class RequestPhases implements Candidate {
     this.buffer = new BodyBuffer(context.budget)
     this.deadline = new Deadline(supplier.route, inbound.arrived, this)
     this.upstream = new UpstreamAttempt(supplier)
+    this.traced = context.tracer === null ? null : inbound.head.fields
   }
 
   /** The deadline has passed. */
