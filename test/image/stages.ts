@@ -49,7 +49,7 @@ export interface BuildOptions {
 }
 
 /** Absolute paths of the image that RUN lines name. */
-const known = /(^|[\s'"=])\/(app|data|empty|rootfs|etc\/bidweir|usr\/local\/bin)(?=[\s/'"]|$)/g
+const known = /(^|[\s'"=])\/(app|data|empty|rootfs|etc\/bidweir|usr\/local\/bin)(?=[\s/'";]|$)/g
 
 /** The launcher names the folder that stands for `/` in its stage. */
 function moved(file: string, from: string, to: string): void {
