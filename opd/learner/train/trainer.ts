@@ -239,7 +239,7 @@ export class Teaching {
   /** Rows that another node told; taught in slices, or before the next call that asks. */
   tell(rows: Uint8Array): void {
     this.heard.add(rows)
-    if (this.heard.size > heardMost) this.hearSome()
+    if (this.heard.size > heardMost) this.hearSome(this.heard.size - heardMost)
   }
 
   /** Others live, and most wins are of their bids: what a crash here lost is no matter. */
