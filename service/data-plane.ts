@@ -64,6 +64,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     attributionWindow,
     now,
     log,
+    trains: started.node.role !== 'serve',
   })
   const controlSource = modelControlSource(store)
   const followModelControl = oneAtATime(() => modelManager.execute(controlSource))
@@ -91,7 +92,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
               )
           },
         })
-  const modelSync = redis === null ? null : createModelSync({ modelManager, redis, log })
+  const modelSync = redis === null ? null : createModelSync({ modelManager, redis, log, role: started.node.role })
   if (modelSync !== null) modelSyncMetrics(registry, modelSync)
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
   modelMetrics(registry, modelManager)
