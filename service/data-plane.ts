@@ -73,6 +73,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     attributionWindow,
     now,
     log,
+    trains: started.node.role !== 'serve',
   })
   const controlSource = modelControlSource(store)
   const followModelControl = oneAtATime(() => modelManager.execute(controlSource))
@@ -110,7 +111,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
         )
       : null
   const bus = redis ?? localBus
-  const modelSync = bus === null ? null : createModelSync({ modelManager, redis: bus, log })
+  const modelSync = bus === null ? null : createModelSync({ modelManager, redis: bus, log, role: started.node.role })
   const tokens = redis?.tokens ?? (place.count > 1 ? localTokens() : null)
   if (modelSync !== null) modelSyncMetrics(registry, modelSync)
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)

@@ -76,9 +76,17 @@ export class Teaching {
   private readonly repeatRow = (row: Row) => this.lessons.again(row)
   private readonly settleDue = (bytes: Uint8Array, weight: number) => this.settle(bytes, weight)
 
-  /** `window`: milliseconds after which silence is a loss. `slices`: what others tell is taught bit by bit. */
-  constructor(curve: Curve, controls: Controls, window: number, slices: boolean) {
-    this.lessons = new Lessons(curve)
+  /**
+   * `window`: milliseconds after which silence is a loss. `slices`: what others tell is taught bit by bit. `trains`: the
+   * curve is trained here.
+   */
+  constructor(
+    curve: Curve,
+    controls: Controls,
+    window: number,
+    { slices, trains }: { slices: boolean; trains: boolean },
+  ) {
+    this.lessons = new Lessons(curve, trains)
     this.seen = this.lessons.seen
     this.controls = controls
     this.window = window
