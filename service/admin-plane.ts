@@ -50,7 +50,11 @@ export async function openAdminPlane(
   const account = (id: string) => current.active.get(id)?.supplier.account
   const suppliers = () => listedSuppliers(current.config)
   const { location } = current.config
-  const figures = createNodeFigures({ proxy, stats: engine.stats, counters, location, now })
+  const { pool } = components
+  const figures = createNodeFigures({
+    ...{ proxy, stats: engine.stats, counters, location, now },
+    others: () => pool?.loads() ?? [],
+  })
   const allNodes = createFleet({ store, own: figures.read, now, log })
   opdMetrics(registry, {
     stats: engine.stats,
@@ -81,7 +85,6 @@ export async function openAdminPlane(
     verifier: auth.verifier,
     log,
   })
-  const { pool } = components
   const scraped = pool === null ? { registry } : nodeRegistry(registry, pool, proxy.counters)
   const admin = createAdmin({
     listen,
