@@ -13,6 +13,8 @@ interface EndpointLoad {
 }
 
 interface SupplierLoad {
+  /** Queries per second of the allotment; 0 without a limit. */
+  clientQps: number
   inFlight: number
   limit: number
   queued: number
@@ -26,7 +28,7 @@ export interface ProcessLoad {
   maxHeldBytes: number
   running: number
   waiting: number
-  /** Suppliers that had a request. */
+  /** Suppliers that had a request, or have an allotment. */
   suppliers: Map<string, SupplierLoad>
 }
 
@@ -36,11 +38,12 @@ type Gauges = Pick<ProxyState, 'suppliers' | 'connections' | 'heldBytes' | 'maxH
 
 export function loadOf(state: Gauges): ProcessLoad {
   const suppliers = new Map<string, SupplierLoad>()
-  for (const { id, inFlight, gate, metrics, endpoints } of state.suppliers()) {
-    if (inFlight === 0 && metrics.requests.every((count) => count === 0)) continue
+  for (const { id, clientQps, inFlight, gate, metrics, endpoints } of state.suppliers()) {
+    const isUsed = inFlight > 0 || metrics.requests.some((count) => count > 0)
+    if (!isUsed && clientQps === null) continue
     const { limit, queued } = gate
     suppliers.set(id, {
-      ...{ inFlight, limit, queued },
+      ...{ clientQps: clientQps ?? 0, inFlight, limit, queued },
       endpoints: endpoints.all.map(({ url, inFlight, state, pool: { open, idle } }) => ({
         url: url.href,
         ...{ inFlight, open, idle, state },
@@ -79,6 +82,17 @@ class NodeEndpoint implements EndpointState {
   }
 }
 
+/** Queries per second that a supplier is allotted at this node; null: no limit. */
+export function nodeQps(
+  { id, clientQps }: Pick<SupplierState, 'id' | 'clientQps'>,
+  others: Iterable<ProcessLoad>,
+): number | null {
+  if (clientQps === null) return null
+  let sum = clientQps
+  for (const { suppliers } of others) sum += suppliers.get(id)?.clientQps ?? 0
+  return sum
+}
+
 /** A supplier with the sums of all processes. */
 class NodeSupplier implements SupplierState {
   private readonly own: SupplierState
@@ -93,7 +107,7 @@ class NodeSupplier implements SupplierState {
     return this.own.id
   }
   get clientQps() {
-    return this.own.clientQps
+    return nodeQps(this.own, this.others())
   }
   get active() {
     return this.own.active

@@ -53,7 +53,11 @@ export async function openAdminPlane(
   const account = (id: string) => current.active.get(id)?.supplier.account
   const suppliers = () => listedSuppliers(current.config)
   const { location } = current.config
-  const figures = createNodeFigures({ proxy, stats: engine.stats, counters, location, now })
+  const { pool } = components
+  const figures = createNodeFigures({
+    ...{ proxy, stats: engine.stats, counters, location, now },
+    others: () => pool?.loads() ?? [],
+  })
   const kept = createKeptSums({ store, stats: engine.stats, now, log })
   const allNodes = createFleet({ store, own: figures.read, now: store.clock, log, kept })
   opdMetrics(registry, {
@@ -89,7 +93,6 @@ export async function openAdminPlane(
     log,
     tracer: components.tracing,
   })
-  const { pool } = components
   const scraped = pool === null ? { registry } : nodeRegistry(registry, pool, proxy.counters)
   const live: LiveDeps = {
     suppliers,

@@ -9,14 +9,12 @@ import { createRetention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
 import { createTakenOff } from '../admin/store/taken-off.ts'
 import { createEngine } from '../opd/engine/engine.ts'
-import type { Mode } from '../opd/pricing/arms.ts'
 import { trainedPerSecond } from '../opd/pricing/exposures.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import type { Slices } from '../opd/shared/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
-import { localModels } from '../opd/state/local-models.ts'
 import { localTokens } from '../opd/state/local-tokens.ts'
 import { createModelManager } from '../opd/state/model-manager.ts'
 import { createModelSync } from '../opd/state/model-sync.ts'
@@ -41,6 +39,7 @@ import { bindServiceMetrics } from './status-adapters.ts'
 import { createTracing } from './tracing.ts'
 import { dividedConfig, dividedRoute, type Place, workerCount } from './workers/limits.ts'
 import { openWorkers, statesAt, withWorkers } from './workers/node.ts'
+import { modelBuses } from './workers/model-buses.ts'
 import type { WorkerPool } from './workers/pool.ts'
 
 export const modelsDirOf = (config: Config) => join(config.stateDir, 'models')
@@ -76,7 +75,10 @@ export async function openComponents(current: ConfigRef, log: Log) {
     trains: started.node.role !== 'serve',
   })
   const controlSource = modelControlSource(store)
-  const followModelControl = oneAtATime(() => modelManager.execute(controlSource))
+  const followModelControl = oneAtATime(async () => {
+    await modelManager.execute(controlSource)
+    pool?.tellAll('control')
+  })
   await followModelControl()
   store.onChange(followModelControl)
   const nodeCounts = nodeCountsOf(store.db, started.location)
@@ -101,6 +103,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
               )
           },
         })
+<<<<<<< HEAD
   // Workers exchange model updates as nodes do.
   const localBus =
     redis === null && place.count > 1
@@ -112,6 +115,11 @@ export async function openComponents(current: ConfigRef, log: Log) {
       : null
   const bus = redis ?? localBus
   const modelSync = bus === null ? null : createModelSync({ modelManager, redis: bus, log, role: started.node.role })
+=======
+  const buses = modelBuses(modelManager, place.count, redis, now())
+  const modelSync =
+    buses === null ? null : createModelSync({ modelManager, redis: buses.first, log })
+>>>>>>> workers
   const tokens = redis?.tokens ?? (place.count > 1 ? localTokens() : null)
   if (modelSync !== null) modelSyncMetrics(registry, modelSync)
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
@@ -197,9 +205,9 @@ export async function openComponents(current: ConfigRef, log: Log) {
   }
   directory.onChange(applyDirectory)
   applyDirectory()
-  if (bus !== null && place.count > 1) {
+  if (buses !== null && place.count > 1) {
     pool = openWorkers(place.count, {
-      ...{ current, modelManager, controlSource, models: bus, tokens: tokens!, bidLog, sink, log },
+      ...{ current, modelManager, models: buses.worker, tokens: tokens!, bidLog, sink, log },
       keysOf: () => keysOf(current.config),
       directory: directoryMessage,
       shared: redis?.shared ?? null,
@@ -207,7 +215,6 @@ export async function openComponents(current: ConfigRef, log: Log) {
       stats: engine.stats,
       proxy: () => proxy,
     })
-    store.onChange(async () => pool?.tellAll('control'))
   }
 
   return {

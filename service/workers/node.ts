@@ -19,13 +19,23 @@ import { busMethods, controlMethods, type DirectoryMessage, tokenMethods } from 
 /** Milliseconds between two looks at the versions of the models. */
 const versionsEvery = 1000
 
+/**
+ * The commands as the first process has executed them, and its models: a worker needs no store, and starts while the
+ * store is lost.
+ */
+const controlOf = (modelManager: ModelManager): ModelControlSource => ({
+  read: async () => modelManager.control,
+  base: (mode) => modelManager.models.packed(mode),
+  // The first process does that.
+  raise: async () => {},
+})
+
 export interface NodeParts {
   current: ConfigRef
   /** The context keys of a configuration. */
   keysOf: () => { id: number; secret: string }[]
   directory: () => DirectoryMessage
   modelManager: ModelManager
-  controlSource: ModelControlSource
   models: ModelBus
   tokens: SharedTokens
   bidLog: { append(batch: Buffer): void }
@@ -58,7 +68,7 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
     methods: {
       ...served('models', models, busMethods),
       ...served('tokens', tokens, tokenMethods),
-      ...served('control', parts.controlSource, controlMethods),
+      ...served('control', controlOf(modelManager), controlMethods),
       bids(batch: Buffer) {
         bidLog.append(batch)
         if (shared !== null) for (const record of recordsOf(batch)) shared.put(record)

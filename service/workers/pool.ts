@@ -112,6 +112,7 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
     const { config, directory } = start()
     if (before !== reloads) await peer.call('reload', messageOf(config, config.suppliers))
     peer.tell('directory', directory)
+    peer.tell('control')
     slot.listens = true
     exited.catch((error: Error) => void replace(slot, error))
   }
@@ -208,8 +209,12 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
         suppliers.filter((each) => sent.get(each.id) !== each),
       )
       sent = new Map(suppliers.map((supplier) => [supplier.id, supplier]))
-      // One that ends meanwhile is replaced, and starts with the new configuration.
-      await Promise.allSettled(listening().map(({ peer }) => peer.call('reload', message)))
+      // One that ends, or does not take it, is replaced, and starts with the new configuration.
+      await Promise.all(
+        listening().map(({ peer, child }) =>
+          peer.call('reload', message).catch(() => child.kill('SIGKILL')),
+        ),
+      )
     },
     drain() {
       stopping = true

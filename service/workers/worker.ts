@@ -6,6 +6,7 @@ import { createEngine } from '../../opd/engine/engine.ts'
 import type { DecisionSink, SharedTokens } from '../../opd/ports.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
 import { trainedPerSecond } from '../../opd/pricing/exposures.ts'
+import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { createSlices } from '../../opd/shared/slices.ts'
 import { createBidBatch } from '../../opd/state/bid-batch.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
@@ -70,6 +71,10 @@ export async function openWorker(start: StartMessage, peer: Peer) {
   const modelManager = createModelManager({ dir: null, attributionWindow, now, log })
   const control = peer.port<ModelControlSource>('control', controlMethods)
   await modelManager.execute(control)
+  const followModelControl = oneAtATime(() =>
+    // It fails only if the first process has ended.
+    modelManager.execute(control).catch(() => undefined),
+  )
   const bus = peer.port<ModelBus>('models', busMethods)
   const modelSync = createModelSync({ modelManager, redis: bus, log })
   const keysOf = () => contextKeys(config.opd.keys!)
@@ -133,7 +138,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     report,
     applyDirectory,
     processMetrics: () => registry.getMetricsAsJSON(),
-    followModelControl: () => modelManager.execute(control),
+    followModelControl,
     setVersions: (next: Record<Mode, number>) => void Object.assign(versions, next),
     async reload({ config: next, ids, changed }: ReloadMessage) {
       const known = new Map(config.suppliers.map((supplier) => [supplier.id, supplier]))

@@ -63,7 +63,7 @@ export const yamlOf = ({
   workers = 1,
   listen = '127.0.0.1:0',
 }: NodeOptions) => `
-proxy: {listen: "${listen}", workers: ${workers}}
+proxy: {listen: "${listen}"${workers === 1 ? '' : `, workers: ${workers}`}}
 admin: {listen: "127.0.0.1:0", impressions: {auth: ${auth}}}
 drain: {grace: 0ms, timeout: 10s}
 log: {level: warn}
