@@ -103,23 +103,11 @@ export async function openComponents(current: ConfigRef, log: Log) {
               )
           },
         })
-<<<<<<< HEAD
-  // Workers exchange model updates as nodes do.
-  const localBus =
-    redis === null && place.count > 1
-      ? localModels(
-          modelManager.models.node,
-          (mode) => modelManager.models.packed(mode as Mode),
-          now(),
-        )
-      : null
-  const bus = redis ?? localBus
-  const modelSync = bus === null ? null : createModelSync({ modelManager, redis: bus, log, role: started.node.role })
-=======
   const buses = modelBuses(modelManager, place.count, redis, now())
   const modelSync =
-    buses === null ? null : createModelSync({ modelManager, redis: buses.first, log })
->>>>>>> workers
+    buses === null
+      ? null
+      : createModelSync({ modelManager, redis: buses.first, log, role: started.node.role })
   const tokens = redis?.tokens ?? (place.count > 1 ? localTokens() : null)
   if (modelSync !== null) modelSyncMetrics(registry, modelSync)
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
