@@ -22,6 +22,7 @@ import { bidLogLimit } from '../proxy/memory.ts'
 import { createProxy } from '../proxy/proxy.ts'
 import { applyConfig, type ConfigRef } from './apply-config.ts'
 import type { Config } from './config/schema.ts'
+import { dayCaps } from './day-caps.ts'
 import { loadOrCreateKeys } from './default-config.ts'
 import { eventMetrics } from './metrics/events.ts'
 import { modelMetrics, modelSyncMetrics } from './metrics/models.ts'
@@ -38,8 +39,8 @@ import {
 import { bindServiceMetrics } from './status-adapters.ts'
 import { createTracing } from './tracing.ts'
 import { dividedConfig, dividedRoute, type Place, workerCount } from './workers/limits.ts'
-import { openWorkers, statesAt, withWorkers } from './workers/node.ts'
 import { modelBuses } from './workers/model-buses.ts'
+import { openWorkers, statesAt, withWorkers } from './workers/node.ts'
 import type { WorkerPool } from './workers/pool.ts'
 
 export const modelsDirOf = (config: Config) => join(config.stateDir, 'models')
@@ -155,15 +156,9 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const takenOff = createTakenOff(winStore, engine.reductions, { now, log })
   await takenOff.flush()
   const { ledger } = store
-  function* dayCaps() {
-    for (const ssp of current.active.keys()) {
-      const opd = engine.integration(ssp)?.opd
-      if (opd == null || opd === 'invalid' || opd.caps.perDay === null) continue
-      yield { ssp, used: engine.reductions.of(ssp, now()) / opd.caps.perDay }
-    }
-  }
+  const capsOfToday = () => dayCaps(engine, current.active.keys(), now())
   bindStateMetrics(registry, {
-    ...{ redis, ledger, store, sink, stats: engine.stats, dayCaps },
+    ...{ redis, ledger, store, sink, stats: engine.stats, dayCaps: capsOfToday },
     nodes: () => nodes,
   })
   if (events !== null) eventMetrics(registry, events)
@@ -200,6 +195,8 @@ export async function openComponents(current: ConfigRef, log: Log) {
       directory: directoryMessage,
       shared: redis?.shared ?? null,
       addRows: rollup.add,
+      reductions: () => [...capsOfToday()],
+      onDecided: events?.decided ?? null,
       stats: engine.stats,
       proxy: () => proxy,
     })

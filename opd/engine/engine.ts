@@ -44,7 +44,7 @@ interface EngineDeps {
   trainedPerSecond?: number
 }
 
-interface BidweirEngine extends Engine {
+export interface BidweirEngine extends Engine {
   readonly stats: EngineStats
   /** What OPD took off today, for the cap of a day. */
   readonly reductions: DayReductions

@@ -4,6 +4,7 @@ import type { LedgerEntry } from '../../admin/ports.ts'
 import { eventMarks } from '../../admin/store/event-marks.ts'
 import type { Store } from '../../admin/store/index.ts'
 import { rowOf } from '../../admin/store/ledger.ts'
+import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { DecisionObserver } from '../../opd/ports.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { createCatchUp } from './catch-up.ts'
@@ -25,6 +26,7 @@ export interface EventsOptions {
 export interface Events {
   readonly stream: EventStream
   readonly resent: { readonly resent: number }
+  decided(record: DecisionRecord): void
   /** Observes each decision, beside `observer`. */
   observing(observer: DecisionObserver): DecisionObserver
   won(entry: LedgerEntry): void
@@ -41,6 +43,7 @@ export function openEvents({ config, store, node, noticesOf, now, log }: EventsO
   return {
     stream,
     resent: catchUp.counts,
+    decided: (record) => stream.decided(record),
     observing: (observer) => ({
       decided(record, inBa, outBa) {
         observer.decided(record, inBa, outBa)

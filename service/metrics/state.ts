@@ -2,6 +2,7 @@
 import type { Registry } from 'prom-client'
 import { type FaultCounts, faultPlaces } from '../../opd/engine/fault-log.ts'
 import { byLabel, type MetricRow, one, registerRows } from '../../opd/shared/metrics.ts'
+import type { DayCap } from '../day-caps.ts'
 
 interface WriteCounts {
   written: number
@@ -17,7 +18,7 @@ export interface StateParts {
   stats: { faults: FaultCounts }
   nodes: () => number
   /** Suppliers with a cap of a day, and the share of it that is used. */
-  dayCaps: () => Iterable<{ ssp: string; used: number }>
+  dayCaps: () => Iterable<DayCap>
 }
 
 function redisRows(redis: NonNullable<StateParts['redis']>): MetricRow[] {
@@ -117,7 +118,8 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
       'gauge',
       'Share of opd.caps.perDay that OPD took off today (UTC), on all nodes; from 1 on, bids keep their price',
       function* () {
-        for (const { ssp, used } of dayCaps()) yield { value: used, labels: { ssp } }
+        for (const { supplier, amount, cap } of dayCaps())
+          yield { value: amount / cap, labels: { ssp: supplier } }
       },
     ],
     ...(redis === null ? [] : redisRows(redis)),

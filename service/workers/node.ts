@@ -1,7 +1,9 @@
 /** The first process of a node with workers: what it shares with them, and what it does with what they send. */
 import type { Directory } from '../../admin/directory.ts'
 import type { SeatRow } from '../../admin/store/decided-rows.ts'
+import type { DayAmount } from '../../opd/engine/day-reductions.ts'
 import type { EngineStats } from '../../opd/engine/stats.ts'
+import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { BidLog, DecisionSink, SharedBidLog, SharedTokens } from '../../opd/ports.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
 import type { Log } from '../../opd/shared/log.ts'
@@ -18,6 +20,20 @@ import { busMethods, controlMethods, type DirectoryMessage, tokenMethods } from 
 
 /** Milliseconds between two looks at the versions of the models. */
 const versionsEvery = 1000
+/** The same for what OPD took off: a cap may be exceeded by what wins in this time. */
+const reductionsEvery = 100
+
+/** Tells all workers a value whenever it has changed. */
+function tellChanges(pool: WorkerPool, method: string, read: () => unknown, every: number) {
+  let told = JSON.stringify(read())
+  return setInterval(() => {
+    const value = read()
+    const text = JSON.stringify(value)
+    if (text === told) return
+    told = text
+    pool.tellAll(method, value)
+  }, every).unref()
+}
 
 /**
  * The commands as the first process has executed them, and its models: a worker needs no store, and starts while the
@@ -42,6 +58,10 @@ export interface NodeParts {
   /** The bid log of all nodes; null: there is none. */
   shared: SharedBidLog | null
   addRows: (rows: readonly SeatRow[]) => void
+  /** Called for each decision of a worker; null: nothing observes them. */
+  onDecided: ((record: DecisionRecord) => void) | null
+  /** What OPD took off today, of suppliers with a cap of a day. */
+  reductions: () => DayAmount[]
   sink: DecisionSink | null
   stats: EngineStats
   proxy: () => BidProxy
@@ -49,7 +69,7 @@ export interface NodeParts {
 }
 
 export function openWorkers(count: number, parts: NodeParts): WorkerPool {
-  const { current, modelManager, models, tokens, bidLog, shared, sink } = parts
+  const { current, modelManager, models, tokens, bidLog, shared, sink, onDecided } = parts
   const versionsNow = () =>
     Object.fromEntries(modes.map((mode) => [mode, modelManager.version(mode)])) as Record<
       Mode,
@@ -64,6 +84,7 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
       ),
       directory: parts.directory(),
       versions: versionsNow(),
+      reductions: parts.reductions(),
     }),
     methods: {
       ...served('models', models, busMethods),
@@ -71,7 +92,11 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
       ...served('control', controlOf(modelManager), controlMethods),
       bids(batch: Buffer) {
         bidLog.append(batch)
-        if (shared !== null) for (const record of recordsOf(batch)) shared.put(record)
+        if (shared === null && onDecided === null) return
+        for (const record of recordsOf(batch)) {
+          shared?.put(record)
+          onDecided?.(record)
+        }
       },
       rows: parts.addRows,
       entries(entries: [keyof DecisionSink, never][]) {
@@ -81,20 +106,17 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
     onFigures: ({ counts }) => addCounts(counts, parts.stats, parts.proxy().counters),
     log: parts.log,
   })
-  let versions = JSON.stringify(versionsNow())
-  const timer = setInterval(() => {
-    const now = versionsNow()
-    if (JSON.stringify(now) === versions) return
-    versions = JSON.stringify(now)
-    pool.tellAll('versions', now)
-  }, versionsEvery).unref()
+  const following = [
+    tellChanges(pool, 'versions', versionsNow, versionsEvery),
+    tellChanges(pool, 'reductions', parts.reductions, reductionsEvery),
+  ]
   return {
     ...pool,
     get missing() {
       return pool.missing
     },
     close() {
-      clearInterval(timer)
+      for (const timer of following) clearInterval(timer)
       return pool.close()
     },
   }

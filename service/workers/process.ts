@@ -1,4 +1,5 @@
 /** The entry point of a worker process. It ends with the first process, however that ends. */
+import type { DayAmount } from '../../opd/engine/day-reductions.ts'
 import { Peer } from './peer.ts'
 import type { DirectoryMessage, ReloadMessage, StartMessage } from './protocol.ts'
 import { openWorker, type Worker } from './worker.ts'
@@ -21,6 +22,7 @@ const peer: Peer = new Peer(process, {
   directory: (message: DirectoryMessage) => worker?.applyDirectory(message),
   control: () => worker?.followModelControl(),
   versions: (next) => worker?.setVersions(next),
+  reductions: (amounts: DayAmount[]) => worker?.setReductions(amounts),
   reload: (message: ReloadMessage) => worker?.reload(message),
   drain: () => worker?.drain(),
   destroy: () => worker?.destroy(),

@@ -2,6 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { createDecidedRows, type SeatRow } from '../../admin/store/decided-rows.ts'
+import type { DayAmount } from '../../opd/engine/day-reductions.ts'
 import { createEngine } from '../../opd/engine/engine.ts'
 import type { DecisionSink, SharedTokens } from '../../opd/ports.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
@@ -17,6 +18,7 @@ import { applyConfig, type ConfigRef } from '../apply-config.ts'
 import { createLog } from '../log.ts'
 import { contextKeys, engineSettings, integrationOf, routeOf } from '../runtime-config.ts'
 import { activeSuppliers } from '../supplier-swap.ts'
+import { createTracing } from '../tracing.ts'
 import { countsTaker } from './counters.ts'
 import { dividedConfig, dividedRoute } from './limits.ts'
 import type { Peer } from './peer.ts'
@@ -97,6 +99,12 @@ export async function openWorker(start: StartMessage, peer: Peer) {
       trainedPerSecond: trainedPerSecond / place.count,
     },
   )
+  // Notices come to the first process: it counts what OPD took off.
+  const setReductions = (amounts: readonly DayAmount[]) => {
+    for (const amount of amounts) engine.reductions.load(amount)
+  }
+  setReductions(start.reductions)
+  const tracing = createTracing(log)
   const proxy = createProxy(
     dividedConfig(config.proxy, place),
     config.suppliers.map((supplier) => dividedRoute(routeOf(supplier), place)),
@@ -104,6 +112,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
       ...{ engine, registry: new Registry(), log },
       sharedTokens: peer.port<SharedTokens>('tokens', tokenMethods),
       sharesPort: true,
+      tracer: tracing,
     },
   )
   const takeCounts = countsTaker(engine.stats, proxy.counters)
@@ -139,6 +148,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     applyDirectory,
     processMetrics: () => registry.getMetricsAsJSON(),
     followModelControl,
+    setReductions,
     setVersions: (next: Record<Mode, number>) => void Object.assign(versions, next),
     async reload({ config: next, ids, changed }: ReloadMessage) {
       const known = new Map(config.suppliers.map((supplier) => [supplier.id, supplier]))
@@ -152,6 +162,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     async close() {
       await proxy.close()
       for (const timer of timers) clearInterval(timer)
+      await tracing?.flush()
       await modelSync.close()
       await modelManager.close()
       report()
