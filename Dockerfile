@@ -18,7 +18,7 @@ COPY package.json package-lock.json LICENSE ./
 RUN npm ci --omit=dev --ignore-scripts --no-fund --no-audit
 # Licences stay, whatever their names.
 RUN find node_modules -type f '(' -name '*.map' -o -name '*.md' -o -name '*.ts' -o -name '*.mts' -o -name '*.cts' ')' ! -iname 'licen*' -delete
-RUN npm sbom --package-lock-only --omit=dev --sbom-format=cyclonedx > sbom.cdx.json
+RUN npm pkg delete devDependencies && npm sbom --sbom-format=cyclonedx > sbom.cdx.json
 COPY --from=build /app/dist ./dist
 COPY --from=build /app/bidweir /usr/local/bin/bidweir
 # The compile cache: by the user and with the flags of the service, or Node.js would not use it.

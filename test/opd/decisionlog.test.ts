@@ -58,7 +58,14 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     fault() {},
   }
   const price = createPricing(integration('acme'), deps, new ModeStats())
-  price(bid({ auction: 'r'.repeat(100), floor: 0.4, rate: 2, features: { publisher: 'pub-1', country: 'DEU' } }))
+  price(
+    bid({
+      auction: 'r'.repeat(100),
+      floor: 0.4,
+      rate: 2,
+      features: { publisher: 'pub-1', country: 'DEU' },
+    }),
+  )
   price(bid({ test: true }))
   const publisher = createHash('sha256').update('pub-1').digest('hex').slice(0, 16)
   t.equal(entries.length, 1)
