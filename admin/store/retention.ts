@@ -35,6 +35,8 @@ export interface Retention {
 
 /** Rows of one statement that deletes; their number adapts, so that it takes about `ms` milliseconds. */
 const slice = { least: 200, most: 10_000, ms: 20 }
+/** Milliseconds between two writes of hourly sums, a few rows each. */
+const sumsPauseMs = 5
 /** Tries to drop a day in one run: a report may hold its lock. */
 const dropTries = 5
 /** Milliseconds after the end of an hour until all its notices are on disk. */
@@ -48,7 +50,10 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
   let closed = false
   /** False if closed, or if another node has the lease. */
   const mayContinue = async () => !closed && (await lease.keep())
-  const pause = () => new Promise<void>((resolve) => setTimeout(resolve, pauseMs))
+  const pauseFor = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+  const pause = () => pauseFor(pauseMs)
+  // sums are few rows, so that their pauses would take longer than the work
+  const briefPause = () => pauseFor(Math.min(pauseMs, sumsPauseMs))
 
   async function read() {
     const { until, sealed } = await db
@@ -91,7 +96,7 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
       let done = from
       while (done < to && (await mayContinue())) {
         const next = await nextRows(reader, done, to)
-        if (next < to) await addUpHour(store, reader, next, pause)
+        if (next < to) await addUpHour(store, reader, next, briefPause)
         const mark = Math.min(next + hour, to)
         // if a row of the hour has changed meanwhile, its rows are kept until they are summed again
         const { numUpdatedRows } = await db
@@ -126,7 +131,7 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
     await reading(async (reader) => {
       for (const each of stale) {
         if (!(await mayContinue())) return
-        await addUpHour(store, reader, each.hour, pause)
+        await addUpHour(store, reader, each.hour, briefPause)
         await clearStale(db, each)
       }
     })
