@@ -7,8 +7,8 @@ import { type Allotment, type Budget, LoopLag } from './admission.ts'
 import { leaseTokens } from './allotment.ts'
 import { addressCheck } from './callers.ts'
 import type { ProxyConfig, Route } from './config.ts'
-import type { ExchangeContext } from './exchange/exchange.ts'
 import { RequestDecoder } from './exchange/request-decoder.ts'
+import type { ExchangeContext } from './exchange/request-phases.ts'
 import { bindMetrics } from './exposition.ts'
 import { Listener } from './listen/listener.ts'
 import { heldBytesLimit } from './memory.ts'
@@ -17,6 +17,7 @@ import { loadOf, nodeState, type ProcessLoad } from './node-load.ts'
 import { createPassThrough } from './pass/pass.ts'
 import { Router } from './router.ts'
 import { Supplier } from './supplier.ts'
+import type { BidTracer } from './tracer.ts'
 import { createResolver } from './upstream/resolver.ts'
 
 /** The state of one supplier in the directory, at this node's location. */
@@ -82,6 +83,7 @@ export function createProxy(
     sharesPort?: boolean
     /** Their gauges. */
     others?: () => Iterable<ProcessLoad>
+    tracer?: BidTracer | null
   },
 ): BidProxy {
   const {
@@ -92,6 +94,7 @@ export function createProxy(
     sharedTokens = null,
     sharesPort = false,
     others = () => [],
+    tracer = null,
   } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
@@ -133,6 +136,7 @@ export function createProxy(
     budget,
     lag,
     decoder,
+    tracer,
     limits: { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 },
     recompress: 'same',
     via: null,

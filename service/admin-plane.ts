@@ -5,13 +5,15 @@ import type { Role } from '../admin/auth/roles.ts'
 import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
 import { createFleet } from '../admin/fleet/exchange.ts'
+import { createKeptSums } from '../admin/fleet/kept-sums.ts'
+import type { LiveDeps } from '../admin/fleet/live.ts'
 import { fleet } from '../admin/fleet/route.ts'
 import { health } from '../admin/http/health.ts'
 import { createAdmin } from '../admin/http/server.ts'
 import { ImpressionCounters } from '../admin/impressions/counters.ts'
 import { impressions } from '../admin/impressions/route.ts'
 import { management } from '../admin/management/route.ts'
-import { opdMetrics } from '../admin/metrics/registry.ts'
+import { authMetrics, opdMetrics } from '../admin/metrics/registry.ts'
 import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
 import { reporting } from '../admin/reports/route.ts'
@@ -19,6 +21,7 @@ import type { Log } from '../opd/shared/log.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
 import type { ConfigRef } from './apply-config.ts'
 import { shownConfig } from './config/hidden.ts'
+import { consoleFigures } from './console-figures.ts'
 import { type Components, modelsDirOf } from './data-plane.ts'
 import { createNodeFigures } from './node-figures.ts'
 import { createNoticesListener } from './notices-listener.ts'
@@ -34,7 +37,7 @@ export async function openAdminPlane(
   log: Log,
 ) {
   const { store, directory, modelManager, bidLog, rollup, duplicates, engine, proxy } = components
-  const { registry, now, followModelControl } = components
+  const { registry, now, followModelControl, events } = components
   const counters = new ImpressionCounters(() => current.config.metrics)
   const { auth: authConfig, listen } = current.config.admin
   let address = listen
@@ -42,7 +45,7 @@ export async function openAdminPlane(
     store,
     baseUrl: () => `http://${address}`,
     log,
-    now,
+    now: store.clock,
     publicUrl: () => current.config.admin.publicUrl,
     trustedProxies: () => current.config.proxy.trustedProxies,
   })
@@ -55,7 +58,8 @@ export async function openAdminPlane(
     ...{ proxy, stats: engine.stats, counters, location, now },
     others: () => pool?.loads() ?? [],
   })
-  const allNodes = createFleet({ store, own: figures.read, now, log })
+  const kept = createKeptSums({ store, stats: engine.stats, now, log })
+  const allNodes = createFleet({ store, own: figures.read, now: store.clock, log, kept })
   opdMetrics(registry, {
     stats: engine.stats,
     counters,
@@ -68,6 +72,7 @@ export async function openAdminPlane(
       ageSeconds: modelManager.age(mode) ?? 0,
     }),
   })
+  authMetrics(registry, auth.failures)
   const notices = impressions({
     engine,
     ledger: store.ledger,
@@ -82,10 +87,32 @@ export async function openAdminPlane(
     alert: (what, supplier) => log.warn({ what, supplier }, 'win notices need attention'),
     counters,
     onDuplicate: duplicates.count,
+    onWin: events?.won,
+    onLoss: events?.lost,
     verifier: auth.verifier,
     log,
+    tracer: components.tracing,
   })
   const scraped = pool === null ? { registry } : nodeRegistry(registry, pool, proxy.counters)
+  const live: LiveDeps = {
+    suppliers,
+    nodes: () => allNodes.nodes(),
+    kept: () => kept.read(),
+    holds: () => directory.snapshot().holds,
+    currency: () => current.config.currency.base,
+    opd: (id) => opdState(engine.integration(id)),
+    now,
+  }
+  const flush = async () => {
+    await pool?.scrape()
+    await Promise.all([rollup.flush(), duplicates.flush()])
+  }
+  const figuresOf = consoleFigures({
+    live,
+    store,
+    flush,
+    rules: () => reportSettings(current.config),
+  })
   const admin = createAdmin({
     listen,
     log,
@@ -99,6 +126,7 @@ export async function openAdminPlane(
         changed: () => void directory.refresh(),
         snapshots: snapshotCatalog(modelsDirOf(current.config)),
         followed: followModelControl,
+        onVoid: events?.voided,
         now,
       }),
       dashboard({
@@ -108,15 +136,7 @@ export async function openAdminPlane(
             ? { issuer: authConfig.issuer, clientId: authConfig.clientId }
             : null,
       }),
-      fleet({
-        authenticate,
-        suppliers,
-        nodes: () => allNodes.nodes(),
-        holds: () => directory.snapshot().holds,
-        currency: () => current.config.currency.base,
-        opd: (id) => opdState(engine.integration(id)),
-        now,
-      }),
+      fleet({ authenticate, ...live }),
       consoleCalls({
         authenticate,
         engine,
@@ -133,10 +153,7 @@ export async function openAdminPlane(
         suppliers,
         authenticate,
         now,
-        flush: async () => {
-          await pool?.scrape()
-          await Promise.all([rollup.flush(), duplicates.flush()])
-        },
+        flush,
         rules: () => reportSettings(current.config),
       }),
       standalone({ engine, authenticate, account }),
@@ -146,6 +163,7 @@ export async function openAdminPlane(
   })
   const noticesListener = createNoticesListener(current.config.notices.listen, notices, log)
   return {
+    figures: figuresOf,
     listenForNotices: () => noticesListener.listen(),
     async listen() {
       const bound = await admin.listen()

@@ -7,6 +7,8 @@ import { modelControlSource } from '../admin/store/model-control.ts'
 import { nodeCountsOf } from '../admin/store/nodes.ts'
 import { createRetention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
+import { createTakenOff } from '../admin/store/taken-off.ts'
+import { dayOf } from '../opd/engine/day-reductions.ts'
 import { createEngine } from '../opd/engine/engine.ts'
 import { trainedPerSecond } from '../opd/pricing/exposures.ts'
 import type { Log } from '../opd/shared/log.ts'
@@ -22,6 +24,7 @@ import { createProxy } from '../proxy/proxy.ts'
 import { applyConfig, type ConfigRef } from './apply-config.ts'
 import type { Config } from './config/schema.ts'
 import { loadOrCreateKeys } from './default-config.ts'
+import { eventMetrics } from './metrics/events.ts'
 import { modelMetrics, modelSyncMetrics } from './metrics/models.ts'
 import { bindStateMetrics } from './metrics/state.ts'
 import {
@@ -34,14 +37,18 @@ import {
   sharedBidTtl,
 } from './runtime-config.ts'
 import { bindServiceMetrics } from './status-adapters.ts'
+import { createTracing } from './tracing.ts'
 import { dividedConfig, dividedRoute, type Place, workerCount } from './workers/limits.ts'
-import { openWorkers, statesAt, withWorkers } from './workers/node.ts'
 import { modelBuses } from './workers/model-buses.ts'
+import { openWorkers, statesAt, withWorkers } from './workers/node.ts'
 import type { WorkerPool } from './workers/pool.ts'
 
 export const modelsDirOf = (config: Config) => join(config.stateDir, 'models')
 
 export type Components = Awaited<ReturnType<typeof openComponents>>
+
+/** Milliseconds after the start; hours that passed without a node are summed then. */
+const firstRetention = 5000
 
 export async function openComponents(current: ConfigRef, log: Log) {
   const started = current.config
@@ -51,6 +58,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
   let pool: WorkerPool | null = null
   const now = Date.now
   const registry = new Registry()
+  const tracing = createTracing(log)
   const meters = bindServiceMetrics(registry, () => ratesAge(current.config, now())?.age ?? null)
   const store = await openStore(started.store.database, {
     now,
@@ -106,8 +114,21 @@ export async function openComponents(current: ConfigRef, log: Log) {
   // Everything that counts wins uses the connections of the ledger, never those of the API.
   const winStore = { ...store, db: store.wins }
   const rollup = createRollup(winStore, log)
+  // Loaded only if configured.
+  const events =
+    started.events === null
+      ? null
+      : (await import('./events/index.ts')).openEvents({
+          config: started.events.kafka,
+          store,
+          node: modelManager.models.node,
+          noticesOf: (id) => current.active.get(id ?? '')?.supplier.notices ?? 'win',
+          now,
+          log,
+        })
   const duplicates = createDuplicateCounts(winStore, log)
-  const retention = createRetention(winStore, { keep: () => retentionMs(current.config), now, log })
+  const keep = () => retentionMs(current.config)
+  const retention = createRetention(winStore, { keep, now, log, first: firstRetention })
   const integrations = [...current.active.values()].map(({ supplier, invalid }) =>
     integrationOf(supplier, invalid),
   )
@@ -117,7 +138,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     {
       learners: modelManager,
       bidLog,
-      observer: rollup,
+      observer: events?.observing(rollup) ?? rollup,
       shared:
         place.count === 1
           ? (redis?.shared ?? null)
@@ -129,8 +150,27 @@ export async function openComponents(current: ConfigRef, log: Log) {
       trainedPerSecond: trainedPerSecond / place.count,
     },
   )
+  const takenOff = createTakenOff(winStore, engine.reductions, { now, log })
+  await takenOff.flush()
   const { ledger } = store
-  bindStateMetrics(registry, { redis, ledger, sink, stats: engine.stats, nodes: () => nodes })
+  /** What was taken off today of suppliers with a cap of a day. */
+  const cappedToday = () =>
+    [...dayCaps()].map(({ ssp }) => {
+      const at = now()
+      return { day: dayOf(at), supplier: ssp, amount: engine.reductions.of(ssp, at) }
+    })
+  function* dayCaps() {
+    for (const ssp of current.active.keys()) {
+      const opd = engine.integration(ssp)?.opd
+      if (opd == null || opd === 'invalid' || opd.caps.perDay === null) continue
+      yield { ssp, used: engine.reductions.of(ssp, now()) / opd.caps.perDay }
+    }
+  }
+  bindStateMetrics(registry, {
+    ...{ redis, ledger, store, sink, stats: engine.stats, dayCaps },
+    nodes: () => nodes,
+  })
+  if (events !== null) eventMetrics(registry, events)
   const proxy = createProxy(
     dividedConfig(started.proxy, place),
     started.suppliers.map((supplier) => dividedRoute(routeOf(supplier), place)),
@@ -139,6 +179,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       sharedTokens: tokens,
       sharesPort: place.count > 1,
       others: () => pool?.loads() ?? [],
+      tracer: tracing,
     },
   )
 
@@ -163,6 +204,8 @@ export async function openComponents(current: ConfigRef, log: Log) {
       directory: directoryMessage,
       shared: redis?.shared ?? null,
       addRows: rollup.add,
+      observe: events === null ? null : (record) => events.stream.decided(record),
+      reductions: () => cappedToday(),
       stats: engine.stats,
       proxy: () => proxy,
     })
@@ -180,9 +223,11 @@ export async function openComponents(current: ConfigRef, log: Log) {
       bidLog,
       rollup,
       duplicates,
+      events,
       engine,
       proxy,
       pool,
+      tracing,
     },
     now,
     /** The models of the other nodes are here, or were waited for long enough. */
@@ -200,7 +245,9 @@ export async function openComponents(current: ConfigRef, log: Log) {
       await redis?.close()
       await modelManager.close()
       await sink?.close()
+      await events?.close()
       retention.close()
+      await takenOff.close()
       await duplicates.close()
       await rollup.close()
     },

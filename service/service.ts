@@ -12,6 +12,7 @@ import type { Load } from './config/loader.ts'
 import type { Config } from './config/schema.ts'
 import { watchFiles } from './config/watch.ts'
 import { openComponents } from './data-plane.ts'
+import type { ConsoleFigures } from './demo/figures.ts'
 import { needsRestart, ratesAge } from './runtime-config.ts'
 import { activeSuppliers } from './supplier-swap.ts'
 
@@ -23,6 +24,8 @@ export interface Service {
   /** The user that the first start of an embedded realm created. `password` is null if the configuration gave it. */
   firstUser: { name: string; password: string | null } | null
   config(): Config
+  /** What the console shows of a supplier; null: there is no such supplier. */
+  figures(supplier: string): Promise<ConsoleFigures | null>
   /**
    * Completes the requests in flight, flushes, and resolves. `grace`: milliseconds before the listener closes. `limit`:
    * milliseconds for the whole drain. Requests that still run then are cut (a download under /pass may be endless); the
@@ -47,9 +50,9 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   const started = config
   const components = await openComponents(current, log)
   let ready = false
-  let draining = false
+  const { life } = components.meters
   const notReady = () => {
-    if (draining) return ['draining']
+    if (life.draining) return ['draining']
     if (!ready) return ['starting']
     if ((components.pool?.missing ?? 0) > 0) return ['workers']
     return components.hasModels() ? [] : ['models of the other nodes']
@@ -104,10 +107,11 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
     noticesPort,
     firstUser: first,
     config: () => current.config,
+    figures: adminPlane.figures,
     async stop(grace, limit = Number.POSITIVE_INFINITY) {
       const { proxy, store, pool } = components
       const began = performance.now()
-      draining = true
+      life.draining = true
       watching?.close()
       clearInterval(ratesTimer)
       proxy.drain()
@@ -128,6 +132,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
       await components.close()
       adminPlane.end()
       await store.close()
+      await components.tracing?.flush()
     },
   }
 }

@@ -1,17 +1,19 @@
-/** Decided bids, counted by hour, supplier, mode, arm, publisher and domain until they are handed on as rows. */
+/** Decided bids, counted by hour, supplier, mode, arm, publisher, domain and seat until they are handed on as rows. */
 import { summable } from '../../opd/engine/stats.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { DecisionObserver } from '../../opd/ports.ts'
 import { hour, hourOf } from './hour.ts'
-import { type DecidedRow, storable } from './tables.ts'
+import { type DecidedRow, storable, type WithSeat } from './tables.ts'
 
 export interface DecidedRows extends DecisionObserver {
   /** Hands on all rows. */
   drain(): void
 }
 
-/** Rows that are held by name before they are added to the buffer with its key of six parts. */
+/** Rows that are held by name before they are added to the buffer with its key of seven parts. */
 const maxHeld = 1000
+
+export type SeatRow = WithSeat<DecidedRow>
 
 const newMap = () => new Map()
 const newList = () => []
@@ -26,11 +28,16 @@ function entryOf<Value>(map: Map<string, Value>, key: string, make: () => Value)
   return value
 }
 
-/** Rows of one hour by supplier, publisher and domain; those that differ in mode or arm are a list. */
+/** Rows of one hour by supplier, publisher, domain and seat; those that differ in mode or arm are a list. */
 class HourRows {
   readonly hour: number
   count = 0
-  private readonly suppliers = new Map<string, Map<string, Map<string, DecidedRow[]>>>()
+  private readonly suppliers = new Map<string, Map<string, Map<string, Map<string, SeatRow[]>>>>()
+  /** The names and rows of the last bid: the bids of a response often share them. */
+  private readonly last = {
+    ...{ supplier: '', publisher: '', domain: '', seat: '' },
+    rows: null as SeatRow[] | null,
+  }
 
   constructor(hour: number) {
     this.hour = hour
@@ -39,7 +46,7 @@ class HourRows {
   add(record: DecisionRecord, inBa: number, outBa: number): void {
     const { mode, arm } = record
     const rows = this.rowsOf(record)
-    let row: DecidedRow | undefined
+    let row: SeatRow | undefined
     for (let at = 0; at < rows.length && row === undefined; at++)
       if (rows[at]!.arm === arm && rows[at]!.mode === mode) row = rows[at]
     if (row === undefined) {
@@ -52,31 +59,48 @@ class HourRows {
     row.out_sum += summable(outBa)
   }
 
-  private rowsOf({ supplier, publisher, domain }: DecisionRecord): DecidedRow[] {
-    const publishers = entryOf(this.suppliers, supplier, newMap)
-    const domains = entryOf(publishers, publisher, newMap)
-    return entryOf(domains, domain, newList)
+  private rowsOf({ supplier, publisher, domain, seat = '' }: DecisionRecord): SeatRow[] {
+    const { last } = this
+    if (
+      last.rows === null ||
+      last.publisher !== publisher ||
+      last.domain !== domain ||
+      last.seat !== seat ||
+      last.supplier !== supplier
+    ) {
+      last.rows = this.find(supplier, publisher, domain, seat)
+      Object.assign(last, { supplier, publisher, domain, seat })
+    }
+    return last.rows
   }
 
-  *rows(): Generator<DecidedRow> {
+  private find(supplier: string, publisher: string, domain: string, seat: string): SeatRow[] {
+    const publishers = entryOf(this.suppliers, supplier, newMap)
+    const domains = entryOf(publishers, publisher, newMap)
+    return entryOf(entryOf(domains, domain, newMap), seat, newList)
+  }
+
+  *rows(): Generator<SeatRow> {
     for (const publishers of this.suppliers.values())
-      for (const domains of publishers.values()) for (const rows of domains.values()) yield* rows
+      for (const domains of publishers.values())
+        for (const seats of domains.values()) for (const rows of seats.values()) yield* rows
   }
 }
 
-const rowOf = (record: DecisionRecord, hour: number): DecidedRow => ({
+const rowOf = (record: DecisionRecord, hour: number): SeatRow => ({
   hour,
   supplier: record.supplier,
   mode: record.mode,
   arm: record.arm,
   publisher: storable(record.publisher),
   domain: storable(record.domain),
+  seat: storable(record.seat ?? ''),
   bids: 0,
   in_sum: 0,
   out_sum: 0,
 })
 
-export function createDecidedRows(add: (row: DecidedRow) => void): DecidedRows {
+export function createDecidedRows(add: (row: SeatRow) => void): DecidedRows {
   let held = new HourRows(Number.NaN)
   function drain(next = held.hour): void {
     for (const row of held.rows()) add(row)

@@ -28,6 +28,7 @@ function configOf(stateDir: string, endpoint: string): Config {
       // nothing listens there: its metrics are registered all the same
       store: { redis: 'redis://127.0.0.1:1' },
       opd: { keys: [{ id: 1, secret: newKey() }], decisionLog: { path: 'decisions.ndjson' } },
+      events: { kafka: { brokers: ['127.0.0.1:1'] } },
       currency: { rates: { base: 'USD', rates: { EUR: 0.9 }, asOf: '2026-01-01' } },
       suppliers: [
         { id: 'acme', endpoints: [endpoint], timeout: '5s', opd: { enabled: true, holdout: 0 } },
@@ -64,6 +65,8 @@ async function play(proxyUrl: string, adminUrl: string): Promise<void> {
   const context = seatbid[0].bid[0].nurl.replace('svc_opd=', '')
   const query = new URLSearchParams({ ssp: 'acme', bid_id: 'b', price: '1', svc_opd: context })
   await (await fetch(`${adminUrl}/opd/imp?${query}`)).arrayBuffer()
+  const refused = await fetch(`${adminUrl}/api/svc/ssp/`)
+  await refused.arrayBuffer()
 }
 
 /** Counts each kind of event, because a series exists only after its first event. */

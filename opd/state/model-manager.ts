@@ -126,7 +126,10 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
     }
   }
 
-  const refitter = new Refitter(log)
+  const refitter = new Refitter(log, (learner, result) => {
+    const mode = modes.find((each) => models.of(each).learner === learner)
+    if (mode !== undefined) models.pushRefit(mode, result)
+  })
   const timers = [
     setInterval(() => {
       for (const mode of modes) models.of(mode).learner.advance(now())
@@ -135,7 +138,7 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
     setInterval(
       () =>
         refitter.poll(
-          modes.map((mode) => models.of(mode).learner),
+          modes.map((mode) => models.of(mode)).flatMap(({ refits, learner }) => refits ? learner : []),
           now(),
         ),
       options.refitEvery ?? 1000,

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { readdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Learner } from '../learner.ts'
+import { isRefit, type Learner } from '../learner.ts'
 import { type Mode, modes } from '../pricing/arms.ts'
 import type { Log } from '../shared/log.ts'
 import { decodeEnvelope, type Envelope, encodeEnvelope, VersionVector } from './envelope.ts'
@@ -43,6 +43,8 @@ interface ModelState {
   /** Sequence number of the last delta of this node. */
   sequence: number
   outbox: Envelope[]
+  /** Whether this node refits. Of nodes that share a model, one does. */
+  refits: boolean
 }
 
 /** Deltas that wait to be sent. Beyond this number the oldest is dropped and counted; this node keeps what it learned. */
@@ -97,14 +99,23 @@ export class ModelStore {
     if (!this.publishes || state.learner.isFrozen) return state.outbox
     const delta = state.learner.delta()
     if (delta.length <= emptyDeltaBytes) return state.outbox
+    this.push(state, state.outbox, delta)
+    return state.outbox
+  }
+
+  /** Sends the result of a refit of this node, which it has applied, to the other nodes. */
+  pushRefit(mode: Mode, result: Uint8Array): void {
+    const outbox = this.takeDelta(mode)
+    if (this.publishes) this.push(this.states[mode], outbox, result)
+  }
+
+  private push(state: ModelState, outbox: Envelope[], delta: Uint8Array): void {
     state.sequence++
     state.seen.add(this.node, state.sequence)
-    state.outbox.push({ node: this.node, epoch: state.epoch, sequence: state.sequence, delta })
-    if (state.outbox.length > maxOutbox) {
-      state.outbox.shift()
-      this.counts.dropped++
-    }
-    return state.outbox
+    outbox.push({ node: this.node, epoch: state.epoch, sequence: state.sequence, delta })
+    if (outbox.length <= maxOutbox) return
+    outbox.shift()
+    this.counts.dropped++
   }
 
   /** Merges a delta of another node. `ahead`: it is of a later epoch, `old`: of an earlier one. */
@@ -113,7 +124,8 @@ export class ModelStore {
     if (envelope.epoch > state.epoch) return 'ahead'
     if (envelope.epoch < state.epoch) return 'old'
     if (state.seen.has(envelope.node, envelope.sequence)) return 'seen'
-    state.learner.merge(envelope.delta)
+    if (isRefit(envelope.delta)) state.learner.applyRefit(envelope.delta)
+    else state.learner.merge(envelope.delta)
     state.seen.add(envelope.node, envelope.sequence)
     return 'merged'
   }
@@ -200,4 +212,5 @@ const fresh = (learner: ManagedLearner, { epoch, seen, place }: SnapshotMeta): M
   place,
   sequence: 0,
   outbox: [],
+  refits: true,
 })

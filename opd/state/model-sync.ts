@@ -9,6 +9,7 @@ import { type Mode, modes } from '../pricing/arms.ts'
 import type { Log } from '../shared/log.ts'
 import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
 import type { ModelManager } from './model-manager.ts'
+import { SharedCurve } from './shared-curve.ts'
 import { SharedModel, type SharedModelBus } from './shared-model.ts'
 
 /** Milliseconds. */
@@ -40,6 +41,9 @@ export interface ModelSync {
     /** Shared models that this node wrote and took, and deltas that no node had. */
     readonly shared: number
     readonly taken: number
+    /** Curves that this node wrote, and adopted. */
+    readonly curvesShared: number
+    readonly curvesAdopted: number
     readonly lost: number
   }
   /** This node has had the model of the others, or has waited for it long enough. */
@@ -64,8 +68,14 @@ export function createModelSync(options: {
     revenue: new SharedModel('revenue', { models, bus: redis, now, log }),
     margin: new SharedModel('margin', { models, bus: redis, now, log }),
   }
+  const sharedCurves = {
+    revenue: new SharedCurve('revenue', { models, bus: redis, log }),
+    margin: new SharedCurve('margin', { models, bus: redis, log }),
+  }
   const sum = (name: 'shared' | 'taken' | 'lost' | 'refused') =>
     modes.reduce((total, mode) => total + sharedModels[mode].counts[name], 0)
+  const curves = (name: 'shared' | 'adopted' | 'refused') =>
+    modes.reduce((total, mode) => total + sharedCurves[mode].counts[name], 0)
   // From now on the updates of this node are collected.
   models.publishes = true
   let refused = 0
@@ -73,7 +83,7 @@ export function createModelSync(options: {
     sent: 0,
     merged: 0,
     get refused() {
-      return refused + sum('refused')
+      return refused + sum('refused') + curves('refused')
     },
     old: 0,
     seen: 0,
@@ -86,6 +96,12 @@ export function createModelSync(options: {
     get taken() {
       return sum('taken')
     },
+    get curvesShared() {
+      return curves('shared')
+    },
+    get curvesAdopted() {
+      return curves('adopted')
+    },
     get lost() {
       return sum('lost')
     },
@@ -97,6 +113,7 @@ export function createModelSync(options: {
       await redis.publish(mode, encodeEnvelope(next))
       counts.sent++
       sharedModels[mode].changed()
+      sharedCurves[mode].changed(next)
       if (outbox[0] === next) outbox.shift()
     }
   }
@@ -112,7 +129,10 @@ export function createModelSync(options: {
     try {
       const result = models.merge(mode, envelope)
       if (result === 'ahead') return false
-      if (result === 'merged') sharedModels[mode].changed()
+      if (result === 'merged') {
+        sharedModels[mode].changed()
+        sharedCurves[mode].changed(envelope)
+      }
       // Its own deltas come back, too.
       if (envelope.node !== models.node) counts[result]++
     } catch (error) {
@@ -148,7 +168,15 @@ export function createModelSync(options: {
     if (modelManager.of(mode).isFrozen) return true
     await send(mode)
     await receive(mode)
-    return shared.follow(() => receive(mode))
+    const complete = await shared.follow(() => receive(mode))
+    models.of(mode).refits = shared.leads
+    if (complete)
+      await sharedCurves[mode].follow(
+        shared.leads,
+        () => send(mode),
+        () => receive(mode),
+      )
+    return complete
   }
 
   async function runRound(): Promise<void> {
@@ -159,6 +187,8 @@ export function createModelSync(options: {
     } catch (error) {
       // The Redis client logs a lost connection itself. The next round sends what is left.
       log.info({ err: (error as Error).message }, 'models were not synchronized')
+      // A node that is alone refits its own model.
+      for (const mode of modes) models.of(mode).refits = true
     }
     joined ||= now() - began > joinTimeout
   }

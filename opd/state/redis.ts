@@ -57,7 +57,7 @@ return redis.call('ZCARD', KEYS[1])`
 /** One value in the Redis hash of a bid id: `id record`, the record in base64. */
 function encode(record: DecisionRecord): string {
   const bytes = Buffer.allocUnsafe(maxRecordBytes + record.features.length)
-  const end = writeRecord(bytes, 0, record, false)
+  const end = writeRecord(bytes, 0, record, { explained: false, seat: true })
   bytes.set(record.features, end)
   return `${record.id} ${bytes.toString('base64', 0, end + record.features.length)}`
 }

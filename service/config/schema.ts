@@ -5,6 +5,7 @@ import { clearingSchema, opdSchema } from '../../opd/config.ts'
 import { duration } from '../../opd/shared/units.ts'
 import { decisionLogSchema } from '../../opd/state/config.ts'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
+import { eventsSchema } from '../events/config.ts'
 
 const base64url32 = z
   .string()
@@ -140,6 +141,10 @@ export const configSchema = z.strictObject({
     })
     .prefault({})
     .describe('What all suppliers share of optimized price discovery.'),
+  events: eventsSchema
+    .nullable()
+    .default(null)
+    .describe('Event stream: decisions, wins and losses, as JSON. null: none.'),
   metrics: z
     .strictObject({
       publishers: topNames.describe(

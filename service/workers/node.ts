@@ -1,7 +1,9 @@
 /** The first process of a node with workers: what it shares with them, and what it does with what they send. */
 import type { Directory } from '../../admin/directory.ts'
-import type { DecidedRow } from '../../admin/store/tables.ts'
+import type { SeatRow } from '../../admin/store/decided-rows.ts'
+import type { DayAmount } from '../../opd/engine/day-reductions.ts'
 import type { EngineStats } from '../../opd/engine/stats.ts'
+import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { BidLog, DecisionSink, SharedBidLog, SharedTokens } from '../../opd/ports.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
 import type { Log } from '../../opd/shared/log.ts'
@@ -16,8 +18,8 @@ import { served } from './peer.ts'
 import { createWorkerPool, type WorkerPool } from './pool.ts'
 import { busMethods, controlMethods, type DirectoryMessage, tokenMethods } from './protocol.ts'
 
-/** Milliseconds between two looks at the versions of the models. */
-const versionsEvery = 1000
+/** Milliseconds between two looks at what workers follow: versions of models, what was taken off today. */
+const tellEvery = 1000
 
 /**
  * The commands as the first process has executed them, and its models: a worker needs no store, and starts while the
@@ -41,7 +43,11 @@ export interface NodeParts {
   bidLog: { append(batch: Buffer): void }
   /** The bid log of all nodes; null: there is none. */
   shared: SharedBidLog | null
-  addRows: (rows: readonly DecidedRow[]) => void
+  addRows: (rows: readonly SeatRow[]) => void
+  /** Called for each decision of a worker; null: nothing observes them. */
+  observe: ((record: DecisionRecord) => void) | null
+  /** What OPD took off today, of all nodes, for suppliers with a cap of a day. */
+  reductions: () => DayAmount[]
   sink: DecisionSink | null
   stats: EngineStats
   proxy: () => BidProxy
@@ -64,6 +70,7 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
       ),
       directory: parts.directory(),
       versions: versionsNow(),
+      reductions: parts.reductions(),
     }),
     methods: {
       ...served('models', models, busMethods),
@@ -71,7 +78,11 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
       ...served('control', controlOf(modelManager), controlMethods),
       bids(batch: Buffer) {
         bidLog.append(batch)
-        if (shared !== null) for (const record of recordsOf(batch)) shared.put(record)
+        if (shared === null && parts.observe === null) return
+        for (const record of recordsOf(batch)) {
+          shared?.put(record)
+          parts.observe?.(record)
+        }
       },
       rows: parts.addRows,
       entries(entries: [keyof DecisionSink, never][]) {
@@ -81,13 +92,21 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
     onFigures: ({ counts }) => addCounts(counts, parts.stats, parts.proxy().counters),
     log: parts.log,
   })
-  let versions = JSON.stringify(versionsNow())
+  /** Tells workers of a value that has changed. */
+  const follow = (method: string, read: () => unknown) => {
+    let told = JSON.stringify(read())
+    return () => {
+      const now = read()
+      const text = JSON.stringify(now)
+      if (text === told) return
+      told = text
+      pool.tellAll(method, now)
+    }
+  }
+  const followed = [follow('versions', versionsNow), follow('reductions', parts.reductions)]
   const timer = setInterval(() => {
-    const now = versionsNow()
-    if (JSON.stringify(now) === versions) return
-    versions = JSON.stringify(now)
-    pool.tellAll('versions', now)
-  }, versionsEvery).unref()
+    for (const tell of followed) tell()
+  }, tellEvery).unref()
   return {
     ...pool,
     get missing() {

@@ -21,6 +21,7 @@ const peer: Peer = new Peer(process, {
   directory: (message: DirectoryMessage) => worker?.applyDirectory(message),
   control: () => worker?.followModelControl(),
   versions: (next) => worker?.setVersions(next),
+  reductions: (next) => worker?.setReductions(next),
   reload: (message: ReloadMessage) => worker?.reload(message),
   drain: () => worker?.drain(),
   destroy: () => worker?.destroy(),

@@ -1,5 +1,6 @@
 /** What the first process of a node and its workers tell each other. */
 
+import type { DayAmount } from '../../opd/engine/day-reductions.ts'
 import type { SharedTokens } from '../../opd/ports.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
@@ -26,6 +27,7 @@ export interface StartMessage {
   invalidOpd: ReadonlySet<string>
   directory: DirectoryMessage
   versions: Record<Mode, number>
+  reductions: readonly DayAmount[]
 }
 
 /** A new configuration. Suppliers that have not changed are named only. */

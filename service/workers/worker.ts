@@ -1,8 +1,8 @@
 /** A worker: engine and proxy of one process. What it decides and counts goes to the first process, which has the rest. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { collectDefaultMetrics, Registry } from 'prom-client'
-import { createDecidedRows } from '../../admin/store/decided-rows.ts'
-import type { DecidedRow } from '../../admin/store/tables.ts'
+import { createDecidedRows, type SeatRow } from '../../admin/store/decided-rows.ts'
+import type { DayAmount } from '../../opd/engine/day-reductions.ts'
 import { createEngine } from '../../opd/engine/engine.ts'
 import type { DecisionSink, SharedTokens } from '../../opd/ports.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
@@ -18,6 +18,7 @@ import { applyConfig, type ConfigRef } from '../apply-config.ts'
 import { createLog } from '../log.ts'
 import { contextKeys, engineSettings, integrationOf, routeOf } from '../runtime-config.ts'
 import { activeSuppliers } from '../supplier-swap.ts'
+import { createTracing } from '../tracing.ts'
 import { countsTaker } from './counters.ts'
 import { dividedConfig, dividedRoute } from './limits.ts'
 import type { Peer } from './peer.ts'
@@ -47,6 +48,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
   const log = createLog(config.log.level, { worker: place.index })
   const now = Date.now
   const registry = new Registry()
+  const tracing = createTracing(log)
   collectDefaultMetrics({ register: registry })
   const versions = { ...start.versions }
 
@@ -56,7 +58,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     if (peer.isCongested) dropped += count
     else peer.tell('bids', entries)
   })
-  let rows: DecidedRow[] = []
+  let rows: SeatRow[] = []
   const decided = createDecidedRows((row) => void rows.push(row))
   let entries: [keyof DecisionSink, object][] = []
   const entry = (kind: keyof DecisionSink) => (of: object) => {
@@ -105,6 +107,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
       ...{ engine, registry: new Registry(), log },
       sharedTokens: peer.port<SharedTokens>('tokens', tokenMethods),
       sharesPort: true,
+      tracer: tracing,
     },
   )
   const takeCounts = countsTaker(engine.stats, proxy.counters)
@@ -130,7 +133,11 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     engine.setHolds(holds)
     proxy.setDirectory((id) => states.get(id), share / place.count)
   }
+  const setReductions = (reductions: readonly DayAmount[]) => {
+    for (const each of reductions) engine.reductions.load(each)
+  }
   applyDirectory(start.directory)
+  setReductions(start.reductions)
   while (!modelSync.joined) await pause(20)
   await proxy.listen(port)
 
@@ -140,6 +147,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     applyDirectory,
     processMetrics: () => registry.getMetricsAsJSON(),
     followModelControl,
+    setReductions,
     setVersions: (next: Record<Mode, number>) => void Object.assign(versions, next),
     async reload({ config: next, ids, changed }: ReloadMessage) {
       const known = new Map(config.suppliers.map((supplier) => [supplier.id, supplier]))
@@ -156,6 +164,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
       await modelSync.close()
       await modelManager.close()
       report()
+      await tracing?.flush()
     },
   }
 }

@@ -34,8 +34,8 @@ function record(bidId: string, over: Partial<DecisionRecord> = {}): DecisionReco
 t.test('finds the latest decision of each supplier', async (t) => {
   const log = createBidLog({ ttl: hour, now: () => now })
   const first = record('b')
-  const second = record('b', { priceDsp: '2.6' })
-  const other = record('b', { supplier: 'b-exchange' })
+  const second = record('b', { priceDsp: '2.6', seat: 'seat-1' })
+  const other = record('b', { supplier: 'b-exchange', seat: 'seat-2' })
   for (const each of [first, record('c'), second, other]) log.put(each)
   t.same(log.find('b'), [other, second])
   t.same(log.find('nothing'), [])

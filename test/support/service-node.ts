@@ -32,6 +32,8 @@ export interface NodeOptions {
   listen?: string
   /** Each bid request is on a connection of its own. */
   freshConnections?: boolean
+  /** A module that is imported before the service. */
+  preload?: string
 }
 
 export interface Asked {
@@ -41,6 +43,7 @@ export interface Asked {
   auction?: string
   request?: Record<string, unknown>
   cur?: string
+  headers?: Record<string, string>
 }
 
 export interface Answered {
@@ -71,13 +74,13 @@ ${suppliers.map((each) => `  - {${each}, endpoints: ["${endpoint}"], timeout: 20
 
 export async function startNode(options: NodeOptions) {
   const folder = options.folder ?? newFolder()
-  const bidweir = await startBidweir(yamlOf(options), folder)
+  const bidweir = await startBidweir(yamlOf(options), folder, options.preload)
   const admin = `http://127.0.0.1:${bidweir.adminPort}`
   let access: Promise<string> | null = null
 
   /** The answer's bids, priced, with what their macros became. */
   async function bids(asked: readonly Asked[]): Promise<Answered[]> {
-    const [{ ssp = 'acme', request = {}, cur, auction, id }] = asked as [Asked]
+    const [{ ssp = 'acme', request = {}, cur, auction, id, headers }] = asked as [Asked]
     const body = {
       id: auction ?? `auction of ${id}`,
       imp: [{ id: '1', banner: { w: 300, h: 250 } }],
@@ -93,7 +96,8 @@ export async function startNode(options: NodeOptions) {
         method: 'POST',
         headers: {
           'content-type': 'application/json',
-          ...(options.freshConnections ? { connection: 'close' } : {}),
+          ...headers,
+        ...(options.freshConnections ? { connection: 'close' } : {}),
         },
         body: JSON.stringify(body),
       })

@@ -46,6 +46,9 @@ t.test('the screens', { skip: browserAbsent }, async (t) => {
     await page.getByLabel('shown').selectOption('Win rate')
     await page.getByRole('img', { name: /^Win rate/ }).waitFor()
     const download = page.waitForEvent('download')
+    const seats = page.getByRole('table', { name: 'Seats' })
+    await seats.getByRole('row').nth(2).waitFor()
+    t.match(await seats.textContent(), /seat-\w+.*USD/s, 'each buyer with its margin')
     await press(page, 'Save CSV by publisher')
     const file = await download
     t.match(file.suggestedFilename(), /^bidweir-margin-\d{4}-\d\d-\d\d-to-.*\.csv$/)
@@ -149,8 +152,39 @@ t.test('the screens', { skip: browserAbsent }, async (t) => {
     await page.getByText('attributionWindow: 5000').waitFor()
   })
 
-  t.test('users: disable and enable', async () => {
+  t.test('users: added, given a password, disabled, enabled, removed', async (t) => {
     await show(page, base, 'users', 'Users')
+    await page.getByText('Add a user').click()
+    await page.getByLabel('Name', { exact: true }).fill('zoe')
+    await page.getByLabel(/^Password/).fill('secret-2')
+    await page.getByLabel('Role').selectOption('api')
+    await page.getByLabel(/^Account/).fill('acme-media')
+    await press(page, 'Add user')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('sees the suppliers of account acme-media').waitFor()
+    await confirm(page, 'Add user', 'zoe is added.')
+    await page.getByRole('row', { name: /^zoe api acme-media .*enabled never/ }).waitFor()
+    t.ok(await world.logIn('zoe', 'secret-2'))
+    await press(page, 'Set password of zoe')
+    await dialog.getByLabel(/^New password/).fill('secret-3')
+    await page.route('**/users/zoe/passwd/', async (route) => {
+      await page.getByRole('button', { name: 'Working…' }).waitFor()
+      await route.continue()
+    })
+    await confirm(page, 'Set password', 'zoe has a new password.')
+    t.notOk(await world.logIn('zoe', 'secret-2'))
+    t.ok(await world.logIn('zoe', 'secret-3'))
+    await press(page, 'Remove zoe')
+    await dialog.getByText('are gone for good').waitFor()
+    await confirm(page, 'Remove', 'zoe is removed.')
+    await page.getByRole('row', { name: /^zoe/ }).waitFor({ state: 'detached' })
+    t.notOk(await world.logIn('zoe', 'secret-3'))
+    const trail = (await (await api('/api/svc/audit/?limit=3')).json()) as { action: string }[]
+    t.match(trail, [
+      { who: 'op', action: 'user_remove' },
+      { who: 'op', action: 'user_passwd' },
+      { who: 'op', action: 'user_add' },
+    ])
     await press(page, 'Disable ann')
     await confirm(page, 'Disable', 'ann is disabled.')
     await page.getByRole('row', { name: /^ann/ }).getByText('disabled').waitFor()
@@ -208,8 +242,10 @@ t.test('the screens', { skip: browserAbsent }, async (t) => {
         await check(screen)
         for (const width of [390, 1920]) {
           await page.setViewportSize({ width, height: 844 })
-          const over = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
-          t.ok((over as number) <= 0, `${screen} does not scroll sideways at ${width}`)
+          const fits = () =>
+            page.evaluate<boolean>('document.documentElement.scrollWidth <= innerWidth')
+          // A chart takes its new width in a frame of its own.
+          await until(fits, { what: `${screen} does not scroll sideways at ${width}` })
         }
       }
       await page.setViewportSize({ width: 1440, height: 900 })

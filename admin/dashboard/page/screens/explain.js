@@ -42,6 +42,7 @@ const rows = (of) => [
   ['Mode', of.mode, 'The objective of the integration.'],
   ['Publisher', of.publisher ?? absent, 'The publisher of the request.'],
   ['Domain', of.domain ?? absent, 'The site domain of the request.'],
+  ['Seat', of.seat ?? absent],
   ['Decided', time(of.decided_at), 'When the bid was priced.'],
   ['Model version', of.model_version, 'Rises with each snapshot of the model.'],
   ['Late', of.late ? 'yes' : 'no', 'A win now would come after the attribution window.'],

@@ -1,4 +1,4 @@
-/** History of a supplier from the reports: by hour or day, by publisher and by domain. */
+/** History of a supplier from the reports: by hour or day, publisher, domain and seat. */
 import { useState } from 'preact/hooks'
 import { Chart } from '../chart.js'
 import { dateOf, money, percent, startOfDay, time, whole, zone } from '../format.js'
@@ -63,8 +63,8 @@ function Csv({ ssp, what, range, by }) {
     <span class="fault" role="alert">${fault}</span>`
 }
 
-/** @param {{ ssp: string, range: import('../reports.js').Range, by: 'publisher' | 'domain', title: string }} props */
-function Top({ ssp, range, by, title }) {
+/** @param {{ ssp: string, range: import('../reports.js').Range, by: 'publisher' | 'domain' | 'seat', title: string, none?: string }} props */
+function Top({ ssp, range, by, title, none = 'none' }) {
   const rows = useRead(
     () => report('margin', range, { ssp, by, top: String(most) }),
     [ssp, range.from, range.to, by, zone.value],
@@ -74,7 +74,7 @@ function Top({ ssp, range, by, title }) {
       /** @type {Row[]} */ all,
     ) => html`<${Table}
       label=${title} rows=${all} tall keyOf=${(/** @type {Row} */ { key }) => key}
-      columns=${columnsOf(title.slice(0, -1), (key) => key || 'none')} />
+      columns=${columnsOf(title.slice(0, -1), (key) => key || none)} />
       ${all.length === most && html`<p class="soft">The ${most} with the largest margin. The file has all.</p>`}`}<//>
   </section>`
 }
@@ -127,6 +127,7 @@ export function History({ ssp }) {
       <details><summary>The same as a table</summary><${Table} label="History" rows=${all} keyOf=${(/** @type {Row} */ { key }) => key}
         columns=${columnsOf(by === 'day' ? 'Day' : 'Hour', (key) => (by === 'day' ? dateOf(Date.parse(key)) : time(key)))} /></details>`}<//>
     <div class="columns"><${Top} ssp=${ssp} range=${range} by="publisher" title="Publishers" />
-      <${Top} ssp=${ssp} range=${range} by="domain" title="Domains" /></div>
+      <${Top} ssp=${ssp} range=${range} by="domain" title="Domains" />
+      <${Top} ssp=${ssp} range=${range} by="seat" title="Seats" none="not named" /></div>
   </section>`
 }
