@@ -73,6 +73,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     attributionWindow,
     now,
     log,
+    trains: started.node.role !== 'serve',
   })
   const controlSource = modelControlSource(store)
   const followModelControl = oneAtATime(async () => {
@@ -105,7 +106,9 @@ export async function openComponents(current: ConfigRef, log: Log) {
         })
   const buses = modelBuses(modelManager, place.count, redis, now())
   const modelSync =
-    buses === null ? null : createModelSync({ modelManager, redis: buses.first, log })
+    buses === null
+      ? null
+      : createModelSync({ modelManager, redis: buses.first, log, role: started.node.role })
   const tokens = redis?.tokens ?? (place.count > 1 ? localTokens() : null)
   if (modelSync !== null) modelSyncMetrics(registry, modelSync)
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)

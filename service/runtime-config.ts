@@ -112,6 +112,7 @@ export const restartKeys: readonly { key: string; compare: 'value' | 'presence' 
   { key: 'store', compare: 'value' },
   { key: 'opd.attributionWindow', compare: 'value' },
   { key: 'opd.decisionLog', compare: 'value' },
+  { key: 'node', compare: 'value' },
   { key: 'events', compare: 'value' },
   { key: 'log', compare: 'value' },
 ]

@@ -1,4 +1,5 @@
 /** The figures of the console: sums over nodes, with intervals, and the state of each integration. */
+import type { ArmSums } from '../../opd/engine/stats.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
 import { type Interval, keptSpend, keptWins, uplift } from '../../opd/pricing/confidence.ts'
 import { canSee, may, type Role, roles } from '../auth/roles.ts'
@@ -35,6 +36,11 @@ export interface LiveMode {
   revenue: number
   kept: Kept | null
   keptSpend: Kept | null
+  /**
+   * Wins and spend (currency units) that optimized bids would have had at the rates of the holdout, minus theirs. Below 0:
+   * they have more.
+   */
+  missing: { wins: number; spend: number } | null
   /** Margin per bid of optimized bids minus that of the holdout, in currency units for 1,000 bids. */
   uplift: Interval | null
   factors: { upTo: number; bids: number }[]
@@ -113,6 +119,15 @@ const beside = (interval: Interval | null, floor: number | undefined): Kept | nu
 /** Sums of CPM are for a thousand impressions. */
 const units = (cpm: number) => cpm / 1000
 
+function missingOf(optimised: ArmSums, holdout: ArmSums): LiveMode['missing'] {
+  if (holdout.bids === 0) return null
+  const share = optimised.bids / holdout.bids
+  return {
+    wins: holdout.wins * share - optimised.wins,
+    spend: units(holdout.spend * share - optimised.spend),
+  }
+}
+
 function modesOf(
   figures: SupplierFigures | undefined,
   opd: LiveState | null,
@@ -134,6 +149,7 @@ function modesOf(
         revenue: units(of.revenue),
         kept: beside(keptWins(optimised, holdout), opd?.minWinRate),
         keptSpend: beside(keptSpend(optimised, holdout), opd?.minSpend),
+        missing: missingOf(optimised, holdout),
         // CPM for each bid is the amount for 1,000 bids
         uplift: uplift(optimised, holdout),
       }

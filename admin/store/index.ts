@@ -146,7 +146,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   let ahead = 0
   function compareClocks(asked: number, clock: number): void {
     const answered = now()
-    const difference = clock - (asked + answered) / 2
+    const difference = Math.round(clock - (asked + answered) / 2)
     const error = (answered - asked) / 2
     if (Math.abs(difference - ahead) > Math.max(error, leastDifference)) ahead = difference
   }

@@ -47,7 +47,7 @@ const fast = { every: () => 10 }
 
 const pureGoals: Goal[] = [
   {
-    name: 'pure margin, last half of 150k',
+    name: 'pure margin, last half',
     of: '1',
     market: 'synthetic',
     bids: 150_000,
@@ -56,7 +56,7 @@ const pureGoals: Goal[] = [
     measure: (seed, bids) => pureMargin(synthetic, seed, bids, 0.5),
   },
   {
-    name: 'pure margin, last tenth of 1M',
+    name: 'pure margin, last tenth',
     of: '1',
     market: 'synthetic',
     bids: 1_000_000,
@@ -65,7 +65,7 @@ const pureGoals: Goal[] = [
     measure: (seed, bids) => pureMargin(synthetic, seed, bids, 0.9),
   },
   {
-    name: 'pure margin, last half of 100k',
+    name: 'pure margin, last half',
     of: '2',
     market: 'replay',
     bids: 100_000,
@@ -77,7 +77,7 @@ const pureGoals: Goal[] = [
 
 const constrainedGoals: Goal[] = [
   ...keptMarkets.map(({ market, of, atLeast }) => ({
-    name: 'margin with 97 % of wins and spend kept, last half of 150k',
+    name: 'margin with 97 % of wins and spend kept, last half',
     of: '3',
     market,
     bids: 150_000,

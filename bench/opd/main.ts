@@ -15,6 +15,11 @@ import { speed } from './speed.ts'
 import type { Done, Task } from './task.ts'
 
 const options = {
+  parts: {
+    value: 'synthetic,replay,pacing,ladder',
+    help: 'the markets on which parts are switched off',
+  },
+  partBids: { value: 0, help: 'instead of 80,000 where parts are switched off' },
   threads: { value: 2, help: 'threads of markets and parts', least: 1 },
   goal: { value: '', help: 'the number of a goal, such as 3b; none: what has no number' },
   market: { value: '', help: 'markets, with commas between them' },
@@ -83,12 +88,13 @@ async function markets({ quick, options: given, say }: Run<typeof options>): Pro
   ]
 }
 
-/** Goal 3 on each of its markets, with every part and without each of them. */
+/** Goal 3 with every part and without each of them. */
 async function ablation({ quick, options: given, say }: Run<typeof options>): Promise<Block[]> {
+  const markets = given.parts.split(',')
   const chosen = [...goals.keys()].filter(
-    (at) => goals[at]!.of === '3' && isChosen({ ...given, goal: '' }, goals[at]!),
+    (at) => goals[at]!.of === '3' && markets.includes(goals[at]!.market),
   )
-  const bids = given.bids || (quick ? 5000 : 80_000)
+  const bids = given.partBids || (quick ? 5000 : 80_000)
   const tasks = [undefined, ...Object.keys(parts)].flatMap((without) =>
     chosen.flatMap((goal) =>
       seedsOf(given, quick ? 1 : 3).map((seed) => ({
@@ -117,6 +123,7 @@ const seedsOf = (given: Given, seeds: number) =>
 await bench({
   folder: import.meta.dirname,
   title: 'The learner on markets whose curves are known',
+  file: (sections) => (sections.length > 1 ? 'RESULTS.md' : `RESULTS-${sections[0]}.md`),
   about: 'Everything in it is drawn from seeds; only the speed depends on the machine.',
   options,
   sections: {

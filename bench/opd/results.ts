@@ -71,6 +71,7 @@ export function speedTable(speed: Speed): Table {
     ['model', speed.modelMiB, 16, 'MiB'],
     ['pending exposures, 4M of 2,000/s', speed.pendingMB, 64, 'MB'],
     ['longest advance', speed.advanceMost, 5, 'ms'],
+    ['longest merge', speed.mergeMost, 5, 'ms'],
     ['longest delta', speed.deltaMost, 5, 'ms'],
     ['longest slice of a snapshot', speed.snapshot, 5, 'ms'],
   ]

@@ -43,7 +43,8 @@ export class OnlineLearner implements Learner {
 
   constructor(options: LearnerOptions, snapshot?: Uint8Array) {
     const window = sound(options.attributionWindow, 1, 1e10, 1_800_000)
-    this.teaching = new Teaching(this.curve, this.controls, window, options.slices === true)
+    const { slices = false, trains = true } = options
+    this.teaching = new Teaching(this.curve, this.controls, window, { slices, trains })
     if (snapshot !== undefined) this.restore(snapshot, options.carries !== false)
   }
 

@@ -55,6 +55,8 @@ export interface LearnerOptions {
   carries?: boolean
   /** true: what was merged is taught by `advance` and `expose`, some at a time, and not before the next decision. */
   slices?: boolean
+  /** false: the curve is that of other nodes; what is learned here is only reported by `delta`. */
+  trains?: boolean
 }
 export interface Learner {
   decide(facts: BidFacts, policy: Policy, key: string, now: number, random: () => number): Decision

@@ -23,6 +23,8 @@ export interface ModelManagerOptions {
   attributionWindow: number
   now: () => number
   log: Log
+  /** false: the models are trained by other nodes. */
+  trains?: boolean
   create?: typeof createLearner
   /** Milliseconds between two snapshots, and between two calls of `Learner.advance`. */
   snapshotEvery?: number
@@ -55,7 +57,7 @@ type Bases = Partial<Record<Mode, Uint8Array | null>>
 const cleanExitFile = 'ended-in-order'
 
 export function createModelManager(options: ModelManagerOptions): ModelManager {
-  const { dir, attributionWindow, now, log, create = createLearner } = options
+  const { dir, attributionWindow, now, log, trains = true, create = createLearner } = options
   if (dir !== null) {
     mkdirSync(dir, { recursive: true })
     removeIncomplete(dir)
@@ -66,7 +68,7 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
     now,
     log,
     create: (learned, carries = true) =>
-      create({ attributionWindow, carries, slices: true }, learned),
+      create({ attributionWindow, carries, slices: true, trains }, learned),
     clean: dir !== null && takeCleanExitFile(dir),
   })
 

@@ -33,7 +33,10 @@ interface ModelStoreOptions {
 /** The model of one mode. */
 interface ModelState {
   learner: ManagedLearner
+  /** Names the model. Nodes that share a curve have the version of that curve. */
   version: number
+  /** Whether `version` is that of a shared curve; otherwise each snapshot has the next one. */
+  isShared: boolean
   /** Time at which the last snapshot was written or restored, milliseconds; null: never. */
   at: number | null
   epoch: number
@@ -176,12 +179,15 @@ export class ModelStore {
     if (dir === null) return
     const state = this.states[mode]
     const at = now()
-    const version = state.version + 1
+    const version = state.isShared ? state.version : state.version + 1
     await writeDurably(dir, snapshotName(mode, version, at), await this.packed(mode))
-    state.version = version
+    // A curve that was adopted meanwhile has a later one.
+    state.version = Math.max(version, state.version)
     state.at = at
-    for (const { file } of outdated(snapshots(await readdir(dir), mode), at))
-      await unlink(join(dir, file))
+    const list = snapshots(await readdir(dir), mode)
+    const replaced = list.filter((each) => each.version === version && each.at < at)
+    const kept = list.filter((each) => !replaced.includes(each))
+    for (const { file } of [...replaced, ...outdated(kept, at)]) await unlink(join(dir, file))
   }
 
   /** Writes a snapshot of each mode; a frozen model is written once. false: a write failed. */
@@ -206,6 +212,7 @@ export class ModelStore {
 const fresh = (learner: ManagedLearner, { epoch, seen, place }: SnapshotMeta): ModelState => ({
   learner,
   version: 0,
+  isShared: false,
   at: null,
   epoch,
   seen: new VersionVector(seen),

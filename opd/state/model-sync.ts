@@ -18,6 +18,9 @@ const joinInterval = 250
 const joinTimeout = 10_000
 const closeTimeout = 2000
 
+/** all: prices and trains; train: the same, without traffic of its own; serve: prices, and trains nothing. */
+export type NodeRole = 'all' | 'serve' | 'train'
+
 /** The stream of deltas that all nodes share, implemented by Redis. A failure is retried in the next round. */
 export interface ModelBus extends SharedModelBus {
   /** Appends one delta of this node's model. */
@@ -59,18 +62,21 @@ export function createModelSync(options: {
   log: Log
   /** Milliseconds that `close` waits for the last round. */
   timeout?: number
+  /** serve: sends what it learns, and takes the curve of the trainers. */
+  role?: NodeRole
   /** Milliseconds of a monotonic clock. */
   now?: () => number
 }): ModelSync {
-  const { modelManager, redis, log, now = () => performance.now() } = options
+  const { modelManager, redis, log, role = 'all', now = () => performance.now() } = options
+  const serves = role === 'serve'
   const { models } = modelManager
   const sharedModels = {
     revenue: new SharedModel('revenue', { models, bus: redis, now, log }),
     margin: new SharedModel('margin', { models, bus: redis, now, log }),
   }
   const sharedCurves = {
-    revenue: new SharedCurve('revenue', { models, bus: redis, log }),
-    margin: new SharedCurve('margin', { models, bus: redis, log }),
+    revenue: new SharedCurve('revenue', { models, bus: redis, log, serves }),
+    margin: new SharedCurve('margin', { models, bus: redis, log, serves }),
   }
   const sum = (name: 'shared' | 'taken' | 'lost' | 'refused') =>
     modes.reduce((total, mode) => total + sharedModels[mode].counts[name], 0)
@@ -167,15 +173,17 @@ export function createModelSync(options: {
     if (!joined) await shared.begin()
     if (modelManager.of(mode).isFrozen) return true
     await send(mode)
+    const sendMore = () => send(mode)
+    const receiveMore = () => receive(mode)
+    if (serves) {
+      models.of(mode).refits = false
+      await sharedCurves[mode].follow(false, sendMore, receiveMore)
+      return sharedCurves[mode].has
+    }
     await receive(mode)
-    const complete = await shared.follow(() => receive(mode))
+    const complete = await shared.follow(receiveMore)
     models.of(mode).refits = shared.leads
-    if (complete)
-      await sharedCurves[mode].follow(
-        shared.leads,
-        () => send(mode),
-        () => receive(mode),
-      )
+    if (complete) await sharedCurves[mode].follow(shared.leads, sendMore, receiveMore)
     return complete
   }
 
@@ -188,7 +196,7 @@ export function createModelSync(options: {
       // The Redis client logs a lost connection itself. The next round sends what is left.
       log.info({ err: (error as Error).message }, 'models were not synchronized')
       // A node that is alone refits its own model.
-      for (const mode of modes) models.of(mode).refits = true
+      for (const mode of modes) models.of(mode).refits = !serves
     }
     joined ||= now() - began > joinTimeout
   }

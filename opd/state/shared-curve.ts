@@ -23,21 +23,40 @@ export class SharedCurve {
   private readonly models: ModelStore
   private readonly bus: SharedModelBus
   private readonly log: Log
+  private readonly serves: boolean
   /** Deltas of this node that were sent, and of others that were merged. */
   private recent: Envelope[] = []
   private isChanged = false
   private number = 0
+  /** Of the curve that was seen last. */
+  private version = 0
   private refused = 0
 
-  constructor(mode: Mode, { models, bus, log }: { models: ModelStore; bus: SharedModelBus; log: Log }) {
+  /** `serves`: this node adopts curves and does not train its own. */
+  constructor(
+    mode: Mode,
+    {
+      models,
+      bus,
+      log,
+      serves,
+    }: { models: ModelStore; bus: SharedModelBus; log: Log; serves: boolean },
+  ) {
     this.mode = mode
     this.models = models
     this.bus = bus
     this.log = log
+    this.serves = serves
+  }
+
+  /** Whether a curve was shared or adopted. */
+  get has(): boolean {
+    return this.number > 0
   }
 
   /** A delta was sent or merged. */
   changed(envelope: Envelope): void {
+    if (this.serves) return
     this.isChanged = true
     this.recent.push(envelope)
     if (this.recent.length > maxRecent) this.recent.shift()
@@ -54,18 +73,24 @@ export class SharedCurve {
   ): Promise<void> {
     const { bus, mode, models } = this
     const look = await bus.look(`${mode}-curve`, models.node, leads, this.number)
+    this.version = Math.max(this.version, look.head?.version ?? 0)
     if (leads) {
       if (look.leads && this.isChanged) await this.share(send)
       return
     }
     const { number, head } = look
     if (head === null || number === this.refused) return
-    if (this.lacks(head)) await receive()
+    if (!this.serves && this.lacks(head)) await receive()
     if (await this.adopt(head, number)) this.number = number
   }
 
   private get state() {
     return this.models.of(this.mode)
+  }
+
+  private name(version: number): void {
+    this.version = version
+    Object.assign(this.state, { version, isShared: true })
   }
 
   private lacks({ epoch, seen }: SharedModelHead): boolean {
@@ -75,9 +100,10 @@ export class SharedCurve {
   private async share(send: () => Promise<void>): Promise<void> {
     const { bus, mode, models, state } = this
     let head: SharedModelHead | null = null
+    const version = Math.max(this.version, state.version) + 1
     const slices = state.learner.sharing(() => {
       models.takeDelta(mode)
-      head = { epoch: state.epoch, seen: state.seen.rows() }
+      head = { epoch: state.epoch, seen: state.seen.rows(), version }
     })
     this.isChanged = false
     let slice = slices.next()
@@ -93,6 +119,7 @@ export class SharedCurve {
     if (number === 0) return
     this.number = number
     this.recent = []
+    this.name(version)
     this.counts.shared++
   }
 
@@ -108,8 +135,10 @@ export class SharedCurve {
       const slices = state.learner.adopting(curve, () => this.missing(head))
       let slice = slices.next()
       for (; !slice.done; slice = slices.next()) await new Promise(setImmediate)
-      if (slice.value) this.counts.adopted++
-      return slice.value
+      if (!slice.value) return false
+      this.counts.adopted++
+      this.name(head.version ?? 0)
+      return true
     } catch (error) {
       this.counts.refused++
       this.refused = number
@@ -120,6 +149,7 @@ export class SharedCurve {
 
   /** The deltas that this node has and the curve lacks; null: the curve is of another epoch, or has more. */
   private missing(head: SharedModelHead): Uint8Array[] | null {
+    if (this.serves) return head.epoch === this.state.epoch ? [] : null
     if (this.lacks(head)) return null
     const shared = new VersionVector(head.seen)
     const isMissing = ({ node, sequence, epoch }: Envelope) =>

@@ -10,6 +10,8 @@ import type { ModelStore } from './model-store.ts'
 export interface SharedModelHead {
   epoch: number
   seen: VersionVectorRows
+  /** Of a curve: the version of the model on all nodes. */
+  version?: number
 }
 
 /** Implemented by Redis. */

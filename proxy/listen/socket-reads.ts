@@ -23,10 +23,7 @@ export class SocketReads {
   private endDirect(): void {
     if (!this.direct) return
     this.direct = false
-    const { socket } = this
-    delete (socket as Partial<Socket>).push
-    // An empty chunk ends the read that the stream believes to be under way.
-    socket.push('')
+    delete (this.socket as Partial<Socket>).push
   }
 
   pause(): void {

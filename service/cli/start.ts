@@ -68,6 +68,9 @@ async function startProcess(
   }
 }
 
+const withAdmin = (config: ConfigInput, listen: string | undefined): ConfigInput =>
+  listen === undefined ? config : { ...config, admin: { ...config.admin, listen } }
+
 /** Ctrl-C in a terminal reaches this process and npm, and npm forwards its own: the signal arrives twice. */
 const underNpm = process.env['npm_lifecycle_event'] !== undefined && process.stdin.isTTY === true
 const npmForwards = 500
@@ -137,9 +140,9 @@ function printAddresses({ service, demo }: Running, config: Config): void {
   stdout.write(`${lines.join('\n')}\n`)
 }
 
-/** null: the service runs. */
-export async function start(file: string | undefined): Promise<number | null> {
-  const running = await startProcess(file, 'start')
+/** null: the service runs. `admin`: the address of the admin listener, if there is no file. */
+export async function start(file: string | undefined, admin?: string): Promise<number | null> {
+  const running = await startProcess(file, 'start', (url) => withAdmin(defaultConfig(url), admin))
   if (typeof running === 'number') return running
   stopOnSignals(running, () => {})
   printAddresses(running, running.service.config())

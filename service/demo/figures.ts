@@ -25,6 +25,7 @@ export interface Failures {
 /** An interval that is wider says nothing yet; the console shows a dash then. */
 const widest = 1
 
+const whole = (share: number) => `${Math.round(share * 100)} %`
 const percent = (share: number) => `${(share * 100).toFixed(1)} %`
 const digits = (amount: number) => (Math.abs(amount) < 10 ? 4 : 2)
 const money = (amount: number, currency: string) => `${currency} ${amount.toFixed(digits(amount))}`
@@ -51,7 +52,7 @@ export function summary(
   return [
     today === null ? 'today no bids yet' : todayText(today),
     `  kept wins ${kept(mode?.kept ?? null)} | kept spend ${kept(mode?.keptSpend ?? null)}`,
-    `  uplift ${uplift === null || !measured ? 'not known yet' : `${uplift.at.toFixed(4)} for 1,000 bids (${uplift.lower.toFixed(4)} to ${uplift.upper.toFixed(4)})`}`,
+    `  uplift ${uplift === null || !measured ? 'not known yet' : `${today?.currency ?? ''} ${uplift.at.toFixed(4)} for 1,000 bids (${uplift.lower.toFixed(4)} to ${uplift.upper.toFixed(4)})`}`,
     `  in truth ${counts.winsUnchanged === 0 ? 'no wins yet' : `${percent(counts.keptWins / counts.winsUnchanged)} of the wins are kept`}${failed > 0 ? ` | ${failed} requests failed` : ''}${noBids > 0 ? ` | ${noBids} requests without a bid` : ''}`,
   ]
 }
@@ -68,8 +69,8 @@ export interface Story {
 export function story({ rate, noticeDelay, opd, console }: Story): string {
   return `What happens here
   ${rate} bid requests a second go to /bid/demo. A built-in supplier answers them, and a hidden market decides which bids win.
-  ${percent(1 - opd.holdout)} of the auctions are priced: the model lowers bids, and keeps at least ${percent(opd.minWinRate)} of the wins and ${percent(opd.minSpend)} of the spend.
-  ${percent(opd.holdout)} are the holdout: their bids keep their prices, to measure the rest. ${percent(opd.explore)} explore a random price.
+  ${whole(1 - opd.holdout)} of the auctions are priced: the model lowers bids, and keeps at least ${whole(opd.minWinRate)} of the wins and ${whole(opd.minSpend)} of the spend.
+  ${whole(opd.holdout)} are the holdout: their bids keep their prices, to measure the rest. ${whole(opd.explore)} explore a random price.
   A win notice comes ${noticeDelay / 1000} s after its bid on average; 3 % are lost, and 1 % come twice. A bid without a notice for 20 s is a loss.
 What the figures mean
   today       bids that OPD decided since midnight, their wins, and revenue minus cleared prices of these wins

@@ -33,13 +33,22 @@ t.test('three nodes have one model', { skip: redisAbsent }, async (t) => {
       }),
     )
   }
+  /** On a busy machine a bid may be refused. */
+  async function bidAt(node: Node, asked: Parameters<Node['bid']>[0]) {
+    let bid: Awaited<ReturnType<Node['bid']>> | null = null
+    await until(async () => {
+      bid = await node.bid(asked).catch(() => null)
+      return bid !== null
+    })
+    return bid!
+  }
   const before = await chances(nodes[0])
   const site = { domain: 'd1.example', publisher: { id: 'p1' } }
   // Most bids at the first node; each notice at another one than its bid.
-  for (let n = 0; n < 120; n++) {
+  for (let n = 0; n < 80; n++) {
     const at = n % 10 < 8 ? 0 : n % 3
     const asked = { id: `b${n}`, auction: `a${n}`, price: 2, request: { site } }
-    const bid = await nodes[at]!.bid(asked)
+    const bid = await bidAt(nodes[at]!, asked)
     if (n % 4 !== 0)
       await nodes[(at + 1) % 3]!.notify({ bid_id: bid.id, svc_opd: bid.svcOpd, price: bid.out })
   }

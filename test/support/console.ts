@@ -29,6 +29,8 @@ export interface ConsoleWorld {
   /** The admin listener. */
   base: string
   proxy: string
+  /** Of the configuration and the state. */
+  folder: string
   /** A call as `admin`. */
   api(path: string, method?: string, body?: unknown): Promise<Response>
   /** Sends bid requests to a supplier one after the other, and returns the last response. */
@@ -86,7 +88,7 @@ export async function consoleWorld({ more = '', rate = 150 } = {}): Promise<Cons
     return rows.some(({ wins }) => wins > 50)
   })
   return {
-    ...{ base, proxy, api, bids },
+    ...{ base, proxy, folder, api, bids },
     logIn: (name, secret) => token(bidweir, name, secret),
     async close() {
       stop.abort()

@@ -45,30 +45,25 @@ export function command(
   })
 }
 
-/**
- * Starts the service with a configuration whose listeners are on port 0; resolves when it has greeted. `preload`: a
- * module that is imported before it.
- */
+/** Starts the service with a configuration whose listeners are on port 0; resolves when it has greeted. */
 export async function startBidweir(
   yaml: string,
   folder = newFolder(),
-  preload?: string,
+  flags: readonly string[] = [],
 ): Promise<Bidweir> {
   const file = join(folder, 'bidweir.yaml')
   writeFileSync(file, yaml)
-  return runBidweir(['start', '--config', file], folder, preload)
+  return runBidweir(['start', '--config', file], folder, flags)
 }
 
 /** Runs a command that starts the service, in `folder`; resolves when it has greeted. */
 export async function runBidweir(
   words: readonly string[],
   folder: string,
-  preload?: string,
+  flags: readonly string[] = [],
 ): Promise<Bidweir> {
   // without the runner's loader: it slows every start, and ends the process at signals that Node passes over
-  const options =
-    preload === undefined ? ['-u', 'NODE_OPTIONS'] : [`NODE_OPTIONS=--import=${preload}`]
-  const argv = [...options, process.execPath, main, ...words]
+  const argv = ['-u', 'NODE_OPTIONS', process.execPath, ...flags, main, ...words]
   const child = endWithTest(spawn('env', argv, { cwd: folder }))
   let [stdout, stderr] = ['', '']
   const exited = new Promise<number | null>((resolve) => child.once('exit', resolve))

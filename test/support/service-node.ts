@@ -34,7 +34,19 @@ export interface NodeOptions {
   freshConnections?: boolean
   /** A module that is imported before the service. */
   preload?: string
+  /** Milliseconds by which its clock is ahead of this machine's. */
+  ahead?: number
 }
+
+/** Flags of Node.js that set the clock of a process and its threads. */
+const clockFlags = (ahead: number) => [
+  '--import',
+  `data:text/javascript,${encodeURIComponent(`const Real = Date
+globalThis.Date = class extends Real {
+  constructor(...given) { if (given.length === 0) super(Real.now() + ${ahead}); else super(...given) }
+  static now() { return Real.now() + ${ahead} }
+}`)}`,
+]
 
 export interface Asked {
   id: string
@@ -74,7 +86,11 @@ ${suppliers.map((each) => `  - {${each}, endpoints: ["${endpoint}"], timeout: 20
 
 export async function startNode(options: NodeOptions) {
   const folder = options.folder ?? newFolder()
-  const bidweir = await startBidweir(yamlOf(options), folder, options.preload)
+  const flags = [
+    ...(options.ahead === undefined ? [] : clockFlags(options.ahead)),
+    ...(options.preload === undefined ? [] : ['--import', options.preload]),
+  ]
+  const bidweir = await startBidweir(yamlOf(options), folder, flags)
   const admin = `http://127.0.0.1:${bidweir.adminPort}`
   let access: Promise<string> | null = null
 

@@ -11,8 +11,11 @@ export class Lessons {
   readonly settled = new SettledRows()
   private readonly curve: Curve
   private readonly keys = new Uint32Array(keyCount)
-  constructor(curve: Curve) {
+  private readonly trains: boolean
+
+  constructor(curve: Curve, trains: boolean) {
     this.curve = curve
+    this.trains = trains
   }
 
   /** False: not bytes of ours. */
@@ -28,6 +31,7 @@ export class Lessons {
 
   /** Settled, as lost for now, as often as it counts. */
   lost(features: Uint8Array, weight: number): void {
+    if (!this.trains) return
     for (let n = 0; n < weight; n++) this.curve.teach(this.seen.sent, 'exposure')
     this.settled.add(features)
   }
@@ -50,11 +54,13 @@ export class Lessons {
   }
 
   won(features: Uint8Array, part: TaughtPart, least?: number): void {
+    if (!this.trains) return
     this.teachWin(part)
     this.settled.became('won', features, least)
   }
 
   undo(features: Uint8Array): void {
+    if (!this.trains) return
     this.curve.teach(this.seen.sent, 'exposure', -1)
     this.settled.became('void', features)
   }

@@ -76,9 +76,17 @@ export class Teaching {
   private readonly repeatRow = (row: Row) => this.lessons.again(row)
   private readonly settleDue = (bytes: Uint8Array, weight: number) => this.settle(bytes, weight)
 
-  /** `window`: milliseconds after which silence is a loss. `slices`: what others tell is taught bit by bit. */
-  constructor(curve: Curve, controls: Controls, window: number, slices: boolean) {
-    this.lessons = new Lessons(curve)
+  /**
+   * `window`: milliseconds after which silence is a loss. `slices`: what others tell is taught bit by bit. `trains`: the
+   * curve is trained here.
+   */
+  constructor(
+    curve: Curve,
+    controls: Controls,
+    window: number,
+    { slices, trains }: { slices: boolean; trains: boolean },
+  ) {
+    this.lessons = new Lessons(curve, trains)
     this.seen = this.lessons.seen
     this.controls = controls
     this.window = window
@@ -239,7 +247,7 @@ export class Teaching {
   /** Rows that another node told; taught in slices, or before the next call that asks. */
   tell(rows: Uint8Array): void {
     this.heard.add(rows)
-    if (this.heard.size > heardMost) this.hearSome()
+    if (this.heard.size > heardMost) this.hearSome(this.heard.size - heardMost)
   }
 
   /** Others live, and most wins are of their bids: what a crash here lost is no matter. */

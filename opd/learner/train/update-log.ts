@@ -157,7 +157,8 @@ function compared(one: Uint8Array, from: number, other: Uint8Array, otherFrom: n
 
 const ageOf = (row: Uint8Array, at = 0) =>
   ((row[at + 2]! << 24) | (row[at + 3]! << 16) | (row[at + 4]! << 8) | row[at + 5]!) >>> 0
-const timeOf = (rows: Uint8Array, at: number): number => timeIn(rows, at + headBytes) + ageOf(rows, at)
+const timeOf = (rows: Uint8Array, at: number): number =>
+  timeIn(rows, at + headBytes) + ageOf(rows, at)
 const rowOf = (row: Uint8Array): Row => ({
   part: parts[row[0]!]!,
   weight: row[1]!,

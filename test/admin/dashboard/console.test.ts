@@ -59,6 +59,7 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     const acme = row(page, 'Acme')
     await acme.getByText(/^USD/).waitFor()
     const [first] = await page.locator('tbody tr').allTextContents()
+    t.match(await page.title(), /^\(1\) Suppliers/, 'the tab tells of it')
     t.match(first, /^Down <b>.*Fault.*no request was answered.*100%/s, 'a dead supplier is on top')
     const idle = await row(page, 'Idle').locator('td').allTextContents()
     t.match(idle[0], 'No requests')
@@ -69,6 +70,8 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
       wins: number
     }[]
     t.ok(Number(report!.revenue) < report!.wins / 10, 'amounts are in currency units, not CPM')
+    const shown = (await acme.locator('td').nth(6).textContent()) ?? ''
+    t.ok(Number(shown.replace(/[^\d.-]/g, '')) > 0, `the margin today: ${shown}`)
     t.match(await page.locator('tfoot').textContent(), /Total of 3.*bids.*USD/s)
     await page.getByLabel('Search').fill('idle')
     await page.getByText('Total of 1').waitFor()

@@ -100,7 +100,7 @@ t.test(
     t.same(summary({ live: live(known), today }, tally, failures), [
       'today 20 bids, 4 wins, margin USD 0.0011 (5.5 % of revenue)',
       '  kept wins 97.8 % (95.1 % to 100.6 %, floor 90.0 %) | kept spend 97.8 % (95.1 % to 100.6 %, floor 85.0 %)',
-      '  uplift 0.0460 for 1,000 bids (0.0300 to 0.0600)',
+      '  uplift USD 0.0460 for 1,000 bids (0.0300 to 0.0600)',
       '  in truth 90.0 % of the wins are kept',
     ])
     const wide = { ...known, kept: { ...kept, lower: 0, upper: 46_576 } }
