@@ -2,6 +2,7 @@
  * The stream of model deltas between the processes of one node, in the memory of the first: what redis-models.ts does in
  * Redis. A process that starts takes the model of the first as it is then.
  */
+import { type Mode, modes } from '../pricing/arms.ts'
 import type { ModelBus } from './model-sync.ts'
 import type { SharedModelHead } from './shared-model.ts'
 
@@ -22,7 +23,7 @@ export function localModels(
   began: number,
 ): ModelBus {
   const streams = new Map<string, Stream>()
-  const heads = new Map<string, { number: number; head: SharedModelHead }>()
+  const heads = new Map<string, { number: number; head: SharedModelHead; bytes: Uint8Array }>()
   const streamOf = (mode: string) => {
     const stream = streams.get(mode) ?? { dropped: 0, deltas: [] }
     streams.set(mode, stream)
@@ -61,11 +62,13 @@ export function localModels(
         head: shared === undefined || shared.number === known ? null : shared.head,
       }
     },
-    async writeModel(mode, _node, head) {
+    async writeModel(mode, _node, head, bytes) {
       const number = (heads.get(mode)?.number ?? 0) + 1
-      heads.set(mode, { number, head })
+      heads.set(mode, { number, head, bytes })
       return number
     },
-    readModel: pack,
+    // Whole models are packed as they are now; what else is shared, such as a curve, as it was written.
+    readModel: async (mode) =>
+      modes.includes(mode as Mode) ? pack(mode) : (heads.get(mode)?.bytes ?? null),
   }
 }

@@ -48,6 +48,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
   const log = createLog(config.log.level, { worker: place.index })
   const now = Date.now
   const registry = new Registry()
+  const tracing = createTracing(log)
   collectDefaultMetrics({ register: registry })
   const versions = { ...start.versions }
 
@@ -99,12 +100,6 @@ export async function openWorker(start: StartMessage, peer: Peer) {
       trainedPerSecond: trainedPerSecond / place.count,
     },
   )
-  // Notices come to the first process: it counts what OPD took off.
-  const setReductions = (amounts: readonly DayAmount[]) => {
-    for (const amount of amounts) engine.reductions.load(amount)
-  }
-  setReductions(start.reductions)
-  const tracing = createTracing(log)
   const proxy = createProxy(
     dividedConfig(config.proxy, place),
     config.suppliers.map((supplier) => dividedRoute(routeOf(supplier), place)),
@@ -138,7 +133,12 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     engine.setHolds(holds)
     proxy.setDirectory((id) => states.get(id), share / place.count)
   }
+  // Notices come to the first process: it counts what OPD took off.
+  const setReductions = (amounts: readonly DayAmount[]) => {
+    for (const amount of amounts) engine.reductions.load(amount)
+  }
   applyDirectory(start.directory)
+  setReductions(start.reductions)
   while (!modelSync.joined) await pause(20)
   await proxy.listen(port)
 
@@ -162,10 +162,10 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     async close() {
       await proxy.close()
       for (const timer of timers) clearInterval(timer)
-      await tracing?.flush()
       await modelSync.close()
       await modelManager.close()
       report()
+      await tracing?.flush()
     },
   }
 }

@@ -7,10 +7,10 @@ import { echoSupplier, sumOf, yamlOf } from '../../support/service-node.ts'
 import { until } from '../../support/until.ts'
 import { startWorkers } from '../../support/workers.ts'
 
-const suppliers = ['id: acme, opd: {enabled: true, holdout: 0, explore: 0}']
+const priced = ['id: acme, opd: {enabled: true, holdout: 0, explore: 0}']
 const path = '/api/svc/ssp/acme/'
 
-async function world(t: Test, more = '') {
+async function world(t: Test, more = '', suppliers = priced) {
   const supplier = await echoSupplier()
   const options = { endpoint: supplier.url, auth: 'none', workers: 2, suppliers, more } as const
   const node = await startWorkers(options)
@@ -38,11 +38,21 @@ async function world(t: Test, more = '') {
   }
   const all = (reason: string | undefined) => async () =>
     (await askAll()).every(({ headers }) => headers['x-bidweir-reason'] === reason)
-  return { node, call, ask, all, yaml: yamlOf(options) }
+  /** Prices of a bid of 2, by each process at least once. */
+  const prices = async () => {
+    const before = await node.requestsByWorker()
+    const found = []
+    for (let n = 0; ; n++) {
+      found.push((await node.bid({ id: `h${n}`, price: 2 })).price)
+      const now = await node.requestsByWorker()
+      if (now.every((requests, at) => requests > before[at]!)) return found
+    }
+  }
+  return { node, call, ask, all, prices, yaml: yamlOf(options) }
 }
 
 t.test('seats, data centers and holds are obeyed by all processes', async (t) => {
-  const { node, call, all } = await world(t, 'location: east')
+  const { call, all, prices } = await world(t, 'location: east')
   const seat = (is_active: boolean) => ({ dsp_seats: [{ name: 's', is_active }] })
   const created = await call('POST', path, {
     dsp_seats: [
@@ -63,15 +73,6 @@ t.test('seats, data centers and holds are obeyed by all processes', async (t) =>
   await until(all(undefined))
 
   t.equal(await call('PUT', '/api/svc/opd/acme/', { hold: true }), 200)
-  const prices = async () => {
-    const before = await node.requestsByWorker()
-    const found = []
-    for (let n = 0; ; n++) {
-      found.push((await node.bid({ id: `h${n}`, price: 2 })).price)
-      const now = await node.requestsByWorker()
-      if (now.every((requests, at) => requests > before[at]!)) return found
-    }
-  }
   await until(async () => (await prices()).every((price) => price === 2))
   t.equal(await call('PUT', '/api/svc/opd/acme/', { hold: false }), 200)
   await until(async () => (await prices()).every((price) => price < 2))
@@ -98,6 +99,15 @@ t.test('an allotment is that of the node, not of each process', async (t) => {
   // The bucket holds 0.1 s of it, and each process may admit a request in advance.
   const most = qps * seconds + qps / 10 + 2
   t.ok(passed > 0 && passed <= most, `${passed} in ${seconds} s, at most ${most}`)
+})
+
+t.test('a cap of a day holds for all processes', async (t) => {
+  const capped = 'id: acme, opd: {enabled: true, holdout: 0, explore: 0, caps: {perDay: 0.000001}}'
+  const { node, prices } = await world(t, '', [capped])
+  const { id, price, svcOpd } = await node.bid({ id: 'first', price: 2 })
+  t.ok(price < 2)
+  await node.notify({ bid_id: id, price: '0.5', svc_opd: svcOpd })
+  await until(async () => (await prices()).every((each) => each === 2))
 })
 
 t.test('a valid file reaches all processes, an invalid one none', async (t) => {
