@@ -92,7 +92,8 @@ export async function openComponents(current: ConfigRef, log: Log) {
               )
           },
         })
-  const modelSync = redis === null ? null : createModelSync({ modelManager, redis, log, role: started.node.role })
+  const modelSync =
+    redis === null ? null : createModelSync({ modelManager, redis, log, role: started.node.role })
   if (modelSync !== null) modelSyncMetrics(registry, modelSync)
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
   modelMetrics(registry, modelManager)

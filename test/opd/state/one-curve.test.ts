@@ -52,7 +52,11 @@ function cluster(whole: number, others: number, bidsPerSecond: number) {
     return {
       ...{ supplier: `s${Math.floor(uniform() ** 2 * 3)}`, mode: 'revenue', publisher },
       ...{ inBa: Math.exp(uniform() * 1.5), floor: 0.2, domain: `${publisher}.example` },
-      ...{ placement: `${publisher}-${Math.floor(uniform() * 3)}`, country: 'US', format: 'banner' },
+      ...{
+        placement: `${publisher}-${Math.floor(uniform() * 3)}`,
+        country: 'US',
+        format: 'banner',
+      },
     }
   }
   const wonAt = ({ inBa, publisher = '' }: BidFacts, price: number) => {
