@@ -127,12 +127,10 @@ export class SharedCurve {
     const bytes = await compress(slice.value)
     // The other nodes adopt the curve when they have all that is in it.
     await send()
-    this.isChanged = false
     if (head === null || (head as SharedModelHead).epoch !== state.epoch) return
     const number = await bus.writeModel(`${mode}-curve`, models.node, head, bytes)
     if (number === 0) return
     this.number = number
-    this.recent = []
     this.name(version)
     this.counts.shared++
   }
