@@ -165,11 +165,14 @@ export class OnlineLearner implements Learner {
   *sharing(taken: () => void): Generator<undefined, Uint8Array[]> {
     const { curve } = this
     yield* this.teaching.catchingUp()
-    const tail = function* (this: OnlineLearner): Generator<undefined, Uint8Array[]> {
-      taken()
-      return [this.fitted]
-    }
-    return yield* writeDense(curveMagic, curve.weights.both, () => tail.call(this))
+    return yield* writeDense(curveMagic, curve.weights.both, () => this.lastFit(taken))
+  }
+
+  private *lastFit(taken: () => void): Generator<undefined, Uint8Array[]> {
+    taken()
+    const { fitted } = this
+    yield
+    return [fitted]
   }
 
   *adopting(

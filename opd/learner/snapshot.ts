@@ -119,6 +119,14 @@ export function readDense(magic: number, bytes: Uint8Array, length: number): Den
   }
 }
 
+/** `every` with a callback takes eight times as long. */
+function allFinite(array: Float32Array, from: number, to: number): boolean {
+  let sum = 0
+  // 0 times a number is 0, unless it is infinite or none.
+  for (let at = from; at < to; at++) sum += 0 * array[at]!
+  return sum === 0
+}
+
 interface Dense {
   array: Float32Array
   tail: Uint8Array
@@ -136,7 +144,7 @@ export function* readingDense(
   const numbers = slice / 4
   for (let at = 0; at < array.length; at += numbers) {
     yield
-    if (!array.subarray(at, at + numbers).every(Number.isFinite)) return null
+    if (!allFinite(array, at, Math.min(array.length, at + numbers))) return null
   }
   return { array, tail: read.tail }
 }

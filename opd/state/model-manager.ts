@@ -140,7 +140,9 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
     setInterval(
       () =>
         refitter.poll(
-          modes.map((mode) => models.of(mode)).flatMap(({ refits, learner }) => refits ? learner : []),
+          modes
+            .map((mode) => models.of(mode))
+            .flatMap(({ refits, learner }) => (refits ? learner : [])),
           now(),
         ),
       options.refitEvery ?? 1000,

@@ -75,8 +75,8 @@ export function createModelSync(options: {
     margin: new SharedModel('margin', { models, bus: redis, now, log }),
   }
   const sharedCurves = {
-    revenue: new SharedCurve('revenue', { models, bus: redis, log, serves }),
-    margin: new SharedCurve('margin', { models, bus: redis, log, serves }),
+    revenue: new SharedCurve('revenue', { models, bus: redis, log, serves, now }),
+    margin: new SharedCurve('margin', { models, bus: redis, log, serves, now }),
   }
   const sum = (name: 'shared' | 'taken' | 'lost' | 'refused') =>
     modes.reduce((total, mode) => total + sharedModels[mode].counts[name], 0)

@@ -35,10 +35,7 @@ export function modelBus(
 ): ModelBus {
   const stream = (mode: string) => `${prefix}model:${mode}`
   // In a Cluster both keys are on one node, by the text in braces.
-  const keys = (mode: string) => [
-    `${prefix}{model:${mode}}lease`,
-    `${prefix}{model:${mode}}shared`,
-  ]
+  const keys = (mode: string) => [`${prefix}{model:${mode}}lease`, `${prefix}{model:${mode}}shared`]
   return {
     async publish(mode, delta) {
       const fields = { data: Buffer.from(delta).toString('base64') }

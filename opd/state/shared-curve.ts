@@ -16,6 +16,8 @@ const decompress = promisify(gunzip)
 
 /** Deltas that a node keeps because a shared curve may lack them. Of older ones, the next curve has them. */
 const maxRecent = 1000
+/** Milliseconds between two curves, of which each is some 3 MiB: every second round. */
+const shareEvery = 3500
 
 export class SharedCurve {
   readonly counts = { shared: 0, adopted: 0, refused: 0 }
@@ -24,6 +26,7 @@ export class SharedCurve {
   private readonly bus: SharedModelBus
   private readonly log: Log
   private readonly serves: boolean
+  private readonly now: () => number
   /** Deltas of this node that were sent, and of others that were merged. */
   private recent: Envelope[] = []
   private isChanged = false
@@ -31,6 +34,7 @@ export class SharedCurve {
   /** Of the curve that was seen last. */
   private version = 0
   private refused = 0
+  private sharedAt = Number.NEGATIVE_INFINITY
 
   /** `serves`: this node adopts curves and does not train its own. */
   constructor(
@@ -40,13 +44,21 @@ export class SharedCurve {
       bus,
       log,
       serves,
-    }: { models: ModelStore; bus: SharedModelBus; log: Log; serves: boolean },
+      now,
+    }: {
+      models: ModelStore
+      bus: SharedModelBus
+      log: Log
+      serves: boolean
+      now: () => number
+    },
   ) {
     this.mode = mode
     this.models = models
     this.bus = bus
     this.log = log
     this.serves = serves
+    this.now = now
   }
 
   /** Whether a curve was shared or adopted. */
@@ -75,7 +87,8 @@ export class SharedCurve {
     const look = await bus.look(`${mode}-curve`, models.node, leads, this.number)
     this.version = Math.max(this.version, look.head?.version ?? 0)
     if (leads) {
-      if (look.leads && this.isChanged) await this.share(send)
+      const due = this.isChanged && this.now() - this.sharedAt >= shareEvery
+      if (look.leads && due) await this.share(send)
       return
     }
     const { number, head } = look
@@ -106,6 +119,7 @@ export class SharedCurve {
       head = { epoch: state.epoch, seen: state.seen.rows(), version }
     })
     this.isChanged = false
+    this.sharedAt = this.now()
     let slice = slices.next()
     for (; !slice.done; slice = slices.next()) await new Promise(setImmediate)
     // A learner without a curve has nothing to share.
@@ -113,12 +127,10 @@ export class SharedCurve {
     const bytes = await compress(slice.value)
     // The other nodes adopt the curve when they have all that is in it.
     await send()
-    this.isChanged = false
     if (head === null || (head as SharedModelHead).epoch !== state.epoch) return
     const number = await bus.writeModel(`${mode}-curve`, models.node, head, bytes)
     if (number === 0) return
     this.number = number
-    this.recent = []
     this.name(version)
     this.counts.shared++
   }

@@ -89,7 +89,7 @@ export async function startCluster(program: string): Promise<Servers> {
   }
   const complete = async () => {
     const infos = await Promise.all(ports.map((port) => ask(port, ['CLUSTER', 'INFO'])))
-    return infos.every((info) => /cluster_state:ok[^]*known_nodes:3/.test(String(info)))
+    return infos.every((info) => /cluster_state:ok[\s\S]*known_nodes:3/.test(String(info)))
   }
   const isComplete = () => complete().catch(() => false)
   await until(isComplete, { what: 'a Cluster of three' })
@@ -102,7 +102,13 @@ export async function startSentinel(program: string): Promise<Servers> {
   const { folder, start, run, kill, close } = starter(program)
   const [master, replica, sentinel] = [await freePort(), await freePort(), await freePort()]
   await start(master)
-  await start(replica, ['--replicaof', '127.0.0.1', String(master), '--repl-diskless-sync-delay', '0'])
+  await start(replica, [
+    '--replicaof',
+    '127.0.0.1',
+    String(master),
+    '--repl-diskless-sync-delay',
+    '0',
+  ])
   const file = join(folder, 'sentinel.conf')
   writeFileSync(
     file,
@@ -120,5 +126,10 @@ export async function startSentinel(program: string): Promise<Servers> {
     /slave0:[^\r]*state=online/.test(String(await ask(master, ['INFO', 'replication']))) &&
     /slaves=1/.test(String(await ask(sentinel, ['INFO', 'sentinel'])))
   await until(follows, { what: 'a replica that the Sentinel knows' })
-  return { url: `redis+sentinel://127.0.0.1:${sentinel}/main`, ports: [master, replica], kill, close }
+  return {
+    url: `redis+sentinel://127.0.0.1:${sentinel}/main`,
+    ports: [master, replica],
+    kill,
+    close,
+  }
 }

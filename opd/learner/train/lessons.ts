@@ -42,8 +42,7 @@ export class Lessons {
     this.load(features)
     const { curve, seen } = this
     if (part === 'undone') curve.teach(seen.sent, 'exposure', -1)
-    else if (part === 'lost')
-      for (let n = 0; n < weight; n++) curve.teach(seen.sent, 'exposure')
+    else if (part === 'lost') for (let n = 0; n < weight; n++) curve.teach(seen.sent, 'exposure')
     else this.teachWin(part)
   }
 

@@ -28,7 +28,8 @@ async function share(one: RedisState, two: RedisState, name: string): Promise<vo
   const sharesTokens = async () => {
     const request = { rate: 1, depth: 10, wanted: 8, arrived: 8, supplier: `${name}${attempts++}` }
     const grants = []
-    for (const node of [one, two]) grants.push((await node.tokens.ask([request]))?.[0]?.tokens ?? -1)
+    for (const node of [one, two])
+      grants.push((await node.tokens.ask([request]))?.[0]?.tokens ?? -1)
     return grants[0] === 8 && grants[1]! >= 0 && grants[1]! < 8
   }
   await until(sharesTokens, { what: 'one bucket of tokens' })

@@ -96,4 +96,6 @@ t.test('a version names the same model on every node', async (t) => {
   const later = versions()
   t.ok(later[0]! > one!)
   t.equal(new Set(later).size, 1)
+  const refitting = nodes.filter(({ modelManager }) => modelManager.models.of('revenue').refits)
+  t.equal(refitting.length, 1, 'one node refits')
 })
