@@ -1,0 +1,126 @@
+/** helm's operations on a real API server: what outlives each, and what is as it was. */
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { restricted, startControlPlane } from '../cluster/control-plane.ts'
+import { kubernetesAbsent } from '../cluster/kubernetes.ts'
+import { chart, needsHelm } from '../helm.ts'
+
+interface Listed {
+  items: { metadata: { name: string; uid: string }; data?: Record<string, string> }[]
+}
+
+t.test('operations on an API server', { skip: needsHelm.skip || kubernetesAbsent }, async (t) => {
+  const plane = await startControlPlane()
+  t.teardown(() => plane.close())
+  const { api } = plane
+
+  /** A namespace of its own, helm in it, and what it holds. */
+  const place = async (namespace: string) => {
+    await restricted(plane, namespace)
+    const at = `/api/v1/namespaces/${namespace}`
+    const helm = async (t: Test, ...args: string[]) => {
+      // No node, so no Job ends: test/chart/node has the hooks.
+      const hooks = /^(install|upgrade|rollback|uninstall)$/.test(args[0]!) ? ['--no-hooks'] : []
+      const { ok, error } = await plane.helm(...args, '--namespace', namespace, ...hooks)
+      t.ok(ok, error)
+      t.notMatch(error, /warning/i, args[0]!)
+    }
+    const secrets = async () => {
+      const { body } = await api('GET', `${at}/secrets?fieldSelector=type=Opaque`)
+      const items = (body as Listed).items.map(
+        ({ metadata, data }) => [metadata.name, data] as const,
+      )
+      return Object.fromEntries(items) as Record<string, Record<string, string>>
+    }
+    const names = async (path: string) => {
+      const { body } = await api('GET', path.replace('*', `namespaces/${namespace}`))
+      return (body as Listed).items.map(({ metadata }) => metadata.name)
+    }
+    return {
+      at,
+      helm,
+      secrets,
+      names,
+      deployments: `/apis/apps/v1/namespaces/${namespace}/deployments`,
+    }
+  }
+  const rotated = ['--set', 'contextKeys[0].id=2,contextKeys[1].id=1']
+
+  t.test('upgrade, rotation, rollback and rotation again keep every key', async (t) => {
+    const { helm, secrets } = await place('rotation')
+    await helm(t, 'install', 'bids', chart)
+    const first = await secrets()
+    t.same(Object.keys(first), ['bids-bidweir-admin-password', 'bids-bidweir-context-key-1'])
+    await helm(t, 'upgrade', 'bids', chart, '--set', 'suppliers.a.endpoints[0]=https://a.example/')
+    t.same(await secrets(), first)
+    await helm(t, 'upgrade', 'bids', chart, ...rotated)
+    const second = await secrets()
+    t.match(second, first)
+    t.ok(second['bids-bidweir-context-key-2'])
+    await helm(t, 'rollback', 'bids', '1')
+    t.same(await secrets(), second, 'after the rollback')
+    await helm(t, 'upgrade', 'bids', chart, ...rotated)
+    t.same(await secrets(), second, 'after the second rotation')
+    await helm(t, 'upgrade', 'bids', chart, '--reuse-values', '--set', 'config.location=eu-west')
+    t.same(await secrets(), second, 'with the values of before')
+  })
+
+  t.test('uninstall leaves keys, password and volume, and the next install has them', async (t) => {
+    const { at, helm, secrets, names, deployments } = await place('again')
+    const values = ['--set', 'persistence.enabled=true']
+    await helm(t, 'install', 'bids', chart, ...values, ...rotated)
+    const before = await secrets()
+    const volume = async () =>
+      ((await api('GET', `${at}/persistentvolumeclaims/bids-bidweir`)).body as Listed['items'][0])
+        .metadata.uid
+    const claimed = await volume()
+    await helm(t, 'uninstall', 'bids')
+    t.same(await secrets(), before)
+    for (const path of [`${at}/configmaps`, `${at}/services`, `${at}/serviceaccounts`, deployments])
+      t.same(await names(path), [], path)
+    await helm(t, 'install', 'bids', chart, ...values, ...rotated)
+    t.same(await secrets(), before)
+    t.equal(await volume(), claimed)
+  })
+
+  t.test('an upgrade leaves to the autoscaler what it decided', async (t) => {
+    const { helm, deployments } = await place('scaled')
+    await plane.defineMore()
+    const values = ['--values', join(chart, 'ci/autoscaled-values.yaml')]
+    await helm(t, 'install', 'bids', chart, ...values)
+    const scale = `${deployments}/bids-bidweir/scale`
+    await api('PATCH', scale, { spec: { replicas: 7 } }, 'application/merge-patch+json')
+    await helm(t, 'upgrade', 'bids', chart, ...values, '--set', 'config.location=eu-west')
+    t.match((await api('GET', scale)).body, { spec: { replicas: 7 } })
+  })
+
+  t.test('a change of what only a restart takes over is a new revision of pods', async (t) => {
+    const { helm, deployments } = await place('restart')
+    const generation = async () =>
+      (await api('GET', `${deployments}/bids-bidweir`)).body.metadata.generation as number
+    await helm(t, 'install', 'bids', chart)
+    const first = await generation()
+    await helm(t, 'upgrade', 'bids', chart, '--set', 'config.proxy.maxInFlight=1000')
+    t.equal(await generation(), first, 'reloaded')
+    await helm(t, 'upgrade', 'bids', chart, '--set', 'config.location=eu-west')
+    t.equal(await generation(), first + 1, 'restarted')
+  })
+
+  t.test('a wrong value is refused before anything changes', async (t) => {
+    const { at, helm } = await place('values')
+    await helm(t, 'install', 'bids', chart)
+    const wrong = ['--set', 'suppliers.a.endpoints[0]=https://a.example/,suppliers.a.timout=5s']
+    const { ok, error } = await plane.helm(
+      'upgrade',
+      'bids',
+      chart,
+      '--namespace',
+      'values',
+      ...wrong,
+    )
+    t.notOk(ok)
+    t.match(error, /timout/)
+    const { body } = await api('GET', `${at}/secrets?labelSelector=owner=helm`)
+    t.equal(body.items.length, 1, 'no revision was made')
+  })
+})
