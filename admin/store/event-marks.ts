@@ -5,7 +5,7 @@
  */
 import { sql } from 'kysely'
 import type { Store } from './index.ts'
-import type { LedgerRow } from './tables.ts'
+import { type LedgerRow, ledgerTable } from './tables.ts'
 
 /** Rows of one page. */
 const pageRows = 500
@@ -35,7 +35,7 @@ export function eventMarks(store: Store, node: string): EventMarks {
     let [at, decision, event] = [from - 1, '', '']
     for (;;) {
       const wins = await db
-        .selectFrom('ledger')
+        .selectFrom(ledgerTable(postgres))
         .selectAll()
         .where(sql<boolean>`(at, decision, event) > (${at}, ${decision}, ${event})`)
         .where('status', 'in', ['attributed', 'voided'])
@@ -72,7 +72,7 @@ export function eventMarks(store: Store, node: string): EventMarks {
   }
 
   const winsOf = (decision: string) =>
-    db.selectFrom('ledger').selectAll().where('decision', '=', decision).execute()
+    db.selectFrom(ledgerTable(postgres)).selectAll().where('decision', '=', decision).execute()
 
   /** A void leaves the time of its win as it was. The audit trail has the time of the void. */
   async function* voidPages(from: number): AsyncGenerator<Page> {

@@ -113,7 +113,7 @@ export async function startNode(options: NodeOptions) {
         headers: {
           'content-type': 'application/json',
           ...headers,
-        ...(options.freshConnections ? { connection: 'close' } : {}),
+          ...(options.freshConnections ? { connection: 'close' } : {}),
         },
         body: JSON.stringify(body),
       })
