@@ -1,23 +1,16 @@
 /** Composes store, model, engine and proxy. They open in the order of their dependencies and close in reverse. */
-import { join } from 'node:path'
 import { Registry } from 'prom-client'
 import { createDirectory } from '../admin/directory.ts'
 import { openStore } from '../admin/store/index.ts'
-import { modelControlSource } from '../admin/store/model-control.ts'
-import { nodeCountsOf } from '../admin/store/nodes.ts'
 import { createRetention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
 import { createTakenOff } from '../admin/store/taken-off.ts'
 import { createEngine } from '../opd/engine/engine.ts'
 import { trainedPerSecond } from '../opd/pricing/exposures.ts'
 import type { Log } from '../opd/shared/log.ts'
-import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import type { Slices } from '../opd/shared/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
-import { localTokens } from '../opd/state/local-tokens.ts'
-import { createModelManager } from '../opd/state/model-manager.ts'
-import { createModelSync } from '../opd/state/model-sync.ts'
 import { bidLogLimit } from '../proxy/memory.ts'
 import { createProxy } from '../proxy/proxy.ts'
 import { applyConfig, type ConfigRef } from './apply-config.ts'
@@ -25,8 +18,8 @@ import type { Config } from './config/schema.ts'
 import { dayCaps } from './day-caps.ts'
 import { loadOrCreateKeys } from './default-config.ts'
 import { eventMetrics } from './metrics/events.ts'
-import { modelMetrics, modelSyncMetrics } from './metrics/models.ts'
 import { bindStateMetrics } from './metrics/state.ts'
+import { openModels } from './models.ts'
 import {
   contextKeys,
   engineSettings,
@@ -34,16 +27,12 @@ import {
   ratesAge,
   retentionMs,
   routeOf,
-  sharedBidTtl,
 } from './runtime-config.ts'
 import { bindServiceMetrics } from './status-adapters.ts'
 import { createTracing } from './tracing.ts'
 import { dividedConfig, dividedRoute, type Place, workerCount } from './workers/limits.ts'
-import { modelBuses } from './workers/model-buses.ts'
 import { openWorkers, statesAt, withWorkers } from './workers/node.ts'
 import type { WorkerPool } from './workers/pool.ts'
-
-export const modelsDirOf = (config: Config) => join(config.stateDir, 'models')
 
 export type Components = Awaited<ReturnType<typeof openComponents>>
 
@@ -68,51 +57,15 @@ export async function openComponents(current: ConfigRef, log: Log) {
   })
   const directory = await createDirectory(store, log)
   const { attributionWindow, contextTtl, decisionLog } = started.opd
-  const modelManager = createModelManager({
-    dir: modelsDirOf(started),
-    attributionWindow,
-    now,
-    log,
-    trains: started.node.role !== 'serve',
+  // Until the proxy is made, it takes the number of nodes from `models`.
+  let onNodes = () => {}
+  const models = await openModels({
+    ...{ current, store, registry, processes: place.count, now, log },
+    onControl: () => pool?.tellAll('control'),
+    onNodes: () => onNodes(),
   })
-  const controlSource = modelControlSource(store)
-  const followModelControl = oneAtATime(async () => {
-    await modelManager.execute(controlSource)
-    pool?.tellAll('control')
-  })
-  await followModelControl()
-  store.onChange(followModelControl)
-  const nodeCounts = nodeCountsOf(store.db, started.location)
-  let nodes = started.store.redis === null ? 1 : await nodeCounts.read()
-  // Loaded only if configured: the Redis client is a sixth of the code that a start loads.
-  const redis =
-    started.store.redis === null
-      ? null
-      : (await import('../opd/state/redis.ts')).openRedis({
-          url: started.store.redis,
-          location: started.location,
-          bidTtl: () => sharedBidTtl(current.config),
-          log,
-          nodes,
-          onNodes(alive) {
-            nodes = alive
-            applyDirectory()
-            nodeCounts
-              .write(alive)
-              .catch((error: Error) =>
-                log.warn({ err: error.message }, 'the number of nodes could not be stored'),
-              )
-          },
-        })
-  const buses = modelBuses(modelManager, place.count, redis, now())
-  const modelSync =
-    buses === null
-      ? null
-      : createModelSync({ modelManager, redis: buses.first, log, role: started.node.role })
-  const tokens = redis?.tokens ?? (place.count > 1 ? localTokens() : null)
-  if (modelSync !== null) modelSyncMetrics(registry, modelSync)
+  const { modelManager, followModelControl, redis, buses, tokens } = models
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
-  modelMetrics(registry, modelManager)
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   // Everything that counts wins uses the connections of the ledger, never those of the API.
   const winStore = { ...store, db: store.wins }
@@ -159,7 +112,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const capsOfToday = () => dayCaps(engine, current.active.keys(), now())
   bindStateMetrics(registry, {
     ...{ redis, ledger, store, sink, stats: engine.stats, dayCaps: capsOfToday },
-    nodes: () => nodes,
+    nodes: () => models.nodes,
   })
   if (events !== null) eventMetrics(registry, events)
   const proxy = createProxy(
@@ -177,7 +130,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const directoryMessage = () => ({
     states: statesAt(directory, started.location),
     holds: directory.snapshot().holds,
-    share: 1 / nodes,
+    share: 1 / models.nodes,
   })
   /** Applies the directory's snapshot to engine and proxy. */
   const applyDirectory = () => {
@@ -187,6 +140,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     pool?.tellAll('directory', message)
   }
   directory.onChange(applyDirectory)
+  onNodes = applyDirectory
   applyDirectory()
   if (buses !== null && place.count > 1) {
     pool = openWorkers(place.count, {
@@ -221,8 +175,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       tracing,
     },
     now,
-    /** The models of the other nodes are here, or were waited for long enough. */
-    hasModels: () => modelSync?.joined ?? true,
+    hasModels: () => models.joined,
     /** Applies another configuration, in time slices. */
     async configure(config: Config, slices: Slices) {
       bidLog.retain(config.opd.contextTtl)
@@ -232,9 +185,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     },
     /** Flushes and closes the components that outlive the listeners. */
     async close() {
-      await modelSync?.close()
-      await redis?.close()
-      await modelManager.close()
+      await models.close()
       await sink?.close()
       await events?.close()
       retention.close()

@@ -2,8 +2,10 @@
  * Model updates of a node with several processes, and of the other nodes: the processes exchange theirs in the memory of the
  * first (local-models.ts), and the first relays between that and Redis. While Redis is away the processes go on.
  */
+import { type Mode, modes } from '../pricing/arms.ts'
 import { oneAtATime } from '../shared/one-at-a-time.ts'
 import type { ModelBus } from './model-sync.ts'
+import type { SharedModelHead } from './shared-model.ts'
 
 /** Deltas that wait for Redis. Beyond it the oldest is dropped: the other nodes take the shared model instead. */
 const maxOutgoing = 600
@@ -38,6 +40,8 @@ export interface RelayedModels {
 
 export function relayedModels(local: ModelBus, redis: ModelBus): RelayedModels {
   const relays = new Map<string, Relay>()
+  /** Heads of what other nodes share, as seen last. */
+  const heads = new Map<string, SharedModelHead>()
   function relayOf(mode: string): Relay {
     const known = relays.get(mode)
     if (known !== undefined) return known
@@ -85,12 +89,23 @@ export function relayedModels(local: ModelBus, redis: ModelBus): RelayedModels {
         await inTime(relayOf(mode).run()).catch(() => undefined)
         return local.fetch(mode, from)
       },
-      look: (...at) => inTime(redis.look(...at)),
+      async look(mode, ...at) {
+        const seen = await inTime(redis.look(mode, ...at))
+        if (seen.head !== null) heads.set(mode, seen.head)
+        return seen
+      },
       async writeModel(...model) {
         await local.writeModel(...model)
         return inTime(redis.writeModel(...model))
       },
-      readModel: (mode) => inTime(redis.readModel(mode)),
+      /** The workers take a curve, too. Of whole models they take that of the first. */
+      async readModel(mode) {
+        const bytes = await inTime(redis.readModel(mode))
+        const head = heads.get(mode)
+        if (bytes !== null && head !== undefined && !modes.includes(mode as Mode))
+          await local.writeModel(mode, '', head, bytes)
+        return bytes
+      },
     },
     worker: { ...local, publish },
   }

@@ -12,7 +12,7 @@ import {
 import { modes } from '../../opd/pricing/arms.ts'
 import type { ModelControl } from '../../opd/state/model-control.ts'
 import { type SnapshotRow, snapshotCatalog } from '../../opd/state/snapshot-catalog.ts'
-import { modelsDirOf } from '../data-plane.ts'
+import { modelsDirOf } from '../models.ts'
 
 import { type CommandStreams, configOf, withStore } from './command.ts'
 import { badConfig } from './exit-codes.ts'

@@ -71,7 +71,10 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     withdrawn: entry('withdrawn'),
   }
 
-  const modelManager = createModelManager({ dir: null, attributionWindow, now, log })
+  const modelManager = createModelManager({
+    ...{ dir: null, attributionWindow, now, log },
+    trains: config.node.role !== 'serve',
+  })
   const control = peer.port<ModelControlSource>('control', controlMethods)
   await modelManager.execute(control)
   const followModelControl = oneAtATime(() =>
@@ -79,7 +82,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     modelManager.execute(control).catch(() => undefined),
   )
   const bus = peer.port<ModelBus>('models', busMethods)
-  const modelSync = createModelSync({ modelManager, redis: bus, log })
+  const modelSync = createModelSync({ modelManager, redis: bus, log, role: config.node.role })
   const keysOf = () => contextKeys(config.opd.keys!)
   const engine = createEngine(
     {

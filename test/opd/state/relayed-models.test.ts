@@ -78,3 +78,20 @@ for (const is of ['away', 'hanging'] as const)
     await rounds([...nodes])
     for (const { sums } of nodes) t.same(sums(), [7, 7])
   })
+
+t.test('a curve that another node shares reaches the workers', async (t) => {
+  const redis = memoryBus()
+  const { first, worker } = relayedModels(
+    localModels('first', async () => Buffer.from('whole'), Date.now()),
+    redis,
+  )
+  const head = { epoch: 0, seen: [], version: 7 }
+  const curve = Buffer.from('a curve')
+  await redis.look('revenue-curve', 'other', true, 0)
+  await redis.writeModel('revenue-curve', 'other', head, curve)
+  t.same((await worker.look('revenue-curve', 'second', false, 0)).head, null)
+  t.same((await first.look('revenue-curve', 'first', false, 0)).head, head)
+  t.same(await first.readModel('revenue-curve'), curve)
+  t.same((await worker.look('revenue-curve', 'second', false, 0)).head, head)
+  t.same(await worker.readModel('revenue-curve'), curve)
+})

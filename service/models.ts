@@ -1,0 +1,100 @@
+/** The models of a node: loaded, steered by the store, and exchanged with its workers and with other nodes. */
+import { join } from 'node:path'
+import type { Registry } from 'prom-client'
+import type { Store } from '../admin/store/index.ts'
+import { modelControlSource } from '../admin/store/model-control.ts'
+import { nodeCountsOf } from '../admin/store/nodes.ts'
+import type { Log } from '../opd/shared/log.ts'
+import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
+import { localTokens } from '../opd/state/local-tokens.ts'
+import { createModelManager } from '../opd/state/model-manager.ts'
+import { createModelSync } from '../opd/state/model-sync.ts'
+import type { ConfigRef } from './apply-config.ts'
+import type { Config } from './config/schema.ts'
+import { modelMetrics, modelSyncMetrics } from './metrics/models.ts'
+import { sharedBidTtl } from './runtime-config.ts'
+import { modelBuses } from './workers/model-buses.ts'
+
+export const modelsDirOf = (config: Config) => join(config.stateDir, 'models')
+
+export interface ModelParts {
+  current: ConfigRef
+  store: Store
+  registry: Registry
+  /** Processes of this node. */
+  processes: number
+  now: () => number
+  log: Log
+  /** The models have obeyed a command of the store. */
+  onControl: () => void
+  /** The number of live nodes has changed. */
+  onNodes: () => void
+}
+
+export async function openModels(parts: ModelParts) {
+  const { current, store, registry, processes, now, log } = parts
+  const started = current.config
+  const modelManager = createModelManager({
+    dir: modelsDirOf(started),
+    attributionWindow: started.opd.attributionWindow,
+    now,
+    log,
+    trains: started.node.role !== 'serve',
+  })
+  const controlSource = modelControlSource(store)
+  const followModelControl = oneAtATime(async () => {
+    await modelManager.execute(controlSource)
+    parts.onControl()
+  })
+  await followModelControl()
+  store.onChange(followModelControl)
+  const nodeCounts = nodeCountsOf(store.db, started.location)
+  let nodes = started.store.redis === null ? 1 : await nodeCounts.read()
+  // Loaded only if configured: the Redis client is a sixth of the code that a start loads.
+  const redis =
+    started.store.redis === null
+      ? null
+      : (await import('../opd/state/redis.ts')).openRedis({
+          url: started.store.redis,
+          location: started.location,
+          bidTtl: () => sharedBidTtl(current.config),
+          log,
+          nodes,
+          onNodes(alive) {
+            nodes = alive
+            parts.onNodes()
+            nodeCounts
+              .write(alive)
+              .catch((error: Error) =>
+                log.warn({ err: error.message }, 'the number of nodes could not be stored'),
+              )
+          },
+        })
+  const buses = modelBuses(modelManager, processes, redis, now())
+  const modelSync =
+    buses === null
+      ? null
+      : createModelSync({ modelManager, redis: buses.first, log, role: started.node.role })
+  if (modelSync !== null) modelSyncMetrics(registry, modelSync)
+  modelMetrics(registry, modelManager)
+  return {
+    modelManager,
+    followModelControl,
+    redis,
+    buses,
+    tokens: redis?.tokens ?? (processes > 1 ? localTokens() : null),
+    /** Live nodes. */
+    get nodes() {
+      return nodes
+    },
+    /** The models of the other nodes are here, or were waited for long enough. */
+    get joined() {
+      return modelSync?.joined ?? true
+    },
+    async close() {
+      await modelSync?.close()
+      await redis?.close()
+      await modelManager.close()
+    },
+  }
+}
