@@ -71,8 +71,15 @@ export const sumOf = (modelManager: ModelManager) => (modelManager.of('revenue')
 export const learn = (modelManager: ModelManager, amount: number) =>
   modelManager.of('revenue').win(modelManager.of('revenue').expose(null as never, 1, 1), amount, 1)
 
-/** What Redis keeps, in memory. `fault` may repeat, reorder or lose what is fetched. */
-export function memoryBus(fault: (rows: string[]) => string[] = (rows) => rows): ModelBus {
+/**
+ * What Redis keeps, in memory. `fault` may repeat, reorder or lose what is fetched. Leases move after each model that is
+ * written, unless the bus keeps them, as Redis does while their holders live.
+ */
+export function memoryBus(
+  options: ((rows: string[]) => string[]) | { keepsLeases: true } = (rows) => rows,
+): ModelBus {
+  const fault = typeof options === 'function' ? options : (rows: string[]) => rows
+  const keepsLeases = typeof options !== 'function'
   const streams = new Map<string, Buffer[]>()
   const stream = (mode: string) => {
     const rows = streams.get(mode) ?? []
@@ -94,7 +101,7 @@ export function memoryBus(fault: (rows: string[]) => string[] = (rows) => rows):
       const number = (models.get(mode)?.number ?? 0) + 1
       models.set(mode, { number, head, bytes })
       // The next one to look leads, as after the holder has ended.
-      leases.delete(mode)
+      if (!keepsLeases) leases.delete(mode)
       return number
     },
     async readModel(mode) {

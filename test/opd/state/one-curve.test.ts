@@ -29,7 +29,7 @@ interface Win {
 function cluster(whole: number, others: number, bidsPerSecond: number) {
   const uniform = source(7)
   let now = 1.7e12
-  const bus: ModelBus = memoryBus()
+  const bus: ModelBus = memoryBus({ keepsLeases: true })
   const nodeOf = () => {
     const modelManager = createModelManager({
       ...{ dir: null, attributionWindow: 1_800_000, now: () => now, log },
@@ -141,5 +141,19 @@ t.test('four nodes agree 10 s after the last notice', async (t) => {
   while (waiting() > 0) await pass(step, false)
   await pass(10_000, false)
   t.ok(spread() <= 0.03, String(spread()))
+  t.same(errors, [])
+})
+
+t.test('nodes of 100 agree 10 s after the last notice, one that joins too', async (t) => {
+  const { nodes, pass, spread, join, waiting, close } = cluster(3, 97, 100)
+  t.teardown(close)
+  await pass(30_000, true)
+  join()
+  await pass(6000, true)
+  while (waiting() > 0) await pass(step, false)
+  await pass(10_000, false)
+  t.ok(spread() <= 0.03, String(spread()))
+  for (const { modelSync } of nodes) t.equal(modelSync.counts.dropped, 0)
+  t.ok(nodes.reduce((sum, { modelSync }) => sum + modelSync.counts.curvesAdopted, 0) > 0)
   t.same(errors, [])
 })
