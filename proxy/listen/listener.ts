@@ -1,14 +1,16 @@
 /** The listener of bid traffic: accepts connections for both lanes, closes what Node leaves open, and drains. */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { Server as TlsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { isIdle, pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
 import type { ProxyConfig } from '../config.ts'
 import { closingResponse } from '../wire/fields.ts'
 import { assertFree, bind } from './bind.ts'
-import { type ConnectionLife, ConnectionLives } from './connection-life.ts'
-import { hasBody, pathOf } from './node-http.ts'
-import { type FastLane, StrictConnection } from './strict-connection.ts'
+import { ConnectionLives } from './connection-life.ts'
+import { hasBody } from './node-http.ts'
+import { createNodeServer, secureContext } from './node-server.ts'
+import type { FastLane } from './strict-connection.ts'
+import { StrictConnections } from './strict-connections.ts'
 
 export interface ListenerOptions {
   config: ProxyConfig
@@ -29,37 +31,9 @@ const statusLines: Readonly<Record<string, string>> = {
   ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
 }
 
-/** Bytes. */
-const maxHead = 64 * 1024
 /** Milliseconds by which the timeout of a socket exceeds `keepAlive`, which ends idle connections before. */
 const socketMargin = 5000
 const backlog = 4096
-
-const checkInterval = (headTimeout: number) => Math.max(50, Math.min(1000, headTimeout / 5))
-
-const secureContext = ({ cert, key }: { cert: string; key: string }) =>
-  ({ cert, key, minVersion: 'TLSv1.2' }) as const
-
-function createNodeServer({ tls, headTimeout }: ProxyConfig): Server | TlsServer {
-  const settings = {
-    insecureHTTPParser: false,
-    // headFault checks the host, and the router sends a problem document.
-    requireHostHeader: false,
-    maxHeaderSize: maxHead,
-    connectionsCheckingInterval: checkInterval(headTimeout),
-    noDelay: true,
-    // Any other upgrade offer is ignored (RFC 9110 7.8). Java's client sends one with its first POST.
-    shouldUpgradeCallback: ({ method, headers, socket, url = '' }: IncomingMessage) =>
-      method === 'GET' &&
-      headers.upgrade?.toLowerCase() === 'websocket' &&
-      !hasBody(headers) &&
-      isIdle(socket) &&
-      pathOf(url).startsWith('/pass/'),
-  }
-  return tls === undefined
-    ? createServer(settings)
-    : createTlsServer({ ...settings, ...secureContext(tls), handshakeTimeout: headTimeout })
-}
 
 export class Listener {
   private readonly server: Server | TlsServer
@@ -262,35 +236,5 @@ export class Listener {
 
   get connections(): number {
     return this.open.size
-  }
-}
-
-/** The connections of the fast lane. One timer checks the time limits of all. */
-class StrictConnections {
-  private readonly lane: FastLane
-  private readonly open = new Set<StrictConnection>()
-  private readonly timer: NodeJS.Timeout
-
-  constructor(lane: FastLane, headTimeout: number) {
-    this.lane = lane
-    this.timer = setInterval(() => {
-      const now = performance.now()
-      for (const connection of this.open) connection.check(now)
-    }, checkInterval(headTimeout))
-    this.timer.unref()
-  }
-
-  accept(socket: Socket, life: ConnectionLife): void {
-    this.open.add(new StrictConnection(socket, life, this.lane, this.removed))
-  }
-
-  private readonly removed = (connection: StrictConnection) => void this.open.delete(connection)
-
-  closeIdle(): void {
-    for (const connection of this.open) if (connection.idle) connection.destroy()
-  }
-
-  close(): void {
-    clearInterval(this.timer)
   }
 }

@@ -1,0 +1,35 @@
+/** The HTTP server of Node.js under the listener: its parser's settings, TLS, and which upgrades it offers. */
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
+import { isIdle } from '../../opd/shared/pipelining.ts'
+import type { ProxyConfig } from '../config.ts'
+import { hasBody, pathOf } from './node-http.ts'
+
+/** Bytes. */
+const maxHead = 64 * 1024
+/** Milliseconds between two looks at the time limits of connections. */
+export const checkInterval = (headTimeout: number) => Math.max(50, Math.min(1000, headTimeout / 5))
+
+export const secureContext = ({ cert, key }: { cert: string; key: string }) =>
+  ({ cert, key, minVersion: 'TLSv1.2' }) as const
+
+export function createNodeServer({ tls, headTimeout }: ProxyConfig): Server | TlsServer {
+  const settings = {
+    insecureHTTPParser: false,
+    // headFault checks the host, and the router sends a problem document.
+    requireHostHeader: false,
+    maxHeaderSize: maxHead,
+    connectionsCheckingInterval: checkInterval(headTimeout),
+    noDelay: true,
+    // Any other upgrade offer is ignored (RFC 9110 7.8). Java's client sends one with its first POST.
+    shouldUpgradeCallback: ({ method, headers, socket, url = '' }: IncomingMessage) =>
+      method === 'GET' &&
+      headers.upgrade?.toLowerCase() === 'websocket' &&
+      !hasBody(headers) &&
+      isIdle(socket) &&
+      pathOf(url).startsWith('/pass/'),
+  }
+  return tls === undefined
+    ? createServer(settings)
+    : createTlsServer({ ...settings, ...secureContext(tls), handshakeTimeout: headTimeout })
+}
