@@ -3,7 +3,6 @@
 import { hkdfSync } from 'node:crypto'
 import type { Integration } from '../config.ts'
 import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
-import { armRules } from '../pricing/arms.ts'
 import { createContextCodec, Nonces } from '../pricing/context.ts'
 import { ExposureSampler } from '../pricing/exposures.ts'
 import { createPricing } from '../pricing/pricing.ts'
@@ -14,7 +13,8 @@ import { rateOf } from '../shared/rates.ts'
 import { standalone } from '../standalone/standalone.ts'
 import { DayReductions } from './day-reductions.ts'
 import { createDecisionLookup } from './decision-lookup.ts'
-import { createFaultLog, type FaultPlace } from './fault-log.ts'
+import { createFaultLog } from './fault-log.ts'
+import { createOutcomes } from './outcomes.ts'
 import { EngineStats, type SupplierStats } from './stats.ts'
 import type {
   DecisionRecord,
@@ -27,7 +27,6 @@ import type {
   RewrittenResponse,
   StandaloneEntry,
   StandaloneResult,
-  WinMoney,
 } from './types.ts'
 
 interface EngineDeps {
@@ -70,7 +69,7 @@ const neverPrices: PriceBid = ({ priceText }) => ({
 })
 
 export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
-  const { now, learners } = deps
+  const { now } = deps
   const stats = new EngineStats()
   const reductions = new DayReductions()
   const fault = createFaultLog(stats.faults, deps.log, now)
@@ -190,79 +189,12 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   }
 
   const rate = (currency: string) => rateOf(currency, config.rates, config.base)
-
-  function recordWin(record: DecisionRecord, won: boolean, money: WinMoney | null): void {
-    const { arm, mode, supplier } = record
-    const perBase = rate(record.currency)
-    if (perBase === null || !armRules[arm].money) return
-    const counters = stats.of(supplier).modes[mode]
-    if (won) counters.won(arm)
-    if (money === null) return
-    counters.paid(arm, money.cleared / perBase, money.margin / perBase)
-    if (armRules[arm].priced)
-      reductions.add(supplier, now(), (Number(record.inBa) - Number(record.outBa)) / perBase)
-  }
-
-  function learnWin(
-    record: DecisionRecord,
-    cleared: number,
-    late: boolean,
-    minToWin?: number,
-  ): void {
-    const perBase = rate(record.currency)
-    if (!armRules[record.arm].money) return
-    const win = {
-      time: now(),
-      id: record.id,
-      ssp: record.supplier,
-      // Without a rate, the decision log has the amounts of this bid in the bid's currency.
-      cleared: cleared / (perBase ?? 1),
-      late,
-    }
-    guarded('decision_log', record, () => deps.sink?.won(win))
-    if (perBase === null) return
-    if (!record.teaches || record.features.length === 0) return
-    // The learner handles a price above out_ba: it counts as a win without a saving.
-    guarded('training', record, () =>
-      learners
-        .of(record.mode)
-        .win(
-          record.features,
-          cleared / perBase,
-          now(),
-          ...(minToWin === undefined ? [] : [minToWin / perBase]),
-        ),
-    )
-  }
-
-  function learnLoss(record: DecisionRecord, minToWin: number | null): void {
-    const perBase = rate(record.currency)
-    if (!armRules[record.arm].money || perBase === null) return
-    if (!record.teaches || record.features.length === 0) return
-    const least = minToWin === null ? null : minToWin / perBase
-    guarded('training', record, () => learners.of(record.mode).lose(record.features, least, now()))
-  }
-
-  function withdrawExposure(record: DecisionRecord): void {
-    const { id, supplier: ssp } = record
-    if (armRules[record.arm].money)
-      guarded('decision_log', record, () => deps.sink?.withdrawn({ time: now(), id, ssp }))
-    if (!record.teaches || record.features.length === 0) return
-    guarded('training', record, () => learners.of(record.mode).withdraw(record.features, now()))
-  }
+  const outcomes = createOutcomes({ ...deps, stats, reductions, rate, fault })
 
   function warnOfNoImp(ssp: string): void {
     if (warnedOfNoImp.has(ssp)) return
     warnedOfNoImp.add(ssp)
     deps.log.warn({ ssp }, 'a standalone call has bids without imp, their floor is 0; logged once')
-  }
-
-  function guarded(place: FaultPlace, { supplier }: DecisionRecord, work: () => void): void {
-    try {
-      work()
-    } catch (error) {
-      fault(place, error, supplier)
-    }
   }
 
   /** An exception in here is a bug. The error that is thrown quotes nothing of the body; the API responds with 500. */
@@ -332,9 +264,6 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       return { context: state, record, late }
     },
     rate,
-    recordWin,
-    learnWin,
-    learnLoss,
-    withdrawExposure,
+    ...outcomes,
   }
 }
