@@ -55,6 +55,7 @@ t.test('a real node', { skip, timeout: 1_550_000 }, async (t) => {
   const ended = once(child, 'close')
   const said = await text(child.stdout)
   const [code] = await ended
-  t.equal(code, 0, said)
   for (const line of said.match(/^ {0,4}ok .*$/gm) ?? []) t.comment(line)
+  if (code !== 0) t.comment(said)
+  t.equal(code, 0, 'every test of a release passes')
 })
