@@ -1,5 +1,7 @@
 # Types are checked and JavaScript is emitted in the first stage; what runs has neither compiler nor tests.
-FROM node:26-slim AS build
+# To pin it: --build-arg NODE=node:26-slim@sha256:…
+ARG NODE=node:26-slim
+FROM ${NODE} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-fund --no-audit
@@ -10,18 +12,47 @@ RUN cp package.json dist/ && find . -maxdepth 1 -name '*.schema.json' -exec cp '
 # A quarter of the container's memory is the heap's; proxy/memory.ts says who has the others.
 RUN printf '#!/bin/sh\nexec node --max-old-space-size-percentage=25 --enable-source-maps /app/dist/main.js "$@"\n' > bidweir && chmod 755 bidweir
 
-FROM node:26-slim AS dependencies
+FROM ${NODE} AS application
 WORKDIR /app
-COPY package.json package-lock.json ./
+COPY package.json package-lock.json LICENSE ./
 RUN npm ci --omit=dev --ignore-scripts --no-fund --no-audit
-
-FROM node:26-slim
-ENV NODE_ENV=production
-COPY --from=dependencies /app/package.json /app/package.json
-COPY --from=dependencies /app/node_modules /app/node_modules
-COPY --from=build /app/dist /app/dist
+# Licences stay, whatever their names.
+RUN find node_modules -type f '(' -name '*.map' -o -name '*.md' -o -name '*.ts' -o -name '*.mts' -o -name '*.cts' ')' ! -iname 'licen*' -delete
+RUN npm pkg delete devDependencies && npm sbom --sbom-format=cyclonedx > sbom.cdx.json
+COPY --from=build /app/dist ./dist
 COPY --from=build /app/bidweir /usr/local/bin/bidweir
-RUN mkdir -p /data /etc/bidweir && chown 65532:65532 /data && ln -s /data /etc/bidweir/data
+# The compile cache: by the user and with the flags of the service, or Node.js would not use it.
+RUN mkdir dist/.cache && chown 65532:65532 dist/.cache && cd "$(mktemp -d)" && chown 65532:65532 . && \
+  { setpriv --reuid=65532 --regid=65532 --clear-groups bidweir demo --listen 127.0.0.1:0 --admin 127.0.0.1:0 > addresses & } && service=$! && \
+  until grep -q '^admin' addresses; do kill -0 "$service" && sleep 0.1 || exit 1; done && \
+  kill -TERM "$service" && sleep 1 && { kill -TERM "$service" && wait "$service" || true; } && \
+  chown -R 0:0 /app/dist/.cache && chmod -R a+rX /app/dist/.cache
+
+# What node, the launcher and `kubectl cp` need of the system: no package manager, no setuid program.
+FROM ${NODE} AS system
+WORKDIR /rootfs
+RUN for program in /bin/sh /bin/tar /bin/ls /bin/cat "$(command -v node)"; do \
+  case "$program" in /bin/*) echo "$program";; esac; ldd "$program" | grep -o '/[^ ]*'; done | sort -u | while read -r file; do cp --parents --dereference "$file" /rootfs; done
+RUN cp --parents --dereference /etc/os-release /rootfs && \
+  mkdir -p /rootfs/tmp /rootfs/etc/bidweir && chmod 1777 /rootfs/tmp && ln -s ../../data /rootfs/etc/bidweir/data && \
+  printf 'root:x:0:0::/:/bin/sh\nbidweir:x:65532:65532::/data:/bin/sh\n' > /rootfs/etc/passwd && printf 'root:x:0:\nbidweir:x:65532:\n' > /rootfs/etc/group
+WORKDIR /empty
+
+FROM scratch
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title=bidweir \
+  org.opencontainers.image.description="The ingress proxy for OpenRTB bid traffic with Optimized Price Discovery" \
+  org.opencontainers.image.licenses=Apache-2.0 \
+  org.opencontainers.image.version=${VERSION} \
+  org.opencontainers.image.revision=${REVISION}
+ENV NODE_ENV=production
+ENV PATH=/usr/local/bin:/bin
+COPY --from=system /rootfs/ /
+COPY --from=system /usr/local/bin/node /usr/local/bin/node
+COPY --from=system --chown=65532:65532 /empty /data
+COPY --from=application /usr/local/bin/bidweir /usr/local/bin/bidweir
+COPY --from=application /app /app
 # The state folder is data/, of the working directory or beside /etc/bidweir/bidweir.yaml: both are /data, the one
 # place that is written to.
 WORKDIR /
@@ -32,4 +63,5 @@ HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
   CMD ["node", "--eval", "fetch('http://127.0.0.1:8081/healthz').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 # bidweir execs node: signals reach it as process 1.
 ENTRYPOINT ["bidweir"]
-CMD ["start"]
+# Without a configuration the admin listener would be on the container's own loopback, where -p does not reach it.
+CMD ["start", "--admin", "0.0.0.0:8081"]

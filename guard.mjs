@@ -8,6 +8,9 @@ if (process.argv[2] === 'prepare') {
   // Without `tap build` the first test run of a fresh clone fails; with --omit=dev there is no tap.
   const tap = new URL('./node_modules/.bin/tap', import.meta.url)
   if (existsSync(tap)) {
+    console.log(
+      'The test runner is prepared (tap build): about 10 seconds, a minute on a busy machine.',
+    )
     const { status } = spawnSync(process.execPath, [tap.pathname, 'build'], { stdio: 'ignore' })
     process.exitCode = status ?? 1
   }

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { redisAddress } from '../opd/shared/redis-address.ts'
 import { maxPassword, minPassword } from './auth/passwords.ts'
 
 const address = z
@@ -100,11 +101,14 @@ export const storeSchema = z.strictObject({
     .optional(),
   redis: z
     .string()
-    .regex(/^rediss?:\/\/.+$/, 'redis://… or rediss://…')
+    .refine(
+      (text) => redisAddress(text) !== null,
+      'redis://…, rediss://…, redis+sentinel://HOST:PORT,…/MASTER or redis+cluster://HOST:PORT,…',
+    )
     .nullable()
     .default(null)
     .describe(
-      'URL of Redis. Nodes share bid logs, model updates and allotments through it. null: none.',
+      'URL of Redis or Valkey: redis://…, redis+sentinel://HOST:PORT,…/MASTER or redis+cluster://HOST:PORT,…; rediss with TLS. Nodes share bid logs, model updates and allotments through it. null: none.',
     ),
   retentionDays: z
     .int()

@@ -13,6 +13,7 @@ export interface LedgerEntry {
   arm: string | null
   publisher: string | null
   domain: string | null
+  seat: string | null
   inBa: string | null
   outBa: string | null
   cleared: string
@@ -40,7 +41,7 @@ export const foreignBid = 'foreign_bid'
 /**
  * Tolerated clock skew between nodes in milliseconds: a notice that is older than a decision by more is not its win.
  */
-export const clockSlack = 5000
+export const clockSlack = 5 * 60_000
 
 /**
  * Selects the rows with the same bid id that are the same win: not older than `since`, and of this supplier or of
@@ -81,6 +82,7 @@ export interface DuplicateNotice {
   mode: string
   publisher: string
   domain: string
+  seat?: string
   at: number
 }
 
@@ -108,4 +110,6 @@ export interface Caller {
 export interface TokenVerifier {
   /** Throws a `TokenError` (admin/auth/errors.ts) for anything but a valid access token. */
   verify(token: string): Promise<Caller> | Caller
+  /** Counts a refused call, by the code of its error. */
+  refused?(code: string): void
 }

@@ -1,5 +1,6 @@
 /** Writes docs/reference from the code: `npm run docs`. A test fails when the files are out of date. */
 import { writeFileSync } from 'node:fs'
+import { eventJsonSchema } from '../service/events/event.ts'
 import { api } from './generate/api.ts'
 import { chartFiles } from './generate/chart.ts'
 import { commands } from './generate/commands.ts'
@@ -17,6 +18,7 @@ export async function reference(): Promise<Record<string, string>> {
     'api.md': api(inspected.api),
     'metrics.md': metrics(inspected.metrics),
     'reasons.md': reasons(),
+    'events.schema.json': `${JSON.stringify(eventJsonSchema(), null, 2)}\n`,
   }
 }
 

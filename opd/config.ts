@@ -3,6 +3,7 @@ import * as z from 'zod'
 /** A fraction: 0 to 1, both included. */
 const share = z.number().min(0).max(1)
 const names = z.array(z.string()).default([])
+const cap = z.number().gt(0).nullable().default(null)
 
 /** The `opd` block of one supplier (CONTRACT 2). Absent means OPD is off. */
 export const opdSchema = z.strictObject({
@@ -80,6 +81,17 @@ export const opdSchema = z.strictObject({
     })
     .prefault({})
     .describe('Bids that OPD leaves unchanged.'),
+  caps: z
+    .strictObject({
+      perBid: cap.describe(
+        'Most that OPD takes off the price of one bid: CPM in the base currency. null: no cap.',
+      ),
+      perDay: cap.describe(
+        'Most that OPD takes off the bids that win in one day (UTC): money in the base currency, of all nodes. At the cap, bids keep their price until the day ends. Wins of bids that were sent before still count. null: no cap.',
+      ),
+    })
+    .prefault({})
+    .describe('Limits of what OPD takes off.'),
 })
 
 export type OpdConfig = z.infer<typeof opdSchema>

@@ -2,6 +2,7 @@
 import { OnlineLearner } from './learner/learner.ts'
 import type { Learner, LearnerOptions } from './learner/types.ts'
 
+export { isRefit } from './learner/refit/job.ts'
 export { refit } from './learner/refit/refit.ts'
 export type { BidFacts, Decision, Learner, LearnerOptions, Policy } from './learner/types.ts'
 

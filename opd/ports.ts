@@ -50,6 +50,8 @@ export interface WinEntry {
 export interface DecisionEntry {
   time: number
   id: string
+  /** The id of the bid request, cut; of the bid where the request has none. */
+  request: string
   ssp: string
   mode: string
   arm: string

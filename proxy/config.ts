@@ -65,6 +65,12 @@ export const proxySchema = z.strictObject({
   maxRewriteBytes: size('4MiB').describe(
     'Largest bid response that OPD reads, bytes. Longer responses are sent on unchanged.',
   ),
+  workers: z
+    .union([z.literal('auto'), z.int().min(1).max(64)])
+    .default(1)
+    .describe(
+      'Processes that serve bid traffic on this listener. auto: one for each core. More than 1 needs SO_REUSEPORT, such as on Linux. They share the limits of the node.',
+    ),
   fastLane: z
     .boolean()
     .default(true)

@@ -12,14 +12,14 @@ import {
 } from '../opd/shared/metrics.ts'
 import { bounds, type DurationHistogram, outcomes, type SupplierMetrics } from './metrics.ts'
 
-interface EndpointState {
+export interface EndpointState {
   url: URL
   inFlight: number
   state: 'up' | 'failing' | 'ejected'
   pool: { open: number; idle: number }
 }
 
-interface SupplierState {
+export interface SupplierState {
   id: string
   inFlight: number
   clientQps: number | null
@@ -233,18 +233,19 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
   ]
 }
 
-/** Registers all metrics. The returned function records the lag of the event loop, in seconds. */
+/** Registers all metrics. `lag` records the lag of the event loop, `takeLag` returns the largest since its last call. */
 export function bindMetrics(registry: Registry, state: ProxyState) {
   let worst = 0
-  const rows = rowsOf(state, () => {
+  const takeLag = () => {
     const largest = worst
     worst = 0
     return largest
-  })
-  registerRows(registry, rows)
+  }
+  registerRows(registry, rowsOf(state, takeLag))
   return {
     lag(seconds: number): void {
       worst = Math.max(worst, seconds)
     },
+    takeLag,
   }
 }

@@ -6,7 +6,8 @@
  *   heap       a quarter                   `--max-old-space-size-percentage` in the image
  *   the rest   a quarter                   program, sockets, models, fragmentation
  *
- * With a limit of 1 GiB, as in the chart, each part is 256 MiB.
+ * With a limit of 1 GiB, as in the chart, each part is 256 MiB. With `proxy.workers` the processes divide the bodies; the
+ * heaps of the workers together have as much as that of the first process, which has the bid log.
  */
 import { totalmem } from 'node:os'
 

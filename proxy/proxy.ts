@@ -7,15 +7,17 @@ import { type Allotment, type Budget, LoopLag } from './admission.ts'
 import { leaseTokens } from './allotment.ts'
 import { addressCheck } from './callers.ts'
 import type { ProxyConfig, Route } from './config.ts'
-import type { ExchangeContext } from './exchange/exchange.ts'
 import { RequestDecoder } from './exchange/request-decoder.ts'
+import type { ExchangeContext } from './exchange/request-phases.ts'
 import { bindMetrics } from './exposition.ts'
 import { Listener } from './listen/listener.ts'
 import { heldBytesLimit } from './memory.ts'
 import { SupplierMetrics } from './metrics.ts'
+import { loadOf, nodeState, type ProcessLoad } from './node-load.ts'
 import { createPassThrough } from './pass/pass.ts'
 import { Router } from './router.ts'
 import { Supplier } from './supplier.ts'
+import type { BidTracer } from './tracer.ts'
 import { createResolver } from './upstream/resolver.ts'
 
 /** The state of one supplier in the directory, at this node's location. */
@@ -31,7 +33,8 @@ export interface Log {
 }
 
 export interface BidProxy {
-  listen(): Promise<AddressInfo>
+  /** `port`: that of the first process, if several share it. */
+  listen(port?: number): Promise<AddressInfo>
   /** Limits, for all suppliers at once. */
   configure(config: ProxyConfig): void
   /** Adds a supplier, or changes its configuration. A supplier without endpoints has no `/bid` path. */
@@ -46,6 +49,24 @@ export interface BidProxy {
   destroy(): void
   /** For the dashboard. */
   readonly suppliers: ReadonlyMap<string, Supplier>
+  /** The gauges of this process. */
+  load(): ProcessLoad
+  readonly counters: ProxyCounters
+}
+
+/** The counters of this process, to which those of others can be added. */
+export interface ProxyCounters {
+  /** By supplier, since the start: they survive the removal of a supplier. */
+  suppliers: ReadonlyMap<string, SupplierMetrics>
+  /** The counters of one supplier, which are made if they are absent. */
+  of(supplier: string): SupplierMetrics
+  /** Connections closed or refused, by reason. */
+  closed: Map<string, number>
+  decoder: { bytes: number }
+  /** Seconds of lag of the event loop. */
+  lag(seconds: number): void
+  /** The largest lag since the last call. */
+  takeLag(): number
 }
 
 export function createProxy(
@@ -58,6 +79,11 @@ export function createProxy(
     lane?: 'fast' | 'general'
     /** The nodes share one bucket of each allotment; null: each has its share. */
     sharedTokens?: SharedTokens | null
+    /** Other processes of this node listen on the same port. */
+    sharesPort?: boolean
+    /** Their gauges. */
+    others?: () => Iterable<ProcessLoad>
+    tracer?: BidTracer | null
   },
 ): BidProxy {
   const {
@@ -66,6 +92,9 @@ export function createProxy(
     log,
     lane = config.fastLane ? 'fast' : 'general',
     sharedTokens = null,
+    sharesPort = false,
+    others = () => [],
+    tracer = null,
   } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
@@ -79,14 +108,15 @@ export function createProxy(
   let maxInFlight = config.maxInFlightPerSupplier
   /** Metrics of all suppliers since the start: counters survive the removal of a supplier. */
   const metricsOf = new Map<string, SupplierMetrics>()
-  const bound = bindMetrics(registry, {
+  const state = {
     suppliers: () => suppliers.values(),
     connections: () => listener.connections,
     heldBytes: () => budget.bytes,
     maxHeldBytes: () => context.limits.maxHeldBytes,
     decoder,
     closed,
-  })
+  }
+  const bound = bindMetrics(registry, sharesPort ? nodeState(state, others) : state)
   const lag = new LoopLag(bound.lag)
   const resolver = createResolver({
     onError: (hostname, error) =>
@@ -106,6 +136,7 @@ export function createProxy(
     budget,
     lag,
     decoder,
+    tracer,
     limits: { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 },
     recompress: 'same',
     via: null,
@@ -122,6 +153,7 @@ export function createProxy(
   })
   const listener = new Listener({
     config,
+    sharesPort,
     onClosed,
     onRequest: (request, response) => router.receive(request, response),
     beginFast: lane === 'fast' ? (...request) => router.beginFast(...request) : null,
@@ -149,10 +181,14 @@ export function createProxy(
     supplier.setDirectoryState(state?.allotment, seats, share, sharedTokens !== null)
   }
 
+  const metricsFor = (id: string): SupplierMetrics => {
+    const metrics = metricsOf.get(id) ?? new SupplierMetrics()
+    metricsOf.set(id, metrics)
+    return metrics
+  }
+
   const add = (route: Route): Supplier => {
-    const metrics = metricsOf.get(route.id) ?? new SupplierMetrics()
-    metricsOf.set(route.id, metrics)
-    const supplier = new Supplier(route, metrics, upstream, log)
+    const supplier = new Supplier(route, metricsFor(route.id), upstream, log)
     supplier.limit(maxInFlight)
     applyDirectory(supplier)
     return supplier
@@ -184,7 +220,7 @@ export function createProxy(
     sharedTokens === null ? null : leaseTokens(sharedTokens, leasedBuckets, () => share)
 
   return {
-    listen: () => listener.listen(),
+    listen: (port) => listener.listen(port),
     configure,
     setRoute,
     removeRoute(id) {
@@ -211,5 +247,7 @@ export function createProxy(
       for (const supplier of suppliers.values()) supplier.destroy()
     },
     suppliers,
+    load: () => loadOf(state),
+    counters: { suppliers: metricsOf, of: metricsFor, closed, decoder, ...bound },
   }
 }

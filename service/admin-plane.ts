@@ -5,24 +5,29 @@ import type { Role } from '../admin/auth/roles.ts'
 import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
 import { createFleet } from '../admin/fleet/exchange.ts'
+import { createKeptSums } from '../admin/fleet/kept-sums.ts'
+import type { LiveDeps } from '../admin/fleet/live.ts'
 import { fleet } from '../admin/fleet/route.ts'
 import { health } from '../admin/http/health.ts'
 import { createAdmin } from '../admin/http/server.ts'
 import { ImpressionCounters } from '../admin/impressions/counters.ts'
 import { impressions } from '../admin/impressions/route.ts'
 import { management } from '../admin/management/route.ts'
-import { opdMetrics } from '../admin/metrics/registry.ts'
+import { authMetrics, opdMetrics } from '../admin/metrics/registry.ts'
 import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
 import { reporting } from '../admin/reports/route.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
+import type { ConfigRef } from './apply-config.ts'
 import { shownConfig } from './config/hidden.ts'
-import { type Components, type ConfigRef, modelsDirOf } from './data-plane.ts'
+import { consoleFigures } from './console-figures.ts'
+import { type Components, modelsDirOf } from './data-plane.ts'
 import { createNodeFigures } from './node-figures.ts'
 import { createNoticesListener } from './notices-listener.ts'
 import { listedSuppliers, reportSettings } from './runtime-config.ts'
 import { activeOpd, opdState } from './status-adapters.ts'
+import { nodeRegistry } from './workers/metrics.ts'
 
 /** `notReady` returns the reasons why bid traffic cannot be served now. */
 export async function openAdminPlane(
@@ -32,7 +37,7 @@ export async function openAdminPlane(
   log: Log,
 ) {
   const { store, directory, modelManager, bidLog, rollup, duplicates, engine, proxy } = components
-  const { registry, now, followModelControl } = components
+  const { registry, now, followModelControl, events } = components
   const counters = new ImpressionCounters(() => current.config.metrics)
   const { auth: authConfig, listen } = current.config.admin
   let address = listen
@@ -40,7 +45,7 @@ export async function openAdminPlane(
     store,
     baseUrl: () => `http://${address}`,
     log,
-    now,
+    now: store.clock,
     publicUrl: () => current.config.admin.publicUrl,
     trustedProxies: () => current.config.proxy.trustedProxies,
   })
@@ -48,8 +53,13 @@ export async function openAdminPlane(
   const account = (id: string) => current.active.get(id)?.supplier.account
   const suppliers = () => listedSuppliers(current.config)
   const { location } = current.config
-  const figures = createNodeFigures({ proxy, stats: engine.stats, counters, location, now })
-  const allNodes = createFleet({ store, own: figures.read, now, log })
+  const { pool } = components
+  const figures = createNodeFigures({
+    ...{ proxy, stats: engine.stats, counters, location, now },
+    others: () => pool?.loads() ?? [],
+  })
+  const kept = createKeptSums({ store, stats: engine.stats, now, log })
+  const allNodes = createFleet({ store, own: figures.read, now: store.clock, log, kept })
   opdMetrics(registry, {
     stats: engine.stats,
     counters,
@@ -62,6 +72,7 @@ export async function openAdminPlane(
       ageSeconds: modelManager.age(mode) ?? 0,
     }),
   })
+  authMetrics(registry, auth.failures)
   const notices = impressions({
     engine,
     ledger: store.ledger,
@@ -76,14 +87,37 @@ export async function openAdminPlane(
     alert: (what, supplier) => log.warn({ what, supplier }, 'win notices need attention'),
     counters,
     onDuplicate: duplicates.count,
+    onWin: events?.won,
+    onLoss: events?.lost,
     verifier: auth.verifier,
     log,
+    tracer: components.tracing,
+  })
+  const scraped = pool === null ? { registry } : nodeRegistry(registry, pool, proxy.counters)
+  const live: LiveDeps = {
+    suppliers,
+    nodes: () => allNodes.nodes(),
+    kept: () => kept.read(),
+    holds: () => directory.snapshot().holds,
+    currency: () => current.config.currency.base,
+    opd: (id) => opdState(engine.integration(id)),
+    now,
+  }
+  const flush = async () => {
+    await pool?.scrape()
+    await Promise.all([rollup.flush(), duplicates.flush()])
+  }
+  const figuresOf = consoleFigures({
+    live,
+    store,
+    flush,
+    rules: () => reportSettings(current.config),
   })
   const admin = createAdmin({
     listen,
     log,
     plugins: [
-      health({ registry, lost: () => store.lost(), missing: notReady }),
+      health({ ...scraped, lost: () => store.lost(), missing: notReady }),
       ...(auth.plugin === null ? [] : [auth.plugin]),
       management({
         store,
@@ -92,6 +126,7 @@ export async function openAdminPlane(
         changed: () => void directory.refresh(),
         snapshots: snapshotCatalog(modelsDirOf(current.config)),
         followed: followModelControl,
+        onVoid: events?.voided,
         now,
       }),
       dashboard({
@@ -101,15 +136,7 @@ export async function openAdminPlane(
             ? { issuer: authConfig.issuer, clientId: authConfig.clientId }
             : null,
       }),
-      fleet({
-        authenticate,
-        suppliers,
-        nodes: () => allNodes.nodes(),
-        holds: () => directory.snapshot().holds,
-        currency: () => current.config.currency.base,
-        opd: (id) => opdState(engine.integration(id)),
-        now,
-      }),
+      fleet({ authenticate, ...live }),
       consoleCalls({
         authenticate,
         engine,
@@ -126,9 +153,7 @@ export async function openAdminPlane(
         suppliers,
         authenticate,
         now,
-        flush: async () => {
-          await Promise.all([rollup.flush(), duplicates.flush()])
-        },
+        flush,
         rules: () => reportSettings(current.config),
       }),
       standalone({ engine, authenticate, account }),
@@ -138,11 +163,17 @@ export async function openAdminPlane(
   })
   const noticesListener = createNoticesListener(current.config.notices.listen, notices, log)
   return {
+    figures: figuresOf,
     listenForNotices: () => noticesListener.listen(),
     async listen() {
       const bound = await admin.listen()
       address = listen.replace(/\d+$/, String(bound.port))
       return bound
+    },
+    /** Connections end with their next responses, while other nodes take over. */
+    drain() {
+      admin.drain()
+      noticesListener.drain()
     },
     async close() {
       figures.close()

@@ -23,14 +23,19 @@ export function defaultConfig(demoUrl: string): ConfigInput {
   }
 }
 
-/**
- * The default configuration as `npm run demo` uses it. To show results within a minute it has a holdout to compare with,
- * loose constraints, and a short attribution window.
- */
+/** To show results within a minute the demo has a holdout to compare with, and loose constraints. */
+export const demoOpd = {
+  enabled: true,
+  holdout: 0.1,
+  minWinRate: 0.9,
+  minSpend: 0.85,
+  explore: 0.02,
+} as const
+
+/** The default configuration as `npm run demo` uses it, with a short attribution window. */
 export function demoConfig(demoUrl: string): ConfigInput {
   const config = defaultConfig(demoUrl)
-  const opd = { enabled: true, holdout: 0.1, minWinRate: 0.9, minSpend: 0.85, explore: 0.02 }
-  const suppliers = config.suppliers!.map((supplier) => ({ ...supplier, opd }))
+  const suppliers = config.suppliers!.map((supplier) => ({ ...supplier, opd: demoOpd }))
   return { ...config, suppliers, opd: { attributionWindow: '20s' } }
 }
 

@@ -13,11 +13,12 @@ const secrets = [
   'keys',
 ]
 
-export function createLog(level: string): Log {
+/** `fields` are part of each line. */
+export function createLog(level: string, fields: object | null = null): Log {
   return pino(
     {
       level,
-      base: null,
+      base: fields as Record<string, unknown> | null,
       timestamp: pino.stdTimeFunctions.isoTime,
       redact: { paths: secrets.flatMap((name) => [name, `*.${name}`]), censor: '[redacted]' },
     },

@@ -15,6 +15,7 @@ import {
 } from '../opd/engine/stats.ts'
 import { guards, type Mode, modes } from '../opd/pricing/arms.ts'
 import { bounds, outcomes, type SupplierMetrics } from '../proxy/metrics.ts'
+import { nodeQps, type ProcessLoad } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
 import { endpointsOf } from './status-adapters.ts'
 
@@ -24,6 +25,8 @@ export interface NodeFiguresDeps {
   counters: ImpressionCounters
   location: string
   now: () => number
+  /** Gauges of the other processes of this node. */
+  others: () => Iterable<ProcessLoad>
 }
 
 /** The last minutes are the time since the oldest mark. */
@@ -81,7 +84,8 @@ function leftOf(stats: SupplierStats): Counts {
   return left
 }
 
-export function createNodeFigures({ proxy, stats, counters, location, now }: NodeFiguresDeps) {
+export function createNodeFigures(deps: NodeFiguresDeps) {
+  const { proxy, stats, counters, location, now, others } = deps
   const node = `${hostname()}-${randomBytes(2).toString('hex')}`
   const started = now()
   let past: Mark[] = [{ at: started, counts: new Map() }]
@@ -131,7 +135,7 @@ export function createNodeFigures({ proxy, stats, counters, location, now }: Nod
         left: own === undefined ? {} : leftOf(own),
         notices: notices.get(id) ?? {},
         endpoints: endpointsOf(proxy, id),
-        qps: supplier?.clientQps ?? null,
+        qps: supplier === undefined ? null : nodeQps(supplier, others()),
       }
     }
     const ids = new Set([...proxy.suppliers.keys(), ...stats.suppliers.keys()])

@@ -6,6 +6,7 @@ import { type Rates, rateOf } from '../opd/shared/rates.ts'
 import type { Route } from '../proxy/config.ts'
 import type { Config, SupplierConfig } from './config/schema.ts'
 import { valueAt } from './config/values.ts'
+import { workerCount } from './workers/limits.ts'
 
 export function integrationOf(supplier: SupplierConfig, invalid: boolean): Integration {
   const { id, opd, notices, clearing } = supplier
@@ -102,6 +103,7 @@ export const restartKeys: readonly { key: string; compare: 'value' | 'presence' 
   { key: 'stateDir', compare: 'value' },
   { key: 'proxy.listen', compare: 'value' },
   { key: 'proxy.tls', compare: 'presence' },
+  { key: 'proxy.workers', compare: 'value' },
   { key: 'proxy.fastLane', compare: 'value' },
   { key: 'admin.listen', compare: 'value' },
   { key: 'admin.auth', compare: 'value' },
@@ -110,6 +112,8 @@ export const restartKeys: readonly { key: string; compare: 'value' | 'presence' 
   { key: 'store', compare: 'value' },
   { key: 'opd.attributionWindow', compare: 'value' },
   { key: 'opd.decisionLog', compare: 'value' },
+  { key: 'node', compare: 'value' },
+  { key: 'events', compare: 'value' },
   { key: 'log', compare: 'value' },
 ]
 
@@ -150,6 +154,14 @@ const opdWarningsOf = ({ id, opd }: SupplierConfig) =>
     ? []
     : opdWarnings.filter(([meets]) => meets(opd)).map(([, text]) => `suppliers ${id}: opd.${text}`)
 
+/** A limit below the number of processes is not kept: each of them has 1 at least. */
+const limitWarningsOf = ({ proxy, suppliers }: Config, count = workerCount(proxy)) =>
+  suppliers.flatMap(({ id, maxInFlight }) =>
+    maxInFlight !== 'auto' && maxInFlight < count
+      ? [`suppliers ${id}: maxInFlight is less than proxy.workers: ${count} are permitted`]
+      : [],
+  )
+
 /** Warnings about values that are valid but rarely intended. */
 export function warningsOf(config: Config): string[] {
   const isPublic = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
@@ -163,7 +175,7 @@ export function warningsOf(config: Config): string[] {
       ? [`suppliers ${id}: callers is empty and proxy.listen is not loopback: anyone may send bids`]
       : []
   })
-  return [...routes, ...config.suppliers.flatMap(opdWarningsOf)]
+  return [...routes, ...config.suppliers.flatMap(opdWarningsOf), ...limitWarningsOf(config)]
 }
 
 /** Milliseconds that a bid is kept in Redis; 0: none is written. */

@@ -5,12 +5,14 @@ import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import { createSlices, type Slices } from '../opd/shared/slices.ts'
 import { openAdminPlane } from './admin-plane.ts'
+import type { ConfigRef } from './apply-config.ts'
 import type { FileVersions } from './config/files.ts'
 import { faultLine, type LoadedConfig } from './config/load.ts'
 import type { Load } from './config/loader.ts'
 import type { Config } from './config/schema.ts'
 import { watchFiles } from './config/watch.ts'
-import { type ConfigRef, openComponents } from './data-plane.ts'
+import { openComponents } from './data-plane.ts'
+import type { ConsoleFigures } from './demo/figures.ts'
 import { needsRestart, ratesAge } from './runtime-config.ts'
 import { activeSuppliers } from './supplier-swap.ts'
 
@@ -22,6 +24,8 @@ export interface Service {
   /** The user that the first start of an embedded realm created. `password` is null if the configuration gave it. */
   firstUser: { name: string; password: string | null } | null
   config(): Config
+  /** What the console shows of a supplier; null: there is no such supplier. */
+  figures(supplier: string): Promise<ConsoleFigures | null>
   /**
    * Completes the requests in flight, flushes, and resolves. `grace`: milliseconds before the listener closes. `limit`:
    * milliseconds for the whole drain. Requests that still run then are cut (a download under /pass may be endless); the
@@ -46,16 +50,22 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   const started = config
   const components = await openComponents(current, log)
   let ready = false
-  let draining = false
+  const { life } = components.meters
   const notReady = () => {
-    if (draining) return ['draining']
+    if (life.draining) return ['draining']
     if (!ready) return ['starting']
+    if ((components.pool?.missing ?? 0) > 0) return ['workers']
     return components.hasModels() ? [] : ['models of the other nodes']
   }
   const adminPlane = await openAdminPlane(current, components, notReady, log)
   const { port: adminPort } = await adminPlane.listen()
   const noticesPort = await adminPlane.listenForNotices()
   const { port: proxyPort } = await components.proxy.listen()
+  if (components.pool !== null) {
+    // A worker begins with the model of the node.
+    while (!components.hasModels()) await pause(20)
+    await components.pool.start(proxyPort)
+  }
   const { auth } = started.admin
   // After listening: a start that fails, such as at a port in use, would lose the password that it generated.
   const first =
@@ -97,23 +107,33 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
     noticesPort,
     firstUser: first,
     config: () => current.config,
+    figures: adminPlane.figures,
     async stop(grace, limit = Number.POSITIVE_INFINITY) {
-      const { proxy, store } = components
+      const { proxy, store, pool } = components
       const began = performance.now()
-      draining = true
+      life.draining = true
       watching?.close()
       clearInterval(ratesTimer)
       proxy.drain()
+      pool?.drain()
+      adminPlane.drain()
       await pause(grace)
       const left = limit - flushTime(limit) - (performance.now() - began)
-      const cut = setTimeout(() => proxy.destroy(), Math.min(left, 2 ** 31 - 1))
-      await proxy.close()
+      const cut = setTimeout(
+        () => {
+          proxy.destroy()
+          pool?.destroy()
+        },
+        Math.min(left, 2 ** 31 - 1),
+      )
+      await Promise.all([proxy.close(), pool?.close()])
       clearTimeout(cut)
       // A client that sends half a request must not delay the flush.
       await Promise.race([adminPlane.close(), pause(Math.min(flushTime(limit) / 2, 2000))])
       await components.close()
       adminPlane.end()
       await store.close()
+      await components.tracing?.flush()
     },
   }
 }

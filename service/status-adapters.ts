@@ -40,7 +40,14 @@ export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number 
   for (const name of ['handles', 'requests', 'resources'])
     registry.removeSingleMetric(`nodejs_active_${name}_total`)
   const version = programVersion()
+  const life = { draining: false }
   registerRows(registry, [
+    [
+      'bidweir_draining',
+      'gauge',
+      '1 from the signal to end until the end of the process',
+      () => one(Number(life.draining)),
+    ],
     [
       'bidweir_build_info',
       'gauge',
@@ -63,5 +70,5 @@ export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number 
     buckets: bounds.filter((bound) => bound >= 0.0005 && bound <= 1),
     registers: [registry],
   })
-  return { reloads: createReloadMeter(registry), store }
+  return { reloads: createReloadMeter(registry), store, life }
 }

@@ -37,8 +37,21 @@ function readToken(request: FastifyRequest): string {
   return token
 }
 
-/** Sets `request.caller` and returns null, or returns the reason of the refusal. The token itself is never logged. */
+/**
+ * Sets `request.caller` and returns null, or counts and returns the reason of the refusal. The token itself is never
+ * logged.
+ */
 export async function admit(
+  request: FastifyRequest,
+  verifier: TokenVerifier,
+  role: Role,
+): Promise<TokenErrorCode | null> {
+  const code = await check(request, verifier, role)
+  if (code !== null) verifier.refused?.(code)
+  return code
+}
+
+async function check(
   request: FastifyRequest,
   verifier: TokenVerifier,
   role: Role,

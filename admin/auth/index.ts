@@ -37,12 +37,16 @@ export interface Auth {
   /** The token endpoint of an embedded realm; null for an external issuer. */
   plugin: FastifyPluginAsync | null
   realm: string | null
+  /** Refused calls and log-ins by kind: the code of the token error, `password`, `refresh_token`, `throttled`. */
+  failures: ReadonlyMap<string, number>
   close(): void
 }
 
 /** The start does not fail if an external issuer cannot be reached: its keys are fetched again later. */
 export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Auth> {
   const { store, log, now = Date.now } = deps
+  const failures = new Map<string, number>()
+  const refused = (kind: string) => void failures.set(kind, (failures.get(kind) ?? 0) + 1)
   if ('issuer' in config) {
     const keys = issuerKeys(config.issuer, log, now)
     const verifier = cachedVerifier(externalCheck(config, keys, now), now)
@@ -51,7 +55,7 @@ export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Au
       keys.close()
       verifier.close()
     }
-    return { verifier, plugin: null, realm: null, close }
+    return { verifier: { ...verifier, refused }, plugin: null, realm: null, failures, close }
   }
   const { realm } = config.embedded
   const path = `/auth/realms/${realm}`
@@ -79,10 +83,17 @@ export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Au
     keys,
     refresh: refreshTokens(store, now),
     throttle: createThrottle(now),
+    refused,
     address({ socket, headers }) {
       const forwarded = headers['x-forwarded-for']
       return clientAddress(socket.remoteAddress ?? '', [forwarded].flat().join(','), trusted)
     },
   })
-  return { verifier, plugin, realm, close: verifier.close }
+  return {
+    verifier: { ...verifier, refused },
+    plugin,
+    realm,
+    failures,
+    close: verifier.close,
+  }
 }

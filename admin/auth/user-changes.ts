@@ -8,19 +8,20 @@ import { audit } from '../store/suppliers.ts'
 import type { Tables } from '../store/tables.ts'
 import { hashPassword } from './passwords.ts'
 import { may } from './roles.ts'
-import { allUsers, findUser, passwordFault, type StoredUser, shown, userAudit } from './users.ts'
+import {
+  allUsers,
+  findUser,
+  passwordFault,
+  type StoredUser,
+  shown,
+  type UserAuthor,
+  userAudit,
+} from './users.ts'
 
 export type UserVerb = 'passwd' | 'disable' | 'enable' | 'remove'
 
 /** `last_admin`: without this user, no enabled user would have the role operator and see all suppliers. */
 export type Changed = 'changed' | 'unknown' | 'last_admin'
-
-/** The caller of the API. Absent: the command line. */
-export interface UserAuthor {
-  who: string
-  account: string
-  requestId: string
-}
 
 interface Apply {
   trx: Transaction<Tables>

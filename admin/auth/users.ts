@@ -29,8 +29,11 @@ export interface StoredUser extends User {
   lastLogin: number | null
 }
 
-const maxName = 128
+export const maxName = 128
 const notAName = /[\s\p{Cc}]/u
+
+/** Whether a text may be the name of an account; a user also needs at least one character. */
+export const isName = (text: string): boolean => text.length <= maxName && !notAName.test(text)
 
 export function passwordFault(password: string): string | null {
   if (password.length >= minPassword && password.length <= maxPassword) return null
@@ -40,19 +43,26 @@ export function passwordFault(password: string): string | null {
 /** The faults of a new user, one sentence each. */
 export function faultsOf({ name, password, roles = [], account = '' }: NewUser): string[] {
   const faults: string[] = []
-  if (name === '' || name.length > maxName || notAName.test(name))
+  if (name === '' || !isName(name))
     faults.push(`a name has 1 to ${maxName} characters, none of them white space`)
   const fault = passwordFault(password)
   if (fault !== null) faults.push(fault)
   for (const role of roles)
     if (!known.some((each) => each === role))
       faults.push(`no such role: ${role} (roles: ${known.join(', ')})`)
-  if (account.length > maxName || notAName.test(account))
+  if (!isName(account))
     faults.push(`an account has up to ${maxName} characters, none of them white space`)
   return faults
 }
 
 type Db = Pick<Store, 'db'>
+
+/** The caller of the API. Absent: the command line. */
+export interface UserAuthor {
+  who: string
+  account: string
+  requestId: string
+}
 
 /** The audit entry for a change of a user. The command line opens the store directly, so there is no token. */
 export const userAudit = (verb: string, before: object | null, after: object | null) => ({
@@ -75,7 +85,12 @@ export const shown = ({ name, roles, account, disabled, lastLogin }: StoredUser)
 })
 
 /** Throws a RangeError that names every fault. Returns false, and changes nothing, if the name is taken. */
-export async function addUser({ db }: Db, user: NewUser, now = Date.now()): Promise<boolean> {
+export async function addUser(
+  { db }: Db,
+  user: NewUser,
+  now = Date.now(),
+  by?: UserAuthor,
+): Promise<boolean> {
   const faults = faultsOf(user)
   if (faults.length > 0) throw new RangeError(faults.join('; '))
   const { name, account = '' } = user
@@ -90,7 +105,7 @@ export async function addUser({ db }: Db, user: NewUser, now = Date.now()): Prom
       .execute()
     if (added.length === 0) return false
     const after = shown({ name, hash, roles, account, disabled: false, lastLogin: null })
-    await audit(trx, now, userAudit('add', null, after))
+    await audit(trx, now, { ...userAudit('add', null, after), ...by })
     return true
   })
 }
@@ -137,7 +152,7 @@ export async function findUser(
   locked = false,
 ): Promise<StoredUser | null> {
   // An invalid name needs no query. PostgreSQL also rejects a NUL.
-  if (name === '' || name.length > maxName || notAName.test(name)) return null
+  if (name === '' || !isName(name)) return null
   const query = db.selectFrom('users').selectAll().where('name', '=', name)
   const row = await (locked ? query.forShare() : query).executeTakeFirst()
   return row === undefined ? null : stored(row)

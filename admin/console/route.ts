@@ -1,5 +1,5 @@
 /** Calls that the console needs besides those of management and reports. */
-import type { FastifyPluginAsync } from 'fastify'
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
 import { type Authenticate, addRoute } from '../http/call.ts'
 import { type BidDeps, bidRoute } from './bid.ts'
 import { type ConfigurationDeps, configurationRoute } from './configuration.ts'
@@ -12,6 +12,9 @@ export interface ConsoleDeps extends BidDeps, ConfigurationDeps, CurveDeps {
   users: UsersDeps | null
 }
 
+/** Bytes. */
+const bodyLimit = 16 * 1024
+
 export function consoleCalls(deps: ConsoleDeps): FastifyPluginAsync {
   const routes = [
     bidRoute(deps),
@@ -20,6 +23,13 @@ export function consoleCalls(deps: ConsoleDeps): FastifyPluginAsync {
     ...(deps.users === null ? [] : userRoutes(deps.users)),
   ]
   return async (app) => {
-    for (const route of routes) addRoute(app, route, deps.authenticate)
+    // Bodies are parsed from their bytes, since duplicate keys and encodings are faults.
+    app.removeAllContentTypeParsers()
+    app.addContentTypeParser(
+      'application/json',
+      { parseAs: 'buffer', bodyLimit },
+      async (_request: FastifyRequest, body: Buffer) => body,
+    )
+    for (const route of routes) addRoute(app, route, deps.authenticate, bodyLimit)
   }
 }

@@ -1,9 +1,14 @@
-/** `/api/svc/users/`: the users of the embedded realm. Passwords, roles and removal stay with the command line. */
+/** `/api/svc/users/`: the users of the embedded realm, for operators of all accounts. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
+import { maxPassword, minPassword, PasswordsBusyError } from '../auth/passwords.ts'
+import { roles } from '../auth/roles.ts'
 import { type Changed, changeUser, type UserVerb } from '../auth/user-changes.ts'
-import { allUsers, shown } from '../auth/users.ts'
+import { addUser, allUsers, isName, maxName, shown, type UserAuthor } from '../auth/users.ts'
 import type { Route } from '../http/call.ts'
 import { problem } from '../http/problem.ts'
+import { malformed } from '../management/access.ts'
+import { parsed } from '../management/body.ts'
 import type { Store } from '../store/index.ts'
 
 export interface UsersDeps {
@@ -21,6 +26,32 @@ const userSchema = z
   })
   .meta({ id: 'User' })
 
+const lengths = `has ${minPassword} to ${maxPassword} characters`
+const password = z
+  .string()
+  .min(minPassword, `a password ${lengths}`)
+  .max(maxPassword, `a password ${lengths}`)
+const names = `up to ${maxName} characters, none of them white space`
+const newUserSchema = z
+  .strictObject({
+    name: z
+      .string()
+      .min(1, `a name has 1 to ${names}`)
+      .refine(isName, `a name has 1 to ${names}`)
+      .describe(`1 to ${names}`),
+    password,
+    roles: z
+      .array(z.enum(roles))
+      .max(roles.length)
+      .describe('Each role includes the ones before it'),
+    account: z
+      .string()
+      .refine(isName, `an account has ${names}`)
+      .describe('The account whose suppliers the user may see; `*`: all suppliers'),
+  })
+  .meta({ id: 'NewUser' })
+const passwordSchema = z.strictObject({ password }).meta({ id: 'NewPassword' })
+
 const example: z.infer<typeof userSchema> = {
   name: 'ann',
   roles: ['api'],
@@ -28,14 +59,49 @@ const example: z.infer<typeof userSchema> = {
   state: 'enabled',
   last_login: '2026-01-31T12:00:00.000Z',
 }
-
-const refusals: Readonly<Record<Exclude<Changed, 'changed'>, readonly [number, string]>> = {
-  unknown: [404, 'No such user'],
-  last_admin: [409, 'Without this user nobody could log in as operator of all accounts'],
+const newUser: z.infer<typeof newUserSchema> = {
+  ...{ name: 'ann', password: 'a long password', roles: ['api'], account: 'acme-media' },
 }
 
+const refusals = {
+  unknown: [404, 'unknown_user', 'No such user'],
+  last_admin: [
+    409,
+    'last_admin',
+    'Without this user nobody could log in as operator of all accounts',
+  ],
+} as const satisfies Record<Exclude<Changed, 'changed'>, readonly [number, string, string]>
+
+function refuse(reply: FastifyReply, why: keyof typeof refusals): FastifyReply {
+  const [status, code, title] = refusals[why]
+  return problem(reply, status, code, title)
+}
+
+type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+
+/** Users of all accounts are in one list, so only account `*` may use it. */
+const ofAllAccounts =
+  (handler: Handler): Handler =>
+  async (request, reply) => {
+    if (request.caller!.account !== '*')
+      return problem(reply, 403, 'forbidden', 'Only account * may do this')
+    try {
+      return await handler(request, reply)
+    } catch (error) {
+      if (!(error instanceof PasswordsBusyError)) throw error
+      return problem(reply.header('retry-after', 2), 503, 'overloaded', error.message)
+    }
+  }
+
+const author = ({ caller, id }: FastifyRequest): UserAuthor => ({
+  ...{ who: caller!.subject, account: caller!.account, requestId: String(id) },
+})
+
 export function userRoutes({ store, now }: UsersDeps): Route[] {
-  const change = (verb: UserVerb & ('disable' | 'enable'), summary: string): Route => ({
+  const find = async (name: string) =>
+    (await allUsers(store.db)).find((each) => each.name === name) ?? null
+
+  const change = (verb: UserVerb, summary: string, body?: Route['body']): Route => ({
     method: 'POST',
     path: `/api/svc/users/{name}/${verb}/`,
     id: `${verb}User`,
@@ -44,22 +110,27 @@ export function userRoutes({ store, now }: UsersDeps): Route[] {
     description: 'The sessions of the user end.',
     role: 'operator',
     params: { name: ['The user', 'ann'] },
-    answers: { 200: { description: 'The user', content: { schema: userSchema, example } } },
-    problems: [401, 403, 404, 409, 503],
-    async handler(request, reply) {
-      const { subject, account } = request.caller!
-      if (account !== '*') return problem(reply, 403, 'forbidden', 'Only account * may do this')
-      const { name } = request.params as { name: string }
-      const by = { who: subject, account, requestId: String(request.id) }
-      const changed = await changeUser(store, name, verb, { now: now(), by })
-      if (changed !== 'changed') {
-        const [status, title] = refusals[changed]
-        return problem(reply, status, `${changed === 'unknown' ? 'unknown_user' : changed}`, title)
-      }
-      const user = (await allUsers(store.db)).find((each) => each.name === name)
-      return user === undefined ? problem(reply, 404, 'unknown_user', 'No such user') : shown(user)
+    ...(body === undefined ? {} : { body }),
+    answers: {
+      200: {
+        description: verb === 'remove' ? 'The user, as before' : 'The user',
+        content: { schema: userSchema, example },
+      },
     },
+    problems: [...(body === undefined ? [] : [400, 413, 415]), 401, 403, 404, 409, 503],
+    handler: ofAllAccounts(async (request, reply) => {
+      const { name } = request.params as { name: string }
+      const sent = body === undefined ? null : parsed(request.body, passwordSchema)
+      if (sent !== null && 'faults' in sent) return malformed(reply, sent.faults)
+      const before = await find(name)
+      const options = { now: now(), by: author(request), ...sent?.value }
+      const changed = await changeUser(store, name, verb, options)
+      if (changed !== 'changed') return refuse(reply, changed)
+      const user = (await find(name)) ?? before
+      return user === null ? refuse(reply, 'unknown') : shown(user)
+    }),
   })
+
   return [
     {
       method: 'GET',
@@ -75,13 +146,36 @@ export function userRoutes({ store, now }: UsersDeps): Route[] {
         },
       },
       problems: [401, 403, 503],
-      async handler(request, reply) {
-        if (request.caller!.account !== '*')
-          return problem(reply, 403, 'forbidden', 'Only account * may do this')
-        return (await allUsers(store.db)).map(shown)
-      },
+      handler: ofAllAccounts(async () => (await allUsers(store.db)).map(shown)),
     },
+    {
+      method: 'POST',
+      path: '/api/svc/users/',
+      id: 'addUser',
+      tag: 'management',
+      summary: 'Adds a user to the embedded realm',
+      role: 'operator',
+      body: { schema: newUserSchema, example: newUser },
+      answers: {
+        201: { description: 'The user', content: { schema: userSchema, example } },
+      },
+      problems: [400, 401, 403, 409, 413, 415, 503],
+      handler: ofAllAccounts(async (request, reply) => {
+        const body = parsed(request.body, newUserSchema)
+        if ('faults' in body) return malformed(reply, body.faults)
+        const { name } = body.value
+        if (!(await addUser(store, body.value, now(), author(request))))
+          return problem(reply, 409, 'user_exists', `There is a user ${name} already`)
+        const user = await find(name)
+        return user === null ? refuse(reply, 'unknown') : reply.code(201).send(shown(user))
+      }),
+    },
+    change('passwd', 'Sets the password of a user', {
+      schema: passwordSchema,
+      example: { password: 'a long password' },
+    }),
     change('disable', 'Ends the sessions of a user, who can no longer log in'),
     change('enable', 'Lets a disabled user log in again'),
+    change('remove', 'Removes a user'),
   ]
 }

@@ -4,6 +4,7 @@ import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import type { Store } from '../store/index.ts'
 import type { NodeFigures, SupplierFigures } from './figures.ts'
+import type { KeptSums } from './kept-sums.ts'
 
 export interface Fleet {
   /** This node first. Figures of other nodes are up to 12 seconds old. */
@@ -26,9 +27,10 @@ export interface FleetDeps {
   own: () => NodeFigures
   now: () => number
   log: Log
+  kept: Pick<KeptSums, 'flush'>
 }
 
-export function createFleet({ store, own, now, log }: FleetDeps): Fleet {
+export function createFleet({ store, own, now, log, kept }: FleetDeps): Fleet {
   const { db, postgres } = store
   let others: NodeFigures[] = []
   let readAt = Number.NEGATIVE_INFINITY
@@ -82,6 +84,8 @@ export function createFleet({ store, own, now, log }: FleetDeps): Fleet {
   })
 
   const publish = oneAtATime(async () => {
+    // first, so that figures of other nodes are never ahead of their sums
+    await kept.flush()
     if (!postgres) return
     await write().catch((error: Error) =>
       log.warn({ err: error.message }, 'the figures of this node could not be published'),
@@ -96,6 +100,7 @@ export function createFleet({ store, own, now, log }: FleetDeps): Fleet {
     },
     async close() {
       clearInterval(timer)
+      await kept.flush()
       if (!postgres) return
       const { node } = own()
       await db

@@ -1,4 +1,5 @@
 /** The figures of the console: sums over nodes, with intervals, and the state of each integration. */
+import type { ArmSums } from '../../opd/engine/stats.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
 import { type Interval, keptSpend, keptWins, uplift } from '../../opd/pricing/confidence.ts'
 import { canSee, may, type Role, roles } from '../auth/roles.ts'
@@ -12,6 +13,7 @@ import {
   type SupplierFigures,
 } from './figures.ts'
 import { type Health, healthOf, keptLevel, type Level } from './health.ts'
+import type { ArmPair, KeptSums } from './kept-sums.ts'
 
 export interface LiveState {
   state: 'on' | 'shadow' | 'off' | 'invalid'
@@ -34,6 +36,11 @@ export interface LiveMode {
   revenue: number
   kept: Kept | null
   keptSpend: Kept | null
+  /**
+   * Wins and spend (currency units) that optimized bids would have had at the rates of the holdout, minus theirs. Below 0:
+   * they have more.
+   */
+  missing: { wins: number; spend: number } | null
   /** Margin per bid of optimized bids minus that of the holdout, in currency units for 1,000 bids. */
   uplift: Interval | null
   factors: { upTo: number; bids: number }[]
@@ -94,6 +101,8 @@ export interface LiveSnapshot {
 
 export interface LiveDeps {
   nodes(): Promise<NodeFigures[]>
+  /** Of all nodes, over the last days. */
+  kept: KeptSums['read']
   suppliers(): readonly { id: string; name: string; account: string | null }[]
   holds(): ReadonlySet<string>
   /** The base currency. */
@@ -102,7 +111,7 @@ export interface LiveDeps {
   now(): number
 }
 
-const kept = (interval: Interval | null, floor: number | undefined): Kept | null =>
+const beside = (interval: Interval | null, floor: number | undefined): Kept | null =>
   interval === null || floor === undefined
     ? null
     : { ...interval, floor, level: keptLevel(interval, floor) }
@@ -110,13 +119,27 @@ const kept = (interval: Interval | null, floor: number | undefined): Kept | null
 /** Sums of CPM are for a thousand impressions. */
 const units = (cpm: number) => cpm / 1000
 
-function modesOf(figures: SupplierFigures | undefined, opd: LiveState | null): LiveMode[] {
+function missingOf(optimised: ArmSums, holdout: ArmSums): LiveMode['missing'] {
+  if (holdout.bids === 0) return null
+  const share = optimised.bids / holdout.bids
+  return {
+    wins: holdout.wins * share - optimised.wins,
+    spend: units(holdout.spend * share - optimised.spend),
+  }
+}
+
+function modesOf(
+  figures: SupplierFigures | undefined,
+  opd: LiveState | null,
+  armsOf: (mode: Mode) => ArmPair | null,
+): LiveMode[] {
   return [...modes]
     .sort((one, other) => Number(other === opd?.mode) - Number(one === opd?.mode))
     .flatMap((mode) => {
       const of = figures?.modes[mode]
       if (of === undefined) return []
-      const { optimised, holdout, bids, wins, guards, alarms } = of
+      const { bids, wins, guards, alarms } = of
+      const { optimised, holdout } = armsOf(mode) ?? of
       const factors = Object.entries(of.factors)
         .map(([upTo, count]) => ({ upTo: Number(upTo), bids: count }))
         .sort((one, other) => one.upTo - other.upTo)
@@ -124,8 +147,9 @@ function modesOf(figures: SupplierFigures | undefined, opd: LiveState | null): L
         ...{ mode, bids, wins, guards, alarms, factors },
         margin: units(of.margin),
         revenue: units(of.revenue),
-        kept: kept(keptWins(optimised, holdout), opd?.minWinRate),
-        keptSpend: kept(keptSpend(optimised, holdout), opd?.minSpend),
+        kept: beside(keptWins(optimised, holdout), opd?.minWinRate),
+        keptSpend: beside(keptSpend(optimised, holdout), opd?.minSpend),
+        missing: missingOf(optimised, holdout),
         // CPM for each bid is the amount for 1,000 bids
         uplift: uplift(optimised, holdout),
       }
@@ -142,6 +166,8 @@ export async function liveSnapshot(
   const all = await deps.nodes()
   const counted = only === undefined ? all : all.filter(({ node }) => node === only)
   if (counted.length === 0) return null
+  // the sums of the last days are those of all nodes
+  const kept = only === undefined ? await deps.kept() : () => null
   const held = holds()
   const at = now()
   const integrations = suppliers()
@@ -151,7 +177,7 @@ export async function liveSnapshot(
       for (const node of counted)
         if (node.suppliers[id] !== undefined) figures = added(figures, node.suppliers[id])
       const opd = deps.opd(id)
-      const own = modesOf(figures, opd)
+      const own = modesOf(figures, opd, (mode) => kept(id, mode))
       const [first] = own
       const isHeld = held.has('*') || held.has(id)
       const measured = opd?.state === 'on'

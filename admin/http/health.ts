@@ -4,6 +4,7 @@ import { constants, gzip } from 'node:zlib'
 import type { FastifyPluginAsync } from 'fastify'
 import type { Registry } from 'prom-client'
 import * as z from 'zod'
+import { createSlices } from '../../opd/shared/slices.ts'
 import { exposition } from '../metrics/exposition.ts'
 import { addRoute, type Call, type Route } from './call.ts'
 import { problem } from './problem.ts'
@@ -13,7 +14,9 @@ export interface HealthDeps {
   missing: () => string[]
   /** The parts of the store that do not respond, as names only: probes need no token. The log has the details. */
   lost: () => Promise<string[]>
-  registry: Registry
+  registry: Pick<Registry, 'contentType' | 'getMetricsAsArray'>
+  /** Called before each scrape. */
+  prepare?: (() => Promise<void>) | undefined
 }
 
 const compress = promisify(gzip)
@@ -54,8 +57,8 @@ const aliveRoute: Route = {
 /** `/healthz` alone. */
 export const alive: FastifyPluginAsync = async (app) => addRoute(app, aliveRoute, null)
 
-export function health({ missing, lost, registry }: HealthDeps): FastifyPluginAsync {
-  const scrape = exposition(registry)
+export function health({ missing, lost, registry, prepare }: HealthDeps): FastifyPluginAsync {
+  const scrape = exposition(registry, createSlices, prepare)
   const gzipped = createGzip()
   const routes: Route[] = [
     aliveRoute,

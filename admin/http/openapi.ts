@@ -2,19 +2,14 @@
  * `/api/openapi.json`: the API document, made from the calls of the registered routes, and `/api/docs`, a page that
  * shows it.
  */
-import swaggerUi, { type FastifySwaggerUiOptions } from '@fastify/swagger-ui'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { stringify } from 'yaml'
 import * as z from 'zod'
 import { type Answer, addRoute, type Call, type Content } from './call.ts'
+import { documentPage, pagePolicy, type ShownDocument } from './document-page.ts'
 import { problemSchema } from './problem.ts'
 import { programVersion } from './version.ts'
 
 type Json = Readonly<Record<string, unknown>>
-
-/** The page loads nothing from other hosts: no script, font or validator. It sets inline styles on its elements. */
-const policy =
-  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 /** Problem documents by status: `code` of the example, description, and headers. */
 const problems: Readonly<Record<number, readonly [code: string, text: string, headers?: Json]>> = {
@@ -35,6 +30,7 @@ const problems: Readonly<Record<number, readonly [code: string, text: string, he
     'The media type of the body is not supported, or the body is encoded',
   ],
   422: ['not_editable', 'The change violates a rule; nothing was changed'],
+  431: ['too_large', 'The head of the request is larger than 32 KiB'],
   503: [
     'store_unavailable',
     'The store or the issuer cannot be reached: try again after `Retry-After` seconds',
@@ -50,7 +46,6 @@ const tags: Readonly<Record<Call['tag'], string>> = {
   service: 'Health, metrics, documents',
 }
 
-/** The page is registered by its plugin. */
 const pageCall: Call = {
   method: 'GET',
   path: '/api/docs',
@@ -81,7 +76,6 @@ const documentCall: Call = {
 function documentOf(calls: Iterable<Call>, version: string): Json {
   const schemas: Record<string, unknown> = {}
   const paths: Record<string, Record<string, Json>> = {}
-  let discovery: string | null = null
 
   /** Schemas with an id become components. With `input`, fields with defaults are optional. */
   function jsonOf(schema: z.ZodType, io: 'input' | 'output'): unknown {
@@ -162,7 +156,7 @@ function documentOf(calls: Iterable<Call>, version: string): Json {
         ? {}
         : { requestBody: { required: body.optional !== true, content: contentOf(body, 'input') } }),
       responses: {
-        ...Object.fromEntries(call.problems.map((status) => [status, problemOf(status)])),
+        ...Object.fromEntries([...call.problems, 431].map((status) => [status, problemOf(status)])),
         ...Object.fromEntries(
           Object.entries(call.answers).map(([status, answer]) => [status, answerOf(answer)]),
         ),
@@ -173,14 +167,13 @@ function documentOf(calls: Iterable<Call>, version: string): Json {
   for (const call of calls) {
     paths[call.path] ??= {}
     paths[call.path]![call.method.toLowerCase()] = operationOf(call)
-    if (call.path.endsWith('/openid-configuration')) discovery = call.path
   }
   const bearer = {
     type: 'http',
     scheme: 'bearer',
     bearerFormat: 'JWT',
     description:
-      'An access token. Each call names the role that it needs: `viewer`, `api` or `operator`. Each role includes the ones before it. A token gives access to the suppliers of its account.',
+      'An access token of the issuer; the embedded realm has its discovery below `/auth/realms/`. Each call names the role that it needs: `viewer`, `api` or `operator`. Each role includes the ones before it. A token gives access to the suppliers of its account.',
   }
   return {
     openapi: '3.1.0',
@@ -196,46 +189,44 @@ function documentOf(calls: Iterable<Call>, version: string): Json {
     paths,
     components: {
       schemas,
-      securitySchemes: {
-        bearer,
-        ...(discovery === null
-          ? {}
-          : { oidc: { type: 'openIdConnect', openIdConnectUrl: discovery } }),
-      },
+      securitySchemes: { bearer },
     },
   }
 }
 
 /** Must be called before any plugin is registered: it collects the routes that follow. */
 export function serveDocument(app: FastifyInstance): void {
-  const calls = new Set([pageCall])
+  const calls = new Set<Call>()
   app.addHook('onRoute', ({ config }) => {
     if (config?.call !== undefined) calls.add(config.call)
   })
   let made: Json | null = null
+  let html: string | null = null
   /** Built at the first request, when all routes are registered. */
   const document = () => {
     made ??= documentOf(calls, programVersion())
     return made
   }
+  const headers = { 'cache-control': 'no-cache', 'access-control-allow-origin': '*' }
   void app.register(async (inner) => {
-    // the page reads its document through this function of @fastify/swagger, which is not needed otherwise
-    inner.decorate('swagger', (options?: { yaml?: boolean }) =>
-      options?.yaml === true ? stringify(document()) : document(),
-    )
-    const options: FastifySwaggerUiOptions = {
-      routePrefix: '/api/docs',
-      staticCSP: policy,
-      uiConfig: { url: '/api/openapi.json', deepLinking: true },
-      indexPrefix: '',
-    }
-    // called directly: `register` would demand @fastify/swagger
-    await swaggerUi(inner, options, () => undefined)
-    const handler = async (_request: FastifyRequest, reply: FastifyReply) =>
+    const json = async (_request: FastifyRequest, reply: FastifyReply) =>
       reply
-        .headers({ 'cache-control': 'no-cache', 'access-control-allow-origin': '*' })
+        .headers(headers)
         .type('application/json')
         .send(Buffer.from(JSON.stringify(document())))
-    addRoute(inner, { ...documentCall, handler }, null)
+    const page = async (_request: FastifyRequest, reply: FastifyReply) => {
+      html ??= documentPage(document() as unknown as ShownDocument)
+      return reply
+        .headers({
+          'cache-control': 'no-cache',
+          'content-security-policy': pagePolicy,
+          'referrer-policy': 'no-referrer',
+          'x-content-type-options': 'nosniff',
+        })
+        .type('text/html; charset=utf-8')
+        .send(html)
+    }
+    addRoute(inner, { ...documentCall, handler: json }, null)
+    addRoute(inner, { ...pageCall, handler: page }, null)
   })
 }

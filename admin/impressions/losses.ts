@@ -21,6 +21,18 @@ interface LossDeps {
   integration: (id: string) => Integration | null
   now: () => number
   counters: ImpressionCounters
+  /** Called for each loss of a decision that was recorded. It must only buffer. */
+  onLoss?: ((loss: RecordedLoss) => void) | undefined
+}
+
+export interface RecordedLoss {
+  decision: string
+  /** null: not known. */
+  ssp: string | null
+  at: number
+  /** Loss reason, list 5.25 of OpenRTB 2.6. */
+  reason?: string | undefined
+  minToWin?: string | undefined
 }
 
 export class Losses {
@@ -70,8 +82,10 @@ export class Losses {
     if (await ledger.seenBid(bidId, 'win', record.at - clockSlack, won))
       return { status: 'duplicate', ssp }
     if (!(await losses.record(record.id, at))) return { status: 'duplicate', ssp }
+    const { reason, minToWin } = notice
+    this.deps.onLoss?.({ decision: record.id, ssp, at, reason, minToWin })
     if (by === 'context' || caller !== null)
-      engine.learnLoss(record, notice.minToWin === undefined ? null : Number(notice.minToWin))
+      engine.learnLoss(record, minToWin === undefined ? null : Number(minToWin))
     else engine.withdrawExposure(record)
     return { status: 'recorded', ssp }
   }

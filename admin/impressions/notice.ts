@@ -17,6 +17,8 @@ export interface Notice {
   currency?: string | undefined
   /** The lowest price that would have won, CPM in the currency of the bid. */
   minToWin?: string | undefined
+  /** Of a loss: its reason, list 5.25 of OpenRTB 2.6. */
+  reason?: string | undefined
   svcOpd: string | undefined
   ssp: string | undefined
   event: 'win' | 'billing'
@@ -157,7 +159,7 @@ export function parseNotice(query: object, url: string, encoded: boolean): Parse
 export function parseLoss(query: object, url: string): ParsedNotice {
   const result = parsedQuery(lossSchema, present(query))
   if ('faults' in result) return result
-  const { bid_id, svc_opd, ssp, min_to_win } = result.value
+  const { bid_id, svc_opd, ssp, loss, min_to_win } = result.value
   return {
     notice: {
       bidId: bid_id,
@@ -169,6 +171,7 @@ export function parseLoss(query: object, url: string): ParsedNotice {
       event: 'win',
       priceDsp: undefined,
       minToWin: min_to_win,
+      reason: loss,
     },
   }
 }

@@ -7,6 +7,7 @@ import {
   clockSlack,
   type DuplicateNotice,
   type Ledger,
+  type LedgerEntry,
   type SameWin,
 } from '../ports.ts'
 import { type ApplyWinDeps, applyWin } from './apply-win.ts'
@@ -42,6 +43,8 @@ export interface NoticeDeps extends ApplyWinDeps {
   alert: (what: string, supplier: string) => void
   /** Called for each duplicate, which the ledger does not store. */
   onDuplicate?: (notice: DuplicateNotice) => void
+  /** Called for each attributed win that the ledger has recorded. It must only buffer. */
+  onWin?: ((entry: LedgerEntry) => void) | undefined
 }
 
 export type Rejection =
@@ -209,6 +212,7 @@ export class Notices {
     }
     if ((await ledger.record(entry, same)) === 'duplicate')
       return this.duplicate(notice, supplier, mode, by, record)
+    this.deps.onWin?.(entry)
     if (marginWithoutContext) {
       counters.unreadableMargin++
       alert('the context of a win in margin mode cannot be read', supplier)
@@ -246,9 +250,10 @@ export class Notices {
     record: DecisionRecord | null = null,
   ): NoticeResult {
     this.count(supplier, mode, 'duplicate', by, notice)
-    const { publisher = '', domain = '' } = record ?? {}
+    const { publisher = '', domain = '', seat = '' } = record ?? {}
     const { event } = notice
-    this.deps.onDuplicate?.({ supplier, event, mode, publisher, domain, at: this.deps.now() })
+    const at = this.deps.now()
+    this.deps.onDuplicate?.({ supplier, event, mode, publisher, domain, seat, at })
     return { status: 'duplicate', by }
   }
 }

@@ -8,9 +8,10 @@ import { addRoute, type Call } from '../http/call.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
 import type { TokenVerifier } from '../ports.ts'
 import type { LossStore } from '../store/losses.ts'
-import { Losses } from './losses.ts'
+import { Losses, type RecordedLoss } from './losses.ts'
 import { auditPrice, lossSchema, noticeSchema, parseLoss, parseNotice } from './notice.ts'
 import { type NoticeDeps, type NoticeResult, Notices, type Rejection } from './process.ts'
+import { type NoticeTracer, traceNotices } from './tracer.ts'
 import { callerOf } from './visibility.ts'
 
 export interface ImpressionDeps extends NoticeDeps {
@@ -20,6 +21,10 @@ export interface ImpressionDeps extends NoticeDeps {
   /** Whether some suppliers encode the prices of their notices. Called for each, since a reload may change it. */
   encodedPrices?: () => boolean
   losses: LossStore
+  /** Called for each loss of a decision that was recorded. It must only buffer. */
+  onLoss?: ((loss: RecordedLoss) => void) | undefined
+  /** null, the default: no spans. */
+  tracer?: NoticeTracer | null
   /** Notices in progress at a time; more are 503. */
   maxPending?: number
 }
@@ -192,6 +197,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   }
 
   return async (app) => {
+    if (deps.tracer) traceNotices(app, deps.tracer)
     addRoute(app, { ...call, handler: handle }, null)
     addRoute(app, { ...lossCall, handler: handleLoss }, null)
   }

@@ -18,6 +18,8 @@ export interface Access {
   suppliers: () => readonly ListedSupplier[]
   /** Called after a change on this node, so that it takes effect before the next poll. */
   changed: () => void
+  /** Called when a win was voided. It must not wait. */
+  onVoid?: ((decision: string) => void) | undefined
   now: () => number
 }
 

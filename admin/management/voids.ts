@@ -43,6 +43,7 @@ export const voidRoute = (access: Access): Route => ({
       (supplier) => all || ids.has(supplier),
       (supplier) => entryOf(request, supplier, 'void'),
     )
+    if (win !== null) access.onVoid?.(storable(decision))
     return win === null
       ? problem(reply, 404, 'unknown_win', 'No such win')
       : reply.send({ decision, status: 'voided', ...win })

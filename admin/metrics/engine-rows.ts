@@ -17,6 +17,7 @@ import {
   others,
   type Sample,
 } from '../../opd/shared/metrics.ts'
+import { armRows } from './arm-rows.ts'
 import { type Comparison, compared } from './kept.ts'
 
 /** Whether bids arrived in this mode. */
@@ -200,6 +201,7 @@ export function engineRows(stats: EngineStats): MetricRow[] {
       'Decisions that do not train the model, nor do their wins: beyond 4,000 a second it is trained with a sample',
       failures((of) => of.exposuresLeftOut),
     ],
+    ...armRows(stats, () => top),
     ['bidweir_win_rate', 'gauge', 'Wins per bid of this node since its start', winRates],
     ...interval(
       ['bidweir_kept_win_rate', 'bidweir_kept_win_rate_lower', 'bidweir_kept_win_rate_upper'],

@@ -72,6 +72,13 @@ async function render(metrics: readonly Metric[], slices: Slices): Promise<Buffe
   return pages.whole()
 }
 
-/** One scrape at a time. Requests that arrive meanwhile share the next one. */
-export const exposition = (registry: Registry, slicesOf = createSlices): (() => Promise<Buffer>) =>
-  oneAtATime(() => render(registry.getMetricsAsArray() as unknown as Metric[], slicesOf()))
+/** One scrape at a time. Requests that arrive meanwhile share the next one. `prepare` is called before each. */
+export const exposition = (
+  registry: Pick<Registry, 'getMetricsAsArray'>,
+  slicesOf = createSlices,
+  prepare?: () => Promise<void>,
+): (() => Promise<Buffer>) =>
+  oneAtATime(async () => {
+    await prepare?.()
+    return render(registry.getMetricsAsArray() as unknown as Metric[], slicesOf())
+  })

@@ -81,3 +81,14 @@ export function opdMetrics(registry: Registry, deps: OpdMetricsDeps): void {
     ...nodeRows(deps),
   ])
 }
+
+export function authMetrics(registry: Registry, failures: ReadonlyMap<string, number>): void {
+  registerRows(registry, [
+    [
+      'bidweir_auth_failures_total',
+      'counter',
+      'Refused calls and log-ins: the error of the token, or password, refresh_token, throttled',
+      () => byLabel('kind', failures),
+    ],
+  ])
+}

@@ -50,6 +50,7 @@ export const decisionSchema = z.strictObject({
   model_version: z.int(),
   publisher: z.string().nullable(),
   domain: z.string().nullable(),
+  seat: z.string().nullable(),
   teaches: z.boolean(),
   feature_bytes: z.int(),
 })
@@ -81,6 +82,7 @@ const example: Decision = {
   model_version: 7,
   publisher: 'pub-1',
   domain: 'news.example',
+  seat: 'seat-1',
   teaches: true,
   feature_bytes: 51,
 }
@@ -96,6 +98,7 @@ const reasons: Readonly<Record<Arm, string>> = {
   no_rate: 'the currency has no exchange rate',
   floor: 'in_ba is not above the floor',
   outside: 'the auction is outside the share that OPD prices',
+  capped: 'OPD has taken off the most that is allowed on one day',
   fixed: 'OPD may not change this bid',
 }
 
@@ -148,6 +151,7 @@ export function explained(record: DecisionRecord, late: boolean): Decision {
     model_version: record.modelVersion,
     publisher: record.publisher === '' ? null : record.publisher,
     domain: record.domain === '' ? null : record.domain,
+    seat: record.seat ?? null,
     teaches: record.teaches,
     feature_bytes: record.features.length,
   }

@@ -2,13 +2,15 @@
 import { sql } from 'kysely'
 import { hourOf } from '../store/hour.ts'
 import { exactSum, margins, money, squares } from '../store/sums.ts'
-import { groupKey, inScope, type Scope, type Source, type TimeRanges } from './scope.ts'
+import { ledgerTable } from '../store/tables.ts'
+import { groupKey, inScope, needsSeats, type Scope, type Source, type TimeRanges } from './scope.ts'
+import { decidedBySeat, hoursBySeat } from './seat-hours.ts'
 
 /** Wins and their money, by every column that affects how they count. Test bids are excluded. */
 function ledgerWins(source: Source, scope: Scope) {
   const key = groupKey(scope, 'at')
   return source.db
-    .selectFrom('ledger')
+    .selectFrom(ledgerTable(source.postgres))
     .select([
       key.as('key'),
       'supplier',
@@ -38,7 +40,7 @@ function ledgerWins(source: Source, scope: Scope) {
 function ledgerOthers(source: Source, scope: Scope) {
   const key = groupKey(scope, 'at')
   return source.db
-    .selectFrom('ledger')
+    .selectFrom(ledgerTable(source.postgres))
     .select([
       key.as('key'),
       'status',
@@ -53,20 +55,27 @@ function ledgerOthers(source: Source, scope: Scope) {
     .execute()
 }
 
-/** Selects the hours of the scope, without the stale ones. */
-const withinHours = ({ from, to }: Scope, stale: readonly number[]) =>
-  sql<boolean>`hour >= ${sql.lit(from)} and hour < ${sql.lit(to)} and n > 0 ${
+/** Without it, bids whose seats are all known would leave a group of 0 without a seat. */
+const isAny = (column: string) => sql<boolean>`sum(${sql.ref(column)}) <> 0`
+
+/** The sums of the hours of the scope, without the stale ones. */
+function hourSums({ db, postgres }: Source, scope: Scope, stale: readonly number[]) {
+  const { from, to } = scope
+  const within = sql<boolean>`hour >= ${sql.lit(from)} and hour < ${sql.lit(to)} and n <> 0 ${
     stale.length === 0
       ? sql``
       : sql`and hour not in (${sql.join(stale.map((hour) => sql.lit(hour)))})`
   }`
+  return needsSeats(scope)
+    ? db.selectFrom(hoursBySeat(postgres, within))
+    : db.selectFrom('ledger_hours').where(within)
+}
 
 function hourWins(source: Source, scope: Scope, stale: readonly number[]) {
   const key = groupKey(scope, 'hour')
   const total = (column: string) => sql<number>`sum(${sql.ref(column)})`
   const exact = (column: string) => exactSum(source.postgres, sql`${sql.ref(column)}`)
-  return source.db
-    .selectFrom('ledger_hours')
+  return hourSums(source, scope, stale)
     .select([
       key.as('key'),
       'supplier',
@@ -83,11 +92,11 @@ function hourWins(source: Source, scope: Scope, stale: readonly number[]) {
       total('margins').as('margins'),
       total('squares').as('squares'),
     ])
-    .where(withinHours(scope, stale))
     .where('status', '=', 'attributed')
     .where('arm', '!=', 'test')
     .where(inScope(scope))
     .groupBy([key, 'supplier', 'event', 'arm', 'currency'])
+    .having(isAny('n'))
     .execute()
 }
 
@@ -98,30 +107,32 @@ function hourOthers(
   stale: readonly number[] = [],
 ) {
   const key = groupKey(scope, 'hour')
-  return source.db
-    .selectFrom('ledger_hours')
+  return hourSums(source, scope, stale)
     .select([
       key.as('key'),
       'status',
       sql<number>`sum(n)`.as('n'),
       sql<number>`sum(bids)`.as('bids'),
     ])
-    .where(withinHours(scope, stale))
     .where('status', 'in', statuses)
     .where(inScope(scope))
     .groupBy([key, 'status'])
+    .having(isAny('n'))
     .execute()
 }
 
 export async function decidedRows(source: Source, scope: Scope) {
+  const { db, postgres } = source
   const key = groupKey(scope, 'hour')
-  return source.db
-    .selectFrom('decided')
+  const within = sql<boolean>`hour >= ${sql.lit(hourOf(scope.from))} and hour < ${sql.lit(scope.to)}`
+  const rows = needsSeats(scope)
+    ? db.selectFrom(decidedBySeat(postgres, within))
+    : db.selectFrom('decided').where(within)
+  return rows
     .select([key.as('key'), 'arm', sql<number>`sum(bids)`.as('n')])
-    .where('hour', '>=', hourOf(scope.from))
-    .where('hour', '<', scope.to)
     .where(inScope(scope))
     .groupBy([key, 'arm'])
+    .having(isAny('bids'))
     .execute()
 }
 

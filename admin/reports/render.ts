@@ -22,7 +22,7 @@ const sumNames = [
 ] as const satisfies readonly Column[]
 
 /** Sums of CPM are for a thousand impressions: the amounts in currency units, exact. */
-function inUnits<T extends Money>(sums: T): T {
+export function inUnits<T extends Money>(sums: T): T {
   const units = { ...sums }
   for (const name of sumNames) {
     const { digits, scale } = signedDecimal(sums[name])

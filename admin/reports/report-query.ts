@@ -168,12 +168,13 @@ export const querySchema = z.strictObject({
   ssp: z.string().optional().describe('Only this supplier'),
   publisher: z.string().optional().describe('Only this publisher'),
   domain: z.string().optional().describe('Only this domain'),
+  seat: z.string().optional().describe('Only this seat; empty: only bids whose seat is not known'),
   from: time.describe(
     'Start of the range: a date, a time (in `tz` unless it has a zone), or milliseconds since 1970; by default a day before `to`',
   ),
   to: time.describe('End of the range, exclusive; by default now'),
   by: grouping.describe(
-    'The grouping of the rows: one or two of supplier (or ssp), publisher, domain, hour, day, separated by a comma',
+    'The grouping of the rows: one or two of supplier (or ssp), seat, publisher, domain, hour, day, separated by a comma',
   ),
   tz: z
     .string()

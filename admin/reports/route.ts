@@ -1,6 +1,6 @@
 /**
- * `GET /api/svc/reports/{margin,wins,discrepancy}`: reports on wins and decided bids, by supplier, publisher, domain,
- * hour or day (CONTRACT 11).
+ * `GET /api/svc/reports/{margin,wins,discrepancy}`: reports on wins and decided bids, by supplier, seat, publisher,
+ * domain, hour or day (CONTRACT 11).
  */
 import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
@@ -58,7 +58,7 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
     path: `/api/svc/reports/${what}`,
     id: `${what}Report`,
     tag: 'reports',
-    summary: `${summaries[what]}, by one or two of supplier, publisher, domain, hour and day`,
+    summary: `${summaries[what]}, by one or two of supplier, seat, publisher, domain, hour and day`,
     role: 'viewer',
     query: querySchema,
     answers: {

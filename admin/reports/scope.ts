@@ -7,7 +7,7 @@ import { day, hour, hourOf, staleHours } from '../store/hour.ts'
 import { storable, type Tables } from '../store/tables.ts'
 import { dayOf, textOf } from './zone.ts'
 
-export const groups = ['ssp', 'publisher', 'domain', 'hour', 'day'] as const
+export const groups = ['ssp', 'seat', 'publisher', 'domain', 'hour', 'day'] as const
 export type Group = (typeof groups)[number]
 
 /** A database connection for reading. */
@@ -27,6 +27,7 @@ export interface Scope {
   then?: Group | undefined
   publisher?: string | undefined
   domain?: string | undefined
+  seat?: string | undefined
   /** The time zone of days; UTC if absent. */
   tz?: string | undefined
 }
@@ -67,12 +68,17 @@ export function shownKeys({ by, then, tz = 'UTC' }: Scope, key: string): [string
   ]
 }
 
-export function inScope({ suppliers, all, publisher, domain }: Scope) {
+/** Whether the sums of each seat are needed. */
+export const needsSeats = ({ by, then, seat }: Scope): boolean =>
+  by === 'seat' || then === 'seat' || seat !== undefined
+
+export function inScope({ suppliers, all, publisher, domain, seat }: Scope) {
   const among = suppliers.map((id) => sql.lit(id))
   const conditions = [
     all ? sql`1 = 1` : among.length === 0 ? sql`1 = 0` : sql`supplier in (${sql.join(among)})`,
     ...(publisher === undefined ? [] : [sql`publisher = ${storable(publisher)}`]),
     ...(domain === undefined ? [] : [sql`domain = ${storable(domain)}`]),
+    ...(seat === undefined ? [] : [sql`coalesce(seat, '') = ${storable(seat)}`]),
   ]
   return sql<boolean>`${sql.join(conditions, sql` and `)}`
 }

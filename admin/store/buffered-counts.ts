@@ -12,12 +12,13 @@ interface CountRow {
   supplier: string
   publisher: string
   domain: string
+  seat: string
 }
 
 export interface BufferedCountsOptions<Row> {
   /** The name of the counts in log lines. */
   what: string
-  /** Maximum of waiting rows. Beyond, counts are added to a row of the supplier without publisher and domain. */
+  /** Maximum of waiting rows. Beyond, counts are added to a row of the supplier without publisher, domain and seat. */
   maxRows: number
   /** Rows of one statement. */
   sliceRows: number
@@ -53,7 +54,7 @@ export function createBufferedCounts<Row extends CountRow>(
   function add(row: Row): void {
     const key = keyOf(row)
     if (rows.size < maxRows || rows.has(key)) return put(key, row)
-    const pooled = { ...row, publisher: '', domain: '' }
+    const pooled = { ...row, publisher: '', domain: '', seat: '' }
     put(keyOf(pooled), pooled)
   }
 

@@ -19,6 +19,10 @@ const codeOf = (error: unknown): string => String((error as { code?: unknown }).
 export const isOfTheRow = (error: unknown): boolean =>
   /^((22|23|54)...|SQLITE_(18|19|20))$/.test(codeOf(error))
 
+/** No partition of PostgreSQL takes the row. */
+export const isWithoutPartition = (error: unknown): boolean =>
+  codeOf(error) === '23514' && /partition/.test((error as Error).message)
+
 /**
  * Whether the statement or its values caused the error: it would fail again, so it is a bug. Classes of SQLSTATE,
  * without 42501 (a privilege that the operator has not granted); ERROR, MISUSE and RANGE of SQLite.

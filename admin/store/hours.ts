@@ -6,9 +6,9 @@ import { type Kysely, sql } from 'kysely'
 import { hour, hourKey } from './hour.ts'
 import type { Store } from './index.ts'
 import { margins, money, squares } from './sums.ts'
-import type { HourRow, Tables } from './tables.ts'
+import { type HourRow, ledgerTable, type Tables } from './tables.ts'
 
-/** Rows of one statement, 19 columns each. */
+/** Rows of one statement, 20 columns each. */
 const sliceRows = 100
 
 const sums = [
@@ -40,6 +40,18 @@ const groups = {
   currency: 16,
 } as const
 
+/** The sums of an hour: those of all seats, and of them those of each seat. */
+const targets = [
+  { table: 'ledger_hours', key: hourKey, groups, rows: sql`1 = 1` },
+  {
+    table: 'ledger_hour_seats',
+    key: [...hourKey, 'seat'],
+    groups: { ...groups, seat: 64 },
+    rows: sql`seat is not null`,
+  },
+] as const
+type Target = (typeof targets)[number]
+
 /** An unattributed bid counts once for all its events, so its event is not a part of the key. */
 const event = sql`case when status = 'attributed' then event else '' end`
 
@@ -47,6 +59,7 @@ async function sumIntoTempTable(
   db: Kysely<Tables>,
   postgres: boolean,
   begin: number,
+  { table, groups, rows }: Target,
 ): Promise<void> {
   const texts = Object.entries(groups).map(([name, most]) => ({
     name,
@@ -62,12 +75,13 @@ async function sumIntoTempTable(
         count(margin) as priced, sum(late) as late, sum(${sql.ref('over')}) as over_count,
         ${money(postgres, 'cleared')} as cleared, ${money(postgres, 'out_ba')} as out_ba,
         ${money(postgres, 'margin')} as margin, ${margins} as margins, ${squares} as squares
-      from ledger where at >= ${sql.lit(begin)} and at < ${sql.lit(begin + hour)}
+      from ${sql.table(ledgerTable(postgres))}
+      where at >= ${sql.lit(begin)} and at < ${sql.lit(begin + hour)} and ${rows}
       group by ${sql.join(order)})
     select row_number() over () as row, sums.* from (
       select * from present
       union all select emptied.*, ${none} from (
-        select ${keys} from ledger_hours where hour = ${sql.lit(begin)} and status <> 'duplicate'
+        select ${keys} from ${sql.table(table)} where hour = ${sql.lit(begin)} and status <> 'duplicate'
         except select ${keys} from present) as emptied) as sums`.execute(db)
 }
 
@@ -78,31 +92,36 @@ export async function addUpHour(
   begin: number,
   pause: () => Promise<void>,
 ): Promise<void> {
-  // a temporary table belongs to one connection
-  await reader.db.connection().execute(async (db) => {
-    await sumIntoTempTable(db, reader.postgres, begin)
-    for (let last = 0; ; last += sliceRows) {
-      const { rows } = await sql<Omit<HourRow, 'hour'>>`
-        select ${sql.join([...hourKey.slice(1), ...sums].map((name) => sql.ref(name)))} from hour_sums
-        where row > ${sql.lit(last)} and row <= ${sql.lit(last + sliceRows)}`.execute(db)
-      if (rows.length === 0) break
-      await write(
-        store.db,
-        rows.map((row) => ({ ...row, hour: begin })),
-      )
-      await pause()
+  // a temporary table belongs to one connection, which PgBouncer keeps for a transaction; one of SQLite would block wins
+  const session = reader.postgres ? reader.db.transaction() : reader.db.connection()
+  await session.execute(async (db: Kysely<Tables>) => {
+    for (const target of targets) {
+      await sumIntoTempTable(db, reader.postgres, begin, target)
+      for (let last = 0; ; last += sliceRows) {
+        const names = [...target.key.slice(1), ...sums].map((name) => sql.ref(name))
+        const { rows } = await sql<Omit<HourRow, 'hour'>>`select ${sql.join(names)} from hour_sums
+          where row > ${sql.lit(last)} and row <= ${sql.lit(last + sliceRows)}`.execute(db)
+        if (rows.length === 0) break
+        await write(
+          store.db,
+          target,
+          rows.map((row) => ({ ...row, hour: begin })),
+        )
+        await pause()
+      }
+      await sql`drop table hour_sums`.execute(db)
     }
-    await sql`drop table hour_sums`.execute(db)
   })
 }
 
-async function write(db: Kysely<Tables>, rows: HourRow[]): Promise<void> {
+async function write(db: Kysely<Tables>, { table, key }: Target, rows: HourRow[]): Promise<void> {
   await db
-    .insertInto('ledger_hours')
-    .values(rows)
+    .insertInto(table)
+    // rows of `ledger_hour_seats` have a seat, which their type leaves out
+    .values(rows as never)
     .onConflict((conflict) =>
       conflict
-        .columns([...hourKey])
+        .columns([...key] as (keyof HourRow)[])
         .doUpdateSet(({ ref }) =>
           Object.fromEntries(sums.map((name) => [name, ref(`excluded.${name}`)])),
         ),

@@ -1,10 +1,12 @@
 /** The store: the same tables and interface for SQLite and PostgreSQL. */
 import { Kysely, sql } from 'kysely'
-import pg from 'pg'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
+import { clockOf } from './clock.ts'
+import { day } from './hour.ts'
 import { checkSql, createIntegrity } from './integrity.ts'
 import { createLedger, type GroupLedger } from './ledger.ts'
+import { channel, listen } from './listen.ts'
 import { createLosses, type LossStore } from './losses.ts'
 import { migrate } from './migrations/index.ts'
 import { postgresDialect } from './postgres.ts'
@@ -22,6 +24,11 @@ export interface Store {
   url: string
   /** Ids of the migrations that ran when it was opened. */
   migrated: readonly string[]
+  /**
+   * Milliseconds since the epoch, the same on every node: by the clock of PostgreSQL, as last read. It decides about
+   * tokens and live nodes.
+   */
+  clock(): number
   ledger: GroupLedger
   losses: LossStore
   postgres: boolean
@@ -51,7 +58,8 @@ export interface StoreOptions {
   owns?: boolean
 }
 
-const channel = 'bidweir'
+/** Milliseconds: clocks that differ by less count as the same. */
+const leastDifference = 500
 /** Connections to PostgreSQL of a node. One more listens, and reports and retention use one each. */
 const connections = { management: 4, wins: 6 }
 
@@ -85,7 +93,7 @@ function openSqlite(path: string, { now, owns = false }: StoreOptions): Database
   }
 }
 
-function openPostgres(url: string, log: Log): Databases {
+function openPostgres(url: string, { now, log }: StoreOptions): Databases {
   const lost = (error: Error) => log.warn({ err: error.message }, 'a database connection was lost')
   const open = (max: number, longest: number | null = 5000) =>
     new Kysely<Tables>({ dialect: postgresDialect(url, { max, longest, lost }) })
@@ -108,8 +116,10 @@ function openPostgres(url: string, log: Log): Databases {
     },
     pings: {
       management: () => sql`update revision set n = n`.execute(db),
-      // changes no row, but needs the same lock and privileges as a win
-      wins: () => sql`update ledger set at = at where false`.execute(wins),
+      // changes no row, but needs the same locks and privileges as a win
+      wins: () =>
+        sql`update ledger_days set at = at where decision = ''
+          and (day >= ${Math.floor(now() / day)} or day = 0)`.execute(wins),
     },
   }
 }
@@ -118,7 +128,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   const { now, log, observe = () => {}, pollInterval = 500 } = options
   const { db, wins, postgres, verify, check, migrate, pings } = url.startsWith('sqlite:')
     ? openSqlite(url.slice(7), options)
-    : openPostgres(url, log)
+    : openPostgres(url, options)
   const close = () => Promise.all([...new Set([db, wins])].map((each) => each.destroy()))
   let migrated: string[]
   try {
@@ -128,14 +138,27 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     await close()
     throw error
   }
-  const ledger = createLedger(wins, postgres, observe)
+  const ledger = createLedger(wins, postgres, observe, now)
   const listeners: (() => Promise<void>)[] = []
   let known = -1
   let lost = false
+  /** Milliseconds that the clock of PostgreSQL is ahead of this node's. */
+  let ahead = 0
+  function compareClocks(asked: number, clock: number): void {
+    const answered = now()
+    const difference = Math.round(clock - (asked + answered) / 2)
+    const error = (answered - asked) / 2
+    if (Math.abs(difference - ahead) > Math.max(error, leastDifference)) ahead = difference
+  }
   const poll = oneAtATime(async () => {
     try {
       await check()
-      const row = await db.selectFrom('revision').select('n').executeTakeFirst()
+      const asked = now()
+      const row = await db
+        .selectFrom('revision')
+        .select(['n', clockOf(postgres, now).as('clock')])
+        .executeTakeFirst()
+      if (postgres) compareClocks(asked, Number(row?.clock ?? asked))
       const n = Number(row?.n ?? 0)
       if (n !== known) await Promise.all(listeners.map((listener) => listener()))
       // set after all listeners have succeeded
@@ -173,6 +196,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     wins,
     url,
     migrated,
+    clock: () => now() + ahead,
     ledger,
     losses: createLosses(wins),
     postgres,
@@ -200,43 +224,6 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
       await notifications?.close()
       await ledger.flush()
       await close()
-    },
-  }
-}
-
-/** LISTEN on a separate connection. If it is lost, polling continues and it is opened again. */
-function listen(url: string, changed: () => void, log: Log) {
-  let closed = false
-  let client: pg.Client | null = null
-  let retry: NodeJS.Timeout | null = null
-  const again = () => {
-    if (closed || retry !== null) return
-    retry = setTimeout(() => {
-      retry = null
-      open()
-    }, 1000)
-    retry.unref()
-  }
-  const open = () => {
-    const next = new pg.Client({ connectionString: url, connectionTimeoutMillis: 3000 })
-    client = next
-    next.on('notification', changed)
-    next.on('error', (error) => {
-      log.warn({ err: error.message }, 'the LISTEN connection was lost')
-      again()
-    })
-    next.on('end', again)
-    next
-      .connect()
-      .then(() => next.query(`listen ${channel}`))
-      .catch(again)
-  }
-  open()
-  return {
-    async close() {
-      closed = true
-      if (retry !== null) clearTimeout(retry)
-      await client?.end().catch((error: Error) => log.warn({ err: error.message }, 'closing'))
     },
   }
 }

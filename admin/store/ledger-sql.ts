@@ -4,66 +4,26 @@
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { clockSlack, foreignBid } from '../ports.ts'
-import { markStale } from './hour.ts'
-import type { LedgerRow, Tables } from './tables.ts'
-
-type Value = string | number | null
-
-/** Databases reject lone surrogates, which UTF-8 cannot encode, so they are replaced. */
-const json = (rows: readonly (readonly Value[])[]) =>
-  JSON.stringify(rows.map((row) => row.map(whole)))
-const whole = (value: Value) => (typeof value === 'string' ? value.toWellFormed() : value)
-
-/** The rows as table `j`: each as `value`, numbered from 1 as `n`. */
-const jsonRows = (postgres: boolean, text: string) =>
-  postgres
-    ? sql`jsonb_array_elements(${text}::jsonb) with ordinality as j(value, n)`
-    : sql`(select value, key + 1 as n from json_each(${text})) as j`
-
-/** The member of a row at an index. */
-const jsonMember = (postgres: boolean, at: number, type: string): RawBuilder<unknown> =>
-  postgres ? sql`(value ->> ${sql.lit(at)})::${sql.raw(type)}` : sql`value ->> ${sql.lit(at)}`
-
-/** A row to insert, and the rows with its bid id that are the same win (`SameWin`). */
-export interface NewRow extends LedgerRow {
-  /** null: no other rows are searched. */
-  since: number | null
-  of: string | null
-}
-
-/** The columns in the order of the JSON. Money is exact decimal text in JSON and in SQLite. */
-const columns = {
-  decision: 'text',
-  event: 'text',
-  bid_id: 'text',
-  status: 'text',
-  by: 'text',
-  supplier: 'text',
-  mode: 'text',
-  arm: 'text',
-  publisher: 'text',
-  domain: 'text',
-  in_ba: 'numeric',
-  out_ba: 'numeric',
-  cleared: 'numeric',
-  price_dsp: 'numeric',
-  currency: 'text',
-  margin: 'numeric',
-  late: 'integer',
-  over: 'integer',
-  reason: 'text',
-  decided_at: 'bigint',
-  at: 'bigint',
-} as const satisfies Record<keyof LedgerRow, string>
-const stored = Object.keys(columns) as (keyof LedgerRow)[]
-const newRowTypes: Record<keyof NewRow, string> = { ...columns, since: 'bigint', of: 'text' }
-const newRowNames = Object.keys(newRowTypes) as (keyof NewRow)[]
+import { day, markStale } from './hour.ts'
+import {
+  firstDay,
+  json,
+  jsonMember,
+  jsonRows,
+  type NewRow,
+  newRowNames,
+  newRowTypes,
+  stored,
+} from './ledger-input.ts'
+import { ledgerTable, type Tables } from './tables.ts'
 
 /** A look-up by bid id. `status` null: any but rejected; `supplier` null: any, otherwise this one or none. */
 export interface BidLookup {
   bidId: string
   event: string
   since: number
+  /** Milliseconds before which no such win was decided. */
+  decidedSince: number
   status: string | null
   supplier: string | null
 }
@@ -73,10 +33,15 @@ export interface RowKey {
   event: string
 }
 
+/** A row that was removed; `day` in PostgreSQL. */
+export interface RemovedRow extends RowKey {
+  day?: number
+}
+
 export interface Inserted {
   fresh: RowKey[]
   /** Unattributed rows that attributed rows of this statement replace. */
-  removed: RowKey[]
+  removed: RemovedRow[]
 }
 
 export interface LedgerSql {
@@ -86,7 +51,7 @@ export interface LedgerSql {
    * Removes unattributed rows of wins that have another row, among those with the bid ids of `rows`, which are
    * committed. null: no other process writes, so `insert` has seen every row.
    */
-  sweep: ((rows: readonly NewRow[]) => Promise<RowKey[]>) | null
+  sweep: ((rows: readonly NewRow[]) => Promise<RemovedRow[]>) | null
   /** Whether the ledger has a matching row, for each look-up. */
   holds(lookups: BidLookup[]): Promise<boolean[]>
 }
@@ -102,20 +67,6 @@ const bare = sql`u.bid_id = a.bid_id and u.event = a.event and u.at >= a.since
   and u.status = 'unattributed' and u.reason <> ${sql.lit(foreignBid)}`
 /** `u` is the same win as `a`. */
 const replaced = sql`a.status = 'attributed' and ${bare} and (u.supplier is null or u.supplier = a.supplier)`
-/** The win of the unattributed row `a` has a row already. */
-const reported = sql`select 1 from ledger as w where w.bid_id = a.bid_id and w.event = a.event and w.at >= a.since
-  and w.status <> 'rejected' and (a.of is null or w.supplier is null or w.supplier = a.of) limit 1`
-const voided = sql`select 1 from ledger as v where v.decision = a.decision and v.status = 'voided' limit 1`
-/** `limit` in a scalar subquery: without statistics, PostgreSQL turns `exists` into a join over the whole table. */
-const free = sql`(a.status <> 'attributed' or (${voided}) is null)
-  and (a.status <> 'unattributed' or a.since is null or (${reported}) is null)`
-/** `w` is the remaining row of the win of `u`: an attributed one, or the first of two unattributed ones by key. */
-const otherRow = sql`select 1 from ledger as w where w.bid_id = u.bid_id and w.event = u.event and w.at >= a.since
-  and (w.supplier is null or u.supplier is null or w.supplier = u.supplier)
-  and (w.status in ('attributed', 'voided')
-    or w.status = 'unattributed' and w.decision < u.decision and w.reason <> ${sql.lit(foreignBid)})
-  and u.at >= least(w.decided_at, w.at) - ${sql.lit(clockSlack)} limit 1`
-
 /** The columns that the search for other rows needs. Fewer columns make the JSON cheaper. */
 const winNames = [
   'bid_id',
@@ -128,12 +79,37 @@ const winNames = [
 
 export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
   const member = (at: number, type: string) => jsonMember(postgres, at, type)
-  /** A statement with one JSON parameter, compiled once. */
+  const ledger = sql.table(ledgerTable(postgres))
+  /**
+   * A statement with two parameters, compiled once: JSON, and the first day that it reads. A literal bound lets
+   * PostgreSQL skip the other partitions when it plans the statement.
+   */
   function statement<R>(build: (text: string) => RawBuilder<R>) {
     const compiled = build('').compile(db)
-    return async (text: string, on: Kysely<Tables> = db) =>
-      (await on.executeQuery<R>({ ...compiled, parameters: [text] })).rows
+    return async (text: string, first: number, on: Kysely<Tables> = db) => {
+      const parameters = compiled.parameters.map((each) => (each === 0 ? first : text))
+      return (await on.executeQuery<R>({ ...compiled, parameters })).rows
+    }
   }
+  /** Rows of before the partitions have day 0. */
+  const recent = (table: string) => {
+    const of = sql.ref(`${table}.day`)
+    return postgres ? sql`(${of} >= ${0} or ${of} = ${sql.lit(0)})` : sql`true`
+  }
+  /** The win of the unattributed row `a` has a row already. */
+  const reported = sql`select 1 from ${ledger} as w where w.bid_id = a.bid_id and w.event = a.event and w.at >= a.since
+    and w.status <> 'rejected' and (a.of is null or w.supplier is null or w.supplier = a.of) and ${recent('w')} limit 1`
+  const voided = sql`select 1 from ${ledger} as v
+    where v.decision = a.decision and v.status = 'voided' and ${recent('v')} limit 1`
+  /** `limit` in a scalar subquery: without statistics, PostgreSQL turns `exists` into a join over the whole table. */
+  const free = sql`(a.status <> 'attributed' or (${voided}) is null)
+    and (a.status <> 'unattributed' or a.since is null or (${reported}) is null)`
+  /** `w` is the remaining row of the win of `u`: an attributed one, or the first of two unattributed ones by key. */
+  const otherRow = sql`select 1 from ${ledger} as w where w.bid_id = u.bid_id and w.event = u.event and w.at >= a.since
+    and (w.supplier is null or u.supplier is null or w.supplier = u.supplier)
+    and (w.status in ('attributed', 'voided')
+      or w.status = 'unattributed' and (w.decision, w.day) < (u.decision, u.day) and w.reason <> ${sql.lit(foreignBid)})
+    and u.at >= least(w.decided_at, w.at) - ${sql.lit(clockSlack)} and ${recent('w')} limit 1`
   const textOf = (rows: readonly NewRow[], names: readonly (keyof NewRow)[]) =>
     json(rows.map((row) => names.map((name) => row[name])))
   const input = (text: string, names: readonly (keyof NewRow)[]) => sql`
@@ -141,9 +117,11 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
       names.map((name, at) => sql`${member(at, newRowTypes[name])} as ${sql.ref(name)}`),
     )} from ${jsonRows(postgres, text)})`
 
-  const insertion = sql<RowKey>`insert into ledger (${refs(stored)})
-    select ${refs(stored, 'a')} from input as a where ${free}
-    on conflict (decision, event) do nothing returning decision, event`
+  const inserted = postgres ? [...stored, 'day'] : stored
+  /** The key of a partition is (decision, event), so the conflict has no target. */
+  const insertion = sql<RowKey>`insert into ${ledger} (${refs(inserted)})
+    select ${refs(inserted, 'a')} from input as a where ${free}
+    on conflict do nothing returning decision, event, at`
 
   return {
     ...(postgres ? forPostgres() : forSqlite()),
@@ -151,32 +129,46 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
   }
 
   function forPostgres(): Pick<LedgerSql, 'insert' | 'sweep'> {
-    /** Deletes the rows `u` that match `condition` for the rows `a`. It deletes by ctid, which never becomes a scan. */
-    const removal = (condition: RawBuilder<unknown>) => sql`removed as (
-      delete from ledger where ctid = any(array(select found.place from input as a cross join lateral (
-        select u.ctid as place from ledger as u where ${condition} limit ${sql.lit(maxMatches)}) as found))
-      returning decision, event, at),
-      stale as (${markStale(sql`removed`, sql`(select max(at) from input)`)})`
+    /**
+     * Deletes the rows `u` that match `condition` for the rows `a`. It deletes by ctid, which never becomes a scan, and
+     * which is unique within a partition.
+     */
+    const removal = (condition: RawBuilder<unknown>) => sql`found as materialized (
+        select found.* from input as a cross join lateral (
+          select u.ctid as place, u.tableoid as partition from ledger_days as u
+          where ${condition} and ${recent('u')} limit ${sql.lit(maxMatches)}) as found),
+      removed as (delete from ledger_days as d where ${recent('d')}
+        and d.ctid = any(array(select place from found))
+        and (d.tableoid, d.ctid) in (select partition, place from found)
+        returning d.decision, d.event, d.day, d.at)`
+    /** Rows that arrive for an hour which has been summed change it, too: clocks differ. */
+    const changed = (rows: RawBuilder<unknown>) =>
+      sql`stale as (${markStale(
+        sql`(${rows}) as changed`,
+        sql`greatest((select max(at) from input), (select until from rolled))`,
+      )})`
     const insert = statement(
-      (text) => sql<RowKey & { inserted: boolean }>`${input(text, newRowNames)},
-        ${removal(replaced)}, fresh as (${insertion})
-        select decision, event, true as inserted from fresh
-        union all select decision, event, false as inserted from removed`,
+      (text) => sql<RemovedRow & { inserted: boolean }>`${input(text, newRowNames)},
+        ${removal(replaced)}, fresh as (${insertion}),
+        ${changed(sql`select at from removed
+          union all select at from fresh where at < (select until from rolled)`)}
+        select decision, event, true as inserted, 0 as day from fresh
+        union all select decision, event, false as inserted, day from removed`,
     )
     const sweep = statement(
-      (text) => sql<RowKey>`${input(text, winNames)},
-        ${removal(sql`${bare} and (${otherRow}) is not null`)}
-        select decision, event from removed`,
+      (text) => sql<RemovedRow>`${input(text, winNames)},
+        ${removal(sql`${bare} and (${otherRow}) is not null`)}, ${changed(sql`select at from removed`)}
+        select decision, event, day from removed`,
     )
     return {
       async insert(rows) {
-        const done = await insert(textOf(rows, newRowNames))
+        const done = await insert(textOf(rows, newRowNames), firstDay(rows))
         return {
           fresh: done.filter(({ inserted }) => inserted),
           removed: done.filter(({ inserted }) => !inserted),
         }
       },
-      sweep: (rows) => sweep(textOf(rows, winNames)),
+      sweep: (rows) => sweep(textOf(rows, winNames), firstDay(rows)),
     }
   }
 
@@ -191,15 +183,15 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
     return {
       async insert(rows) {
         const text = textOf(rows, newRowNames)
-        const removed = await find(textOf(rows, winNames))
-        if (removed.length === 0) return { fresh: await insert(text), removed }
+        const removed = await find(textOf(rows, winNames), 0)
+        if (removed.length === 0) return { fresh: await insert(text, 0), removed }
         const places = sql.join(removed.map(({ place }) => sql.lit(place)))
         const now = sql.lit(Math.max(...rows.map(({ at }) => at)))
         return db.transaction().execute(async (trx) => {
           const leaving = sql`(select at from ledger where rowid in (${places})) as leaving`
           await markStale(leaving, now).execute(trx)
           await sql`delete from ledger where rowid in (${places})`.execute(trx)
-          return { fresh: await insert(text, trx), removed }
+          return { fresh: await insert(text, 0, trx), removed }
         })
       },
       sweep: null,
@@ -209,9 +201,9 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
   function forLookups(): LedgerSql['holds'] {
     const types = ['text', 'text', 'bigint', 'text', 'text']
     const [bidId, event, since, status, supplier] = types.map((type, at) => member(at, type))
-    const row = sql`select 1 from ledger where bid_id = ${bidId} and event = ${event}
+    const row = sql`select 1 from ${ledger} as w where bid_id = ${bidId} and event = ${event}
       and at >= ${since} and status <> 'rejected' and (${status} is null or status = ${status})
-      and (${supplier} is null or supplier is null or supplier = ${supplier}) limit 1`
+      and (${supplier} is null or supplier is null or supplier = ${supplier}) and ${recent('w')} limit 1`
     // without statistics, PostgreSQL turns `exists` into a join over the whole table; it cannot do so with `limit`
     const match = postgres ? sql`cross join lateral (${row}) as found` : sql`where exists (${row})`
     const find = statement(
@@ -224,7 +216,8 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
           ...[bidId, event, Math.floor(since), status, supplier],
         ]),
       )
-      const found = new Set((await find(text)).map(({ n }) => Number(n)))
+      const first = Math.min(...lookups.map(({ decidedSince }) => Math.floor(decidedSince / day)))
+      const found = new Set((await find(text, Math.max(0, first))).map(({ n }) => Number(n)))
       return lookups.map((_lookup, at) => found.has(at + 1))
     }
   }

@@ -13,8 +13,10 @@
 import type { Kysely } from 'kysely'
 import type { Ledger, LedgerEntry, SameWin } from '../ports.ts'
 import { createBatcher } from './batcher.ts'
-import { isOfTheRow, StoreError } from './errors.ts'
-import { ledgerSql, type NewRow, type RowKey } from './ledger-sql.ts'
+import { isOfTheRow, isWithoutPartition, StoreError } from './errors.ts'
+import { createLedgerDays, dayOfRow } from './ledger-days.ts'
+import type { NewRow } from './ledger-input.ts'
+import { type Inserted, ledgerSql, type RowKey } from './ledger-sql.ts'
 import type { LedgerRow, Tables } from './tables.ts'
 
 /** Rows of one commit. */
@@ -33,7 +35,8 @@ const bidKeyOf = ({ bid_id, event }: { bid_id: string; event: string }) => `${ev
 
 function newRow(entry: LedgerEntry, same: SameWin | undefined): NewRow {
   const since = same === undefined ? null : Math.floor(same.since)
-  return { ...rowOf(entry), since, of: same?.supplier ?? null }
+  const row = rowOf(entry)
+  return { ...row, day: dayOfRow(row), since, of: same?.supplier ?? null }
 }
 
 /**
@@ -69,6 +72,7 @@ export function rowOf(entry: LedgerEntry): LedgerRow {
     arm: entry.arm,
     publisher: entry.publisher,
     domain: entry.domain,
+    seat: entry.seat,
     in_ba: entry.inBa,
     out_ba: entry.outBa,
     cleared: entry.cleared,
@@ -93,13 +97,27 @@ export function createLedger(
   db: Kysely<Tables>,
   postgres: boolean,
   observe: (seconds: number) => void,
+  now: () => number,
 ): GroupLedger {
   const statements = ledgerSql(db, postgres)
+  const days = postgres ? createLedgerDays(db) : null
   const holds = createBatcher(statements.holds)
   let queue: Waiting[] = []
   let running: Promise<void> | null = null
   const sweeping = new Set<Promise<void>>()
   let replaced = 0
+
+  /** Inserts the rows into their days. A day that another node has dropped meanwhile is created again. */
+  async function insert(rows: readonly NewRow[], again = true): Promise<Inserted> {
+    await days?.ensure(new Set(rows.map((row) => row.day)))
+    try {
+      return await statements.insert(rows)
+    } catch (error) {
+      if (days === null || !again || !isWithoutPartition(error)) throw error
+      days.forget()
+      return insert(rows, false)
+    }
+  }
 
   async function commit(batch: Waiting[]): Promise<void> {
     // If a key occurs twice in a batch, only the first is inserted; the others are duplicates.
@@ -111,7 +129,7 @@ export function createLedger(
       .sort((one, other) => (one.decision < other.decision ? -1 : 1))
     const began = performance.now()
     try {
-      const { fresh, removed } = await statements.insert(rows)
+      const { fresh, removed } = await insert(rows)
       replaced += removed.length
       void settle(batch, first, new Set(fresh.map(keyOf)))
     } catch (error) {
@@ -142,7 +160,10 @@ export function createLedger(
     if (statements.sweep !== null && rows.length > 0) {
       // the rows are on disk: they stay there even if the sweep fails
       const swept = await tracked(statements.sweep(rows).catch(() => []))
-      for (const row of swept) if (!fresh.delete(keyOf(row))) replaced++
+      for (const row of swept) {
+        const own = first.get(keyOf(row))?.row.day === row.day
+        if (!own || !fresh.delete(keyOf(row))) replaced++
+      }
     }
     for (const each of batch) {
       const key = keyOf(each.row)
@@ -183,7 +204,14 @@ export function createLedger(
       })
     },
     seenBid: (bidId, event, since, { status = null, supplier = null } = {}) =>
-      holds({ bidId, event, since, status, supplier }),
+      holds({
+        bidId,
+        event,
+        since,
+        decidedSince: Math.min(since, 2 * since - now()),
+        status,
+        supplier,
+      }),
     async flush() {
       while (running !== null) await running
       await Promise.all(sweeping)

@@ -37,27 +37,48 @@ function clientOf(client: pg.PoolClient): PostgresPoolClient {
   }
 }
 
+/** PgBouncer refuses a connection that sets a statement timeout, since it shares the connections of the server. */
+const isRefusedParameter = (error: unknown): boolean =>
+  (error as { code?: unknown }).code === '08P01' &&
+  /startup parameter/.test((error as Error).message)
+
 export function postgresDialect(url: string, options: PoolOptions): Dialect {
   const { max, longest, idle = 10_000, lost } = options
-  const pool = new pg.Pool({
-    connectionString: url,
-    max,
-    connectionTimeoutMillis: 3000,
-    idleTimeoutMillis: idle,
-    // The server ends a statement that hangs; the client gives up on a server that hangs.
-    ...(longest === null
-      ? { keepAlive: true }
-      : { statement_timeout: longest, query_timeout: longest + 1000 }),
-  })
-  // A lost connection must not throw at the top level, whether it is idle or between two statements of a transaction
-  // (the pool does not handle that case). Its statements fail, and the next query opens another connection.
-  pool.on('error', lost)
-  pool.on('connect', (client) => client.on('error', lost))
+
+  function open(serverLimit: boolean): pg.Pool {
+    const pool = new pg.Pool({
+      connectionString: url,
+      max,
+      connectionTimeoutMillis: 3000,
+      idleTimeoutMillis: idle,
+      // The server ends a statement that hangs; the client gives up on a server that hangs.
+      ...(longest === null ? { keepAlive: true } : { query_timeout: longest + 1000 }),
+      ...(longest !== null && serverLimit ? { statement_timeout: longest } : {}),
+    })
+    // A lost connection must not throw at the top level, whether it is idle or between two statements of a transaction
+    // (the pool does not handle that case). Its statements fail, and the next query opens another connection.
+    pool.on('error', lost)
+    pool.on('connect', (client) => client.on('error', lost))
+    return pool
+  }
+
+  let pool = open(true)
+  async function connect(): Promise<pg.PoolClient> {
+    const used = pool
+    try {
+      return await used.connect()
+    } catch (error) {
+      if (!isRefusedParameter(error)) throw error
+      // the limit of the client remains
+      if (pool === used) pool = open(false)
+      return pool.connect()
+    }
+  }
   return new PostgresDialect({
     pool: {
       async connect() {
         try {
-          return clientOf(await pool.connect())
+          return clientOf(await connect())
         } catch (error) {
           throw storeErrorOf(error)
         }

@@ -1,16 +1,19 @@
 /**
  * Roll-up and retention of the ledger. Each hour is summed after it has passed, and again before its rows are
- * deleted; the sums are kept. Rows are deleted in small slices, so that no win waits. One node does this at a time.
+ * deleted; the sums are kept. Rows are deleted by whole days: PostgreSQL drops their partitions; SQLite, and the first
+ * partition of PostgreSQL, delete slices that take some milliseconds, so that no win waits. One node does this at a
+ * time.
  */
-
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Log } from '../../opd/shared/log.ts'
-import { clearStale, hour, hourOf, staleHours } from './hour.ts'
+import { clearStale, day, hour, hourOf, staleHours } from './hour.ts'
 import { addUpHour } from './hours.ts'
 import type { Store } from './index.ts'
+import { createLease } from './lease.ts'
+import { createNextDays, dropDay, oldDays } from './ledger-days.ts'
 import { deleteLosses } from './losses.ts'
 import { openReader } from './reader.ts'
-import type { Tables } from './tables.ts'
+import { ledgerTable } from './tables.ts'
 
 export interface RetentionOptions {
   /** Milliseconds until a row is deleted; called for each run, since a reload may change it. */
@@ -20,66 +23,40 @@ export interface RetentionOptions {
   /** Milliseconds between two runs, and between two slices of a run. */
   every?: number
   pauseMs?: number
+  /** Milliseconds until the first run; absent: `every`. */
+  first?: number
 }
 
 export interface Retention {
-  /** Runs now and resolves to the number of deleted rows. */
+  /** Runs now and resolves to the number of deleted rows, without those of dropped partitions. */
   run(): Promise<number>
   close(): void
 }
 
-/** Rows of one statement. SQLite deletes them in 3 to 7 ms, with the flush. */
-const sliceRows = 200
+/** Rows of one statement that deletes; their number adapts, so that it takes about `ms` milliseconds. */
+const slice = { least: 200, most: 10_000, ms: 20 }
+/** Milliseconds between two writes of hourly sums, a few rows each. */
+const sumsPauseMs = 5
+/** Tries to drop a day in one run: a report may hold its lock. */
+const dropTries = 5
 /** Milliseconds after the end of an hour until all its notices are on disk. */
 const settle = 600_000
 
-/** Milliseconds. */
-const leaseMs = 300_000
-
-interface Lease {
-  /** False if another node has it. */
-  take(): Promise<boolean>
-  /** Called before each step: extends the lease when a third of it has passed. False if another node has it. */
-  keep(): Promise<boolean>
-  release(): Promise<void>
-}
-
-/** Only one node at a time sums and deletes rows. The lease expires if its node dies. */
-function createLease(db: Kysely<Tables>, now: () => number): Lease {
-  let until = 0
-
-  async function set(where: '=' | '<=', than: number, next: number): Promise<boolean> {
-    const { numUpdatedRows } = await db
-      .updateTable('rolled')
-      .set({ lease: next })
-      .where('lease', where, than)
-      .executeTakeFirst()
-    if (numUpdatedRows > 0n) until = next
-    return numUpdatedRows > 0n
-  }
-
-  return {
-    take: () => set('<=', now(), now() + leaseMs),
-    async keep() {
-      return until - now() > (leaseMs * 2) / 3 || set('=', until, now() + leaseMs)
-    },
-    async release() {
-      await set('=', until, 0)
-    },
-  }
-}
-
 export function createRetention(store: Store, options: RetentionOptions): Retention {
-  const { keep, now, log, every = settle, pauseMs = 50 } = options
-  const lease = createLease(store.db, now)
-  const row = sql.ref(store.postgres ? 'ctid' : 'rowid')
+  const { keep, now, log, every = settle, pauseMs = 50, first } = options
+  const { db, postgres } = store
+  const lease = createLease(db, postgres, now)
+  const row = sql.ref(postgres ? 'ctid' : 'rowid')
   let closed = false
   /** False if closed, or if another node has the lease. */
   const mayContinue = async () => !closed && (await lease.keep())
-  const pause = () => new Promise<void>((resolve) => setTimeout(resolve, pauseMs))
+  const pauseFor = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+  const pause = () => pauseFor(pauseMs)
+  // sums are few rows, so that their pauses would take longer than the work
+  const briefPause = () => pauseFor(Math.min(pauseMs, sumsPauseMs))
 
   async function read() {
-    const { until, sealed } = await store.db
+    const { until, sealed } = await db
       .selectFrom('rolled')
       .select(['until', 'sealed'])
       .executeTakeFirstOrThrow()
@@ -88,13 +65,8 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
 
   /** Starts the roll-up at the oldest row. */
   async function begin(end: number): Promise<number> {
-    const { at } = await store.db
-      .selectFrom('ledger')
-      .select(({ fn }) => fn.min('at').as('at'))
-      .executeTakeFirstOrThrow()
-    const first = at === null ? end : Math.min(end, Number(at))
-    const from = hourOf(first)
-    await store.db.updateTable('rolled').set({ until: from, sealed: from }).execute()
+    const from = await nextRows(store, 0, hourOf(end))
+    await db.updateTable('rolled').set({ until: from, sealed: from }).execute()
     return from
   }
 
@@ -106,55 +78,114 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
     return work(reader).finally(() => reader.db.destroy())
   }
 
-  /** Sums the hours of `[from, to)` and records the progress in column `mark`. */
-  async function addUp(from: number, to: number, mark: 'until' | 'sealed'): Promise<number> {
+  /** The first hour of `[from, to)` with rows, or `to`: hours without rows have no sums. */
+  async function nextRows({ db }: Pick<Store, 'db'>, from: number, to: number): Promise<number> {
+    const { at } = await db
+      .selectFrom(ledgerTable(postgres))
+      .select(({ fn }) => fn.min('at').as('at'))
+      .where('at', '>=', from)
+      .where('at', '<', to)
+      .executeTakeFirstOrThrow()
+    return at === null ? to : hourOf(Number(at))
+  }
+
+  /** Sums the hours of `[from, to)` and records the progress in a column of `rolled`. */
+  async function addUp(from: number, to: number, column: 'until' | 'sealed'): Promise<number> {
     if (from >= to) return from
     return reading(async (reader) => {
-      let at = from
-      for (; at < to && (await mayContinue()); at += hour) {
-        await addUpHour(store, reader, at, pause)
+      let done = from
+      while (done < to && (await mayContinue())) {
+        const next = await nextRows(reader, done, to)
+        if (next < to) await addUpHour(store, reader, next, briefPause)
+        const mark = Math.min(next + hour, to)
         // if a row of the hour has changed meanwhile, its rows are kept until they are summed again
-        const { numUpdatedRows } = await store.db
+        const { numUpdatedRows } = await db
           .updateTable('rolled')
-          .set({ [mark]: at + hour })
-          .where(mark, '=', at)
-          .$if(mark === 'sealed', (update) =>
+          .set({ [column]: mark })
+          .where(column, '=', done)
+          .$if(column === 'sealed', (update) =>
             update.where(({ not, exists, selectFrom }) =>
-              not(exists(selectFrom('stale_hours').select('hour').where('hour', '=', at))),
+              not(
+                exists(
+                  selectFrom('stale_hours')
+                    .select('hour')
+                    .where('hour', '>=', done)
+                    .where('hour', '<', mark),
+                ),
+              ),
             ),
           )
           .executeTakeFirst()
         if (numUpdatedRows === 0n) break
+        done = mark
       }
-      return at
+      return done
     })
   }
 
   /** Sums the hours of `[from, to)` again in which a row has changed. */
   async function addUpStale(from: number, to: number): Promise<void> {
-    const marks = await staleHours(store.db)
+    const marks = await staleHours(db)
     const stale = marks.filter((each) => each.hour >= from && each.hour < to)
     if (stale.length === 0) return
     await reading(async (reader) => {
       for (const each of stale) {
         if (!(await mayContinue())) return
-        await addUpHour(store, reader, each.hour, pause)
-        await clearStale(store.db, each)
+        await addUpHour(store, reader, each.hour, briefPause)
+        await clearStale(db, each)
       }
     })
   }
 
-  async function deleteSlice(before: number): Promise<number> {
-    const { numAffectedRows = 0n } = await sql`
-      delete from ledger where ${row} in (
-        select ${row} from ledger where at < ${before} limit ${sql.lit(sliceRows)}
-      )`.execute(store.db)
-    return Number(numAffectedRows)
+  /** Deletes rows of before `before` and returns their number. */
+  async function deleteRows(before: number): Promise<number> {
+    let gone = 0
+    for (let size = slice.least; await mayContinue(); ) {
+      const began = performance.now()
+      const { numAffectedRows = 0n } = await sql`
+        delete from ledger where ${row} in (
+          select ${row} from ledger where at < ${before} limit ${sql.lit(size)}
+        )`.execute(db)
+      const took = performance.now() - began
+      gone += Number(numAffectedRows)
+      if (numAffectedRows < size) break
+      if (took < slice.ms / 2) size = Math.min(slice.most, 2 * size)
+      else if (took > slice.ms) size = Math.max(slice.least, size >> 1)
+      await pause()
+    }
+    return gone
+  }
+
+  /** Drops the days whose decisions and notices are all of before `before`. */
+  async function dropDays(before: number): Promise<void> {
+    for (const name of await oldDays(db, before)) {
+      for (let tries = dropTries; tries > 0 && (await mayContinue()); tries--) {
+        try {
+          if (await dropDay(db, name, before)) log.info({ name }, 'a day of the ledger was dropped')
+          break
+        } catch (error) {
+          // the locks were not free; the last try is left to the next run
+          if (tries === 1)
+            log.warn({ err: (error as Error).message, name }, 'a day was not dropped')
+          await pause()
+        }
+      }
+    }
+  }
+
+  async function nextDays(): Promise<void> {
+    try {
+      await createNextDays(db, now())
+    } catch (error) {
+      const err = (error as Error).message
+      log.error({ err }, 'the partitions of the coming days could not be created')
+    }
   }
 
   async function run(): Promise<number> {
     if (!(await lease.take())) return 0
     try {
+      if (postgres) await nextDays()
       const end = now() - settle
       let { until, sealed } = await read()
       if (until === 0) {
@@ -164,13 +195,10 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
       until = await addUp(until, hourOf(end), 'until')
       await addUpStale(sealed, until)
       const old = now() - keep()
-      sealed = await addUp(sealed, Math.min(until, hourOf(old)), 'sealed')
-      let gone = 0
-      for (let last = sliceRows; last === sliceRows && (await mayContinue()); gone += last) {
-        last = await deleteSlice(sealed)
-        if (last > 0) await pause()
-      }
-      while ((await mayContinue()) && (await deleteLosses(store.db, old))) await pause()
+      sealed = await addUp(sealed, Math.min(until, old - (old % day)), 'sealed')
+      const gone = await deleteRows(sealed)
+      if (postgres) await dropDays(sealed)
+      while ((await mayContinue()) && (await deleteLosses(db, old))) await pause()
       if (gone > 0) log.info({ rows: gone }, 'rows older than store.retentionDays were deleted')
       return gone
     } finally {
@@ -179,21 +207,23 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
   }
 
   let running = false
-  const timer = setInterval(() => {
-    if (running) return
+  const start = () => {
+    if (running || closed) return
     running = true
     run()
       .catch((error: Error) => log.warn({ err: error.message }, 'old rows could not be deleted'))
       .finally(() => {
         running = false
       })
-  }, every)
-  timer.unref()
+  }
+  const timers = [setInterval(start, every)]
+  if (first !== undefined) timers.push(setTimeout(start, first))
+  for (const timer of timers) timer.unref()
   return {
     run,
     close() {
       closed = true
-      clearInterval(timer)
+      for (const timer of timers) clearTimeout(timer)
     },
   }
 }

@@ -41,6 +41,13 @@ export interface Tables {
   model_resets: { supplier: string; times: number }
   /** Loss notices, each once; `decision` as in the ledger. */
   losses: { decision: string; at: number }
+  /** What OPD took off won bids, by UTC day (its number since 1970); money in the base currency. */
+  taken_off: { day: number; supplier: string; amount: number }
+  /**
+   * By node: the time before which all of its wins and losses are in the event log, and the time at which it wrote
+   * the row.
+   */
+  event_marks: { node: string; sent: number; alive: number }
   /** Live nodes of a location, as last known. */
   nodes: { location: string; live: number }
   audit: {
@@ -57,6 +64,9 @@ export interface Tables {
   ledger: LedgerRow
   decided: DecidedRow
   ledger_hours: HourRow
+  /** Of `decided` and `ledger_hours`, the part of each seat. Without a row here, the seat is not known. */
+  decided_seats: WithSeat<DecidedRow>
+  ledger_hour_seats: WithSeat<HourRow>
   /**
    * One row. Hours before `until` are in `ledger_hours`. Hours before `sealed` have their final sums, and their rows
    * may have been deleted. 0: nothing was summed yet. `lease`: the time until which a node has the lease.
@@ -85,8 +95,16 @@ export interface Tables {
   }
   /** What each node publishes for the console, as JSON in parts. */
   node_figures: { node: string; part: number; at: number; figures: string }
+  arm_sums: ArmSumsRow
   signing_keys: { kid: string; private_jwk: string; created_at: number }
 }
+
+/**
+ * The table of the ledger: on PostgreSQL the partitioned one, of which `ledger` is the first partition.
+ */
+export const ledgerTable = (postgres: boolean) =>
+  // the type has the columns of both; `day` is internal to the ledger
+  (postgres ? 'ledger_days' : 'ledger') as 'ledger'
 
 export interface LedgerRow {
   decision: string
@@ -99,6 +117,7 @@ export interface LedgerRow {
   arm: string | null
   publisher: string | null
   domain: string | null
+  seat: string | null
   in_ba: string | null
   out_ba: string | null
   cleared: string
@@ -112,6 +131,8 @@ export interface LedgerRow {
   at: number
 }
 
+export type WithSeat<Row> = Row & { seat: string }
+
 /** Decided bids, summed by hour. */
 export interface DecidedRow {
   hour: number
@@ -123,6 +144,22 @@ export interface DecidedRow {
   bids: number
   in_sum: number
   out_sum: number
+}
+
+/** Bids and wins of the arms that are compared, by day of UTC. Money is CPM in the base currency. */
+export interface ArmSumsRow {
+  day: number
+  supplier: string
+  mode: string
+  arm: string
+  bids: number
+  wins: number
+  in: number
+  cleared: number
+  margin: number
+  margin_squares: number
+  spend: number
+  spend_squares: number
 }
 
 /** The ledger, summed by hour; '' replaces null. Money is that of rows with a margin. */

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { markStale } from './hour.ts'
 import type { Store } from './index.ts'
 import { type AuditEntry, audit } from './suppliers.ts'
+import { ledgerTable } from './tables.ts'
 
 export interface VoidedWin {
   supplier: string
@@ -21,6 +22,7 @@ export async function voidWin(
   may: (supplier: string) => boolean,
   entryOf: (supplier: string) => Omit<AuditEntry, 'before' | 'after'>,
 ): Promise<VoidedWin | null> {
+  const ledger = ledgerTable(store.postgres)
   return store.db.transaction().execute(async (trx) => {
     // locks the row: no hour gets its final sums meanwhile
     const rolled = await trx
@@ -29,7 +31,7 @@ export async function voidWin(
       .returning('sealed')
       .executeTakeFirstOrThrow()
     const rows = await trx
-      .selectFrom('ledger')
+      .selectFrom(ledger)
       .select(['event', 'status', 'supplier', 'bid_id', 'cleared', 'margin', 'currency', 'at'])
       .where('decision', '=', decision)
       .where('status', 'in', ['attributed', 'voided'])
@@ -42,12 +44,12 @@ export async function voidWin(
     const win = { supplier, events: rows.map(({ event }) => event) }
     if (attributed.length === 0) return win
     await trx
-      .updateTable('ledger')
+      .updateTable(ledger)
       .set({ status: 'voided' })
       .where('decision', '=', decision)
       .where('status', '=', 'attributed')
       .execute()
-    const changed = sql`(select at from ledger where decision = ${decision}) as changed`
+    const changed = sql`(select at from ${sql.table(ledger)} where decision = ${decision}) as changed`
     await markStale(changed, sql.lit(now)).execute(trx)
     const before = attributed.map(({ at, supplier: _, ...row }) => ({ decision, ...row }))
     const after = before.map((row) => ({ ...row, status: 'voided' }))

@@ -1,11 +1,12 @@
 /**
  * `npm run bench:admin`: win notices that are on disk, prices without the proxy, what both cost bid traffic, over HTTP
- * against the whole service, and token checks; about three minutes. `--profile FOLDER` keeps CPU profiles.
+ * against the whole service, reports on 5 million wins, and token checks; about ten minutes. `--profile FOLDER` keeps CPU profiles.
  */
 import { bench, type Run } from '../harness/bench.ts'
 import { Child } from '../harness/child.ts'
 import type { Block, Cell } from '../harness/report.ts'
 import type { Job as BidJob, Outcome } from '../harness/source.ts'
+import { reports } from './reports.ts'
 import { type Loaded, startLoaded, stores } from './service.ts'
 import type { Job, Reported } from './source.ts'
 import { tokenCost } from './tokens.ts'
@@ -15,6 +16,7 @@ const options = {
   connections: { value: 64, least: 1, help: 'of the notices' },
   rate: { value: 5000, least: 25, help: 'notices a second' },
   stores: { value: Object.keys(stores).join(','), help: 'which ones' },
+  rows: { value: 5_000_000, least: 10_000, help: 'wins of the reports' },
   profile: { value: '', help: 'a folder for CPU profiles' },
 }
 type AdminRun = Run<typeof options>
@@ -158,6 +160,10 @@ await bench({
     notices: { title: 'Wins over HTTP, on disk', run: notices },
     prices: { title: 'Standalone prices', run: prices },
     bids: { title: 'Bid traffic beside them', run: bids },
+    reports: {
+      title: 'Reports',
+      run: (run) => reports(run as unknown as Run, run.quick ? 100_000 : run.options.rows),
+    },
     tokens: { title: 'Token checks', run: tokenCost },
   },
 })

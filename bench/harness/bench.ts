@@ -31,6 +31,8 @@ export interface Bench<O extends Options, S> {
   title: string
   about: string
   options?: O
+  /** The file of these sections where it is not RESULTS.md: sections that take an hour each are run one by one. */
+  file?: (sections: readonly string[]) => string
   /** Versions of other programs that take part. */
   programs?: () => (string | null)[]
   /** What the sections share. */
@@ -95,7 +97,7 @@ export async function bench<O extends Options = Record<never, never>, S = undefi
   for (const why of refused) run.say(`refused: ${why}`)
   if (refused.length > 0) process.exitCode = 1
   else if (write) {
-    writeFileSync(join(of.folder, 'RESULTS.md'), markdown(report))
+    writeFileSync(join(of.folder, of.file?.(chosen) ?? 'RESULTS.md'), markdown(report))
     for (const block of sections.flatMap(({ blocks }) => blocks))
       if (typeof block === 'object' && 'svg' in block)
         writeFileSync(join(of.folder, block.file), block.svg)

@@ -77,6 +77,30 @@ async function deadlines({ quick }: Run): Promise<Block[]> {
   ])
 }
 
+/** How late the event loop is at 70 % of the load that the machine reaches: the mix of no-bids, bids and VAST. */
+async function underLoad({ quick }: Run): Promise<Block[]> {
+  const origin = new Child<never, number>(harness('supplier.ts'))
+  const url = `http://127.0.0.1:${await origin.answer()}/openrtb`
+  const service = await startService(
+    { suppliers: [supplier('mix', url)] },
+    { probe: new URL('lag-probe.ts', import.meta.url) },
+  )
+  const source = new Child<Job, Outcome>(harness('source.ts'))
+  const job = { port: service.proxy, paths: ['/bid/mix'], connections: 64, warm: 500 }
+  const most = await source.ask({ ...job, rate: 0, measure: quick ? 1000 : 10_000 })
+  const rate = Math.round((most.count / most.seconds) * 0.7)
+  await service.probe()
+  await source.ask({ ...job, rate, measure: quick ? 2000 : 10_000 })
+  const p99 = await service.probe()
+  await Promise.all([service.stop(), source.close(), origin.close()])
+  return measured([
+    [
+      `lateness of the event loop beside ${rate} requests/s (70 % of what the machine reached), p99 of a timer of 5 ms`,
+      ms(p99),
+    ],
+  ])
+}
+
 /** Bids, notices and scrapes together. */
 async function lag({ quick }: Run): Promise<Block[]> {
   const [seconds, skipped] = quick ? [4, 2] : [20, 5]
@@ -87,6 +111,7 @@ async function lag({ quick }: Run): Promise<Block[]> {
     proxyUrl: `http://127.0.0.1:${service.proxy}`,
     adminUrl: `http://127.0.0.1:${service.admin}`,
     ...{ supplier: demoSupplier, signal: over.signal, rate: 500, out: { write: () => true } },
+    figures: async () => null,
   })
   let worst = 0
   for (let second = 0; second < seconds; second++) {
@@ -159,7 +184,7 @@ async function manySuppliers({ quick }: Run): Promise<Block[]> {
     ),
   })
   const service = await startService(config(0.1), { probe: new URL('probe.ts', import.meta.url) })
-  /** The machine delays turns, too: the least of the rounds' longest turns, and their median. */
+  /** Threads of the collector are delayed, too: the least of the rounds' longest turns, and their median. */
   async function longest(work: (round: number) => Promise<unknown>): Promise<string> {
     const turns: number[] = []
     for (let round = 0; round < (quick ? 2 : 6); round++) {
@@ -190,6 +215,7 @@ await bench({
   about: 'Each figure comes from a bidweir process of its own with OPD on.',
   sections: {
     deadlines: { title: 'Deadlines beside load', run: deadlines },
+    load: { title: 'The event loop under load', run: underLoad },
     lag: { title: 'Bids, notices and scrapes', run: lag },
     memory: { title: 'A request in flight', run: memory },
     suppliers: { title: '3,000 suppliers', run: manySuppliers },

@@ -1,24 +1,18 @@
 /**
- * Runs inside the service: measures the longest time that a turn of the event loop took between two messages. Turns in
- * which the machine gave the thread's processor to others are left out: they say nothing about the service.
+ * Runs inside the service: measures the longest time that a turn of the event loop took between two messages, less the
+ * time in which the thread was ready to run and the machine gave its processor to others.
  */
-import { readFileSync } from 'node:fs'
 import { isMainThread } from 'node:worker_threads'
-
-const preemptions = () => {
-  const status = readFileSync(`/proc/self/task/${process.pid}/status`, 'latin1')
-  return Number(/^nonvoluntary_ctxt_switches:\s+(\d+)/m.exec(status)![1])
-}
+import { waited } from './processor.ts'
 
 if (isMainThread) {
   let worst = 0
   let last = performance.now()
-  let taken = preemptions()
+  let waitedBefore = waited()
   const turn = () => {
-    const held = performance.now() - last
-    const now = preemptions()
-    if (now === taken) worst = Math.max(worst, held)
-    taken = now
+    const now = waited()
+    worst = Math.max(worst, performance.now() - last - (now - waitedBefore))
+    waitedBefore = now
     last = performance.now()
     setImmediate(turn)
   }

@@ -13,6 +13,7 @@ import {
   movingDelay,
   pure,
   pureMargin,
+  restored,
   shifted,
   underConstraints,
 } from './measure.ts'
@@ -24,8 +25,8 @@ type MarketOf = Parameters<typeof pureMargin>[0]
 
 export interface Goal {
   name: string
-  /** The number of the goal; 0: none. */
-  of: number
+  /** The number of the goal; empty: none. */
+  of: string
   market: string
   bids: number
   seeds: number
@@ -46,8 +47,8 @@ const fast = { every: () => 10 }
 
 const pureGoals: Goal[] = [
   {
-    name: 'pure margin, last half of 150k',
-    of: 1,
+    name: 'pure margin, last half',
+    of: '1',
     market: 'synthetic',
     bids: 150_000,
     seeds: 4,
@@ -55,8 +56,8 @@ const pureGoals: Goal[] = [
     measure: (seed, bids) => pureMargin(synthetic, seed, bids, 0.5),
   },
   {
-    name: 'pure margin, last tenth of 1M',
-    of: 1,
+    name: 'pure margin, last tenth',
+    of: '1',
     market: 'synthetic',
     bids: 1_000_000,
     seeds: 1,
@@ -64,8 +65,8 @@ const pureGoals: Goal[] = [
     measure: (seed, bids) => pureMargin(synthetic, seed, bids, 0.9),
   },
   {
-    name: 'pure margin, last half of 100k',
-    of: 2,
+    name: 'pure margin, last half',
+    of: '2',
     market: 'replay',
     bids: 100_000,
     seeds: 4,
@@ -76,8 +77,8 @@ const pureGoals: Goal[] = [
 
 const constrainedGoals: Goal[] = [
   ...keptMarkets.map(({ market, of, atLeast }) => ({
-    name: 'margin with 97 % of wins and spend kept, last half of 150k',
-    of: 3,
+    name: 'margin with 97 % of wins and spend kept, last half',
+    of: '3',
     market,
     bids: 150_000,
     seeds: 3,
@@ -89,7 +90,7 @@ const constrainedGoals: Goal[] = [
     .filter(({ atLeast }) => atLeast === 0.6)
     .map(({ market, of }) => ({
       name: 'the same, notices say the lowest winning price',
-      of: 3,
+      of: '3b',
       market,
       bids: 150_000,
       seeds: 3,
@@ -100,7 +101,7 @@ const constrainedGoals: Goal[] = [
     })),
   {
     name: "margin mode 15 %, share of the oracle's wins",
-    of: 4,
+    of: '4',
     market: 'synthetic',
     bids: 150_000,
     seeds: 3,
@@ -110,7 +111,7 @@ const constrainedGoals: Goal[] = [
   },
   {
     name: "margin mode 15 %, share of the oracle's wins",
-    of: 4,
+    of: '4',
     market: 'replay',
     bids: 100_000,
     seeds: 3,
@@ -123,7 +124,7 @@ const constrainedGoals: Goal[] = [
 const changing: Goal[] = [
   ...[0.7, -0.7].map((by) => ({
     name: `half of the publishers shift by ${`${by}`.replace('0.', '.')}: 4k bids after, of what it was`,
-    of: 5,
+    of: '5',
     market: 'synthetic',
     bids: 100_000,
     seeds: 3,
@@ -132,7 +133,7 @@ const changing: Goal[] = [
   })),
   {
     name: '8 nodes, 5 s exchange, one killed: points lost',
-    of: 6,
+    of: '6',
     market: 'synthetic',
     bids: 100_000,
     seeds: 3,
@@ -141,7 +142,7 @@ const changing: Goal[] = [
   },
   {
     name: '30 % of notices lost: points lost',
-    of: 7,
+    of: '7',
     market: 'synthetic',
     bids: 120_000,
     seeds: 3,
@@ -150,7 +151,7 @@ const changing: Goal[] = [
   },
   {
     name: '2,000 bids/s, window of 30 min: points lost',
-    of: 8,
+    of: '8',
     market: 'synthetic',
     bids: 250_000,
     seeds: 1,
@@ -159,7 +160,7 @@ const changing: Goal[] = [
   },
   {
     name: 'delays that move from 8 s to 20 min: points lost',
-    of: 8,
+    of: '8',
     market: 'synthetic',
     bids: 150_000,
     seeds: 3,
@@ -168,7 +169,7 @@ const changing: Goal[] = [
   },
   {
     name: 'a ramp of 3x: points lost',
-    of: 8,
+    of: '8',
     market: 'synthetic',
     bids: 150_000,
     seeds: 2,
@@ -177,19 +178,28 @@ const changing: Goal[] = [
   },
   {
     name: "a 20 % fall of the win rate: % of a day's wins lost before the guards act",
-    of: 9,
+    of: '9',
     market: 'synthetic',
     bids: 150_000,
     seeds: 3,
     atMost: 2,
     measure: fallen,
   },
+  {
+    name: 'share of decisions that a restored snapshot makes alike',
+    of: '9b',
+    market: 'synthetic',
+    bids: 20_000,
+    seeds: 3,
+    atLeast: 1,
+    measure: restored,
+  },
 ]
 
 const shown: Goal[] = [
   {
     name: 'second price in half of the auctions, pure margin',
-    of: 0,
+    of: '',
     market: 'second price',
     bids: 100_000,
     seeds: 2,
@@ -197,7 +207,7 @@ const shown: Goal[] = [
   },
   {
     name: 'floors that follow, rivals that hold their win rate, pure margin',
-    of: 0,
+    of: '',
     market: 'reacting',
     bids: 100_000,
     seeds: 2,
@@ -205,7 +215,7 @@ const shown: Goal[] = [
   },
   {
     name: 'new publishers every hour, pure margin',
-    of: 0,
+    of: '',
     market: 'cold start',
     bids: 100_000,
     seeds: 2,
@@ -231,7 +241,7 @@ const baselines: Goal[] = [
 ].flatMap(({ market, of, bids }) =>
   Object.entries(rivals).map(([name, measure]) => ({
     name: `baseline: ${name}`,
-    of: 0,
+    of: '',
     market,
     bids,
     seeds: 2,

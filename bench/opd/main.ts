@@ -1,32 +1,43 @@
 /**
- * `npm run bench:opd`: the learner against markets whose true win curves are known, five minutes on two threads. `--goal 3`,
- * `--market synthetic`, `--bids 150000` and `--seeds 2` narrow it.
+ * `npm run bench:opd`: the learner against markets whose true win curves are known, an hour on two threads, and some minutes with
+ * `--quick`. `--only ablation`, `--goal 3`, `--market synthetic`, `--bids 150000` and `--seeds 2` narrow it.
  */
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { bench, type Run } from '../harness/bench.ts'
 import type { Block } from '../harness/report.ts'
-import { goals } from './goals.ts'
+import { type Goal, goals } from './goals.ts'
+import { parts } from './parts.ts'
 import { draw } from './plots.ts'
-import { goalTable, speedTable } from './results.ts'
+import { goalTable, partsTable, speedTable } from './results.ts'
 import { speed } from './speed.ts'
 import type { Done, Task } from './task.ts'
 
 const options = {
-  goal: { value: '', help: 'the number of a goal; 0 is what has none' },
-  market: { value: '', help: 'one market' },
+  parts: {
+    value: 'synthetic,replay,pacing,ladder',
+    help: 'the markets on which parts are switched off',
+  },
+  partBids: { value: 0, help: 'instead of 80,000 where parts are switched off' },
+  threads: { value: 2, help: 'threads of markets and parts', least: 1 },
+  goal: { value: '', help: 'the number of a goal, such as 3b; none: what has no number' },
+  market: { value: '', help: 'markets, with commas between them' },
   bids: { value: 0, help: 'instead of those of each goal' },
   seeds: { value: 0, help: 'instead of those of each goal' },
   first: { value: 1, help: 'the first seed' },
   data: { value: '', help: 'a folder of recorded prices: goals of its own, read by goals.ts' },
 }
 
-/** The longest first, on two threads. */
-async function runAll(tasks: readonly Task[], say: (line: string) => void): Promise<Done[]> {
+/** The longest first. */
+async function runAll(
+  tasks: readonly Task[],
+  most: number,
+  say: (line: string) => void,
+): Promise<Done[]> {
   const waiting = [...tasks].sort((one, other) => other.bids - one.bids)
   const done: Done[] = []
-  const threads = Math.min(2, availableParallelism(), waiting.length)
+  const threads = Math.min(most, availableParallelism(), waiting.length)
   await Promise.all(
     Array.from({ length: threads }, async () => {
       const worker = new Worker(new URL('task.ts', import.meta.url), {
@@ -42,7 +53,7 @@ async function runAll(tasks: readonly Task[], say: (line: string) => void): Prom
           ([key, at]) => `${key} ${at.toFixed(4)}`,
         )
         say(
-          `  ${of} ${market}, ${name}, seed ${found.seed}: ${found.measured.value.toFixed(4)}  ${notes.join('  ')}  (${found.seconds.toFixed(1)} s)`,
+          `  ${of} ${market}, ${name}, seed ${found.seed}${found.without === undefined ? '' : ` without ${found.without}`}: ${found.measured.value.toFixed(4)}  ${notes.join('  ')}  (${found.seconds.toFixed(1)} s)`,
         )
       }
       await worker.terminate()
@@ -51,37 +62,74 @@ async function runAll(tasks: readonly Task[], say: (line: string) => void): Prom
   return done.sort((one, other) => one.seed - other.seed)
 }
 
+interface Given {
+  goal: string
+  market: string
+  bids: number
+  seeds: number
+  first: number
+}
+
 async function markets({ quick, options: given, say }: Run<typeof options>): Promise<Block[]> {
-  const chosen = [...goals.keys()].filter(
-    (at) =>
-      (given.goal === '' || Number(given.goal) === goals[at]!.of) &&
-      (given.market === '' || given.market === goals[at]!.market),
-  )
+  const chosen = [...goals.keys()].filter((at) => isChosen(given, goals[at]!))
   const tasks = chosen.flatMap((goal) => {
-    const bids = given.bids || goals[goal]!.bids / (quick ? 5 : 1)
-    const seeds = given.seeds || (quick ? 1 : goals[goal]!.seeds)
-    return Array.from({ length: seeds }, (_each, n) => ({ goal, seed: given.first + n, bids }))
+    const bids = given.bids || goals[goal]!.bids / (quick ? 10 : 1)
+    return seedsOf(given, quick ? 1 : goals[goal]!.seeds).map((seed) => ({ goal, seed, bids }))
   })
-  const done = await runAll(tasks, say)
+  const done = await runAll(tasks, given.threads, say)
   const rows = chosen.map((at) => ({
     goal: goals[at]!,
     done: done.filter(({ goal }) => goal === at),
   }))
   return [
-    `Seeds from ${given.first}, on two threads. Means over seeds; margins on the true curves, shares of what an oracle earns that knows them (goal 3: under the same constraints; goal 4: with the same margin share).`,
+    'Means over seeds; margins on the true curves, shares of what an oracle earns that knows them (goal 3: under the same constraints; goal 4: with the same margin share).',
     goalTable(rows),
     ...draw(goals, done),
   ]
 }
 
+/** Goal 3 with every part and without each of them. */
+async function ablation({ quick, options: given, say }: Run<typeof options>): Promise<Block[]> {
+  const markets = given.parts.split(',')
+  const chosen = [...goals.keys()].filter(
+    (at) => goals[at]!.of === '3' && markets.includes(goals[at]!.market),
+  )
+  const bids = given.partBids || (quick ? 5000 : 80_000)
+  const tasks = [undefined, ...Object.keys(parts)].flatMap((without) =>
+    chosen.flatMap((goal) =>
+      seedsOf(given, quick ? 1 : 3).map((seed) => ({
+        ...{ goal, seed, bids },
+        ...(without === undefined ? {} : { without }),
+      })),
+    ),
+  )
+  const done = await runAll(tasks, given.threads, say)
+  return [
+    `Goal 3 without one part: change of the margin's share, its standard error over seeds ${seedsOf(given, quick ? 1 : 3).join(', ')} (the same seeds with and without), and the smaller of the shares of wins and of spend that are kept, which must be .97; ${bids / 1000}k bids.`,
+    partsTable(
+      chosen.map((at) => goals[at]!.market),
+      chosen.map((at) => done.filter(({ goal }) => goal === at)),
+    ),
+  ]
+}
+
+const isChosen = (given: Given, { of, market }: Goal) =>
+  (given.goal === '' || (given.goal === 'none' ? '' : given.goal) === of) &&
+  (given.market === '' || given.market.split(',').includes(market))
+
+const seedsOf = (given: Given, seeds: number) =>
+  Array.from({ length: given.seeds || seeds }, (_each, n) => given.first + n)
+
 await bench({
   folder: import.meta.dirname,
   title: 'The learner on markets whose curves are known',
+  file: (sections) => (sections.length > 1 ? 'RESULTS.md' : `RESULTS-${sections[0]}.md`),
   about: 'Everything in it is drawn from seeds; only the speed depends on the machine.',
   options,
   sections: {
     // Alone on the machine, before the threads.
     speed: { title: 'Speed', run: () => [speedTable(speed())] },
-    markets: { title: 'Markets', run: markets },
+    markets: { title: 'Goals', run: markets },
+    ablation: { title: 'Parts switched off', run: ablation },
   },
 })

@@ -4,7 +4,7 @@ import { between, type Driven, type DriveOptions, drive, type Row, usualDelay } 
 import type { MarketOf } from './market.ts'
 import { synthetic } from './markets/synthetic.ts'
 import { balanced, constrained, type Multipliers } from './oracle.ts'
-import type { Source } from './random.ts'
+import { type Source, source } from './random.ts'
 
 export interface Measured {
   /** What is compared with the goal. */
@@ -187,6 +187,26 @@ export function fallen(seed: number, bids: number): Measured {
   )
   const notes = { suppliers: acted.size, 'bids until the last': actedAt }
   return { value: (100 * lostWins) / dayWins, notes, rows }
+}
+
+/** A learner and one restored from its snapshot, asked the same with the same random numbers. */
+export function restored(seed: number, bids: number): Measured {
+  const { rows, bidders } = run(synthetic, seed, { bids, policy: kept })
+  const own = bidders[0]!
+  const again = createLearner({ attributionWindow: 1_800_000 }, own.snapshot!())
+  const market = synthetic(seed + 1)
+  const randoms = [source(seed).uniform, source(seed).uniform]
+  const asked = 500
+  const now = 1_760_000_000_000 + bids * market.every
+  let same = 0
+  for (let n = 0; n < asked; n++) {
+    const { facts } = market.offer(n, now)
+    const [one, other] = [own, again].map((each, at) =>
+      each.decide(facts, kept, `key-${n}`, now, randoms[at]!),
+    )
+    if (JSON.stringify(one) === JSON.stringify(other)) same++
+  }
+  return { value: same / asked, notes: {}, rows }
 }
 
 interface Explains {

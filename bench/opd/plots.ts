@@ -36,7 +36,7 @@ export function draw(goals: readonly Goal[], done: readonly Done[]): Image[] {
       const rows = run?.measured.rows ?? []
       return test(goal) && rows.length > 1 ? [{ goal, rows: coarser(rows) }] : []
     })
-  const name = (goal: Goal) => (goal.of === 0 ? goal.name.replace('baseline: ', '') : 'engine')
+  const name = (goal: Goal) => (goal.of === '' ? goal.name.replace('baseline: ', '') : 'engine')
   const write = (file: string, title: string, x: string, y: string, series: Series[]) => {
     if (series.length > 0) images.push({ file, alt: title, svg: curves(title, x, y, series) })
   }
@@ -49,7 +49,7 @@ export function draw(goals: readonly Goal[], done: readonly Done[]): Image[] {
       first(
         (goal) =>
           goal.market === market &&
-          (goal.of === 1 || goal.of === 2 || /baseline/.test(goal.name)) &&
+          (goal.of === '1' || goal.of === '2' || /baseline/.test(goal.name)) &&
           goal.bids < 1e6,
       ).map(({ goal, rows }) => ({
         name: name(goal),
@@ -61,7 +61,7 @@ export function draw(goals: readonly Goal[], done: readonly Done[]): Image[] {
     'Wins kept, floor .97',
     'bids',
     'wins kept',
-    first(({ of }) => of === 3).map(({ goal, rows }) => ({
+    first(({ of }) => of === '3').map(({ goal, rows }) => ({
       name: goal.market,
       points: along(rows, (row) => row.wins / row.winsBase),
     })),
@@ -71,8 +71,8 @@ export function draw(goals: readonly Goal[], done: readonly Done[]): Image[] {
     'Margin against wins, the steps of a run',
     'wins kept',
     "share of the oracle's margin",
-    first(({ of }) => of === 1 || of === 2 || of === 3).map(({ goal, rows }) => ({
-      name: `${goal.market} ${goal.of === 3 ? 'kept' : 'pure'}`,
+    first(({ of }) => of === '1' || of === '2' || of === '3').map(({ goal, rows }) => ({
+      name: `${goal.market} ${goal.of === '3' ? 'kept' : 'pure'}`,
       points: rows.map((row) => [row.wins / row.winsBase, row.margin / row.best] as const),
     })),
   )

@@ -2,6 +2,7 @@
 import type { Cell, Table } from '../harness/report.ts'
 import { mean, standardError } from '../harness/statistics.ts'
 import type { Goal } from './goals.ts'
+import { parts } from './parts.ts'
 import type { Speed } from './speed.ts'
 import type { Done } from './task.ts'
 
@@ -20,9 +21,11 @@ function row(goal: Goal, done: readonly Done[]): Cell[] {
   const also = Object.entries(goal.also ?? {}).every(([name, of]) => within(notes[name] ?? 0, of))
   const met = within(average, goal) && also
   const asked = goal.atLeast !== undefined ? `>= ${goal.atLeast}` : `<= ${goal.atMost}`
+  const seeds = done.map(({ seed }) => seed).join(', ')
+  const bids = Math.round((done[0]?.bids ?? 0) / 1000)
   return [
-    ...[goal.of === 0 ? '-' : goal.of, goal.market],
-    `${goal.name} (${goal.bids / 1000}k bids, ${goal.seeds} seeds)`,
+    ...[goal.of === '' ? '-' : goal.of, goal.market],
+    `${goal.name} (${bids}k bids, seeds ${seeds})`,
     ...[graded ? asked : '-', short(average), short(standardError(values))],
     graded ? (met ? 'met' : '**not met**') : '-',
     Object.entries(notes)
@@ -36,6 +39,29 @@ export const goalTable = (goals: readonly { goal: Goal; done: readonly Done[] }[
   rows: goals.map(({ goal, done }) => row(goal, done)),
 })
 
+/** By market, what was measured with all parts and without each. */
+export function partsTable(markets: readonly string[], done: readonly (readonly Done[])[]): Table {
+  const cell = (of: readonly Done[], part: string | undefined) => {
+    const values: number[] = []
+    const least: number[] = []
+    for (const { seed, without, measured } of of) {
+      if (without !== part) continue
+      const all = of.find((each) => each.seed === seed && each.without === undefined)!
+      values.push(measured.value - (part === undefined ? 0 : all.measured.value))
+      least.push(Math.min(measured.notes.wins!, measured.notes.spend!))
+    }
+    const sign = part !== undefined && mean(values) >= 0 ? '+' : ''
+    return `${sign}${mean(values).toFixed(3)} ± ${standardError(values).toFixed(3)}, ${mean(least).toFixed(3)}`
+  }
+  return {
+    head: ['without', ...markets],
+    rows: [undefined, ...Object.keys(parts)].map((part) => [
+      part ?? '(all parts: the share)',
+      ...done.map((of) => cell(of, part)),
+    ]),
+  }
+}
+
 export function speedTable(speed: Speed): Table {
   const rows: [string, number, number, string][] = [
     ['decide, 99 %', speed.decideP99, 10, 'us'],
@@ -45,6 +71,7 @@ export function speedTable(speed: Speed): Table {
     ['model', speed.modelMiB, 16, 'MiB'],
     ['pending exposures, 4M of 2,000/s', speed.pendingMB, 64, 'MB'],
     ['longest advance', speed.advanceMost, 5, 'ms'],
+    ['longest merge', speed.mergeMost, 5, 'ms'],
     ['longest delta', speed.deltaMost, 5, 'ms'],
     ['longest slice of a snapshot', speed.snapshot, 5, 'ms'],
   ]

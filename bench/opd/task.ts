@@ -1,21 +1,27 @@
-/** One goal on one seed, in a thread of its own. */
+/** One goal on one seed, in a thread of its own; with one part of the learner switched off, where that is asked. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { goals, type Measured } from './goals.ts'
+import { parts } from './parts.ts'
 
 export interface Task {
   goal: number
   seed: number
   bids: number
+  /** Of `parts`. */
+  without?: string
 }
 export interface Done extends Task {
   measured: Measured
   seconds: number
 }
 
-function perform({ goal, seed, bids }: Task): Done {
+function perform(task: Task): Done {
+  const { goal, seed, bids, without } = task
   const from = performance.now()
+  const restore = without === undefined ? null : parts[without]!()
   const measured = goals[goal]!.measure(seed, bids)
-  return { goal, seed, bids, measured, seconds: (performance.now() - from) / 1000 }
+  restore?.()
+  return { ...task, measured, seconds: (performance.now() - from) / 1000 }
 }
 
 if (parentPort !== null && workerData === 'opd task') {

@@ -63,6 +63,7 @@ function priceWith(learner: Learner, over: Partial<PricingDeps> = {}) {
       seed: 1,
       auctionSalt: 'salt',
       onHold: () => false,
+      reductions: { of: () => 0 },
       fault() {},
       ...over,
     },

@@ -20,11 +20,22 @@ const percentiles = (name: string, labels = ssp) => ({
   '99 %': quantile(0.99, name, labels),
 })
 const each = (name: string, labels = nodes) => ({ '{{pod}}': `${name}{${labels}}` })
-const bounded = (name: string) => ({
-  '{{ssp}} {{mode}}': `${name}{${ssp}}`,
-  '{{ssp}} {{mode}} lower': `${name}_lower{${ssp}}`,
-  '{{ssp}} {{mode}} upper': `${name}_upper{${ssp}}`,
-})
+/** A sum by arm of all nodes over the last hours. */
+const armSum = (name: string, arm: 'optimised' | 'holdout') =>
+  `sum by (ssp, mode) (increase(bidweir_arm_${name}_total{${ssp},arm="${arm}"}[6h]))`
+/** A sum per bid of the optimised bids divided by that of the holdout, with the bounds of its logarithm. */
+function keptSeries(sum: string, variance: (arm: 'optimised' | 'holdout') => string) {
+  const perBid = (arm: 'optimised' | 'holdout') => `${armSum(sum, arm)} / ${armSum('bids', arm)}`
+  const ratio = `(${perBid('optimised')}) / (${perBid('holdout')})`
+  const width = `exp(1.96 * sqrt(${variance('optimised')} + ${variance('holdout')}))`
+  return {
+    '{{ssp}} {{mode}}': ratio,
+    '{{ssp}} {{mode}} lower': `${ratio} / ${width}`,
+    '{{ssp}} {{mode}} upper': `${ratio} * ${width}`,
+  }
+}
+const marginPerBid = (arm: 'optimised' | 'holdout') =>
+  `(${armSum('won_in_price_sum', arm)} - ${armSum('cleared_price_sum', arm)}) / ${armSum('bids', arm)}`
 
 const traffic: Panel[] = [
   {
@@ -91,22 +102,34 @@ const money: Panel[] = [
     series: { '{{reason}}': rate('bidweir_bids_total', 'reason') },
   },
   {
+    title: 'Win rate by arm',
+    unit: 'percentunit',
+    about: 'Of all nodes, over six hours.',
+    series: {
+      '{{ssp}} {{mode}} optimised': `${armSum('wins', 'optimised')} / ${armSum('bids', 'optimised')}`,
+      '{{ssp}} {{mode}} holdout': `${armSum('wins', 'holdout')} / ${armSum('bids', 'holdout')}`,
+    },
+  },
+  {
     title: 'Wins kept, with 95 % bounds',
     unit: 'percentunit',
-    about: 'Of each node since its start, relative to the holdout.',
-    series: bounded('bidweir_kept_win_rate'),
+    about: 'Of all nodes, over six hours, relative to the holdout.',
+    series: keptSeries('wins', (arm) => `1 / ${armSum('wins', arm)}`),
   },
   {
     title: 'Spend kept, with 95 % bounds',
     unit: 'percentunit',
-    about: 'Of each node since its start, relative to the holdout.',
-    series: bounded('bidweir_kept_spend'),
+    about: 'Of all nodes, over six hours, relative to the holdout.',
+    series: keptSeries(
+      'won_in_price_sum',
+      (arm) => `${armSum('won_in_price_squares', arm)} / ${armSum('won_in_price_sum', arm)} ^ 2`,
+    ),
   },
   {
-    title: 'Uplift of margin per bid, with 95 % bounds',
+    title: 'Uplift of margin per bid',
     unit: 'none',
-    about: 'CPM, of each node since its start.',
-    series: bounded('bidweir_uplift'),
+    about: 'CPM, of all nodes, over six hours: optimised bids minus the holdout.',
+    series: { '{{ssp}} {{mode}}': `${marginPerBid('optimised')} - ${marginPerBid('holdout')}` },
   },
   {
     title: 'Win notices',
@@ -168,7 +191,20 @@ const state: Panel[] = [
       '503 {{pod}}': `increase(bidweir_impressions_unavailable_total{${nodes}}[$__rate_interval])`,
     },
   },
+  {
+    title: 'Database, and nodes that drain',
+    unit: 'none',
+    series: {
+      'database {{pod}}': `bidweir_store_up{${nodes}}`,
+      'draining {{pod}}': `bidweir_draining{${nodes}}`,
+    },
+  },
   { title: 'Redis', unit: 'none', series: each('bidweir_redis_up') },
+  {
+    title: 'Refused calls and log-ins',
+    unit: 'reqps',
+    series: { '{{kind}}': rate('bidweir_auth_failures_total', 'kind', nodes) },
+  },
   {
     title: 'Model updates between nodes',
     unit: 'ops',

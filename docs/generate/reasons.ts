@@ -25,6 +25,7 @@ const arms: Readonly<Record<Exclude<Arm, 'fixed'>, string>> = {
   no_rate: 'There is no exchange rate for the currency of the bid: factor 1.',
   floor: 'The floor leaves no room below the inbound price: factor 1.',
   outside: 'The auction is outside of the share that OPD may price: factor 1.',
+  capped: 'OPD has taken off `opd.caps.perDay` on this day: factor 1.',
 }
 
 const bidReasons: Readonly<Record<BidReason, string>> = {

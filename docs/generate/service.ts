@@ -7,9 +7,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Registry } from 'prom-client'
 import { openAdminPlane } from '../../service/admin-plane.ts'
+import type { ConfigRef } from '../../service/apply-config.ts'
 import { check } from '../../service/config/load.ts'
 import type { Config } from '../../service/config/schema.ts'
-import { type Components, type ConfigRef, openComponents } from '../../service/data-plane.ts'
+import { type Components, openComponents } from '../../service/data-plane.ts'
 import { newKey } from '../../service/default-config.ts'
 import { activeSuppliers } from '../../service/supplier-swap.ts'
 import type { ApiDocument } from './api.ts'
@@ -21,11 +22,13 @@ function configOf(stateDir: string, endpoint: string): Config {
   const { config, faults } = check(
     {
       stateDir,
-      proxy: { listen: '127.0.0.1:0' },
+      // No worker is started: their metrics are registered all the same.
+      proxy: { listen: '127.0.0.1:0', workers: 2 },
       admin: { listen: '127.0.0.1:0', impressions: { auth: 'none' } },
       // nothing listens there: its metrics are registered all the same
       store: { redis: 'redis://127.0.0.1:1' },
       opd: { keys: [{ id: 1, secret: newKey() }], decisionLog: { path: 'decisions.ndjson' } },
+      events: { kafka: { brokers: ['127.0.0.1:1'] } },
       currency: { rates: { base: 'USD', rates: { EUR: 0.9 }, asOf: '2026-01-01' } },
       suppliers: [
         { id: 'acme', endpoints: [endpoint], timeout: '5s', opd: { enabled: true, holdout: 0 } },
@@ -62,6 +65,8 @@ async function play(proxyUrl: string, adminUrl: string): Promise<void> {
   const context = seatbid[0].bid[0].nurl.replace('svc_opd=', '')
   const query = new URLSearchParams({ ssp: 'acme', bid_id: 'b', price: '1', svc_opd: context })
   await (await fetch(`${adminUrl}/opd/imp?${query}`)).arrayBuffer()
+  const refused = await fetch(`${adminUrl}/api/svc/ssp/`)
+  await refused.arrayBuffer()
 }
 
 /** Counts each kind of event, because a series exists only after its first event. */

@@ -12,6 +12,7 @@ import { rewriteInSlices as rewriteBody } from '../rewrite/rewrite.ts'
 import type { Log } from '../shared/log.ts'
 import { rateOf } from '../shared/rates.ts'
 import { standalone } from '../standalone/standalone.ts'
+import { DayReductions } from './day-reductions.ts'
 import { createDecisionLookup } from './decision-lookup.ts'
 import { createFaultLog, type FaultPlace } from './fault-log.ts'
 import { EngineStats, type SupplierStats } from './stats.ts'
@@ -39,10 +40,14 @@ interface EngineDeps {
   /** Milliseconds since the epoch. */
   now: () => number
   random: () => number
+  /** Decisions that train the model in a second, at most. */
+  trainedPerSecond?: number
 }
 
-interface BidweirEngine extends Engine {
+export interface BidweirEngine extends Engine {
   readonly stats: EngineStats
+  /** What OPD took off today, for the cap of a day. */
+  readonly reductions: DayReductions
   /** The configuration of one supplier; null: unknown supplier. */
   integration(id: string): Integration | null
 }
@@ -67,6 +72,7 @@ const neverPrices: PriceBid = ({ priceText }) => ({
 export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
   const { now, learners } = deps
   const stats = new EngineStats()
+  const reductions = new DayReductions()
   const fault = createFaultLog(stats.faults, deps.log, now)
   const lookup = createDecisionLookup(deps.bidLog, deps.shared, fault)
   const nonces = new Nonces()
@@ -87,8 +93,8 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       auctionSalt: seeds.toString('hex', 4),
     }
   }
-  const exposures = new ExposureSampler(deps.random)
-  const pricingDeps = { ...deps, ...keyMaterial(initial), exposures, onHold, fault }
+  const exposures = new ExposureSampler(deps.random, deps.trainedPerSecond)
+  const pricingDeps = { ...deps, ...keyMaterial(initial), exposures, onHold, reductions, fault }
 
   function bind(integration: Integration): BoundIntegration {
     const { opd } = integration
@@ -191,7 +197,10 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     if (perBase === null || !armRules[arm].money) return
     const counters = stats.of(supplier).modes[mode]
     if (won) counters.won(arm)
-    if (money !== null) counters.paid(arm, money.cleared / perBase, money.margin / perBase)
+    if (money === null) return
+    counters.paid(arm, money.cleared / perBase, money.margin / perBase)
+    if (armRules[arm].priced)
+      reductions.add(supplier, now(), (Number(record.inBa) - Number(record.outBa)) / perBase)
   }
 
   function learnWin(
@@ -287,6 +296,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   for (const each of initial.integrations) bound.set(each.id, bind(each))
   return {
     stats,
+    reductions,
     configure(next) {
       config = next
       Object.assign(pricingDeps, keyMaterial(next))

@@ -2,6 +2,7 @@
  * Counts and logs internal errors. Such an error costs a bid its optimisation and nothing else. The first error of each
  * place is logged at once, then at most one a minute with the number of those that were not logged.
  */
+import { shortId } from '../openrtb/request-id.ts'
 import type { Log } from '../shared/log.ts'
 
 /** The consequence of an error, by place. */
@@ -23,7 +24,13 @@ export type FaultCounts = Record<FaultPlace, number>
 export const noFaults = (): FaultCounts =>
   Object.fromEntries(faultPlaces.map((place) => [place, 0])) as FaultCounts
 
-export type ReportFault = (place: FaultPlace, error: unknown, ssp?: string) => void
+/** `request`: the id of the bid request, if the fault is one of a bid. */
+export type ReportFault = (
+  place: FaultPlace,
+  error: unknown,
+  ssp?: string,
+  request?: string,
+) => void
 
 /** Milliseconds between two log lines of one place. */
 const logInterval = 60_000
@@ -43,7 +50,7 @@ function safeFields(error: unknown) {
 
 export function createFaultLog(counts: FaultCounts, log: Log, now: () => number): ReportFault {
   const last = new Map<FaultPlace, { at: number; count: number }>()
-  return (place, error, ssp) => {
+  return (place, error, ssp, request) => {
     const count = ++counts[place]
     const before = last.get(place)
     const at = now()
@@ -51,6 +58,8 @@ export function createFaultLog(counts: FaultCounts, log: Log, now: () => number)
     if (before !== undefined && at - before.at < logInterval && at >= before.at) return
     last.set(place, { at, count })
     const notLogged = before === undefined ? 0 : count - before.count - 1
-    log.error({ place, ssp, notLogged, ...safeFields(error) }, `a fault: ${consequences[place]}`)
+    const of = request === undefined ? {} : { request: shortId(request) }
+    const fields = { place, ssp, ...of, notLogged, ...safeFields(error) }
+    log.error(fields, `a fault: ${consequences[place]}`)
   }
 }

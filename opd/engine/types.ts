@@ -78,6 +78,8 @@ export interface DecisionRecord {
   modelVersion: number
   publisher: string
   domain: string
+  /** `seatbid.seat`; absent if the bid response names none. */
+  seat?: string | undefined
   /** Whether a win of this bid may train the model (test, no_rate: never). */
   teaches: boolean
   /** The bytes that `Learner.expose` returned; empty if a win does not train the model. */

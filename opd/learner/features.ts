@@ -18,7 +18,8 @@ const floorAt = hashesAt + 3 * hashed
 const moneyAt = floorAt + 1
 export const featureBytes = moneyAt + 12
 
-const arms = ['holdout', 'explored', 'treated'] as const
+/** The last: treated, with theta raised instead of lowered. */
+const arms = ['holdout', 'explored', 'treated', 'raised'] as const
 const secondFlag = 0x08
 const marginFlag = 0x04
 
@@ -29,7 +30,9 @@ export interface Exposure {
   supplier: number
   publisher: number
   seat: number
-  arm: (typeof arms)[number]
+  arm: Decision['arm']
+  /** Theta was raised for it; where it was not, it was lowered. */
+  raised: boolean
   /** `BidRequest.at` was 2. */
   second: boolean
   inBa: number
@@ -50,6 +53,7 @@ export const noExposure = (): Exposure => ({
   publisher: 0,
   seat: 0,
   arm: 'treated',
+  raised: false,
   second: false,
   inBa: 0,
   sent: 0,
@@ -103,12 +107,23 @@ export function describe(facts: BidFacts, bytes: Uint8Array): void {
   put(bytes, 6, text(facts.dsp ?? facts.seat, supplier + 5))
   put(bytes, 7, text(facts.deal, supplier + 6))
   put(bytes, 8, text(facts.domain, supplier + 7))
-  // Floors alike to 13 % are one; 0: none.
-  const floor = facts.floor > 0 ? Math.round(Math.log(facts.floor) * 8) + 128 : 0
-  bytes[floorAt] = facts.floor > 0 ? (floor < 1 ? 1 : floor > 255 ? 255 : floor) : 0
+  setFloor(bytes, floorOf(facts))
+}
+
+/** Floors alike to 13 % are one; 0: none. */
+export function floorOf({ floor }: BidFacts): number {
+  if (!(floor > 0)) return 0
+  const step = Math.round(Math.log(floor) * 8) + 128
+  return step < 1 ? 1 : step > 255 ? 255 : step
+}
+
+export function setFloor(bytes: Uint8Array, floor: number): void {
+  bytes[floorAt] = floor
 }
 
 const quarter = 4 * 3_600_000
+/** The four hours of the day, of six, that a time is in. */
+export const quarterOf = (at: number): number => Math.floor(at / quarter) % 6
 const absent = (hash: number, made: number) => (hash === 0 ? 0 : made || 1)
 const hashAt = (bytes: Uint8Array, which: number): number => {
   const at = hashesAt + 3 * which
@@ -123,7 +138,7 @@ export function keysOf(bytes: Uint8Array, at: number, keys: Uint32Array): void {
   const country = hashAt(bytes, 3)
   const dsp = hashAt(bytes, 6)
   const floor = bytes[floorAt]!
-  const hour = Math.floor(at / quarter) % 6
+  const hour = quarterOf(at)
   keys[0] = 0x5bd1e995
   keys[1] = mix(supplier, 1)
   keys[2] = absent(publisher, mix(publisher, 2))
@@ -173,7 +188,7 @@ const shareAt = (bytes: Uint8Array, at: number): number =>
 export function seal(
   bytes: Uint8Array,
   decision: Decision,
-  bid: { inBa: number; second: boolean; mode: Mode; would?: number },
+  bid: { inBa: number; second: boolean; mode: Mode; would?: number; raised: boolean },
   sent: number,
   now: number,
 ): void {
@@ -181,7 +196,7 @@ export function seal(
     (version << 4) |
     (bid.second ? secondFlag : 0) |
     (bid.mode === 'margin' ? marginFlag : 0) |
-    arms.indexOf(decision.arm)
+    arms.indexOf(decision.arm === 'treated' && bid.raised ? 'raised' : decision.arm)
   writeTicket(bytes, 0)
   writeTime(bytes, now)
   writeFloat(bytes, moneyAt, bid.inBa)
@@ -217,8 +232,7 @@ export const timeIn = (bytes: Uint8Array, from = 0): number =>
 /** Reads into `into`; false: not bytes of ours, or of another version, and nothing is to be taught. */
 export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   if (bytes.length !== featureBytes || bytes[0]! >>> 4 !== version) return false
-  const arm = arms[bytes[0]! & 0x03]
-  if (arm === undefined) return false
+  const arm = arms[bytes[0]! & 0x03]!
   const inBa = floatAt(bytes, moneyAt)
   const sent = floatAt(bytes, moneyAt + 4)
   if (!(inBa >= 1e-9 && inBa < 1e9 && sent >= 1e-9 && sent < 1e9)) return false
@@ -226,7 +240,8 @@ export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   into.supplier = keyed(hashAt(bytes, 0), (bytes[0]! & marginFlag) !== 0)
   into.publisher = publisherIn(bytes)
   into.seat = seatIn(bytes)
-  into.arm = arm
+  into.raised = arm === 'raised'
+  into.arm = arm === 'raised' ? 'treated' : arm
   into.second = (bytes[0]! & secondFlag) !== 0
   into.inBa = inBa
   into.sent = sent

@@ -14,6 +14,7 @@ import {
   DeltaError,
   joined,
   readDense,
+  readingDense,
   readTold,
   SnapshotError,
   writeDense,
@@ -24,8 +25,9 @@ import { Teaching } from './train/trainer.ts'
 import { isRows } from './train/update-log.ts'
 import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from './types.ts'
 
-const toldMagic = 0x62774436
+const toldMagic = 0x62774437
 const snapshotMagic = 0x62775335
+const curveMagic = 0x62774331
 const none = new Uint8Array(0)
 
 export class OnlineLearner implements Learner {
@@ -41,7 +43,8 @@ export class OnlineLearner implements Learner {
 
   constructor(options: LearnerOptions, snapshot?: Uint8Array) {
     const window = sound(options.attributionWindow, 1, 1e10, 1_800_000)
-    this.teaching = new Teaching(this.curve, this.controls, window, options.slices === true)
+    const { slices = false, trains = true } = options
+    this.teaching = new Teaching(this.curve, this.controls, window, { slices, trains })
     if (snapshot !== undefined) this.restore(snapshot, options.carries !== false)
   }
 
@@ -60,9 +63,11 @@ export class OnlineLearner implements Learner {
     if (!(decision instanceof OwnDecision)) return none
     const { inBa } = decision
     if (!(sentPrice >= 1e-9 && sentPrice < 1e9 && inBa >= 1e-9 && inBa < 1e9)) return none
+    // One decision may be exposed twice, and the caller keeps the bytes of the first time.
+    if (decision.exposed) decision.bytes = decision.bytes.slice()
+    decision.exposed = true
     this.teaching.exposed(decision, Math.min(sentPrice, inBa), now)
-    // A copy: one decision may be exposed twice.
-    return decision.bytes.slice()
+    return decision.bytes
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number, minToWin?: number): void {
@@ -155,6 +160,42 @@ export class OnlineLearner implements Learner {
       const state = { now, wins, settled, delays, controls }
       return writeTail(state, pending, heard.saved(), this.fitted, rows)
     })
+  }
+
+  *sharing(taken: () => void): Generator<undefined, Uint8Array[]> {
+    const { curve } = this
+    yield* this.teaching.catchingUp()
+    return yield* writeDense(curveMagic, curve.weights.both, () => this.lastFit(taken))
+  }
+
+  private *lastFit(taken: () => void): Generator<undefined, Uint8Array[]> {
+    taken()
+    const { fitted } = this
+    yield
+    return [fitted]
+  }
+
+  *adopting(
+    bytes: Uint8Array,
+    missing: () => readonly Uint8Array[] | null,
+  ): Generator<undefined, boolean> {
+    const read = yield* readingDense(curveMagic, bytes, 2 * slotCount)
+    const fit = read === null || read.tail.length === 0 ? null : readFitted(read.tail)
+    if (read === null || (fit === null && read.tail.length > 0))
+      throw new DeltaError('a curve that is damaged, or of another version')
+    yield* this.teaching.catchingUp()
+    const deltas = missing()
+    if (deltas === null || this.still) return false
+    this.curve.weights.both.set(read.array)
+    if (fit !== null) {
+      this.fitted = read.tail
+      this.curve.densities.set(fit)
+    }
+    for (const delta of deltas) {
+      const told = readTold(toldMagic, delta)
+      if (told !== null && isRows(told.told)) this.teaching.repeated.add(told.told)
+    }
+    return true
   }
 
   private restore(snapshot: Uint8Array, carries: boolean): void {

@@ -111,13 +111,40 @@ export function joined(pieces: readonly Uint8Array[]): Uint8Array {
 }
 
 /** null: damaged, cut, of another length, or with a number that is none. */
-export function readDense(
+export function readDense(magic: number, bytes: Uint8Array, length: number): Dense | null {
+  const reading = readingDense(magic, bytes, length)
+  for (;;) {
+    const { done, value } = reading.next()
+    if (done) return value
+  }
+}
+
+/** `every` with a callback takes eight times as long. */
+function allFinite(array: Float32Array, from: number, to: number): boolean {
+  let sum = 0
+  // 0 times a number is 0, unless it is infinite or none.
+  for (let at = from; at < to; at++) sum += 0 * array[at]!
+  return sum === 0
+}
+
+interface Dense {
+  array: Float32Array
+  tail: Uint8Array
+}
+
+/** The same in slices of a millisecond or two. */
+export function* readingDense(
   magic: number,
   bytes: Uint8Array,
   length: number,
-): { array: Float32Array; tail: Uint8Array } | null {
+): Generator<undefined, Dense | null> {
   const read = opened(magic, bytes, 4)
   if (read === null || read.units !== length) return null
   const array = new Float32Array(read.body.buffer)
-  return array.every(Number.isFinite) ? { array, tail: read.tail } : null
+  const numbers = slice / 4
+  for (let at = 0; at < array.length; at += numbers) {
+    yield
+    if (!allFinite(array, at, Math.min(array.length, at + numbers))) return null
+  }
+  return { array, tail: read.tail }
 }

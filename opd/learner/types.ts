@@ -55,6 +55,8 @@ export interface LearnerOptions {
   carries?: boolean
   /** true: what was merged is taught by `advance` and `expose`, some at a time, and not before the next decision. */
   slices?: boolean
+  /** false: the curve is that of other nodes; what is learned here is only reported by `delta`. */
+  trains?: boolean
 }
 export interface Learner {
   decide(facts: BidFacts, policy: Policy, key: string, now: number, random: () => number): Decision
@@ -83,6 +85,17 @@ export interface Learner {
    * slice whose state it is.
    */
   snapshotting?(taken?: () => void): Generator<undefined, Uint8Array[]>
+  /** The curve alone, as pieces, made in slices. `taken` is called in the slice whose state it is. */
+  sharing?(taken: () => void): Generator<undefined, Uint8Array[]>
+  /**
+   * Replaces the curve by that of another node, in slices; everything else stays. `missing` returns the deltas that this
+   * node has and that curve lacks, which train it again; null: the curve is not wanted any more. Throws if the curve is
+   * damaged. Returns whether it was replaced.
+   */
+  adopting?(
+    curve: Uint8Array,
+    missing: () => readonly Uint8Array[] | null,
+  ): Generator<undefined, boolean>
   /** While frozen, decisions move nothing: no multiplier, no guard. What is told besides is for the caller to hold back. */
   freeze?(is: boolean): void
   /** W(price | facts) as the model stands; changes nothing. Replay asks it of the prices that were logged. */

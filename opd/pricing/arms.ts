@@ -12,6 +12,7 @@ export const arms = [
   'floor',
   'outside',
   'fixed',
+  'capped',
 ] as const
 export type Arm = (typeof arms)[number]
 
@@ -34,6 +35,7 @@ export const armRules: Readonly<Record<Arm, { money: boolean; asks: boolean; pri
   shadow: { money: true, asks: true, priced: false },
   hold: { money: true, asks: true, priced: false },
   outside: { money: true, asks: true, priced: false },
+  capped: { money: true, asks: true, priced: false },
   floor: { money: true, asks: false, priced: false },
   no_rate: { money: true, asks: false, priced: false },
   fixed: { money: true, asks: false, priced: false },

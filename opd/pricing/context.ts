@@ -12,7 +12,14 @@
 import { randomFillSync } from 'node:crypto'
 import type { ContextKey } from '../config.ts'
 import type { ContextState, DecisionRecord } from '../engine/types.ts'
-import { maxRecordBytes, readRecord, type WrittenRecord, writeRecord } from './record.ts'
+import {
+  maxRecordBytes,
+  type RecordForm,
+  readRecord,
+  type WrittenRecord,
+  wholeRecord,
+  writeRecord,
+} from './record.ts'
 import { createSealer, nonceBytes, type Sealer, tagBytes } from './seal.ts'
 
 const version = 1
@@ -20,6 +27,12 @@ const nonceAt = 2
 const headBytes = nonceAt + nonceBytes
 const longestContext = 512
 const longestPlain = (longestContext / 4) * 3 - headBytes - tagBytes
+/** In this order a context leaves out what it has no room for, so that the features fit. */
+const forms: readonly RecordForm[] = [
+  wholeRecord,
+  { explained: false, seat: true },
+  { explained: false, seat: false },
+]
 /** Milliseconds. The clocks of two nodes may differ by this much (CONTRACT 5). */
 const clockSlack = 5 * 60_000
 
@@ -86,12 +99,14 @@ export function createContextCodec(
 
   /** Writes what a context has room for. Returns whether the features are part of it. */
   function write(record: DecisionRecord): boolean {
-    let end = writeRecord(own, 0, record)
-    // If the record is too long, the fields for the explain call are left out.
-    if (end > longestPlain) end = writeRecord(own, 0, record, false)
-    const withFeatures = end + record.features.length <= longestPlain
-    if (withFeatures) own.set(record.features, end)
-    ownRecord.end = withFeatures ? end + record.features.length : end
+    const { features } = record
+    const lengthOf = (form: RecordForm) => writeRecord(own, 0, record, form)
+    const form = forms.find((each) => lengthOf(each) + features.length <= longestPlain)
+    const withFeatures = form !== undefined
+    // the features do not fit in any form: the others do not have to be left out for them
+    const end = lengthOf(form ?? forms.find((each) => lengthOf(each) <= longestPlain)!)
+    if (withFeatures) own.set(features, end)
+    ownRecord.end = withFeatures ? end + features.length : end
     return withFeatures
   }
 

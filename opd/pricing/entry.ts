@@ -1,6 +1,7 @@
 /** The line of the decision log for one decision. */
 import type { DecisionRecord } from '../engine/types.ts'
 import type { Decision } from '../learner.ts'
+import { shortId } from '../openrtb/request-id.ts'
 import type { DecisionEntry } from '../ports.ts'
 import { hashName } from './pseudonyms.ts'
 import type { EligibleBid } from './types.ts'
@@ -19,6 +20,7 @@ export function entryOf(
   return {
     time: record.at,
     id: record.id,
+    request: shortId(bid.auction),
     ssp: record.supplier,
     mode: record.mode,
     arm: record.arm,

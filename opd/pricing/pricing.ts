@@ -1,5 +1,6 @@
 /** Prices one eligible bid: arm ▸ learner ▸ out_ba ▸ context ▸ bid log (CONTRACT 4.3-4.5, 5). */
 import type { Integration, OpdConfig } from '../config.ts'
+import type { DayReductions } from '../engine/day-reductions.ts'
 import type { ReportFault } from '../engine/fault-log.ts'
 import type { ModeStats } from '../engine/stats.ts'
 import type { DecisionRecord } from '../engine/types.ts'
@@ -31,6 +32,7 @@ export interface PricingDeps {
   seed: number
   auctionSalt: string
   onHold: (supplier: string) => boolean
+  reductions: Pick<DayReductions, 'of'>
   fault: ReportFault
 }
 
@@ -54,7 +56,8 @@ export function createPricing(
 ): PriceBid {
   const opd = integration.opd as OpdConfig
   const supplier = integration.id
-  const { mode, minFactor } = opd
+  const { mode } = opd
+  const { perBid, perDay } = opd.caps
   const { now, random, learners, sink, fault } = deps
   const keptShare = keptShareOf(opd.clientFee)
   const terms = new SharedTerms(supplier, mode)
@@ -62,20 +65,26 @@ export function createPricing(
     minWinRate: opd.minWinRate,
     minSpend: opd.minSpend,
     explore: opd.explore,
-    minFactor,
+    minFactor: opd.minFactor,
     holdout: opd.holdout,
     ...(mode === 'margin' ? { targetMargin: opd.targetMargin } : {}),
   }
 
   /** The arm of a bid that the learner does not price; null: the learner prices it. */
-  function fixedArm(bid: EligibleBid, money: Amounts): Arm | null {
+  function fixedArm(bid: EligibleBid, money: Amounts, at: number): Arm | null {
     if (bid.fixed !== undefined) return 'fixed'
     if (bid.test) return 'test'
     if (bid.rate === null) return 'no_rate'
     if (deps.onHold(supplier)) return 'hold'
     if (opd.enabled === 'shadow') return 'shadow'
     if (opd.share < 1 && unitHash(bid.auction, deps.seed) >= opd.share) return 'outside'
+    if (perDay !== null && deps.reductions.of(supplier, at) >= perDay) return 'capped'
     return money.atFloor ? 'floor' : null
+  }
+
+  /** The smallest factor that `minFactor` and the cap of one bid allow. */
+  function lowestFactor(inBase: number): number {
+    return perBid === null ? opd.minFactor : Math.max(opd.minFactor, 1 - perBid / inBase)
   }
 
   function askLearner(
@@ -88,6 +97,8 @@ export function createPricing(
     const { facts } = terms
     facts.inBa = inBa / rate
     facts.floor = bid.floor / rate
+    const minFactor = lowestFactor(facts.inBa)
+    policy.minFactor = minFactor
     try {
       const learner = learners.of(mode)
       const decision = learner.decide(facts, policy, terms.key, at, random)
@@ -104,7 +115,7 @@ export function createPricing(
     } catch (error) {
       // An error of the model costs the optimisation, never the bid.
       stats.learnerErrors++
-      fault('learner', error, supplier)
+      fault('learner', error, supplier, bid.auction)
       if (choice.decision === null && armRules[choice.arm].priced) choice.arm = 'hold'
     }
   }
@@ -146,20 +157,21 @@ export function createPricing(
       deps.observer?.decided(record, money.in, out)
       deps.shared?.put(record)
     } catch (error) {
-      fault('bid_log', error, supplier)
+      fault('bid_log', error, supplier, bid.auction)
     }
     if (sink === null || bid.test) return
     try {
+      const minFactor = lowestFactor(money.in / rate)
       sink.decided(entryOf(record, bid, rate, money.in, out, minFactor, decision))
     } catch (error) {
-      fault('decision_log', error, supplier)
+      fault('decision_log', error, supplier, bid.auction)
     }
   }
 
   function priceBid(bid: EligibleBid): PricedBid {
     const at = now()
     const money = amounts(bid.priceText, bid.price, bid.floor, bid.floorText, keptShare)
-    const fixed = fixedArm(bid, money)
+    const fixed = fixedArm(bid, money, at)
     const choice: Choice = {
       arm: fixed ?? 'treated',
       factor: 1,
@@ -191,6 +203,7 @@ export function createPricing(
       modelVersion: learners.version(mode),
       publisher: terms.publisher,
       domain: terms.domain,
+      seat: terms.seat,
       teaches: features.length > 0,
       features,
       floor: bid.floor,
@@ -220,7 +233,7 @@ export function createPricing(
     } catch (error) {
       // After any other error, the bid keeps its price, and its macros are expanded.
       stats.learnerErrors++
-      fault('pricing', error, supplier)
+      fault('pricing', error, supplier, bid.auction)
       const text = plain(bid.priceText)
       return { priceText: null, inText: text, outText: text, context: '', mode }
     }

@@ -1,8 +1,9 @@
-/** Publishers and domains in records and logs: truncated with a hash beyond 64 and 96 bytes (CONTRACT 5). */
+/** Publishers, domains and seats in records and logs: truncated with a hash beyond 64, 96 and 64 bytes (CONTRACT 5). */
 import { hash } from 'node:crypto'
 
 export const maxPublisherBytes = 64
 export const maxDomainBytes = 96
+export const maxSeatBytes = 64
 
 /** A text of at most `most` bytes: the text itself, or its beginning, `~`, and 16 hex digits of its SHA-256. */
 export function truncateWithHash(text: string | undefined, most: number): string {

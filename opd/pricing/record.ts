@@ -2,23 +2,24 @@
  * The binary form of a decision, in contexts and in the bid log. The id and the bid id are stored outside of it; in a
  * context they are the nonce and associated data.
  *
- *   flags  at  model  propensity  winIn winOut  theta floor lambda guard  in  out  currency  supplier  publisher  domain  price_dsp  features
- *   1      6   4      8           2     2       4     4     4      1      1+n 1+n  1+n       1+n       1+n        1+n     1+n        the rest
+ *   flags  at  model  propensity  winIn winOut  theta floor lambda guard  in  out  currency  supplier  publisher  domain  price_dsp  seat  features
+ *   1      6   4      8           2     2       4     4     4      1      1+n 1+n  1+n       1+n       1+n        1+n     1+n        1+n   the rest
  *
- * One flag says that theta, floor, lambda and guard are present, another that price_dsp is. Records written before
- * price_dsp existed do not have its flag.
+ * One flag says that theta, floor, lambda and guard are present, another that price_dsp is. The highest bit of the model
+ * version says that the seat is: all bits of the flags are in use, and a version before reads the record all the same.
+ * Records written before price_dsp or the seat existed do not have its flag.
  */
 
 import type { DecisionRecord } from '../engine/types.ts'
 import { plain } from '../shared/decimal.ts'
 import { type Arm, armAt, arms, guards, type Mode } from './arms.ts'
-import { maxDomainBytes, maxPublisherBytes } from './pseudonyms.ts'
+import { maxDomainBytes, maxPublisherBytes, maxSeatBytes } from './pseudonyms.ts'
 
-/** Upper bound of the length of a record without its features. */
+/** Upper bound of the length of a record without its features: 428 bytes. */
 export const maxRecordBytes = 512
 /**
  * Money text longer than `length` is stored as leading digits and an exponent. With three prices each has fewer digits, so
- * that the longest record without its features (350 bytes) fits in a context.
+ * that the longest record without its seat and its features (350 bytes) fits in a context.
  */
 const twoPrices = { length: 40, digits: 30 }
 const threePrices = { length: 27, digits: 17 }
@@ -26,6 +27,8 @@ const longestCurrency = 16
 const unknownChance = 0xffff
 const explains = 0x10
 const hasPriceDsp = 0x20
+/** Of the model version. */
+const hasSeat = 0x80000000
 const fixedBytes = 23
 const explaining = ['theta', 'floor', 'lambda'] as const
 /** The guard is stored as its index plus 1; 0: none. */
@@ -107,17 +110,22 @@ const chance = (value: number | undefined) =>
     ? unknownChance
     : Math.round(value * (unknownChance - 1))
 
-/**
- * Writes a record without its features and returns its end. `into` needs `maxRecordBytes` bytes after `start`.
- * `explained`: with the fields that only the explain call reads.
- */
+/** What a record may leave out: the fields that only the explain call reads, and the seat. */
+export interface RecordForm {
+  explained: boolean
+  seat: boolean
+}
+export const wholeRecord: RecordForm = { explained: true, seat: true }
+
+/** Writes a record without its features and returns its end. `into` needs `maxRecordBytes` bytes after `start`. */
 export function writeRecord(
   into: Buffer,
   start: number,
   record: DecisionRecord,
-  explained = true,
+  { explained, seat: withSeat }: RecordForm = wholeRecord,
 ): number {
   const { priceDsp } = record
+  const seat = withSeat ? record.seat : undefined
   const most = priceDsp === undefined ? twoPrices : threePrices
   let at = start
   into[at++] =
@@ -129,7 +137,8 @@ export function writeRecord(
   const low = record.at % 2 ** 32
   into.writeUInt16BE((record.at - low) / 2 ** 32, at)
   into.writeUInt32BE(low, at + 2)
-  into.writeUInt32BE(record.modelVersion >>> 0, at + 6)
+  const version = record.modelVersion % hasSeat
+  into.writeUInt32BE(seat === undefined ? version : version + hasSeat, at + 6)
   into.writeDoubleBE(record.propensity, at + 10)
   into.writeUInt16BE(chance(record.winIn), at + 18)
   into.writeUInt16BE(chance(record.winOut), at + 20)
@@ -143,8 +152,8 @@ export function writeRecord(
   at = writeText(into, at, shortMoney(record.inBa, most), most.length)
   at = writeText(into, at, shortMoney(record.outBa, most), most.length)
   at = writeNames(into, at, record)
-  if (priceDsp === undefined) return at
-  return writeText(into, at, shortMoney(priceDsp, most), most.length)
+  if (priceDsp !== undefined) at = writeText(into, at, shortMoney(priceDsp, most), most.length)
+  return seat === undefined ? at : writeText(into, at, seat, maxSeatBytes)
 }
 
 /** Fixed fields and six empty texts. */
@@ -179,7 +188,10 @@ export function readRecord(
   const mode: Mode = (flags & 0x40) === 0 ? 'revenue' : 'margin'
   let at = textsAt
   const texts: string[] = []
-  const count = (flags & hasPriceDsp) === 0 ? 6 : 7
+  const version = from.readUInt32BE(start + 7)
+  const priceDspAt = (flags & hasPriceDsp) === 0 ? -1 : 6
+  const seatAt = version < hasSeat ? -1 : priceDspAt === -1 ? 6 : 7
+  const count = Math.max(5, priceDspAt, seatAt) + 1
   for (let index = 0; index < count; index++) {
     const length = from[at]
     if (length === undefined || at + 1 + length > end) return null
@@ -199,12 +211,13 @@ export function readRecord(
     outBa: plain(texts[1]!),
     currency: texts[2]!,
     at: from.readUInt16BE(start + 1) * 2 ** 32 + from.readUInt32BE(start + 3),
-    modelVersion: from.readUInt32BE(start + 7),
+    modelVersion: version % hasSeat,
     publisher: texts[4]!,
     domain: texts[5]!,
     teaches: (flags & 0x80) !== 0,
     features: new Uint8Array(from.subarray(at, end)),
-    ...(count === 6 ? {} : { priceDsp: plain(texts[6]!) }),
+    ...(priceDspAt === -1 ? {} : { priceDsp: plain(texts[priceDspAt]!) }),
+    ...(seatAt === -1 ? {} : { seat: texts[seatAt]! }),
     ...(winIn === unknownChance ? {} : { winIn: winIn / (unknownChance - 1) }),
     ...(winOut === unknownChance ? {} : { winOut: winOut / (unknownChance - 1) }),
     ...(explained ? explanation(from, textsAt - explainBytes) : {}),

@@ -1,6 +1,6 @@
 /** What consecutive bids of one integration share: made once for the bids of a response that have equal features. */
 import type { BidFacts } from '../learner.ts'
-import { maxDomainBytes, maxPublisherBytes, truncateWithHash } from './pseudonyms.ts'
+import { maxDomainBytes, maxPublisherBytes, maxSeatBytes, truncateWithHash } from './pseudonyms.ts'
 import type { BidFeatures, EligibleBid } from './types.ts'
 
 export class SharedTerms {
@@ -9,6 +9,7 @@ export class SharedTerms {
   /** Truncated. */
   publisher = ''
   domain = ''
+  seat: string | undefined = undefined
   /** The learner's key of the auction: salt and id. */
   key = ''
   private features: BidFeatures | null = null
@@ -30,6 +31,7 @@ export class SharedTerms {
       this.facts = { ...features, supplier, mode, inBa: 0, floor: 0 }
       this.publisher = truncateWithHash(features.publisher, maxPublisherBytes)
       this.domain = truncateWithHash(features.domain, maxDomainBytes)
+      this.seat = truncateWithHash(features.seat, maxSeatBytes) || undefined
     }
     if (this.auction === auction && this.salt === salt) return
     this.auction = auction

@@ -99,11 +99,13 @@ export class Macros {
   }
 }
 
-/** The macro whose name begins at `at`. A loop: `find` takes a closure and is 3 times slower. */
+/** The macros by the first letter of their names, which are all different. */
+const macroOf = new Map(macros.map((macro) => [macro[0].charCodeAt(0), macro]))
+
+/** The macro whose name begins at `at`. */
 function macroAt(text: string, at: number): (typeof macros)[number] | undefined {
-  for (let row = 0; row < macros.length; row++)
-    if (text.startsWith(macros[row]![0], at)) return macros[row]
-  return undefined
+  const macro = macroOf.get(text.charCodeAt(at))
+  return macro !== undefined && text.startsWith(macro[0], at) ? macro : undefined
 }
 
 const escapeBytes = 6

@@ -26,12 +26,12 @@ export function busiest<T>(
   return new Set(counted.slice(0, limit).map(({ of }) => of))
 }
 
-/** A sum by supplier and mode. What suppliers without a series add is in the series `_other` of their mode. */
+/** A sum by supplier and mode. What suppliers without a series add is in the series `_other` of their mode and arm. */
 export class FoldedSum<T extends object> {
   private readonly value: (of: T) => number
   /** Values at the last scrape. */
   private readonly seen = new WeakMap<T, number>()
-  private readonly rest = new Map<string, number>()
+  private readonly rest = new Map<string, { value: number; labels: Labels }>()
 
   constructor(value: (of: T) => number) {
     this.value = value
@@ -48,13 +48,19 @@ export class FoldedSum<T extends object> {
       else {
         const [of, labels] = row
         const value = this.value(of)
-        const mode = String(labels['mode'])
         if (own.has(of)) yield { value, labels, ...name }
-        else this.rest.set(mode, (this.rest.get(mode) ?? 0) + value - (this.seen.get(of) ?? 0))
+        else this.add(labels, value - (this.seen.get(of) ?? 0))
         this.seen.set(of, value)
       }
     }
-    for (const [mode, value] of this.rest) yield { value, labels: { ssp: others, mode }, ...name }
+    for (const shared of this.rest.values()) yield { ...shared, ...name }
+  }
+
+  private add(labels: Labels, value: number): void {
+    const mode = String(labels['mode'])
+    const before = this.rest.get(mode)
+    if (before === undefined) this.rest.set(mode, { value, labels: { ...labels, ssp: others } })
+    else before.value += value
   }
 }
 

@@ -9,12 +9,20 @@
  * hundreds of milliseconds of marking. A position is `slab number * slab size + offset`, so that a link to an evicted slab
  * is recognized by its number.
  */
-import { hash } from 'node:crypto'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { BidLog } from '../ports.ts'
-import { maxRecordBytes, readRecord, type WrittenRecord, writeRecord } from '../pricing/record.ts'
+import { readRecord, type WrittenRecord } from '../pricing/record.ts'
 import { hashText } from '../shared/hash.ts'
-import { writeLatin1, writeUtf8 } from '../shared/utf8.ts'
+import {
+  endOf,
+  entryHeadBytes,
+  entryLimit,
+  keyAt,
+  keyOf,
+  recordAt,
+  timeOf,
+  writeEntry,
+} from './bid-entry.ts'
 
 interface BidLogOptions {
   /** Milliseconds for which a decision can be found. */
@@ -27,14 +35,16 @@ interface BidLogOptions {
 
 interface MemoryBidLog extends BidLog {
   readonly stats: { entries: number; bytes: number; evicted: number; expired: number }
+  /** Adds the decisions of another process of this node, as its bid-log batch wrote them. */
+  append(batch: Buffer): void
   /** Changes `ttl` after a reload. */
   retain(ttl: number): void
 }
 
 const slabBytes = 1024 * 1024
-/** `next` position, id length, bid id length, record length. */
-const headBytes = 8 + 1 + 2 + 2
-const longestBidId = 512
+/** Position of the record before it in its row. An entry follows. */
+const linkBytes = 8
+const headBytes = linkBytes + entryHeadBytes
 /** Bounds the records of one row that are read: a supplier may send the same bid id for ever. */
 const maxChain = 1024
 const noPosition = -1
@@ -48,10 +58,12 @@ interface Slab {
   newest: number
 }
 
-const keyOf = (bidId: string) =>
-  bidId.length * 3 <= longestBidId || Buffer.byteLength(bidId) <= longestBidId
-    ? bidId
-    : `sha256:${hash('sha256', bidId, 'hex')}`
+/** Batches of other processes come late, so the record that was written last need not be the latest. */
+function keepLatest(found: DecisionRecord[], record: DecisionRecord): void {
+  const at = found.findIndex(({ supplier }) => supplier === record.supplier)
+  if (at === -1) found.push(record)
+  else if (found[at]!.at < record.at) found[at] = record
+}
 
 export function createBidLog(options: BidLogOptions): MemoryBidLog {
   const { maxEntries = 1_000_000, maxBytes = 256 * 1024 * 1024, now } = options
@@ -98,36 +110,50 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
 
   const written: WrittenRecord = { view: new DataView(new ArrayBuffer(0)), start: 0, end: 0 }
 
+  /** The slab that has room for an entry. */
+  function slabFor(needed: number, at: number): Slab {
+    const full = current === null || offset + needed > slabBytes
+    if (full || current!.entries >= maxEntries / 2) current = nextSlab(at)
+    return current!
+  }
+
+  /** Links the entry that was written after the link at `offset`. */
+  function link(slab: Slab, key: string, end: number, at: number): void {
+    const row = hashText(key) & (rows - 1)
+    slab.view.setFloat64(offset, heads[row]!)
+    heads[row] = slab.number * slabBytes + offset
+    offset = end
+    slab.entries++
+    slab.newest = at
+    stats.entries++
+  }
+
   function put(record: DecisionRecord): WrittenRecord | null {
     const key = keyOf(record.bidId)
-    const needed =
-      headBytes + record.id.length + key.length * 3 + maxRecordBytes + record.features.length
+    const needed = linkBytes + entryLimit(record, key)
     if (needed > slabBytes) return null
-    const full = current === null || offset + needed > slabBytes
-    if (full || current!.entries >= maxEntries / 2) current = nextSlab(record.at)
-    const { bytes, view, number } = current!
-    const row = hashText(key) & (rows - 1)
-    const start = offset
-    let at = start + headBytes
-    writeLatin1(bytes, at, record.id)
-    const idEnd = at + record.id.length
-    const keyEnd = writeUtf8(bytes, idEnd, key)
-    at = writeRecord(bytes, keyEnd, record)
-    bytes.set(record.features, at)
-    at += record.features.length
-    view.setFloat64(start, heads[row]!)
-    bytes[start + 8] = idEnd - start - headBytes
-    bytes.writeUInt16BE(keyEnd - idEnd, start + 9)
-    bytes.writeUInt16BE(at - keyEnd, start + 11)
-    heads[row] = number * slabBytes + start
-    offset = at
-    current!.entries++
-    current!.newest = record.at
-    stats.entries++
+    const slab = slabFor(needed, record.at)
+    const { bytes, view } = slab
+    const start = offset + linkBytes
+    const end = writeEntry(bytes, start, record, key)
     written.view = view
-    written.start = keyEnd
-    written.end = at
+    written.start = recordAt(bytes, start)
+    written.end = end
+    link(slab, key, end, record.at)
     return written
+  }
+
+  function append(batch: Buffer): void {
+    for (let from = 0; from < batch.length; ) {
+      const until = endOf(batch, from)
+      const at = timeOf(batch, from)
+      const slab = slabFor(linkBytes + until - from, at)
+      const start = offset + linkBytes
+      batch.copy(slab.bytes, start, from, until)
+      const key = batch.toString('utf8', keyAt(batch, from), recordAt(batch, from))
+      link(slab, key, start + until - from, at)
+      from = until
+    }
   }
 
   function find(bidId: string): DecisionRecord[] {
@@ -141,15 +167,12 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
       if (slab === undefined) break
       const { bytes } = slab
       const start = position - number * slabBytes
-      const idAt = start + headBytes
-      const keyAt = idAt + bytes[start + 8]!
-      const recordAt = keyAt + bytes.readUInt16BE(start + 9)
-      if (bytes.compare(key, 0, key.length, keyAt, recordAt) === 0) {
-        const end = recordAt + bytes.readUInt16BE(start + 11)
-        const id = bytes.toString('latin1', idAt, keyAt)
-        const record = readRecord(bytes, recordAt, end, id, bidId)
-        const known = record === null || found.some(({ supplier }) => supplier === record.supplier)
-        if (!known && record.at >= earliest) found.push(record)
+      const entry = start + linkBytes
+      const recordFrom = recordAt(bytes, entry)
+      if (bytes.compare(key, 0, key.length, keyAt(bytes, entry), recordFrom) === 0) {
+        const id = bytes.toString('latin1', start + headBytes, keyAt(bytes, entry))
+        const record = readRecord(bytes, recordFrom, endOf(bytes, entry), id, bidId)
+        if (record !== null && record.at >= earliest) keepLatest(found, record)
       }
       position = bytes.readDoubleBE(start)
     }
@@ -158,6 +181,7 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
 
   return {
     put,
+    append,
     find,
     stats,
     retain: (next) => {

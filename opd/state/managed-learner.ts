@@ -163,6 +163,20 @@ export class ManagedLearner implements Learner {
     return this.inner.snapshot()
   }
 
+  *sharing(taken: () => void): Generator<undefined, Uint8Array[]> {
+    return (yield* this.inner.sharing?.(taken) ?? []) ?? []
+  }
+
+  *adopting(
+    curve: Uint8Array,
+    missing: () => readonly Uint8Array[] | null,
+  ): Generator<undefined, boolean> {
+    const { inner } = this
+    // A roll-back may come between two slices.
+    const valid = () => (this.inner === inner && !this.frozen ? missing() : null)
+    return (yield* inner.adopting?.(curve, valid) ?? []) ?? false
+  }
+
   *snapshotting(taken?: () => void): Generator<undefined, Uint8Array[]> {
     const { inner } = this
     if (inner.snapshotting !== undefined) return yield* inner.snapshotting(taken)

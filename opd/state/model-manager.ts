@@ -23,6 +23,8 @@ export interface ModelManagerOptions {
   attributionWindow: number
   now: () => number
   log: Log
+  /** false: the models are trained by other nodes. */
+  trains?: boolean
   create?: typeof createLearner
   /** Milliseconds between two snapshots, and between two calls of `Learner.advance`. */
   snapshotEvery?: number
@@ -55,7 +57,7 @@ type Bases = Partial<Record<Mode, Uint8Array | null>>
 const cleanExitFile = 'ended-in-order'
 
 export function createModelManager(options: ModelManagerOptions): ModelManager {
-  const { dir, attributionWindow, now, log, create = createLearner } = options
+  const { dir, attributionWindow, now, log, trains = true, create = createLearner } = options
   if (dir !== null) {
     mkdirSync(dir, { recursive: true })
     removeIncomplete(dir)
@@ -66,7 +68,7 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
     now,
     log,
     create: (learned, carries = true) =>
-      create({ attributionWindow, carries, slices: true }, learned),
+      create({ attributionWindow, carries, slices: true, trains }, learned),
     clean: dir !== null && takeCleanExitFile(dir),
   })
 
@@ -126,7 +128,10 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
     }
   }
 
-  const refitter = new Refitter(log)
+  const refitter = new Refitter(log, (learner, result) => {
+    const mode = modes.find((each) => models.of(each).learner === learner)
+    if (mode !== undefined) models.pushRefit(mode, result)
+  })
   const timers = [
     setInterval(() => {
       for (const mode of modes) models.of(mode).learner.advance(now())
@@ -135,7 +140,9 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
     setInterval(
       () =>
         refitter.poll(
-          modes.map((mode) => models.of(mode).learner),
+          modes
+            .map((mode) => models.of(mode))
+            .flatMap(({ refits, learner }) => (refits ? learner : [])),
           now(),
         ),
       options.refitEvery ?? 1000,

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { readdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Learner } from '../learner.ts'
+import { isRefit, type Learner } from '../learner.ts'
 import { type Mode, modes } from '../pricing/arms.ts'
 import type { Log } from '../shared/log.ts'
 import { decodeEnvelope, type Envelope, encodeEnvelope, VersionVector } from './envelope.ts'
@@ -33,7 +33,10 @@ interface ModelStoreOptions {
 /** The model of one mode. */
 interface ModelState {
   learner: ManagedLearner
+  /** Names the model. Nodes that share a curve have the version of that curve. */
   version: number
+  /** Whether `version` is that of a shared curve; otherwise each snapshot has the next one. */
+  isShared: boolean
   /** Time at which the last snapshot was written or restored, milliseconds; null: never. */
   at: number | null
   epoch: number
@@ -43,6 +46,8 @@ interface ModelState {
   /** Sequence number of the last delta of this node. */
   sequence: number
   outbox: Envelope[]
+  /** Whether this node refits. Of nodes that share a model, one does. */
+  refits: boolean
 }
 
 /** Deltas that wait to be sent. Beyond this number the oldest is dropped and counted; this node keeps what it learned. */
@@ -97,14 +102,23 @@ export class ModelStore {
     if (!this.publishes || state.learner.isFrozen) return state.outbox
     const delta = state.learner.delta()
     if (delta.length <= emptyDeltaBytes) return state.outbox
+    this.push(state, state.outbox, delta)
+    return state.outbox
+  }
+
+  /** Sends the result of a refit of this node, which it has applied, to the other nodes. */
+  pushRefit(mode: Mode, result: Uint8Array): void {
+    const outbox = this.takeDelta(mode)
+    if (this.publishes) this.push(this.states[mode], outbox, result)
+  }
+
+  private push(state: ModelState, outbox: Envelope[], delta: Uint8Array): void {
     state.sequence++
     state.seen.add(this.node, state.sequence)
-    state.outbox.push({ node: this.node, epoch: state.epoch, sequence: state.sequence, delta })
-    if (state.outbox.length > maxOutbox) {
-      state.outbox.shift()
-      this.counts.dropped++
-    }
-    return state.outbox
+    outbox.push({ node: this.node, epoch: state.epoch, sequence: state.sequence, delta })
+    if (outbox.length <= maxOutbox) return
+    outbox.shift()
+    this.counts.dropped++
   }
 
   /** Merges a delta of another node. `ahead`: it is of a later epoch, `old`: of an earlier one. */
@@ -113,7 +127,8 @@ export class ModelStore {
     if (envelope.epoch > state.epoch) return 'ahead'
     if (envelope.epoch < state.epoch) return 'old'
     if (state.seen.has(envelope.node, envelope.sequence)) return 'seen'
-    state.learner.merge(envelope.delta)
+    if (isRefit(envelope.delta)) state.learner.applyRefit(envelope.delta)
+    else state.learner.merge(envelope.delta)
     state.seen.add(envelope.node, envelope.sequence)
     return 'merged'
   }
@@ -164,12 +179,15 @@ export class ModelStore {
     if (dir === null) return
     const state = this.states[mode]
     const at = now()
-    const version = state.version + 1
+    const version = state.isShared ? state.version : state.version + 1
     await writeDurably(dir, snapshotName(mode, version, at), await this.packed(mode))
-    state.version = version
+    // A curve that was adopted meanwhile has a later one.
+    state.version = Math.max(version, state.version)
     state.at = at
-    for (const { file } of outdated(snapshots(await readdir(dir), mode), at))
-      await unlink(join(dir, file))
+    const list = snapshots(await readdir(dir), mode)
+    const replaced = list.filter((each) => each.version === version && each.at < at)
+    const kept = list.filter((each) => !replaced.includes(each))
+    for (const { file } of [...replaced, ...outdated(kept, at)]) await unlink(join(dir, file))
   }
 
   /** Writes a snapshot of each mode; a frozen model is written once. false: a write failed. */
@@ -194,10 +212,12 @@ export class ModelStore {
 const fresh = (learner: ManagedLearner, { epoch, seen, place }: SnapshotMeta): ModelState => ({
   learner,
   version: 0,
+  isShared: false,
   at: null,
   epoch,
   seen: new VersionVector(seen),
   place,
   sequence: 0,
   outbox: [],
+  refits: true,
 })

@@ -9,6 +9,7 @@ import { type Mode, modes } from '../pricing/arms.ts'
 import type { Log } from '../shared/log.ts'
 import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
 import type { ModelManager } from './model-manager.ts'
+import { SharedCurve } from './shared-curve.ts'
 import { SharedModel, type SharedModelBus } from './shared-model.ts'
 
 /** Milliseconds. */
@@ -16,6 +17,9 @@ const syncInterval = 2000
 const joinInterval = 250
 const joinTimeout = 10_000
 const closeTimeout = 2000
+
+/** all: prices and trains; train: the same, without traffic of its own; serve: prices, and trains nothing. */
+export type NodeRole = 'all' | 'serve' | 'train'
 
 /** The stream of deltas that all nodes share, implemented by Redis. A failure is retried in the next round. */
 export interface ModelBus extends SharedModelBus {
@@ -40,6 +44,9 @@ export interface ModelSync {
     /** Shared models that this node wrote and took, and deltas that no node had. */
     readonly shared: number
     readonly taken: number
+    /** Curves that this node wrote, and adopted. */
+    readonly curvesShared: number
+    readonly curvesAdopted: number
     readonly lost: number
   }
   /** This node has had the model of the others, or has waited for it long enough. */
@@ -55,17 +62,26 @@ export function createModelSync(options: {
   log: Log
   /** Milliseconds that `close` waits for the last round. */
   timeout?: number
+  /** serve: sends what it learns, and takes the curve of the trainers. */
+  role?: NodeRole
   /** Milliseconds of a monotonic clock. */
   now?: () => number
 }): ModelSync {
-  const { modelManager, redis, log, now = () => performance.now() } = options
+  const { modelManager, redis, log, role = 'all', now = () => performance.now() } = options
+  const serves = role === 'serve'
   const { models } = modelManager
   const sharedModels = {
     revenue: new SharedModel('revenue', { models, bus: redis, now, log }),
     margin: new SharedModel('margin', { models, bus: redis, now, log }),
   }
+  const sharedCurves = {
+    revenue: new SharedCurve('revenue', { models, bus: redis, log, serves, now }),
+    margin: new SharedCurve('margin', { models, bus: redis, log, serves, now }),
+  }
   const sum = (name: 'shared' | 'taken' | 'lost' | 'refused') =>
     modes.reduce((total, mode) => total + sharedModels[mode].counts[name], 0)
+  const curves = (name: 'shared' | 'adopted' | 'refused') =>
+    modes.reduce((total, mode) => total + sharedCurves[mode].counts[name], 0)
   // From now on the updates of this node are collected.
   models.publishes = true
   let refused = 0
@@ -73,7 +89,7 @@ export function createModelSync(options: {
     sent: 0,
     merged: 0,
     get refused() {
-      return refused + sum('refused')
+      return refused + sum('refused') + curves('refused')
     },
     old: 0,
     seen: 0,
@@ -86,6 +102,12 @@ export function createModelSync(options: {
     get taken() {
       return sum('taken')
     },
+    get curvesShared() {
+      return curves('shared')
+    },
+    get curvesAdopted() {
+      return curves('adopted')
+    },
     get lost() {
       return sum('lost')
     },
@@ -97,6 +119,7 @@ export function createModelSync(options: {
       await redis.publish(mode, encodeEnvelope(next))
       counts.sent++
       sharedModels[mode].changed()
+      sharedCurves[mode].changed(next)
       if (outbox[0] === next) outbox.shift()
     }
   }
@@ -112,7 +135,10 @@ export function createModelSync(options: {
     try {
       const result = models.merge(mode, envelope)
       if (result === 'ahead') return false
-      if (result === 'merged') sharedModels[mode].changed()
+      if (result === 'merged') {
+        sharedModels[mode].changed()
+        sharedCurves[mode].changed(envelope)
+      }
       // Its own deltas come back, too.
       if (envelope.node !== models.node) counts[result]++
     } catch (error) {
@@ -147,8 +173,18 @@ export function createModelSync(options: {
     if (!joined) await shared.begin()
     if (modelManager.of(mode).isFrozen) return true
     await send(mode)
+    const sendMore = () => send(mode)
+    const receiveMore = () => receive(mode)
+    if (serves) {
+      models.of(mode).refits = false
+      await sharedCurves[mode].follow(false, sendMore, receiveMore)
+      return sharedCurves[mode].has
+    }
     await receive(mode)
-    return shared.follow(() => receive(mode))
+    const complete = await shared.follow(receiveMore)
+    models.of(mode).refits = shared.leads
+    if (complete) await sharedCurves[mode].follow(shared.leads, sendMore, receiveMore)
+    return complete
   }
 
   async function runRound(): Promise<void> {
@@ -159,6 +195,8 @@ export function createModelSync(options: {
     } catch (error) {
       // The Redis client logs a lost connection itself. The next round sends what is left.
       log.info({ err: (error as Error).message }, 'models were not synchronized')
+      // A node that is alone refits its own model.
+      for (const mode of modes) models.of(mode).refits = !serves
     }
     joined ||= now() - began > joinTimeout
   }

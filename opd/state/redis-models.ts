@@ -34,7 +34,8 @@ export function modelBus(
   readBytes: (key: string, field: string) => Promise<Uint8Array | null>,
 ): ModelBus {
   const stream = (mode: string) => `${prefix}model:${mode}`
-  const keys = (mode: string) => [`${prefix}model-lease:${mode}`, `${prefix}model-shared:${mode}`]
+  // In a Cluster both keys are on one node, by the text in braces.
+  const keys = (mode: string) => [`${prefix}{model:${mode}}lease`, `${prefix}{model:${mode}}shared`]
   return {
     async publish(mode, delta) {
       const fields = { data: Buffer.from(delta).toString('base64') }

@@ -4,12 +4,13 @@
  */
 
 import { randomUUID } from 'node:crypto'
-import { createClient, ErrorReply, RESP_TYPES } from '@redis/client'
+import { ErrorReply, RESP_TYPES } from '@redis/client'
 import type { DecisionRecord } from '../engine/types.ts'
 import type { SharedBidLog, SharedTokens } from '../ports.ts'
 import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
 import type { Log } from '../shared/log.ts'
 import type { ModelBus } from './model-sync.ts'
+import { connectRedis } from './redis-client.ts'
 import { modelBus } from './redis-models.ts'
 import { redisTokens } from './redis-tokens.ts'
 
@@ -57,7 +58,7 @@ return redis.call('ZCARD', KEYS[1])`
 /** One value in the Redis hash of a bid id: `id record`, the record in base64. */
 function encode(record: DecisionRecord): string {
   const bytes = Buffer.allocUnsafe(maxRecordBytes + record.features.length)
-  const end = writeRecord(bytes, 0, record, false)
+  const end = writeRecord(bytes, 0, record, { explained: false, seat: true })
   bytes.set(record.features, end)
   return `${record.id} ${bytes.toString('base64', 0, end + record.features.length)}`
 }
@@ -72,28 +73,18 @@ export function openRedis(options: RedisOptions): RedisState {
   const { url, location, bidTtl, log, onNodes } = options
   const node = randomUUID()
   const counts = { dropped: 0, failed: 0, written: 0 }
-  const client = createClient({
-    url,
-    disableOfflineQueue: true,
-    commandsQueueMaxLength: 100_000,
-    socket: {
-      connectTimeout: 2000,
-      reconnectStrategy: (tries: number) => Math.min(2000, 100 * tries),
-    },
-  })
+  const connection = connectRedis(url)
+  const { client } = connection
   const bytes = client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer })
   let lost = true
-  client.on('ready', () => {
+  connection.onReady(() => {
     if (lost) log.info({}, 'redis is connected')
     lost = false
   })
-  client.on('error', (error: Error) => {
+  connection.onError((error: Error) => {
     if (!lost) log.warn({ err: error.message }, 'redis is lost, this node continues alone')
     lost = true
   })
-  // A failure is also emitted as 'error', and the client reconnects.
-  void client.connect().catch(() => undefined)
-
   /** After a timeout Redis counts as unavailable for a while, so that commands do not wait for it in a row. */
   let pausedUntil = 0
   const isAvailable = () => client.isReady && performance.now() >= pausedUntil
@@ -171,7 +162,7 @@ export function openRedis(options: RedisOptions): RedisState {
   }
   const beater = setInterval(() => void sendHeartbeat(), heartbeatEvery)
   beater.unref()
-  client.on('ready', () => {
+  connection.onReady(() => {
     connectedAt = performance.now()
     void sendHeartbeat()
   })
@@ -209,8 +200,7 @@ export function openRedis(options: RedisOptions): RedisState {
       clearInterval(beater)
       await flush()
       await attempt<unknown>(() => client.zRem(`${prefix}nodes:${location}`, node), null)
-      if (client.isReady) await client.close()
-      else client.destroy()
+      await connection.close()
     },
   }
 }

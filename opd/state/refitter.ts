@@ -21,13 +21,16 @@ export class Refitter {
   /** Refits that were applied, and that failed. */
   readonly counts = { applied: 0, failed: 0 }
   private readonly log: Log
+  private readonly applied: (learner: ManagedLearner, result: Uint8Array) => void
   private worker: Worker | null = null
   private running: Running | null = null
   /** Milliseconds of `performance.now()`. */
   private idleUntil = 0
 
-  constructor(log: Log) {
+  /** `applied` is called with each result that was applied. */
+  constructor(log: Log, applied: (learner: ManagedLearner, result: Uint8Array) => void = () => {}) {
     this.log = log
+    this.applied = applied
   }
 
   /** Starts a refit of the first model for which one is due. */
@@ -73,6 +76,7 @@ export class Refitter {
     if (learner.inner !== inner || learner.isFrozen) return
     learner.applyRefit(response.result)
     this.counts.applied++
+    this.applied(learner, response.result)
   }
 
   async close(): Promise<void> {

@@ -10,6 +10,8 @@ import type { ModelStore } from './model-store.ts'
 export interface SharedModelHead {
   epoch: number
   seen: VersionVectorRows
+  /** Of a curve: the version of the model on all nodes. */
+  version?: number
 }
 
 /** Implemented by Redis. */
@@ -42,6 +44,8 @@ export class SharedModel {
   private readonly bus: SharedModelBus
   private readonly now: () => number
   private readonly log: Log
+  /** Whether this node has the lease, as of the last round. */
+  leads = false
   private begun = false
   /** Number and head of the shared model, as last seen. */
   private number = 0
@@ -113,6 +117,7 @@ export class SharedModel {
     const { models, mode, bus } = this
     const complete = this.state.seen.missing === 0
     const { leads, number, head } = await bus.look(mode, models.node, complete, this.number)
+    this.leads = leads
     if (head !== null) Object.assign(this, { number, head })
     if (this.isBehind()) await receive()
     if (this.isBehind() && (await this.take())) await receive()

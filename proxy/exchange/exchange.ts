@@ -1,168 +1,31 @@
 /**
- * The life of one bid request in six phases (docs/concepts.md): admit ▸ send ▸ receive ▸ price ▸ reply ▸ account.
- * Each request has one Exchange. It is itself the sink of the supplier's response: the common path allocates no closure.
+ * The life of one bid request in six phases (docs/concepts.md): admit ▸ send ▸ receive ▸ price ▸ reply ▸ account. The first two
+ * are in request-phases.ts. Each request has one Exchange. It is itself the sink of the supplier's response: the common path
+ * allocates no closure.
  */
-import { type Admission, overloaded } from '../admission.ts'
-import type { Candidate } from '../gate.ts'
-import {
-  type Body,
-  bytesOf,
-  type Inbound,
-  type ResponseHead,
-  type ResponseSink,
-  type SendFailure,
-} from '../listen/types.ts'
+import type { ResponseHead, ResponseSink, SendFailure } from '../listen/types.ts'
 import type { RequestOutcome } from '../metrics.ts'
-import type { Supplier } from '../supplier.ts'
-import { BodyBuffer } from './body-buffer.ts'
-import { Deadline } from './deadline.ts'
-import { requestEncoding } from './encoding.ts'
 import { framing } from './headers.ts'
-import type { RequestDecoder } from './request-decoder.ts'
+import { RequestPhases } from './request-phases.ts'
 import { type NoBid, type ResponseBody, replyNoBid, replyWhole, towards } from './response.ts'
-import {
-  needsProcessing,
-  type ProcessingContext,
-  type ProcessingResult,
-  processResponse,
-} from './response-processing.ts'
-import { type AttemptContext, UpstreamAttempt } from './upstream-attempt.ts'
+import { needsProcessing, type ProcessingResult, processResponse } from './response-processing.ts'
 
 /** A response of known length up to this is buffered even if OPD does not read it, so that a failure is a clean no-bid. */
 const bufferedWhole = 64 * 1024
 
-export interface ExchangeContext extends ProcessingContext, AttemptContext, Admission {
-  limits: Admission['limits'] & { maxRequestBytes: number; maxRewriteBytes: number }
-  decoder: RequestDecoder
-}
-
 const noResponse: ResponseHead = { status: 0, message: '', fields: [], reply: null }
 
-export class Exchange implements ResponseSink, Candidate {
-  private readonly inbound: Inbound
-  private readonly supplier: Supplier
-  private readonly context: ExchangeContext
-  private readonly buffer: BodyBuffer
-  private readonly deadline: Deadline
-  private readonly upstream: UpstreamAttempt
-  private admitted = false
-  private stage: 'waiting' | 'buffering' | 'streaming' | 'done' = 'waiting'
-  /** Whether the request is in the queue of the supplier's gate, or holds a place there. */
-  private gateState: 'outside' | 'queued' | 'sent' = 'outside'
+export class Exchange extends RequestPhases implements ResponseSink {
   private replayed = false
-  // The request: its body as received, and decoded (null: not readable; undefined: most of it is not decoded yet).
-  private body: Body = ''
-  private decoded: Body | null | undefined = null
   // The response: its head, and whether it is processed before it is sent on.
   private response: ResponseHead = noResponse
   private length: number | null = null
   private processed = false
 
-  constructor(inbound: Inbound, supplier: Supplier, context: ExchangeContext) {
-    this.inbound = inbound
-    this.supplier = supplier
-    this.context = context
-    this.buffer = new BodyBuffer(context.budget)
-    this.deadline = new Deadline(supplier.route, inbound.arrived, this)
-    this.upstream = new UpstreamAttempt(supplier)
-  }
-
-  // --- admit ---
-
-  /** Null: the lane reads the body. Otherwise the request is refused, and the caller has its no-bid. */
-  admit(): NoBid | null {
-    const refusal = this.supplier.refusal(this.inbound.arrived, overloaded(this.context))
-    if (refusal !== null) {
-      this.noBid(refusal)
-      return refusal
-    }
-    this.context.budget.inFlight++
-    this.supplier.inFlight++
-    this.admitted = true
-    return null
-  }
-
-  // --- send ---
-
-  /** The body is not complete yet. It may take as long as the supplier's timeout, counted from the head. */
-  awaitBody(): void {
-    if (this.stage !== 'done') this.deadline.awaitBody()
-  }
-
-  /** Takes a chunk of the request's body, or all of it as text. False: the body exceeds the limit, and the lane sends the refusal. */
-  receiveBody(chunk: Body): boolean {
-    if (this.stage === 'done') return true
-    if (typeof chunk === 'string') {
-      this.body = chunk
-      this.buffer.count(chunk.length)
-    } else this.buffer.add(chunk)
-    if (Math.max(chunk.length, this.buffer.length) > this.context.limits.maxRequestBytes) {
-      this.account('refused')
-      return false
-    }
-    if (this.memoryFull) this.noBid('overload')
-    return true
-  }
-
-  private get memoryFull(): boolean {
-    return this.context.budget.bytes > this.context.limits.maxHeldBytes
-  }
-
-  /** The request's body is complete. */
-  bodyReceived(): void {
-    if (this.stage === 'done') return
-    if (this.body === '') this.body = this.buffer.whole()
-    const encoding = requestEncoding(this.inbound.head)
-    if (encoding === 'gzip') return this.gzipReceived()
-    this.decoded = encoding === null ? null : this.body
-    this.enterGate(this.decoded)
-  }
-
-  /** A gzip body may decode to a thousand times its length: only its beginning, with `tmax`, is decoded before sending. */
-  private gzipReceived(): void {
-    this.body = bytesOf(this.body)
-    const start = this.context.decoder.start(this.body)
-    if (start === 'overload') return this.noBid('overload')
-    const { bytes, whole } = start
-    this.decoded = whole ? bytes : undefined
-    if (whole && bytes !== null) this.buffer.count(bytes.length)
-    this.enterGate(bytes)
-  }
-
-  /** `request`: the decoded part of the request that may contain `tmax`; null: the request is not readable. */
-  private enterGate(request: Body | null): void {
-    this.deadline.start(request)
-    const now = performance.now()
-    const entered = this.supplier.gate.enter(this, now)
-    if (entered === 'queued') this.gateState = 'queued'
-    else if (entered === 'refused') this.refuse()
-  }
-
-  get due(): number {
-    return this.deadline.due
-  }
-
   /** Called by the gate, at once or after the queue. */
   send(now: number): void {
     this.gateState = 'sent'
     this.upstream.send(this.inbound, this.body, this.context, now, this)
-  }
-
-  /** Called by the gate if the request has waited in vain. */
-  refuse(): void {
-    this.gateState = 'outside'
-    this.noBid('overload')
-  }
-
-  /** Frees the place at the supplier. `answered` null: the result says nothing about the supplier's load. */
-  private leaveGate(answered: boolean | null): void {
-    const { gate } = this.supplier
-    if (this.gateState === 'queued') gate.leave(this)
-    if (this.gateState !== 'sent') return
-    this.gateState = 'outside'
-    const { sentAt, durationMs } = this.upstream
-    if (answered === null) gate.dropped(sentAt + durationMs)
-    else gate.finished(sentAt, sentAt + durationMs, answered)
   }
 
   // --- receive ---
@@ -211,17 +74,36 @@ export class Exchange implements ResponseSink, Candidate {
     this.inbound.reply.start(towards(this.response, framing, this.context.via), this.length)
   }
 
-  end(now: number): void {
+  whole(body: Buffer, now: number): void {
+    const { budget, limits } = this.context
+    const { maxRewriteBytes, maxHeldBytes } = limits
+    const fits = body.length <= maxRewriteBytes && budget.bytes + body.length <= maxHeldBytes
+    // A response that is not processed may be written after this call.
+    if (!fits || !this.processed || this.stage !== 'buffering') {
+      this.data(Buffer.from(body), () => {})
+      return this.end(now)
+    }
+    this.buffer.count(body.length)
+    this.upstreamEnded(now)
+    this.price(body, true)
+  }
+
+  private upstreamEnded(now: number): void {
     const { status } = this.response
     const success = status < 500
     this.upstream.finish(success ? 'success' : status, now)
     this.leaveGate(success ? true : null)
+  }
+
+  end(now: number): void {
+    const { status } = this.response
+    this.upstreamEnded(now)
     if (this.stage === 'streaming') {
       this.inbound.reply.end()
       this.account(status === 204 ? 'no_bid' : 'answer')
     } else if (this.stage === 'buffering') {
       const body = this.buffer.whole()
-      if (this.processed) this.price(body)
+      if (this.processed) this.price(body, false)
       else this.reply({ kind: 'unchanged', body })
     }
   }
@@ -243,31 +125,15 @@ export class Exchange implements ResponseSink, Candidate {
 
   // --- price ---
 
-  private price(body: Buffer): void {
+  /** `shared`: the bytes are valid only during the call. */
+  private price(body: Buffer, shared: boolean): void {
     const { supplier, response: head, buffer } = this
     const request = () => this.decodedRequest()
     const isDone = () => this.stage === 'done'
-    const response = { supplier, head, body, buffer, request, isDone }
+    const response = { supplier, head, body, shared, buffer, request, isDone }
     const result = processResponse(response, this.context)
     if (result instanceof Promise) void result.then((late) => this.priced(late))
     else this.priced(result)
-  }
-
-  /** The request as OPD reads it, asked for only when a bid is to be priced. */
-  private decodedRequest(): Body | null | Promise<Buffer | null> {
-    const { decoded } = this
-    return decoded === undefined ? this.decodeWhole(bytesOf(this.body)) : decoded
-  }
-
-  private async decodeWhole(body: Buffer): Promise<Buffer | null> {
-    const decoded = await this.context.decoder.whole(body, () => this.stage !== 'done')
-    if (this.stage === 'done') return null
-    if (decoded !== 'overload') {
-      this.buffer.count(decoded?.length ?? 0)
-      return decoded
-    }
-    this.noBid('overload')
-    return null
   }
 
   private priced(result: ProcessingResult): void {
@@ -283,7 +149,7 @@ export class Exchange implements ResponseSink, Candidate {
     this.account(this.response.status === 204 ? 'no_bid' : 'answer')
   }
 
-  private noBid(reason: NoBid): void {
+  protected noBid(reason: NoBid): void {
     if (reason === 'overload' && this.admitted) this.supplier.giveBack()
     replyNoBid(this.inbound.reply, reason, this.supplier.route.onFailure)
     this.account(reason)
@@ -322,7 +188,7 @@ export class Exchange implements ResponseSink, Candidate {
 
   // --- account ---
 
-  private account(outcome: RequestOutcome): void {
+  protected account(outcome: RequestOutcome): void {
     this.stage = 'done'
     this.deadline.remove()
     this.buffer.release()
@@ -330,7 +196,22 @@ export class Exchange implements ResponseSink, Candidate {
       this.context.budget.inFlight--
       this.supplier.inFlight--
     }
-    const total = performance.now() - this.inbound.arrived
-    this.supplier.metrics.finished(outcome, total, this.upstream.durationMs)
+    const now = performance.now()
+    this.supplier.metrics.finished(outcome, now - this.inbound.arrived, this.upstream.durationMs)
+    if (this.traced !== null) this.trace(this.traced, outcome, now)
+  }
+
+  private trace(fields: readonly string[], outcome: RequestOutcome, ended: number): void {
+    const { inbound, upstream, response } = this
+    const { url, sentAt, durationMs } = upstream
+    this.context.tracer?.bidFinished({
+      ssp: this.supplier.id,
+      fields,
+      request: this.decoded ?? null,
+      outcome,
+      status: outcome === 'answer' || outcome === 'no_bid' ? response.status : null,
+      ...{ arrived: inbound.arrived, ended },
+      upstream: url === null ? null : { url, sentAt, durationMs },
+    })
   }
 }

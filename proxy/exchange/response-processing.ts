@@ -12,8 +12,9 @@ export type ProcessingResult = ResponseBody | { kind: 'no_bid'; reason: 'unreada
 export interface BufferedResponse {
   supplier: Supplier
   head: ResponseHead
-  /** As received, still encoded. */
+  /** As received, still encoded. `shared`: the bytes are valid only until the event loop continues. */
   body: Buffer
+  shared: boolean
   /** Counts the decoded bytes. */
   buffer: BodyBuffer
   /** The decoded bid request; null: it is not readable. */
@@ -54,8 +55,9 @@ export function processResponse(
   const { maxRewriteBytes, maxHeldBytes } = context.limits
   const decoded = decodeNow(head.fields, body, maxRewriteBytes)
   if (decoded !== null) return rewrite(response, context, decoded)
+  keep(response)
   const later = withReservation(context.budget, maxRewriteBytes, maxHeldBytes, () =>
-    decodeLater(head.fields, body, maxRewriteBytes),
+    decodeLater(head.fields, response.body, maxRewriteBytes),
   )
   if (later === null) return undecoded(response, context, 'too_large')
   return later.then((late) =>
@@ -63,7 +65,17 @@ export function processResponse(
   )
 }
 
-const asReceived = ({ body }: BufferedResponse): ProcessingResult => ({ kind: 'unchanged', body })
+/** The bytes are copied if they are needed after this call. */
+function keep(response: BufferedResponse): Buffer {
+  if (response.shared) response.body = Buffer.from(response.body)
+  response.shared = false
+  return response.body
+}
+
+const asReceived = (response: BufferedResponse): ProcessingResult => ({
+  kind: 'unchanged',
+  body: keep(response),
+})
 
 function undecoded(
   response: BufferedResponse,
@@ -96,6 +108,7 @@ function rewrite(
   })
   const first = slices.next()
   if (first.done) return rewritten(response, context, body, encoding, first.value)
+  keep(response)
   return remainingSlices(slices, first.value, response.isDone).then((late) =>
     late === null ? asReceived(response) : rewritten(response, context, body, encoding, late),
   )

@@ -37,9 +37,15 @@ export class UpstreamAttempt {
   private readonly supplier: Supplier
   private endpoint: Endpoint | null = null
   private request: UpstreamRequest | null = null
+  private body: Body = ''
 
   constructor(supplier: Supplier) {
     this.supplier = supplier
+  }
+
+  /** null: not sent. */
+  get url(): URL | null {
+    return this.endpoint?.url ?? null
   }
 
   /** The second call is a replay: on a new connection, to another endpoint if there is one. */
@@ -54,6 +60,7 @@ export class UpstreamAttempt {
     const endpoint = this.supplier.endpoints.choose(this.endpoint ?? undefined)
     this.endpoint = endpoint
     endpoint.inFlight++
+    this.body = body
     const head = forwardedHead(inbound, endpoint, context)
     this.sentAt = now
     const connection = endpoint.pool.acquire(fresh, now)
@@ -70,7 +77,7 @@ export class UpstreamAttempt {
     endpoint.inFlight--
     if (result === null) supplier.endpoints.abandoned(endpoint)
     else if (result === 'success') supplier.endpoints.succeeded(endpoint)
-    else supplier.endpoints.failed(endpoint, result)
+    else supplier.endpoints.failed(endpoint, result, this.body)
   }
 
   /** Cancels the request; its response is not needed any more. */

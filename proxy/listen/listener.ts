@@ -5,6 +5,7 @@ import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { isIdle, pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
 import type { ProxyConfig } from '../config.ts'
 import { closingResponse } from '../wire/fields.ts'
+import { assertFree, bind } from './bind.ts'
 import { type ConnectionLife, ConnectionLives } from './connection-life.ts'
 import { hasBody, pathOf } from './node-http.ts'
 import { type FastLane, StrictConnection } from './strict-connection.ts'
@@ -18,6 +19,8 @@ export interface ListenerOptions {
   /** Begins a request of the fast lane; null: all connections are on the general lane. */
   beginFast: FastLane['begin'] | null
   random?: () => number
+  /** Other processes of this node listen on the same port. */
+  sharesPort?: boolean
 }
 
 const statusLines: Readonly<Record<string, string>> = {
@@ -62,6 +65,7 @@ export class Listener {
   private readonly server: Server | TlsServer
   private readonly onClosed: (reason: string) => void
   private readonly random: () => number
+  private readonly sharesPort: boolean
   private config: ProxyConfig
   private readonly lives = new ConnectionLives()
   private readonly open = new Set<Socket>()
@@ -73,6 +77,7 @@ export class Listener {
   constructor(options: ListenerOptions) {
     this.onClosed = options.onClosed
     this.random = options.random ?? Math.random
+    this.sharesPort = options.sharesPort ?? false
     this.config = options.config
     this.server = createNodeServer(options.config)
     this.applyLimits()
@@ -185,19 +190,15 @@ export class Listener {
     })
   }
 
-  listen(): Promise<AddressInfo> {
-    const { server } = this
+  /** `port`: that of the first process, if several share it. */
+  async listen(port?: number): Promise<AddressInfo> {
+    const { sharesPort } = this
     const { listen } = this.config
     const colon = listen.lastIndexOf(':')
     const host = listen.slice(0, colon).replace(/^\[|\]$/g, '')
-    const port = Number(listen.slice(colon + 1))
-    return new Promise((resolve, reject) => {
-      server.once('error', reject)
-      server.listen({ host, port, backlog }, () => {
-        server.off('error', reject)
-        resolve(server.address() as AddressInfo)
-      })
-    })
+    const own = { host, port: port ?? Number(listen.slice(colon + 1)) }
+    if (sharesPort && port === undefined) await assertFree(own)
+    return bind(this.server, { ...own, backlog, reusePort: sharesPort })
   }
 
   /** Takes the limits and the certificate of a new configuration; the address remains. */

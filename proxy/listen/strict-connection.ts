@@ -14,6 +14,7 @@ import { HeadTemplates } from '../wire/head-templates.ts'
 import { type RequestHead, readRequestHead, setLength } from '../wire/request-head.ts'
 import { singleWrite } from '../wire/write-message.ts'
 import type { ConnectionLife } from './connection-life.ts'
+import { SocketReads } from './socket-reads.ts'
 import { type ReplyLane, StrictReply } from './strict-reply.ts'
 import type { Inbound } from './types.ts'
 
@@ -31,7 +32,7 @@ export interface FastLane extends ReplyLane {
 const blankLine = Buffer.from('\r\n\r\n')
 /** Milliseconds in which the first request of a new connection may be on its way. */
 const newConnection = 100
-/** Heads of requests that are kept for a connection: a caller may send for several suppliers. */
+/** Heads that are kept for a connection: a caller may send for several suppliers. */
 const headsOfCaller = 2
 const noHead: RequestHead = {
   supplier: '',
@@ -47,7 +48,7 @@ const timedOut = closingResponse('408 Request Timeout')
 /** Bytes that may follow a request before its response. After that the socket is paused, and a close is not noticed. */
 const maxEarly = 64 * 1024
 
-/** The connection is itself the request that is served, and its reply: a request allocates neither. */
+/** The connection is itself the request that is served, and its reply: neither is allocated. */
 export class StrictConnection extends StrictReply implements Inbound {
   protected override readonly lane: FastLane
   private readonly onRemoved: (connection: StrictConnection) => void
@@ -56,6 +57,7 @@ export class StrictConnection extends StrictReply implements Inbound {
   readonly reply = this
   head: RequestHead = noHead
   arrived = 0
+  private readonly reads: SocketReads
   private readonly heads = new HeadTemplates<RequestHead>(headsOfCaller)
   private state: 'head' | 'body' | 'responding' | 'closed' = 'head'
   /** `performance.now()` at which the connection began to wait for the next bytes. */
@@ -70,13 +72,13 @@ export class StrictConnection extends StrictReply implements Inbound {
     socket: Socket,
     life: ConnectionLife,
     lane: FastLane,
-    onRemoved: (connection: StrictConnection) => void,
+    onRemoved: StrictConnection['onRemoved'],
   ) {
     super(socket, life, lane)
     this.lane = lane
     this.onRemoved = onRemoved
     this.remote = plainAddress(socket.remoteAddress ?? '')
-    socket.on('data', this.onData)
+    this.reads = new SocketReads(socket, this.onData)
     // A caller that ends its side has left, as in node:http.
     socket.on('end', this.onEnd)
     socket.on('close', this.onClose)
@@ -86,7 +88,7 @@ export class StrictConnection extends StrictReply implements Inbound {
     if (this.state === 'head') this.readHead(chunk)
     else if (this.state === 'responding') {
       this.early = this.early === null ? chunk : Buffer.concat([this.early, chunk])
-      if (this.early.length > maxEarly) this.socket.pause()
+      if (this.early.length > maxEarly) this.reads.pause()
     } else if (this.state === 'body') this.readBody(chunk, 0)
   }
 
@@ -140,7 +142,7 @@ export class StrictConnection extends StrictReply implements Inbound {
     const { socket } = this
     this.state = 'closed'
     this.onRemoved(this)
-    socket.off('data', this.onData)
+    this.reads.stop()
     socket.off('end', this.onEnd)
     socket.off('close', this.onClose)
     this.lane.handOver(socket, bytes)
@@ -186,18 +188,17 @@ export class StrictConnection extends StrictReply implements Inbound {
     this.since = now
     const { socket } = this
     if (!socket.writableNeedDrain) return this.resume()
-    socket.pause()
+    this.reads.pause()
     socket.once('drain', this.resume)
   }
 
   private readonly resume = (): void => {
     if (this.state !== 'head') return
-    if (this.socket.isPaused()) this.socket.resume()
+    this.reads.resume()
     const { early } = this
-    if (early === null) return
     this.early = null
     // Pipelining is rare, and node:http implements it.
-    this.handOver(early)
+    if (early !== null) this.handOver(early)
   }
 
   private get closed(): boolean {

@@ -83,6 +83,8 @@ export interface ResponseSink {
   data(chunk: Buffer, resume: () => void): boolean
   /** `now`: `performance.now()`. */
   end(now: number): void
+  /** In place of `data` and `end`: the whole body, whose bytes are valid only during the call. */
+  whole?(body: Buffer, now: number): void
   fail(failure: SendFailure): void
 }
 

@@ -1,5 +1,7 @@
 /** The log of one endpoint: each change of its state is logged once, not once a request (CONTRACT 3). */
 
+import type { Body } from '../../opd/json/types.ts'
+import { requestIdOf } from '../../opd/openrtb/request-id.ts'
 import type { Log } from '../../opd/shared/log.ts'
 
 export type EndpointState = 'up' | 'failing' | 'ejected'
@@ -45,12 +47,14 @@ export class EndpointLog {
     this.endpoint = url.origin + url.pathname
   }
 
-  failed(state: EndpointState, failure: Failure, now: number): void {
+  /** `request`: the body of the request that failed; its id is logged if it can be read. */
+  failed(state: EndpointState, failure: Failure, now: number, request: Body): void {
     if (state === this.logged || now < this.pausedUntil) return
     if (now - this.pausedUntil > maxPause) this.pause = firstPause
     this.logged = state
     const { ssp, endpoint } = this
-    this.log.warn({ ssp, endpoint, state, ...describe(failure) }, `an endpoint is ${state}`)
+    const fields = { ssp, endpoint, state, request: requestIdOf(request), ...describe(failure) }
+    this.log.warn(fields, `an endpoint is ${state}`)
   }
 
   recovered(now: number): void {

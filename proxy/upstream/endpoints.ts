@@ -3,6 +3,7 @@
  * (Mitzenmacher 2001). An endpoint that fails repeatedly is ejected for a growing time, then probed with one request.
  * The last endpoint is never ejected.
  */
+import type { Body } from '../../opd/json/types.ts'
 import type { EndpointLog, EndpointState, Failure } from './endpoint-log.ts'
 import { type ConnectionPool, createPool, type Upstream } from './pool.ts'
 
@@ -90,9 +91,10 @@ export class Endpoints {
     endpoint.log.recovered(this.now())
   }
 
-  failed(endpoint: Endpoint, failure: Failure): void {
+  /** `request`: the body of the request that failed. */
+  failed(endpoint: Endpoint, failure: Failure, request: Body = ''): void {
     this.count(endpoint)
-    endpoint.log.failed(endpoint.state, failure, this.now())
+    endpoint.log.failed(endpoint.state, failure, this.now(), request)
   }
 
   private count(endpoint: Endpoint): void {

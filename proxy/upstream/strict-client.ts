@@ -1,9 +1,9 @@
 /**
- * A connection to a plain HTTP/1.1 endpoint on node:net. It costs about 15 us of CPU less per request than undici, mostly
- * because it reads into one shared buffer and writes head and body at once. It accepts complete, unambiguous responses;
- * after anything else it closes the connection and reports `broken`.
+ * A connection to a plain HTTP/1.1 endpoint on node:net. It takes 15 us of CPU less per request than undici: it reads into a
+ * shared buffer, and writes head and body at once. After anything but a complete, unambiguous response it closes, and
+ * reports `broken`.
  */
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { Body, ResponseSink, SendFailure } from '../listen/types.ts'
 import { type BodySink, ChunkedReader } from '../wire/chunked.ts'
 import type { HeadTemplates } from '../wire/head-templates.ts'
@@ -22,12 +22,11 @@ import {
   silentConnectMs,
   type Target,
 } from './connection.ts'
+import { connectTo } from './shared-reads.ts'
 
 const blankLine = Buffer.from('\r\n\r\n')
 /** Interim responses (RFC 9110 15.2) before the final one. */
 const maxInterim = 32
-/** All connections read into this buffer. Bytes that are kept are copied before the next read. */
-const shared = Buffer.allocUnsafeSlow(64 * 1024)
 
 export class StrictClient implements Connection, BodySink {
   connectedAt = performance.now()
@@ -64,17 +63,9 @@ export class StrictClient implements Connection, BodySink {
   ) {
     this.pool = pool
     this.templates = templates
-    this.socket = connect({
-      ...target,
-      autoSelectFamily: false,
-      noDelay: true,
-      onread: {
-        buffer: shared,
-        callback: (count) => {
-          this.received(shared.subarray(0, count))
-          return this.flowing
-        },
-      },
+    this.socket = connectTo(target, (bytes) => {
+      this.received(bytes)
+      return this.flowing
     })
     this.socket.on('lookup', (_error, address) => {
       this.address = address
@@ -206,6 +197,9 @@ export class StrictClient implements Connection, BodySink {
       return
     }
     const to = Math.min(bytes.length, at + this.missing)
+    // Most responses arrive whole, in one read: such a body is not copied.
+    if (at > 0 && to > at && to - at === this.missing && this.sink?.whole !== undefined)
+      return this.complete(to === bytes.length, bytes.subarray(at, to))
     this.missing -= to - at
     if (to > at) this.bodyBytes(bytes, at, to)
     if (this.missing === 0) this.complete(to === bytes.length)
@@ -217,8 +211,8 @@ export class StrictClient implements Connection, BodySink {
     if (!this.sink.data(copy, this.resume)) this.flowing = false
   }
 
-  /** `alone`: no bytes follow the response. */
-  private complete(alone: boolean): void {
+  /** `alone`: no bytes follow the response. `body`: all of it, if none of it was passed on. */
+  private complete(alone: boolean, body: Buffer | null = null): void {
     const { sink, head } = this
     if (sink === null || head === null) return
     this.sink = null
@@ -233,7 +227,8 @@ export class StrictClient implements Connection, BodySink {
       this.reusableUntil = now + reusableFor
       this.pool.released(this, now)
     } else this.destroy()
-    sink.end(now)
+    if (body === null) sink.end(now)
+    else sink.whole!(body, now)
   }
 
   private ended(): void {

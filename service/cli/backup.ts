@@ -162,14 +162,31 @@ async function withState(
   }
 }
 
+/** `keep`: `dir` is a folder of backups, of which so many stay. */
 export function backup(
   file: string | undefined,
   dir: string,
   streams: CommandStreams,
+  keep?: number,
 ): Promise<number> {
+  const to = keep === undefined ? dir : join(dir, new Date().toISOString().replaceAll(':', '-'))
   return withState(file, streams, async (state) => {
-    await writeBackup({ ...state, dir, stdout: streams.stdout })
+    await writeBackup({ ...state, dir: to, stdout: streams.stdout })
+    if (keep !== undefined) removeOld(dir, keep)
   })
+}
+
+const backupName = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z$/
+
+/** Incomplete copies go as well: this is called when a newer one is complete. */
+function removeOld(dir: string, keep: number): void {
+  const names = readdirSync(dir)
+    .filter((name) => backupName.test(name))
+    .sort()
+  const complete = names.filter((name) => existsSync(join(dir, name, mark)))
+  const kept = new Set(complete.slice(-keep))
+  for (const name of names)
+    if (!kept.has(name)) rmSync(join(dir, name), { recursive: true, force: true })
 }
 
 export function restore(

@@ -23,6 +23,11 @@ function addRole(text: string, before: readonly Role[] = []): readonly Role[] {
   return [...before, role]
 }
 
+function wholeNumber(text: string): number {
+  if (!/^[1-9]\d{0,3}$/.test(text)) throw new InvalidArgumentError('A number from 1 to 9999.')
+  return Number(text)
+}
+
 export type Handle = <A extends unknown[]>(
   run: (...args: A) => Promise<Code>,
 ) => (...args: A) => Promise<void>
@@ -33,8 +38,13 @@ const addService: Add = (program, handle) => {
     .command('start')
     .description('run the service')
     .option(...config)
+    .addOption(
+      new Option('--admin <host:port>', 'address of the API and the dashboard').conflicts('config'),
+    )
     .action(
-      handle(async ({ config }: { config?: string }) => (await import('./start.ts')).start(config)),
+      handle(async ({ config, admin }: { config?: string; admin?: string }) =>
+        (await import('./start.ts')).start(config, admin),
+      ),
     )
   program
     .command('demo')
@@ -109,9 +119,14 @@ const addCopies: Add = (program, handle, streams) => {
     .description('copy the SQLite database, keys and models while the service runs')
     .argument('<dir>', 'an empty folder, or one that does not exist')
     .option(...config)
+    .option(
+      '--keep <n>',
+      'copy into a new folder below <dir>, named by the time, and remove all but the newest n',
+      wholeNumber,
+    )
     .action(
-      handle(async (dir: string, { config }: { config?: string }) =>
-        (await import('./backup.ts')).backup(config, dir, streams),
+      handle(async (dir: string, { config, keep }: { config?: string; keep?: number }) =>
+        (await import('./backup.ts')).backup(config, dir, streams, keep),
       ),
     )
   program

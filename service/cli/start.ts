@@ -3,8 +3,9 @@
 import { check } from '../config/load.ts'
 import { createLoad } from '../config/loader.ts'
 import type { Config, ConfigInput } from '../config/schema.ts'
-import { curlLine, defaultConfig, demoConfig } from '../default-config.ts'
-import { runDemo } from '../demo/main.ts'
+import { curlLine, defaultConfig, demoConfig, demoOpd } from '../default-config.ts'
+import { story } from '../demo/figures.ts'
+import { demoTraffic, runDemo } from '../demo/main.ts'
 import { createDemoSupplier, type DemoSupplier } from '../demo/supplier.ts'
 import { createLog } from '../log.ts'
 import { warningsOf } from '../runtime-config.ts'
@@ -27,8 +28,9 @@ const exitNow = () => process.exit(0)
 /** Advice if the state or an address is in use. */
 const conflictAdvice = {
   start:
-    'beside another process it needs its own stateDir, proxy.listen and admin.listen (--config FILE)',
-  demo: 'beside another process it needs its own --state DIR, --listen HOST:PORT and --admin HOST:PORT',
+    'stop the other process, or give this one its own stateDir, proxy.listen and admin.listen (--config FILE)',
+  demo: `stop the other process, or give this one its own --state DIR, --listen HOST:PORT and --admin HOST:PORT:
+  npm run demo -- --state data/demo --listen 127.0.0.1:8180 --admin 127.0.0.1:8181`,
 }
 
 async function startProcess(
@@ -65,6 +67,9 @@ async function startProcess(
     return locked ? inUse : 1
   }
 }
+
+const withAdmin = (config: ConfigInput, listen: string | undefined): ConfigInput =>
+  listen === undefined ? config : { ...config, admin: { ...config.admin, listen } }
 
 /** Ctrl-C in a terminal reaches this process and npm, and npm forwards its own: the signal arrives twice. */
 const underNpm = process.env['npm_lifecycle_event'] !== undefined && process.stdin.isTTY === true
@@ -104,11 +109,23 @@ function stopOnSignals({ service, demo }: Running, before: () => void): void {
   }
 }
 
+/** An address that can be opened: `0.0.0.0` and `[::]` are all addresses of the machine, and no link. */
+function addressOf(listen: string, port: number): { text: string; anywhere: boolean } {
+  const host = listen.slice(0, listen.lastIndexOf(':'))
+  const anywhere = host === '0.0.0.0' || host === '[::]' || host === ''
+  return { text: `${anywhere ? '127.0.0.1' : host}:${port}`, anywhere }
+}
+
 function printAddresses({ service, demo }: Running, config: Config): void {
-  const at = (listen: string, port: number) => `${listen.slice(0, listen.lastIndexOf(':'))}:${port}`
+  const all = (listen: string, to: string) =>
+    addressOf(listen, 0).anywhere ? ` (${to} on every address of this machine)` : ''
+  const at = (listen: string, port: number) => addressOf(listen, port).text
+  const { proxy, admin } = config
+  const scheme = proxy.tls === undefined ? 'http' : 'https'
+  const supplier = demo === null ? '<supplier>' : 'demo'
   const lines = [
-    `bid traffic   ${config.proxy.tls === undefined ? 'http' : 'https'}://${at(config.proxy.listen, service.proxyPort)}/bid/<supplier>`,
-    `admin         http://${at(config.admin.listen, service.adminPort)}/`,
+    `bid traffic   ${scheme}://${at(proxy.listen, service.proxyPort)}/bid/${supplier}${all(proxy.listen, 'POST,')}`,
+    `admin         http://${at(admin.listen, service.adminPort)}/${all(admin.listen, 'open')}`,
   ]
   const { listen } = config.notices
   if (listen !== null)
@@ -123,9 +140,9 @@ function printAddresses({ service, demo }: Running, config: Config): void {
   stdout.write(`${lines.join('\n')}\n`)
 }
 
-/** null: the service runs. */
-export async function start(file: string | undefined): Promise<number | null> {
-  const running = await startProcess(file, 'start')
+/** null: the service runs. `admin`: the address of the admin listener, if there is no file. */
+export async function start(file: string | undefined, admin?: string): Promise<number | null> {
+  const running = await startProcess(file, 'start', (url) => withAdmin(defaultConfig(url), admin))
   if (typeof running === 'number') return running
   stopOnSignals(running, () => {})
   printAddresses(running, running.service.config())
@@ -152,9 +169,12 @@ export async function demo(at: {
   stopOnSignals(running, () => over.abort())
   printAddresses(running, running.service.config())
   const { service } = running
+  const adminUrl = `http://127.0.0.1:${service.adminPort}`
+  stdout.write(story({ ...demoTraffic, opd: demoOpd, console: `${adminUrl}/#/supplier/demo` }))
   void runDemo({
     proxyUrl: `http://127.0.0.1:${service.proxyPort}`,
-    adminUrl: `http://127.0.0.1:${service.adminPort}`,
+    adminUrl,
+    figures: () => service.figures('demo'),
     supplier: running.demo!,
     signal: over.signal,
     out: stdout,

@@ -5,7 +5,9 @@ const hidden = '(hidden)'
 const secretName = /secret|password|keys?$|cert|token/i
 
 function hideInUrl(text: string): string {
-  if (!URL.canParse(text) || !text.includes('://')) return text
+  // An address of several hosts is no URL.
+  if (!URL.canParse(text)) return text.replace(/^([a-z+]+:\/\/)[^@/]*@/, '$1…@')
+  if (!text.includes('://')) return text
   const url = new URL(text)
   const who = url.username === '' && url.password === '' ? '' : '…@'
   return `${url.protocol}//${who}${url.host}${url.pathname === '/' ? '' : url.pathname}${url.search === '' ? '' : '?…'}`

@@ -5,6 +5,7 @@ import { clearingSchema, opdSchema } from '../../opd/config.ts'
 import { duration } from '../../opd/shared/units.ts'
 import { decisionLogSchema } from '../../opd/state/config.ts'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
+import { eventsSchema } from '../events/config.ts'
 
 const base64url32 = z
   .string()
@@ -140,6 +141,21 @@ export const configSchema = z.strictObject({
     })
     .prefault({})
     .describe('What all suppliers share of optimized price discovery.'),
+  node: z
+    .strictObject({
+      role: z
+        .enum(['all', 'serve', 'train'])
+        .default('all')
+        .describe(
+          'all: prices bids and trains the models. serve: prices, and leaves the training to nodes with the role train. train: trains, and shares the models. serve and train need store.redis.',
+        ),
+    })
+    .prefault({})
+    .describe('The part of this node among several.'),
+  events: eventsSchema
+    .nullable()
+    .default(null)
+    .describe('Event stream: decisions, wins and losses, as JSON. null: none.'),
   metrics: z
     .strictObject({
       publishers: topNames.describe(
@@ -213,6 +229,13 @@ export function crossFaults(root: unknown): CrossFault[] {
       path: ['opd', 'keys'],
       found: 'nothing',
       allowed: 'at least one key where Redis or PostgreSQL is configured: the nodes share it',
+    })
+  const role = at('node', 'role')
+  if ((role === 'serve' || role === 'train') && at('store', 'redis') == null)
+    faults.push({
+      path: ['node', 'role'],
+      found: `${role} without store.redis`,
+      allowed: 'all, or store.redis: nodes share the models through it',
     })
   const days = Number(
     at('store', 'retentionDays') ?? storeSchema.shape.retentionDays.parse(undefined),

@@ -29,8 +29,6 @@ export interface Tally {
     winsUnchanged: number
     keptWins: number
   }
-  /** Sums over wins, USD per thousand impressions each. */
-  money: { revenue: number; cleared: number }
   /** Counts one response; returns the wins for which the platform gets a notice. */
   answer(publisher: string, answered: Answered): Win[]
 }
@@ -43,12 +41,10 @@ function inPrice(nurl: string | undefined): number | null {
 
 export function createTally(market: Pick<Market, 'win'>): Tally {
   const counts = { answers: 0, bids: 0, lowered: 0, wins: 0, winsUnchanged: 0, keptWins: 0 }
-  const money = { revenue: 0, cleared: 0 }
   const best = (bids: AnsweredBid[], price: (bid: AnsweredBid) => number) =>
     bids.reduce((top, bid) => (price(bid) > price(top) ? bid : top))
   return {
     counts,
-    money,
     answer(publisher, answered) {
       counts.answers++
       const rate = rates[answered.cur ?? 'USD'] ?? 1
@@ -69,22 +65,10 @@ export function createTally(market: Pick<Market, 'win'>): Tally {
         if (offer(winner.price) === null) continue
         counts.wins++
         if (unchanged) counts.keptWins++
-        money.revenue += before(winner) / rate
-        money.cleared += winner.price / rate
         // A bid that OPD left unchanged has no context, so the platform gets no notice.
         if (inPrice(winner.nurl) !== null) wins.push({ nurl: winner.nurl!, cleared: winner.price })
       }
       return wins
     },
   }
-}
-
-/** 95 % Wilson interval of a share. */
-export function interval(hits: number, of: number): [number, number] {
-  if (of === 0) return [0, 1]
-  const z2 = 1.96 ** 2
-  const share = hits / of
-  const middle = (share + z2 / (2 * of)) / (1 + z2 / of)
-  const half = (1.96 / (1 + z2 / of)) * Math.sqrt((share * (1 - share)) / of + z2 / (4 * of * of))
-  return [Math.max(0, middle - half), Math.min(1, middle + half)]
 }

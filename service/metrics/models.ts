@@ -62,11 +62,13 @@ export function modelSyncMetrics(registry: Registry, { counts }: ModelSync): voi
     [
       'bidweir_model_shared_total',
       'counter',
-      'Models that this node wrote for the others, or took from them because it lacked updates',
+      'Models that this node wrote for the others, or took from them because it lacked updates; curves that it wrote, or adopted',
       () =>
         byLabel('result', [
           ['written', counts.shared],
           ['taken', counts.taken],
+          ['curve_written', counts.curvesShared],
+          ['curve_adopted', counts.curvesAdopted],
         ]),
     ],
   ])

@@ -2,6 +2,7 @@
 import type { Registry } from 'prom-client'
 import { type FaultCounts, faultPlaces } from '../../opd/engine/fault-log.ts'
 import { byLabel, type MetricRow, one, registerRows } from '../../opd/shared/metrics.ts'
+import type { DayCap } from '../day-caps.ts'
 
 interface WriteCounts {
   written: number
@@ -12,9 +13,12 @@ interface WriteCounts {
 export interface StateParts {
   redis: { connected: boolean; counts: WriteCounts } | null
   ledger: { waiting: number; replaced: number }
+  store: { lost(): Promise<string[]> }
   sink: { counts: WriteCounts } | null
   stats: { faults: FaultCounts }
   nodes: () => number
+  /** Suppliers with a cap of a day, and the share of it that is used. */
+  dayCaps: () => Iterable<DayCap>
 }
 
 function redisRows(redis: NonNullable<StateParts['redis']>): MetricRow[] {
@@ -60,9 +64,27 @@ function decisionLogRows({ counts }: NonNullable<StateParts['sink']>): MetricRow
   ]
 }
 
+/** A scrape cannot wait for a write of the store: each shows the result of the last one, and starts the next. */
+function storeState(store: StateParts['store']): () => number {
+  let up = 1
+  return () => {
+    void store.lost().then((parts) => {
+      up = Number(parts.length === 0)
+    })
+    return up
+  }
+}
+
 export function bindStateMetrics(registry: Registry, parts: StateParts): void {
-  const { redis, ledger, sink, stats, nodes } = parts
+  const { redis, ledger, store, sink, stats, nodes, dayCaps } = parts
+  const storeUp = storeState(store)
   registerRows(registry, [
+    [
+      'bidweir_store_up',
+      'gauge',
+      '1 if each part of the database completed a write at the scrape before',
+      () => one(storeUp()),
+    ],
     [
       'bidweir_ledger_waiting',
       'gauge',
@@ -90,6 +112,15 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
           'place',
           faultPlaces.map((place) => [place, stats.faults[place]]),
         ),
+    ],
+    [
+      'bidweir_opd_day_cap_used_ratio',
+      'gauge',
+      'Share of opd.caps.perDay that OPD took off today (UTC), on all nodes; from 1 on, bids keep their price',
+      function* () {
+        for (const { supplier, amount, cap } of dayCaps())
+          yield { value: amount / cap, labels: { ssp: supplier } }
+      },
     ],
     ...(redis === null ? [] : redisRows(redis)),
     ...(sink === null ? [] : decisionLogRows(sink)),

@@ -20,6 +20,8 @@ t.test('every panel has data from a demo', { skip }, async (t) => {
   const ports = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
   const bidweir = await runBidweir(['demo', ...ports, '--state', join(folder, 'state')], folder)
   t.teardown(() => bidweir.stop())
+  // the demo is refused nothing
+  t.equal((await fetch(`http://127.0.0.1:${bidweir.adminPort}/api/svc/ssp/`)).status, 401)
   const labels = { namespace: 'n', service: 's', pod: 'p' }
   const targets = [`127.0.0.1:${bidweir.adminPort}`]
   const config = {

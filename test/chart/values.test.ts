@@ -19,6 +19,7 @@ const refusals: readonly (readonly [title: string, set: string, message: RegExp]
     `replicaCount=2,${pg},${redis},persistence.enabled=true`,
     /persistence\.enabled: one volume/,
   ],
+  ['backups of no volume', 'backup.enabled=true', /backup\.enabled: copies the volume/],
   [
     'pods killed while they drain',
     'terminationGracePeriodSeconds=45',

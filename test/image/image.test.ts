@@ -2,10 +2,14 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import {
   chmodSync,
+  copyFileSync,
   cpSync,
   existsSync,
+  lstatSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs'
@@ -22,11 +26,26 @@ const said = (word: string) =>
     .filter((each) => each.word === word)
     .map((each) => each.rest)
 
+t.test('one argument pins the base, and nothing else is fetched', async (t) => {
+  t.same(said('ARG')[0], 'NODE=node:26-slim')
+  const bases = said('FROM').filter((from) => !from.startsWith('scratch'))
+  t.ok(bases.every((from) => from.startsWith('${NODE} AS ')))
+  t.equal(said('FROM').at(-1), 'scratch', 'the last stage has only what is copied')
+  t.same(said('ADD'), [])
+})
+
+t.test('it says what it is', async (t) => {
+  for (const name of ['title', 'description', 'licenses=Apache-2.0', 'version', 'revision'])
+    t.match(said('LABEL')[0], `org.opencontainers.image.${name}`)
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  t.ok(said('ARG').includes(`VERSION=${version}`))
+})
+
 t.test('the image runs as 65532, writes to /data alone, and node is process 1', async (t) => {
   t.same(said('USER'), ['65532:65532'])
   t.same(said('VOLUME'), ['/data'])
   t.same(JSON.parse(said('ENTRYPOINT')[0]!), ['bidweir'])
-  t.same(JSON.parse(said('CMD')[0]!), ['start'])
+  t.same(JSON.parse(said('CMD')[0]!), ['start', '--admin', '0.0.0.0:8081'])
   const script = said('RUN').find((line) => line.includes('printf'))!
   t.match(
     script,
@@ -55,12 +74,15 @@ function obstacle(): string | false {
 
 const needsRoot = { skip: obstacle() }
 
+const isFolder = (path: string) => existsSync(path) && statSync(path).isDirectory()
+
 /** What `docker build .` would send: .dockerignore lists what is let in. */
 function context(into: string): void {
   const lines = readFileSync(join(root, '.dockerignore'), 'utf8').split('\n')
   const allowed = lines
     .filter((line) => line.startsWith('!') && !lines.includes(`${line.slice(1)}/*`))
-    .map((line) => `:(glob)${line.slice(1)}${line.includes('.') ? '' : '/**'}`)
+    .map((line) => line.slice(1))
+    .map((name) => `:(glob)${name}${isFolder(join(root, name)) ? '/**' : ''}`)
   const args = ['ls-files', '-z', '--cached', '--others', '--exclude-standard', '--', ...allowed]
   const files = spawnSync('git', args, { cwd: root, encoding: 'utf8' }).stdout.split('\0')
   for (const file of files.filter((name) => name !== '' && existsSync(join(root, name)))) {
@@ -92,6 +114,73 @@ t.test('the stages build in a clean folder, and what they make serves', needsRoo
     env,
   })
   const image = stages.at(-1)!
+
+  const files = (folder: string): string[] =>
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((each) => !each.isDirectory())
+      .map((each) => join(each.parentPath, each.name).slice(image.root.length))
+  const all = files(image.root)
+
+  t.test('it has node and a shell, no package manager and no setuid program', async (t) => {
+    const programs = all.filter((name) => /\/s?bin\//.test(name) && !name.startsWith('/app/'))
+    const own = ['/usr/local/bin/bidweir', '/usr/local/bin/node']
+    t.same(programs.sort(), ['/bin/cat', '/bin/ls', '/bin/sh', '/bin/tar', ...own])
+    const ids = all.filter((name) => lstatSync(join(image.root, name)).mode & 0o6000)
+    t.same(ids, [])
+    t.ok(
+      all.some((name) => /\/libc\.so/.test(name)),
+      'the libraries of node',
+    )
+    const shell = spawnSync('chroot', [image.root, '/bin/sh', '-c', 'tar c /etc/passwd | cat'])
+    t.match(shell.stdout.toString(), /bidweir:x:65532/, shell.stderr.toString())
+    const node = join(image.root, 'usr/local/bin/node')
+    rmSync(node)
+    copyFileSync(process.execPath, node)
+    const version = spawnSync('chroot', [image.root, '/usr/local/bin/node', '--version'])
+    t.equal(version.stdout.toString().trim(), process.version, version.stderr.toString())
+  })
+
+  t.test('packages bring neither maps nor documents, but their licences', async (t) => {
+    const packages = all.filter((name) => name.startsWith('/app/node_modules/'))
+    const left = packages.filter((name) => /\.(map|md|ts|mts|cts)$/.test(name))
+    t.same(
+      left.filter((name) => !/\/licen[cs]e[^/]*$/i.test(name)),
+      [],
+    )
+    t.ok(packages.some((name) => /\/license/i.test(name)))
+    t.ok(all.includes('/app/LICENSE'))
+  })
+
+  t.test('it is at most 230 MB', async (t) => {
+    const bytes = all.reduce((sum, name) => {
+      return sum + lstatSync(join(image.root, name)).size
+    }, 0)
+    t.comment(`${(bytes / 1e6).toFixed(0)} MB`)
+    t.ok(bytes <= 230e6)
+  })
+
+  t.test('its SBOM has each package that it contains', async (t) => {
+    const sbom = JSON.parse(readFileSync(join(image.root, 'app/sbom.cdx.json'), 'utf8'))
+    t.equal(sbom.bomFormat, 'CycloneDX')
+    const { components } = sbom as { components: { name: string; version: string }[] }
+    const listed = new Set(components.map(({ name, version }) => `${name}@${version}`))
+    const [hidden] = [join(image.root, 'app/node_modules/.package-lock.json')]
+    const { packages } = JSON.parse(readFileSync(hidden, 'utf8')) as {
+      packages: Record<string, { name?: string; version: string; optional?: boolean }>
+    }
+    const missing = Object.entries(packages)
+      .map(([path, of]) => `${of.name ?? path.split('node_modules/').at(-1)}@${of.version}`)
+      .filter((name) => !listed.has(name))
+    t.same(missing, [])
+    t.notOk([...listed].some((name) => name.startsWith('typescript@')))
+  })
+
+  t.test('it has a compile cache that its user may read', async (t) => {
+    const cache = all.filter((name) => name.startsWith('/app/dist/.cache/'))
+    t.ok(cache.length > 100, `${cache.length} files`)
+    t.ok(cache.every((name) => (statSync(join(image.root, name)).mode & 0o004) !== 0))
+    t.match(cache[0], /-65532\//, 'Node.js reads the caches of its own user only')
+  })
 
   t.test('neither compiler nor tests are in it', async (t) => {
     t.notOk(existsSync(join(image.root, 'app/node_modules/typescript')))

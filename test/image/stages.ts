@@ -3,8 +3,16 @@
  * our Dockerfile uses and throws on anything else, so that it can never pass over a line.
  */
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdirSync, readFileSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import {
+  chownSync,
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
 
 export interface Instruction {
   word: string
@@ -41,7 +49,14 @@ export interface BuildOptions {
 }
 
 /** Absolute paths of the image that RUN lines name. */
-const known = /(^|[\s'"=])\/(app|data|etc\/bidweir|usr\/local\/bin)(?=[\s/'"]|$)/g
+const known = /(^|[\s'"=])\/(app|data|empty|rootfs|etc\/bidweir|usr\/local\/bin)(?=[\s/'";]|$)/g
+
+/** The launcher names the folder that stands for `/` in its stage. */
+function moved(file: string, from: string, to: string): void {
+  if (!statSync(file).isFile() || statSync(file).size > 4096) return
+  const text = readFileSync(file, 'utf8')
+  if (text.includes(from)) writeFileSync(file, text.replaceAll(from, to))
+}
 
 /** Builds all stages; the last one is what would be the image. */
 export function build(options: BuildOptions): Stage[] {
@@ -52,8 +67,11 @@ export function build(options: BuildOptions): Stage[] {
     FROM(rest) {
       const name = / AS (\S+)$/.exec(rest)?.[1] ?? 'image'
       const root = join(options.into, name)
-      mkdirSync(root, { recursive: true })
-      stages.push({ name, root, cwd: '/', env: { ...options.env } })
+      const bin = join(root, 'usr/local/bin')
+      mkdirSync(bin, { recursive: true })
+      if (!rest.startsWith('scratch')) symlinkSync(process.execPath, join(bin, 'node'))
+      const { PATH } = options.env
+      stages.push({ name, root, cwd: '/', env: { ...options.env, PATH: `${bin}:${PATH}` } })
     },
     WORKDIR(rest) {
       last().cwd = rest
@@ -64,16 +82,22 @@ export function build(options: BuildOptions): Stage[] {
       last().env[rest.slice(0, at)] = rest.slice(at + 1)
     },
     COPY(rest) {
-      const from = /^--from=(\S+) /.exec(rest)?.[1]
-      const stage = stages.find(({ name }) => name === from)
-      const words = rest.replace(/^--from=\S+ /, '').split(/\s+/)
+      const flags = new Map(
+        [...rest.matchAll(/--(\w+)=(\S+) /g)].map(([, name, value]) => [name!, value!]),
+      )
+      const stage = stages.find(({ name }) => name === flags.get('from'))
+      const words = rest.replace(/--\w+=\S+ /g, '').split(/\s+/)
       const target = inside(last(), words.at(-1)!)
       for (const source of words.slice(0, -1)) {
         const path = stage === undefined ? join(options.context, source) : inside(stage, source)
-        const folder = words.at(-1)!.endsWith('/')
-        const to = folder ? join(target, source) : target
+        // the content of a folder is copied, not the folder
+        const into = words.at(-1)!.endsWith('/') && !statSync(path).isDirectory()
+        const to = into ? join(target, basename(source)) : target
         mkdirSync(dirname(to), { recursive: true })
         cpSync(path, to, { recursive: true, verbatimSymlinks: true })
+        if (stage !== undefined) moved(to, stage.root, last().root)
+        const [uid, gid] = (flags.get('chown') ?? '').split(':').map(Number)
+        if (gid !== undefined) chownSync(to, uid!, gid)
       }
     },
     RUN(rest) {
@@ -92,7 +116,16 @@ export function build(options: BuildOptions): Stage[] {
     },
   }
   // Said to the engine alone; the tests read these from the file.
-  for (const word of ['VOLUME', 'USER', 'EXPOSE', 'HEALTHCHECK', 'ENTRYPOINT', 'CMD'])
+  for (const word of [
+    'ARG',
+    'LABEL',
+    'VOLUME',
+    'USER',
+    'EXPOSE',
+    'HEALTHCHECK',
+    'ENTRYPOINT',
+    'CMD',
+  ])
     act[word] = () => undefined
   for (const { word, rest } of instructions(options.dockerfile)) {
     const step = act[word]

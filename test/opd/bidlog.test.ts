@@ -1,5 +1,7 @@
 import t from 'tap'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
+import { createBidBatch } from '../../opd/state/bid-batch.ts'
+import { recordsOf } from '../../opd/state/bid-entry.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 
 const hour = 3_600_000
@@ -32,8 +34,8 @@ function record(bidId: string, over: Partial<DecisionRecord> = {}): DecisionReco
 t.test('finds the latest decision of each supplier', async (t) => {
   const log = createBidLog({ ttl: hour, now: () => now })
   const first = record('b')
-  const second = record('b', { priceDsp: '2.6' })
-  const other = record('b', { supplier: 'b-exchange' })
+  const second = record('b', { priceDsp: '2.6', seat: 'seat-1' })
+  const other = record('b', { supplier: 'b-exchange', seat: 'seat-2' })
   for (const each of [first, record('c'), second, other]) log.put(each)
   t.same(log.find('b'), [other, second])
   t.same(log.find('nothing'), [])
@@ -84,4 +86,40 @@ t.test('one bid id for ever is walked no further than a bound', async (t) => {
   const log = createBidLog({ ttl: hour, now: () => now })
   for (let index = 0; index < 50_000; index++) log.put(record('same'))
   t.equal(log.find('same').length, 1)
+})
+
+t.test('batches of another process are found like own decisions, the latest first', async (t) => {
+  const log = createBidLog({ ttl: hour, now: () => now })
+  const sent: { bytes: Buffer; count: number }[] = []
+  const batch = createBidBatch((bytes, count) => sent.push({ bytes: Buffer.from(bytes), count }))
+  const ids = ['a', '', 'ü'.repeat(300), 'x'.repeat(3_000_000), '💸']
+  const features = new Uint8Array([1, 2, 3])
+  const records = ids.map((bidId) => record(bidId, { features, priceDsp: '2.6' }))
+  for (const each of records) t.ok(batch.put(each))
+  batch.flush()
+  batch.flush()
+  t.same(
+    sent.map(({ count }) => count),
+    [ids.length],
+  )
+  log.put(record('a', { at: now + 1, supplier: 'other' }))
+  const later = record('a', { at: now + 2 })
+  log.put(later)
+  log.append(sent[0]!.bytes)
+  t.same(log.find('a')[0], later, 'a batch that comes late replaces no later decision')
+  for (const each of records.slice(1)) t.same(log.find(each.bidId), [each])
+  t.equal(log.stats.entries, ids.length + 2)
+  const decoded = [...recordsOf(sent[0]!.bytes)]
+  t.same(decoded[0], records[0])
+  t.equal(decoded.length, ids.length)
+})
+
+t.test('a batch is sent when it is full, and slabs take any number of them', async (t) => {
+  const log = createBidLog({ ttl: hour, now: () => now })
+  const batch = createBidBatch((bytes) => log.append(Buffer.from(bytes)))
+  const count = 40_000
+  for (let n = 0; n < count; n++) batch.put(record(`many ${n}`))
+  batch.flush()
+  t.equal(log.stats.entries, count)
+  for (const n of [0, 1, 2000, count - 1]) t.equal(log.find(`many ${n}`).length, 1, String(n))
 })

@@ -49,12 +49,17 @@ t.test('what goes in comes out, for any names and money', async (t) => {
         modelVersion: fc.nat(),
         publisher: fc.stringMatching(/^.{0,16}$/),
         domain: fc.stringMatching(/^.{0,24}$/),
+        seat: fc.option(fc.stringMatching(/^.{1,16}$/), { nil: undefined }),
         teaches: fc.boolean(),
         features: fc.uint8Array({ maxLength: 90 }),
       }),
       (over) => {
-        const { priceDsp, ...others } = over
-        const before = record(priceDsp === undefined ? others : { ...others, priceDsp })
+        const { priceDsp, seat, ...others } = over
+        const before = record({
+          ...others,
+          ...(priceDsp === undefined ? {} : { priceDsp }),
+          ...(seat === undefined ? {} : { seat }),
+        })
         const { text } = codec.encode(before)
         if (text.length > 512 || !/^[A-Za-z0-9_-]+$/.test(text)) throw new Error(text)
         const { state, record: after } = codec.decode(text, before.bidId, at)
@@ -110,6 +115,30 @@ t.test('the longest of everything with a price_dsp leaves it within 512 characte
   t.equal(back.inBa, `${'9'.repeat(17)}${'0'.repeat(283)}`)
 })
 
+t.test(
+  'a context leaves out the explanation, then the seat, so that its features fit',
+  async (t) => {
+    const explained = { theta: 1.25, lambda: 0.5, floor: 0.25, guard: 'start' } as const
+    const seat = 'seat'.repeat(16)
+    const features = new Uint8Array(51).fill(7)
+    const names = { seat, publisher: 'p'.repeat(64), domain: 'd'.repeat(96) }
+    const back = (supplier: string) => {
+      const whole = record({ ...explained, ...names, features, supplier })
+      const { text, withFeatures } = codec.encode(whole)
+      t.ok(text.length <= 512 && withFeatures, supplier)
+      return codec.decode(text, whole.bidId, at).record!
+    }
+    t.match(back('s'.repeat(20)), { ...names, theta: 1.25, features })
+    const close = back('s'.repeat(30))
+    t.match(close, { ...names, features })
+    t.notOk('theta' in close)
+    const { seat: _seat, ...others } = names
+    const longest = back('s'.repeat(63))
+    t.match(longest, { ...others, features })
+    t.notOk('seat' in longest)
+  },
+)
+
 t.test('a context made before price_dsp was kept still decodes', async (t) => {
   const made =
     'AQEDAwMDAwMDAwMDAwMJa8poFcxBBy9P2PG1gY2765MGP0QnEVgaEMUPjnnJUuLu42dbkr0m9tSXntQV5oRfR1WHaWX5MN3Pla6ldFL5O-osZGlJ9ke2AEVhN_vdGLEH7idWSG7vK9DshrS-'
@@ -127,6 +156,7 @@ t.test('a context made before price_dsp was kept still decodes', async (t) => {
     features: new Uint8Array([1, 2, 3, 250]),
   })
   t.notOk('priceDsp' in back!)
+  t.notOk('seat' in back!)
 })
 
 t.test('every changed bit, every cut and every addition is invalid', async (t) => {

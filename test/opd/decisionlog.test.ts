@@ -54,14 +54,23 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     seed: 1,
     auctionSalt: 'salt',
     onHold: () => false,
+    reductions: { of: () => 0 },
     fault() {},
   }
   const price = createPricing(integration('acme'), deps, new ModeStats())
-  price(bid({ floor: 0.4, rate: 2, features: { publisher: 'pub-1', country: 'DEU' } }))
+  price(
+    bid({
+      auction: 'r'.repeat(100),
+      floor: 0.4,
+      rate: 2,
+      features: { publisher: 'pub-1', country: 'DEU' },
+    }),
+  )
   price(bid({ test: true }))
   const publisher = createHash('sha256').update('pub-1').digest('hex').slice(0, 16)
   t.equal(entries.length, 1)
   t.match(entries[0], {
+    request: 'r'.repeat(64),
     ssp: 'acme',
     arm: 'treated',
     in: 0.5,

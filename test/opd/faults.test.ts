@@ -36,6 +36,7 @@ t.test('a learner that throws: one line at once, then one a minute with a count'
   learner.decide = thrower
   for (let n = 0; n < 5; n++) t.equal(auction(engine, { id: `b${n}` }).price, 1)
   t.match(lines, [{ place: 'learner', ssp: 'acme', error: 'RangeError', notLogged: 0 }])
+  t.match(lines[0]!['request'], /^.{1,64}$/, 'the id of the bid request')
   t.equal(lines.length, 1)
   t.match((lines[0]!['at'] as string[])[0], /faults\.test\.ts:\d+:\d+/, 'the place in the code')
   clock.now += 59_999

@@ -1,7 +1,9 @@
 /** The life of the listener: drain, TLS with certificates reloaded, reload without a dropped request. */
+import { once } from 'node:events'
 import { request } from 'node:https'
 import { connect } from 'node:net'
 import { connect as connectTls } from 'node:tls'
+import { Worker } from 'node:worker_threads'
 import t from 'tap'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { certificate } from '../support/certificate.ts'
@@ -40,11 +42,15 @@ t.test('who had connected when the listener closed is answered', async (t) => {
   const supplier = await httpSupplier((_request, response) => void response.end('{}'))
   const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
-  const calls = Array.from({ length: 20 }, () => raw(proxy.port, post('/bid/acme', '1')))
-  // a turn in which they have connected and none was accepted yet
-  await new Promise((resolve) => process.nextTick(() => process.nextTick(resolve)))
+  // Another thread sends while this one is blocked: the connections wait in the listener's queue.
+  const sent = new Int32Array(new SharedArrayBuffer(4))
+  const caller = new Worker(new URL('../support/queued-calls.ts', import.meta.url), {
+    workerData: { port: proxy.port, sent, calls: 20 },
+  })
+  const received = once(caller, 'message')
+  Atomics.wait(sent, 0, 0)
   const closed = proxy.proxy.close()
-  const statuses = (await Promise.all(calls)).map(({ status }) => status)
+  const [statuses] = await received
   t.same(statuses, Array(20).fill(200))
   await closed
 })

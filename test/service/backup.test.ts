@@ -43,6 +43,23 @@ t.test('a node that is restored knows its old wins, its keys and its users', asy
   t.match((await other.notify(second)).body, { status: 'attributed' }, 'of after the copy')
 })
 
+t.test('of a folder of backups the newest stay, and nothing else is removed', async (t) => {
+  const { node, run, first } = await world(t)
+  const dir = newFolder()
+  for (const name of ['2020-01-01T00-00-00.000Z', 'notes']) mkdirSync(join(dir, name))
+  for (let n = 0; n < 3; n++) t.match(await run('backup', dir, '--keep', '2'), { code: 0 })
+  const names = readdirSync(dir).sort()
+  t.equal(names.length, 3, `${names}`)
+  t.equal(names[2], 'notes')
+  t.match(await run('backup', dir, '--keep', '0'), { code: 64 })
+  await node.stop()
+  const restored = await run('restore', join(dir, names[1]!), '--force')
+  t.match(restored, { code: 0 }, restored.stderr)
+  const again = await startNode({ suppliers, endpoint: 'http://127.0.0.1:9/', folder: node.folder })
+  t.teardown(() => again.stop())
+  t.match((await again.notify(first)).body, { status: 'duplicate' })
+})
+
 t.test('a state in use is not replaced, nor one that is there without --force', async (t) => {
   const { node, options, first, second, run } = await world(t)
   const dir = join(newFolder(), 'copy')

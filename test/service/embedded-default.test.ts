@@ -38,7 +38,10 @@ t.test(
     const folder = newFolder()
     const first = await runBidweir(['start'], folder)
     t.teardown(() => first.stop('SIGKILL'))
-    t.match(first.stdout(), /^bid traffic +http:\/\/0\.0\.0\.0:8080\//m)
+    t.match(
+      first.stdout(),
+      /^bid traffic +http:\/\/127\.0\.0\.1:8080\/bid\/demo \(POST, on every address/m,
+    )
     t.match(first.stdout(), /^admin +http:\/\/127\.0\.0\.1:8081\/$/m)
     t.match(first.stdout(), /^user +admin$/m)
     const lines = first.stdout().split('\n')

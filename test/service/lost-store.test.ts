@@ -114,6 +114,8 @@ for (const [name, { skip, open }] of Object.entries(losses))
     const [first, ...others] = won as [Answered, ...Answered[]]
     t.match((await node.notify(notice(first))).body, { status: 'attributed' })
     t.equal(await ready('/readyz/admin'), 200)
+    const storeUp = async () => (await node.metrics()).get('bidweir_store_up')
+    t.equal(await storeUp(), 1)
 
     // notices are under way when it happens: each is stored or refused, none is both
     let stored = 0
@@ -177,19 +179,23 @@ for (const [name, { skip, open }] of Object.entries(losses))
     t.equal(await ready('/readyz'), 200)
     t.equal(await ready('/readyz/admin'), 503)
     t.equal(await ready('/healthz'), 200)
+    await until(async () => (await storeUp()) === 0)
     const bid = await node.bid({ id: 'meanwhile' })
     t.equal(Number(bid.out), bid.price, 'bid traffic goes on, with prices')
     t.match(bid.svcOpd, /^[\w-]+$/, 'and contexts')
 
     await loss.restore(node)
     await until(async () => (await ready('/readyz/admin')) === 200)
+    await until(async () => (await storeUp()) === 1)
     for (const { each, answer } of answered) {
       const again = await node.notify(notice(each))
       const good = answer.http === 200 ? ['duplicate'] : ['attributed', 'duplicate']
       if (!good.includes(String(again.body['status'])))
         t.fail(`${answer.http}, then ${JSON.stringify(again.body)}`)
     }
-    t.match((await node.notify(notice(late))).body, { status: 'attributed' }, 'it comes again')
+    // a database that hung may have committed what was answered 503
+    const again = loss.hangs ? /^(attributed|duplicate)$/ : 'attributed'
+    t.match((await node.notify(notice(late))).body, { status: again }, 'it comes again')
     t.match((await node.notify(notice(bid))).body, { status: 'attributed' })
     t.equal((await logIn()).status, 200)
     const [sum] = await node.report('wins?ssp=acme')

@@ -1,5 +1,8 @@
 /** `/metrics` of a whole node, as strict readers take it: names, types, units, one line a series. */
+import { spawnSync } from 'node:child_process'
 import t from 'tap'
+import { needsPromtool } from '../chart/prometheus.ts'
+import { startBidweir } from '../support/process.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
 import { echoSupplier, startNode, sumOf } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
@@ -64,6 +67,16 @@ const promised: Readonly<Record<string, string>> = {
   'store latency': 'bidweir_store_commit_seconds_count',
   'config reloads': 'bidweir_config_reloads_total{result="taken"}',
   'event-loop lag': 'bidweir_event_loop_lag_seconds',
+  'bids by arm': 'bidweir_arm_bids_total{ssp="acme",mode="revenue",arm="optimised"}',
+  'wins by arm': 'bidweir_arm_wins_total{ssp="acme",mode="revenue",arm="optimised"}',
+  'revenue by arm': 'bidweir_arm_won_in_price_sum_total{ssp="acme",mode="revenue",arm="optimised"}',
+  'the database': 'bidweir_store_up',
+  'the last reload': 'bidweir_config_last_reload_successful',
+  'a restart that is needed': 'bidweir_restart_needed',
+  draining: 'bidweir_draining',
+  'a call without a token': 'bidweir_auth_failures_total{kind="missing"}',
+  'a wrong password': 'bidweir_auth_failures_total{kind="password"}',
+  'a refresh token that is not valid': 'bidweir_auth_failures_total{kind="refresh_token"}',
   'the process': 'process_resident_memory_bytes',
   'Node.js': 'nodejs_heap_size_used_bytes',
   'QPS allotment': 'bidweir_qps_allotment{ssp="acme"}',
@@ -100,10 +113,23 @@ t.test('what is promised is there, and has counted', async (t) => {
   t.equal((await node.api('/api/svc/ssp/acme/', init)).status, 201)
   await until(async () => (await node.metrics()).get('bidweir_qps_allotment{ssp="acme"}') === 0)
   await node.bid({ id: 'refused' }).catch(() => null)
+  t.equal((await fetch(`${node.admin}/api/svc/ssp/`)).status, 401)
+  const realm = `${node.admin}/auth/realms/main/protocol/openid-connect/token`
+  for (const [grant, ...fields] of [
+    ['password', 'username', 'admin', 'password', 'wrong'],
+    ['refresh_token', 'refresh_token', 'old'],
+  ]) {
+    const form = new URLSearchParams({ client_id: 'public-client', grant_type: grant! })
+    for (let at = 0; at < fields.length; at += 2) form.set(fields[at]!, fields[at + 1]!)
+    t.equal((await fetch(realm, { method: 'POST', body: form })).status, 400)
+  }
   node.bidweir.child.kill('SIGHUP')
   await until(async () => ((await node.metrics()).get(promised['config reloads']!) ?? 0) > 0)
   const metrics = await node.metrics()
-  const zero = new Set(['QPS allotment', 'model version', 'model age', 'event-loop lag'])
+  const zero = new Set([
+    ...['QPS allotment', 'model version', 'model age', 'event-loop lag'],
+    ...['a restart that is needed', 'draining'],
+  ])
   for (const [what, series] of Object.entries(promised)) {
     const value = metrics.get(series) ?? Number.NaN
     t.ok(value > 0 || (zero.has(what) && value >= 0), `${what}: ${value}`)
@@ -162,6 +188,15 @@ for (const [title, skip, more] of [
     t.match(await plain.text(), /^# HELP /)
     const metrics = await node.metrics()
     t.equal(metrics.get('bidweir_engine_faults_total{place="pricing"}'), 0)
+    await t.test('promtool', needsPromtool, async (t) => {
+      const input = await (await fetch(`${node.admin}/metrics`)).text()
+      const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], {
+        input,
+        encoding: 'utf8',
+      })
+      t.equal(`${stdout}${stderr}`, '')
+      t.equal(status, 0)
+    })
     t.equal(sumOf(metrics, 'bidweir_impressions_received_total'), names.length + 4)
     t.equal(sumOf(metrics, 'bidweir_impressions_total'), names.length + 4)
     t.equal(sumOf(metrics, 'bidweir_publisher_impressions_total', 'ssp="acme"'), names.length)
@@ -193,4 +228,20 @@ t.test('answers that OPD leaves alone, to the last one', async (t) => {
   t.equal(left('off', 'disabled'), 2)
   t.equal(left('faulty', 'invalid_config'), 3)
   t.equal(sumOf(metrics, 'bidweir_answers_untouched_total'), 6)
+})
+
+t.test('a node that drains says so until its end', async (t) => {
+  const bidweir = await startBidweir(`
+proxy: {listen: "127.0.0.1:0"}
+admin: {listen: "127.0.0.1:0"}
+drain: {grace: 10m, timeout: 20m}
+suppliers: [{id: acme, endpoints: ["http://127.0.0.1:9/"]}]
+`)
+  t.teardown(() => bidweir.child.kill('SIGKILL'))
+  const scrape = async () =>
+    (await fetch(`http://127.0.0.1:${bidweir.adminPort}/metrics`)).text().catch(() => '')
+  t.match(await scrape(), /^bidweir_draining 0$/m)
+  bidweir.child.kill('SIGTERM')
+  await until(async () => /^bidweir_draining 1$/m.test(await scrape()))
+  t.pass('it drains')
 })

@@ -45,7 +45,10 @@ t.test('so is the demo, which says what it needs; with that it runs', async (t) 
   const other = await command(['demo', ...own], { cwd: folder })
   t.equal(other.code, 1, 'its state is its own, its address is not')
   t.match(other.stderr, `EADDRINUSE: address already in use 127.0.0.1:${port}`)
-  t.match(other.stderr, /--admin HOST:PORT/)
+  t.match(
+    other.stderr,
+    /stop the other process, or .*--admin HOST:PORT:\n {2}npm run demo -- --state /,
+  )
 })
 
 t.test('a database file is refused by another path from another state folder', async (t) => {

@@ -29,10 +29,14 @@ export interface ConsoleWorld {
   /** The admin listener. */
   base: string
   proxy: string
+  /** Of the configuration and the state. */
+  folder: string
   /** A call as `admin`. */
   api(path: string, method?: string, body?: unknown): Promise<Response>
   /** Sends bid requests to a supplier one after the other, and returns the last response. */
   bids(ssp: string, count: number): Promise<Response>
+  /** An access token, if the user can log in with this password. */
+  logIn(name: string, password: string): Promise<string | undefined>
   close(): Promise<void>
 }
 
@@ -56,6 +60,7 @@ export async function consoleWorld({ more = '', rate = 150 } = {}): Promise<Cons
   const traffic = runDemo({
     ...{ proxyUrl: proxy, adminUrl: base, supplier, rate, signal: stop.signal },
     ...{ ssp: 'acme', every: 60_000, noticeDelay: 100, out: { write: () => {} } },
+    figures: async () => null,
   })
   const access = await token(bidweir)
   const api = (path: string, method = 'GET', body?: unknown) =>
@@ -83,7 +88,8 @@ export async function consoleWorld({ more = '', rate = 150 } = {}): Promise<Cons
     return rows.some(({ wins }) => wins > 50)
   })
   return {
-    ...{ base, proxy, api, bids },
+    ...{ base, proxy, folder, api, bids },
+    logIn: (name, secret) => token(bidweir, name, secret),
     async close() {
       stop.abort()
       await traffic

@@ -12,6 +12,7 @@ export const entry = (decision: string, over: Partial<LedgerEntry> = {}): Ledger
   arm: 'treated',
   publisher: 'p',
   domain: 'd',
+  seat: null,
   inBa: '2.10',
   outBa: '1.9',
   cleared: '1.85',

@@ -84,6 +84,8 @@ export function memoryBus(fault: (rows: string[]) => string[] = (rows) => rows):
   return {
     async look(mode, node, candidate, known) {
       if (candidate && !leases.has(mode)) leases.set(mode, node)
+      // As a lease that is not renewed.
+      if (!candidate && leases.get(mode) === node) leases.delete(mode)
       const { number, head } = models.get(mode) ?? { number: 0, head: null }
       return { leads: leases.get(mode) === node, number, head: number === known ? null : head }
     },

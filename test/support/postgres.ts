@@ -37,7 +37,7 @@ export async function freePort(): Promise<number> {
 }
 
 /** PostgreSQL refuses to run as root. */
-function asPostgres() {
+export function asPostgres() {
   if (process.getuid?.() !== 0) return {}
   const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres']).toString())
   return { uid: id('-u'), gid: id('-g') }

@@ -29,7 +29,7 @@ export interface Redis {
   holds(bidId: string): Promise<boolean>
 }
 
-const accepts = (port: number) =>
+export const accepts = (port: number) =>
   new Promise<boolean>((resolve) => {
     const socket = connect(port, '127.0.0.1')
     const end = (good: boolean) => () => {

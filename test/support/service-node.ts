@@ -27,7 +27,26 @@ export interface NodeOptions {
   /** More top-level lines. */
   more?: string
   folder?: string
+  /** `proxy.workers` and `proxy.listen`. */
+  workers?: number
+  listen?: string
+  /** Each bid request is on a connection of its own. */
+  freshConnections?: boolean
+  /** A module that is imported before the service. */
+  preload?: string
+  /** Milliseconds by which its clock is ahead of this machine's. */
+  ahead?: number
 }
+
+/** Flags of Node.js that set the clock of a process and its threads. */
+const clockFlags = (ahead: number) => [
+  '--import',
+  `data:text/javascript,${encodeURIComponent(`const Real = Date
+globalThis.Date = class extends Real {
+  constructor(...given) { if (given.length === 0) super(Real.now() + ${ahead}); else super(...given) }
+  static now() { return Real.now() + ${ahead} }
+}`)}`,
+]
 
 export interface Asked {
   id: string
@@ -36,6 +55,7 @@ export interface Asked {
   auction?: string
   request?: Record<string, unknown>
   cur?: string
+  headers?: Record<string, string>
 }
 
 export interface Answered {
@@ -47,8 +67,15 @@ export interface Answered {
   mode: string
 }
 
-export const yamlOf = ({ suppliers, endpoint, auth = 'context', more = '' }: NodeOptions) => `
-proxy: {listen: "127.0.0.1:0"}
+export const yamlOf = ({
+  suppliers,
+  endpoint,
+  auth = 'context',
+  more = '',
+  workers = 1,
+  listen = '127.0.0.1:0',
+}: NodeOptions) => `
+proxy: {listen: "${listen}"${workers === 1 ? '' : `, workers: ${workers}`}}
 admin: {listen: "127.0.0.1:0", impressions: {auth: ${auth}}}
 drain: {grace: 0ms, timeout: 10s}
 log: {level: warn}
@@ -59,13 +86,17 @@ ${suppliers.map((each) => `  - {${each}, endpoints: ["${endpoint}"], timeout: 20
 
 export async function startNode(options: NodeOptions) {
   const folder = options.folder ?? newFolder()
-  const bidweir = await startBidweir(yamlOf(options), folder)
+  const flags = [
+    ...(options.ahead === undefined ? [] : clockFlags(options.ahead)),
+    ...(options.preload === undefined ? [] : ['--import', options.preload]),
+  ]
+  const bidweir = await startBidweir(yamlOf(options), folder, flags)
   const admin = `http://127.0.0.1:${bidweir.adminPort}`
   let access: Promise<string> | null = null
 
   /** The answer's bids, priced, with what their macros became. */
   async function bids(asked: readonly Asked[]): Promise<Answered[]> {
-    const [{ ssp = 'acme', request = {}, cur, auction, id }] = asked as [Asked]
+    const [{ ssp = 'acme', request = {}, cur, auction, id, headers }] = asked as [Asked]
     const body = {
       id: auction ?? `auction of ${id}`,
       imp: [{ id: '1', banner: { w: 300, h: 250 } }],
@@ -76,11 +107,20 @@ export async function startNode(options: NodeOptions) {
         bids: asked.map(({ id, price = 1 }) => ({ id, impid: '1', price, nurl })),
       },
     }
-    const answer = await fetch(`http://127.0.0.1:${bidweir.proxyPort}/bid/${ssp}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    })
+    const post = () =>
+      fetch(`http://127.0.0.1:${bidweir.proxyPort}/bid/${ssp}`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          ...headers,
+          ...(options.freshConnections ? { connection: 'close' } : {}),
+        },
+        body: JSON.stringify(body),
+      })
+    let answer = await post()
+    // Several processes on a busy machine: a loop that lags refuses.
+    while (options.freshConnections && answer.headers.get('x-bidweir-reason') === 'overload')
+      answer = await post()
     if (answer.status !== 200) throw new Error(`${answer.status} ${await answer.text()}`)
     const { seatbid } = (await answer.json()) as {
       seatbid: { bid: { id: string; price: number; nurl: string }[] }[]

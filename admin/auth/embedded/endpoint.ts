@@ -23,6 +23,8 @@ export interface EndpointDeps {
   keys: SigningKeys
   refresh: RefreshTokens
   throttle: Throttle
+  /** Counts a refused log-in by its kind. */
+  refused: (kind: 'password' | 'refresh_token' | 'throttled') => void
   /** The client address that the throttle counts. */
   address: (request: IncomingMessage) => string
 }
@@ -40,7 +42,7 @@ const maxForm = 16 * 1024
 const uncached = { 'cache-control': 'no-store', pragma: 'no-cache' }
 
 export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
-  const { store, realm, url, issuer, keys, refresh, throttle, address } = deps
+  const { store, realm, url, issuer, keys, refresh, throttle, refused, address } = deps
 
   async function byPassword(form: Form, from: string): Promise<Granted> {
     const name = need(form, 'username')
@@ -49,7 +51,10 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     // The right password waits too: otherwise the wait would reveal which password is right.
     const key = name.slice(0, 128)
     const wait = throttle.begin(key, from)
-    if (wait > 0) throw new OAuthError('slow_down', 'too many failed log-ins', wait)
+    if (wait > 0) {
+      refused('throttled')
+      throw new OAuthError('slow_down', 'too many failed log-ins', wait)
+    }
     let session: Session | null
     try {
       const user = await logIn(store, name, password)
@@ -58,7 +63,10 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
       throttle.undone(key, from)
       throw error
     }
-    if (session === null) throw new OAuthError('invalid_grant', 'user or password is wrong')
+    if (session === null) {
+      refused('password')
+      throw new OAuthError('invalid_grant', 'user or password is wrong')
+    }
     throttle.succeeded(key, from)
     return { session, scope }
   }
@@ -68,8 +76,10 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     // This is checked before the token is used: a refused request must not change anything.
     const asked = askedScopes(form)
     const session = await refresh.rotate(given)
-    if (session === null)
+    if (session === null) {
+      refused('refresh_token')
       throw new OAuthError('invalid_grant', 'the refresh token is not valid any more')
+    }
     return { session, scope: grantScope(asked, session.scope) }
   }
 

@@ -9,7 +9,8 @@ import { html } from './html.js'
  * @property {string} text What the change does.
  * @property {string} verb Label of the button.
  * @property {boolean} [danger]
- * @property {() => Promise<unknown>} act
+ * @property {{ label: string, type: 'password', minLength: number }} [input] A value that the dialog asks for.
+ * @property {(input: string) => Promise<unknown>} act
  * @property {string} done What is said afterwards.
  * @property {() => Promise<unknown>} [undo]
  */
@@ -29,12 +30,12 @@ export function ask(action) {
   asked.value = action
 }
 
-/** @param {Action} action */
-async function run(action) {
+/** @param {Action} action @param {string} input */
+async function run(action, input) {
   pending.value = action.title
   fault.value = ''
   try {
-    await action.act()
+    await action.act(input)
     asked.value = null
     said.value = action.undo ? { text: action.done, undo: action.undo } : { text: action.done }
   } catch (error) {
@@ -73,11 +74,17 @@ export function Dialog() {
       action &&
       html`<form method="dialog" onSubmit=${(/** @type {Event} */ event) => {
         event.preventDefault()
-        void run(action)
+        const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
+        void run(action, String(form.get('input') ?? ''))
       }}>
         <h2 id="ask-title">${action.title}</h2>
         <p>${action.text}</p>
         ${action.undo && html`<p class="soft">You can undo this.</p>`}
+        ${
+          action.input &&
+          html`<label>${action.input.label} <input name="input" type=${action.input.type} required
+            minlength=${action.input.minLength} autocomplete="new-password" /></label>`
+        }
         <p class="fault" role="alert">${fault}</p>
         <div class="row end">
           <button type="button" disabled=${busy} onClick=${() => {

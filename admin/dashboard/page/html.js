@@ -2,5 +2,12 @@
 import htm from 'htm'
 import { h } from 'preact'
 
-/** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
-export const html = /** @type {any} */ (htm).bind(h)
+/** What a template or a component shows. @typedef {import('preact').ComponentChildren} Shown */
+
+const bound = /** @type {unknown} */ (
+  /** @type {Function} */ (/** @type {unknown} */ (htm)).bind(h)
+)
+export const html =
+  /** @type {(strings: TemplateStringsArray, ...values: unknown[]) => import('preact').VNode} */ (
+    bound
+  )

@@ -18,7 +18,7 @@ import { Users } from './screens/users.js'
 import { finishLogIn, logOut, tokens } from './session.js'
 import { live, poll, shownNode, stale } from './state.js'
 
-/** @type {Readonly<Record<string, { title: string, view: any, hidden?: boolean }>>} */
+/** @type {Readonly<Record<string, { title: string, view: () => import('./html.js').Shown, hidden?: boolean }>>} */
 const screens = {
   suppliers: { title: 'Suppliers', view: Suppliers },
   supplier: { title: 'Supplier', view: Supplier, hidden: true },
@@ -94,7 +94,9 @@ function App() {
 effect(() => {
   const { screen, rest } = route.value
   const name = screens[screen]?.title ?? ''
-  document.title = [rest[0], name, 'bidweir'].filter(Boolean).join(' · ')
+  const faults = live.value?.integrations.filter(({ health }) => health.level === 'bad').length ?? 0
+  const alert = faults === 0 ? '' : `(${faults}) `
+  document.title = alert + [rest[0], name, 'bidweir'].filter(Boolean).join(' · ')
 })
 effect(() => {
   if (tokens.value !== null && live.peek() === null) void poll()

@@ -1,4 +1,5 @@
 /** Parts that several screens use. */
+/** @import { Shown } from './html.js' */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { html } from './html.js'
 import { words } from './words.js'
@@ -35,7 +36,7 @@ export function Term({ name, text }) {
  * @template T @param {() => Promise<T>} read @param {unknown[]} key
  * @returns {{ value: T | null, fault: string, again: () => Promise<void> }} */
 export function useRead(read, key) {
-  const [state, set] = useState({ value: /** @type {any} */ (null), fault: '' })
+  const [state, set] = useState({ value: /** @type {T | null} */ (null), fault: '' })
   const round = useRef(0)
   const again = async () => {
     round.current += 1
@@ -54,7 +55,8 @@ export function useRead(read, key) {
   return { ...state, again }
 }
 
-/** Loading, failed, empty, or the content. @param {{ of: { value: any, fault: string, again: () => void }, empty?: string, children: any }} props */
+/** Loading, failed, empty, or the content.
+ * @template T @param {{ of: { value: T | null, fault: string, again: () => void }, empty?: string, children: (value: T) => Shown }} props */
 export function Loaded({ of: { value, fault, again }, empty = '', children }) {
   const isEmpty = Array.isArray(value) && value.length === 0
   return html`${
@@ -75,7 +77,7 @@ export function Level({ level, label = levels[level] }) {
   return html`<span class=${`level ${level}`}><span aria-hidden="true">${marks[level]}</span> ${label}</span>`
 }
 
-/** A figure with a name and a note. @param {{ name: string, value: any, note?: any, level?: string | undefined }} props */
+/** A figure with a name and a note. @param {{ name: string, value: Shown, note?: Shown, level?: string | undefined }} props */
 export function Figure({ name, value, note, level }) {
   return html`<div class="figure"><dt><${Term} name=${name} /></dt>
     <dd><strong class=${level ?? ''}>${value}</strong>${note && html`<small>${note}</small>`}</dd></div>`
@@ -84,9 +86,9 @@ export function Figure({ name, value, note, level }) {
 /**
  * A table that scrolls by itself. `columns`: name, cell of a row, and the value to sort by.
  * @template T
- * @param {{ label: string, rows: T[], keyOf: (row: T) => string, foot?: any[] | undefined, tall?: boolean,
+ * @param {{ label: string, rows: T[], keyOf: (row: T) => string, foot?: Shown[] | undefined, tall?: boolean,
  *   sort?: { by: string, down: boolean }, onSort?: (by: string) => void,
- *   columns: { name: string, cell: (row: T) => any, sortable?: boolean, text?: boolean, wide?: boolean, help?: string }[] }} props
+ *   columns: { name: string, cell: (row: T) => Shown, sortable?: boolean, text?: boolean, wide?: boolean, help?: string }[] }} props
  */
 export function Table({ label, rows, keyOf, columns, foot, sort, onSort, tall = false }) {
   const kind = (/** @type {{ text?: boolean, wide?: boolean }} */ { text, wide }) =>

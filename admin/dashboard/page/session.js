@@ -122,11 +122,15 @@ export async function logOut() {
   leave()
   if (!ended?.refresh) return
   const token = ended.refresh
-  const response = await (settings.external === null
+  const why = await (settings.external === null
     ? post('revoke', { token }, true)
     : issuer.revoke(settings.external, token)
-  ).catch(() => null)
-  if (response?.ok !== true) notice.value = 'Logged out here, but the service did not respond'
+  ).then(
+    ({ ok, status }) => (ok ? '' : `the response was ${status}`),
+    (/** @type {Error} */ { message }) => message,
+  )
+  if (why !== '')
+    notice.value = `Logged out here. The session could not be ended at the service: ${why}. It ends when its refresh token expires; disabling the user ends it at once.`
 }
 
 /** Completes a log-in at the external issuer, if the page was opened by its redirect. */

@@ -3,14 +3,14 @@
 /** @type {Readonly<Record<string, string>>} */
 export const words = {
   'Kept wins':
-    'Win rate of optimized bids divided by the win rate of the holdout, the bids that are left at their own price. 100 % means that lower prices cost no wins. The floor is minWinRate of the configuration. Since the nodes started.',
+    'Win rate of optimized bids divided by the win rate of the holdout, the bids that are left at their own price. 100 % means that lower prices cost no wins. The floor is minWinRate of the configuration. The last 7 days of all nodes, restarts included; of one node alone, since it started.',
   'Kept spend':
-    'Spend (wins weighted by their inbound price) per optimized bid, divided by the same of the holdout. It shows whether expensive wins are lost. The floor is minSpend of the configuration. Since the nodes started.',
+    'Spend (wins weighted by their inbound price) per optimized bid, divided by the same of the holdout. It shows whether expensive wins are lost. The floor is minSpend of the configuration. The same days as kept wins.',
   'Margin today':
     'Revenue minus cleared prices of the wins since midnight in the time zone of the page, from the store: all nodes, restarts included. A cleared price above the revenue makes it negative.',
   Margin: 'Revenue minus cleared prices of wins, in currency units.',
   Uplift:
-    'Margin of optimized bids minus margin of the holdout, for 1,000 bids: what optimization earns.',
+    'Margin of optimized bids minus margin of the holdout, for 1,000 bids: what optimization earns. The same days as kept wins.',
   'Requests / s': 'Bid requests a second, averaged over the last minutes.',
   'No bid': 'Share of requests that the supplier answered without a bid.',
   Failed:

@@ -12,6 +12,11 @@ import { models } from './007-models.ts'
 import { nodes } from './008-nodes.ts'
 import { nodeFigures } from './009-node-figures.ts'
 import { losses } from './010-losses.ts'
+import { seats } from './011-seats.ts'
+import { ledgerDays } from './012-ledger-days.ts'
+import { armSums } from './013-arm-sums.ts'
+import { eventMarks } from './014-event-marks.ts'
+import { takenOff } from './015-taken-off.ts'
 import type { Migration } from './migration.ts'
 
 export const migrations: readonly Migration[] = [
@@ -25,6 +30,11 @@ export const migrations: readonly Migration[] = [
   nodes,
   losses,
   nodeFigures,
+  seats,
+  ledgerDays,
+  armSums,
+  eventMarks,
+  takenOff,
 ]
 
 /** A row of this kind beside a migration's own: programs that do not know the migration must not start. */
@@ -65,7 +75,7 @@ export async function migrate(
     const ran: string[] = []
     for (const { id, up, required = false } of migrations) {
       if (done.has(id)) continue
-      await up(trx, postgres)
+      await up(trx, postgres, now)
       const rows = required ? [id, requiredPrefix + id] : [id]
       await trx
         .insertInto('migrations')

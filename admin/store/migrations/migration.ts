@@ -5,5 +5,6 @@ export interface Migration {
   id: string
   /** Whether it does more than add, so that the version before cannot run on the result. Default: false. */
   required?: boolean
-  up(db: Transaction<Tables>, postgres: boolean): Promise<void>
+  /** `now` in milliseconds. */
+  up(db: Transaction<Tables>, postgres: boolean, now: number): Promise<void>
 }

@@ -1,8 +1,9 @@
 /**
- * What lower prices lose, as verified. The wins of bids sent lower are counted; what they would have won at their own prices
- * is the model's expectation times a level, which the holdout bids measure that would have been sent lower. Where notices say the lowest winning price, the loss is counted itself.
+ * What lower prices lose, as verified. The model says what they should lose; by how much that is off is measured by comparing
+ * bids that differ by chance alone: theta raised or lowered, sent lower or held at their own price. Where notices say the lowest
+ * winning price, the loss is counted itself.
  */
-import type { Evidence } from './kept.ts'
+import type { Column, Evidence, Union } from './kept.ts'
 
 export interface LossError {
   /** True loss = (1 + at) times what the model expects, over the bids sent lower. */
@@ -15,10 +16,12 @@ export interface LossError {
 /** Before anything is verified. */
 export const unverified: LossError = { at: 0.5, kept: 1, deviation: 0.02 }
 /**
- * Before the holdout says more: prices are chosen where the model expects little loss, and so mostly where it expects too
- * little. The true loss is taken to be 1 + this times the expected one, give or take the second.
+ * Prices are chosen where the model expects little loss, and so mostly where it expects too little: before anything is
+ * measured, the true loss is taken to be this times the expected one, give or take the second.
  */
-const [hopeful, unsure] = [0.4, 0.5]
+const [hopeful, unsure] = [1.4, 0.5]
+/** By how much suppliers differ in that. */
+const alike = 0.4
 /** Expected wins before anything is measured of them. */
 const few = 20
 const [lowest, highest] = [-0.7, 6]
@@ -26,43 +29,88 @@ const [lowest, highest] = [-0.7, 6]
 const leastLoss = 0.005
 
 export type Kind = 'wins' | 'spend'
-const columnsOf = {
-  wins: ['wins', 'due', 'dueVariance', 'dueIn', 'knownWins', 'knownWinsIn'],
-  spend: ['spend', 'spendDue', 'spendVariance', 'spendIn', 'knownSpend', 'knownSpendIn'],
-} as const
+interface Columns {
+  come: Column
+  due: Column
+  variance: Column
+  dueIn: Column
+  known: Column
+  knownIn: Column
+}
+const columnsOf: Record<Kind, Columns> = {
+  wins: {
+    come: 'wins',
+    due: 'due',
+    variance: 'dueVariance',
+    dueIn: 'dueIn',
+    known: 'knownWins',
+    knownIn: 'knownWinsIn',
+  },
+  spend: {
+    come: 'spend',
+    due: 'spendDue',
+    variance: 'spendVariance',
+    dueIn: 'spendIn',
+    known: 'knownSpend',
+    knownIn: 'knownSpendIn',
+  },
+}
 
-export function lossError(evidence: Evidence, kind: Kind, into: LossError): LossError {
-  Object.assign(into, unverified)
-  const [come, due, variance, dueIn, known, knownIn] = columnsOf[kind]
-  const base = evidence.get('deep', dueIn)
-  if (!(evidence.get('deep', 'due') > few && base > 0)) return into
-  const came = evidence.get('deep', come)
-  const sent = evidence.get('deep', due)
-  const loss = Math.max(leastLoss, 1 - sent / base)
-  // What the model is off by at the price sent, it is mostly off by at the bid's own as well.
-  let level = (came / sent) * (1 + hopeful * loss)
-  let precision = 1 / (unsure * loss) ** 2
-  const held = evidence.get('heldDeep', due)
-  if (held > 0) {
-    const noise = evidence.get('heldDeep', variance) / held ** 2
-    level = level * precision + evidence.get('heldDeep', come) / held / noise
-    precision += 1 / noise
-    level /= precision
+/**
+ * `all`: what was found of all suppliers together, where the evidence is of one: it has few bids to say otherwise, so what is
+ * found of all counts as much as `alike`.
+ */
+export function lossError(
+  evidence: Evidence,
+  kind: Kind,
+  into: LossError,
+  all: LossError | null = null,
+): LossError {
+  Object.assign(into, all ?? unverified)
+  const columns = columnsOf[kind]
+  const base = evidence.total('deep', columns.dueIn)
+  if (!(evidence.total('deep', 'due') > few && base > 0)) return into
+  const loss = Math.max(leastLoss, 1 - evidence.total('deep', columns.due) / base)
+  // True over expected loss, and how sure that is.
+  let times = all === null ? hopeful : 1 + all.at
+  let precision = 1 / (all === null ? unsure : alike) ** 2
+  const measured = (found: number, deviation: number) => {
+    if (!(deviation > 0 && Number.isFinite(found))) return
+    times = times * precision + found / deviation ** 2
+    precision += 1 / deviation ** 2
+    times /= precision
   }
-  let kept = came / base / Math.max(0.1, level)
-  let deviation = kept / Math.max(0.1, level) / Math.sqrt(precision)
-  if (evidence.get('deep', 'knownWinsIn') > few) {
-    const share = evidence.get('deep', known) / evidence.get('deep', knownIn)
-    const count = evidence.get('deep', 'knownWinsIn') / (kind === 'wins' ? 1 : 2)
-    const error = (Math.max(1 - share, 1 / count) * share) / count
-    const [one, other] = [1 / deviation ** 2, 1 / error]
-    kept = (kept * one + share * other) / (one + other)
-    deviation = 1 / Math.sqrt(one + other)
+  const compare = (lower: Union, higher: Union) => {
+    const [low, high] = [rates(evidence, columns, lower), rates(evidence, columns, higher)]
+    const expected = 1 - low.due / high.due
+    if (!(low.due > 0 && high.due > 0 && expected > leastLoss)) return
+    const ratio = low.come / high.come
+    // As noisy as the model expects, not as it came: few wins would look sure.
+    measured((1 - ratio) / expected, Math.sqrt(low.variance + high.variance) / expected)
   }
-  into.at = Math.max(lowest, Math.min(highest, (1 - kept) / loss - 1))
-  into.kept = Math.max(0.2, Math.min(1.2, kept))
-  into.deviation = deviation
+  compare('lowered', 'raised')
+  compare('deep', 'heldDeep')
+  const count = evidence.total('deep', 'knownWinsIn') / (kind === 'wins' ? 1 : 2)
+  if (count > few) {
+    const share = evidence.total('deep', columns.known) / evidence.total('deep', columns.knownIn)
+    const error = Math.sqrt((Math.max(1 - share, 1 / count) * share) / count)
+    measured((1 - share) / loss, error / loss)
+  }
+  into.at = Math.max(lowest, Math.min(highest, times - 1))
+  into.kept = Math.max(0.2, Math.min(1.2, 1 - loss * times))
+  into.deviation = loss / Math.sqrt(precision)
   return into
+}
+
+/** Of one group, over what was expected at the bids' own prices: what came, what was expected, and its relative variance. */
+function rates(evidence: Evidence, { come, due, variance, dueIn }: Columns, of: Union) {
+  const base = evidence.total(of, dueIn)
+  const sent = evidence.total(of, due)
+  return {
+    come: evidence.total(of, come) / base,
+    due: sent / base,
+    variance: evidence.total(of, variance) / sent ** 2,
+  }
 }
 
 /**
@@ -70,20 +118,20 @@ export function lossError(evidence: Evidence, kind: Kind, into: LossError): Loss
  * came.
  */
 export function keptBy(evidence: Evidence, kind: Kind, error: LossError): number {
-  const [come, , , dueIn] = columnsOf[kind]
-  const won = evidence.get('deep', come)
-  const base = evidence.get('deep', dueIn)
+  const { come, dueIn } = columnsOf[kind]
+  const won = evidence.total('deep', come)
+  const base = evidence.total('deep', dueIn)
   if (!(won > 0 && base > 0)) return 1
   const own = won / base / error.kept
-  const flat = evidence.get('flat', come)
-  const lower = own * (base + evidence.get('explored', dueIn))
-  return (flat + won + evidence.get('explored', come)) / Math.max(1e-9, flat + lower)
+  const flat = evidence.total('flat', come)
+  const lower = own * (base + evidence.total('explored', dueIn))
+  return (flat + won + evidence.total('explored', come)) / Math.max(1e-9, flat + lower)
 }
 
 /** Standard error of that share. */
 export function keptError(evidence: Evidence, kind: Kind, error: LossError): number {
-  const [come] = columnsOf[kind]
-  const won = evidence.get('deep', come)
-  const all = won + evidence.get('flat', come)
+  const { come } = columnsOf[kind]
+  const won = evidence.total('deep', come)
+  const all = won + evidence.total('flat', come)
   return all > 0 ? (error.deviation * won) / all : unverified.deviation
 }

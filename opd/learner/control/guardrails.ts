@@ -72,8 +72,10 @@ export class Guards {
   lowest(minFactor: number): number {
     if (this.guard === 'none') return minFactor
     if (this.guard !== 'start') return 1
-    let depth = 1
-    for (const [wins, factor] of depths) if (this.wins >= wins) depth = factor
+    // Asked for each bid: a loop with an iterator takes five times as long.
+    let step = depths.length - 1
+    while (step >= 0 && this.wins < depths[step]![0]) step--
+    const depth = step < 0 ? 1 : depths[step]![1]
     return depth > minFactor ? depth : minFactor
   }
 

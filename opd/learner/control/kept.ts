@@ -3,10 +3,39 @@
  * Sums alone, so nodes add what others saw: a win may be told to any node.
  */
 
-/** How a bid went out: at its own price, below it, at a drawn price; and holdout bids by how they would have gone out. */
-const groups = ['flat', 'deep', 'explored', 'heldFlat', 'heldDeep'] as const
+/**
+ * How a bid went out: at its own price or below it, with theta lowered or raised; at a drawn price; and holdout bids by how
+ * they would have gone out.
+ */
+const groups = [
+  'flat',
+  'deep',
+  'explored',
+  'heldFlat',
+  'heldDeep',
+  'raisedFlat',
+  'raisedDeep',
+] as const
 export type Group = (typeof groups)[number]
-const groupAt = { flat: 0, deep: 1, explored: 2, heldFlat: 3, heldDeep: 4 } as const
+const groupAt = Object.fromEntries(groups.map((name, index) => [name, index])) as Record<
+  Group,
+  number
+>
+/** Groups that are summed together. */
+const unions = {
+  lowered: ['flat', 'deep'],
+  raised: ['raisedFlat', 'raisedDeep'],
+  flat: ['flat', 'raisedFlat'],
+  deep: ['deep', 'raisedDeep'],
+  explored: ['explored'],
+  heldDeep: ['heldDeep'],
+  optimised: ['flat', 'deep', 'explored', 'raisedFlat', 'raisedDeep'],
+  holdout: ['heldFlat', 'heldDeep'],
+} as const satisfies Record<string, readonly Group[]>
+export type Union = keyof typeof unions
+const basesOf = Object.fromEntries(
+  Object.entries(unions).map(([name, of]) => [name, of.map((group) => groupAt[group])]),
+) as Record<Union, number[]>
 
 /** The sums of one group Money is CPM. */
 const columns = [
@@ -29,12 +58,10 @@ const columns = [
   'knownSpend',
   'knownSpendIn',
 ] as const
-type Column = (typeof columns)[number]
+export type Column = (typeof columns)[number]
 const at = Object.fromEntries(columns.map((name, index) => [name, index])) as Record<Column, number>
 const width = columns.length
 const evidenceWidth = groups.length * width
-/** Optimised groups come first. */
-const heldFrom = groupAt.heldFlat * width
 export const toldWidth = evidenceWidth
 
 /**
@@ -127,15 +154,9 @@ export class Evidence {
     this.age = age
   }
 
-  get(group: Group, name: Column): number {
-    return this.sums[groupAt[group] * width + at[name]]!
-  }
-
-  /** Over the optimised, or over the holdout. */
-  total(side: 'optimised' | 'holdout', name: Column): number {
-    const [from, to] = side === 'optimised' ? [0, heldFrom] : [heldFrom, evidenceWidth]
+  total(of: Union, name: Column): number {
     let sum = 0
-    for (let n = from; n < to; n += width) sum += this.sums[n + at[name]]!
+    for (const group of basesOf[of]) sum += this.sums[group * width + at[name]]!
     return sum
   }
 

@@ -14,11 +14,11 @@ const least = 0.02
 const most = 54
 const mostMargin = 200
 /**
- * Aimed at above the floors: a little, and most of a standard error of what is kept. A floor is a promise, and before
- * millions of bids nobody knows what is kept to better than half a point.
+ * Aimed at above the floors: a little, and a standard error of what is kept. A floor is a promise, and before millions of
+ * bids nobody knows what is kept to better than half a point.
  */
 const slack = 0.001
-const slackErrors = 0.8
+const slackErrors = 1.2
 const slackMost = 0.6
 /** What was kept too little over the horizon is made up for, and what was kept too much spent, within these. */
 const [makeUp, spendDown] = [0.006, 0.0015]

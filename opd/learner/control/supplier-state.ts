@@ -32,11 +32,12 @@ const judgeEvery = 64
 /** At this much under the floor the kill switch acts. */
 const killBelow = 0.02
 
-/** Of the logarithm of theta - 1, on either side. */
-const thetaSpread = 1
+/** Half of the bids have a theta - 1 that is larger by this factor, the other half one that is smaller. */
+const thetaSpread = Math.exp(0.5)
 
 const kinds = ['wins', 'spend'] as const
 const pooled: LossError = { ...unverified }
+const own: LossError = { ...unverified }
 const standing = (): Standing => ({ kept: 1, error: 0.02, lossError: unverified.at })
 
 export class SupplierState {
@@ -88,12 +89,12 @@ export class SupplierState {
   }
 
   /**
-   * Spreads theta about what the constraint asks for: prices of one placement then differ, and the curve above a chosen
-   * price is seen. `u`: uniform, of the auction.
+   * Raises or lowers theta: the wins of both halves tell what lower prices lose, and prices of one placement differ, so that the
+   * curve above a chosen price is seen.
    */
-  spread(u: number): void {
+  spread(raised: boolean): void {
     if (this.bound && this.theta > 1)
-      this.theta = 1 + (this.theta - 1) * Math.exp(thetaSpread * (2 * u - 1))
+      this.theta = 1 + (this.theta - 1) * (raised ? thetaSpread : 1 / thetaSpread)
   }
 
   /** A price of the treated or explored was found. */
@@ -119,12 +120,12 @@ export class SupplierState {
     this.judgeIn = judgeEvery
     const { evidence, pool, guards, controller, standings } = this
     for (const kind of kinds) {
-      // Of all suppliers together: one alone has too few holdout bids to say anything.
-      const error = lossError(pool, kind, pooled)
       const standing = standings[kind]
-      standing.lossError = error.at
-      standing.kept = keptBy(evidence, kind, error)
-      standing.error = keptError(pool, kind, error)
+      lossError(pool, kind, pooled)
+      standing.error = keptError(pool, kind, pooled)
+      const { at } = lossError(evidence, kind, own, pooled)
+      standing.lossError = at
+      standing.kept = keptBy(evidence, kind, own)
     }
     if (!guards.judge(evidence, this.floor - killBelow, now)) return
     // what was measured was of prices that are gone

@@ -1,22 +1,13 @@
 /** The price of one bid: holdout, explored, or what the curve and the multipliers say. */
 
-import { hashText } from '../../shared/hash.ts'
 import { shareStep } from '../control/outcome.ts'
 import type { SupplierState } from '../control/supplier-state.ts'
 import type { Controls } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
 import { sound } from '../curve/numbers.ts'
-import { keyCount } from '../curve/priors.ts'
-import {
-  describe,
-  featureBytes,
-  hasFloor,
-  keysOf,
-  publisherIn,
-  seatIn,
-  supplierIn,
-} from '../features.ts'
+import { featureBytes, hasFloor, publisherIn, seatIn, supplierIn } from '../features.ts'
 import type { BidFacts, Decision, Policy } from '../types.ts'
+import { AuctionDraws, Described } from './described.ts'
 import { OwnDecision } from './own.ts'
 import { type Asked, Chooser } from './price-search.ts'
 
@@ -29,11 +20,18 @@ const nearBy = 0.2
 /** Where the policy does not say: as the configuration. */
 const usualExplore = 0.005
 
+function ownPrice(facts: BidFacts, bytes: Uint8Array): OwnDecision {
+  const decision = new OwnDecision(facts, bytes)
+  decision.outBa = facts.inBa
+  return decision
+}
+
 export class Decider {
   private readonly curve: Curve
   private readonly controls: Controls
   private readonly chooser = new Chooser()
-  private readonly keys = new Uint32Array(keyCount)
+  private readonly described = new Described()
+  private readonly auction = new AuctionDraws()
   private readonly asked: Asked = { inBa: 0, lowest: 0, reward: 0, saving: 0 }
 
   constructor(curve: Curve, controls: Controls) {
@@ -50,16 +48,15 @@ export class Decider {
     random: () => number,
     still: boolean,
   ): Decision {
-    const bytes = new Uint8Array(featureBytes)
+    const { described, auction } = this
     const { inBa } = facts
-    const decision = new OwnDecision(facts, bytes)
-    decision.outBa = inBa
-    if (!(inBa >= 1e-9 && inBa < 1e9)) return decision
-    describe(facts, bytes)
-    keysOf(bytes, now > 0 ? now : 0, this.keys)
-    this.curve.load(this.keys, Math.log(inBa), hasFloor(bytes))
+    if (!(inBa >= 1e-9 && inBa < 1e9)) return ownPrice(facts, new Uint8Array(featureBytes))
+    const bytes = described.load(facts, now > 0 ? now : 0)
+    const decision = ownPrice(facts, bytes)
+    this.curve.load(described.keys, Math.log(inBa), hasFloor(bytes))
+    auction.load(key)
     const holdout = sound(policy.holdout, 0, 1, 0)
-    const held = holdout > 0 && hashText(key, 0x27d4eb2f) / 2 ** 32 < holdout
+    const held = holdout > 0 && auction.holdout < holdout
     if (held) {
       decision.arm = 'holdout'
       decision.propensity = holdout
@@ -77,7 +74,8 @@ export class Decider {
     const explore = state.exploration(sound(policy.explore, 0, 1, usualExplore))
     const explores = explore > 0 && random() < explore
     decision.propensity = (1 - holdout) * (explores ? explore : 1 - explore)
-    state.spread(hashText(key, 0x165667b1) / 2 ** 32)
+    decision.raised = auction.raised
+    state.spread(decision.raised)
     decision.theta = state.theta
     this.choose(decision, state, guarded, floor)
     if (explores) this.explore(decision, Math.max(least, exploredLeast), state.exploresNear, random)

@@ -12,12 +12,16 @@ export class OwnDecision implements Decision {
   lambda?: number
   guard?: string
   density?: number
+  /** Theta was raised, not lowered. */
+  raised = false
   /** Holdout: the chance at the price that it would have had. */
   would?: number
   readonly inBa: number
   readonly second: boolean
   readonly mode: BidFacts['mode']
-  readonly bytes: Uint8Array
+  /** Its own: `expose` writes them. */
+  bytes: Uint8Array
+  exposed = false
 
   constructor({ inBa, auction, mode }: BidFacts, bytes: Uint8Array) {
     this.inBa = inBa

@@ -101,6 +101,11 @@ export function writeFitted(fitted: Fitted): Uint8Array {
   return bytes
 }
 
+/** Whether bytes are the result of a refit, damaged or not. */
+export const isRefit = (bytes: Uint8Array): boolean =>
+  bytes.length >= resultHead &&
+  new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) === resultMagic
+
 /** null: damaged, or something else. */
 export function readFitted(bytes: Uint8Array): Fitted | null {
   if (bytes.length < resultHead) return null

@@ -10,11 +10,14 @@ import { Delays } from './notice-delay.ts'
 import { Pending } from './pending-exposures.ts'
 import { Heard, type Row, type TaughtPart, Telling } from './update-log.ts'
 
-/** Exposures settled by one call: under 5 ms. */
-const settledAtOnce = 1500
+/** Exposures settled, and rows of other nodes taught, by one call: 3 ms. Beyond these, some are settled beside each exposure. */
+const settledAtOnce = 300
+const heardAtOnce = 300
 /** Rows of other nodes that are taught beside one exposure where that is done in slices; and most that wait. */
 const heardBeside = 8
 const heardMost = 65_536
+/** Rows of one slice while the curve is shared or adopted. */
+const caughtUpAtOnce = 250
 /** Wins that are due since the last one came, before losses are no longer taken for losses; and wins that must have come. */
 const dueBeforeDoubt = 15
 const winsBeforeDoubt = 50
@@ -39,6 +42,8 @@ export class Teaching {
   readonly pending: Pending
   readonly telling = new Telling()
   readonly heard = new Heard()
+  /** Rows that were trained before, for a curve of another node that lacks them. */
+  readonly repeated = new Heard()
   private readonly controls: Controls
   private readonly window: number
   private readonly slices: boolean
@@ -68,11 +73,20 @@ export class Teaching {
     return at + Math.min(this.window, this.delays.look(age, Math.max(0, this.now - at)))
   }
   private readonly hearRow = (row: Row) => this.hear(row)
+  private readonly repeatRow = (row: Row) => this.lessons.again(row)
   private readonly settleDue = (bytes: Uint8Array, weight: number) => this.settle(bytes, weight)
 
-  /** `window`: milliseconds after which silence is a loss. `slices`: what others tell is taught bit by bit. */
-  constructor(curve: Curve, controls: Controls, window: number, slices: boolean) {
-    this.lessons = new Lessons(curve)
+  /**
+   * `window`: milliseconds after which silence is a loss. `slices`: what others tell is taught bit by bit. `trains`: the
+   * curve is trained here.
+   */
+  constructor(
+    curve: Curve,
+    controls: Controls,
+    window: number,
+    { slices, trains }: { slices: boolean; trains: boolean },
+  ) {
+    this.lessons = new Lessons(curve, trains)
     this.seen = this.lessons.seen
     this.controls = controls
     this.window = window
@@ -191,7 +205,7 @@ export class Teaching {
   advance(now: number): void {
     this.now = now
     if (!(this.bornAt > 0)) this.bornAt = now
-    this.hearSome(this.slices ? settledAtOnce : Number.POSITIVE_INFINITY)
+    this.hearSome(this.slices ? heardAtOnce : Number.POSITIVE_INFINITY)
     this.behind = !this.pending.advance(now, settledAtOnce, this.settleDue)
     this.controls.advance(now, this.delays.patience)
   }
@@ -233,7 +247,7 @@ export class Teaching {
   /** Rows that another node told; taught in slices, or before the next call that asks. */
   tell(rows: Uint8Array): void {
     this.heard.add(rows)
-    if (this.heard.size > heardMost) this.hearSome()
+    if (this.heard.size > heardMost) this.hearSome(this.heard.size - heardMost)
   }
 
   /** Others live, and most wins are of their bids: what a crash here lost is no matter. */
@@ -246,7 +260,16 @@ export class Teaching {
     if (!this.slices) this.hearSome()
   }
 
+  /** What was merged is trained, in slices. */
+  *catchingUp(): Generator<undefined, void> {
+    while (this.heard.size > 0 || this.repeated.size > 0) {
+      this.hearSome(caughtUpAtOnce)
+      yield
+    }
+  }
+
   private hearSome(most = Number.POSITIVE_INFINITY): void {
+    if (this.repeated.size > 0) this.repeated.take(most, this.repeatRow)
     if (this.heard.size > 0) this.heard.take(most, this.hearRow)
   }
 

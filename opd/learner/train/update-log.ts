@@ -80,55 +80,85 @@ export class Telling {
   }
 }
 
-/** Rows of other nodes that wait to be taught here. Taken by time, then by their bytes: whose delta came first is no matter. */
+/** Rows of one delta in their order. */
+interface Run {
+  bytes: Uint8Array
+  offsets: number[]
+  times: Float64Array
+  next: number
+}
+
+/**
+ * Rows of other nodes that wait to be taught here. Taken by time, then by their bytes: whose delta came first is no matter.
+ * Each delta is sorted as it comes (it nearly is), and deltas are merged as rows are taken: sorting 60,000 rows in one go
+ * took 50 ms.
+ */
 export class Heard {
-  private waiting: Uint8Array[] = []
-  private sorted: Uint8Array[] = []
-  private next = 0
+  private runs: Run[] = []
 
   size = 0
 
   /** Whole rows. */
   add(rows: Uint8Array): void {
     if (rows.length === 0) return
-    this.waiting.push(rows)
-    this.size += rows.length / rowBytes
-  }
-
-  private sort(): void {
-    const rows = this.sorted.slice(this.next)
-    for (const bytes of this.waiting)
-      for (let at = 0; at < bytes.length; at += rowBytes)
-        rows.push(bytes.subarray(at, at + rowBytes))
-    const times = new Map(rows.map((row) => [row, timeOf(row)]))
-    this.sorted = rows.sort(
-      (one, other) => times.get(one)! - times.get(other)! || Buffer.compare(one, other),
+    const count = rows.length / rowBytes
+    const times = Float64Array.from({ length: count }, (_each, n) => timeOf(rows, n * rowBytes))
+    const order = Array.from(times, (_each, n) => n).sort(
+      (one, other) =>
+        times[one]! - times[other]! || compared(rows, one * rowBytes, rows, other * rowBytes),
     )
-    this.waiting = []
-    this.next = 0
+    const sorted = times.map((_each, n) => times[order[n]!]!)
+    const offsets = order.map((n) => n * rowBytes)
+    this.runs.push({ bytes: rows, offsets, times: sorted, next: 0 })
+    this.size += count
   }
 
-  /** Hands out up to `most` rows; false: there are more. */
-  take(most: number, teach: (row: Row) => void): boolean {
-    if (this.waiting.length > 0) this.sort()
-    const end = Math.min(this.sorted.length, this.next + most)
-    this.size -= end - this.next
-    while (this.next < end) teach(rowOf(this.sorted[this.next++]!))
-    if (this.next < this.sorted.length) return false
-    this.sorted = []
-    this.next = 0
-    return true
+  /** Hands out up to `most` rows. */
+  take(most: number, teach: (row: Row) => void): void {
+    for (let left = Math.min(most, this.size); left > 0; left--) {
+      const run = this.earliest()
+      const from = run.offsets[run.next++]!
+      if (run.next === run.offsets.length) this.runs.splice(this.runs.indexOf(run), 1)
+      this.size--
+      teach(rowOf(run.bytes.subarray(from, from + rowBytes)))
+    }
+  }
+
+  private earliest(): Run {
+    const { runs } = this
+    let found = runs[0]!
+    for (let n = 1; n < runs.length; n++) {
+      const run = runs[n]!
+      const later = run.times[run.next]! - found.times[found.next]!
+      const [at, foundAt] = [run.offsets[run.next]!, found.offsets[found.next]!]
+      if (later < 0 || (later === 0 && compared(run.bytes, at, found.bytes, foundAt) < 0))
+        found = run
+    }
+    return found
   }
 
   /** What waits, for a snapshot. */
   saved(): Uint8Array {
-    return Buffer.concat([...this.sorted.slice(this.next), ...this.waiting])
+    return Buffer.concat(
+      this.runs.flatMap(({ bytes, offsets, next }) =>
+        offsets.slice(next).map((from) => bytes.subarray(from, from + rowBytes)),
+      ),
+    )
   }
 }
 
-const ageOf = (row: Uint8Array) =>
-  ((row[2]! << 24) | (row[3]! << 16) | (row[4]! << 8) | row[5]!) >>> 0
-const timeOf = (row: Uint8Array): number => timeIn(row, headBytes) + ageOf(row)
+function compared(one: Uint8Array, from: number, other: Uint8Array, otherFrom: number): number {
+  for (let at = 0; at < rowBytes; at++) {
+    const difference = one[from + at]! - other[otherFrom + at]!
+    if (difference !== 0) return difference
+  }
+  return 0
+}
+
+const ageOf = (row: Uint8Array, at = 0) =>
+  ((row[at + 2]! << 24) | (row[at + 3]! << 16) | (row[at + 4]! << 8) | row[at + 5]!) >>> 0
+const timeOf = (rows: Uint8Array, at: number): number =>
+  timeIn(rows, at + headBytes) + ageOf(rows, at)
 const rowOf = (row: Uint8Array): Row => ({
   part: parts[row[0]!]!,
   weight: row[1]!,

@@ -31,9 +31,13 @@ opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 7).toString('base64url')}}]}`,
     t.equal((await command(argv, { stdin: 'secret-1' })).code, 0)
     tokens[name] = await token(node.bidweir, name, 'secret-1')
   }
-  const call = async (who: string, path: string, method = 'GET') => {
-    const headers = { authorization: `Bearer ${tokens[who]}` }
-    const response = await fetch(`${node.admin}/api/svc/${path}`, { method, headers })
+  const call = async (who: string, path: string, method = 'GET', body?: object) => {
+    const headers = {
+      authorization: `Bearer ${tokens[who]}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    }
+    const sent = body === undefined ? {} : { body: JSON.stringify(body) }
+    const response = await fetch(`${node.admin}/api/svc/${path}`, { method, headers, ...sent })
     return {
       status: response.status,
       headers: response.headers,
@@ -57,6 +61,51 @@ opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 7).toString('base64url')}}]}`,
     t.equal((await call('admin', 'users/nobody/disable/', 'POST')).status, 404)
     const [last] = (await call('admin', 'audit/?limit=1')).body
     t.match(last, { who: 'admin', account: '*', action: 'user_enable' })
+  })
+
+  t.test('users: added, given a password, removed, each audited', async (t) => {
+    const body = { name: 'new', password: 'secret-2', roles: ['viewer'], account: 'a' }
+    for (const who of ['eve', 'op']) {
+      t.equal((await call(who, 'users/', 'POST', body)).status, 403, who)
+      const password = { password: 'secret-3' }
+      t.equal((await call(who, 'users/admin/passwd/', 'POST', password)).status, 403, who)
+      t.equal((await call(who, 'users/eve/remove/', 'POST')).status, 403, who)
+    }
+    const wrong = [
+      [{ ...body, name: 'a b' }, '/name'],
+      [{ ...body, password: 'short' }, '/password'],
+      [{ ...body, roles: ['root'] }, '/roles/0'],
+      [{ ...body, admin: true }, '/admin'],
+    ] as const
+    for (const [sent, pointer] of wrong) {
+      const refused = await call('admin', 'users/', 'POST', sent)
+      t.equal(refused.status, 400)
+      t.match(refused.body.errors, [{ pointer }])
+    }
+    const added = await call('admin', 'users/', 'POST', body)
+    t.match(added, { status: 201, body: { name: 'new', roles: ['viewer'], state: 'enabled' } })
+    t.equal((await call('admin', 'users/', 'POST', body)).body.code, 'user_exists')
+    tokens['new'] = await token(node.bidweir, 'new', 'secret-2')
+    t.equal((await call('new', 'live/')).status, 200)
+    t.equal((await call('admin', 'users/new/passwd/', 'POST', { password: 'x' })).status, 400)
+    const changed = await call('admin', 'users/new/passwd/', 'POST', { password: 'secret-3' })
+    t.match(changed, { status: 200, body: { name: 'new' } })
+    t.equal(await token(node.bidweir, 'new', 'secret-2'), undefined, 'the old one is void')
+    t.ok(await token(node.bidweir, 'new', 'secret-3'))
+    t.match(await call('admin', 'users/new/remove/', 'POST'), {
+      status: 200,
+      body: { name: 'new' },
+    })
+    t.equal(await token(node.bidweir, 'new', 'secret-3'), undefined)
+    t.equal((await call('admin', 'users/new/remove/', 'POST')).status, 404)
+    t.equal((await call('admin', 'users/admin/remove/', 'POST')).status, 409, 'the last admin')
+    const trail = (await call('admin', 'audit/?limit=3')).body
+    t.match(trail, [
+      { who: 'admin', action: 'user_remove', after: null },
+      { who: 'admin', action: 'user_passwd' },
+      { who: 'admin', action: 'user_add', before: null },
+    ])
+    t.notMatch(JSON.stringify(trail), /secret|scrypt/)
   })
 
   t.test('audit: a full page names the next one', async (t) => {

@@ -59,6 +59,7 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     const acme = row(page, 'Acme')
     await acme.getByText(/^USD/).waitFor()
     const [first] = await page.locator('tbody tr').allTextContents()
+    t.match(await page.title(), /^\(1\) Suppliers/, 'the tab tells of it')
     t.match(first, /^Down <b>.*Fault.*no request was answered.*100%/s, 'a dead supplier is on top')
     const idle = await row(page, 'Idle').locator('td').allTextContents()
     t.match(idle[0], 'No requests')
@@ -69,6 +70,8 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
       wins: number
     }[]
     t.ok(Number(report!.revenue) < report!.wins / 10, 'amounts are in currency units, not CPM')
+    const shown = (await acme.locator('td').nth(6).textContent()) ?? ''
+    t.ok(Number(shown.replace(/[^\d.-]/g, '')) > 0, `the margin today: ${shown}`)
     t.match(await page.locator('tfoot').textContent(), /Total of 3.*bids.*USD/s)
     await page.getByLabel('Search').fill('idle')
     await page.getByText('Total of 1').waitFor()
@@ -163,6 +166,14 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     await press(page, 'Undo')
     await page.getByText('Undone.').waitFor()
     t.equal((await supplier()).datacenters[0]!.client_qps, 500)
+    await page.getByText('Add a seat').click()
+    await page.getByLabel('Name in bid responses').fill('s2')
+    await page.getByLabel('Allotment in us-east').fill('100')
+    await press(page, 'Add seat')
+    await page.getByRole('dialog').getByText('100 requests / s in us-east').waitFor()
+    await confirm(page, 'Add seat', 'Seat s2 is added.')
+    await page.getByRole('listitem').filter({ hasText: 's2' }).getByText('us-east 100').waitFor()
+    t.match((await supplier()).dsp_seats, [{ name: 's1' }, { name: 's2', qps: [{ value: 100 }] }])
     t.same(faults, [])
     await page.close()
   })

@@ -1,6 +1,7 @@
 /** One win is one row, whatever arrives where and when: on SQLite, and over two nodes of one PostgreSQL. */
 import t, { type Test } from 'tap'
 import type { Store } from '../../../admin/store/index.ts'
+import { ledgerTable } from '../../../admin/store/tables.ts'
 import { openRedis } from '../../../opd/state/redis.ts'
 import { auction, hour } from '../../support/engine.ts'
 import { impressionsApi } from '../../support/impressions-api.ts'
@@ -83,7 +84,7 @@ async function race(
 }
 
 async function ledgerOf(store: Store) {
-  const rows = await store.db.selectFrom('ledger').selectAll().execute()
+  const rows = await store.db.selectFrom(ledgerTable(store.postgres)).selectAll().execute()
   return {
     rows: rows.length,
     attributed: rows.filter(({ status }) => status === 'attributed').length,
@@ -104,7 +105,7 @@ t.test('PostgreSQL', { skip: postgresAbsent || redisAbsent }, async (t) => {
   /** Two nodes with pools of their own on an empty ledger. */
   async function pair(t: Test, shared?: Redis) {
     const stores = [await storeAt(t, postgres), await storeAt(t, postgres)] as const
-    await stores[0].db.deleteFrom('ledger').execute()
+    await stores[0].db.deleteFrom(ledgerTable(true)).execute()
     const [one, two] = [await nodeOn(t, stores[0], shared), await nodeOn(t, stores[1], shared)]
     return { one, two, store: stores[0] }
   }

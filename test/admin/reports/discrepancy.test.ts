@@ -27,10 +27,10 @@ interface Priced {
   svc_opd: string
 }
 
-async function price(ids: string[], publisher: string): Promise<Priced[]> {
+async function price(ids: string[], publisher: string, seat = 'buyer-1'): Promise<Priced[]> {
   const bid = ids.map((id) => ({ id, impid: '1', price: 2, dsp_id: 'd', price_dsp: 2 }))
   const site = { domain: '=SUM(A1)', publisher: { id: publisher } }
-  const body = JSON.stringify({ seatbid: [{ bid }], site })
+  const body = JSON.stringify({ seatbid: [{ seat, bid }], site })
   const answer = await fetch(`${base}/opd/acme_yesbid`, { method: 'POST', headers, body })
   return (await answer.json()) as Priced[]
 }
@@ -45,7 +45,7 @@ const report = async (query: string) =>
 
 t.test('decided, won, unattributed, duplicate, cleared against out_ba', async (t) => {
   const [one, two] = await price(['b1', 'b2', 'b3'], 'pub "1", x')
-  const [three] = await price(['b4'], 'pub-2')
+  const [three] = await price(['b4'], 'pub-2', `${'long '.repeat(20)}buyer`)
   const notice = ({ id, modified_price, svc_opd }: Priced, over = {}) =>
     notify({ bid_id: id, price: String(modified_price), svc_opd, ...over })
   t.equal(await notice(one!), 'attributed')
@@ -78,6 +78,16 @@ t.test('decided, won, unattributed, duplicate, cleared against out_ba', async (t
       ['pub "1", x', 3, 2, 2],
       ['pub-2', 1, 1, 1],
     ],
+  )
+  const seats = (await (await report('ssp=acme&by=seat')).json()) as Record<string, unknown>[]
+  t.match(
+    seats.map(({ key, decided, wins, duplicate }) => [key, decided, wins, duplicate]),
+    [
+      ['', 0, 0, 1],
+      ['buyer-1', 3, 2, 2],
+      [/^long .*~[0-9a-f]{16}$/, 1, 1, 1],
+    ],
+    'each win by its seat, a long name cut with its hash',
   )
   for (const by of ['hour', 'day']) {
     const [all] = (await (await report(`ssp=acme&by=${by}`)).json()) as Record<string, unknown>[]

@@ -24,6 +24,7 @@ const record = (
     at: now - 1000,
     publisher,
     domain: '=cmd()',
+    seat: n % 4 === 0 ? 's1' : n % 4 === 1 ? 's2' : undefined,
   })
 const win = (
   n: number,
@@ -32,7 +33,7 @@ const win = (
   over: Partial<LedgerEntry> = {},
 ): LedgerEntry =>
   entry(`d${n}`, {
-    ...{ arm, publisher, domain: '=cmd()' },
+    ...{ arm, publisher, domain: '=cmd()', seat: [`s1`, 's2'][n % 4] ?? null },
     ...{ inBa: '2', cleared: '1.8', margin: '0.2', at: now - 500 },
     ...over,
   })
@@ -141,6 +142,23 @@ onBoth(async (t, database) => {
     { key: 'acme', key2: /T00:00:00.000Z$/, decided: 20, wins: 4 },
   ])
   t.same(await rowsOf('wins?domain=elsewhere'), [])
+  const seats = (await rowsOf('discrepancy?ssp=acme&by=seat')).map(({ key, decided, wins }) => [
+    ...[key, decided, wins],
+  ])
+  t.same(seats, [
+    ['', 20, 4],
+    ['s1', 10, 3],
+    ['s2', 10, 2],
+  ])
+  t.match(await rowsOf('margin?ssp=acme&by=seat,publisher&seat=s1'), [
+    { key: 's1', key2: 'p1', decided: 10, wins: 2 },
+    { key: 's1', key2: 'p3', decided: 0, wins: 1 },
+  ])
+  t.match(await rowsOf('wins?ssp=acme&by=publisher&seat='), [
+    { key: 'p1', decided: 10 },
+    { key: 'p2', decided: 10 },
+  ])
+  t.match(await (await get('wins?by=day,seat&format=csv')).text(), /Z,s2,10,2,/)
   t.match(
     (await rowsOf('margin?by=publisher&top=2')).map(({ key }) => key),
     ['p1', 'p2'],

@@ -54,6 +54,7 @@ function notices(count: number): LedgerEntry[] {
       arm: won ? pick('treated', 'holdout', 'explored', 'test') : null,
       publisher: won ? pick('p1', 'p2', null) : null,
       domain: won ? pick('a.example', null) : null,
+      seat: won ? (['s1', 's2'][n % 3] ?? null) : null,
       mode: won ? 'revenue' : null,
       inBa: won ? inBa : null,
       outBa: won ? inBa : null,
@@ -86,6 +87,7 @@ onBoth(async (t, database) => {
       mode: 'revenue',
       publisher,
       domain: '',
+      seat: n === 0 ? '' : 's1',
       at: start + n * hour,
     })
   await duplicates.flush()
@@ -99,10 +101,11 @@ onBoth(async (t, database) => {
   const all = async (names = Object.keys(ranges) as (keyof typeof ranges)[]) => {
     const found: Record<string, unknown> = {}
     for (const name of names)
-      for (const by of ['ssp', 'publisher', 'domain', 'hour', 'day'] as const)
+      for (const by of ['ssp', 'seat', 'publisher', 'domain', 'hour', 'day'] as const)
         for (const everyone of [true, false]) {
           const [from, to] = ranges[name]
-          const scope = { suppliers, all: everyone, from, to, by }
+          const seat = by === 'domain' ? 's1' : undefined
+          const scope = { suppliers, all: everyone, from, to, by, seat }
           found[`${name} by ${by}${everyone ? '' : ', own'}`] = (
             await readRows(store, scope, readings)
           ).map(rounded)
@@ -123,6 +126,51 @@ onBoth(async (t, database) => {
     t.same(await all(), before)
     const hours = await store.db.selectFrom('ledger_hours').select('hour').execute()
     t.ok(hours.length > 300)
+  })
+
+  t.test('seats add up to all, also where a version without seats has summed', async (t) => {
+    const scope = { suppliers, all: true, from: start, to: now }
+    const then = 'seat'
+    const bySeat = { ...scope, by: 'ssp', then } as const
+    const totals = async () => {
+      const sums = new Map<string, Record<string, number>>()
+      for (const { key, wins, duplicate, rejected, margin } of await readRows(
+        store,
+        bySeat,
+        readings,
+      )) {
+        const sum = sums.get(key) ?? { wins: 0, duplicate: 0, rejected: 0, margin: 0 }
+        sums.set(key, {
+          wins: sum['wins']! + wins,
+          duplicate: sum['duplicate']! + duplicate,
+          rejected: sum['rejected']! + rejected,
+          margin: sum['margin']! + Number(margin),
+        })
+      }
+      // amounts of other currencies are rounded when they are converted, group by group
+      return [...sums].map(([key, sum]) => [key, { ...sum, margin: sum['margin']!.toFixed(3) }])
+    }
+    const all = (await readRows(store, { ...scope, by: 'ssp' }, readings)).map(
+      ({ key, wins, duplicate, rejected, margin }) => [
+        key,
+        { wins, duplicate, rejected, margin: Number(margin).toFixed(3) },
+      ],
+    )
+    t.same(await totals(), all)
+    const known = await readRows(store, { ...scope, by: 'seat' }, readings)
+    t.same(
+      known.map(({ key }) => key),
+      ['', 's1', 's2'],
+    )
+    const saved = await store.db.selectFrom('ledger_hour_seats').selectAll().execute()
+    const gone = start + 5 * hour
+    await store.db.deleteFrom('ledger_hour_seats').where('hour', '<', gone).execute()
+    t.same(await totals(), all)
+    const fewer = await readRows(store, { ...scope, by: 'seat' }, readings)
+    t.ok(fewer[0]!.wins > known[0]!.wins && fewer[1]!.wins < known[1]!.wins)
+    for (const row of saved.filter((each) => Number(each.hour) < gone))
+      await store.db.insertInto('ledger_hour_seats').values(row).execute()
+    t.same(await totals(), all)
   })
 
   t.test('a notice that was slow to the disk is in the sums before its hour goes', async (t) => {
@@ -159,16 +207,16 @@ onBoth(async (t, database) => {
   t.test('one node is at it at a time, and another goes on where it was killed', async (t) => {
     await store.ledger.record(entry('new', { at: now + 10 }))
     now += day
-    await store.db
-      .updateTable('rolled')
-      .set({ lease: now + 1000 })
-      .execute()
+    // PostgreSQL counts by its own clock
+    const leaseUntil = (lease: number) => store.db.updateTable('rolled').set({ lease }).execute()
+    const clock = store.postgres ? Date.now() : now
+    await leaseUntil(clock + hour)
     const other = createRetention(store, options)
     t.teardown(() => other.close())
     const { until } = await rolled()
     await other.run()
     t.same((await rolled()).until, until, 'another has the lease')
-    now += hour
+    await leaseUntil(clock - 1)
     await other.run()
     t.ok(Number((await rolled()).until) > Number(until), 'a lease ends by itself')
   })

@@ -49,11 +49,11 @@ onBoth(async (t, database) => {
     const many = Array.from({ length: 8000 }, (_, n) => entry(`many ${n}`, { at: now - 10 * day }))
     await Promise.all(many.map((each) => store.ledger.record(each)))
     let clock = now
-    // every 200 rows take 20 s, whatever this machine takes
+    // every slice takes 150 s, whatever this machine takes
     const db = store.db.withPlugin({
       transformQuery: ({ node }) => node,
       async transformResult({ result }) {
-        if (result.numAffectedRows === 200n) clock += 20_000
+        if ((result.numAffectedRows ?? 0n) >= 200n) clock += 150_000
         return result
       },
     })

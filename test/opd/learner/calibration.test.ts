@@ -43,6 +43,40 @@ t.test('the holdout measures it, whatever share of notices is lost', (t) => {
   t.end()
 })
 
+t.test('theta raised and lowered by chance measure it without a holdout', (t) => {
+  for (const error of [-0.6, 0, 1]) {
+    const evidence = new Evidence(100)
+    const random = source(3)
+    for (let n = 0; n < 200_000; n++) {
+      const raised = random() < 0.5
+      // Raised: a third of the bids keep their price, the rest loses 2 %; lowered: all lose 6 %.
+      const isFlat = raised && random() < 1 / 3
+      const loss = isFlat ? 0 : raised ? 0.02 : 0.06
+      const group = isFlat ? 'raisedFlat' : raised ? 'raisedDeep' : 'deep'
+      const seen = { inBa: 2, sent: isFlat ? 2 : 1.8, winIn, winSent: winIn * (1 - loss) }
+      evidence.exposed(group, seen)
+      if (random() < winIn * (1 - loss * (1 + error))) evidence.won(group, 2, seen.sent)
+    }
+    for (const kind of ['wins', 'spend'] as const) {
+      const measured = lossError(evidence, kind, { ...unverified })
+      const expected = 1 - evidence.total('deep', 'due') / evidence.total('deep', 'dueIn')
+      const off = (measured.at - error) * expected
+      t.ok(Math.abs(off) < 3 * measured.deviation, `${kind}: ${measured.at} for ${error}`)
+      t.ok(measured.deviation < 0.5 * 0.5 * expected, 'twice as sure as before')
+    }
+  }
+  t.end()
+})
+
+t.test('one supplier of its own is found, the more bids it has the more', (t) => {
+  const pool = { at: 0, kept: 0.94, deviation: 0.005 }
+  const few = lossError(verified(2, 0.2, 4000), 'wins', { ...unverified }, pool)
+  const many = lossError(verified(2, 0.2, 400_000), 'wins', { ...unverified }, pool)
+  t.ok(few.at < many.at && Math.abs(many.at - 2) < 0.5, `${few.at}, ${many.at}`)
+  t.same(lossError(new Evidence(), 'wins', { ...unverified }, pool), pool)
+  t.end()
+})
+
 t.test('lowest winning prices measure it with fewer bids', (t) => {
   const [held, known] = [
     found(verified(1, 0.02, 20_000)),

@@ -11,6 +11,7 @@ t.test('what was measured is not forgotten by a restart', (t) => {
   const before = new Controls()
   const outcome: Outcome = {
     arm: 'treated',
+    raised: false,
     lnIn: 0,
     lnF: Math.log(0.9),
     sent: 0.9,
@@ -41,6 +42,7 @@ function cluster(nodes: number, to: (node: number) => number) {
     const held = random() < 0.05
     const outcome: Outcome = {
       arm: held ? 'holdout' : 'treated',
+      raised: false,
       lnIn: 0,
       lnF: held ? 0 : Math.log(0.9),
       sent: held ? 1 : 0.9,

@@ -122,6 +122,7 @@ t.test('exploration decays with bids of any node', (t) => {
   ]
   const outcome = {
     arm: 'treated',
+    raised: false,
     lnF: -0.1,
     lnIn: 0,
     sent: 0.9,

@@ -13,6 +13,7 @@ const mebi = 1024 * 1024
 const entry = (id: string): DecisionEntry => ({
   time: 1_800_000_000_000,
   id,
+  request: 'auction-1',
   ssp: 'acme',
   mode: 'revenue',
   arm: 'explored',

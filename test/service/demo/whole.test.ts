@@ -14,6 +14,12 @@ interface Figures {
   uplift: { at: number } | null
 }
 
+interface Report {
+  decided: number
+  wins: number
+  margin: string
+}
+
 t.test('margin, win rate and uplift move, then it ends cleanly', async (t) => {
   const argv = [main, 'demo', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
   const child = spawn(process.execPath, argv, { cwd: newFolder() })
@@ -25,7 +31,7 @@ t.test('margin, win rate and uplift move, then it ends cleanly', async (t) => {
   await new Promise<void>((resolve) => {
     child.stdout.on('data', (chunk) => {
       said += chunk
-      if (said.includes('bid requests/s')) resolve()
+      if (said.includes('The console shows them')) resolve()
     })
   })
   const admin = /^admin +(\S+)\/$/m.exec(said)![1]!
@@ -60,6 +66,26 @@ t.test('margin, win rate and uplift move, then it ends cleanly', async (t) => {
   t.not(later.kept!.at, first.kept!.at)
   t.not(later.uplift!.at, first.uplift!.at)
   t.ok(later.uplift!.at > 0, 'what is optimised earns more than the holdout')
+  for (const term of ['today', 'kept wins', 'kept spend', 'uplift', 'in truth'])
+    t.match(said, new RegExp(`^ +${term}  `, 'm'), `${term} is explained`)
+  t.match(said, `${admin}/#/supplier/demo`)
+  const report = async () => {
+    const midnight = new Date().setHours(0, 0, 0, 0)
+    const headers = { authorization: `Bearer ${access_token}` }
+    const path = `/api/svc/reports/margin?ssp=demo&from=${midnight}`
+    const [row] = (await (await fetch(`${admin}${path}`, { headers })).json()) as Report[]
+    return row!
+  }
+  const printed = () => [...said.matchAll(/today (\d+) bids, (\d+) wins, margin USD (\S+) /g)]
+  const before = await report()
+  const count = printed().length
+  await until(() => printed().length > count + 1)
+  const [, decided, wins, margin] = printed().at(-1)!.map(Number)
+  const after = await report()
+  t.ok(decided! >= before.decided && decided! <= after.decided, 'the bids of the console')
+  t.ok(wins! >= before.wins && wins! <= after.wins, 'its wins')
+  const rounding = 0.0051
+  t.ok(margin! >= Number(before.margin) - rounding && margin! <= Number(after.margin) + rounding)
   child.kill('SIGINT')
   t.equal(await new Promise((resolve) => child.once('exit', resolve)), 0)
 })

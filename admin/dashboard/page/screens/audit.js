@@ -6,26 +6,27 @@ import { Loaded, Table, useRead } from '../parts.js'
 import { request } from '../session.js'
 import { live } from '../state.js'
 
-/** @typedef {{ id: number, at: string, who: string, account: string, supplier: string, action: string, request_id: string, before: any, after: any }} Entry */
+/** @typedef {{ id: number, at: string, who: string, account: string, supplier: string, action: string, request_id: string, before: unknown, after: unknown }} Entry */
 
-/** The parts of two values that differ, as lines. @param {any} before @param {any} after @param {string} path @returns {string[]} */
+/** The parts of two values that differ, as lines. @param {unknown} before @param {unknown} after @param {string} path @returns {string[]} */
 export function differences(before, after, path = '') {
   if (JSON.stringify(before) === JSON.stringify(after)) return []
   const objects = [before, after].every((value) => typeof value === 'object' && value !== null)
   if (!objects) return [`${path === '' ? '' : `${path}: `}${text(before)} → ${text(after)}`]
-  const keyed = (/** @type {any} */ value) =>
+  /** Entries of lists are found by their names. @param {unknown} value @returns {Record<string, unknown>} */
+  const keyed = (value) =>
     Array.isArray(value)
       ? Object.fromEntries(
           value.map((each, at) => [each?.name ?? each?.location ?? each?.id ?? at, each]),
         )
-      : value
+      : { .../** @type {object} */ (value) }
   const [one, other] = [keyed(before), keyed(after)]
   return [...new Set([...Object.keys(one), ...Object.keys(other)])].flatMap((key) =>
     differences(one[key], other[key], path === '' ? key : `${path} ${key}`),
   )
 }
 
-/** @param {any} value @returns {string} */
+/** @param {unknown} value @returns {string} */
 const text = (value) =>
   value === undefined || value === null
     ? 'none'

@@ -5,7 +5,7 @@ import { Loaded, useRead } from '../parts.js'
 import { call } from '../session.js'
 import { seesAll } from '../state.js'
 
-/** As YAML. @param {any} value @param {string} indent @returns {string} */
+/** As YAML. @param {unknown} value @param {string} indent @returns {string} */
 export function yaml(value, indent = '') {
   if (value === null || typeof value !== 'object') return ` ${JSON.stringify(value)}\n`
   const entries = Array.isArray(value) ? value.map((each) => ['-', each]) : Object.entries(value)
@@ -26,9 +26,14 @@ export function Configuration() {
       ) => setSearch(/** @type {HTMLInputElement} */ (event.target).value)} /></label></div>
     <p class="soft">As the answering node runs it, with defaults; secrets are hidden. Times are in milliseconds. Change the file to change it: the service reads it again by itself.
       ${!seesAll.value && ' You see the suppliers of your account.'}</p>
-    <${Loaded} of=${found}>${(/** @type {any} */ { suppliers, ...rest }) => {
+    <${Loaded} of=${found}>${(
+      /** @type {{ suppliers: { id: string }[], [name: string]: unknown }} */ {
+        suppliers,
+        ...rest
+      },
+    ) => {
       const text = search.trim().toLowerCase()
-      const part = (/** @type {string} */ name, /** @type {any} */ value) => {
+      const part = (/** @type {string} */ name, /** @type {unknown} */ value) => {
         const body = yaml(value).replace(/^\n/, '')
         return (
           (text === '' || `${name} ${body}`.toLowerCase().includes(text)) &&
@@ -36,6 +41,6 @@ export function Configuration() {
         )
       }
       return html`<section class="sheet"><h2>Service</h2>${Object.entries(rest).map(([name, value]) => part(name, value))}</section>
-        <section class="sheet"><h2>Suppliers (${suppliers.length})</h2>${suppliers.map((/** @type {{ id: string }} */ each) => part(each.id, each))}</section>`
+        <section class="sheet"><h2>Suppliers (${suppliers.length})</h2>${suppliers.map((each) => part(each.id, each))}</section>`
     }}<//>`
 }

@@ -6,6 +6,33 @@ import { Loaded, Term, useRead } from '../parts.js'
 import { route, setQuery } from '../route.js'
 import { call } from '../session.js'
 
+/**
+ * @typedef {object} Decision
+ * @property {string} bid_id
+ * @property {string} ssp
+ * @property {string} mode
+ * @property {string} decided_at
+ * @property {boolean} late
+ * @property {string} arm
+ * @property {string} reason
+ * @property {boolean} priced
+ * @property {string} in_ba
+ * @property {string} out_ba
+ * @property {string} currency
+ * @property {number | null} floor
+ * @property {number} factor
+ * @property {number} propensity
+ * @property {number | null} win_in
+ * @property {number | null} win_out
+ * @property {number | null} theta
+ * @property {number | null} lambda
+ * @property {string | null} guard
+ * @property {number} model_version
+ * @property {string | null} publisher
+ * @property {string | null} domain
+ * @property {string | null} seat
+ */
+
 /** What was pasted: a notice or its parameters, a context, or a bid id. @param {string} text */
 export function pasted(text) {
   const trimmed = text.trim()
@@ -20,7 +47,7 @@ export function pasted(text) {
 
 const chance = (/** @type {number | null} */ value) => (value === null ? absent : percent(value))
 
-/** @param {any} of */
+/** @param {Decision} of @returns {[name: string, value: import('../html.js').Shown, help?: string][]} */
 const rows = (of) => [
   ['Price in', `${of.in_ba} ${of.currency} CPM`, 'The price of the supplier, less the client fee.'],
   ['Price out', `${of.out_ba} ${of.currency} CPM`, 'The price that left.'],
@@ -42,6 +69,7 @@ const rows = (of) => [
   ['Mode', of.mode, 'The objective of the integration.'],
   ['Publisher', of.publisher ?? absent, 'The publisher of the request.'],
   ['Domain', of.domain ?? absent, 'The site domain of the request.'],
+  ['Seat', of.seat ?? absent],
   ['Decided', time(of.decided_at), 'When the bid was priced.'],
   ['Model version', of.model_version, 'Rises with each snapshot of the model.'],
   ['Late', of.late ? 'yes' : 'no', 'A win now would come after the attribution window.'],
@@ -80,9 +108,9 @@ export function Explain() {
       <div class="row"><button type="submit" class="primary">Explain</button>
         <span class="soft">A bid id alone finds the latest decision in the bid log. A context holds its own decision.</span></div>
     </form>
-    <${Loaded} of=${found} empty="The answer appears here.">${(/** @type {any} */ of) => html`
+    <${Loaded} of=${found} empty="The answer appears here.">${(/** @type {Decision} */ of) => html`
       <section class="sheet" aria-label="Decision"><h2>${of.ssp}, bid ${of.bid_id}</h2>
-        <p class="lead">${of.reason[0].toUpperCase()}${of.reason.slice(1)}.</p>
+        <p class="lead">${of.reason.charAt(0).toUpperCase()}${of.reason.slice(1)}.</p>
         <p>${of.priced ? 'The price out was sent.' : 'The bid left at its own price.'} <a href=${`#/supplier/${encodeURIComponent(of.ssp)}`}>Supplier ${of.ssp}</a></p>
         <table aria-label="Details"><tbody>${rows(of).map(
           ([name, value, help]) =>

@@ -78,7 +78,7 @@ export function Counts({ of }) {
   const none = html`<tr><td>none</td></tr>`
   const block = (
     /** @type {string} */ title,
-    /** @type {any[]} */ rows,
+    /** @type {import('../html.js').Shown[]} */ rows,
   ) => html`<h3><${Term} name=${title} /></h3>
     <table aria-label=${title}><tbody>${rows.length === 0 ? none : rows}</tbody></table>`
   return html`<section class="sheet"><h2>Counters since the nodes started</h2>

@@ -1,4 +1,4 @@
-/** History of a supplier from the reports: by hour or day, by publisher and by domain. */
+/** History of a supplier from the reports: by hour or day, publisher, domain and seat. */
 import { useState } from 'preact/hooks'
 import { Chart } from '../chart.js'
 import { dateOf, money, percent, startOfDay, time, whole, zone } from '../format.js'
@@ -10,9 +10,16 @@ import { currency } from '../state.js'
 
 /** @typedef {{ key: string, decided: number, wins: number, revenue: string, cleared: string, margin: string }} Row */
 
-/** @type {Readonly<Record<string, { of: (row: Row) => number | null, format: (value: any) => string }>>} */
+/** @typedef {{ of: (row: Row) => number | null, format: (value: number | null | undefined) => string }} Measure */
+
+/** @type {Measure} */
+const margin = {
+  of: (row) => Number(row.margin),
+  format: (value) => money(value, currency.value),
+}
+/** @type {Readonly<Record<string, Measure>>} */
 const measures = {
-  Margin: { of: (row) => Number(row.margin), format: (value) => money(value, currency.value) },
+  Margin: margin,
   Revenue: { of: (row) => Number(row.revenue), format: (value) => money(value, currency.value) },
   Bids: { of: (row) => row.decided, format: whole },
   Wins: { of: (row) => row.wins, format: whole },
@@ -20,7 +27,25 @@ const measures = {
 }
 
 const most = 50
-const columnsOf = (/** @type {string} */ name, /** @type {(key: string) => any} */ shown) => [
+
+/** @typedef {{ publisher?: string, domain?: string, seat?: string }} Filters */
+const dimensions = /** @type {const} */ (['publisher', 'domain', 'seat'])
+
+/** The names that the history is limited to, from the address. @returns {Filters} */
+function useFilters() {
+  const { query } = route.value
+  return Object.fromEntries(
+    dimensions.flatMap((name) => {
+      const value = query.get(name)
+      return value === null ? [] : [[name, value]]
+    }),
+  )
+}
+
+const columnsOf = (
+  /** @type {string} */ name,
+  /** @type {(key: string) => import('../html.js').Shown} */ shown,
+) => [
   { name, text: true, cell: (/** @type {Row} */ { key }) => shown(key) },
   { name: 'Bids', cell: (/** @type {Row} */ row) => whole(row.decided) },
   { name: 'Wins', cell: (/** @type {Row} */ row) => whole(row.wins) },
@@ -51,11 +76,11 @@ function useRange() {
   return { ...lastDays(Math.min(400, Number(days) || 1)), days }
 }
 
-/** @param {{ ssp: string, what: string, range: import('../reports.js').Range, by: string }} props */
-function Csv({ ssp, what, range, by }) {
+/** @param {{ ssp: string, what: string, range: import('../reports.js').Range, by: string, filters: Filters }} props */
+function Csv({ ssp, what, range, by, filters }) {
   const [fault, setFault] = useState('')
   const save = () =>
-    saveCsv(what, range, { ssp, by }).then(
+    saveCsv(what, range, { ssp, by, ...filters }).then(
       () => setFault(''),
       (error) => setFault(`Not saved: ${error.message}`),
     )
@@ -63,18 +88,24 @@ function Csv({ ssp, what, range, by }) {
     <span class="fault" role="alert">${fault}</span>`
 }
 
-/** @param {{ ssp: string, range: import('../reports.js').Range, by: 'publisher' | 'domain', title: string }} props */
-function Top({ ssp, range, by, title }) {
+/** @param {{ ssp: string, range: import('../reports.js').Range, by: 'publisher' | 'domain' | 'seat', title: string, none?: string, filters: Filters }} props */
+function Top({ ssp, range, by, title, none = 'none', filters }) {
+  const { [by]: _own, ...others } = filters
   const rows = useRead(
-    () => report('margin', range, { ssp, by, top: String(most) }),
-    [ssp, range.from, range.to, by, zone.value],
+    () => report('margin', range, { ssp, by, top: String(most), ...others }),
+    [ssp, range.from, range.to, by, zone.value, JSON.stringify(others)],
   )
-  return html`<section><div class="row"><h2>${title}</h2><${Csv} ssp=${ssp} what="margin" range=${range} by=${by} /></div>
+  const cell = (/** @type {string} */ key) =>
+    key === ''
+      ? none
+      : html`<button type="button" class="link" aria-pressed=${filters[by] === key}
+          onClick=${() => setQuery({ [by]: filters[by] === key ? '' : key })}>${key}</button>`
+  return html`<section><div class="row"><h2>${title}</h2><${Csv} ssp=${ssp} what="margin" range=${range} by=${by} filters=${others} /></div>
     <${Loaded} of=${rows} empty="No bids in this range.">${(
       /** @type {Row[]} */ all,
     ) => html`<${Table}
       label=${title} rows=${all} tall keyOf=${(/** @type {Row} */ { key }) => key}
-      columns=${columnsOf(title.slice(0, -1), (key) => key || 'none')} />
+      columns=${columnsOf(title.slice(0, -1), cell)} />
       ${all.length === most && html`<p class="soft">The ${most} with the largest margin. The file has all.</p>`}`}<//>
   </section>`
 }
@@ -85,11 +116,12 @@ export function History({ ssp }) {
   const [shown, setShown] = useState('Margin')
   const long = range.from !== range.to
   const by = route.value.query.get('by') ?? (long ? 'day' : 'hour')
+  const filters = useFilters()
   const rows = useRead(
-    () => report('margin', range, { ssp, by }),
-    [ssp, range.from, range.to, by, zone.value],
+    () => report('margin', range, { ssp, by, ...filters }),
+    [ssp, range.from, range.to, by, zone.value, JSON.stringify(filters)],
   )
-  const measure = measures[shown] ?? /** @type {any} */ (measures['Margin'])
+  const measure = measures[shown] ?? margin
   const choose = (/** @type {string} */ name) => (/** @type {Event} */ event) =>
     setQuery({
       days: '',
@@ -117,16 +149,24 @@ export function History({ ssp }) {
       <label class="pick">shown <select value=${shown} onChange=${(/** @type {Event} */ event) =>
         setShown(/** @type {HTMLSelectElement} */ (event.target).value)}>
         ${Object.keys(measures).map((name) => html`<option key=${name}>${name}</option>`)}</select></label>
-      <${Csv} ssp=${ssp} what="margin" range=${range} by=${by} />
+      <${Csv} ssp=${ssp} what="margin" range=${range} by=${by} filters=${filters} />
+      ${Object.entries(filters).map(
+        ([
+          name,
+          value,
+        ]) => html`<button key=${name} type="button" class="tag" onClick=${() => setQuery({ [name]: '' })}
+          aria-label=${`Only ${name} ${value}: show all`}>Only ${name} ${value} <span aria-hidden="true">×</span></button>`,
+      )}
       <span class="soft">all nodes, days of ${zone}</span></div>
     <${Loaded} of=${rows} empty="No bids and no wins in this range.">${(
       /** @type {Row[]} */ all,
     ) => html`
       <${Chart} label=${shown} from=${startOfDay(range.from) / 1000} to=${Math.min(Date.now(), startOfDay(range.to) + 86_400_000) / 1000}
         times=${all.map(({ key }) => Date.parse(key) / 1000)} values=${all.map(measure.of)} format=${measure.format} />
-      <details><summary>The same as a table</summary><${Table} label="History" rows=${all} keyOf=${(/** @type {Row} */ { key }) => key}
+      <details><summary>The same as a table</summary><${Table} label="History as a table" rows=${all} keyOf=${(/** @type {Row} */ { key }) => key}
         columns=${columnsOf(by === 'day' ? 'Day' : 'Hour', (key) => (by === 'day' ? dateOf(Date.parse(key)) : time(key)))} /></details>`}<//>
-    <div class="columns"><${Top} ssp=${ssp} range=${range} by="publisher" title="Publishers" />
-      <${Top} ssp=${ssp} range=${range} by="domain" title="Domains" /></div>
+    <div class="columns"><${Top} ssp=${ssp} range=${range} by="publisher" title="Publishers" filters=${filters} />
+      <${Top} ssp=${ssp} range=${range} by="domain" title="Domains" filters=${filters} />
+      <${Top} ssp=${ssp} range=${range} by="seat" title="Seats" none="not named" filters=${filters} /></div>
   </section>`
 }

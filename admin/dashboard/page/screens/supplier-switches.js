@@ -6,6 +6,7 @@ import { Level, Loaded, Term, useRead } from '../parts.js'
 import { call } from '../session.js'
 import { integration, may } from '../state.js'
 import { words } from '../words.js'
+import { NewSeat } from './supplier-new-seat.js'
 
 /** @typedef {{ name: string, name_external: string, is_active: boolean, qps: { location: string, value: number | null }[] }} Seat */
 /** @typedef {{ location: string, client_qps: number | null, is_active: boolean }} Center */
@@ -102,5 +103,9 @@ export function Switches({ ssp }) {
                 aria-label=${`Allotment of ${center.location}, requests a second`} /></label><button type="submit" aria-label=${`Change the allotment of ${center.location}`}>Change</button></form>`
           }</li>`,
       )}</ul>
-      <p class="soft">New seats, and their requests a second, are added through the <a href="/api/docs">API</a>.</p>`}<//></section>`
+      ${
+        editable &&
+        html`<${NewSeat} ssp=${ssp} name=${name} again=${supplier.again}
+          locations=${datacenters.map(({ location }) => location)} taken=${dsp_seats.map((seat) => seat.name)} />`
+      }`}<//></section>`
 }

@@ -5,20 +5,13 @@ import { Figure, Level } from '../parts.js'
 import { route } from '../route.js'
 import { currency, integration, live, seesAll } from '../state.js'
 import { HoldButton } from './hold.js'
+import { keptNote, knownKept } from './kept.js'
 import { Curve } from './supplier-curve.js'
 import { Counts, Factors, Guards } from './supplier-figures.js'
 import { History } from './supplier-history.js'
 import { Settings } from './supplier-settings.js'
 import { Switches } from './supplier-switches.js'
 import { shareOf, totalOf } from './suppliers.js'
-
-/** @import { Kept } from '../../../fleet/live.ts' */
-
-/** @param {Kept | null} kept */
-const bounds = (kept) =>
-  kept === null
-    ? 'unknown: the holdout has no wins to compare with'
-    : html`${percent(kept.lower)} to ${percent(kept.upper)}, floor ${percent(kept.floor)}`
 
 export function Supplier() {
   const id = route.value.rest[0] ?? ''
@@ -27,6 +20,7 @@ export function Supplier() {
     return html`<h1>No such supplier</h1><p>“${id}” does not exist, or belongs to another account. <a href="#/">All suppliers</a></p>`
   const [mode] = own.modes
   const measured = own.opd?.state === 'on'
+  const [kept, keptSpend] = [knownKept(mode?.kept), knownKept(mode?.keptSpend)]
   const now = /** @type {import('../../../fleet/live.ts').LiveSnapshot} */ (live.value)
   return html`<div class="row"><h1>${own.name}</h1>
       <${Level} level=${own.health.level} label=${own.health.level === 'none' ? 'No requests' : undefined} />
@@ -47,10 +41,10 @@ export function Supplier() {
         <${Figure} name="Failed" value=${percent(shareOf(own, 'timeout', 'upstream_error'))}
           note=${`${percent(shareOf(own, 'timeout'))} time-outs, ${percent(shareOf(own, 'upstream_error'))} errors`} />
         <${Figure} name="p50 / p99" value=${`${duration(own.p50)} / ${duration(own.p99)}`} />
-        <${Figure} name="Kept wins" value=${percent(mode?.kept?.at)} level=${measured ? mode?.kept?.level : ''} note=${bounds(mode?.kept ?? null)} />
-        <${Figure} name="Kept spend" value=${percent(mode?.keptSpend?.at)} level=${measured ? mode?.keptSpend?.level : ''} note=${bounds(mode?.keptSpend ?? null)} />
-        <${Figure} name="Uplift" value=${money(mode?.uplift?.at, currency.value)}
-          note=${mode?.uplift ? `for 1,000 bids; ${plain(mode.uplift.lower)} to ${plain(mode.uplift.upper)}` : 'unknown: no wins to compare with'} />
+        <${Figure} name="Kept wins" value=${percent(kept?.at)} level=${measured ? kept?.level : ''} note=${keptNote(mode, 'kept')} />
+        <${Figure} name="Kept spend" value=${percent(keptSpend?.at)} level=${measured ? keptSpend?.level : ''} note=${keptNote(mode, 'keptSpend')} />
+        <${Figure} name="Uplift" value=${money(kept && mode?.uplift?.at, currency.value)}
+          note=${kept && mode?.uplift ? `for 1,000 bids; ${plain(mode.uplift.lower)} to ${plain(mode.uplift.upper)}` : 'unknown: too few wins, or no holdout to compare with'} />
       </dl>
     </section>
     <${History} ssp=${id} />

@@ -5,26 +5,27 @@ import { html } from '../html.js'
 import { Level, Loaded, Table, useRead } from '../parts.js'
 import { call, settings } from '../session.js'
 import { live, may, seesAll } from '../state.js'
+import { minPassword, NewUser } from './new-user.js'
 
 /** @typedef {{ name: string, roles: string[], account: string, state: 'enabled' | 'disabled', last_login: string | null }} User */
 
-/** @param {{ user: User, again: () => Promise<void> }} props */
-function Switch({ user: { name, state }, again }) {
+const tokenNote = 'Access tokens work until they expire, at most 5 minutes.'
+
+/** The changes of one user. @param {{ user: User, again: () => Promise<void> }} props */
+function Changes({ user: { name, state }, again }) {
   const on = state === 'enabled'
-  const set = async (/** @type {boolean} */ enabled) => {
-    await call(
-      `/api/svc/users/${encodeURIComponent(name)}/${enabled ? 'enable' : 'disable'}/`,
-      'POST',
-    )
+  const you = live.value?.caller.name === name ? ' This is you.' : ''
+  const change = async (/** @type {string} */ verb, /** @type {object | undefined} */ body) => {
+    await call(`/api/svc/users/${encodeURIComponent(name)}/${verb}/`, 'POST', body)
     await again()
   }
+  const set = (/** @type {boolean} */ enabled) => change(enabled ? 'enable' : 'disable', undefined)
   const verb = on ? 'Disable' : 'Enable'
-  const self = live.value?.caller.name === name
-  const change = () =>
+  const askSwitch = () =>
     ask({
       title: `${verb} user ${name}?`,
       text: on
-        ? `${name} cannot log in any more, and the sessions of ${name} end. Access tokens work until they expire, at most 5 minutes.${self ? ' This is you.' : ''}`
+        ? `${name} cannot log in any more, and the sessions of ${name} end. ${tokenNote}${you}`
         : `${name} can log in again, with the same password and roles.`,
       verb,
       danger: on,
@@ -32,8 +33,36 @@ function Switch({ user: { name, state }, again }) {
       undo: () => set(on),
       done: `${name} is ${on ? 'disabled' : 'enabled'}.`,
     })
-  return html`<button type="button" aria-label=${`${verb} ${name}`} onClick=${change}>${verb}</button>`
+  const askPassword = () =>
+    ask({
+      title: `Set the password of ${name}?`,
+      text: `The old password ends, and so do the sessions of ${name}. ${tokenNote}${you}`,
+      verb: 'Set password',
+      input: {
+        label: `New password, at least ${minPassword} characters`,
+        type: 'password',
+        minLength: minPassword,
+      },
+      act: (password) => change('passwd', { password }),
+      done: `${name} has a new password.`,
+    })
+  const askRemove = () =>
+    ask({
+      title: `Remove user ${name}?`,
+      text: `${name} and the sessions of ${name} are gone for good. To bar a user for a time, disable instead. ${tokenNote}${you}`,
+      verb: 'Remove',
+      danger: true,
+      act: () => change('remove', undefined),
+      done: `${name} is removed.`,
+    })
+  return html`<span class="row"><button type="button" aria-label=${`Set password of ${name}`} onClick=${askPassword}>Set password</button>
+    <button type="button" aria-label=${`${verb} ${name}`} onClick=${askSwitch}>${verb}</button>
+    <button type="button" aria-label=${`Remove ${name}`} onClick=${askRemove}>Remove</button></span>`
 }
+
+const accountsOf = () => [
+  ...new Set((live.value?.integrations ?? []).flatMap(({ account }) => account ?? [])),
+]
 
 export function Users() {
   const admin = may('operator') && seesAll.value && settings.realm !== null
@@ -67,7 +96,7 @@ export function Users() {
     {
       name: 'Change',
       text: true,
-      cell: (/** @type {User} */ user) => html`<${Switch} user=${user} again=${users.again} />`,
+      cell: (/** @type {User} */ user) => html`<${Changes} user=${user} again=${users.again} />`,
     },
   ]
   const caller = live.value?.caller
@@ -82,7 +111,7 @@ export function Users() {
               /** @type {User[]} */ all,
             ) => html`<${Table} label="Users" rows=${all}
               keyOf=${(/** @type {User} */ { name }) => name} columns=${columns} />`}<//>
-              <p class="soft">Add users, change passwords and remove users on the command line: <code>bidweir user</code>.</p>`
+              <${NewUser} accounts=${accountsOf()} again=${users.again} />`
           : html`<p class="box">Only operators of account * see the list of users.</p>`
     }`
 }

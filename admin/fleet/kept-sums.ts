@@ -1,0 +1,151 @@
+/**
+ * Bids and wins of optimized bids and of the holdout over the last days, of all nodes, from the store: kept wins and spend
+ * survive a restart. Each node adds what it has counted since its last addition.
+ */
+import type { ArmSums, EngineStats } from '../../opd/engine/stats.ts'
+import type { Mode } from '../../opd/pricing/arms.ts'
+import type { Log } from '../../opd/shared/log.ts'
+import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
+import { addedArms, compared } from '../metrics/kept.ts'
+import { day } from '../store/hour.ts'
+import type { Store } from '../store/index.ts'
+import { addRows } from '../store/seat-sums.ts'
+
+/** Days of UTC that are compared, today included. */
+export const comparedDays = 7
+const arms = ['optimised', 'holdout'] as const
+export type ArmPair = Record<(typeof arms)[number], ArmSums>
+
+export interface KeptSums {
+  /** The sums of a supplier; null without bids. A store that is lost leaves the last known sums. */
+  read(): Promise<(supplier: string, mode: Mode) => ArmPair | null>
+  /** Adds what this node has counted since. */
+  flush(): Promise<void>
+}
+
+/** Milliseconds; other nodes add theirs every ten seconds. */
+const readAgain = 5000
+/** Rows of one statement, 12 columns each. */
+const sliceRows = 100
+const fields = {
+  bids: 'bids',
+  wins: 'wins',
+  in: 'in',
+  cleared: 'cleared',
+  margin: 'margin',
+  marginSquares: 'margin_squares',
+  spend: 'spend',
+  spendSquares: 'spend_squares',
+} as const satisfies Record<keyof ArmSums, string>
+const names = Object.keys(fields) as (keyof ArmSums)[]
+
+type Sums = Map<string, ArmSums>
+const keyOf = (supplier: string, mode: string, arm: string) => `${supplier}\0${mode}\0${arm}`
+const sumsOf = (of: (name: keyof ArmSums) => number) =>
+  Object.fromEntries(names.map((name) => [name, of(name)])) as unknown as ArmSums
+const nothing = sumsOf(() => 0)
+const minus = (one: ArmSums, other: ArmSums) => sumsOf((name) => one[name] - other[name])
+
+/** Copies of what this node has counted since its start. */
+function counted({ suppliers }: EngineStats): Sums {
+  const sums: Sums = new Map()
+  for (const [supplier, { modes }] of suppliers)
+    for (const [mode, stats] of Object.entries(modes)) {
+      const of = compared(stats)
+      for (const arm of arms)
+        if (of[arm].bids > 0) sums.set(keyOf(supplier, mode, arm), { ...of[arm] })
+    }
+  return sums
+}
+
+/** What of `now` is not in `before`. */
+function difference(now: Sums, before: Sums): Sums {
+  const fresh: Sums = new Map()
+  for (const [key, sums] of now) {
+    const known = before.get(key) ?? nothing
+    if (names.some((name) => sums[name] !== known[name])) fresh.set(key, minus(sums, known))
+  }
+  return fresh
+}
+
+export interface KeptSumsDeps {
+  store: Pick<Store, 'db'>
+  stats: EngineStats
+  now: () => number
+  log: Log
+}
+
+export function createKeptSums({ store, stats, now, log }: KeptSumsDeps): KeptSums {
+  const { db } = store
+  const dayOf = (at: number) => at - (at % day)
+  let stored: Sums = new Map()
+  /** What this node has counted and added to the store. */
+  const added: Sums = new Map()
+  let readAt = Number.NEGATIVE_INFINITY
+
+  async function write(): Promise<void> {
+    const fresh = [...difference(counted(stats), added)]
+    const today = dayOf(now())
+    for (let from = 0; from < fresh.length; from += sliceRows) {
+      const slice = fresh.slice(from, from + sliceRows)
+      const rows = slice.map(([key, sums]) => {
+        const [supplier, mode, arm] = key.split('\0')
+        const values = names.map((name) => [fields[name], sums[name]])
+        return { day: today, supplier, mode, arm, ...Object.fromEntries(values) }
+      })
+      const key = ['day', 'supplier', 'mode', 'arm']
+      await addRows(db, 'arm_sums', key, Object.values(fields), rows)
+      for (const [key, sums] of slice)
+        for (const known of [added, stored])
+          known.set(key, addedArms(known.get(key) ?? nothing, sums))
+    }
+    await db
+      .deleteFrom('arm_sums')
+      .where('day', '<=', today - comparedDays * day)
+      .execute()
+  }
+
+  async function readStored(): Promise<void> {
+    if (now() - readAt < readAgain) return
+    const rows = await db
+      .selectFrom('arm_sums')
+      .select(['supplier', 'mode', 'arm'])
+      .select(({ fn }) => Object.values(fields).map((name) => fn.sum<number>(name).as(name)))
+      .where('day', '>', dayOf(now()) - comparedDays * day)
+      .groupBy(['supplier', 'mode', 'arm'])
+      .execute()
+    stored = new Map(
+      rows.map((row) => [
+        keyOf(row.supplier, row.mode, row.arm),
+        sumsOf((name) => Number(row[fields[name]])),
+      ]),
+    )
+    readAt = now()
+  }
+
+  /** Reading and writing take turns, so that no bid is counted twice or left out for a moment. */
+  let last: Promise<unknown> = Promise.resolve()
+  function turn(work: () => Promise<void>, what: string): Promise<void> {
+    const done = last.then(work).catch((error: Error) => {
+      log.warn({ err: error.message }, `the sums of kept wins could not be ${what}`)
+    })
+    last = done
+    return done
+  }
+  const reading = oneAtATime(() => turn(readStored, 'read'))
+
+  return {
+    flush: oneAtATime(() => turn(write, 'written')),
+    async read() {
+      await reading()
+      const fresh = difference(counted(stats), added)
+      return (supplier, mode) => {
+        const [optimised, holdout] = arms.map((arm) => {
+          const key = keyOf(supplier, mode, arm)
+          return addedArms(stored.get(key) ?? nothing, fresh.get(key) ?? nothing)
+        }) as [ArmSums, ArmSums]
+        return optimised.bids + holdout.bids === 0 ? null : { optimised, holdout }
+      }
+    },
+  }
+}

@@ -1,0 +1,45 @@
+/** Tells a tracer about each notice when it is answered. */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+
+/** Times are `performance.now()`. */
+export interface FinishedNotice {
+  path: string
+  /** A flat list of names and values, as received. */
+  fields: readonly string[]
+  arrived: number
+  ended: number
+  /** The status of the response. */
+  code: number
+  /** The status of the notice, and by what it was attributed; null: refused, or by nothing. */
+  status: string | null
+  by: string | null
+  bidId: string | null
+}
+
+export interface NoticeTracer {
+  noticeFinished(notice: FinishedNotice): void
+}
+
+const textOf = (value: unknown) => (typeof value === 'string' ? value : null)
+
+/** Of the routes of this plugin. The query is not recorded, except for the bid id. */
+export function traceNotices(app: FastifyInstance, tracer: NoticeTracer): void {
+  const arrivals = new WeakMap<FastifyRequest, number>()
+  app.addHook('onRequest', async (request) => void arrivals.set(request, performance.now()))
+  app.addHook('onSend', async (request, reply, payload) => {
+    const ended = performance.now()
+    const accepted = reply.statusCode === 200 && typeof payload === 'string'
+    const { status, by } = (accepted ? JSON.parse(payload) : {}) as Record<string, unknown>
+    tracer.noticeFinished({
+      path: request.routeOptions.url ?? '',
+      fields: request.raw.rawHeaders,
+      arrived: arrivals.get(request) ?? ended,
+      ended,
+      code: reply.statusCode,
+      status: textOf(status),
+      by: textOf(by),
+      bidId: textOf((request.query as Record<string, unknown>)['bid_id']),
+    })
+    return payload
+  })
+}

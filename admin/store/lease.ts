@@ -1,0 +1,45 @@
+/** Only one node at a time sums and deletes rows. The lease expires if its node ends without releasing it. */
+import { type Kysely, sql } from 'kysely'
+import { clockOf } from './clock.ts'
+import type { Tables } from './tables.ts'
+
+const leaseMs = 300_000
+
+export interface Lease {
+  /** False if another node has it. */
+  take(): Promise<boolean>
+  /** Called before each step: extends the lease when a third of it has passed. False if another node has it. */
+  keep(): Promise<boolean>
+  release(): Promise<void>
+}
+
+/** Times are those of the clock of PostgreSQL, so that the clocks of the nodes may differ. */
+export function createLease(db: Kysely<Tables>, postgres: boolean, now: () => number): Lease {
+  let until = 0
+  let setAt = 0
+  const clock = () => clockOf(postgres, now)
+
+  async function set(where: '=' | '<=', than: ReturnType<typeof clock> | number): Promise<boolean> {
+    const at = now()
+    const row = await db
+      .updateTable('rolled')
+      .set({ lease: sql<number>`${clock()} + ${sql.lit(leaseMs)}` })
+      .where('lease', where, than)
+      .returning('lease')
+      .executeTakeFirst()
+    if (row === undefined) return false
+    until = Number(row.lease)
+    setAt = at
+    return true
+  }
+
+  return {
+    take: () => set('<=', clock()),
+    async keep() {
+      return now() - setAt < leaseMs / 3 || set('=', until)
+    },
+    async release() {
+      await db.updateTable('rolled').set({ lease: 0 }).where('lease', '=', until).execute()
+    },
+  }
+}

@@ -1,0 +1,113 @@
+/**
+ * The days of the ledger in PostgreSQL: one partition for each day of decision, and `ledger` for all days before the
+ * first of them. The day of a row follows from its decision, so the key of each partition keeps the rows of one
+ * decision unique. Each partition has the indexes of `ledger`; the partitioned table has none of its own.
+ */
+import { type Kysely, sql, type Transaction } from 'kysely'
+import { day } from './hour.ts'
+import type { Tables } from './tables.ts'
+
+/** The day of a row: that of its decision, or that of the notice where no decision is known. */
+export const dayOfRow = ({ decided_at, at }: { decided_at: number | null; at: number }) =>
+  Math.trunc((decided_at ?? at) / day)
+
+interface Partition {
+  name: string
+  /** The first day after it. */
+  end: number
+}
+
+/** The partition that retention empties, because it holds many days. */
+const firstPartition = 'ledger'
+/** Days that have a partition before they begin: nodes may write for this long if none can be created. */
+const daysAhead = 7
+/** Longest wait for locks in milliseconds: statements that store wins queue behind it. */
+const lockTimeout = 500
+/** The key of the advisory lock under which partitions change. */
+const advisoryKey = 4217003
+
+async function partitionsOf(db: Kysely<Tables>): Promise<Partition[]> {
+  const { rows } = await sql<{ name: string; bound: string }>`
+    select c.relname as name, pg_get_expr(c.relpartbound, c.oid) as bound
+    from pg_inherits as i join pg_class as c on c.oid = i.inhrelid
+    where i.inhparent = 'ledger_days'::regclass`.execute(db)
+  return rows
+    .map(({ name, bound }) => ({ name, end: Number(/TO \('?(-?\d+)'?\)/.exec(bound)?.[1]) }))
+    .sort((one, other) => one.end - other.end)
+}
+
+const changing = <T>(db: Kysely<Tables>, work: (trx: Transaction<Tables>) => Promise<T>) =>
+  db.transaction().execute(async (trx) => {
+    await sql`select pg_advisory_xact_lock(${sql.lit(advisoryKey)})`.execute(trx)
+    return work(trx)
+  })
+
+/** Creates the partition of a day if there is none. Statements that store wins go on meanwhile. */
+async function createDay(db: Kysely<Tables>, of: number): Promise<void> {
+  await changing(db, async (trx) => {
+    const partitions = await partitionsOf(trx)
+    const first = partitions.find(({ name }) => name === firstPartition)?.end ?? 0
+    if (of < first || partitions.some(({ end }) => end === of + 1)) return
+    const name = sql.table(`ledger_day_${of}`)
+    await sql`create table ${name} (like ledger including all)`.execute(trx)
+    await sql`alter table ledger_days attach partition ${name}
+      for values from (${sql.lit(of)}) to (${sql.lit(of + 1)})`.execute(trx)
+  })
+}
+
+export interface LedgerDays {
+  /** Creates the partitions that these days do not have. */
+  ensure(days: Iterable<number>): Promise<void>
+  /** Looks again for the partitions of all days: another node may have dropped one. */
+  forget(): void
+}
+
+export function createLedgerDays(db: Kysely<Tables>): LedgerDays {
+  let known = new Set<number>()
+  return {
+    async ensure(days) {
+      for (const of of days) {
+        if (known.has(of)) continue
+        await createDay(db, of)
+        known.add(of)
+      }
+    },
+    forget() {
+      known = new Set()
+    },
+  }
+}
+
+/** Creates the partitions of the coming days. */
+export async function createNextDays(db: Kysely<Tables>, now: number): Promise<void> {
+  const today = Math.trunc(now / day)
+  const ends = new Set((await partitionsOf(db)).map(({ end }) => end))
+  for (let of = today; of <= today + daysAhead; of++) if (!ends.has(of + 1)) await createDay(db, of)
+}
+
+/** Days that can be dropped as far as the time of their decisions tells. */
+export async function oldDays(db: Kysely<Tables>, before: number): Promise<string[]> {
+  const partitions = await partitionsOf(db)
+  return partitions
+    .filter(({ name, end }) => name !== firstPartition && end * day <= before)
+    .map(({ name }) => name)
+}
+
+/**
+ * Drops the partition if all its notices arrived before `before`; false if not. Rejects if the locks are not free
+ * soon.
+ */
+export function dropDay(db: Kysely<Tables>, name: string, before: number): Promise<boolean> {
+  return changing(db, async (trx) => {
+    await sql`set local lock_timeout = ${sql.lit(lockTimeout)}`.execute(trx)
+    // the whole ledger first, as statements that store wins lock it
+    await sql`lock table only ledger_days in access exclusive mode`.execute(trx)
+    const partition = sql.table(name)
+    const { rows } = await sql`select 1 from ${partition} where at >= ${before} limit 1`.execute(
+      trx,
+    )
+    if (rows.length > 0) return false
+    await sql`drop table ${partition}`.execute(trx)
+    return true
+  })
+}

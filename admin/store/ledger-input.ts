@@ -1,0 +1,74 @@
+/** The input of the ledger's statements: rows as one JSON text, which the statement reads as a table. */
+import { type RawBuilder, sql } from 'kysely'
+import { day } from './hour.ts'
+import type { LedgerRow } from './tables.ts'
+
+type Value = string | number | null
+
+/** Databases reject lone surrogates, which UTF-8 cannot encode, so they are replaced. */
+export const json = (rows: readonly (readonly Value[])[]) =>
+  JSON.stringify(rows.map((row) => row.map(whole)))
+const whole = (value: Value) => (typeof value === 'string' ? value.toWellFormed() : value)
+
+/** The rows as table `j`: each as `value`, numbered from 1 as `n`. */
+export const jsonRows = (postgres: boolean, text: string) =>
+  postgres
+    ? sql`jsonb_array_elements(${text}::jsonb) with ordinality as j(value, n)`
+    : sql`(select value, key + 1 as n from json_each(${text})) as j`
+
+/** The member of a row at an index. */
+export const jsonMember = (postgres: boolean, at: number, type: string): RawBuilder<unknown> =>
+  postgres ? sql`(value ->> ${sql.lit(at)})::${sql.raw(type)}` : sql`value ->> ${sql.lit(at)}`
+
+/** A row to insert, and the rows with its bid id that are the same win (`SameWin`). */
+export interface NewRow extends LedgerRow {
+  /** Of the partition in PostgreSQL. */
+  day: number
+  /** null: no other rows are searched. */
+  since: number | null
+  of: string | null
+}
+
+/** The columns in the order of the JSON. Money is exact decimal text in JSON and in SQLite. */
+const columns = {
+  decision: 'text',
+  event: 'text',
+  bid_id: 'text',
+  status: 'text',
+  by: 'text',
+  supplier: 'text',
+  mode: 'text',
+  arm: 'text',
+  publisher: 'text',
+  domain: 'text',
+  seat: 'text',
+  in_ba: 'numeric',
+  out_ba: 'numeric',
+  cleared: 'numeric',
+  price_dsp: 'numeric',
+  currency: 'text',
+  margin: 'numeric',
+  late: 'integer',
+  over: 'integer',
+  reason: 'text',
+  decided_at: 'bigint',
+  at: 'bigint',
+} as const satisfies Record<keyof LedgerRow, string>
+export const stored = Object.keys(columns) as (keyof LedgerRow)[]
+export const newRowTypes: Record<keyof NewRow, string> = {
+  ...columns,
+  day: 'integer',
+  since: 'bigint',
+  of: 'text',
+}
+export const newRowNames = Object.keys(newRowTypes) as (keyof NewRow)[]
+
+/** The first day that a statement reads. Its lookups reach back as far before the notice as `since` does, twice. */
+export function firstDay(rows: readonly NewRow[]): number {
+  let first = Number.MAX_SAFE_INTEGER
+  for (const row of rows) {
+    const reach = row.since === null ? row.at : 2 * row.since - row.at
+    first = Math.min(first, row.day, Math.floor(reach / day))
+  }
+  return Math.max(0, first)
+}

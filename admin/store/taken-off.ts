@@ -1,0 +1,79 @@
+/** Stores what OPD took off on a day, and reads what all nodes took off: a cap of a day holds for all of them. */
+import { type DayReductions, dayOf } from '../../opd/engine/day-reductions.ts'
+import type { Log } from '../../opd/shared/log.ts'
+import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
+import type { Store } from './index.ts'
+
+export interface TakenOff {
+  /** Stores what is counted so far, and reads the sums of all nodes. Rejects if the store is lost. */
+  flush(): Promise<void>
+  close(): Promise<void>
+}
+
+/** Milliseconds between two exchanges with the store. */
+const every = 2000
+/** Days until a sum is deleted. */
+const kept = 7
+const sliceRows = 500
+
+export function createTakenOff(
+  store: Pick<Store, 'db'>,
+  reductions: DayReductions,
+  { now, log }: { now: () => number; log: Log },
+): TakenOff {
+  let cleaned = 0
+
+  async function round(): Promise<void> {
+    const today = dayOf(now())
+    const fresh = reductions.fresh()
+    // sorted, so that two nodes do not deadlock on the same rows
+    fresh.sort((one, other) => (one.supplier < other.supplier ? -1 : 1))
+    for (let from = 0; from < fresh.length; from += sliceRows) {
+      const slice = fresh.slice(from, from + sliceRows)
+      await store.db
+        .insertInto('taken_off')
+        .values(slice)
+        .onConflict((conflict) =>
+          conflict.columns(['day', 'supplier']).doUpdateSet(({ ref, eb }) => ({
+            amount: eb(ref('taken_off.amount'), '+', ref('excluded.amount')),
+          })),
+        )
+        .execute()
+      reductions.stored(slice)
+    }
+    const rows = await store.db
+      .selectFrom('taken_off')
+      .selectAll()
+      .where('day', '=', today)
+      .execute()
+    for (const row of rows) reductions.load(row)
+    if (cleaned === today) return
+    await store.db
+      .deleteFrom('taken_off')
+      .where('day', '<', today - kept)
+      .execute()
+    cleaned = today
+  }
+
+  const flush = oneAtATime(round)
+  let lost = false
+  const exchange = () =>
+    flush().then(
+      () => {
+        lost = false
+      },
+      (error: Error) => {
+        if (!lost) log.warn({ err: error.message }, 'what OPD took off could not be stored yet')
+        lost = true
+      },
+    )
+  const timer = setInterval(() => void exchange(), every)
+  timer.unref()
+  return {
+    flush,
+    async close() {
+      clearInterval(timer)
+      await exchange()
+    },
+  }
+}

@@ -1,0 +1,36 @@
+/** Parts of the learner, each with what switches it off: methods are replaced for one run, so the learner has no switches. */
+import { Guards } from '../../opd/learner/control/guardrails.ts'
+import { Evidence } from '../../opd/learner/control/kept.ts'
+import { Segments } from '../../opd/learner/control/segments.ts'
+import { SupplierState } from '../../opd/learner/control/supplier-state.ts'
+import { Curve } from '../../opd/learner/curve/curve.ts'
+import { PriceDensities } from '../../opd/learner/curve/price-density.ts'
+import { OnlineLearner } from '../../opd/learner/learner.ts'
+import { Delays } from '../../opd/learner/train/notice-delay.ts'
+
+/** Replaces a method, and answers what puts it back. */
+function replaced<T extends object, K extends keyof T>(of: T, name: K, by: T[K]): () => void {
+  const own = of[name]
+  of[name] = by
+  return () => {
+    of[name] = own
+  }
+}
+
+const { total } = Evidence.prototype
+
+/** By part: switches it off, and returns what switches it on again. */
+export const parts: Readonly<Record<string, () => () => void>> = {
+  'joint refit': () => replaced(OnlineLearner.prototype, 'refitJob', () => null),
+  'distributions of prices': () => replaced(PriceDensities.prototype, 'set', () => undefined),
+  'steps between fits': () => replaced(Curve.prototype, 'teach', () => undefined),
+  exploration: () => replaced(SupplierState.prototype, 'exploration', () => 0),
+  'theta raised and lowered': () => replaced(SupplierState.prototype, 'spread', () => undefined),
+  'comparison of both halves': () =>
+    replaced(Evidence.prototype, 'total', function (this: Evidence, of, name) {
+      return of === 'raised' ? 0 : total.call(this, of, name)
+    }),
+  'delay curve': () => replaced(Delays.prototype, 'age', () => Number.POSITIVE_INFINITY),
+  'shallow start': () => replaced(Guards.prototype, 'lowest', (least) => least),
+  'multipliers of publishers and seats': () => replaced(Segments.prototype, 'boost', () => 1),
+}

@@ -1,0 +1,150 @@
+/** `npm run bench:workers`: what a second process adds, and how connections spread over processes; about 3 minutes. */
+import { connect, type Socket } from 'node:net'
+import { type Bench, bench, type Run } from '../harness/bench.ts'
+import { Child } from '../harness/child.ts'
+import { cpu, tree } from '../harness/process.ts'
+import type { Block } from '../harness/report.ts'
+import { type Service, startService, supplier } from '../harness/service.ts'
+import type { Job, Outcome } from '../harness/source.ts'
+import { inTurns, median } from '../harness/statistics.ts'
+
+type Section = Bench<Record<never, never>, undefined>['sections'][string]
+
+const ways = ['SO_REUSEPORT', 'round robin', 'shared handle']
+
+/** Requests a second for each process: the load of the machine is the same for each. */
+const perProcess = 1500
+
+/** CPU microseconds and requests of each process. */
+type Sample = { cost: number; requests: number }[]
+
+const requestLine = /^bidweir_worker_requests_total\{worker="(\d+)"\} (\d+)$/gm
+
+async function requestsOf(service: Service): Promise<number[]> {
+  const text = await service.metrics()
+  return [...text.matchAll(requestLine)].map(([, , count]) => Number(count))
+}
+
+async function measure(service: Service, source: Child<Job, Outcome>, job: Partial<Job>) {
+  const pids = tree(service.pid)
+  const before = await requestsOf(service)
+  const cpuBefore = pids.map((pid) => cpu([pid]))
+  const outcome = await source.ask({
+    ...{ port: service.proxy, paths: ['/bid/bench'], connections: 64, rate: 0 },
+    ...{ warm: 0, measure: 3000, watch: [pids], ...job },
+  })
+  const cpuAfter = pids.map((pid) => cpu([pid]))
+  const after = await requestsOf(service)
+  const requests = before.length > 1 ? after.map((n, at) => n - before[at]!) : [outcome.count]
+  const sample: Sample = requests.map((count, at) => ({
+    cost: (cpuAfter[at]! - cpuBefore[at]!) / Math.max(1, count),
+    requests: count,
+  }))
+  return { sample, failed: outcome.failed }
+}
+
+async function speed(run: Run): Promise<Block[]> {
+  const origin = new Child<never, number>(new URL('../harness/supplier.ts', import.meta.url))
+  const port = await origin.answer()
+  const source = new Child<Job, Outcome>(new URL('../harness/source.ts', import.meta.url))
+  const suppliers = [supplier('bench', `http://127.0.0.1:${port}/openrtb`)]
+  const service = (workers: number) =>
+    startService({ proxy: { listen: '127.0.0.1:0', workers }, suppliers })
+  const one = await service(1)
+  const two = await service(2)
+  try {
+    const most = run.quick ? 20_000 : 100_000
+    const subjects = [
+      { service: one, processes: 1 },
+      { service: two, processes: 2 },
+    ]
+    // Each process is warmed up with as many requests, and measured at the same rate.
+    for (const { service, processes } of subjects)
+      await measure(service, source, { most: most * processes, measure: 40_000 })
+    const samples = await inTurns(run.quick ? 3 : 9, subjects, async ({ service, processes }) => {
+      const load = { rate: perProcess * processes, connections: 32 * processes }
+      const window = { measure: run.quick ? 1000 : 2500 }
+      const { sample, failed } = await measure(service, source, { ...load, ...window })
+      const text = sample.map(({ cost, requests }) => `${cost.toFixed(1)} us x ${requests}`)
+      run.say(`  ${text.join(', ')}${failed > 0 ? `, ${failed} failed` : ''}`)
+      return sample
+    })
+    const alone = median(samples.get(subjects[0]!)!.map(([sample]) => sample!.cost))
+    const both = [0, 1].map((at) =>
+      median(samples.get(subjects[1]!)!.map((sample) => sample[at]!.cost)),
+    )
+    const ratios = samples.get(subjects[1]!)!.map((sample, round) => {
+      const { cost } = samples.get(subjects[0]!)![round]![0]!
+      return sample.reduce((sum, each) => sum + cost / each.cost, 0)
+    })
+    return [
+      'CPU of each process over its requests. A process is bound by one core: n processes of cost c carry the sum of 1 / c.',
+      {
+        head: ['process', 'CPU us/request', 'x one process'],
+        rows: [
+          ['workers: 1', alone.toFixed(1), '1.00'],
+          ...both.map((cost, at) => [
+            `workers: 2, process ${at}`,
+            cost.toFixed(1),
+            (cost / alone).toFixed(2),
+          ]),
+        ],
+      },
+      `Two processes on two cores carry ${median(ratios).toFixed(2)} x of one (median over rounds; ${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)}).`,
+    ]
+  } finally {
+    await Promise.all([one.stop(), two.stop(), origin.close(), source.close()])
+  }
+}
+
+const open = (port: number) =>
+  new Promise<Socket>((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1').once('error', reject)
+    socket.once('data', () => resolve(socket))
+  })
+
+/** The largest share of a process over the mean, and milliseconds until all connections were answered. */
+async function spread(port: number, child: Child<string, number[]>, connections: number) {
+  const began = performance.now()
+  const sockets = await Promise.all(Array.from({ length: connections }, () => open(port)))
+  const took = performance.now() - began
+  const counts = await child.ask('count')
+  for (const socket of sockets) socket.destroy()
+  return { largest: (Math.max(...counts) * counts.length) / connections, took }
+}
+
+async function spreads(run: Run): Promise<Block[]> {
+  const rows: string[][] = []
+  for (const processes of [2, 4])
+    for (const way of ways) {
+      const file = new URL('./listener.ts', import.meta.url)
+      const child = new Child<string, number[] | number>(file, [way, String(processes)])
+      const port = (await child.answer()) as number
+      const cells = []
+      for (const connections of [16, 64, 256, 1024]) {
+        const rounds = []
+        for (let round = 0; round < (run.quick ? 5 : 15); round++)
+          rounds.push(await spread(port, child as Child<string, number[]>, connections))
+        const largest = median(rounds.map(({ largest }) => largest)).toFixed(2)
+        cells.push(`${largest} / ${median(rounds.map(({ took }) => took)).toFixed(0)} ms`)
+      }
+      run.say(`  ${processes} ${way}: ${cells.join(', ')}`)
+      rows.push([String(processes), way, ...cells])
+      await child.close()
+    }
+  return [
+    'Connections opened at once: connections of the busiest process over the mean, and time until all were answered. Round robin and shared handle are node:cluster.',
+    { head: ['processes', 'way', '16', '64', '256', '1024'], rows },
+  ]
+}
+
+await bench({
+  folder: import.meta.dirname,
+  title: 'bench/workers',
+  about:
+    'One and two processes of bidweir between the same load source and the same supplier on this machine, the mix of bench/proxy, 1,500 requests a second and 32 connections for each process, with all that bidweir does. Rounds are interleaved, figures are medians; only ratios within one run count. The source and the supplier take cores, too, so throughput is computed from CPU time.',
+  sections: {
+    speed: { title: 'Two processes beside one', run: speed } satisfies Section,
+    spread: { title: 'How connections spread over processes', run: spreads } satisfies Section,
+  },
+})

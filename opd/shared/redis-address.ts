@@ -1,0 +1,57 @@
+/**
+ * Addresses of Redis or Valkey:
+ *
+ *   redis://user:password@host:6379/0             one server; rediss: with TLS
+ *   redis+sentinel://host:26379,host:26379/name   the master `name` of these Sentinels; a database may follow: /name/0
+ *   redis+cluster://host:6379,host:6379           a Cluster, found by some of its nodes
+ */
+export interface RedisAddress {
+  kind: 'server' | 'sentinel' | 'cluster'
+  tls: boolean
+  hosts: { host: string; port: number }[]
+  username?: string
+  password?: string
+  /** Of a master that Sentinels watch. */
+  name: string
+  database: number
+}
+
+const form = /^redis(s?)(?:\+(sentinel|cluster))?:\/\/(?:([^@/]*)@)?([^@/]+)(?:\/([^?#]*))?$/
+const hostForm = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$/
+
+/** null: not an address. */
+export function redisAddress(text: string): RedisAddress | null {
+  const [whole, secure, kind = 'server', who = '', hosts = '', path = ''] = form.exec(text) ?? []
+  if (whole === undefined) return null
+  const usual = kind === 'sentinel' ? 26379 : 6379
+  const found = hosts.split(',').map((each) => hostForm.exec(each))
+  if (found.some((match) => match === null || Number(match[2] ?? 1) > 65535)) return null
+  const parts = path.split('/').filter((part) => part !== '')
+  const name = kind === 'sentinel' ? (parts.shift() ?? '') : ''
+  const [database = '0', ...more] = parts
+  if (more.length > 0 || !/^\d{1,5}$/.test(database)) return null
+  if ((kind === 'sentinel') !== (name !== '')) return null
+  if (kind === 'server' && found.length > 1) return null
+  if (kind === 'cluster' && Number(database) !== 0) return null
+  const [username = '', password = ''] = who.split(':').map(decodeOr)
+  return {
+    kind: kind as RedisAddress['kind'],
+    tls: secure === 's',
+    hosts: found.map((match) => ({
+      host: match![1]!.replace(/^\[|\]$/g, ''),
+      port: Number(match![2] ?? usual),
+    })),
+    ...(username === '' ? {} : { username }),
+    ...(password === '' ? {} : { password }),
+    name,
+    database: Number(database),
+  }
+}
+
+function decodeOr(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

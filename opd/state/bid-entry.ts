@@ -1,0 +1,63 @@
+/**
+ * One decision as the bid log stores it, and as a process of a node sends it to the one that has the log:
+ *
+ *   id length  bid id length  record length  id  bid id  record and features
+ *   1          2              2
+ */
+import { hash } from 'node:crypto'
+import type { DecisionRecord } from '../engine/types.ts'
+import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
+import { writeLatin1, writeUtf8 } from '../shared/utf8.ts'
+
+export const entryHeadBytes = 1 + 2 + 2
+const longestBidId = 512
+
+/** What a bid id is stored as. */
+export const keyOf = (bidId: string) =>
+  bidId.length * 3 <= longestBidId || Buffer.byteLength(bidId) <= longestBidId
+    ? bidId
+    : `sha256:${hash('sha256', bidId, 'hex')}`
+
+/** Upper bound of the bytes of an entry. */
+export const entryLimit = ({ id, features }: DecisionRecord, key: string) =>
+  entryHeadBytes + id.length + key.length * 3 + maxRecordBytes + features.length
+
+/** Returns the end of the entry. */
+export function writeEntry(
+  bytes: Buffer,
+  start: number,
+  record: DecisionRecord,
+  key: string,
+): number {
+  const idAt = start + entryHeadBytes
+  writeLatin1(bytes, idAt, record.id)
+  const idEnd = idAt + record.id.length
+  const keyEnd = writeUtf8(bytes, idEnd, key)
+  let end = writeRecord(bytes, keyEnd, record)
+  bytes.set(record.features, end)
+  end += record.features.length
+  bytes[start] = idEnd - idAt
+  bytes.writeUInt16BE(keyEnd - idEnd, start + 1)
+  bytes.writeUInt16BE(end - keyEnd, start + 3)
+  return end
+}
+
+export const idAt = (start: number) => start + entryHeadBytes
+export const keyAt = (bytes: Buffer, start: number) => idAt(start) + bytes[start]!
+export const recordAt = (bytes: Buffer, start: number) =>
+  keyAt(bytes, start) + bytes.readUInt16BE(start + 1)
+export const endOf = (bytes: Buffer, start: number) =>
+  recordAt(bytes, start) + bytes.readUInt16BE(start + 3)
+/** The time of the decision, milliseconds since the epoch. */
+export const timeOf = (bytes: Buffer, start: number) =>
+  bytes.readUIntBE(recordAt(bytes, start) + 1, 6)
+
+/** The decisions of a batch. */
+export function* recordsOf(batch: Buffer): Generator<DecisionRecord> {
+  for (let from = 0; from < batch.length; from = endOf(batch, from)) {
+    const id = batch.toString('latin1', idAt(from), keyAt(batch, from))
+    const key = batch.toString('utf8', keyAt(batch, from), recordAt(batch, from))
+    const record = readRecord(batch, recordAt(batch, from), endOf(batch, from), id, key)
+    if (record !== null) yield record
+  }
+}

@@ -1,0 +1,83 @@
+/** The lines that the demo prints: the figures of the console, and what only the demo can know. */
+import type { LiveIntegration } from '../../admin/fleet/live.ts'
+import type { Tally } from './tally.ts'
+
+/** Of today, from the report of the console. Amounts are in currency units. */
+export interface Today {
+  decided: number
+  wins: number
+  revenue: string
+  margin: string
+  currency: string
+}
+
+/** What the console shows of an integration. */
+export interface ConsoleFigures {
+  live: LiveIntegration
+  today: Today | null
+}
+
+export interface Failures {
+  failed: number
+  noBids: number
+}
+
+/** An interval that is wider says nothing yet; the console shows a dash then. */
+const widest = 1
+
+const whole = (share: number) => `${Math.round(share * 100)} %`
+const percent = (share: number) => `${(share * 100).toFixed(1)} %`
+const digits = (amount: number) => (Math.abs(amount) < 10 ? 4 : 2)
+const money = (amount: number, currency: string) => `${currency} ${amount.toFixed(digits(amount))}`
+
+function kept(of: { at: number; lower: number; upper: number; floor: number } | null): string {
+  if (of === null || of.upper - of.lower > widest) return 'not known yet'
+  return `${percent(of.at)} (${percent(of.lower)} to ${percent(of.upper)}, floor ${percent(of.floor)})`
+}
+
+function todayText({ decided, wins, revenue, margin, currency }: Today): string {
+  const share = Number(revenue) === 0 ? 0 : Number(margin) / Number(revenue)
+  return `today ${decided} bids, ${wins} wins, margin ${money(Number(margin), currency)} (${percent(share)} of revenue)`
+}
+
+/** Lines on one moment; the first has the figures of the console. */
+export function summary(
+  { live, today }: ConsoleFigures,
+  { counts }: Tally,
+  { failed, noBids }: Failures,
+): string[] {
+  const [mode] = live.modes
+  const uplift = mode?.uplift ?? null
+  const measured = mode?.kept != null && mode.kept.upper - mode.kept.lower <= widest
+  return [
+    today === null ? 'today no bids yet' : todayText(today),
+    `  kept wins ${kept(mode?.kept ?? null)} | kept spend ${kept(mode?.keptSpend ?? null)}`,
+    `  uplift ${uplift === null || !measured ? 'not known yet' : `${today?.currency ?? ''} ${uplift.at.toFixed(4)} for 1,000 bids (${uplift.lower.toFixed(4)} to ${uplift.upper.toFixed(4)})`}`,
+    `  in truth ${counts.winsUnchanged === 0 ? 'no wins yet' : `${percent(counts.keptWins / counts.winsUnchanged)} of the wins are kept`}${failed > 0 ? ` | ${failed} requests failed` : ''}${noBids > 0 ? ` | ${noBids} requests without a bid` : ''}`,
+  ]
+}
+
+export interface Story {
+  rate: number
+  noticeDelay: number
+  opd: { holdout: number; minWinRate: number; minSpend: number; explore: number }
+  /** Where the console shows the same figures. */
+  console: string
+}
+
+/** What happens in the demo, and what its figures mean. */
+export function story({ rate, noticeDelay, opd, console }: Story): string {
+  return `What happens here
+  ${rate} bid requests a second go to /bid/demo. A built-in supplier answers them, and a hidden market decides which bids win.
+  ${whole(1 - opd.holdout)} of the auctions are priced: the model lowers bids, and keeps at least ${whole(opd.minWinRate)} of the wins and ${whole(opd.minSpend)} of the spend.
+  ${whole(opd.holdout)} are the holdout: their bids keep their prices, to measure the rest. ${whole(opd.explore)} explore a random price.
+  A win notice comes ${noticeDelay / 1000} s after its bid on average; 3 % are lost, and 1 % come twice. A bid without a notice for 20 s is a loss.
+What the figures mean
+  today       bids that OPD decided since midnight, their wins, and revenue minus cleared prices of these wins
+  kept wins   win rate of priced bids divided by that of the holdout, with a 95 % interval: 100 % loses no win
+  kept spend  the same, where each win weighs as much as its price: expensive wins count more
+  uplift      margin of priced bids minus that of the holdout, for 1,000 bids
+  in truth    what the hidden market says of this run: the share of wins at full price that the lower prices still win
+The console shows them, too, up to 20 s later: ${console}
+`
+}

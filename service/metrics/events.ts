@@ -1,0 +1,47 @@
+/** Metrics of the event stream. */
+import type { Registry } from 'prom-client'
+import { byLabel, one, registerRows } from '../../opd/shared/metrics.ts'
+import type { Events } from '../events/index.ts'
+
+const types = ['decision', 'win', 'loss'] as const
+
+export function eventMetrics(registry: Registry, { stream, resent }: Events): void {
+  const { counts, sent } = stream
+  registerRows(registry, [
+    [
+      'bidweir_events_sent_total',
+      'counter',
+      'Events that the event log has stored',
+      () =>
+        byLabel(
+          'type',
+          types.map((type) => [type, sent[type]]),
+        ),
+    ],
+    ['bidweir_events_waiting', 'gauge', 'Events in the queues', () => one(stream.waiting)],
+    [
+      'bidweir_events_dropped_total',
+      'counter',
+      'Decisions that did not fit into the queue; they are not sent',
+      () => one(counts.dropped),
+    ],
+    [
+      'bidweir_events_deferred_total',
+      'counter',
+      'Wins and losses that did not fit into the queue; they are read from the store later',
+      () => one(counts.deferred),
+    ],
+    [
+      'bidweir_events_resent_total',
+      'counter',
+      'Wins and losses that were read from the store and sent again, after a crash or a full queue',
+      () => one(resent.resent),
+    ],
+    [
+      'bidweir_events_failures_total',
+      'counter',
+      'Requests that the event log did not confirm; they are tried again',
+      () => one(counts.failed),
+    ],
+  ])
+}

@@ -1,0 +1,137 @@
+/**
+ * The counters of a worker, sent to the first process as increments and added to its own, so that /metrics, the console and
+ * the shared figures of a node are sums without knowing of workers. What a worker that ended has sent stays counted.
+ */
+import type { EngineStats, ModeStats, SupplierStats } from '../../opd/engine/stats.ts'
+import { type Mode, modes } from '../../opd/pricing/arms.ts'
+import type { ProxyCounters } from '../../proxy/proxy.ts'
+
+/** Guard and multipliers of the latest decision. They are states, not counts. */
+const states: ReadonlySet<string> = new Set(['theta', 'lambda'])
+
+type Control = Pick<ModeStats, 'guard' | 'theta' | 'lambda' | 'configured'>
+
+interface SupplierCounts {
+  id: string
+  requests: number
+  proxy: Float64Array
+  engine: Float64Array
+  control: Record<Mode, Control>
+}
+
+export interface Counts {
+  suppliers: SupplierCounts[]
+  faults: Float64Array
+  closed: Map<string, number>
+  decoded: number
+  lag: number
+}
+
+type Visit = (value: number) => number
+
+/** Visits all numbers of counters in the order of their keys; what the visit returns replaces them. */
+function visitNumbers(counters: object, visit: Visit): void {
+  if (counters instanceof Float64Array) {
+    for (let at = 0; at < counters.length; at++) counters[at] = visit(counters[at]!)
+    return
+  }
+  for (const [key, value] of Object.entries(counters)) {
+    if (typeof value === 'number') {
+      if (!states.has(key)) (counters as Record<string, number>)[key] = visit(value)
+    } else if (typeof value === 'object' && value !== null) visitNumbers(value, visit)
+  }
+}
+
+function numbersOf(counters: object): number[] {
+  const numbers: number[] = []
+  visitNumbers(counters, (value) => {
+    numbers.push(value)
+    return value
+  })
+  return numbers
+}
+
+function add(counters: object, increments: Float64Array): void {
+  let at = 0
+  visitNumbers(counters, (value) => value + (increments[at++] ?? 0))
+}
+
+/** Increments since the last call, by the identity of the counters. */
+class Increments {
+  private readonly before = new WeakMap<object, number[]>()
+
+  of(counters: object): Float64Array {
+    const now = numbersOf(counters)
+    const before = this.before.get(counters)
+    this.before.set(counters, now)
+    return Float64Array.from(now, (value, at) => value - (before?.[at] ?? 0))
+  }
+}
+
+const controlOf = ({ modes: of }: SupplierStats) =>
+  Object.fromEntries(
+    modes.map((mode) => {
+      const { guard, theta, lambda, configured } = of[mode]
+      return [mode, { guard, theta, lambda, configured }]
+    }),
+  ) as Record<Mode, Control>
+
+/** Takes the increments of a worker since the last call. */
+export function countsTaker(stats: EngineStats, proxy: ProxyCounters): () => Counts {
+  const increments = new Increments()
+  const totals = new Map<string, number>()
+  const closedBefore = new Map<string, number>()
+  let decodedBefore = 0
+  return () => {
+    const suppliers: SupplierCounts[] = []
+    for (const [id, metrics] of proxy.suppliers) {
+      // What the engine counts is part of a request, so without a request nothing has changed.
+      const total = metrics.requests.reduce((sum, count) => sum + count, 0)
+      const before = totals.get(id) ?? 0
+      if (total === before) continue
+      totals.set(id, total)
+      const engine = stats.of(id)
+      suppliers.push({
+        id,
+        requests: total - before,
+        proxy: increments.of(metrics),
+        engine: increments.of(engine),
+        control: controlOf(engine),
+      })
+    }
+    const closed = new Map<string, number>()
+    for (const [reason, count] of proxy.closed) {
+      const more = count - (closedBefore.get(reason) ?? 0)
+      if (more > 0) closed.set(reason, more)
+      closedBefore.set(reason, count)
+    }
+    const decoded = proxy.decoder.bytes - decodedBefore
+    decodedBefore += decoded
+    return { suppliers, faults: increments.of(stats.faults), closed, decoded, lag: proxy.takeLag() }
+  }
+}
+
+export function addCounts(counts: Counts, stats: EngineStats, proxy: ProxyCounters): void {
+  for (const { id, proxy: requests, engine, control } of counts.suppliers) {
+    add(proxy.of(id), requests)
+    const own = stats.of(id)
+    add(own, engine)
+    for (const mode of modes) {
+      const { configured, ...latest } = control[mode]
+      if (latest.guard !== null) Object.assign(own.modes[mode], latest)
+      own.modes[mode].configured ||= configured
+    }
+  }
+  add(stats.faults, counts.faults)
+  for (const [reason, count] of counts.closed)
+    proxy.closed.set(reason, (proxy.closed.get(reason) ?? 0) + count)
+  proxy.decoder.bytes += counts.decoded
+  proxy.lag(counts.lag)
+}
+
+/** Bid requests that finished. */
+export function requestsIn({ suppliers }: Counts): number {
+  let sum = 0
+  for (const { requests } of suppliers) sum += requests
+  return sum
+}

@@ -1,0 +1,18 @@
+/** How the processes of a node exchange model updates, with each other and with other nodes. */
+import type { Mode } from '../../opd/pricing/arms.ts'
+import { localModels } from '../../opd/state/local-models.ts'
+import type { ModelManager } from '../../opd/state/model-manager.ts'
+import type { ModelBus } from '../../opd/state/model-sync.ts'
+import { type RelayedModels, relayedModels } from '../../opd/state/relayed-models.ts'
+
+/** null: the only process of the only node. `began`: milliseconds since the epoch. */
+export function modelBuses(
+  { models }: ModelManager,
+  processes: number,
+  redis: ModelBus | null,
+  began: number,
+): RelayedModels | null {
+  if (processes === 1) return redis === null ? null : { first: redis, worker: redis }
+  const local = localModels(models.node, (mode) => models.packed(mode as Mode), began)
+  return redis === null ? { first: local, worker: local } : relayedModels(local, redis)
+}

@@ -1,0 +1,235 @@
+/** The worker processes of a node: started, supervised, replaced, told of changes, drained. */
+import { type ChildProcess, fork } from 'node:child_process'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Log } from '../../opd/shared/log.ts'
+import type { ProcessLoad } from '../../proxy/node-load.ts'
+import type { Config, SupplierConfig } from '../config/schema.ts'
+import { requestsIn } from './counters.ts'
+import type { Place } from './limits.ts'
+import { Peer } from './peer.ts'
+import { type ProcessMetrics, ProcessMetricsBySlot } from './process-metrics.ts'
+import type { Figures, ReloadMessage, StartMessage } from './protocol.ts'
+
+export interface PoolOptions {
+  /** Processes in all, the first one included. */
+  count: number
+  /** What a worker starts with. */
+  start: () => Omit<StartMessage, 'place' | 'port'>
+  /** What workers may call, besides `figures`. */
+  methods: ConstructorParameters<typeof Peer>[1]
+  onFigures: (figures: Figures) => void
+  log: Log
+}
+
+interface Slot {
+  place: Place
+  child: ChildProcess
+  peer: Peer
+  listens: boolean
+  load: ProcessLoad | null
+  since: number
+}
+
+/** Milliseconds that a worker may take to send what it holds, before a look-up goes on without it. */
+const flushTimeout = 500
+/** Milliseconds before a worker that ended soon after its start is replaced; doubled each time. */
+const firstPause = 100
+const longestPause = 10_000
+const soon = 10_000
+
+/** Each worker has a part of the share of memory that is the heap's (proxy/memory.ts). */
+const execArgvOf = (count: number) =>
+  process.execArgv.map((flag) =>
+    flag.replace(
+      /^(--max-old-space-size-percentage=)([\d.]+)$/,
+      (_flag, name: string, share: string) => `${name}${Number(share) / count}`,
+    ),
+  )
+
+const messageOf = (
+  { suppliers, ...config }: Config,
+  changed: readonly SupplierConfig[],
+): ReloadMessage => ({
+  config,
+  ids: suppliers.map(({ id }) => id),
+  changed: new Map(changed.map((supplier) => [supplier.id, supplier])),
+})
+
+const entry = new URL(
+  import.meta.url.endsWith('.ts') ? './process.ts' : './process.js',
+  import.meta.url,
+)
+
+export type WorkerPool = ReturnType<typeof createWorkerPool>
+
+export function createWorkerPool({ count, start, methods, onFigures, log }: PoolOptions) {
+  const slots = new Map<number, Slot>()
+  const counts = { ended: 0, dropped: 0 }
+  const metrics = new ProcessMetricsBySlot()
+  const requests = new Map<number, number>()
+  let port = 0
+  let stopping = false
+  let reloads = 0
+  let sent: Map<string, SupplierConfig> = new Map()
+
+  function spawn(index: number): Slot {
+    const child = fork(entry, { serialization: 'advanced', execArgv: execArgvOf(count) })
+    const peer = new Peer(child, {
+      ...methods,
+      figures(figures: Figures) {
+        slot.load = figures.load
+        counts.dropped += figures.counts.dropped
+        requests.set(index, (requests.get(index) ?? 0) + requestsIn(figures.counts))
+        onFigures(figures)
+      },
+    })
+    const slot: Slot = {
+      ...{ child, peer, place: { index, count } },
+      ...{ listens: false, load: null, since: performance.now() },
+    }
+    child.on('error', (error) =>
+      log.error({ worker: index, err: error.message }, 'a worker failed'),
+    )
+    slots.set(index, slot)
+    return slot
+  }
+
+  async function begin(slot: Slot): Promise<void> {
+    const { child, peer, place } = slot
+    const exited = new Promise<never>((_resolve, reject) => {
+      const ended = (error: Error) => {
+        peer.end(error)
+        reject(error)
+      }
+      child.once('exit', (code, signal) => ended(new Error(`a worker ended (${signal ?? code})`)))
+      // It could not be started, and has no exit.
+      child.on('error', ended)
+    })
+    exited.catch(() => undefined)
+    const before = reloads
+    await Promise.race([peer.call('start', { ...start(), place, port }), exited])
+    // Changes during the start.
+    const { config, directory } = start()
+    if (before !== reloads) await peer.call('reload', messageOf(config, config.suppliers))
+    peer.tell('directory', directory)
+    peer.tell('control')
+    slot.listens = true
+    exited.catch((error: Error) => void replace(slot, error))
+  }
+
+  async function replace(slot: Slot, error: Error, wait = 0): Promise<void> {
+    slot.listens = false
+    slot.load = null
+    if (stopping) return
+    const { index } = slot.place
+    counts.ended++
+    metrics.end(index)
+    log.error({ worker: index, pid: slot.child.pid, err: error.message }, 'a worker is replaced')
+    await pause(wait)
+    if (stopping) return
+    const next = spawn(index)
+    const lived = performance.now() - slot.since
+    const nextWait = lived < soon ? Math.min(longestPause, Math.max(firstPause, 2 * wait)) : 0
+    await begin(next).catch((failed: Error) => {
+      next.child.kill('SIGKILL')
+      return replace(next, failed, nextWait)
+    })
+  }
+
+  const listening = () => [...slots.values()].filter(({ listens }) => listens)
+  const tellAll = (method: string, ...args: unknown[]) => {
+    for (const { peer } of listening()) peer.tell(method, ...args)
+  }
+  /** Calls all workers; resolves when they have responded, or a time (milliseconds) is over. */
+  async function askAll<Result>(
+    method: string,
+    limit: number,
+    use: (result: Result, index: number) => void = () => {},
+  ): Promise<void> {
+    const late = new AbortController()
+    const timeout = pause(limit, undefined, { signal: late.signal }).catch(() => undefined)
+    const calls = listening().map(({ peer, place }) =>
+      peer.call<Result>(method).then(
+        (result) => use(result, place.index),
+        () => undefined,
+      ),
+    )
+    await Promise.race([Promise.all(calls), timeout])
+    late.abort()
+  }
+
+  /** One barrier at a time: calls during one share the next. */
+  let flushing: Promise<unknown> | null = null
+  let queued: Promise<unknown> | null = null
+  function flush(): Promise<unknown> {
+    if (flushing === null) {
+      flushing = askAll('flush', flushTimeout).finally(() => {
+        flushing = null
+      })
+      return flushing
+    }
+    queued ??= flushing.then(() => {
+      queued = null
+      return flush()
+    })
+    return queued
+  }
+
+  return {
+    counts,
+    metrics,
+    count,
+    /** Bid requests of the workers. */
+    requests: (): ReadonlyMap<number, number> => requests,
+    /** Starts the workers on the port of this process; resolves when all listen. */
+    async start(boundPort: number): Promise<void> {
+      port = boundPort
+      sent = new Map(start().config.suppliers.map((supplier) => [supplier.id, supplier]))
+      const places = Array.from({ length: count - 1 }, (_, n) => n + 1)
+      await Promise.all(places.map((index) => begin(spawn(index))))
+    },
+    /** Workers that do not listen now. */
+    get missing(): number {
+      return count - 1 - listening().length
+    },
+    *loads(): Generator<ProcessLoad> {
+      for (const { load } of slots.values()) if (load !== null) yield load
+    },
+    /** Resolves when the first process has all decisions made before the call. */
+    flush,
+    /** The same for counters. */
+    scrape: () =>
+      askAll<ProcessMetrics>('scrape', flushTimeout, (result, index) => metrics.set(index, result)),
+    tellAll,
+    async reload(config: Config): Promise<void> {
+      const { suppliers } = config
+      reloads++
+      const message = messageOf(
+        config,
+        suppliers.filter((each) => sent.get(each.id) !== each),
+      )
+      sent = new Map(suppliers.map((supplier) => [supplier.id, supplier]))
+      // One that ends, or does not take it, is replaced, and starts with the new configuration.
+      await Promise.all(
+        listening().map(({ peer, child }) =>
+          peer.call('reload', message).catch(() => child.kill('SIGKILL')),
+        ),
+      )
+    },
+    drain() {
+      stopping = true
+      tellAll('drain')
+    },
+    destroy: () => tellAll('destroy'),
+    /** Resolves when each worker has answered its requests, handed over what it holds, and ended. */
+    async close(): Promise<void> {
+      stopping = true
+      await Promise.all(
+        [...slots.values()].map(async ({ listens, peer, child }) => {
+          if (listens) await peer.call('close').catch(() => undefined)
+          child.kill('SIGKILL')
+        }),
+      )
+    },
+  }
+}

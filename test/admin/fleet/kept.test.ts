@@ -1,0 +1,43 @@
+/** Kept wins and spend are those of the last days: a restart does not forget them. */
+import t from 'tap'
+import type { LiveSnapshot } from '../../../admin/fleet/live.ts'
+import { newFolder } from '../../support/process.ts'
+import { echoSupplier, startNode } from '../../support/service-node.ts'
+
+t.test('kept wins, kept spend and uplift survive a restart', async (t) => {
+  const supplier = await echoSupplier()
+  t.teardown(() => supplier.close())
+  const folder = newFolder()
+  const options = {
+    folder,
+    endpoint: supplier.url,
+    suppliers: ['id: acme, opd: {enabled: true, holdout: .5, minWinRate: .6, minSpend: .5}'],
+    more: `store: {database: "sqlite:${folder}/b.db"}
+opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 5).toString('base64url')}}]}`,
+  }
+  const first = await startNode(options)
+  const kept = async ({ admin }: typeof first) => {
+    const authorization = `Bearer ${await first.login()}`
+    const response = await fetch(`${admin}/api/svc/live/`, { headers: { authorization } })
+    const { integrations } = (await response.json()) as LiveSnapshot
+    return integrations[0]!.modes[0]!
+  }
+  for (let at = 0; at < 40; at++) {
+    const { id, svcOpd, out } = await first.bid({ id: `b${at}`, price: 2 })
+    if (at % 4 < 3) await first.notify({ bid_id: id, price: out, svc_opd: svcOpd })
+  }
+  const before = await kept(first)
+  t.ok(before.kept !== null && before.kept.lower < before.kept.at, 'both arms have won')
+  await first.bidweir.stop()
+  const second = await startNode(options)
+  t.teardown(() => second.bidweir.stop())
+  const after = await kept(second)
+  t.equal(after.bids, 0, 'the counters since the start begin again')
+  const rounded = ({ kept, keptSpend, uplift }: typeof before) =>
+    JSON.parse(JSON.stringify([kept, keptSpend, uplift]), (_key, value) =>
+      typeof value === 'number' ? Number(value.toPrecision(9)) : value,
+    )
+  t.same(rounded(after), rounded(before))
+  for (let at = 0; at < 8; at++) await second.bid({ id: `c${at}`, price: 2 })
+  t.not((await kept(second)).kept?.at, before.kept?.at, 'new bids are added')
+})

@@ -1,0 +1,166 @@
+/** PostgreSQL: the ledger is partitioned by the day of the decision; days are dropped, and one decision is one row. */
+import { sql } from 'kysely'
+import pg from 'pg'
+import t from 'tap'
+import { openStore } from '../../../admin/store/index.ts'
+import { createRetention } from '../../../admin/store/retention.ts'
+import { entry, unplaced } from '../../support/ledger-entry.ts'
+import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
+import { silent, storeAt } from '../../support/store.ts'
+
+const hour = 3_600_000
+const day = 24 * hour
+const start = Math.floor(1_600_000_000_000 / day) * day
+
+t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
+  const postgres = await startPostgres()
+  t.teardown(() => postgres.close())
+  let now = start
+  const options = { now: () => now, log: silent }
+  const store = await storeAt(t, postgres, options)
+  const other = await storeAt(t, postgres, options)
+  const retention = createRetention(store, { ...options, keep: () => 5 * day, pauseMs: 0 })
+  t.teardown(() => retention.close())
+  const { ledger } = store
+  const same = (since: number) => ({ since, supplier: 'acme' })
+  const rowsOf = async (bidId: string) => {
+    const { rows } = await sql<{ decision: string; status: string; partition: string }>`
+      select decision, status, tableoid::regclass::text as partition
+      from ledger_days where bid_id = ${bidId} order by day`.execute(store.db)
+    return rows
+  }
+  const days = async () => {
+    const { rows } = await sql<{ name: string }>`
+      select inhrelid::regclass::text as name from pg_inherits
+      where inhparent = 'ledger_days'::regclass`.execute(store.db)
+    return rows.map(({ name }) => name).sort()
+  }
+  const win = (decision: string, decidedAt: number, at = decidedAt) =>
+    entry(decision, { bidId: decision, decidedAt, at })
+
+  t.test('a version before writes to its table, beside this one', async (t) => {
+    const before = new pg.Client({ connectionString: postgres.url })
+    await before.connect()
+    t.teardown(() => before.end())
+    const insert = (decision: string) =>
+      before.query(
+        `insert into ledger (decision, event, bid_id, status, cleared, late, over, decided_at, at)
+         values ($1, 'win', $1, 'attributed', 1, 0, 0, $2, $2) on conflict (decision, event) do nothing`,
+        [decision, start],
+      )
+    t.equal((await insert('theirs')).rowCount, 1)
+    t.equal(await ledger.record(win('theirs', start), same(start - 1)), 'duplicate')
+    t.equal(await ledger.record(win('ours', start), same(start - 1)), 'recorded')
+    t.equal((await insert('ours')).rowCount, 0)
+    t.match(await rowsOf('ours'), [{ partition: 'ledger' }])
+  })
+
+  t.test('a decision is one row, on whichever day its notices arrive', async (t) => {
+    now = start + 20 * day
+    const decidedAt = now - 2000
+    const notices = [decidedAt, now + day, now + 2 * day].flatMap((at) =>
+      [store, other].map((each) => each.ledger.record(win('one', decidedAt, at), same(decidedAt))),
+    )
+    const told = await Promise.all(notices)
+    t.equal(told.filter((each) => each === 'recorded').length, 1)
+    t.match(await rowsOf('one'), [{ partition: `ledger_day_${(decidedAt / day) | 0}` }])
+  })
+
+  t.test('a win without context is one row over midnight, and becomes attributed', async (t) => {
+    const midnight = start + 21 * day
+    now = midnight + 5
+    const bare = (at: number) => unplaced('bid:late', { bidId: 'late', at })
+    const any = { since: midnight - 10_000, supplier: null }
+    await Promise.all([
+      ledger.record(bare(midnight - 5), any),
+      other.ledger.record(bare(midnight + 5), any),
+    ])
+    t.equal((await rowsOf('late')).length, 1)
+    t.equal(await ledger.record(bare(midnight + 6), any), 'duplicate')
+    const attributed = entry('d late', { bidId: 'late', decidedAt: midnight - 100, at: now })
+    t.equal(await other.ledger.record(attributed, same(midnight - 6000)), 'recorded')
+    t.match(await rowsOf('late'), [{ decision: 'd late', status: 'attributed' }])
+  })
+
+  t.test(
+    'a notice of a summed hour, from a node whose clock is behind, is in the sums',
+    async (t) => {
+      now = start + 30 * day
+      await retention.run()
+      const at = now - 2 * hour
+      t.equal(await other.ledger.record(win('behind', at), same(at - 1)), 'recorded')
+      await retention.run()
+      const { n } = await store.db
+        .selectFrom('ledger_hours')
+        .select(({ fn }) => fn.sum('n').as('n'))
+        .where('hour', '=', at)
+        .executeTakeFirstOrThrow()
+      t.equal(Number(n), 1)
+    },
+  )
+
+  t.test('days are dropped when all their notices are old enough, not row by row', async (t) => {
+    const first = start + 40 * day
+    now = first + hour
+    await ledger.record(win('old', first), same(first - 1))
+    // decided on the first day, and reported two days later
+    now = first + 2 * day
+    await ledger.record(win('slow', first, now), same(first - 1))
+    const name = `ledger_day_${first / day}`
+    t.ok((await days()).includes(name))
+    now = first + 7 * day
+    await retention.run()
+    t.ok((await days()).includes(name), 'a notice of it is younger than what is kept')
+    now = first + 9 * day
+    await retention.run()
+    t.notOk((await days()).includes(name))
+    t.ok((await days()).includes('ledger'), 'the first partition stays')
+    t.ok((await days()).includes(`ledger_day_${now / day + 5}`), 'coming days are there')
+    // the other node has known that day
+    t.equal(await other.ledger.record(win('again', first, now), same(first - 1)), 'recorded')
+    t.equal(await ledger.record(win('again', first, now), same(first - 1)), 'duplicate')
+  })
+
+  t.test('a day is not dropped while a report reads it, and wins go on', async (t) => {
+    const reader = new pg.Client({ connectionString: postgres.url })
+    await reader.connect()
+    t.teardown(() => reader.end())
+    await reader.query('begin')
+    await reader.query('select count(*) from ledger_days')
+    now += 30 * day
+    const before = await days()
+    await retention.run()
+    t.ok(before.every((name) => name.startsWith('ledger')))
+    const kept = new Set(await days())
+    t.ok(before.every((name) => kept.has(name)))
+    t.equal(await ledger.record(win('meanwhile', now), same(now - 1)), 'recorded')
+    await reader.query('commit')
+    await retention.run()
+    const left = await days()
+    t.ok(before.filter((name) => name !== 'ledger').every((name) => !left.includes(name)))
+  })
+
+  t.test('rows of before the migration are kept, unique and deleted like all others', async (t) => {
+    const old = await startPostgres()
+    t.teardown(() => old.close())
+    const first = await openStore(old.url, options)
+    // the schema of the version before
+    await sql`alter table ledger_days detach partition ledger`.execute(first.db)
+    await sql`drop table ledger_days`.execute(first.db)
+    await sql`alter table ledger drop column day`.execute(first.db)
+    await sql`delete from migrations where id = '012-ledger-days'`.execute(first.db)
+    const values = entry('before', { bidId: 'before', decidedAt: now, at: now })
+    await sql`insert into ledger (decision, event, bid_id, status, cleared, late, over, decided_at, at)
+      values ('before', 'win', 'before', 'attributed', 1, 0, 0, ${now}, ${now})`.execute(first.db)
+    await first.close()
+    const next = await storeAt(t, old, options)
+    t.same(next.migrated, ['012-ledger-days'])
+    t.equal(await next.ledger.record(values, same(now - 1)), 'duplicate')
+    const bare = unplaced('bid:before', { bidId: 'before', at: now })
+    t.equal(await next.ledger.record(bare, same(now - 1)), 'duplicate', 'without context, too')
+    const gone = createRetention(next, { ...options, keep: () => 5 * day, pauseMs: 0 })
+    t.teardown(() => gone.close())
+    now += 10 * day
+    t.equal(await gone.run(), 1)
+  })
+})

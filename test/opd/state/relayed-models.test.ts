@@ -1,0 +1,80 @@
+/** Nodes of several processes on one Redis: one model, also while Redis is away. */
+import t, { type Test } from 'tap'
+import { localModels } from '../../../opd/state/local-models.ts'
+import type { ModelManager } from '../../../opd/state/model-manager.ts'
+import { createModelSync, type ModelBus } from '../../../opd/state/model-sync.ts'
+import { relayedModels } from '../../../opd/state/relayed-models.ts'
+import { learn, log, memoryBus, modelManagerOf, sumOf } from '../../support/model-sync.ts'
+import { newFolder } from '../../support/process.ts'
+
+/** Redis, which can be away, or hang. */
+function switched(bus: ModelBus) {
+  const state: { is: 'up' | 'away' | 'hanging' } = { is: 'up' }
+  const through =
+    <Args extends unknown[], Result>(method: (...args: Args) => Promise<Result>) =>
+    (...args: Args): Promise<Result> => {
+      if (state.is === 'up') return method(...args)
+      return state.is === 'away' ? Promise.reject(new Error('away')) : new Promise(() => {})
+    }
+  const redis: ModelBus = {
+    publish: through(bus.publish),
+    fetch: through(bus.fetch),
+    look: through(bus.look),
+    writeModel: through(bus.writeModel),
+    readModel: through(bus.readModel),
+  }
+  return { redis, state }
+}
+
+function nodeOf(t: Test, redis: ModelBus) {
+  const first = modelManagerOf(newFolder())
+  const pack = (mode: string) => first.models.packed(mode as 'revenue')
+  const buses = relayedModels(localModels(first.models.node, pack, Date.now()), redis)
+  const sync = (modelManager: ModelManager, bus: ModelBus) => {
+    const modelSync = createModelSync({ modelManager, redis: bus, log, timeout: 30 })
+    t.teardown(() => modelSync.close())
+    return modelSync
+  }
+  const worker = modelManagerOf(null)
+  const syncs = [sync(first, buses.first), sync(worker, buses.worker)]
+  return {
+    ...{ first, worker },
+    sums: () => [sumOf(first), sumOf(worker)],
+    async round() {
+      for (const each of syncs) await each.round()
+    },
+  }
+}
+
+const rounds = async (nodes: { round(): Promise<void> }[], count = 4) => {
+  for (let n = 0; n < count; n++) for (const node of nodes) await node.round()
+}
+
+t.test('all processes of two nodes learn the same, each update once', async (t) => {
+  const { redis } = switched(memoryBus())
+  const nodes = [nodeOf(t, redis), nodeOf(t, redis)] as const
+  for (const [n, manager] of nodes.flatMap(({ first, worker }) => [first, worker]).entries())
+    learn(manager, 2 ** n)
+  await rounds([...nodes])
+  for (const { sums } of nodes) t.same(sums(), [15, 15])
+  await rounds([...nodes])
+  for (const { sums } of nodes) t.same(sums(), [15, 15], 'what comes back is not learned again')
+})
+
+for (const is of ['away', 'hanging'] as const)
+  t.test(`while Redis is ${is}, the processes of a node learn from each other`, async (t) => {
+    const { redis, state } = switched(memoryBus())
+    const nodes = [nodeOf(t, redis), nodeOf(t, redis)] as const
+    await rounds([...nodes], 1)
+    state.is = is
+    learn(nodes[0].first, 1)
+    learn(nodes[0].worker, 2)
+    learn(nodes[1].worker, 4)
+    await rounds([...nodes], 2)
+    t.same(nodes[0].sums(), [3, 3])
+    t.same(nodes[1].sums(), [4, 4])
+    if (is === 'hanging') return
+    state.is = 'up'
+    await rounds([...nodes])
+    for (const { sums } of nodes) t.same(sums(), [7, 7])
+  })

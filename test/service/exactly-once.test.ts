@@ -1,0 +1,172 @@
+/**
+ * Three whole nodes on one PostgreSQL and one Redis. Notices arrive in any order and at any node, 30 % of them again,
+ * with and without context, while Redis is killed, a node is killed and another one is cut off from Redis. Afterwards
+ * each win is one row and the sums are exact (CONTRACT 6). `NOTICES=100000` is the soak.
+ */
+import pg from 'pg'
+import t from 'tap'
+import { postgresAbsent, startPostgres } from '../support/postgres.ts'
+import { newFolder } from '../support/process.ts'
+import { redisAbsent, startRedis } from '../support/redis.ts'
+import { echoSupplier, type Node, startNode } from '../support/service-node.ts'
+import { tcpProxy } from '../support/tcp-proxy.ts'
+import { timePasses } from '../support/until.ts'
+
+const notices = Number(process.env['NOTICES'] ?? 2600)
+const wins = Math.round(notices / 1.3)
+const callers = 16
+const bidsOfAuction = 20
+const key = Buffer.alloc(32, 9).toString('base64url')
+
+/** Deterministic, so that a failure can be seen again. */
+function dice(seed: number) {
+  let state = seed
+  return () => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
+    return state / 0x80000000
+  }
+}
+
+interface Win {
+  id: string
+  svcOpd: string
+  in: string
+  cleared: string
+  /** A notice with context was acknowledged. */
+  proved: boolean
+}
+
+/** Exact, in millionths. */
+function micros(text: string): bigint {
+  const [whole = '0', digits = ''] = text.replace('-', '').split('.')
+  const value = BigInt(whole + digits.padEnd(6, '0').slice(0, 6))
+  return text.startsWith('-') ? -value : value
+}
+
+t.test('exactly once', { skip: postgresAbsent || redisAbsent }, async (t) => {
+  const roll = dice(11)
+  const supplier = await echoSupplier()
+  const [redis, postgres] = await Promise.all([startRedis(), startPostgres()])
+  const link = await tcpProxy(Number(new URL(redis.url).port))
+  const folders = [newFolder(), newFolder(), newFolder()]
+  const start = (at: number) =>
+    startNode({
+      endpoint: supplier.url,
+      auth: 'none',
+      folder: folders[at]!,
+      more: `store: {database: "${postgres.url}", redis: "${
+        at === 2 ? `redis://127.0.0.1:${link.port}` : redis.url
+      }"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
+      suppliers: ['id: acme, opd: {enabled: true, holdout: 0}'],
+    })
+  const nodes: Node[] = []
+  for (const at of folders.keys()) nodes.push(await start(at))
+  t.teardown(async () => {
+    await Promise.all(nodes.map((node) => node.stop('SIGKILL')))
+    await Promise.all([supplier.close(), link.close(), redis.stop(), postgres.close()])
+  })
+
+  const won: Win[] = []
+  while (won.length < wins) {
+    const asked = Array.from({ length: bidsOfAuction }, (_, n) => ({
+      id: `b${won.length + n}`,
+      price: Number((0.5 + 4 * roll()).toFixed(4)),
+    }))
+    const bids = await nodes[won.length % nodes.length]!.bids(asked)
+    for (const { id, svcOpd, in: before, out } of bids)
+      won.push({
+        ...{ id, svcOpd, in: before, proved: false },
+        cleared: (Number(out) * (0.3 + 0.7 * roll())).toFixed(4),
+      })
+  }
+  const events = [
+    ...won.map((win) => ({ win, context: roll() < 0.5 })),
+    ...Array.from({ length: Math.round(won.length * 0.3) }, () => ({
+      win: won[Math.floor(roll() * won.length)]!,
+      context: roll() < 0.5,
+    })),
+  ]
+  for (let at = events.length - 1; at > 0; at--) {
+    const other = Math.floor(roll() * (at + 1))
+    ;[events[at], events[other]] = [events[other]!, events[at]!]
+  }
+
+  /** What happens when this part of the notices has been sent. */
+  const faults: [number, () => Promise<unknown>][] = [
+    [0.2, () => redis.stop()],
+    [0.4, () => redis.start()],
+    [
+      0.5,
+      async () => {
+        await nodes[1]!.stop('SIGKILL')
+        nodes[1] = await start(1)
+      },
+    ],
+    [0.6, async () => link.swallow(true)],
+    [0.8, async () => link.swallow(false)],
+  ]
+  const happening: Promise<unknown>[] = []
+  const answers: Record<string, number> = {}
+  let next = 0
+  let sent = 0
+  async function caller(): Promise<void> {
+    while (next < events.length) {
+      const { win, context } = events[next++]!
+      const query = { bid_id: win.id, price: win.cleared }
+      for (let at = next % nodes.length; ; at = (at + 1) % nodes.length) {
+        const given = context ? { ...query, svc_opd: win.svcOpd } : query
+        const answer = await nodes[at]!.notify(given).catch(() => null)
+        if (answer?.http === 200) {
+          const status = String(answer.body['status'])
+          answers[status] = (answers[status] ?? 0) + 1
+          break
+        }
+        if (answer !== null && answer.http < 500) t.fail(`${answer.http}`)
+        await timePasses(20, 'a platform sends again later')
+      }
+      if (context) win.proved = true
+      sent++
+      while (faults[0] !== undefined && sent >= faults[0][0] * events.length)
+        happening.push(faults.shift()![1]())
+    }
+  }
+  await Promise.all(Array.from({ length: callers }, caller))
+  await Promise.all(happening)
+  t.same(faults, [], 'all faults have happened')
+
+  const client = new pg.Client({ connectionString: postgres.url })
+  await client.connect()
+  t.teardown(() => client.end())
+  const { rows } = await client.query<{
+    bid_id: string
+    status: string
+    cleared: string
+    margin: string | null
+  }>('select bid_id, status, cleared::text, margin::text from ledger_days')
+  t.equal(rows.length, won.length, 'one row for each win')
+  const byBid = new Map(rows.map((row) => [row.bid_id, row]))
+  t.equal(byBid.size, won.length, 'each win has one')
+  const sum = (values: Iterable<bigint>) => [...values].reduce((one, other) => one + other, 0n)
+  const attributed = rows.filter(({ status }) => status === 'attributed')
+  t.equal(
+    sum(rows.map(({ cleared }) => micros(cleared))),
+    sum(won.map(({ cleared }) => micros(cleared))),
+    'cleared prices, to the last digit',
+  )
+  t.equal(
+    sum(attributed.map(({ margin }) => micros(margin!))),
+    sum(
+      won
+        .filter(({ id }) => byBid.get(id)?.status === 'attributed')
+        .map((win) => micros(win.in) - micros(win.cleared)),
+    ),
+    'margins, to the last digit',
+  )
+  const lost = won.filter(({ id, proved }) => proved && byBid.get(id)?.status !== 'attributed')
+  t.same(
+    lost.map(({ id }) => id),
+    [],
+    'no win is unattributed that a context proved',
+  )
+  t.comment(`${JSON.stringify(answers)}, ${rows.length - attributed.length} rows unattributed`)
+})

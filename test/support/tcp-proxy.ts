@@ -1,0 +1,47 @@
+/** A TCP proxy that can swallow what passes: connections stay open and nothing comes back, as behind a lost link. */
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+
+export interface TcpProxy {
+  port: number
+  /** Swallows all bytes in both directions, of connections that are open and of new ones; or passes them again. */
+  swallow(on: boolean): void
+  close(): Promise<void>
+}
+
+export async function tcpProxy(target: number): Promise<TcpProxy> {
+  let swallowing = false
+  const sockets = new Set<Socket>()
+  const server = createServer((near) => {
+    const far = connect(target, '127.0.0.1')
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(from)
+      from.on('data', (chunk) => {
+        if (!swallowing) to.write(chunk)
+      })
+      from.on('error', () => undefined)
+      from.on('close', () => {
+        sockets.delete(from)
+        to.destroy()
+      })
+    }
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    swallow(on) {
+      // bytes are missing from its connections, so they cannot go on
+      if (!on && swallowing) for (const socket of sockets) socket.destroy()
+      swallowing = on
+    },
+    async close() {
+      server.close()
+      for (const socket of sockets) socket.destroy()
+      await once(server, 'close')
+    },
+  }
+}
