@@ -34,9 +34,8 @@ WORKDIR /rootfs
 RUN for program in /bin/sh /bin/tar /bin/ls /bin/cat "$(command -v node)"; do \
   case "$program" in /bin/*) echo "$program";; esac; ldd "$program" | grep -o '/[^ ]*'; done | sort -u | while read -r file; do cp --parents --dereference "$file" /rootfs; done
 RUN cp --parents --dereference /etc/os-release /rootfs && \
-  mkdir -p /rootfs/tmp /rootfs/etc/bidweir && chmod 1777 /rootfs/tmp && ln -s ../../data /rootfs/etc/bidweir/data && \
+  mkdir -p /rootfs/tmp /rootfs/etc/bidweir /empty && chmod 1777 /rootfs/tmp && ln -s ../../data /rootfs/etc/bidweir/data && \
   printf 'root:x:0:0::/:/bin/sh\nbidweir:x:65532:65532::/data:/bin/sh\n' > /rootfs/etc/passwd && printf 'root:x:0:\nbidweir:x:65532:\n' > /rootfs/etc/group
-WORKDIR /empty
 
 FROM scratch
 ARG VERSION=0.1.0

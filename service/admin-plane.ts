@@ -171,6 +171,11 @@ export async function openAdminPlane(
       address = listen.replace(/\d+$/, String(bound.port))
       return bound
     },
+    /** Connections end with their next responses, while other nodes take over. */
+    drain() {
+      admin.drain()
+      noticesListener.drain()
+    },
     async close() {
       figures.close()
       await Promise.all([admin.close(), noticesListener.close(), allNodes.close()])

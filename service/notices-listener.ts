@@ -7,6 +7,7 @@ import type { Log } from '../opd/shared/log.ts'
 export interface NoticesListener {
   /** The port; null: there is no such listener. */
   listen(): Promise<number | null>
+  drain(): void
   close(): Promise<void>
 }
 
@@ -16,10 +17,11 @@ export function createNoticesListener(
   notices: FastifyPluginAsync,
   log: Log,
 ): NoticesListener {
-  if (listen === null) return { listen: async () => null, close: async () => {} }
+  if (listen === null) return { listen: async () => null, drain: () => {}, close: async () => {} }
   const server = createAdmin({ listen, log, plugins: [alive, notices], document: false })
   return {
     listen: async () => (await server.listen()).port,
+    drain: () => server.drain(),
     close: () => server.close(),
   }
 }

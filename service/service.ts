@@ -116,6 +116,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
       clearInterval(ratesTimer)
       proxy.drain()
       pool?.drain()
+      adminPlane.drain()
       await pause(grace)
       const left = limit - flushTime(limit) - (performance.now() - began)
       const cut = setTimeout(

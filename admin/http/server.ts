@@ -29,6 +29,8 @@ export interface AdminDeps {
 export interface Admin {
   app: FastifyInstance
   listen(): Promise<AddressInfo>
+  /** From now on each response is the last one of its connection: none is in use when `close` ends it. */
+  drain(): void
   close(): Promise<void>
 }
 
@@ -48,6 +50,7 @@ const codes: Readonly<Record<number, string>> = {
 
 export function createAdmin(deps: AdminDeps): Admin {
   const { log } = deps
+  let draining = false
   const app = fastify({
     logger: false,
     bodyLimit,
@@ -74,6 +77,10 @@ export function createAdmin(deps: AdminDeps): Admin {
 
   app.addHook('onRequest', singularFields)
   app.addHook('onSend', drainBody)
+  app.addHook('onSend', async (_request, reply, payload) => {
+    if (draining) reply.header('connection', 'close')
+    return payload
+  })
 
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const { code, message } = error
@@ -115,6 +122,9 @@ export function createAdmin(deps: AdminDeps): Admin {
       const host = deps.listen.slice(0, at).replace(/^\[|\]$/g, '')
       await app.listen({ host, port: Number(deps.listen.slice(at + 1)) })
       return app.server.address() as AddressInfo
+    },
+    drain() {
+      draining = true
     },
     async close() {
       // Clients keep connections open; connections that become idle meanwhile are closed at the next interval.

@@ -1,12 +1,15 @@
 /** The end of the process: what has no end of its own is cut, the stores never are; one Ctrl-C is one signal. */
 import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
+import { Agent, get, type IncomingMessage } from 'node:http'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { newFolder, startBidweir } from '../support/process.ts'
 import { httpSupplier } from '../support/supplier.ts'
+import { until } from '../support/until.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const hasScript = spawnSync('script', ['--version']).status === 0
@@ -30,6 +33,29 @@ t.test('a drain cuts what has no end, and flushes within its time', async (t) =>
   await new Promise((resolve) => passed.once('data', resolve))
   t.equal(await bidweir.stop('SIGTERM'), 0)
   t.notMatch(bidweir.stderr(), 'the rest is cut')
+})
+
+t.test('in the grace each notice is the last one of its connection', async (t) => {
+  const drain = 'drain: {grace: 1m, timeout: 2m}\nnotices: {listen: "127.0.0.1:0"}'
+  const bidweir = await startBidweir(
+    yaml('http://127.0.0.1:9/').replace('drain: {grace: 50ms, timeout: 4s}', drain),
+  )
+  t.teardown(() => bidweir.stop('SIGKILL'))
+  const [, notices] = /^win notices +(http:\S+)$/m.exec(bidweir.stdout())!
+  const admin = `http://127.0.0.1:${bidweir.adminPort}`
+  const agent = new Agent({ keepAlive: true })
+  t.teardown(() => agent.destroy())
+  const ask = async (url: string) => {
+    const [response] = (await once(get(url, { agent }), 'response')) as [IncomingMessage]
+    response.resume()
+    await once(response, 'end')
+    return response
+  }
+  const urls = [`${notices}?bid_id=b&price=1`, `${admin}/opd/imp?bid_id=b&price=1`]
+  for (const url of urls) t.equal((await ask(url)).headers.connection, 'keep-alive', url)
+  bidweir.child.kill('SIGTERM')
+  await until(async () => (await ask(`${admin}/readyz`)).statusCode === 503)
+  for (const url of urls) t.equal((await ask(url)).headers.connection, 'close', url)
 })
 
 t.test('a start that waits for its database ends where it is told to', async (t) => {

@@ -1,0 +1,250 @@
+/** Releases on a node: runs in the namespaces that cluster.test.ts makes. */
+
+import { once } from 'node:events'
+import { type AddressInfo, createConnection, createServer } from 'node:net'
+import pg from 'pg'
+import t, { type Test } from 'tap'
+import { startPostgres } from '../../support/postgres.ts'
+import { startRedis } from '../../support/redis.ts'
+import { until } from '../../support/until.ts'
+import { restricted } from '../cluster/control-plane.ts'
+import { startLoad } from '../cluster/load.ts'
+import { nodeAddress, startNode } from '../cluster/node.ts'
+import { chart } from '../helm.ts'
+
+const node = await startNode(process.env['BIDWEIR_IMAGES']!, process.env['BIDWEIR_CGROUP']!)
+t.teardown(() => node.close())
+const { api } = node
+
+interface Pod {
+  metadata: { name: string; uid: string; deletionTimestamp?: string }
+  status: { podIP: string; containerStatuses?: { restartCount: number; ready: boolean }[] }
+}
+
+/** Patient with a busy machine; the drain is short. */
+const probe = { periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 600 }
+const common = [
+  ...['--set', 'drain.graceSeconds=5,drain.timeoutSeconds=20,terminationGracePeriodSeconds=40'],
+  ...['--set-json', `livenessProbe=${JSON.stringify(probe)}`],
+  ...['--set-json', `readinessProbe=${JSON.stringify({ ...probe, failureThreshold: 3 })}`],
+]
+
+/** A release in a namespace of its own, in which Pod Security refuses what is not `restricted`. */
+async function place(namespace: string) {
+  await restricted(node, namespace)
+  const at = `/api/v1/namespaces/${namespace}`
+  const run = (command: string, ...args: string[]) =>
+    node.helm(command, 'bids', ...args, '--namespace', namespace, '--timeout', '10m')
+  const all = async () => (await api('GET', `${at}/pods`)).body.items as Pod[]
+  const pods = async () => {
+    const selector =
+      'app.kubernetes.io/instance=bids,app.kubernetes.io/name=bidweir,pod-template-hash'
+    return (await api('GET', `${at}/pods?labelSelector=${selector}`)).body.items as Pod[]
+  }
+  const log = async (pod: string, container: string) =>
+    (await api('GET', `${at}/pods/${pod}/log?container=${container}&tailLines=40`)).body
+  /** Why a release does not come up. */
+  const story = async () => {
+    const { body } = await api('GET', `${at}/events`)
+    const events = body.items.map(
+      (each: { reason: string; message: string }) => `${each.reason}: ${each.message}`,
+    )
+    const logs = await Promise.all(
+      (await pods()).map(({ metadata }) => log(metadata.name, 'bidweir')),
+    )
+    return [...events, ...logs.map((each) => JSON.stringify(each))].slice(-60).join('\n')
+  }
+  const helm = async (t: Test, command: string, ...args: string[]) => {
+    const { ok, text, error } = await run(command, ...args)
+    t.ok(ok, `helm ${command}`, { diagnostic: true })
+    if (!ok) t.fail(`${error}\n${text}\n${await story()}`)
+    t.notMatch(error, /PodSecurity/)
+    return text
+  }
+  const url = async (service: string) => {
+    const { body } = await api('GET', `${at}/services/bids-bidweir-${service}`)
+    return `http://${body.spec.clusterIP}:${body.spec.ports[0].port}`
+  }
+  return { at, run, helm, all, pods, log, url }
+}
+
+async function relay(port: number): Promise<number> {
+  const server = createServer((from) => {
+    const to = createConnection(port, '127.0.0.1')
+    from.pipe(to).pipe(from)
+    from.on('error', () => to.destroy())
+    to.on('error', () => from.destroy())
+  }).listen(0, nodeAddress)
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return (server.address() as AddressInfo).port
+}
+
+t.test('one pod, as `helm install` leaves it', async (t) => {
+  const { at, run, helm, all, pods, url } = await place('one')
+  await helm(t, 'install', chart, '--wait', ...common)
+
+  t.test('`helm test` bids and wins', async (t) => {
+    const said = await helm(t, 'test', '--logs')
+    for (const step of ['ready', 'token', 'suppliers', 'bid', 'win'])
+      t.match(said, new RegExp(`^ok ${step}$`, 'm'))
+  })
+
+  t.test('a change that needs no restart is reloaded, and the pod goes on', async (t) => {
+    const before = await pods()
+    const metrics = `${await url('admin')}/metrics`
+    const reloads = async () => {
+      const text = await (await fetch(metrics)).text()
+      return Number(/^bidweir_config_reloads_total\{result="taken"\} (\d+)/m.exec(text)?.[1] ?? 0)
+    }
+    const earlier = await reloads()
+    await helm(t, 'upgrade', chart, '--wait', ...common, '--set', 'config.proxy.maxInFlight=1000')
+    await until(async () => (await reloads()) > earlier, { limit: 300_000 })
+    const after = await pods()
+    t.same(
+      after.map(({ metadata }) => metadata.uid),
+      before.map(({ metadata }) => metadata.uid),
+    )
+    t.match(after[0]!.status.containerStatuses, [{ restartCount: 0 }, { restartCount: 0 }])
+  })
+
+  t.test('what `bidweir check` refuses never comes to the pods', async (t) => {
+    const before = await pods()
+    const wrong = ['--set', 'config.proxy.tls.cert=/none,config.proxy.tls.key=/none']
+    const { ok, error } = await run('upgrade', chart, '--wait', ...common, ...wrong)
+    t.notOk(ok)
+    t.match(error, /pre-upgrade hooks failed/)
+    t.same(
+      (await pods()).map(({ metadata }) => metadata.uid),
+      before.map(({ metadata }) => metadata.uid),
+    )
+    await helm(t, 'upgrade', chart, '--wait', ...common)
+    await helm(t, 'test')
+  })
+
+  t.test('a pod that is killed comes again', async (t) => {
+    const [{ metadata }] = (await pods()) as [Pod]
+    await api('DELETE', `${at}/pods/${metadata.name}?gracePeriodSeconds=0`)
+    const ready = async () => {
+      const [pod, ...more] = await pods()
+      const statuses = pod?.status.containerStatuses ?? []
+      return (
+        more.length === 0 &&
+        pod !== undefined &&
+        pod.metadata.uid !== metadata.uid &&
+        statuses.length > 0 &&
+        statuses.every(({ ready }) => ready)
+      )
+    }
+    await until(ready, { what: 'another pod', limit: 300_000 })
+    await helm(t, 'test')
+  })
+
+  t.test('uninstall leaves nothing that runs', async (t) => {
+    await helm(t, 'uninstall', '--wait')
+    const left = async () =>
+      (await all()).filter(({ metadata }) => !metadata.name.endsWith('-test'))
+    await until(async () => (await left()).length === 0, { limit: 120_000 })
+  })
+})
+
+t.test('three pods on PostgreSQL and Redis', async (t) => {
+  const postgres = await startPostgres()
+  const redis = await startRedis()
+  t.teardown(() => redis.stop().then(() => postgres.close()))
+  const stores = [new URL(postgres.url), new URL(redis.url)]
+  for (const store of stores) {
+    store.port = String(await relay(Number(store.port)))
+    store.hostname = nodeAddress
+  }
+  const values = [
+    ...common,
+    ...['--set', `store.database.url=${stores[0]},store.redis.url=${stores[1]}`],
+  ]
+  const three = [...values, '--set', 'replicaCount=3']
+  const { at, helm, pods, url } = await place('three')
+  await helm(t, 'install', chart, '--wait', ...three)
+  const [proxy, notices] = [await url('proxy'), await url('notices')]
+  const load = () => startLoad(`${proxy}/bid/demo`, `${notices}/opd/imp`, 20)
+  /** Every win that was acknowledged is in the ledger. */
+  const kept = async (t: Test, wins: Set<string>) => {
+    const client = new pg.Client(postgres.url)
+    await client.connect()
+    const { rows } = await client.query('select bid_id from ledger')
+    await client.end()
+    const ledger = new Set(rows.map((row) => row.bid_id as string))
+    t.same(
+      [...wins].filter((id) => !ledger.has(id)),
+      [],
+      'acknowledged wins that are lost',
+    )
+  }
+  const settled = (count: number) =>
+    until(
+      async () => {
+        const all = await pods()
+        const ready = all.filter(({ status }) =>
+          status.containerStatuses?.every((each) => each.ready),
+        )
+        return all.length === count && ready.length === count
+      },
+      { what: `${count} pods that are ready`, limit: 300_000 },
+    )
+  /** Carries load while something happens, and some requests longer. */
+  const under = async (t: Test, what: () => Promise<unknown>) => {
+    const traffic = load()
+    await until(() => traffic.wins.size > 20, { limit: 120_000 })
+    await what()
+    const enough = traffic.bids + 50
+    await until(() => traffic.bids > enough, { limit: 120_000 })
+    await traffic.stop()
+    t.comment(
+      `${traffic.bids} bids, ${traffic.wins.size} wins, ${traffic.failures.length} failures`,
+    )
+    await kept(t, traffic.wins)
+    return traffic.failures
+  }
+
+  t.test('`helm test`', async (t) => {
+    t.match(await helm(t, 'test', '--logs'), /^ok win$/m)
+  })
+
+  t.test('a rolling update fails no request and loses no win', async (t) => {
+    const before = await pods()
+    const failures = await under(t, async () => {
+      await helm(t, 'upgrade', chart, '--wait', ...three, '--set', 'podAnnotations.update=two')
+      await settled(3)
+    })
+    t.same(failures, [])
+    const old = before.map(({ metadata }) => metadata.uid)
+    t.notOk(
+      (await pods()).some(({ metadata }) => old.includes(metadata.uid)),
+      'all pods are new',
+    )
+  })
+
+  t.test('so do fewer pods, and more again', async (t) => {
+    const scale = (count: number) => async () => {
+      await helm(t, 'upgrade', chart, '--wait', ...values, '--set', `replicaCount=${count}`)
+      await settled(count)
+    }
+    t.same(await under(t, scale(1)), [], 'three to one')
+    t.same(await under(t, scale(3)), [], 'one to three')
+  })
+
+  t.test('a pod that is killed takes no acknowledged win with it', async (t) => {
+    const failures = await under(t, async () => {
+      const [{ metadata }] = (await pods()) as [Pod]
+      await api('DELETE', `${at}/pods/${metadata.name}?gracePeriodSeconds=0`)
+      await settled(3)
+    })
+    t.comment(failures.join('\n'))
+    t.same(await under(t, async () => {}), [], 'afterwards')
+  })
+
+  t.test('an install on the database of before finds its users and keys', async (t) => {
+    await helm(t, 'uninstall', '--wait')
+    await helm(t, 'install', chart, '--wait', ...three)
+    t.match(await helm(t, 'test', '--logs'), /^ok token$/m)
+  })
+})
