@@ -18,6 +18,8 @@ COPY package.json package-lock.json LICENSE ./
 RUN npm ci --omit=dev --ignore-scripts --no-fund --no-audit
 # Licences stay, whatever their names.
 RUN find node_modules -type f '(' -name '*.map' -o -name '*.md' -o -name '*.ts' -o -name '*.mts' -o -name '*.cts' ')' ! -iname 'licen*' -delete
+# A file of a package may have a set-user-id bit.
+RUN chmod -R a-s node_modules
 RUN npm pkg delete devDependencies && npm sbom --sbom-format=cyclonedx > sbom.cdx.json
 COPY --from=build /app/dist ./dist
 COPY --from=build /app/bidweir /usr/local/bin/bidweir

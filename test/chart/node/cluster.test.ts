@@ -40,8 +40,7 @@ function obstacle(): string | false {
 
 const skip = needsHelm.skip || kubernetesAbsent || postgresAbsent || redisAbsent || obstacle()
 
-t.setTimeout(1_600_000)
-t.test('a real node', { skip, timeout: 1_550_000 }, async (t) => {
+t.test('a real node', { skip }, async (t) => {
   const cgroup = makeCgroup(`bidweir-${process.pid}`)
   t.teardown(() => removeCgroup(cgroup))
   const inside = fileURLToPath(new URL('inside.ts', import.meta.url))
