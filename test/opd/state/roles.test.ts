@@ -12,7 +12,7 @@ const cold = createLearner({}).chance!(facts, 2)
 
 function cluster(roles: readonly NodeRole[]) {
   let now = 1.7e12
-  const bus = memoryBus()
+  const bus = memoryBus({ keepsLeases: true })
   const nodes = roles.map((role) => {
     let fetched = 0
     const dir = newFolder()
