@@ -171,6 +171,7 @@ export function createProxy(
     context.recompress = next.recompress
     context.via = next.via ? '1.1 bidweir' : null
     listener.configure(next)
+    if (next.maxInFlightPerSupplier === maxInFlight) return
     maxInFlight = next.maxInFlightPerSupplier
     for (const supplier of suppliers.values()) supplier.limit(maxInFlight)
   }

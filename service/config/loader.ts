@@ -8,7 +8,7 @@ import { createSlices } from '../../opd/shared/slices.ts'
 import { currentVersions, type FileVersions } from './files.ts'
 import type { ConfigFault, LoadedConfig } from './load.ts'
 import type { SupplierConfig } from './schema.ts'
-import type { Batch, LoadSummary, LoadTask } from './worker.ts'
+import type { Batch, LoadSummary, LoadTask, Row } from './worker.ts'
 
 export interface LoadLimits {
   /** Milliseconds. */
@@ -51,7 +51,7 @@ const failureOf = (error: NodeJS.ErrnoException, { memory }: LoadLimits): Failur
     : { found: `a file that cannot be read: ${error.message}`, allowed: 'YAML 1.2' }
 
 /** Passes the next `count` rows to `take`. */
-async function receive(port: MessagePort, count: number, take: (row: string) => void) {
+async function receive(port: MessagePort, count: number, take: (row: Row) => void) {
   const slices = createSlices()
   for (let left = count; left > 0; ) {
     const batch = receiveMessageOnPort(port)!.message as Batch
@@ -64,6 +64,7 @@ async function receive(port: MessagePort, count: number, take: (row: string) => 
 }
 
 export function createLoad(file: string, { time, memory }: LoadLimits = limits): Load {
+  /** By the digest of their JSON. */
   let known = new Map<string, SupplierConfig>()
   let read: FileVersions = new Map([[resolve(file), '']])
 
@@ -71,11 +72,11 @@ export function createLoad(file: string, { time, memory }: LoadLimits = limits):
     const { config, invalidOpd, files } = summary
     read = files
     const next = new Map<string, SupplierConfig>()
-    await receive(port, summary.suppliers, (row) => {
-      next.set(row, known.get(row) ?? JSON.parse(row))
+    await receive(port, summary.suppliers, ({ digest, text }) => {
+      next.set(digest, text === undefined ? known.get(digest)! : JSON.parse(text))
     })
     const faults: ConfigFault[] = []
-    await receive(port, summary.faults, (row) => faults.push(JSON.parse(row)))
+    await receive(port, summary.faults, ({ text }) => faults.push(JSON.parse(text!)))
     if (config === null) return { config, faults, invalidOpd, files }
     known = next
     return { config: { ...config, suppliers: [...next.values()] }, faults, invalidOpd, files }
@@ -87,7 +88,7 @@ export function createLoad(file: string, { time, memory }: LoadLimits = limits):
     // If the thread ends early, these are what it has read.
     const before = await currentVersions(read.keys())
     const worker = new Worker(new URL(name, import.meta.url), {
-      workerData: { file, port: port2 } satisfies LoadTask,
+      workerData: { file, known: [...known.keys()], port: port2 } satisfies LoadTask,
       transferList: [port2],
       resourceLimits: { maxOldGenerationSizeMb: memory },
     })

@@ -1,4 +1,5 @@
 /** The worker thread that loads a configuration: 3,000 suppliers take a second. */
+import { hash } from 'node:crypto'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { FileVersions } from './files.ts'
 import { type ConfigFault, type LoadedConfig, loadConfig } from './load.ts'
@@ -6,12 +7,19 @@ import type { ParsedConfig } from './schema.ts'
 
 export interface LoadTask {
   file: string
+  /** Digests of the suppliers of the load before. */
+  known: readonly string[]
   /** Receives the batches, all before the summary, which contains their number. */
   port: MessagePort
 }
 
-/** Suppliers and faults as JSON text, so that the main thread parses only those that changed. */
-export type Batch = string[]
+/** `text`: JSON; absent if a supplier is the same as in the load before. */
+export interface Row {
+  digest: string
+  text?: string
+}
+
+export type Batch = Row[]
 
 export interface LoadSummary {
   /** All but the suppliers. */
@@ -40,13 +48,16 @@ function truncateFaults(faults: readonly ConfigFault[]): ConfigFault[] {
   return reported
 }
 
-function sendBatches(port: MessagePort, rows: readonly object[]): void {
+/** The main thread receives and parses only what has changed. */
+function sendBatches(port: MessagePort, rows: readonly object[], known: ReadonlySet<string>): void {
   let batch: Batch = []
   let length = 0
   for (const row of rows) {
     const text = JSON.stringify(row)
-    batch.push(text)
-    length += text.length
+    const digest = hash('sha256', text, 'base64url')
+    const isKnown = known.has(digest)
+    batch.push(isKnown ? { digest } : { digest, text })
+    length += isKnown ? digest.length : text.length
     if (length < batchBytes) continue
     port.postMessage(batch)
     batch = []
@@ -55,12 +66,12 @@ function sendBatches(port: MessagePort, rows: readonly object[]): void {
   if (batch.length > 0) port.postMessage(batch)
 }
 
-const { file, port } = workerData as LoadTask
+const { file, port, known } = workerData as LoadTask
 const { config, invalidOpd, files, ...loaded } = loadConfig(file)
 const faults = truncateFaults(loaded.faults)
 const suppliers: ParsedConfig['suppliers'] = config?.suppliers ?? []
-sendBatches(port, suppliers)
-sendBatches(port, faults)
+sendBatches(port, suppliers, new Set(known))
+sendBatches(port, faults, new Set())
 const { suppliers: _, ...rest } = config ?? { suppliers: [] }
 const summary = {
   config: config === null ? null : (rest as LoadSummary['config']),
