@@ -107,7 +107,9 @@ export function createFleet({ store, own, now, log, kept }: FleetDeps): Fleet {
         .deleteFrom('node_figures')
         .where('node', '=', node)
         .execute()
-        .catch(() => undefined)
+        .catch((error: Error) =>
+          log.warn({ err: error.message }, 'the figures of this node stay until they are too old'),
+        )
     },
   }
 }

@@ -42,7 +42,7 @@ const names = Object.keys(fields) as (keyof ArmSums)[]
 type Sums = Map<string, ArmSums>
 const keyOf = (supplier: string, mode: string, arm: string) => `${supplier}\0${mode}\0${arm}`
 const sumsOf = (of: (name: keyof ArmSums) => number) =>
-  Object.fromEntries(names.map((name) => [name, of(name)])) as unknown as ArmSums
+  Object.fromEntries(names.map((name) => [name, of(name)])) as Record<keyof ArmSums, number>
 const nothing = sumsOf(() => 0)
 const minus = (one: ArmSums, other: ArmSums) => sumsOf((name) => one[name] - other[name])
 

@@ -6,7 +6,7 @@ export const channel = 'bidweir'
 
 /**
  * LISTEN on a separate connection. If it is lost, polling continues and it is opened again. Behind PgBouncer in
- * transaction mode nothing is heard, and polling is all.
+ * transaction mode no notification arrives, and only polling is left.
  */
 export function listen(url: string, changed: () => void, log: Log) {
   let closed = false

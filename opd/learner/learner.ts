@@ -55,7 +55,7 @@ export class OnlineLearner implements Learner {
     now: number,
     random: () => number,
   ): Decision {
-    if (!this.still) this.teaching.hearAll()
+    if (!this.still) this.teaching.receiveAll()
     return this.decider.decide(facts, policy, key, now, random, this.still)
   }
 
@@ -122,7 +122,7 @@ export class OnlineLearner implements Learner {
   chance(facts: BidFacts, price: number): number {
     const { inBa } = facts
     if (!(inBa >= 1e-9 && inBa < 1e9 && price >= 1e-9)) return 0
-    this.teaching.hearAll()
+    this.teaching.receiveAll()
     const bytes = new Uint8Array(featureBytes)
     describe(facts, bytes)
     keysOf(bytes, this.teaching.now, this.keys)
@@ -156,9 +156,9 @@ export class OnlineLearner implements Learner {
     const { curve, controls, teaching } = this
     return yield* writeDense(snapshotMagic, curve.weights.both, () => {
       taken()
-      const { now, wins, settled, delays, pending, heard, rows } = teaching
+      const { now, wins, settled, delays, pending, received, rows } = teaching
       const state = { now, wins, settled, delays, controls }
-      return writeTail(state, pending, heard.saved(), this.fitted, rows)
+      return writeTail(state, pending, received.saved(), this.fitted, rows)
     })
   }
 
@@ -202,7 +202,7 @@ export class OnlineLearner implements Learner {
     const read = readDense(snapshotMagic, snapshot, 2 * slotCount)
     if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
     this.curve.weights.both.set(read.array)
-    const { state, exposures, heard, fitted, rows } = readTail(read.tail)
+    const { state, exposures, received, fitted, rows } = readTail(read.tail)
     const fit = readFitted(fitted)
     if (fit !== null) {
       this.fitted = fitted
@@ -214,7 +214,7 @@ export class OnlineLearner implements Learner {
     const { now, wins, settled } = state
     this.teaching.restore(
       { now, wins, settled },
-      isRows(heard) ? heard : none,
+      isRows(received) ? received : none,
       carries ? exposures : null,
     )
   }

@@ -28,7 +28,7 @@ const suppliersAtOnce = 50
 export function* writeTail(
   state: { now: number; wins: number; settled: number; delays: object; controls: Controls },
   pending: Pending,
-  heard: Uint8Array,
+  received: Uint8Array,
   fitted: Uint8Array,
   rows: SettledRows,
 ): Generator<undefined, Uint8Array[]> {
@@ -49,16 +49,16 @@ export function* writeTail(
   yield
   const { features, outcome, least } = yield* rows.copying()
   const head = Buffer.alloc(20)
-  const lengths = [text.length, weights.length, heard.length, fitted.length, outcome.length]
+  const lengths = [text.length, weights.length, received.length, fitted.length, outcome.length]
   for (const [n, length] of lengths.entries()) head.writeUInt32BE(length, 4 * n)
   const prices = new Uint8Array(least.buffer)
-  return [head, text, bytes, weights, heard, fitted, features, outcome, prices]
+  return [head, text, bytes, weights, received, fitted, features, outcome, prices]
 }
 
 export interface Tail {
   state: State
   exposures: { bytes: Uint8Array; weight: number }[]
-  heard: Uint8Array
+  received: Uint8Array
   fitted: Uint8Array
   rows: { features: Uint8Array; outcome: Uint8Array; least: Float32Array }
 }
@@ -66,7 +66,7 @@ export interface Tail {
 export function readTail(bytes: Uint8Array): Tail {
   const tail = Buffer.from(bytes)
   let at = 20
-  const [text, count, heard, fitted, rows] = [0, 4, 8, 12, 16].map((n) => tail.readUInt32BE(n))
+  const [text, count, received, fitted, rows] = [0, 4, 8, 12, 16].map((n) => tail.readUInt32BE(n))
   // Copies, so that numbers in them are aligned.
   const take = (length: number) => {
     at += length
@@ -81,7 +81,7 @@ export function readTail(bytes: Uint8Array): Tail {
   return {
     state,
     exposures,
-    heard: take(heard!),
+    received: take(received!),
     fitted: take(fitted!),
     rows: {
       features: take(rows! * featureBytes),

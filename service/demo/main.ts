@@ -60,11 +60,13 @@ export async function runDemo(options: DemoOptions): Promise<void> {
     // The sleep ends when the demo is aborted.
     await sleep(every, undefined, { signal }).catch(() => undefined)
     if (signal.aborted) break
-    const known = await figures().catch(() => null)
-    const lines =
-      known === null
-        ? [`the figures cannot be read | ${failures.failed} requests failed`]
-        : summary(known, tally, failures)
+    const unreadable = (why: string) => [
+      `the figures cannot be read: ${why} | ${failures.failed} requests failed`,
+    ]
+    const lines = await figures().then(
+      (known) => (known === null ? unreadable('there are none') : summary(known, tally, failures)),
+      (error: Error) => unreadable(error.message),
+    )
     out.write(`\n${new Date().toLocaleTimeString()}  ${lines.join('\n')}\n`)
   }
   await traffic

@@ -85,7 +85,7 @@ export function lossError(
     const expected = 1 - low.due / high.due
     if (!(low.due > 0 && high.due > 0 && expected > leastLoss)) return
     const ratio = low.come / high.come
-    // As noisy as the model expects, not as it came: few wins would look sure.
+    // The variance that the model expects: that of a few wins, as counted, would be too small.
     measured((1 - ratio) / expected, Math.sqrt(low.variance + high.variance) / expected)
   }
   compare('lowered', 'raised')

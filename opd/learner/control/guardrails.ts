@@ -43,7 +43,7 @@ export class Guards {
   /** Wins since the start, or since the last alarm was over. */
   wins = 0
   winsEver = 0
-  /** With those that other nodes heard of. */
+  /** With those of other nodes. */
   winsKnown = 0
   /** How often one acted. */
   readonly alarms: Partial<Record<Guard, number>> = {}
@@ -135,12 +135,12 @@ export class Guards {
   won(at: number, sent: number, cleared: number, now: number): void {
     this.winsEver++
     this.over += ((cleared > sent * 1.005 ? 1 : 0) - this.over) / Math.min(overWins, this.winsEver)
-    this.heard(1, at, now)
+    this.received(1, at, now)
     if (this.winsEver > overWins && this.over > overShare && !this.acts) this.turn('cleared', now)
   }
 
   /** Wins, by way of other nodes as well. */
-  heard(wins: number, at: number, now: number): void {
+  received(wins: number, at: number, now: number): void {
     if (!(wins > 0)) return
     this.wins += wins
     this.winsKnown += wins

@@ -166,7 +166,7 @@ export class Evidence {
 }
 
 /** Sums of other nodes, of both sides. */
-export function heard(sums: Float64Array, name: 'bids' | 'due' | 'dueIn' | 'wins'): number {
+export function received(sums: Float64Array, name: 'bids' | 'due' | 'dueIn' | 'wins'): number {
   let sum = 0
   for (let n = 0; n < evidenceWidth; n += width) sum += sums[n + at[name]]!
   return sum

@@ -4,7 +4,7 @@ import type { Policy } from '../types.ts'
 import { keptBy, keptError, type LossError, lossError, unverified } from './calibration.ts'
 import { explorationRate, nearShare } from './exploration.ts'
 import { Guards, type Matured } from './guardrails.ts'
-import { Evidence, heard } from './kept.ts'
+import { Evidence, received } from './kept.ts'
 import { Controller, free, type Standing } from './multipliers.ts'
 import { groupOf, type Outcome, seenOf } from './outcome.ts'
 import type { Segment, Segments } from './segments.ts'
@@ -200,11 +200,11 @@ export class SupplierState {
     this.evidence.merge(sums)
     this.pool.merge(sums)
     const at = now - patience / 4
-    const due = Math.max(0, heard(sums, 'due'))
-    const dueIn = heard(sums, 'dueIn')
-    const bids = dueIn > 0 ? (heard(sums, 'bids') * due) / dueIn : 0
+    const due = Math.max(0, received(sums, 'due'))
+    const dueIn = received(sums, 'dueIn')
+    const bids = dueIn > 0 ? (received(sums, 'bids') * due) / dueIn : 0
     this.guards.told(due, bids, at, now, patience)
-    this.guards.heard(heard(sums, 'wins'), at, now)
+    this.guards.received(received(sums, 'wins'), at, now)
   }
 
   explained(): Explained {

@@ -8,14 +8,14 @@ import type { SettledRows } from '../refit/settled-rows.ts'
 import { Lessons } from './lessons.ts'
 import { Delays } from './notice-delay.ts'
 import { Pending } from './pending-exposures.ts'
-import { Heard, type Row, type TaughtPart, Telling } from './update-log.ts'
+import { ReceivedRows, type Row, type TaughtPart, Telling } from './update-log.ts'
 
 /** Exposures settled, and rows of other nodes taught, by one call: 3 ms. Beyond these, some are settled beside each exposure. */
 const settledAtOnce = 300
-const heardAtOnce = 300
+const receivedAtOnce = 300
 /** Rows of other nodes that are taught beside one exposure where that is done in slices; and most that wait. */
-const heardBeside = 8
-const heardMost = 65_536
+const receivedBeside = 8
+const receivedMost = 65_536
 /** Rows of one slice while the curve is shared or adopted. */
 const caughtUpAtOnce = 250
 /** Wins that are due since the last one came, before losses are no longer taken for losses; and wins that must have come. */
@@ -41,9 +41,9 @@ export class Teaching {
   readonly delays = new Delays()
   readonly pending: Pending
   readonly telling = new Telling()
-  readonly heard = new Heard()
+  readonly received = new ReceivedRows()
   /** Rows that were trained before, for a curve of another node that lacks them. */
-  readonly repeated = new Heard()
+  readonly repeated = new ReceivedRows()
   private readonly controls: Controls
   private readonly window: number
   private readonly slices: boolean
@@ -72,7 +72,7 @@ export class Teaching {
     const age = this.delays.age(shareOf(ticket))
     return at + Math.min(this.window, this.delays.look(age, Math.max(0, this.now - at)))
   }
-  private readonly hearRow = (row: Row) => this.hear(row)
+  private readonly receiveRow = (row: Row) => this.receive(row)
   private readonly repeatRow = (row: Row) => this.lessons.again(row)
   private readonly settleDue = (bytes: Uint8Array, weight: number) => this.settle(bytes, weight)
 
@@ -100,7 +100,7 @@ export class Teaching {
     const at = now > 0 && now < 2 ** 48 ? now : this.now
     this.now = at
     if (!(this.bornAt > 0)) this.bornAt = at
-    this.hearSome(this.slices ? heardBeside : Number.POSITIVE_INFINITY)
+    this.receiveSome(this.slices ? receivedBeside : Number.POSITIVE_INFINITY)
     if (this.behind) this.behind = !this.pending.advance(at, 4, this.settleDue)
     seal(bytes, decision, decision, sent, at)
     this.lessons.read(bytes)
@@ -111,7 +111,7 @@ export class Teaching {
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number, least?: number): void {
-    this.hearAll()
+    this.receiveAll()
     const { seen } = this
     if (!(clearedPrice >= 0) || !this.lessons.read(features)) return
     const age = now - seen.at
@@ -135,7 +135,7 @@ export class Teaching {
 
   /** A loss notice: the exposure settles at once. */
   lose(features: Uint8Array, least: number | null, now: number): void {
-    this.hearAll()
+    this.receiveAll()
     const { seen } = this
     if (!this.lessons.read(features)) return
     const weight = this.pending.take(seen.ticket, features)
@@ -179,7 +179,7 @@ export class Teaching {
   }
 
   /** What another node taught its model is taught to this one; a win that was told there takes its exposure out here. */
-  private hear({ part, weight, age, features }: Row): void {
+  private receive({ part, weight, age, features }: Row): void {
     const { seen } = this
     if (!this.lessons.read(features)) return
     this.lessons.load(features)
@@ -191,7 +191,7 @@ export class Teaching {
   }
 
   withdraw(features: Uint8Array, now: number): void {
-    this.hearAll()
+    this.receiveAll()
     const { seen } = this
     if (!this.lessons.read(features)) return
     this.controls.of(seen.supplier).withdrawn(seen)
@@ -205,7 +205,7 @@ export class Teaching {
   advance(now: number): void {
     this.now = now
     if (!(this.bornAt > 0)) this.bornAt = now
-    this.hearSome(this.slices ? heardAtOnce : Number.POSITIVE_INFINITY)
+    this.receiveSome(this.slices ? receivedAtOnce : Number.POSITIVE_INFINITY)
     this.behind = !this.pending.advance(now, settledAtOnce, this.settleDue)
     this.controls.advance(now, this.delays.patience)
   }
@@ -246,8 +246,8 @@ export class Teaching {
 
   /** Rows that another node told; taught in slices, or before the next call that asks. */
   tell(rows: Uint8Array): void {
-    this.heard.add(rows)
-    if (this.heard.size > heardMost) this.hearSome(this.heard.size - heardMost)
+    this.received.add(rows)
+    if (this.received.size > receivedMost) this.receiveSome(this.received.size - receivedMost)
   }
 
   /** Others live, and most wins are of their bids: what a crash here lost is no matter. */
@@ -255,34 +255,34 @@ export class Teaching {
     this.lostAt = Number.NaN
   }
 
-  /** What was heard is taught before anything is asked, save where that is done in slices. */
-  hearAll(): void {
-    if (!this.slices) this.hearSome()
+  /** What was received is taught before anything is asked, save where that is done in slices. */
+  receiveAll(): void {
+    if (!this.slices) this.receiveSome()
   }
 
   /** What was merged is trained, in slices. */
   *catchingUp(): Generator<undefined, void> {
-    while (this.heard.size > 0 || this.repeated.size > 0) {
-      this.hearSome(caughtUpAtOnce)
+    while (this.received.size > 0 || this.repeated.size > 0) {
+      this.receiveSome(caughtUpAtOnce)
       yield
     }
   }
 
-  private hearSome(most = Number.POSITIVE_INFINITY): void {
+  private receiveSome(most = Number.POSITIVE_INFINITY): void {
     if (this.repeated.size > 0) this.repeated.take(most, this.repeatRow)
-    if (this.heard.size > 0) this.heard.take(most, this.hearRow)
+    if (this.received.size > 0) this.received.take(most, this.receiveRow)
   }
 
   /** `exposures` null: they went with a life that ended out of order. */
   restore(
     { now, wins, settled }: TaughtState,
-    heard: Uint8Array,
+    received: Uint8Array,
     exposures: { bytes: Uint8Array; weight: number }[] | null,
   ): void {
     this.now = now
     this.wins = wins
     this.lessons.settled.settled = settled
-    this.heard.add(heard)
+    this.received.add(received)
     if (exposures === null) this.lostAt = now
     else for (const { bytes, weight } of exposures) this.wait(bytes, weight)
   }

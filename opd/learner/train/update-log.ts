@@ -93,7 +93,7 @@ interface Run {
  * Each delta is sorted as it comes (it nearly is), and deltas are merged as rows are taken: sorting 60,000 rows in one go
  * took 50 ms.
  */
-export class Heard {
+export class ReceivedRows {
   private runs: Run[] = []
 
   size = 0

@@ -223,7 +223,7 @@ t.test('wins told to other nodes keep silence away', (t) => {
   for (let n = 0; n < 600; n++) {
     const at = now + n * 1000
     guards.exposed(0.5, 1, at, 15_000)
-    if (n % 10 === 0) guards.heard(5, at - 4000, at)
+    if (n % 10 === 0) guards.received(5, at - 4000, at)
     guards.mature(at, 15_000, matured)
   }
   t.equal(guards.acts, false)
