@@ -133,5 +133,5 @@ t.test('a demo without a service ends when it is told, and says what failed', as
     every: 100,
     rate: 50,
   })
-  t.match(lines[0], /the figures cannot be read \| \d+ requests failed/)
+  t.match(lines[0], /the figures cannot be read: no service \| [1-9]\d* requests failed/)
 })
