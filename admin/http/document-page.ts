@@ -11,20 +11,22 @@ export interface ShownOperation {
     name: string
     in: string
     required?: boolean
-    description?: string
+    description?: string | undefined
     schema: object
     example?: unknown
   }[]
   requestBody?: { required: boolean; content: Contents }
   responses: Record<string, { description: string; content?: Contents }>
 }
-type Contents = Record<string, { schema: object; example?: unknown }>
+export type Contents = Record<string, { schema: object; example?: unknown }>
 
 export interface ShownDocument {
-  info: { title: string; version: string; description: string }
+  openapi: string
+  info: { title: string; version: string; description: string; license: object }
+  servers: object[]
   tags: { name: string; description: string }[]
   paths: Record<string, Record<string, ShownOperation>>
-  components: { schemas: Record<string, object> }
+  components: { schemas: Record<string, object>; securitySchemes: object }
 }
 
 const style = `

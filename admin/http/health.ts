@@ -2,10 +2,10 @@
 import { promisify } from 'node:util'
 import { constants, gzip } from 'node:zlib'
 import type { FastifyPluginAsync } from 'fastify'
-import type { Registry } from 'prom-client'
 import * as z from 'zod'
+import type { RegisteredMetric } from '../../opd/shared/metrics.ts'
 import { createSlices } from '../../opd/shared/slices.ts'
-import { exposition } from '../metrics/exposition.ts'
+import { contentType, exposition } from '../metrics/exposition.ts'
 import { addRoute, type Call, type Route } from './call.ts'
 import { problem } from './problem.ts'
 
@@ -14,7 +14,7 @@ export interface HealthDeps {
   missing: () => string[]
   /** The parts of the store that do not respond, as names only: probes need no token. The log has the details. */
   lost: () => Promise<string[]>
-  registry: Pick<Registry, 'contentType' | 'getMetricsAsArray'>
+  metrics: () => readonly RegisteredMetric[]
   /** Called before each scrape. */
   prepare?: (() => Promise<void>) | undefined
 }
@@ -57,8 +57,8 @@ const aliveRoute: Route = {
 /** `/healthz` alone. */
 export const alive: FastifyPluginAsync = async (app) => addRoute(app, aliveRoute, null)
 
-export function health({ missing, lost, registry, prepare }: HealthDeps): FastifyPluginAsync {
-  const scrape = exposition(registry, createSlices, prepare)
+export function health({ missing, lost, metrics, prepare }: HealthDeps): FastifyPluginAsync {
+  const scrape = exposition(metrics, createSlices, prepare)
   const gzipped = createGzip()
   const routes: Route[] = [
     aliveRoute,
@@ -100,7 +100,7 @@ export function health({ missing, lost, registry, prepare }: HealthDeps): Fastif
       problems: [],
       async handler({ headers }, reply) {
         const text = await scrape()
-        reply.type(registry.contentType).header('vary', 'accept-encoding')
+        reply.type(contentType).header('vary', 'accept-encoding')
         if (!acceptsGzip(headers['accept-encoding'])) return reply.send(text)
         return reply.header('content-encoding', 'gzip').send(await gzipped(text))
       },

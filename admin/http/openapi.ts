@@ -5,7 +5,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import { type Answer, addRoute, type Call, type Content } from './call.ts'
-import { documentPage, pagePolicy, type ShownDocument } from './document-page.ts'
+import {
+  type Contents,
+  documentPage,
+  pagePolicy,
+  type ShownDocument,
+  type ShownOperation,
+} from './document-page.ts'
 import { problemSchema } from './problem.ts'
 import { programVersion } from './version.ts'
 
@@ -73,21 +79,21 @@ const documentCall: Call = {
   problems: [],
 }
 
-function documentOf(calls: Iterable<Call>, version: string): Json {
-  const schemas: Record<string, unknown> = {}
-  const paths: Record<string, Record<string, Json>> = {}
+function documentOf(calls: Iterable<Call>, version: string): ShownDocument {
+  const schemas: Record<string, object> = {}
+  const paths: ShownDocument['paths'] = {}
 
   /** Schemas with an id become components. With `input`, fields with defaults are optional. */
-  function jsonOf(schema: z.ZodType, io: 'input' | 'output'): unknown {
+  function jsonOf(schema: z.ZodType, io: 'input' | 'output'): object {
     const text = JSON.stringify(z.toJSONSchema(z.array(schema), { io }))
     const { items, $defs } = JSON.parse(text.replaceAll('#/$defs/', '#/components/schemas/')) as {
-      items: unknown
+      items: object
       $defs?: object
     }
     Object.assign(schemas, $defs)
     return items
   }
-  const contentOf = (content: Content | readonly Content[], io: 'input' | 'output') =>
+  const contentOf = (content: Content | readonly Content[], io: 'input' | 'output'): Contents =>
     Object.fromEntries(
       [content]
         .flat()
@@ -96,12 +102,12 @@ function documentOf(calls: Iterable<Call>, version: string): Json {
           { schema: jsonOf(schema, io), ...(example === undefined ? {} : { example }) },
         ]),
     )
-  const answerOf = ({ description, headers, content }: Answer): Json => ({
+  const answerOf = ({ description, headers, content }: Answer) => ({
     description,
     ...(headers === undefined ? {} : { headers }),
     ...(content === undefined ? {} : { content: contentOf(content, 'output') }),
   })
-  function problemOf(status: number): Json {
+  function problemOf(status: number) {
     const [code, description, headers] = problems[status]!
     const example = { type: 'about:blank', title: description, status, code }
     const type = 'application/problem+json'
@@ -111,7 +117,7 @@ function documentOf(calls: Iterable<Call>, version: string): Json {
       content: contentOf({ schema: problemSchema, example, type }, 'output'),
     }
   }
-  function parametersOf({ params = {}, headers = {}, query }: Call): Json[] {
+  function parametersOf({ params = {}, headers = {}, query }: Call) {
     const inQuery =
       query === undefined ? {} : (jsonOf(query, 'input') as z.core.JSONSchema.BaseSchema)
     return [
@@ -136,7 +142,7 @@ function documentOf(calls: Iterable<Call>, version: string): Json {
       }),
     ]
   }
-  function operationOf(call: Call): Json {
+  function operationOf(call: Call): ShownOperation {
     const { id, summary, description, tag, role, body } = call
     const parameters = parametersOf(call)
     const text = [description, typeof role === 'string' ? `Role \`${role}\`.` : undefined]
@@ -165,8 +171,8 @@ function documentOf(calls: Iterable<Call>, version: string): Json {
   }
 
   for (const call of calls) {
-    paths[call.path] ??= {}
-    paths[call.path]![call.method.toLowerCase()] = operationOf(call)
+    const { path, method } = call
+    paths[path] = { ...paths[path], [method.toLowerCase()]: operationOf(call) }
   }
   const bearer = {
     type: 'http',
@@ -200,7 +206,7 @@ export function serveDocument(app: FastifyInstance): void {
   app.addHook('onRoute', ({ config }) => {
     if (config?.call !== undefined) calls.add(config.call)
   })
-  let made: Json | null = null
+  let made: ShownDocument | null = null
   let html: string | null = null
   /** Built at the first request, when all routes are registered. */
   const document = () => {
@@ -215,7 +221,7 @@ export function serveDocument(app: FastifyInstance): void {
         .type('application/json')
         .send(Buffer.from(JSON.stringify(document())))
     const page = async (_request: FastifyRequest, reply: FastifyReply) => {
-      html ??= documentPage(document() as unknown as ShownDocument)
+      html ??= documentPage(document())
       return reply
         .headers({
           'cache-control': 'no-cache',

@@ -2,19 +2,12 @@
  * The text of `/metrics`, rendered in slices. prom-client renders a metric at once, and the publishers of a hundred
  * suppliers, 20,000 series, block the event loop for 30 ms. Here a scrape yields every millisecond.
  */
-import type { Registry } from 'prom-client'
-import type { Labels, Sample } from '../../opd/shared/metrics.ts'
+import { Registry } from 'prom-client'
+import type { Labels, RegisteredMetric, Sample } from '../../opd/shared/metrics.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { createSlices, type Slices } from '../../opd/shared/slices.ts'
 
-/** A metric of the registry: one of prom-client, or one with generated samples (`samples`). */
-interface Metric {
-  name: string
-  help: string
-  type: string
-  get(): Promise<{ values?: (Sample & { sharedLabels?: Labels })[]; type: string | number }>
-  samples?: () => Iterable<Sample | null>
-}
+export const contentType = Registry.PROMETHEUS_CONTENT_TYPE
 
 /** Samples between two checks of the clock. */
 const samplesPerCheck = 64
@@ -53,7 +46,7 @@ class Pages {
   }
 }
 
-async function render(metrics: readonly Metric[], slices: Slices): Promise<Buffer> {
+async function render(metrics: readonly RegisteredMetric[], slices: Slices): Promise<Buffer> {
   const pages = new Pages()
   for (const metric of metrics) {
     const { name, help, type } = metric
@@ -74,11 +67,11 @@ async function render(metrics: readonly Metric[], slices: Slices): Promise<Buffe
 
 /** One scrape at a time. Requests that arrive meanwhile share the next one. `prepare` is called before each. */
 export const exposition = (
-  registry: Pick<Registry, 'getMetricsAsArray'>,
+  metrics: () => readonly RegisteredMetric[],
   slicesOf = createSlices,
   prepare?: () => Promise<void>,
 ): (() => Promise<Buffer>) =>
   oneAtATime(async () => {
     await prepare?.()
-    return render(registry.getMetricsAsArray() as unknown as Metric[], slicesOf())
+    return render(metrics(), slicesOf())
   })

@@ -4,6 +4,7 @@ import type { EngineStats } from '../../opd/engine/stats.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
 import {
   byLabel,
+  byName,
   type MetricRow,
   maxSuppliers,
   one,
@@ -55,21 +56,13 @@ function nodeRows({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
       'bidweir_model_version',
       'gauge',
       'Version of the model; each snapshot and rollback increases it',
-      () =>
-        byLabel(
-          'mode',
-          modes.map((mode) => [mode, model(mode).version]),
-        ),
+      () => byName('mode', modes, (mode) => model(mode).version),
     ],
     [
       'bidweir_model_age_seconds',
       'gauge',
       'Time since the version of the model changed',
-      () =>
-        byLabel(
-          'mode',
-          modes.map((mode) => [mode, model(mode).ageSeconds]),
-        ),
+      () => byName('mode', modes, (mode) => model(mode).ageSeconds),
     ],
   ]
 }

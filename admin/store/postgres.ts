@@ -32,6 +32,7 @@ function clientOf(client: pg.PoolClient): PostgresPoolClient {
     }
   }
   return {
+    // kysely also declares a query by cursor, which nothing here uses.
     query: query as unknown as PostgresPoolClient['query'],
     release: () => client.release(broken),
   }

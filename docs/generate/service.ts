@@ -6,6 +6,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Registry } from 'prom-client'
+import { metricsOf } from '../../opd/shared/metrics.ts'
 import { openAdminPlane } from '../../service/admin-plane.ts'
 import type { ConfigRef } from '../../service/apply-config.ts'
 import { check } from '../../service/config/load.ts'
@@ -99,17 +100,9 @@ async function sendGarbage(port: number): Promise<void> {
   await once(socket.resume(), 'close')
 }
 
-interface Registered {
-  name: string
-  type: string
-  help: string
-  labelNames?: string[]
-  get(): Promise<{ values?: { labels: Record<string, unknown> }[] }>
-}
-
-async function metricsOf(registry: Registry): Promise<MetricRow[]> {
+async function metricRows(registry: Registry): Promise<MetricRow[]> {
   const rows: MetricRow[] = []
-  for (const metric of registry.getMetricsAsArray() as unknown as Registered[]) {
+  for (const metric of metricsOf(registry)) {
     const { values = [] } = await metric.get()
     const labels = new Set(values.flatMap((value) => Object.keys(value.labels)))
     for (const label of metric.labelNames ?? []) labels.add(label)
@@ -136,7 +129,7 @@ export async function inspectService(): Promise<{ api: ApiDocument; metrics: Met
     const document = await fetch(`${adminUrl}/api/openapi.json`)
     return {
       api: (await document.json()) as ApiDocument,
-      metrics: await metricsOf(components.registry),
+      metrics: await metricRows(components.registry),
     }
   } finally {
     components.proxy.drain()

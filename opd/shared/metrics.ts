@@ -79,6 +79,31 @@ export const one = (value: number, labels: Labels = {}): Sample[] => [{ value, l
 export const byLabel = (label: string, values: Iterable<readonly [string, number]>): Sample[] =>
   [...values].map(([name, value]) => ({ value, labels: { [label]: name } }))
 
+/** The same, with a value for each of some names. */
+export const byName = <N extends string>(
+  label: string,
+  names: readonly N[],
+  value: (name: N) => number,
+): Sample[] => names.map((name) => ({ value: value(name), labels: { [label]: name } }))
+
+/** A metric of a registry. Only those of `registerRows` have `samples`. */
+export interface RegisteredMetric {
+  name: string
+  help: string
+  type: string
+  labelNames?: string[]
+  get(): Promise<{
+    name: string
+    type: string | number
+    values?: (Sample & { sharedLabels?: Labels })[]
+  }>
+  samples?: () => Iterable<Sample | null>
+}
+
+/** prom-client declares that the array has other objects than the metrics themselves. */
+export const metricsOf = (registry: Registry): RegisteredMetric[] =>
+  registry.getMetricsAsArray() as unknown as RegisteredMetric[]
+
 /**
  * Registers the rows. prom-client calls `get`, which returns all samples at once; the text of `/metrics` is rendered
  * from `samples`, in slices.
@@ -86,12 +111,13 @@ export const byLabel = (label: string, values: Iterable<readonly [string, number
 export function registerRows(registry: Registry, rows: readonly MetricRow[]): void {
   for (const [name, type, help, samples] of rows) {
     const shape = { name, help, type, aggregator: 'sum' as const }
-    const metric = {
+    const metric: RegisteredMetric & { reset(): void } = {
       ...shape,
       samples,
       get: async () => ({ ...shape, values: [...samples()].filter((sample) => sample !== null) }),
       reset: () => {},
     }
+    // The registry calls `get` and `reset` alone; the declared type is that of prom-client's own classes.
     registry.registerMetric(metric as unknown as Metric)
   }
 }

@@ -1,8 +1,22 @@
 /** Connects to one Redis, to the master that Sentinels name, or to a Cluster. All have the commands of a client. */
+import type { EventEmitter } from 'node:events'
 import { createClient, createCluster, createSentinel } from '@redis/client'
 import { redisAddress } from '../shared/redis-address.ts'
 
-export type RedisClient = ReturnType<typeof createClient>
+type Client = ReturnType<typeof createClient>
+/** What a client, a Cluster and a Sentinel have in common, as far as it is used. */
+export type RedisClient = Pick<
+  Client,
+  'hSet' | 'hGet' | 'hGetAll' | 'pExpire' | 'zRem' | 'xAdd' | 'xRange' | 'eval' | 'isReady'
+> &
+  EventEmitter & {
+    withTypeMapping(mapping: Parameters<Client['withTypeMapping']>[0]): {
+      hGet(key: string, field: string): Promise<string | Uint8Array | null>
+    }
+    connect(): Promise<unknown>
+    close(): Promise<unknown>
+    destroy(): unknown
+  }
 
 export interface RedisConnection {
   client: RedisClient
@@ -35,7 +49,7 @@ export function connectRedis(url: string): RedisConnection {
       return createCluster({
         rootNodes: hosts.map((host) => ({ socket: { ...socket, ...host } })),
         defaults: { ...each, socket },
-      }) as unknown as RedisClient
+      })
     if (kind === 'sentinel')
       return createSentinel({
         name,
@@ -43,15 +57,12 @@ export function connectRedis(url: string): RedisConnection {
         scanInterval,
         sentinelClientOptions: { socket },
         nodeClientOptions: { ...each, database, socket },
-      }) as unknown as RedisClient
+      })
     const [{ host, port } = { host: '', port: 0 }] = hosts
-    return createClient({ ...each, database, socket: { ...socket, host, port } }) as RedisClient
+    return createClient({ ...each, database, socket: { ...socket, host, port } })
   }
 
   const client = open()
-  const emitter = client as unknown as {
-    on(event: string, listener: (error: Error) => void): void
-  }
   /** A single client tries for ever; the others give up if none of their first nodes answers. */
   const connect = () => {
     client.connect().catch(() => {
@@ -59,20 +70,20 @@ export function connectRedis(url: string): RedisConnection {
     })
   }
   // Without a listener an error would end the process.
-  emitter.on('error', () => undefined)
+  client.on('error', () => undefined)
   connect()
 
   return {
     client,
     onReady(listener) {
       for (const event of kind === 'cluster' ? ['connect', 'node-ready'] : ['ready'])
-        emitter.on(event, listener)
+        client.on(event, listener)
     },
     onError(listener) {
-      emitter.on('error', listener)
-      if (kind === 'cluster') emitter.on('node-error', listener)
+      client.on('error', listener)
+      if (kind === 'cluster') client.on('node-error', listener)
       if (kind === 'sentinel')
-        emitter.on('reconnecting', () => listener(new Error('the master is away')))
+        client.on('reconnecting', () => listener(new Error('the master is away')))
     },
     async close() {
       closed = true

@@ -1,12 +1,11 @@
 /** Models in Redis: one stream of deltas for each mode, and one shared model. */
-import type { createClient } from '@redis/client'
 import type { ModelBus } from './model-sync.ts'
+import type { RedisClient } from './redis-client.ts'
 import type { SharedModelHead } from './shared-model.ts'
 
 /** Deltas kept for nodes that reconnect. Older ones are in every snapshot. */
 const maxDeltas = 600
 const fetchBatch = 100
-type Client = Pick<ReturnType<typeof createClient>, 'xAdd' | 'xRange' | 'eval'>
 
 /** Milliseconds. A node that ended is replaced within them. */
 const leaseLife = 6000
@@ -29,7 +28,7 @@ return redis.call('HINCRBY', KEYS[2], 'number', 1)`
 
 /** `readBytes` reads a field of a hash. */
 export function modelBus(
-  client: Client,
+  client: Pick<RedisClient, 'xAdd' | 'xRange' | 'eval'>,
   prefix: string,
   readBytes: (key: string, field: string) => Promise<Uint8Array | null>,
 ): ModelBus {

@@ -194,7 +194,10 @@ export function openRedis(options: RedisOptions): RedisState {
         attempt<unknown>(() => client.eval(script, { keys: [key], arguments: values }), null),
       `${prefix}qps:${location}`,
     ),
-    ...modelBus(client, prefix, (key, field) => bytes.hGet(key, field)),
+    ...modelBus(client, prefix, async (key, field) => {
+      const value = await bytes.hGet(key, field)
+      return value instanceof Uint8Array ? value : null
+    }),
     async close() {
       clearInterval(flusher)
       clearInterval(beater)

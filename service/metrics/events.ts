@@ -1,6 +1,6 @@
 /** Metrics of the event stream. */
 import type { Registry } from 'prom-client'
-import { byLabel, one, registerRows } from '../../opd/shared/metrics.ts'
+import { byName, one, registerRows } from '../../opd/shared/metrics.ts'
 import type { Events } from '../events/index.ts'
 
 const types = ['decision', 'win', 'loss'] as const
@@ -12,11 +12,7 @@ export function eventMetrics(registry: Registry, { stream, resent }: Events): vo
       'bidweir_events_sent_total',
       'counter',
       'Events that the event log has stored',
-      () =>
-        byLabel(
-          'type',
-          types.map((type) => [type, sent[type]]),
-        ),
+      () => byName('type', types, (type) => sent[type]),
     ],
     ['bidweir_events_waiting', 'gauge', 'Events in the queues', () => one(stream.waiting)],
     [

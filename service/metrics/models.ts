@@ -1,16 +1,12 @@
 /** Metrics of the models of this node: operator commands, damaged snapshots, and what it exchanges with other nodes. */
 import type { Registry } from 'prom-client'
 import { modes } from '../../opd/pricing/arms.ts'
-import { byLabel, one, registerRows } from '../../opd/shared/metrics.ts'
+import { byLabel, byName, one, registerRows } from '../../opd/shared/metrics.ts'
 import type { ModelManager } from '../../opd/state/model-manager.ts'
 import type { ModelSync } from '../../opd/state/model-sync.ts'
 
 export function modelMetrics(registry: Registry, modelManager: ModelManager): void {
-  const byMode = (value: (mode: (typeof modes)[number]) => number) =>
-    byLabel(
-      'mode',
-      modes.map((mode) => [mode, value(mode)]),
-    )
+  const byMode = (value: (mode: (typeof modes)[number]) => number) => byName('mode', modes, value)
   registerRows(registry, [
     [
       'bidweir_model_snapshots_refused_total',
@@ -53,11 +49,7 @@ export function modelSyncMetrics(registry: Registry, { counts }: ModelSync): voi
       'bidweir_model_deltas_total',
       'counter',
       'Model updates between nodes: sent; received and merged, refused as damaged, of an old epoch, or seen before; dropped unsent; lost with a node that ended',
-      () =>
-        byLabel(
-          'result',
-          deltaResults.map((result) => [result, counts[result]]),
-        ),
+      () => byName('result', deltaResults, (result) => counts[result]),
     ],
     [
       'bidweir_model_shared_total',

@@ -1,7 +1,7 @@
 /** Metrics of queues, drops and failures of the store, Redis and the decision log. */
 import type { Registry } from 'prom-client'
 import { type FaultCounts, faultPlaces } from '../../opd/engine/fault-log.ts'
-import { byLabel, type MetricRow, one, registerRows } from '../../opd/shared/metrics.ts'
+import { byName, type MetricRow, one, registerRows } from '../../opd/shared/metrics.ts'
 import type { DayCap } from '../day-caps.ts'
 
 interface WriteCounts {
@@ -107,11 +107,7 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
       'bidweir_engine_faults_total',
       'counter',
       'Exceptions in the pricing engine, by place; the bid then keeps its price',
-      () =>
-        byLabel(
-          'place',
-          faultPlaces.map((place) => [place, stats.faults[place]]),
-        ),
+      () => byName('place', faultPlaces, (place) => stats.faults[place]),
     ],
     [
       'bidweir_opd_day_cap_used_ratio',

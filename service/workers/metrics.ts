@@ -1,24 +1,23 @@
 /** Metrics of a node with workers: those of its processes as one, and what the processes are. */
-import type { Metric, Registry } from 'prom-client'
-import { byLabel, one, registerRows } from '../../opd/shared/metrics.ts'
+import type { Registry } from 'prom-client'
+import {
+  byLabel,
+  metricsOf,
+  one,
+  type RegisteredMetric,
+  registerRows,
+} from '../../opd/shared/metrics.ts'
 import type { ProxyCounters } from '../../proxy/proxy.ts'
 import type { WorkerPool } from './pool.ts'
-import {
-  aggregated,
-  isOfProcess,
-  type ProcessMetric,
-  type ProcessMetrics,
-} from './process-metrics.ts'
+import { aggregated, isOfProcess } from './process-metrics.ts'
 
-type Scraped = Pick<Registry, 'contentType' | 'getMetricsAsArray'>
-
-/** The registry of the first process with the process metrics of all. `prepare` is called before each scrape. */
-export function nodeRegistry(
+/** The metrics of the first process, with the process metrics of all. `prepare` is called before each scrape. */
+export function nodeMetrics(
   registry: Registry,
   pool: WorkerPool,
   counters: ProxyCounters,
-): { registry: Scraped; prepare: () => Promise<void> } {
-  let processes: Registry | null = null
+): { metrics: () => RegisteredMetric[]; prepare: () => Promise<void> } {
+  let sums = new Map<string, RegisteredMetric>()
   /** The counters of this process include those of the workers. */
   function* requests(): Generator<[string, number]> {
     let own = 0
@@ -56,22 +55,16 @@ export function nodeRegistry(
     ],
   ])
   return {
-    registry: {
-      contentType: registry.contentType,
-      getMetricsAsArray: () =>
-        registry.getMetricsAsArray().map((metric) => {
-          const { name } = metric as unknown as { name: string }
-          const sum = isOfProcess({ name }) ? processes?.getSingleMetric(name) : undefined
-          return (sum as Metric | undefined) ?? metric
-        }) as ReturnType<Registry['getMetricsAsArray']>,
-    },
+    metrics: () => metricsOf(registry).map((metric) => sums.get(metric.name) ?? metric),
     async prepare() {
-      const names = (registry.getMetricsAsArray() as unknown as ProcessMetric[]).filter(isOfProcess)
       const own = await Promise.all(
-        names.map(({ name }) => registry.getSingleMetric(name)!.get() as Promise<unknown>),
+        metricsOf(registry)
+          .filter(isOfProcess)
+          .map((metric) => metric.get()),
       )
       await pool.scrape()
-      processes = aggregated([own as ProcessMetrics, ...pool.metrics.all()])
+      const all = metricsOf(aggregated([own, ...pool.metrics.all()]))
+      sums = new Map(all.map((metric) => [metric.name, metric]))
     },
   }
 }

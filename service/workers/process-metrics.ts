@@ -3,7 +3,7 @@ import { AggregatorRegistry, type Registry } from 'prom-client'
 
 export interface ProcessMetric {
   name: string
-  type: string
+  type: string | number
   values?: object[]
 }
 
@@ -32,7 +32,7 @@ export class ProcessMetricsBySlot {
     void aggregated(all)
       .getMetricsAsJSON()
       .then((sum) => {
-        this.ended = sum as unknown as ProcessMetrics
+        this.ended = sum
       })
   }
 

@@ -6,6 +6,7 @@ import { exposition } from '../../../admin/metrics/exposition.ts'
 import { compared } from '../../../admin/metrics/kept.ts'
 import { opdMetrics } from '../../../admin/metrics/registry.ts'
 import { EngineStats, ModeStats } from '../../../opd/engine/stats.ts'
+import { metricsOf } from '../../../opd/shared/metrics.ts'
 
 t.test('the 200 busiest names have counters, the rest is other, and nothing is lost', async (t) => {
   const names = new TopNames(() => 200)
@@ -111,7 +112,7 @@ t.test('a publisher called other, or like a line of text, is no second series', 
   for (const name of ['other', 'other', '', 'unknown', 'a"b\\c\nd'])
     counters.publishers.add('a', 'revenue', name)
   opdMetrics(registry, { stats: new EngineStats(), counters, ...idle })
-  const text = (await exposition(registry)()).toString()
+  const text = (await exposition(() => metricsOf(registry))()).toString()
   const own = linesOf(text).filter((line) => line.startsWith('bidweir_publisher'))
   t.equal(new Set(own.map((line) => line.slice(0, line.lastIndexOf(' ')))).size, own.length)
   t.equal(
@@ -134,7 +135,7 @@ t.test(
     counters.countNotice('a', 'revenue', 'attributed', 'context', 'win')
     counters.domains.add('a', 'revenue', 'd.example')
     opdMetrics(registry, { stats, counters, ...idle })
-    const own = (await exposition(registry)()).toString()
+    const own = (await exposition(() => metricsOf(registry))()).toString()
     t.same(linesOf(own), linesOf(await registry.metrics()))
     const counterNames = [...own.matchAll(/^# TYPE (\S+) counter$/gm)].map(([, name]) => name)
     t.ok(counterNames.length > 15)
@@ -156,7 +157,7 @@ t.test(
     }
     for (let ssp = 0; ssp < 60; ssp++) notice(`s${ssp}`)
     opdMetrics(registry, { stats: new EngineStats(), counters, ...idle })
-    const scrape = exposition(registry)
+    const scrape = exposition(() => metricsOf(registry))
     let turns = 0
     let running = true
     const traffic = () => {
@@ -201,7 +202,12 @@ t.test('a scrape of 3,000 suppliers is looked after at least every 64 samples', 
       return undefined
     },
   }
-  const text = (await exposition(registry, () => slices)()).toString()
+  const text = (
+    await exposition(
+      () => metricsOf(registry),
+      () => slices,
+    )()
+  ).toString()
   t.equal(linesOf(text).filter((line) => line.startsWith('bidweir_bids_total')).length, 1000)
   t.equal(linesOf(text).filter((line) => line.startsWith('bidweir_opd_theta')).length, 300)
   // 64 integrations, a mode each, which are looked at up to 20 times; the choice of the busiest is one piece
