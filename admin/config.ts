@@ -1,11 +1,9 @@
 import * as z from 'zod'
 import { redisAddress } from '../opd/shared/redis-address.ts'
+import { hostPort } from '../opd/shared/units.ts'
 import { maxPassword, minPassword } from './auth/passwords.ts'
 
-const address = z
-  .string()
-  .regex(/^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):\d{1,5}$/, 'host:port, such as 127.0.0.1:8081')
-  .refine((text) => Number(text.slice(text.lastIndexOf(':') + 1)) <= 65535, 'a port up to 65535')
+const address = hostPort('127.0.0.1:8081')
 
 const httpUrl = z
   .string()

@@ -9,6 +9,7 @@ import {
   type TokenGrant,
   type TokenRequest,
 } from '../opd/ports.ts'
+import { TokenBucket } from '../opd/shared/token-bucket.ts'
 
 export interface Bucket {
   /** Whether a request is admitted. `now`: milliseconds of any monotonic clock. */
@@ -20,31 +21,8 @@ export interface Bucket {
 const depthOf = (perSecond: number) => (perSecond === 0 ? 0 : Math.max(2, perSecond / 10))
 
 /** A token bucket of max(2, 0.1 s of the allotment), of this node alone. */
-export class TokenBucket implements Bucket {
-  private tokens: number
-  private last: number
-  private readonly perMs: number
-  private readonly depth: number
-
-  constructor(perSecond: number, now: number) {
-    this.perMs = perSecond / 1000
-    this.depth = depthOf(perSecond)
-    this.tokens = this.depth
-    this.last = now
-  }
-
-  take(now: number): boolean {
-    this.tokens = Math.min(this.depth, this.tokens + (now - this.last) * this.perMs)
-    this.last = now
-    if (this.tokens < 1) return false
-    this.tokens -= 1
-    return true
-  }
-
-  giveBack(): void {
-    this.tokens = Math.min(this.depth, this.tokens + 1)
-  }
-}
+export const bucketOf = (perSecond: number, now: number) =>
+  new TokenBucket(depthOf(perSecond), perSecond, now)
 
 /** Milliseconds between two leases, of a bucket that is not used, and after which the shared bucket is away. */
 const leaseEvery = 50
@@ -123,7 +101,7 @@ export class LeasedBucket implements Bucket {
 
   /** The shared bucket is away. */
   lost(now: number): void {
-    this.alone ??= new TokenBucket(this.clientQps, now)
+    this.alone ??= bucketOf(this.clientQps, now)
     this.tokens = 0
   }
 }

@@ -1,13 +1,7 @@
 import { isIP } from 'node:net'
 import { createSecureContext } from 'node:tls'
 import * as z from 'zod'
-import { autoSize, duration, size } from '../opd/shared/units.ts'
-
-/** `host:port`, the host a name, an IPv4 address or an IPv6 address in brackets; port 0 lets the system pick. */
-export const address = z
-  .string()
-  .regex(/^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):\d{1,5}$/, 'host:port, such as 0.0.0.0:8080')
-  .refine((text) => Number(text.slice(text.lastIndexOf(':') + 1)) <= 65535, 'a port up to 65535')
+import { autoSize, duration, hostPort, size } from '../opd/shared/units.ts'
 
 const cidr = z.string().refine((text) => {
   // As strict as BlockList, which throws: `10/8` and `010.0.0.1` mean different things to different readers.
@@ -44,7 +38,7 @@ function isPair(tls: { cert: string; key: string }): boolean {
 }
 
 export const proxySchema = z.strictObject({
-  listen: address
+  listen: hostPort('0.0.0.0:8080')
     .default('0.0.0.0:8080')
     .describe(
       'Address of the listener for bid traffic, host:port. Port 0 lets the system choose a port.',

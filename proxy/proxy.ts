@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import type { Registry } from 'prom-client'
 import type { Engine } from '../opd/engine/types.ts'
 import type { SharedTokens } from '../opd/ports.ts'
+import type { Log } from '../opd/shared/log.ts'
 import { type Allotment, type Budget, LoopLag } from './admission.ts'
 import { leaseTokens } from './allotment.ts'
 import { addressCheck } from './callers.ts'
@@ -24,12 +25,6 @@ import { createResolver } from './upstream/resolver.ts'
 export interface DirectoryState {
   inactiveSeats: ReadonlySet<string>
   allotment: Allotment | undefined
-}
-
-export interface Log {
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
-  error(fields: object, message: string): void
 }
 
 export interface BidProxy {

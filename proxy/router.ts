@@ -8,6 +8,7 @@ import type { Inbound } from './listen/types.ts'
 import type { PassThrough } from './pass/pass.ts'
 import { type ProblemCode, problem } from './problem.ts'
 import type { Supplier } from './supplier.ts'
+import { closingResponse } from './wire/fields.ts'
 
 export interface RouterDeps {
   suppliers: ReadonlyMap<string, Supplier>
@@ -23,7 +24,7 @@ export interface RouterDeps {
 const bidPath = /^\/bid\/([a-z0-9][a-z0-9_-]{0,62})(\?.*)?$/s
 const passPath = /^\/pass\/([a-z0-9][a-z0-9_-]{0,62})(\/.*|\?.*)?$/s
 
-const notFound = 'HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
+const notFound = closingResponse('404 Not Found')
 
 export class Router {
   private readonly deps: RouterDeps

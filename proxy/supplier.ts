@@ -1,7 +1,7 @@
 /** One supplier at run time: its configuration, endpoints, limits, and state in the directory. */
 import type { Log } from '../opd/shared/log.ts'
 import type { Allotment, Refusal } from './admission.ts'
-import { type Bucket, LeasedBucket, TokenBucket } from './allotment.ts'
+import { type Bucket, bucketOf, LeasedBucket } from './allotment.ts'
 import { type CallerCheck, callerCheck } from './callers.ts'
 import type { Route } from './config.ts'
 import { Gate } from './gate.ts'
@@ -76,7 +76,7 @@ export class Supplier {
     if (clientQps === null) return null
     return leased
       ? new LeasedBucket(this.id, clientQps, share)
-      : new TokenBucket(clientQps * share, performance.now())
+      : bucketOf(clientQps * share, performance.now())
   }
 
   /** The bucket that nodes share; null: there is none. */

@@ -1,10 +1,11 @@
 /** Token verification for an external or the embedded issuer, and the token endpoint of the embedded one. */
 import type { FastifyPluginAsync } from 'fastify'
+import { type AddressCheck, addressRanges, clientAddress } from '../../opd/shared/client-address.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import type { AuthConfig } from '../config.ts'
 import type { TokenVerifier } from '../ports.ts'
 import type { Store } from '../store/index.ts'
-import { clientAddress, reachedAt, type Trusted, trustedRanges } from './address.ts'
+import { peerOf, reachedAt } from './address.ts'
 import { cachedVerifier } from './cache.ts'
 import { tokenEndpoint } from './embedded/endpoint.ts'
 import { createIssuer } from './embedded/issuer.ts'
@@ -64,11 +65,11 @@ export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Au
   const verifier = cachedVerifier(issuer.check, now)
   const { trustedProxies = () => [], publicUrl = () => null } = deps
   let ranges: readonly string[] = []
-  let list: Trusted = () => false
-  const trusted: Trusted = (address) => {
+  let list: AddressCheck = () => false
+  const trusted: AddressCheck = (address) => {
     if (ranges !== trustedProxies()) {
       ranges = trustedProxies()
-      list = trustedRanges(ranges)
+      list = addressRanges(ranges)
     }
     return list(address)
   }
@@ -84,9 +85,9 @@ export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Au
     refresh: refreshTokens(store, now),
     throttle: createThrottle(now),
     refused,
-    address({ socket, headers }) {
-      const forwarded = headers['x-forwarded-for']
-      return clientAddress(socket.remoteAddress ?? '', [forwarded].flat().join(','), trusted)
+    address(request) {
+      const forwarded = request.headers['x-forwarded-for']
+      return clientAddress(peerOf(request), [forwarded].flat().join(','), trusted)
     },
   })
   return {

@@ -1,5 +1,12 @@
 import * as z from 'zod'
 
+/** `host:port`, the host a name, an IPv4 address or an IPv6 address in brackets. */
+export const hostPort = (example: string) =>
+  z
+    .string()
+    .regex(/^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):\d{1,5}$/, `host:port, such as ${example}`)
+    .refine((text) => Number(text.slice(text.lastIndexOf(':') + 1)) <= 65535, 'a port up to 65535')
+
 const durationUnits: Readonly<Record<string, number>> = {
   ms: 1,
   s: 1000,

@@ -1,8 +1,8 @@
 /** The general lane's side of the caller: `node:http`, and the checks of a request's head that it leaves out. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
+import { plainAddress } from '../../opd/shared/client-address.ts'
 import { occurrences } from '../../opd/shared/header-list.ts'
-import { plainAddress } from '../callers.ts'
 import { unsupportedCoding } from '../exchange/headers.ts'
 import type { ProblemCode } from '../problem.ts'
 import { isHost } from '../wire/fields.ts'

@@ -1,10 +1,6 @@
 /** Configuration of the event stream. */
 import * as z from 'zod'
-
-const broker = z
-  .string()
-  .regex(/^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):\d{1,5}$/, 'host:port, such as kafka-1:9092')
-  .refine((text) => Number(text.slice(text.lastIndexOf(':') + 1)) <= 65535, 'a port up to 65535')
+import { hostPort } from '../../opd/shared/units.ts'
 
 const tls = z.strictObject({
   ca: z
@@ -24,7 +20,11 @@ const sasl = z.strictObject({
 })
 
 const kafka = z.strictObject({
-  brokers: z.array(broker).min(1).max(100).describe('Brokers that the client connects to first.'),
+  brokers: z
+    .array(hostPort('kafka-1:9092'))
+    .min(1)
+    .max(100)
+    .describe('Brokers that the client connects to first.'),
   topic: z
     .string()
     .regex(/^[A-Za-z0-9._-]{1,249}$/, 'letters, digits, dots, _ and -, up to 249')

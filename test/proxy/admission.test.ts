@@ -3,7 +3,7 @@ import { mock } from 'node:test'
 import t from 'tap'
 import type { ResponseToRewrite, RewrittenResponse } from '../../opd/engine/types.ts'
 import { LoopLag } from '../../proxy/admission.ts'
-import { TokenBucket } from '../../proxy/allotment.ts'
+import { bucketOf } from '../../proxy/allotment.ts'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { answerText, httpSupplier, rawSupplier } from '../support/supplier.ts'
@@ -53,7 +53,7 @@ t.test('a bucket is max(2, .1 s of the allotment) deep, one of nothing holds not
     [30, 3],
     [1000, 100],
   ] as const) {
-    const bucket = new TokenBucket(perSecond, 0)
+    const bucket = bucketOf(perSecond, 0)
     for (const at of [0, 3_600_000]) {
       let taken = 0
       while (bucket.take(at)) taken++
@@ -89,7 +89,7 @@ t.test(
 
 t.test('a bucket holds its allotment within 1 % over 10 s under three times the load', (t) => {
   for (const perSecond of [10, 100, 1000, 12_345]) {
-    const bucket = new TokenBucket(perSecond, 0)
+    const bucket = bucketOf(perSecond, 0)
     let taken = 0
     const gap = 1000 / (3 * perSecond)
     for (let at = 0; at < 10_000; at += gap) if (bucket.take(at)) taken++

@@ -1,16 +1,17 @@
 /** Log-ins as guessers try them: many names, many addresses, headers of their own making. */
 import fastify from 'fastify'
 import t, { type Test } from 'tap'
-import { clientAddress, networkOf, trustedRanges } from '../../../admin/auth/address.ts'
+import { networkOf } from '../../../admin/auth/address.ts'
 import { createAuth } from '../../../admin/auth/index.ts'
 import { createThrottle } from '../../../admin/auth/throttle.ts'
 import { addUser } from '../../../admin/auth/users.ts'
 import { openStore } from '../../../admin/store/index.ts'
+import { addressOf, addressRanges, clientAddress } from '../../../opd/shared/client-address.ts'
 
 const log = { info() {}, warn() {}, error() {} }
 
 t.test('the caller is the first address from the right that no trusted proxy has', (t) => {
-  const trusted = trustedRanges(['10.0.0.0/8', '192.0.2.7', '2001:db8:1::/48'])
+  const trusted = addressRanges(['10.0.0.0/8', '192.0.2.7', '2001:db8:1::/48'])
   const cases: [string, string | undefined, string][] = [
     ['203.0.113.9', undefined, '203.0.113.9'],
     ['203.0.113.9', '1.1.1.1', '203.0.113.9'],
@@ -34,7 +35,7 @@ t.test('the caller is the first address from the right that no trusted proxy has
   ]
   for (const [remote, forwarded, expected] of cases)
     t.equal(
-      clientAddress(remote, forwarded, trusted),
+      clientAddress(addressOf(remote) ?? '', forwarded, trusted),
       expected,
       `${remote} ${forwarded?.slice(0, 60)}`,
     )
