@@ -18,6 +18,7 @@ import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
 import { reporting } from '../admin/reports/route.ts'
 import type { Log } from '../opd/shared/log.ts'
+import { metricsOf } from '../opd/shared/metrics.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
 import type { ConfigRef } from './apply-config.ts'
 import { shownConfig } from './config/hidden.ts'
@@ -28,7 +29,7 @@ import { createNodeFigures } from './node-figures.ts'
 import { createNoticesListener } from './notices-listener.ts'
 import { listedSuppliers, reportSettings } from './runtime-config.ts'
 import { activeOpd, opdState } from './status-adapters.ts'
-import { nodeRegistry } from './workers/metrics.ts'
+import { nodeMetrics } from './workers/metrics.ts'
 
 /** `notReady` returns the reasons why bid traffic cannot be served now. */
 export async function openAdminPlane(
@@ -94,7 +95,10 @@ export async function openAdminPlane(
     log,
     tracer: components.tracing,
   })
-  const scraped = pool === null ? { registry } : nodeRegistry(registry, pool, proxy.counters)
+  const scraped =
+    pool === null
+      ? { metrics: () => metricsOf(registry) }
+      : nodeMetrics(registry, pool, proxy.counters)
   const live: LiveDeps = {
     suppliers,
     nodes: () => allNodes.nodes(),

@@ -3,7 +3,7 @@ import * as z from 'zod'
 import type { Engine } from '../../opd/engine/types.ts'
 import { type AccountOf, seesSupplier } from '../auth/roles.ts'
 import { parsedQuery, type Route } from '../http/call.ts'
-import { problem } from '../http/problem.ts'
+import { malformed, problem } from '../http/problem.ts'
 import { decisionSchema, explained } from '../prices/decisions.ts'
 
 export interface BidDeps {
@@ -30,8 +30,7 @@ export const bidRoute = ({ engine, account }: BidDeps): Route => ({
   problems: [400, 401, 403, 404, 409],
   async handler(request, reply) {
     const query = parsedQuery(bidQuery, request.query)
-    if ('faults' in query)
-      return problem(reply, 400, 'malformed', 'The query is not valid', query.faults)
+    if ('faults' in query) return malformed(reply, query.faults)
     const { bid_id: bidId, ssp } = query.value
     const found = await engine.findDecision({ bidId, svcOpd: undefined, ssp })
     if (found.ambiguous)

@@ -5,7 +5,7 @@ import type { BidFacts } from '../../opd/learner.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
 import { canSee } from '../auth/roles.ts'
 import { parsedQuery, type Route } from '../http/call.ts'
-import { problem } from '../http/problem.ts'
+import { malformed, problem } from '../http/problem.ts'
 
 export interface CurveDeps {
   suppliers(): readonly { id: string; account: string | null }[]
@@ -61,8 +61,7 @@ export const curveRoute = ({ suppliers, opd, chance, currency }: CurveDeps): Rou
   problems: [400, 401, 403, 404],
   async handler(request, reply) {
     const query = parsedQuery(curveQuery, request.query)
-    if ('faults' in query)
-      return problem(reply, 400, 'malformed', 'The query is not valid', query.faults)
+    if ('faults' in query) return malformed(reply, query.faults)
     const { ssp, publisher, domain, in: price, floor } = query.value
     const supplier = suppliers().find(({ id }) => id === ssp)
     if (supplier === undefined || !canSee(request.caller!, supplier.account))

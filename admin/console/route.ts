@@ -1,6 +1,7 @@
 /** Calls that the console needs besides those of management and reports. */
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
+import type { FastifyPluginAsync } from 'fastify'
 import { type Authenticate, addRoute } from '../http/call.ts'
+import { takeJsonAsBytes } from '../http/json-body.ts'
 import { type BidDeps, bidRoute } from './bid.ts'
 import { type ConfigurationDeps, configurationRoute } from './configuration.ts'
 import { type CurveDeps, curveRoute } from './curve.ts'
@@ -23,13 +24,7 @@ export function consoleCalls(deps: ConsoleDeps): FastifyPluginAsync {
     ...(deps.users === null ? [] : userRoutes(deps.users)),
   ]
   return async (app) => {
-    // Bodies are parsed from their bytes, since duplicate keys and encodings are faults.
-    app.removeAllContentTypeParsers()
-    app.addContentTypeParser(
-      'application/json',
-      { parseAs: 'buffer', bodyLimit },
-      async (_request: FastifyRequest, body: Buffer) => body,
-    )
+    takeJsonAsBytes(app, bodyLimit)
     for (const route of routes) addRoute(app, route, deps.authenticate, bodyLimit)
   }
 }

@@ -6,8 +6,8 @@ import { roles } from '../auth/roles.ts'
 import { type Changed, changeUser, type UserVerb } from '../auth/user-changes.ts'
 import { addUser, allUsers, isName, maxName, shown, type UserAuthor } from '../auth/users.ts'
 import type { Route } from '../http/call.ts'
-import { problem } from '../http/problem.ts'
-import { malformed } from '../management/access.ts'
+import { malformed, problem } from '../http/problem.ts'
+import { ofAllAccounts } from '../management/access.ts'
 import { parsed } from '../management/body.ts'
 import type { Store } from '../store/index.ts'
 
@@ -77,21 +77,16 @@ function refuse(reply: FastifyReply, why: keyof typeof refusals): FastifyReply {
   return problem(reply, status, code, title)
 }
 
-type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
-
-/** Users of all accounts are in one list, so only account `*` may use it. */
-const ofAllAccounts =
-  (handler: Handler): Handler =>
-  async (request, reply) => {
-    if (request.caller!.account !== '*')
-      return problem(reply, 403, 'forbidden', 'Only account * may do this')
+/** Users of all accounts are in one list. */
+const handled = (handler: Parameters<typeof ofAllAccounts>[0]) =>
+  ofAllAccounts(async (request, reply) => {
     try {
       return await handler(request, reply)
     } catch (error) {
       if (!(error instanceof PasswordsBusyError)) throw error
       return problem(reply.header('retry-after', 2), 503, 'overloaded', error.message)
     }
-  }
+  })
 
 const author = ({ caller, id }: FastifyRequest): UserAuthor => ({
   ...{ who: caller!.subject, account: caller!.account, requestId: String(id) },
@@ -118,7 +113,7 @@ export function userRoutes({ store, now }: UsersDeps): Route[] {
       },
     },
     problems: [...(body === undefined ? [] : [400, 413, 415]), 401, 403, 404, 409, 503],
-    handler: ofAllAccounts(async (request, reply) => {
+    handler: handled(async (request, reply) => {
       const { name } = request.params as { name: string }
       const sent = body === undefined ? null : parsed(request.body, passwordSchema)
       if (sent !== null && 'faults' in sent) return malformed(reply, sent.faults)
@@ -146,7 +141,7 @@ export function userRoutes({ store, now }: UsersDeps): Route[] {
         },
       },
       problems: [401, 403, 503],
-      handler: ofAllAccounts(async () => (await allUsers(store.db)).map(shown)),
+      handler: handled(async () => (await allUsers(store.db)).map(shown)),
     },
     {
       method: 'POST',
@@ -160,7 +155,7 @@ export function userRoutes({ store, now }: UsersDeps): Route[] {
         201: { description: 'The user', content: { schema: userSchema, example } },
       },
       problems: [400, 401, 403, 409, 413, 415, 503],
-      handler: ofAllAccounts(async (request, reply) => {
+      handler: handled(async (request, reply) => {
         const body = parsed(request.body, newUserSchema)
         if ('faults' in body) return malformed(reply, body.faults)
         const { name } = body.value

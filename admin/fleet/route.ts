@@ -2,7 +2,7 @@
 import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
 import { type Authenticate, addRoute, parsedQuery, type Route } from '../http/call.ts'
-import { problem } from '../http/problem.ts'
+import { malformed, problem } from '../http/problem.ts'
 import { type LiveDeps, liveSnapshot } from './live.ts'
 
 export interface FleetDeps extends LiveDeps {
@@ -35,8 +35,7 @@ export function fleet(deps: FleetDeps): FastifyPluginAsync {
     problems: [400, 401, 403, 404, 503],
     async handler(request, reply) {
       const query = parsedQuery(liveQuery, request.query)
-      if ('faults' in query)
-        return problem(reply, 400, 'malformed', 'The query is not valid', query.faults)
+      if ('faults' in query) return malformed(reply, query.faults)
       const snapshot = await liveSnapshot(deps, request.caller!, query.value.node)
       return snapshot ?? problem(reply, 404, 'unknown_node', 'No such node')
     },

@@ -1,5 +1,6 @@
 /** Strict parser for JSON bodies: UTF-8, one value, no key twice in an object. */
 import { isUtf8 } from 'node:buffer'
+import type { FastifyInstance } from 'fastify'
 import type { ProblemFault } from './problem.ts'
 
 /** Limits of depth, names of an object and entries of an array; valid bodies stay far below. */
@@ -81,6 +82,16 @@ const pointer = (stack: readonly Level[]) =>
   stack
     .map(({ keys, part, index }) => `/${escapePart(keys === null ? String(index) : part)}`)
     .join('')
+
+/** Handlers get the bytes of a body: its repeated keys, its encoding and the text of its numbers matter. */
+export function takeJsonAsBytes(app: FastifyInstance, bodyLimit: number): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer', bodyLimit },
+    (_request, body, done) => done(null, body),
+  )
+}
 
 /** RFC 6901 3 */
 export const escapePart = (part: string) => part.replaceAll('~', '~0').replaceAll('/', '~1')

@@ -21,6 +21,10 @@ export const problemSchema = z
     description: 'RFC 9457. `code` is stable and meant for programs, `title` for people.',
   })
 
+/** A query or a body with these faults. */
+export const malformed = (reply: FastifyReply, faults: readonly ProblemFault[]) =>
+  problem(reply, 400, 'malformed', 'The request is not valid', faults)
+
 /** Sends an RFC 9457 problem document. `code` is stable: tests and metrics use it. */
 export function problem(
   reply: FastifyReply,

@@ -6,6 +6,7 @@ import { type AccountOf, seesSupplier } from '../auth/roles.ts'
 import { type Caller, clockSlack, type Ledger } from '../ports.ts'
 import type { LossStore } from '../store/losses.ts'
 import type { ImpressionCounters } from './counters.ts'
+import { isReported } from './earlier-notices.ts'
 import { ledgerBidId } from './ledger-entry.ts'
 import type { Notice } from './notice.ts'
 import { type ImpressionAuth, isCredential, traceNotice, visibleTrace } from './visibility.ts'
@@ -79,7 +80,7 @@ export class Losses {
     }
     const ssp = record.supplier
     const won = { status: 'attributed' as const, supplier: ssp }
-    if (await ledger.seenBid(bidId, 'win', record.at - clockSlack, won))
+    if (await isReported(ledger, notice, record.at - clockSlack, won))
       return { status: 'duplicate', ssp }
     if (!(await losses.record(record.id, at))) return { status: 'duplicate', ssp }
     const { reason, minToWin } = notice

@@ -1,5 +1,6 @@
 /** One win notice: trace ▸ record ▸ train. It resolves when the row is on disk. */
 import type { DecisionRecord, LookupResult } from '../../opd/engine/types.ts'
+import { TokenBucket } from '../../opd/shared/token-bucket.ts'
 import { type AccountOf, seesSupplier } from '../auth/roles.ts'
 import type { ProblemFault } from '../http/problem.ts'
 import {
@@ -11,16 +12,10 @@ import {
   type SameWin,
 } from '../ports.ts'
 import { type ApplyWinDeps, applyWin } from './apply-win.ts'
-import { TokenBucket } from './budget.ts'
 import { clearedPrice } from './clearing.ts'
 import type { Status } from './counters.ts'
-import {
-  attributedEntry,
-  isImplausible,
-  ledgerBidId,
-  rejectedEntry,
-  unattributedEntry,
-} from './ledger-entry.ts'
+import { isReported, wonLongAgo } from './earlier-notices.ts'
+import { attributedEntry, isImplausible, rejectedEntry, unattributedEntry } from './ledger-entry.ts'
 import { auditPrice, type Notice, plainDecimal } from './notice.ts'
 import {
   type ImpressionAuth,
@@ -72,7 +67,7 @@ export class Notices {
 
   constructor(deps: NoticeDeps) {
     this.deps = deps
-    this.anonymousRefusals = new TokenBucket(anonymousRows, anonymousRowsPerSecond, deps.now)
+    this.anonymousRefusals = new TokenBucket(anonymousRows, anonymousRowsPerSecond, deps.now())
   }
 
   /** Notices in progress; the handler refuses more than its limit. */
@@ -145,18 +140,19 @@ export class Notices {
     traced: VisibleTrace,
     caller: Caller | null,
   ): Promise<NoticeResult> {
-    const { ledger, now, contextTtl } = this.deps
+    const { engine, ledger, now, contextTtl } = this.deps
     const at = now()
     const named = this.labelOf(notice.ssp)
     const supplier = seesSupplier(caller, named, this.deps.account) ? named : ''
-    if (traced.context === 'expired' && (await this.wonLongAgo(notice)))
+    if (traced.context === 'expired' && (await wonLongAgo(engine, ledger, notice)))
       return this.duplicate(notice, supplier, '', null)
     const same = { since: at - contextTtl(), supplier: notice.ssp ?? null }
     const owner = supplier === '' ? null : supplier
     const entry = unattributedEntry(notice, owner, reasonOf(traced), at)
     let result = await ledger.record(entry, same)
     // the existing row is older than `contextTtl`: this is another win with a reused bid id
-    if (result === 'duplicate' && !(await this.reported(notice, same.since)))
+    const only = { supplier: notice.ssp }
+    if (result === 'duplicate' && !(await isReported(ledger, notice, same.since, only)))
       result = await ledger.record({ ...entry, decision: `${entry.decision}@${at}` }, same)
     if (result === 'duplicate') return this.duplicate(notice, supplier, '', null)
     this.count(supplier, '', 'unattributed', null, notice)
@@ -165,19 +161,6 @@ export class Notices {
       by: null,
       ...(traced.ambiguous ? { reason: 'ambiguous' } : {}),
     }
-  }
-
-  /** Whether the ledger has a win with this bid id, for the supplier that the notice names. */
-  private reported({ bidId, event, ssp }: Notice, since: number): Promise<boolean> {
-    return this.deps.ledger.seenBid(ledgerBidId(bidId), event, since, { supplier: ssp })
-  }
-
-  /** Whether the win of an expired context was recorded before it expired. An expired context does not prove a win. */
-  private async wonLongAgo({ svcOpd, bidId, event }: Notice): Promise<boolean> {
-    const { record } = this.deps.engine.explain(svcOpd ?? '', bidId)
-    if (record === null) return false
-    const only = { status: 'attributed' as const, supplier: record.supplier }
-    return this.deps.ledger.seenBid(ledgerBidId(bidId), event, record.at - clockSlack, only)
   }
 
   private async attribute(
@@ -195,7 +178,7 @@ export class Notices {
     const unread = unreadableContexts.has(traced.context)
     if (marginWithoutContext && !unread) {
       const only = { status: 'attributed' as const, supplier }
-      if (await ledger.seenBid(ledgerBidId(notice.bidId), notice.event, earliest, only))
+      if (await isReported(ledger, notice, earliest, only))
         return this.duplicate(notice, supplier, mode, by, record)
       return this.reject(notice, record, 'svc_opd_required')
     }
@@ -232,10 +215,11 @@ export class Notices {
     record: DecisionRecord | null,
     code: Rejection,
   ): Promise<NoticeResult> {
-    const { ledger, now, counters } = this.deps
+    const { ledger, counters } = this.deps
+    const at = this.deps.now()
     // unauthenticated notices write rows at a limited rate; beyond it they are only counted
-    if (code !== 'context_required' || this.anonymousRefusals.take())
-      await ledger.record(rejectedEntry(notice, record, code, now()))
+    if (code !== 'context_required' || this.anonymousRefusals.take(at))
+      await ledger.record(rejectedEntry(notice, record, code, at))
     else counters.refusedUnkept++
     const supplier = record?.supplier ?? this.labelOf(notice.ssp)
     this.count(supplier, record?.mode ?? '', 'rejected', null, notice)

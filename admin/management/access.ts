@@ -1,7 +1,7 @@
 /** Visibility of suppliers, and the errors that all management calls share. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { canSee } from '../auth/roles.ts'
-import { type ProblemFault, problem } from '../http/problem.ts'
+import { problem } from '../http/problem.ts'
 import type { Store } from '../store/index.ts'
 import type { AuditEntry } from '../store/suppliers.ts'
 
@@ -36,8 +36,15 @@ export const find = (access: Access, request: FastifyRequest) =>
 export const notFound = (reply: FastifyReply) =>
   problem(reply, 404, 'unknown_supplier', 'No such supplier')
 
-export const malformed = (reply: FastifyReply, faults: ProblemFault[]) =>
-  problem(reply, 400, 'malformed', 'The request is not valid', faults)
+type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+
+/** For what all accounts share: only account `*` may call it. */
+export const ofAllAccounts =
+  (handler: Handler): Handler =>
+  async (request, reply) =>
+    request.caller!.account === everyone
+      ? handler(request, reply)
+      : problem(reply, 403, 'forbidden', 'Only account * may do this')
 
 export const entryOf = (
   { caller, id }: FastifyRequest,

@@ -1,8 +1,9 @@
 /** `GET /api/svc/audit/`: changes and their authors, newest first. An account sees changes of its own suppliers. */
 import * as z from 'zod'
 import { parsedQuery, type Route } from '../http/call.ts'
+import { malformed } from '../http/problem.ts'
 import { storable } from '../store/tables.ts'
-import { type Access, malformed, notFound, visible } from './access.ts'
+import { type Access, notFound, visible } from './access.ts'
 import { type AuditResource, auditEntrySchema, auditQuerySchema } from './schema.ts'
 
 /** RFC 8288: the entries before these. */

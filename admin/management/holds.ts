@@ -1,9 +1,9 @@
 /** `/api/svc/opd/`: holds one integration, or all, at factor 1. */
 import * as z from 'zod'
 import type { Route } from '../http/call.ts'
-import { problem } from '../http/problem.ts'
+import { malformed, problem } from '../http/problem.ts'
 import { readHolds, setHold } from '../store/suppliers.ts'
-import { type Access, entryOf, everyone, find, malformed, notFound, visible } from './access.ts'
+import { type Access, entryOf, everyone, find, notFound, visible } from './access.ts'
 import { parsed } from './body.ts'
 import { holdSchema, holdStateSchema } from './schema.ts'
 

@@ -5,9 +5,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { modes } from '../../opd/pricing/arms.ts'
 import { type SnapshotCatalog, SnapshotError } from '../../opd/state/snapshot-catalog.ts'
 import type { Route } from '../http/call.ts'
-import { problem } from '../http/problem.ts'
+import { malformed, problem } from '../http/problem.ts'
 import { forgetSupplier, readModelControl, rollBack, setFrozen } from '../store/model-control.ts'
-import { type Access, entryOf, everyone, malformed, notFound, visible } from './access.ts'
+import { type Access, entryOf, everyone, notFound, ofAllAccounts, visible } from './access.ts'
 import { parsed } from './body.ts'
 import {
   emptySchema,
@@ -68,8 +68,6 @@ const command = (
     problems: [400, 401, 403, ...more, 413, 415, 503],
   }) as const
 
-type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>
-
 export function modelRoutes(access: ModelAccess): Route[] {
   const { store, snapshots, followed, now } = access
 
@@ -93,18 +91,11 @@ export function modelRoutes(access: ModelAccess): Route[] {
     return reply.send(await state(request))
   }
 
-  /** All accounts share one model, so only account `*` may change it. */
-  const ofAllAccounts =
-    (handler: Handler): Handler =>
-    async (request, reply) =>
-      request.caller!.account === everyone
-        ? handler(request, reply)
-        : problem(reply, 403, 'forbidden', 'Only account * may do this')
-
   /** A missing body counts as an empty object. */
   const bodyOf = ({ body }: FastifyRequest) => body ?? Buffer.from('{}')
 
-  const freezing = (frozen: boolean): Handler =>
+  // All accounts share one model.
+  const freezing = (frozen: boolean) =>
     ofAllAccounts(async (request, reply) => {
       const body = parsed(bodyOf(request), emptySchema)
       if ('faults' in body) return malformed(reply, body.faults)

@@ -2,8 +2,9 @@
  * `/api/svc/`: suppliers with their seats and data centers, holds, models, voided wins and the audit trail (CONTRACT
  * 8).
  */
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify'
+import type { FastifyPluginAsync } from 'fastify'
 import { type Authenticate, addRoute } from '../http/call.ts'
+import { takeJsonAsBytes } from '../http/json-body.ts'
 import { auditRoute } from './audit.ts'
 import { holdRoutes } from './holds.ts'
 import { type ModelAccess, modelRoutes } from './models.ts'
@@ -28,13 +29,7 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
     auditRoute(deps),
   ]
   return async (app) => {
-    // Bodies are parsed from their bytes, since duplicate keys and encodings are faults.
-    app.removeAllContentTypeParsers()
-    app.addContentTypeParser(
-      'application/json',
-      { parseAs: 'buffer', bodyLimit },
-      async (_request: FastifyRequest, body: Buffer) => body,
-    )
+    takeJsonAsBytes(app, bodyLimit)
     app.addHook('onRequest', async ({ id }, reply) => {
       reply.header('x-request-id', id)
     })

@@ -2,17 +2,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import type { Answer, Route } from '../http/call.ts'
-import { problem } from '../http/problem.ts'
+import { malformed, problem } from '../http/problem.ts'
 import { changeSupplier, readSuppliers, type SupplierRows } from '../store/suppliers.ts'
-import {
-  type Access,
-  entryOf,
-  find,
-  type ListedSupplier,
-  malformed,
-  notFound,
-  visible,
-} from './access.ts'
+import { type Access, entryOf, find, type ListedSupplier, notFound, visible } from './access.ts'
 import { parsed } from './body.ts'
 import { type ChangeResult, planCreate, planUpdate } from './rules.ts'
 import { createSchema, type SupplierResource, supplierSchema, updateSchema } from './schema.ts'

@@ -4,6 +4,7 @@ import * as z from 'zod'
 import type { Engine, StandaloneEntry } from '../../opd/engine/types.ts'
 import { type AccountOf, seesSupplier } from '../auth/roles.ts'
 import { type Authenticate, addRoute, type Route } from '../http/call.ts'
+import { takeJsonAsBytes } from '../http/json-body.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
 
 export interface StandaloneDeps {
@@ -137,13 +138,7 @@ export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
   }
 
   return async (app) => {
-    // the engine parses the bytes itself, so fastify must not
-    app.removeAllContentTypeParsers()
-    app.addContentTypeParser(
-      'application/json',
-      { parseAs: 'buffer', bodyLimit: maxBodyBytes },
-      (_request, body, done) => done(null, body),
-    )
+    takeJsonAsBytes(app, maxBodyBytes)
     app.setErrorHandler((error: Error & { statusCode?: number }, _request, reply) => {
       if (error.statusCode === 413)
         return problem(reply, 413, 'too_large', `The body is larger than ${maxBodyBytes} bytes`)

@@ -6,7 +6,7 @@ import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
 import { canSee } from '../auth/roles.ts'
 import { type Authenticate, addRoute, type Route } from '../http/call.ts'
-import { problem } from '../http/problem.ts'
+import { malformed, problem } from '../http/problem.ts'
 import type { Store } from '../store/index.ts'
 import {
   type Column,
@@ -70,8 +70,7 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
     problems: [400, 401, 403, 404, 503],
     async handler(request, reply) {
       const query = parsedReport(request.query, now())
-      if ('faults' in query)
-        return problem(reply, 400, 'malformed', 'The query is not valid', query.faults)
+      if ('faults' in query) return malformed(reply, query.faults)
       const { ssp, format, top: rows, from, to } = query.value
       const top = rows === undefined ? undefined : { rows, by: largest[what] }
       const caller = request.caller!

@@ -33,8 +33,13 @@ const isOfTheStatement = (error: unknown): boolean =>
   error instanceof TypeError ||
   error instanceof RangeError
 
+/** The failure of an operation that may succeed when the store is back. */
+export const unavailable = (error: unknown): StoreError =>
+  error instanceof StoreError
+    ? error
+    : new StoreError('unavailable', (error as Error).message, { cause: error })
+
 /** Translates errors of a driver: all but bugs mean that the store is unavailable. */
 export function storeErrorOf(error: unknown): Error {
-  if (error instanceof StoreError || isOfTheStatement(error)) return error as Error
-  return new StoreError('unavailable', (error as Error).message, { cause: error })
+  return isOfTheStatement(error) ? (error as Error) : unavailable(error)
 }

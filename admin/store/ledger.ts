@@ -13,7 +13,7 @@
 import type { Kysely } from 'kysely'
 import type { Ledger, LedgerEntry, SameWin } from '../ports.ts'
 import { createBatcher } from './batcher.ts'
-import { isOfTheRow, isWithoutPartition, StoreError } from './errors.ts'
+import { isOfTheRow, isWithoutPartition, StoreError, unavailable } from './errors.ts'
 import { createLedgerDays, dayOfRow } from './ledger-days.ts'
 import type { NewRow } from './ledger-input.ts'
 import { type Inserted, ledgerSql, type RowKey } from './ledger-sql.ts'
@@ -138,11 +138,7 @@ export function createLedger(
         for (const each of batch) await commit([each])
         return
       }
-      const failure =
-        error instanceof StoreError
-          ? error
-          : new StoreError('unavailable', (error as Error).message, { cause: error })
-      for (const each of batch) each.reject(failure)
+      for (const each of batch) each.reject(unavailable(error))
     }
     observe((performance.now() - began) / 1000)
   }

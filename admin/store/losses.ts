@@ -1,7 +1,7 @@
 /** Loss notices: only which were reported, so that each counts once. They have no money, and most bids lose. */
 import type { Kysely } from 'kysely'
 import { createBatcher } from './batcher.ts'
-import { StoreError } from './errors.ts'
+import { unavailable } from './errors.ts'
 import type { Tables } from './tables.ts'
 
 export interface LossStore {
@@ -28,8 +28,7 @@ export function createLosses(db: Kysely<Tables>): LossStore {
       const fresh = new Set(rows.map(({ decision }) => decision))
       return losses.map((loss) => first.get(loss.decision) === loss && fresh.has(loss.decision))
     } catch (error) {
-      if (error instanceof StoreError) throw error
-      throw new StoreError('unavailable', (error as Error).message, { cause: error })
+      throw unavailable(error)
     }
   })
   return { record: (decision, at) => record({ decision: decision.toWellFormed(), at }) }
