@@ -26,7 +26,7 @@ interface BackupDeps {
   stateDir: string
   /** `store.database` of the configuration. */
   database: string
-  stdout: { write(text: string): unknown }
+  stdout: CommandStreams['stdout']
 }
 
 /** Written last: a folder with this file is complete. */

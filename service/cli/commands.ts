@@ -113,7 +113,16 @@ const addFiles: Add = (program, handle, streams) => {
     )
 }
 
-const addCopies: Add = (program, handle, streams) => {
+const addStore: Add = (program, handle, streams) => {
+  program
+    .command('migrate')
+    .description('bring the database up to date, without a time limit; a start does the same')
+    .option(...config)
+    .action(
+      handle(async ({ config }: { config?: string }) =>
+        (await import('./migrate.ts')).migrate(config, streams),
+      ),
+    )
   program
     .command('backup')
     .description('copy the SQLite database, keys and models while the service runs')
@@ -138,18 +147,6 @@ const addCopies: Add = (program, handle, streams) => {
     .action(
       handle(async (dir: string, { config, force }: { config?: string; force: boolean }) =>
         (await import('./backup.ts')).restore(config, dir, force, streams),
-      ),
-    )
-}
-
-const addMigrate: Add = (program, handle, streams) => {
-  program
-    .command('migrate')
-    .description('bring the database up to date, without a time limit; a start does the same')
-    .option(...config)
-    .action(
-      handle(async ({ config }: { config?: string }) =>
-        (await import('./migrate.ts')).migrate(config, streams),
       ),
     )
 }
@@ -222,14 +219,15 @@ const addModels: Add = (program, handle, streams) => {
         run({ verb: 'list', json: format === 'json' }, at),
       ),
     )
-  model
-    .command('freeze')
-    .description('stop learning and continue to decide')
-    .action(handle((_options: object, at: Command) => run({ verb: 'freeze' }, at)))
-  model
-    .command('unfreeze')
-    .description('continue to learn')
-    .action(handle((_options: object, at: Command) => run({ verb: 'unfreeze' }, at)))
+  const learning = {
+    freeze: 'stop learning and continue to decide',
+    unfreeze: 'continue to learn',
+  } as const
+  for (const verb of ['freeze', 'unfreeze'] as const)
+    model
+      .command(verb)
+      .description(learning[verb])
+      .action(handle((_options: object, at: Command) => run({ verb }, at)))
   model
     .command('rollback')
     .description('go back to a snapshot')
@@ -250,11 +248,4 @@ const addModels: Add = (program, handle, streams) => {
     )
 }
 
-export const commands: readonly Add[] = [
-  addService,
-  addFiles,
-  addMigrate,
-  addCopies,
-  addUsers,
-  addModels,
-]
+export const commands: readonly Add[] = [addService, addFiles, addStore, addUsers, addModels]

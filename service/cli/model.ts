@@ -19,15 +19,13 @@ import { badConfig } from './exit-codes.ts'
 
 type Verb = 'list' | 'freeze' | 'unfreeze' | 'rollback' | 'reset'
 
-export interface ModelCommandDeps {
+export interface ModelCommandDeps extends Pick<CommandStreams, 'stdout' | 'stderr'> {
   store: Store
   /** Where the snapshots of this node are. */
   dir: string
   /** Suppliers of the configuration. */
   suppliers: ReadonlySet<string>
   now: () => number
-  stdout: { write(text: string): unknown }
-  stderr: { write(text: string): unknown }
 }
 
 export interface ModelArgs {

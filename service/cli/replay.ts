@@ -8,16 +8,14 @@ import { milliseconds } from '../../opd/shared/units.ts'
 import { logFiles, type ReadLine, readLogs } from '../../opd/state/log-reader.ts'
 import { faultLine, loadConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
+import type { CommandStreams } from './command.ts'
 import { badConfig, badData, badUsage, noInput } from './exit-codes.ts'
 
 /** All bad lines are counted; the first ones are printed. */
 const maxNamedLines = 20
 const halfAnHour = 1_800_000
 
-export interface Streams {
-  stdout: { write(text: string): unknown }
-  stderr: { write(text: string): unknown }
-}
+type Streams = Pick<CommandStreams, 'stdout' | 'stderr'>
 
 /** Options as the command line returns them. */
 export interface ReplayOptions {
@@ -130,8 +128,7 @@ async function run(call: ReplayCall, streams: Streams): Promise<void> {
 function jsonCounts(counts: ReturnType<ReturnType<typeof createReplay>['report']>['counts']) {
   const { unmatchedWins, warmUp, from, to, ...rest } = counts
   const at = (time: number | null) => (time === null ? null : new Date(time).toISOString())
-  const maxNamedLines = { unmatched_wins: unmatchedWins, warm_up: warmUp }
-  return { ...rest, ...maxNamedLines, from: at(from), to: at(to) }
+  return { ...rest, unmatched_wins: unmatchedWins, warm_up: warmUp, from: at(from), to: at(to) }
 }
 
 export async function replayCommand(

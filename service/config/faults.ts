@@ -132,6 +132,6 @@ export function faultsOf(
 
 /** One line a fault: `bidweir.yaml:12: suppliers[0].timeout: found "fast", allowed: a duration …`. */
 export function faultLine(fault: ConfigFault, file: string): string {
-  const resolvePaths = fault.line === null ? file : `${file}:${fault.line}`
-  return `${resolvePaths}: ${fault.path === '' ? '' : `${fault.path}: `}found ${fault.found}, allowed: ${fault.allowed}`
+  const place = fault.line === null ? file : `${file}:${fault.line}`
+  return `${place}: ${fault.path === '' ? '' : `${fault.path}: `}found ${fault.found}, allowed: ${fault.allowed}`
 }

@@ -11,10 +11,11 @@ import {
   parseDocument,
   visit,
 } from 'yaml'
+import { crossFaults } from './cross-faults.ts'
 import { type ConfigFault, faultsOf } from './faults.ts'
 import { type FileVersions, readText } from './files.ts'
 import { resolvePaths } from './resolve-paths.ts'
-import { type Config, configSchema, crossFaults } from './schema.ts'
+import { type Config, configSchema } from './schema.ts'
 
 export { type ConfigFault, faultLine } from './faults.ts'
 

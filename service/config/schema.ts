@@ -14,7 +14,7 @@ const base64url32 = z
     '32 bytes in base64url, as `bidweir key new` prints them',
   )
 
-const contextTtl = duration('48h')
+export const contextTtl = duration('48h')
 
 const keySchema = z.strictObject({
   id: z
@@ -194,80 +194,6 @@ export const configSchema = z.strictObject({
     .prefault({})
     .describe('The log, JSON lines on stderr.'),
 })
-
-interface CrossFault {
-  path: PropertyKey[]
-  found: string
-  allowed: string
-}
-
-/** Faults of rows whose id another row above has. */
-function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
-  if (!Array.isArray(rows)) return []
-  const seen = new Set<unknown>()
-  const faults: CrossFault[] = []
-  for (const [at, row] of rows.entries()) {
-    const id = (row as { id?: unknown } | null)?.id
-    const found = `${JSON.stringify(id)}, which is used above`
-    if (seen.has(id)) faults.push({ path: [...path, at, 'id'], found, allowed: 'an id of its own' })
-    else if (id !== undefined) seen.add(id)
-  }
-  return faults
-}
-
-/** Faults between keys. Checks the raw value, so that they are reported together with all other faults. */
-export function crossFaults(root: unknown): CrossFault[] {
-  const at = (...path: string[]) =>
-    path.reduce<unknown>((value, key) => (value as Record<string, unknown> | null)?.[key], root)
-  const shared = at('store', 'redis') != null || /^postgres/.test(String(at('store', 'database')))
-  const faults = [
-    ...repeatedIds(at('suppliers'), ['suppliers']),
-    ...repeatedIds(at('opd', 'keys'), ['opd', 'keys']),
-  ]
-  if (shared && at('opd', 'keys') === undefined)
-    faults.push({
-      path: ['opd', 'keys'],
-      found: 'nothing',
-      allowed: 'at least one key where Redis or PostgreSQL is configured: the nodes share it',
-    })
-  const role = at('node', 'role')
-  if ((role === 'serve' || role === 'train') && at('store', 'redis') == null)
-    faults.push({
-      path: ['node', 'role'],
-      found: `${role} without store.redis`,
-      allowed: 'all, or store.redis: nodes share the models through it',
-    })
-  const days = Number(
-    at('store', 'retentionDays') ?? storeSchema.shape.retentionDays.parse(undefined),
-  )
-  const ttl = contextTtl.safeParse(at('opd', 'contextTtl'))
-  if (ttl.success && days * 86_400_000 < ttl.data)
-    faults.push({
-      path: ['store', 'retentionDays'],
-      found: `${days} days, less than opd.contextTtl`,
-      allowed: 'at least opd.contextTtl: a win that may be reported again has its row',
-    })
-  const base = at('currency', 'base') ?? 'USD'
-  let rates = at('currency', 'rates')
-  if (typeof rates === 'string') rates = parsedOrNull(rates)
-  const ratesBase = (rates as { base?: unknown } | null | undefined)?.base
-  if (typeof ratesBase === 'string' && ratesBase !== base)
-    faults.push({
-      path: ['currency', 'rates'],
-      found: `rates with base ${ratesBase}`,
-      allowed: `rates with currency.base (${String(base)})`,
-    })
-  return faults
-}
-
-/** null if the text is not JSON; the schema reports that. */
-function parsedOrNull(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
-}
 
 /** As the schema returns it. `resolvePaths` fills in paths and makes them absolute. */
 export type ParsedConfig = z.infer<typeof configSchema>

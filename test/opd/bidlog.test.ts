@@ -3,33 +3,19 @@ import type { DecisionRecord } from '../../opd/engine/types.ts'
 import { createBidBatch } from '../../opd/state/bid-batch.ts'
 import { recordsOf } from '../../opd/state/bid-entry.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
+import { decided } from '../support/decision-record.ts'
 
 const hour = 3_600_000
 let now = 1_800_000_000_000
 let ids = 0
 
-function record(bidId: string, over: Partial<DecisionRecord> = {}): DecisionRecord {
-  return {
+const record = (bidId: string, over: Partial<DecisionRecord> = {}) =>
+  decided({
     id: `id-${++ids}`,
-    bidId,
-    supplier: 'acme',
-    mode: 'margin',
-    arm: 'shadow',
-    propensity: 1,
-    inBa: '1.00',
-    outBa: '1.00',
-    currency: 'USD',
-    at: now,
-    modelVersion: 1,
-    publisher: 'p',
-    domain: '',
-    teaches: true,
-    features: new Uint8Array([9]),
-    winIn: 0,
-    winOut: 1,
+    ...{ bidId, at: now, mode: 'margin', arm: 'shadow', inBa: '1.00', outBa: '1.00' },
+    ...{ domain: '', features: new Uint8Array([9]), winIn: 0, winOut: 1 },
     ...over,
-  }
-}
+  })
 
 t.test('finds the latest decision of each supplier', async (t) => {
   const log = createBidLog({ ttl: hour, now: () => now })

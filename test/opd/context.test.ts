@@ -5,6 +5,7 @@ import t from 'tap'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
+import { decided } from '../support/decision-record.ts'
 
 const hour = 3_600_000
 const at = 1_800_000_000_000
@@ -13,26 +14,14 @@ const keys = [key(1)]
 const nonces = new Nonces()
 const codec = createContextCodec(keys, 48 * hour, nonces)
 
-function record(over: Partial<DecisionRecord> = {}): DecisionRecord {
-  return {
+const record = (over: Partial<DecisionRecord> = {}) =>
+  decided({
     id: codec.nextId(),
     bidId: 'bid-1',
-    supplier: 'acme',
-    mode: 'revenue',
-    arm: 'treated',
-    propensity: 0.995,
-    inBa: '1.00',
-    outBa: '0.85',
-    currency: 'USD',
-    at,
-    modelVersion: 7,
-    publisher: 'pub-1',
-    domain: 'news.example',
-    teaches: true,
-    features: new Uint8Array([1, 2, 3, 250]),
+    ...{ propensity: 0.995, inBa: '1.00', outBa: '0.85', modelVersion: 7, at },
+    ...{ publisher: 'pub-1', domain: 'news.example', features: new Uint8Array([1, 2, 3, 250]) },
     ...over,
-  }
-}
+  })
 
 t.test('what goes in comes out, for any names and money', async (t) => {
   fc.assert(
@@ -157,73 +146,6 @@ t.test('a context made before price_dsp was kept still decodes', async (t) => {
   })
   t.notOk('priceDsp' in back!)
   t.notOk('seat' in back!)
-})
-
-t.test('every changed bit, every cut and every addition is invalid', async (t) => {
-  const mine = record()
-  const { text } = codec.encode(mine)
-  const bytes = Buffer.from(text, 'base64url')
-  let valid = 0
-  for (let bit = 0; bit < bytes.length * 8; bit++) {
-    const forged = Buffer.from(bytes)
-    forged[bit >> 3]! ^= 1 << (bit & 7)
-    if (codec.decode(forged.toString('base64url'), 'bid-1', at).state !== 'invalid') valid++
-  }
-  for (let length = 1; length < text.length; length++)
-    if (codec.decode(text.slice(0, length), 'bid-1', at).state !== 'invalid') valid++
-  for (const added of ['A', '=', ' ', '\n', '.', '+', text])
-    if (codec.decode(text + added, 'bid-1', at).state !== 'invalid') valid++
-  const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
-  for (const letter of alphabet)
-    if (
-      letter !== text.at(-1) &&
-      codec.decode(text.slice(0, -1) + letter, 'bid-1', at).state !== 'invalid'
-    )
-      valid++
-  t.equal(valid, 0)
-})
-
-t.test('a foreign key, another bid and garbage are invalid and never thrown', async (t) => {
-  const { text } = codec.encode(record())
-  t.equal(codec.decode(text, 'bid-2', at).state, 'invalid')
-  t.equal(createContextCodec([key(1)], hour, nonces).decode(text, 'bid-1', at).state, 'invalid')
-  t.equal(createContextCodec([key(2)], hour, nonces).decode(text, 'bid-1', at).state, 'invalid')
-  t.equal(createContextCodec([], hour, nonces).decode(text, 'bid-1', at).state, 'invalid')
-  fc.assert(
-    fc.property(fc.string({ unit: 'binary', minLength: 1, maxLength: 700 }), (garbage) => {
-      const { state } = codec.decode(garbage, 'bid-1', at)
-      if (state !== 'invalid' && state !== 'unexpanded') throw new Error(state)
-    }),
-  )
-  fc.assert(
-    fc.property(fc.uint8Array({ minLength: 0, maxLength: 400 }), (bytes) => {
-      const forged = Buffer.concat([Buffer.from([1, 1]), bytes]).toString('base64url')
-      if (codec.decode(forged, 'bid-1', at).state !== 'invalid') throw new Error(forged)
-    }),
-  )
-})
-
-t.test('absent, unexpanded, expired and from the future', async (t) => {
-  t.equal(codec.decode(undefined, 'bid-1', at).state, 'absent')
-  t.equal(codec.decode('', 'bid-1', at).state, 'absent')
-  t.equal(codec.decode('${SVC_OPD_CONTEXT}', 'bid-1', at).state, 'unexpanded')
-  const { text } = codec.encode(record())
-  t.equal(codec.decode(text, 'bid-1', at + 48 * hour).state, 'valid')
-  t.equal(codec.decode(text, 'bid-1', at + 48 * hour + 1).state, 'expired')
-  t.equal(codec.decode(text, 'bid-1', at - 5 * 60_000).state, 'valid')
-  t.equal(codec.decode(text, 'bid-1', at - 5 * 60_000 - 1).state, 'invalid')
-})
-
-t.test('a key rotation loses no context', async (t) => {
-  const [old, fresh] = [key(1), key(2)]
-  const steps = [[old], [old, fresh], [fresh, old]].map((ring) =>
-    createContextCodec(ring, hour, nonces),
-  )
-  for (const [index, writer] of steps.entries()) {
-    const { text } = writer.encode(record())
-    for (const reader of steps.slice(Math.max(1, index)))
-      t.equal(reader.decode(text, 'bid-1', at).state, 'valid')
-  }
 })
 
 t.test('ids never repeat, and hold what the context carries', async (t) => {

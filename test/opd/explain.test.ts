@@ -2,8 +2,9 @@
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { decisions } from '../../admin/prices/decisions.ts'
-import type { DecisionRecord } from '../../opd/engine/types.ts'
+
 import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
+import { decided } from '../support/decision-record.ts'
 import { auction, hour, keys, testEngine } from '../support/engine.ts'
 import { integration } from '../support/opd-doubles.ts'
 
@@ -106,27 +107,19 @@ t.test('late is said, expired and forged are problem documents', async (t) => {
 
 t.test('the longest names leave 512 characters whole, without what only explains', async (t) => {
   const codec = createContextCodec(keys, hour, new Nonces())
-  const record: DecisionRecord = {
+  const record = decided({
     id: codec.nextId(),
-    bidId: 'b',
     supplier: 's'.repeat(63),
     mode: 'margin',
-    arm: 'treated',
-    propensity: 0.97,
     inBa: `0.${'1'.repeat(38)}`,
     outBa: `0.${'1'.repeat(38)}`,
     currency: 'XXXXXXXXXXXXXXXX',
     at: 1,
-    modelVersion: 3,
     publisher: 'p'.repeat(64),
     domain: 'd'.repeat(96),
-    teaches: true,
     features: new Uint8Array(86),
-    theta: 2.5,
-    floor: 0.1,
-    lambda: 0.2,
-    guard: 'drop',
-  }
+    ...{ theta: 2.5, floor: 0.1, lambda: 0.2, guard: 'drop' },
+  })
   const { text, withFeatures } = codec.encode(record)
   t.ok(text.length <= 512, `${text.length}`)
   t.equal(withFeatures, false)

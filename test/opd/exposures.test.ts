@@ -4,7 +4,7 @@ import { createEngine } from '../../opd/engine/engine.ts'
 import { ExposureSampler } from '../../opd/pricing/exposures.ts'
 import { mulberry32 } from '../../opd/shared/random.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
-import { auction, hour, noLog, testEngine } from '../support/engine.ts'
+import { aloneDeps, auction, hour, testEngine } from '../support/engine.ts'
 import { integration } from '../support/opd-doubles.ts'
 
 const start = 1_800_000_000_000
@@ -43,12 +43,8 @@ t.test('a decision that is left out trains with neither its exposure nor its win
   const engine = createEngine(config, {
     learners: { of: () => learner, version: () => 1 },
     bidLog: createBidLog({ ttl: hour, now }),
-    observer: null,
-    shared: null,
-    sink: null,
-    log: noLog,
+    ...aloneDeps,
     now,
-    random: () => 0.5,
   })
   const counted = () => engine.stats.of('acme').modes.revenue
   for (let n = 0; n < most; n++) auction(engine, { id: `bid-${n}` })

@@ -5,7 +5,7 @@ import { createEngine } from '../../opd/engine/engine.ts'
 import { createLearner } from '../../opd/learner.ts'
 import { type Arm, armAt } from '../../opd/pricing/arms.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
-import { type AskedBid, auction, noLog, testEngine } from '../support/engine.ts'
+import { type AskedBid, aloneDeps, auction, testEngine } from '../support/engine.ts'
 import { integration } from '../support/opd-doubles.ts'
 
 const rows: [Arm, Partial<OpdConfig>, Omit<AskedBid, 'id'>, number, number][] = [
@@ -54,12 +54,8 @@ t.test('an auction is wholly holdout or not, in the share that is asked, on ever
     return createEngine(config, {
       learners: { of: () => learner, version: () => 1 },
       bidLog: createBidLog({ ttl: 3_600_000, now }),
-      observer: null,
-      shared: null,
-      sink: null,
-      log: noLog,
+      ...aloneDeps,
       now,
-      random: () => 0.5,
     })
   })
   let held = 0

@@ -2,7 +2,7 @@ import t from 'tap'
 import { createEngine } from '../../opd/engine/engine.ts'
 import { createLearner, type Learner } from '../../opd/learner.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
-import { keys, noLog } from '../support/engine.ts'
+import { aloneDeps, keys } from '../support/engine.ts'
 import { fixedLearner, integration } from '../support/opd-doubles.ts'
 import { matchPlaceholders } from '../support/placeholders.ts'
 import { vectors } from '../support/vectors.ts'
@@ -22,12 +22,8 @@ function engineOf(learner: Learner, enabled: boolean) {
     {
       learners: { of: () => learner, version: () => 1 },
       bidLog: createBidLog({ ttl: 1000, now }),
-      observer: null,
-      shared: null,
-      sink: null,
-      log: noLog,
+      ...aloneDeps,
       now,
-      random: () => 0.5,
     },
   )
 }

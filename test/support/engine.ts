@@ -20,6 +20,15 @@ export interface TestEngineOptions {
 
 export const noLog: Log = { info() {}, warn() {}, error() {} }
 
+/** What an engine of a test does without. */
+export const aloneDeps = {
+  observer: null,
+  shared: null,
+  sink: null,
+  log: noLog,
+  random: () => 0.5,
+}
+
 export function testEngine(options: TestEngineOptions) {
   const { integrations, factor = 0.9, shared, sink, log } = options
   const clock = { now: 1_800_000_000_000 }
@@ -38,12 +47,11 @@ export function testEngine(options: TestEngineOptions) {
     createEngine(config, {
       learners: { of: () => learner, version: () => 7 },
       bidLog: createBidLog({ ttl: 48 * hour, now, maxEntries: 10_000 }),
-      observer: null,
+      ...aloneDeps,
       shared: shared ?? null,
       sink: sink ?? null,
       log: log ?? noLog,
       now,
-      random: () => 0.5,
     })
   return { clock, now, learner, config, node, engine: node() }
 }

@@ -1,7 +1,6 @@
 /** Real stores of a test's own: one on SQLite, and one on PostgreSQL where that is installed. */
 import t, { type Test } from 'tap'
 import { openStore, type Store, type StoreOptions } from '../../admin/store/index.ts'
-import type { DecisionRecord } from '../../opd/engine/types.ts'
 import { postgresAbsent, startPostgres } from './postgres.ts'
 import { newFolder } from './process.ts'
 
@@ -41,23 +40,3 @@ export async function storeAt(
   t.teardown(() => store.close())
   return store
 }
-
-/** A bid as the engine decided it. */
-export const decided = (over: Partial<DecisionRecord> = {}): DecisionRecord => ({
-  id: 'd',
-  bidId: 'b',
-  supplier: 'acme',
-  mode: 'revenue',
-  arm: 'treated',
-  propensity: 1,
-  inBa: '2',
-  outBa: '1.9',
-  currency: 'USD',
-  at: 1_790_000_000_000,
-  modelVersion: 0,
-  publisher: 'p',
-  domain: 'd',
-  teaches: true,
-  features: new Uint8Array(),
-  ...over,
-})

@@ -5,8 +5,9 @@ import type { LedgerEntry } from '../../../admin/ports.ts'
 import { reporting } from '../../../admin/reports/route.ts'
 import { createRollup } from '../../../admin/store/rollup.ts'
 import type { DecisionRecord } from '../../../opd/engine/types.ts'
+import { decided } from '../../support/decision-record.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
-import { decided, onBoth, silent, storeAt } from '../../support/store.ts'
+import { onBoth, silent, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
 
 const now = 1_790_000_000_000

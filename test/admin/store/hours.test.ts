@@ -1,9 +1,7 @@
 /** Reports say the same before and after hours are added up, and after the rows behind them are gone; on both databases. */
 import { randomBytes } from 'node:crypto'
-import t from 'tap'
 import type { LedgerEntry } from '../../../admin/ports.ts'
 import { readRows } from '../../../admin/reports/rows.ts'
-import { split } from '../../../admin/reports/scope.ts'
 import { createRetention } from '../../../admin/store/retention.ts'
 import { createDuplicateCounts } from '../../../admin/store/rollup.ts'
 import { difference } from '../../../opd/shared/decimal.ts'
@@ -231,40 +229,3 @@ function rounded<T extends object>(row: T): T {
     ]),
   ) as T
 }
-
-t.test('what was asked is read once, each part from where it stands', async (t) => {
-  const h = (n: number) => n * hour
-  const none = { ledger: [{ from: h(3), to: h(5) }], hours: null }
-  t.same(split({ from: h(3), to: h(5) }, { until: 0, sealed: 0, stale: [] }), none)
-  t.same(split({ from: h(3), to: h(5) }, { until: h(5), sealed: 0, stale: [] }), {
-    ledger: [],
-    hours: { from: h(3), to: h(5), stale: [] },
-  })
-  t.same(split({ from: h(3) + 1, to: h(7) + 1 }, { until: h(6), sealed: h(2), stale: [] }), {
-    ledger: [
-      { from: h(3) + 1, to: h(4) },
-      { from: h(6), to: h(7) + 1 },
-    ],
-    hours: { from: h(4), to: h(6), stale: [] },
-  })
-  t.same(
-    split({ from: h(3) + 1, to: h(7) + 1 }, { until: h(9), sealed: h(9), stale: [] }),
-    { ledger: [], hours: { from: h(3), to: h(8), stale: [] } },
-    'where rows are gone, hours count whole',
-  )
-  t.same(
-    split({ from: h(3), to: h(8) }, { until: h(7), sealed: h(1), stale: [h(2), h(4), h(7)] }),
-    {
-      ledger: [
-        { from: h(4), to: h(5) },
-        { from: h(7), to: h(8) },
-      ],
-      hours: { from: h(3), to: h(7), stale: [h(4)] },
-    },
-    'an hour whose rows have changed is read from its rows',
-  )
-  t.same(split({ from: h(3) + 1, to: h(3) + 2 }, { until: h(9), sealed: h(2), stale: [] }), {
-    ledger: [{ from: h(3) + 1, to: h(3) + 2 }],
-    hours: null,
-  })
-})

@@ -1,7 +1,8 @@
 /** Bids decided reach the store whatever suppliers and publishers send, on both databases. */
 import { hourOf } from '../../../admin/store/hour.ts'
 import { createRollup } from '../../../admin/store/rollup.ts'
-import { decided, onBoth, recordingLog, storeAt } from '../../support/store.ts'
+import { decided } from '../../support/decision-record.ts'
+import { onBoth, recordingLog, storeAt } from '../../support/store.ts'
 
 const now = 1_790_000_000_000
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { createEngine } from '../../../opd/engine/engine.ts'
-import { noLog, testEngine } from '../../support/engine.ts'
+import { aloneDeps, testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
 import { run } from '../../support/rewrite.ts'
 
@@ -91,12 +91,8 @@ t.test('the dsp of one standalone bid is not that of the next', async (t) => {
       version: () => 1,
     },
     bidLog: { put: () => null, find: () => [] },
-    observer: null,
-    shared: null,
-    sink: null,
-    log: noLog,
+    ...aloneDeps,
     now,
-    random: () => 0.5,
   })
   const own = (id: string, more = '') => `{"id":"${id}","impid":"1","price":2${more}}`
   const bids = [own('a', ',"dsp_id":"d-1"'), own('b'), own('c', ',"dsp_id":"d-2"')]

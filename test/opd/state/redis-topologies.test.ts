@@ -3,17 +3,13 @@ import t from 'tap'
 import { redisAddress } from '../../../opd/shared/redis-address.ts'
 import { createModelSync } from '../../../opd/state/model-sync.ts'
 import { openRedis, type RedisState } from '../../../opd/state/redis.ts'
+import { decided } from '../../support/decision-record.ts'
 import { learn, modelManagerOf, sumOf } from '../../support/model-sync.ts'
 import { absent, type Servers, startCluster, startSentinel } from '../../support/redis-servers.ts'
 import { until } from '../../support/until.ts'
 
 const log = { info() {}, warn() {}, error() {} }
-const record = (bidId: string) => ({
-  ...{ id: `d-${bidId}`, bidId, supplier: 'acme', mode: 'revenue' as const },
-  ...{ arm: 'treated' as const, propensity: 0.97, inBa: '2.1', outBa: '1.9', currency: 'USD' },
-  ...{ at: 1_700_000_000_000, modelVersion: 3, publisher: 'p', domain: 'd', teaches: true },
-  features: new Uint8Array([1, 2, 3]),
-})
+const record = (bidId: string) => decided({ id: `d-${bidId}`, bidId })
 const open = ({ url }: Servers) =>
   openRedis({ url, location: 'us', bidTtl: () => 60_000, log, onNodes: () => {} })
 

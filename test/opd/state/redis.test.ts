@@ -5,30 +5,18 @@ import { createLearner } from '../../../opd/learner.ts'
 import { createModelManager } from '../../../opd/state/model-manager.ts'
 import { createModelSync } from '../../../opd/state/model-sync.ts'
 import { openRedis, type RedisState } from '../../../opd/state/redis.ts'
+import { decided } from '../../support/decision-record.ts'
 import { learn, modelManagerOf, sumOf } from '../../support/model-sync.ts'
 import { newFolder } from '../../support/process.ts'
 import { redisAbsent, startRedis } from '../../support/redis.ts'
 import { until } from '../../support/until.ts'
 
 const log = { info() {}, warn() {}, error() {} }
-const record = (bidId: string, supplier = 'acme') => ({
-  id: `d-${bidId}-${supplier}`,
-  bidId,
-  supplier,
-  mode: 'revenue' as const,
-  arm: 'treated' as const,
-  propensity: 0.97,
-  inBa: '2.1',
-  outBa: '1.9',
-  priceDsp: '2.6',
-  currency: 'USD',
-  at: 1_700_000_000_000,
-  modelVersion: 3,
-  publisher: 'p',
-  domain: 'd',
-  teaches: true,
-  features: new Uint8Array([1, 2, 3]),
-})
+const record = (bidId: string, supplier = 'acme') =>
+  decided({
+    ...{ id: `d-${bidId}-${supplier}`, bidId, supplier, priceDsp: '2.6' },
+    features: new Uint8Array([1, 2, 3]),
+  })
 
 t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
   const server = await startRedis()

@@ -1,0 +1,21 @@
+import type { DecisionRecord } from '../../opd/engine/types.ts'
+
+/** A bid as the engine decided it. */
+export const decided = (over: Partial<DecisionRecord> = {}): DecisionRecord => ({
+  id: 'd',
+  bidId: 'b',
+  supplier: 'acme',
+  mode: 'revenue',
+  arm: 'treated',
+  propensity: 1,
+  inBa: '2',
+  outBa: '1.9',
+  currency: 'USD',
+  at: 1_790_000_000_000,
+  modelVersion: 0,
+  publisher: 'p',
+  domain: 'd',
+  teaches: true,
+  features: new Uint8Array(),
+  ...over,
+})
