@@ -1,4 +1,4 @@
-/** What dashboards and alerts ask for is what the service exposes, and Prometheus understands it. */
+/** The service exposes every metric that dashboards and alerts query, and Prometheus accepts the queries. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

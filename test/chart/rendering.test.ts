@@ -1,4 +1,4 @@
-/** What values become: restarts, pods, Services, policies. The golden files have the rest. */
+/** What values change in the rendered objects: restarts, pods, Services, policies. The golden files cover the rest. */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

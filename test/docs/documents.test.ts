@@ -1,4 +1,4 @@
-/** What the documents name exists (files and headings of links, metrics, keys of the configuration); what is generated is up to date. */
+/** Everything that the documents name exists: link targets, metrics, configuration keys; generated documents are up to date. */
 import { existsSync, globSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,4 @@
-/** `GET /api/svc/decisions/<svc_opd>?bid_id=`: all that a context tells of a price, and nothing that it does not. */
+/** `GET /api/svc/decisions/<svc_opd>?bid_id=`: everything that a context says about a price, and nothing else. */
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { decisions } from '../../admin/prices/decisions.ts'

@@ -1,4 +1,4 @@
-/** Replay: estimates of a policy that did not log are right, and what the log cannot carry is not claimed. */
+/** Replay: its estimates of a policy other than the logged one are right, and results without evidence are not reported. */
 import t from 'tap'
 import { createLearner, type Learner } from '../../opd/learner.ts'
 import { parseLine } from '../../opd/replay/line.ts'

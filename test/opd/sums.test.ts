@@ -1,4 +1,4 @@
-/** What is summed of priced bids, arm by arm; and an auction is wholly of one arm, as the learner says (CONTRACT 4). */
+/** Sums of priced bids by arm; an auction is wholly of one arm (CONTRACT 4). */
 import t from 'tap'
 import type { OpdConfig } from '../../opd/config.ts'
 import { createEngine } from '../../opd/engine/engine.ts'

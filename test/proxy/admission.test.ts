@@ -1,4 +1,4 @@
-/** Data centers, allotments, seats, overload: refused at once, counted, the rest unharmed. */
+/** Data centers, allotments, seats, overload: refused at once and counted; other requests are served. */
 import { mock } from 'node:test'
 import t from 'tap'
 import type { ResponseToRewrite, RewrittenResponse } from '../../opd/engine/types.ts'

@@ -1,4 +1,4 @@
-/** Nodes lease tokens from one bucket: what they let through together is the allotment, whatever the split of the load. */
+/** Nodes lease tokens from one bucket: together they admit the allotment, whatever the split of the load. */
 import t, { type Test } from 'tap'
 import { demandMemory, type TokenGrant, type TokenRequest } from '../../opd/ports.ts'
 import { LeasedBucket } from '../../proxy/allotment.ts'

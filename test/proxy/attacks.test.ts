@@ -1,4 +1,4 @@
-/** Callers that misbehave on the wire: refused, closed, counted; nobody else notices. */
+/** Callers that violate the protocol: refused, closed and counted; other callers are not affected. */
 import { connect } from 'node:net'
 import t from 'tap'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'

@@ -1,4 +1,4 @@
-/** Answers in every framing and encoding: changed bodies come back as they were encoded, others byte for byte. */
+/** Responses in every framing and encoding: changed bodies keep their encoding, others are forwarded byte for byte. */
 import * as zlib from 'node:zlib'
 import t from 'tap'
 import { codings, framings, unchunked } from '../support/framings.ts'

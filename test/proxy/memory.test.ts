@@ -1,4 +1,4 @@
-/** What bodies take of the memory: bounded, refused past the bound, given back (CONTRACT 2, 3). */
+/** Memory of bodies: bounded, refused above the bound, released (CONTRACT 2, 3). */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import * as zlib from 'node:zlib'

@@ -1,4 +1,4 @@
-/** A supplier that has enough to do: what waits, what is refused, and what it costs (CONTRACT 3, overload). */
+/** An overloaded supplier: what waits, what is refused, and the cost (CONTRACT 3, overload). */
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'

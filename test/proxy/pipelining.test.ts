@@ -1,4 +1,4 @@
-/** Nothing behind a refused or last request reaches a supplier; nothing is written into another response. */
+/** Nothing after a refused or last request reaches a supplier; nothing is written into another response. */
 import { connect } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'

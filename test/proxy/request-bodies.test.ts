@@ -1,4 +1,4 @@
-/** Encoded bid requests: passed on as they came, decoded on the side within bounds of bytes, memory and number (CONTRACT 3). */
+/** Encoded bid requests: forwarded unchanged, and decoded within bounds of bytes, memory and number (CONTRACT 3). */
 import { pbkdf2, randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { promisify } from 'node:util'

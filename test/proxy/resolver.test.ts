@@ -1,4 +1,4 @@
-/** Names of endpoints: re-resolved off the hot path, all addresses used, the last good ones kept. */
+/** Names of endpoints: resolved off the hot path, all addresses used, the last good ones kept. */
 import { spawn } from 'node:child_process'
 import type { LookupAddress } from 'node:dns'
 import { once } from 'node:events'

@@ -1,4 +1,4 @@
-/** Upgrades through `/pass/…`: carried both ways, ended with either side, and never by surprise. */
+/** Upgrades through `/pass/…`: forwarded both ways, and closed when either side closes. */
 import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
 import t from 'tap'

@@ -1,4 +1,4 @@
-/** A copy of database, keys and models while the service runs, and a node that goes on from it (CONTRACT 1). */
+/** A backup of database, keys and models while the service runs, and a node restored from it (CONTRACT 1). */
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'

@@ -1,4 +1,4 @@
-/** The end of the process: what has no end of its own is cut, the stores never are; one Ctrl-C is one signal. */
+/** The end of the process: endless requests are cut, stores are always flushed, one Ctrl-C is one signal. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'

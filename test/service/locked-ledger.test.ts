@@ -1,4 +1,4 @@
-/** A ledger that is locked takes wins alone with it: the API, log-ins and the look for changes have their own way. */
+/** A locked ledger delays wins alone: API, log-ins and the poll for changes have their own connections. */
 import pg from 'pg'
 import t from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'

@@ -1,4 +1,4 @@
-/** `/metrics` of a whole node, as strict readers take it: names, types, units, one line a series. */
+/** `/metrics` of a whole node, as strict parsers read it: names, types, units, one line for each series. */
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
 import { needsPromtool } from '../chart/prometheus.ts'

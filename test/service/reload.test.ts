@@ -1,4 +1,4 @@
-/** A reload takes what may change while the service runs, and says what may not (CONTRACT 2). */
+/** A reload applies what may change while the service runs, and names what may not (CONTRACT 2). */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'

@@ -1,4 +1,4 @@
-/** The whole main job through the public interfaces of a real process. */
+/** The main job, through the public interfaces of a real process. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

@@ -1,4 +1,4 @@
-/** What signals do to a running service (CONTRACT 1, 2): one drains, a second ends, SIGHUP reads the file again. */
+/** Signals to a running service (CONTRACT 1, 2): one drains, a second exits, SIGHUP reloads the file. */
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { type Bidweir, startBidweir } from '../support/process.ts'

@@ -1,4 +1,4 @@
-/** A configuration is taken in supplier by supplier, and the event loop has its turn in between. */
+/** A configuration is applied supplier by supplier, with yields to the event loop. */
 import t from 'tap'
 import { createSlices } from '../../opd/shared/slices.ts'
 import { loadConfig } from '../../service/config/load.ts'

@@ -1,4 +1,4 @@
-/** Two whole nodes on one PostgreSQL and one Redis: what one is told, both obey, within 2 s (CONTRACT 3, 8). */
+/** Two whole nodes on one PostgreSQL and one Redis: both apply a change within 2 s, whichever received it (CONTRACT 3, 8). */
 import t, { type Test } from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'

@@ -1,4 +1,4 @@
-/** Tokens that somebody made who should not have: against the embedded realm, and against a store of two nodes. */
+/** Forged and stolen tokens, against the embedded realm and against two nodes on one store. */
 import { createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import fastify from 'fastify'
 import t, { type Test } from 'tap'

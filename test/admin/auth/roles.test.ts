@@ -1,4 +1,4 @@
-/** Each call of the API with each role: what is written in its document, and nothing else, is let through (CONTRACT 8). */
+/** Each call of the API with each role: exactly the roles of the API document are permitted (CONTRACT 8). */
 import { join } from 'node:path'
 import t from 'tap'
 import { may, type Role, roles } from '../../../admin/auth/roles.ts'

@@ -1,4 +1,4 @@
-/** Sessions of the embedded realm: what ends them, and that nothing is left of them (CONTRACT 1, 9). */
+/** Sessions of the embedded realm: how they end, and that nothing of them remains (CONTRACT 1, 9). */
 import type { Test } from 'tap'
 import { refreshTokens } from '../../../admin/auth/embedded/refresh.ts'
 import { changeUser, type UserVerb } from '../../../admin/auth/user-changes.ts'

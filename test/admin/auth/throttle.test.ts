@@ -1,4 +1,4 @@
-/** Log-ins as guessers try them: many names, many addresses, headers of their own making. */
+/** Guessed passwords: many names, many addresses, forged headers. */
 import fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { networkOf } from '../../../admin/auth/address.ts'

@@ -1,4 +1,4 @@
-/** `bidweir user` on both databases: what it takes, what it prints, what it refuses (CONTRACT 1). */
+/** `bidweir user` on both databases: accepted and refused input, and the output (CONTRACT 1). */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'

@@ -1,4 +1,4 @@
-/** Whatever stands in the query of a notice: a well-formed answer, and the accounts balance. */
+/** Any query of a notice gets a well-formed response, and the counters add up. */
 import fc from 'fast-check'
 import t from 'tap'
 import { auction } from '../../support/engine.ts'

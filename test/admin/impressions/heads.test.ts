@@ -1,4 +1,4 @@
-/** Heads that the listener cannot read are answered as everything else is: by a problem document. */
+/** Request heads that the listener cannot read are answered with a problem document. */
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { createAdmin } from '../../../admin/http/server.ts'

@@ -1,4 +1,4 @@
-/** Three whole nodes on one PostgreSQL and one Redis: every win once, whoever hears of it, whoever is killed. */
+/** Three whole nodes on one PostgreSQL and one Redis: every win counts once, whichever node receives it or is killed. */
 import t from 'tap'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { newFolder } from '../../support/process.ts'

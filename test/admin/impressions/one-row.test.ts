@@ -1,4 +1,4 @@
-/** One win is one row, whatever arrives where and when: on SQLite, and over two nodes of one PostgreSQL. */
+/** One win is one row, in any order of notices: on SQLite, and with two nodes on one PostgreSQL. */
 import t, { type Test } from 'tap'
 import type { Store } from '../../../admin/store/index.ts'
 import { ledgerTable } from '../../../admin/store/tables.ts'

@@ -1,4 +1,4 @@
-/** Bodies that people and their scripts send by mistake, or to do harm, to the service as it is started. */
+/** Bodies that are wrong by mistake or by intent, sent to the service as it is started. */
 import t from 'tap'
 import { type Asked, path, seat, startWire } from '../../support/service-api.ts'
 

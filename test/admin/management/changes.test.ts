@@ -1,4 +1,4 @@
-/** What changes stand, which are refused, and what the trail and another start say of them. */
+/** Which changes are accepted and refused, and their audit trail, also after a restart. */
 import t from 'tap'
 import { path, seat, startWire } from '../../support/service-api.ts'
 

@@ -1,4 +1,4 @@
-/** Requests in line on one connection of the admin listener: one at a time, and none behind a refused one. */
+/** Pipelined requests on the admin listener: one at a time, and none after a refused one. */
 import t from 'tap'
 import { raw } from '../../support/raw.ts'
 import { field, type Response, responsesOf } from '../../support/responses.ts'

@@ -1,4 +1,4 @@
-/** Whatever PostgreSQL refuses that is not the caller's fault is 503 and when to come back; a bug here is 500. */
+/** Errors of PostgreSQL that are not the caller's fault are 503 with Retry-After; a bug is 500. */
 import { sql } from 'kysely'
 import pg from 'pg'
 import t, { type Test } from 'tap'

@@ -1,4 +1,4 @@
-/** Racing calls, to one node and to several, lose no update and break no rule. */
+/** Concurrent calls, to one node and to several, lose no update and break no rule. */
 import { path, seat, serve } from '../../support/management.ts'
 import { onBoth } from '../../support/store.ts'
 

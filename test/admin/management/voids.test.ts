@@ -1,4 +1,4 @@
-/** A win that an operator voids is in no sum any more, and stays what it was: a win that has been reported. */
+/** A voided win is in no sum any more; a repeated notice of it is still a duplicate. */
 import { readRows } from '../../../admin/reports/rows.ts'
 import { hour, hourOf } from '../../../admin/store/hour.ts'
 import { createRetention } from '../../../admin/store/retention.ts'

@@ -1,4 +1,4 @@
-/** Paths, methods and queries that people and their scripts send by mistake, to the service as it is started. */
+/** Paths, methods and queries that are wrong by mistake, sent to the service as it is started. */
 import t from 'tap'
 import { type Asked, path, startWire } from '../../support/service-api.ts'
 

@@ -1,4 +1,4 @@
-/** The discrepancy report of a service that has had every kind of notice, told apart and complete. */
+/** The discrepancy report after every kind of notice: each is counted in its column. */
 import t from 'tap'
 import { newFolder, startBidweir, token } from '../../support/process.ts'
 

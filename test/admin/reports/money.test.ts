@@ -1,4 +1,4 @@
-/** The money of reports: exact, of the right event, in the right currency, whatever a notice claims. */
+/** The money of reports: exact, of the right event and in the right currency, whatever a notice contains. */
 import type { LedgerEntry } from '../../../admin/ports.ts'
 import { readRows } from '../../../admin/reports/rows.ts'
 import { decimal, difference } from '../../../opd/shared/decimal.ts'

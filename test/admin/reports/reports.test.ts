@@ -1,4 +1,4 @@
-/** Reports over what was really stored, the same on SQLite and PostgreSQL. */
+/** Reports on stored rows, the same on SQLite and PostgreSQL. */
 import { bearer } from '../../../admin/auth/bearer.ts'
 import { createAdmin } from '../../../admin/http/server.ts'
 import type { LedgerEntry } from '../../../admin/ports.ts'

@@ -1,4 +1,4 @@
-/** kill -9 at random moments under eight writers of wins and eight of changes: what was acknowledged stands, whole. */
+/** kill -9 at random moments while eight writers store wins and eight store changes: everything acknowledged is there, complete. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

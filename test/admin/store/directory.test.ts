@@ -1,4 +1,4 @@
-/** What bid traffic obeys is what stands in the store, however its answers come. */
+/** The directory equals the store, in whatever order its reads complete. */
 import { createDirectory } from '../../../admin/directory.ts'
 import type { Store } from '../../../admin/store/index.ts'
 import { setHold } from '../../../admin/store/suppliers.ts'

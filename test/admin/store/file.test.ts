@@ -1,4 +1,4 @@
-/** A SQLite file that is removed, replaced or written over takes no win; one that is corrupt is not started on. */
+/** A SQLite file that is removed, replaced or overwritten stores no win; the service does not start on a corrupt one. */
 import {
   copyFileSync,
   existsSync,

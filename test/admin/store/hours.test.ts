@@ -1,4 +1,4 @@
-/** Reports say the same before and after hours are added up, and after the rows behind them are gone; on both databases. */
+/** Reports are the same before and after hours are summed, and after their rows are deleted; on both databases. */
 import { randomBytes } from 'node:crypto'
 import type { LedgerEntry } from '../../../admin/ports.ts'
 import { readRows } from '../../../admin/reports/rows.ts'

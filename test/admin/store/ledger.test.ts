@@ -1,4 +1,4 @@
-/** The ledger: once per decision and event, on disk before it says so, the same on both stores, whatever its texts hold. */
+/** The ledger: one row for each decision and event, acknowledged when it is on disk, on both databases and with any text. */
 
 import { randomBytes } from 'node:crypto'
 import t from 'tap'

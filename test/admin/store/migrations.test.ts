@@ -1,4 +1,4 @@
-/** Migrations end however long they take, and an old version meets a newer schema only if it can use it. */
+/** Migrations complete however long they take; an old version accepts a newer schema only if it can use it. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'

@@ -1,4 +1,4 @@
-/** Which rows are the same win, on both databases; and two rows of one win, left by nodes that were killed, are healed. */
+/** Which rows are the same win, on both databases; two rows of one win, left by killed nodes, are merged. */
 import { foreignBid, type LedgerEntry } from '../../../admin/ports.ts'
 import { rowOf } from '../../../admin/store/ledger.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'

@@ -1,4 +1,4 @@
-/** Behind PgBouncer in transaction mode all works: statements of a client may run on any connection of the server. */
+/** Everything works behind PgBouncer in transaction mode, where each statement may use another connection. */
 import t from 'tap'
 import { readRows } from '../../../admin/reports/rows.ts'
 import { openReader } from '../../../admin/store/reader.ts'

@@ -1,4 +1,4 @@
-/** Rows older than what is kept go, the others stay, on both databases. */
+/** Rows older than the retention time are deleted, and no others, on both databases. */
 import { createRetention } from '../../../admin/store/retention.ts'
 import { entry } from '../../support/ledger-entry.ts'
 import { onBoth, silent, storeAt } from '../../support/store.ts'

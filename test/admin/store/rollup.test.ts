@@ -1,4 +1,4 @@
-/** Bids decided reach the store whatever suppliers and publishers send, on both databases. */
+/** Decided bids are stored whatever texts suppliers and publishers send, on both databases. */
 import { hourOf } from '../../../admin/store/hour.ts'
 import { createRollup } from '../../../admin/store/rollup.ts'
 import { decided } from '../../support/decision-record.ts'

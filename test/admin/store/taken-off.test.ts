@@ -1,4 +1,4 @@
-/** What OPD took off on a day is that of all nodes, and outlives them, on both databases. */
+/** What OPD took off on a day is summed over all nodes and survives them, on both databases. */
 import { createTakenOff } from '../../../admin/store/taken-off.ts'
 import { DayReductions } from '../../../opd/engine/day-reductions.ts'
 import { onBoth, recordingLog, silent, storeAt } from '../../support/store.ts'

@@ -1,4 +1,4 @@
-/** A real API server takes what the chart renders: every field, and Pod Security `restricted` without a warning. */
+/** A real API server accepts every field that the chart renders, and reports no warning under Pod Security `restricted`. */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'

@@ -1,4 +1,4 @@
-/** helm's operations on a real API server: what outlives each, and what is as it was. */
+/** Operations of helm on a real API server: what each keeps, and what it changes. */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { restricted, startControlPlane } from '../cluster/control-plane.ts'

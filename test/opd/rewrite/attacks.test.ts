@@ -1,4 +1,4 @@
-/** Bodies made to be dear. Each would take minutes or gigabytes if the rewriter read anything more than once or twice. */
+/** Bodies that are expensive on purpose: each would take minutes or gigabytes if the rewriter read anything more than twice. */
 import t from 'tap'
 import { opdSchema } from '../../../opd/config.ts'
 import { rewriteInSlices } from '../../../opd/rewrite/rewrite.ts'

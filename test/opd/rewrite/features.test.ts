@@ -1,4 +1,4 @@
-/** What the model may know of a bid: its format, size, auction and place, and nothing of who saw it (CONTRACT 5). */
+/** Features of a bid: format, size, auction and placement, and nothing about the person (CONTRACT 5). */
 import t from 'tap'
 import { type RewriteCase, run } from '../../support/rewrite.ts'
 

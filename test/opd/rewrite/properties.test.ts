@@ -1,4 +1,4 @@
-/** Whatever the bytes, the rewriter agrees with JSON.parse on what is JSON and on what it says. */
+/** The rewriter agrees with JSON.parse on any bytes: whether they are JSON, and their values. */
 import { isUtf8 } from 'node:buffer'
 import fc from 'fast-check'
 import t from 'tap'

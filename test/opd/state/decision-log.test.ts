@@ -1,4 +1,4 @@
-/** The decision log on a real disk: every field, rotation, half lines mended, a full disk survived. */
+/** The decision log on a real disk: every field, rotation, torn lines, a full disk. */
 import { appendFileSync, existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

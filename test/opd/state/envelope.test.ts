@@ -1,4 +1,4 @@
-/** What nodes send each other: each delta counts once in any order, and all agree on what was said. */
+/** Envelopes of deltas: each delta counts once, in any order, and all nodes agree. */
 import * as fc from 'fast-check'
 import t from 'tap'
 import {

@@ -1,4 +1,4 @@
-/** A node follows what operators decided: freeze, roll back, forget a supplier. */
+/** A node executes the operators' commands: freeze, roll back, forget a supplier. */
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

@@ -1,4 +1,4 @@
-/** ModelStore over restarts: restored, damaged, kept for how long, and disks that fail. */
+/** Snapshots of models over restarts: restored, damaged, retained, and failing disks. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

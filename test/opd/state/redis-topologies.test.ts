@@ -1,4 +1,4 @@
-/** A Cluster and Sentinels of real servers: what nodes share is found, and comes back after a failover. */
+/** A Redis Cluster and Sentinels with real servers: shared state is found, and is back after a failover. */
 import t from 'tap'
 import { redisAddress } from '../../../opd/shared/redis-address.ts'
 import { createModelSync } from '../../../opd/state/model-sync.ts'

@@ -1,4 +1,4 @@
-/** What nodes share, on a real Redis: found everywhere, and nobody waits for it when it is gone. */
+/** State that nodes share in a real Redis: found by all nodes, and no request waits when Redis is lost. */
 import { createClient } from '@redis/client'
 import t from 'tap'
 import { createLearner } from '../../../opd/learner.ts'

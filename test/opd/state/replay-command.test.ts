@@ -1,4 +1,4 @@
-/** `bidweir replay` on files: rotated, of two nodes, gzip, torn, wrong; and what it exits with. */
+/** `bidweir replay` on files: rotated, of two nodes, gzip, torn, invalid; and its exit codes. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'

@@ -1,4 +1,4 @@
-/** Nodes that serve price by the curve of the trainers, and read nothing of each other. */
+/** Nodes with the role serve price by the curve of the trainers, and read no updates of each other. */
 import t from 'tap'
 import { type BidFacts, createLearner } from '../../../opd/learner.ts'
 import { createModelManager } from '../../../opd/state/model-manager.ts'

@@ -1,4 +1,4 @@
-/** What is wrong with a configuration file: all of it at once, each with its place, and no secret among it. */
+/** Faults of a configuration file: all at once, each with its place, and no secret among them. */
 import { join } from 'node:path'
 import t from 'tap'
 import { faultLine, loadConfig } from '../../../service/config/load.ts'

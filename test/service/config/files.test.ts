@@ -1,4 +1,4 @@
-/** What a file may be: regular and of a bounded size, and nothing that it holds costs the event loop anything. */
+/** Configuration files: regular and of bounded size; no content blocks the event loop. */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
