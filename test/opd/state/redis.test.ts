@@ -5,7 +5,6 @@ import { createLearner } from '../../../opd/learner.ts'
 import { createModelManager } from '../../../opd/state/model-manager.ts'
 import { createModelSync } from '../../../opd/state/model-sync.ts'
 import { openRedis, type RedisState } from '../../../opd/state/redis.ts'
-import { learn, modelManagerOf, sumOf } from '../../support/model-sync.ts'
 import { newFolder } from '../../support/process.ts'
 import { redisAbsent, startRedis } from '../../support/redis.ts'
 import { until } from '../../support/until.ts'
@@ -97,7 +96,7 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
       }),
     )
     const syncs = [one, two].map((redis: RedisState, n) =>
-      createModelSync({ modelManager: managers[n]!, redis, log }),
+      createModelSync({ modelManager: managers[n]!, bus: redis, log }),
     )
     t.teardown(async () => {
       for (const part of [...syncs, ...managers]) await part.close()
@@ -189,54 +188,3 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     })
   })
 })
-
-t.test(
-  'a node that joins after a long history has the model of the others',
-  { skip: redisAbsent },
-  async (t) => {
-    const server = await startRedis()
-    const one = openRedis({
-      url: server.url,
-      location: 'us',
-      bidTtl: () => 60_000,
-      log,
-      onNodes() {},
-    })
-    t.teardown(async () => {
-      await one.close()
-      await server.stop()
-    })
-    await until(() => one.connected)
-    const folder = newFolder()
-    const node = (dir: string | null = null) => {
-      const modelManager = modelManagerOf(dir)
-      const modelSync = createModelSync({ modelManager, redis: one, log })
-      t.teardown(() => modelSync.close())
-      return { modelManager, modelSync }
-    }
-    const teacher = node()
-    const early = node(folder)
-    learn(teacher.modelManager, 1)
-    await teacher.modelSync.round()
-    await early.modelSync.round()
-    await early.modelManager.save()
-    for (let n = 0; n < 800; n++) {
-      learn(teacher.modelManager, 1)
-      await teacher.modelSync.round()
-    }
-    const late = node()
-    t.equal(late.modelSync.joined, false)
-    await late.modelSync.round()
-    t.equal(late.modelSync.joined, true)
-    t.equal(sumOf(late.modelManager), 801)
-    const restarted = node(folder)
-    t.equal(sumOf(restarted.modelManager), 1)
-    await restarted.modelSync.round()
-    t.equal(sumOf(restarted.modelManager), 801, 'also one that was away')
-    learn(restarted.modelManager, 1000)
-    for (let n = 0; n < 2; n++)
-      for (const { modelSync } of [restarted, late, teacher]) await modelSync.round()
-    for (const { modelManager } of [teacher, late, restarted]) t.equal(sumOf(modelManager), 1801)
-    t.match(restarted.modelSync.counts, { taken: 1, lost: 0, refused: 0 })
-  },
-)
