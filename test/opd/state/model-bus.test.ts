@@ -119,9 +119,11 @@ onEachCarrier('nodes that were away', async (t, carrier) => {
   await teacher.modelSync.round()
   await early.modelSync.round()
   await early.modelManager.save()
-  for (let n = 0; n < 800; n++) {
+  // More updates than a stream keeps, in rounds of as many as a node keeps.
+  for (let n = 1; n <= 800; n++) {
     learn(teacher.modelManager, 1)
-    await teacher.modelSync.round()
+    teacher.modelManager.models.takeDelta('revenue')
+    if (n % 100 === 0) await teacher.modelSync.round()
   }
   const late = node()
   t.equal(late.modelSync.joined, false)
