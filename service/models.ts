@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import type { Registry } from 'prom-client'
 import type { Store } from '../admin/store/index.ts'
+import { modelBusOf } from '../admin/store/model-bus.ts'
 import { modelControlSource } from '../admin/store/model-control.ts'
 import { nodeCountsOf } from '../admin/store/nodes.ts'
 import type { Log } from '../opd/shared/log.ts'
@@ -70,11 +71,13 @@ export async function openModels(parts: ModelParts) {
               )
           },
         })
-  const buses = modelBuses(modelManager, processes, redis, now())
+  // A SQLite file has one node.
+  const shared = redis ?? (store.postgres ? modelBusOf(store.db) : null)
+  const buses = modelBuses(modelManager, processes, shared, now())
   const modelSync =
     buses === null
       ? null
-      : createModelSync({ modelManager, redis: buses.first, log, role: started.node.role })
+      : createModelSync({ modelManager, bus: buses.first, log, role: started.node.role })
   if (modelSync !== null) modelSyncMetrics(registry, modelSync)
   modelMetrics(registry, modelManager)
   return {

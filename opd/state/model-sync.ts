@@ -21,7 +21,7 @@ const closeTimeout = 2000
 /** all: prices and trains; train: the same, without traffic of its own; serve: prices, and trains nothing. */
 export type NodeRole = 'all' | 'serve' | 'train'
 
-/** The stream of deltas that all nodes share, implemented by Redis. A failure is retried in the next round. */
+/** The stream of deltas that all nodes share, implemented by Redis and PostgreSQL. A failure is retried in the next round. */
 export interface ModelBus extends SharedModelBus {
   /** Appends one delta of this node's model. */
   publish(mode: string, delta: Uint8Array): Promise<void>
@@ -58,7 +58,7 @@ export interface ModelSync {
 
 export function createModelSync(options: {
   modelManager: ModelManager
-  redis: ModelBus
+  bus: ModelBus
   log: Log
   /** Milliseconds that `close` waits for the last round. */
   timeout?: number
@@ -67,16 +67,16 @@ export function createModelSync(options: {
   /** Milliseconds of a monotonic clock. */
   now?: () => number
 }): ModelSync {
-  const { modelManager, redis, log, role = 'all', now = () => performance.now() } = options
+  const { modelManager, bus, log, role = 'all', now = () => performance.now() } = options
   const serves = role === 'serve'
   const { models } = modelManager
   const sharedModels = {
-    revenue: new SharedModel('revenue', { models, bus: redis, now, log }),
-    margin: new SharedModel('margin', { models, bus: redis, now, log }),
+    revenue: new SharedModel('revenue', { models, bus, now, log }),
+    margin: new SharedModel('margin', { models, bus, now, log }),
   }
   const sharedCurves = {
-    revenue: new SharedCurve('revenue', { models, bus: redis, log, serves, now }),
-    margin: new SharedCurve('margin', { models, bus: redis, log, serves, now }),
+    revenue: new SharedCurve('revenue', { models, bus, log, serves, now }),
+    margin: new SharedCurve('margin', { models, bus, log, serves, now }),
   }
   const sum = (name: 'shared' | 'taken' | 'lost' | 'refused') =>
     modes.reduce((total, mode) => total + sharedModels[mode].counts[name], 0)
@@ -116,7 +116,7 @@ export function createModelSync(options: {
   async function send(mode: Mode): Promise<void> {
     const outbox = models.takeDelta(mode)
     for (let next = outbox[0]; next !== undefined; next = outbox[0]) {
-      await redis.publish(mode, encodeEnvelope(next))
+      await bus.publish(mode, encodeEnvelope(next))
       counts.sent++
       sharedModels[mode].changed()
       sharedCurves[mode].changed(next)
@@ -151,7 +151,7 @@ export function createModelSync(options: {
   async function receive(mode: Mode): Promise<void> {
     const model = models.of(mode)
     for (;;) {
-      const { deltas, last } = await redis.fetch(mode, model.place)
+      const { deltas, last } = await bus.fetch(mode, model.place)
       for (const { place, bytes } of deltas) {
         // A delta of a later epoch, and all after it, wait until this node has followed the roll-back.
         if (!merge(mode, bytes)) return
@@ -193,7 +193,7 @@ export function createModelSync(options: {
       for (const mode of modes) complete = (await synchronize(mode)) && complete
       joined ||= complete
     } catch (error) {
-      // The Redis client logs a lost connection itself. The next round sends what is left.
+      // Redis and the store log a lost connection themselves. The next round sends what is left.
       log.info({ err: (error as Error).message }, 'models were not synchronized')
       // A node that is alone refits its own model.
       for (const mode of modes) models.of(mode).refits = !serves
@@ -225,7 +225,7 @@ export function createModelSync(options: {
     async close() {
       clearInterval(timer)
       clearInterval(joining)
-      // If Redis hangs, the last round is given up: the models are saved to disk afterwards.
+      // If the store of the bus hangs, the last round is given up: the models are saved to disk afterwards.
       const finished = new AbortController()
       const timeout = sleep(options.timeout ?? closeTimeout, undefined, {
         signal: finished.signal,

@@ -41,6 +41,8 @@ const flushEvery = 20
 /** Milliseconds until a command times out, and for which no command is sent after a timeout. */
 const commandTimeout = 500
 const pauseAfterTimeout = 2000
+/** A timeout is so many ticks. A node that lags has fewer of them, and does not take its own lag for that of Redis. */
+const timeoutTicks = 5
 /** Milliseconds between two log lines about commands that failed. */
 const logInterval = 60_000
 const heartbeatEvery = 1000
@@ -87,6 +89,8 @@ export function openRedis(options: RedisOptions): RedisState {
   })
   /** After a timeout Redis counts as unavailable for a while, so that commands do not wait for it in a row. */
   let pausedUntil = 0
+  /** Whether Redis answered the last command: behind a link that swallows, the connection stays open. */
+  let answers = true
   const isAvailable = () => client.isReady && performance.now() >= pausedUntil
 
   let nextLogAt = 0
@@ -103,21 +107,27 @@ export function openRedis(options: RedisOptions): RedisState {
       counts.failed++
       return fallback
     }
-    let timer: NodeJS.Timeout | undefined
-    const timedOut = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => {
-        pausedUntil = performance.now() + pauseAfterTimeout
-        reject(new Error('Redis timed out'))
-      }, commandTimeout)
-    })
+    const timeout = Promise.withResolvers<never>()
+    let ticks = 0
+    const tick = () => {
+      if (++ticks < timeoutTicks) return
+      clearInterval(timer)
+      answers = false
+      pausedUntil = performance.now() + pauseAfterTimeout
+      timeout.reject(new Error('Redis timed out'))
+    }
+    const timer = setInterval(tick, commandTimeout / timeoutTicks)
     try {
-      return await Promise.race([work(), timedOut])
+      const result = await Promise.race([work(), timeout.promise])
+      answers = true
+      return result
     } catch (error) {
+      if (error instanceof ErrorReply) answers = true
       counts.failed++
       logFailure(error as Error)
       return fallback
     } finally {
-      clearTimeout(timer)
+      clearInterval(timer)
     }
   }
 
@@ -128,16 +138,21 @@ export function openRedis(options: RedisOptions): RedisState {
     const batch = buffer
     buffer = []
     const ttl = Math.ceil(bidTtl())
-    const written = await attempt(async () => {
-      await Promise.all(
-        batch.flatMap((record) => {
-          const key = bidKey(record.bidId)
-          return [client.hSet(key, record.supplier, encode(record)), client.pExpire(key, ttl)]
-        }),
-      )
-      return true
-    }, false)
-    counts[written ? 'written' : 'dropped'] += batch.length
+    const write = async (key: string, record: DecisionRecord) => {
+      try {
+        await client.hSet(key, record.supplier, encode(record))
+        counts.written++
+      } catch (error) {
+        counts.dropped++
+        throw error
+      }
+    }
+    // Each bid is counted when it is answered, which may be after the timeout.
+    const writes = batch.flatMap((record) => {
+      const key = bidKey(record.bidId)
+      return [write(key, record), client.pExpire(key, ttl)]
+    })
+    await attempt<unknown>(() => Promise.all(writes), null)
   }
   const flusher = setInterval(() => void flush(), flushEvery)
   flusher.unref()
@@ -170,7 +185,7 @@ export function openRedis(options: RedisOptions): RedisState {
   return {
     counts,
     get connected() {
-      return client.isReady
+      return client.isReady && answers
     },
     shared: {
       put(record) {

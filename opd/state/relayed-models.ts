@@ -1,20 +1,21 @@
 /**
  * Model updates of a node with several processes, and of the other nodes: the processes exchange theirs in the memory of the
- * first (local-models.ts), and the first relays between that and Redis. While Redis is away the processes go on.
+ * first (local-models.ts), and the first relays between that and the store of all nodes (Redis or PostgreSQL). While that
+ * is away the processes go on.
  */
 import { type Mode, modes } from '../pricing/arms.ts'
 import { oneAtATime } from '../shared/one-at-a-time.ts'
 import type { ModelBus } from './model-sync.ts'
 import type { SharedModelHead } from './shared-model.ts'
 
-/** Deltas that wait for Redis. Beyond it the oldest is dropped: the other nodes take the shared model instead. */
+/** Deltas that wait for the store. Beyond it the oldest is dropped: the other nodes take the shared model instead. */
 const maxOutgoing = 600
 
-/** Milliseconds that a round of the first process waits for Redis. */
+/** Milliseconds that a round of the first process waits for the store. */
 const patience = 500
 
 interface Relay {
-  /** The position in the stream of Redis. */
+  /** The position in the stream of all nodes. */
   place: string
   outgoing: Uint8Array[]
   /** Sends and receives what there is. */
@@ -23,7 +24,10 @@ interface Relay {
 
 async function inTime<T>(work: Promise<T>): Promise<T> {
   const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new Error('Redis timed out')), patience)
+  const timer = setTimeout(
+    () => late.reject(new Error('the store of the models timed out')),
+    patience,
+  )
   try {
     return await Promise.race([work, late.promise])
   } finally {
@@ -38,7 +42,7 @@ export interface RelayedModels {
   worker: ModelBus
 }
 
-export function relayedModels(local: ModelBus, redis: ModelBus): RelayedModels {
+export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels {
   const relays = new Map<string, Relay>()
   /** Heads of what other nodes share, as seen last. */
   const heads = new Map<string, SharedModelHead>()
@@ -66,7 +70,7 @@ export function relayedModels(local: ModelBus, redis: ModelBus): RelayedModels {
 
   async function send(mode: string, { outgoing }: Relay): Promise<void> {
     for (let next = outgoing[0]; next !== undefined; next = outgoing[0]) {
-      await redis.publish(mode, next)
+      await shared.publish(mode, next)
       if (outgoing[0] === next) outgoing.shift()
     }
   }
@@ -74,7 +78,7 @@ export function relayedModels(local: ModelBus, redis: ModelBus): RelayedModels {
   /** What this node sent comes back, too. Each process merges a delta once, by its envelope. */
   async function receive(mode: string, relay: Relay): Promise<void> {
     for (;;) {
-      const { deltas, last } = await redis.fetch(mode, relay.place)
+      const { deltas, last } = await shared.fetch(mode, relay.place)
       for (const { bytes } of deltas) await local.publish(mode, bytes)
       relay.place = last
       if (deltas.length === 0) return
@@ -90,17 +94,17 @@ export function relayedModels(local: ModelBus, redis: ModelBus): RelayedModels {
         return local.fetch(mode, from)
       },
       async look(mode, ...at) {
-        const seen = await inTime(redis.look(mode, ...at))
+        const seen = await inTime(shared.look(mode, ...at))
         if (seen.head !== null) heads.set(mode, seen.head)
         return seen
       },
       async writeModel(...model) {
         await local.writeModel(...model)
-        return inTime(redis.writeModel(...model))
+        return inTime(shared.writeModel(...model))
       },
       /** The workers take a curve, too. Of whole models they take that of the first. */
       async readModel(mode) {
-        const bytes = await inTime(redis.readModel(mode))
+        const bytes = await inTime(shared.readModel(mode))
         const head = heads.get(mode)
         if (bytes !== null && head !== undefined && !modes.includes(mode as Mode))
           await local.writeModel(mode, '', head, bytes)

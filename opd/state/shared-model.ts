@@ -14,7 +14,7 @@ export interface SharedModelHead {
   version?: number
 }
 
-/** Implemented by Redis. */
+/** Implemented by Redis, PostgreSQL, and the memory of a node with workers. */
 export interface SharedModelBus {
   /**
    * Takes or renews the lease if `candidate`, and reads the head of the shared model if its number is not `known`.
@@ -119,6 +119,8 @@ export class SharedModel {
     const { leads, number, head } = await bus.look(mode, models.node, complete, this.number)
     this.leads = leads
     if (head !== null) Object.assign(this, { number, head })
+    // A store that lost it gets it again.
+    else if (number === 0) this.head = null
     if (this.isBehind()) await receive()
     if (this.isBehind() && (await this.take())) await receive()
     if (this.state.seen.missing > 0) return this.wait()

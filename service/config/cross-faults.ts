@@ -38,11 +38,11 @@ export function crossFaults(root: unknown): CrossFault[] {
       allowed: 'at least one key where Redis or PostgreSQL is configured: the nodes share it',
     })
   const role = at('node', 'role')
-  if ((role === 'serve' || role === 'train') && at('store', 'redis') == null)
+  if ((role === 'serve' || role === 'train') && !shared)
     faults.push({
       path: ['node', 'role'],
-      found: `${role} without store.redis`,
-      allowed: 'all, or store.redis: nodes share the models through it',
+      found: `${role} without store.redis or PostgreSQL`,
+      allowed: 'all, or store.redis or PostgreSQL: nodes share the models through it',
     })
   const days = Number(
     at('store', 'retentionDays') ?? storeSchema.shape.retentionDays.parse(undefined),

@@ -24,7 +24,12 @@ export interface StateParts {
 function redisRows(redis: NonNullable<StateParts['redis']>): MetricRow[] {
   const { counts } = redis
   return [
-    ['bidweir_redis_up', 'gauge', '1 while Redis is connected', () => one(Number(redis.connected))],
+    [
+      'bidweir_redis_up',
+      'gauge',
+      '1 while Redis is connected and answers',
+      () => one(Number(redis.connected)),
+    ],
     [
       'bidweir_redis_written_total',
       'counter',
@@ -34,7 +39,7 @@ function redisRows(redis: NonNullable<StateParts['redis']>): MetricRow[] {
     [
       'bidweir_redis_dropped_total',
       'counter',
-      'Bids not written to the shared log: the queue was full, or Redis did not respond',
+      'Bids not written to the shared log: the queue was full, or the connection was lost',
       () => one(counts.dropped),
     ],
     [

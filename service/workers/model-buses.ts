@@ -9,10 +9,10 @@ import { type RelayedModels, relayedModels } from '../../opd/state/relayed-model
 export function modelBuses(
   { models }: ModelManager,
   processes: number,
-  redis: ModelBus | null,
+  shared: ModelBus | null,
   began: number,
 ): RelayedModels | null {
-  if (processes === 1) return redis === null ? null : { first: redis, worker: redis }
+  if (processes === 1) return shared === null ? null : { first: shared, worker: shared }
   const local = localModels(models.node, (mode) => models.packed(mode as Mode), began)
-  return redis === null ? { first: local, worker: local } : relayedModels(local, redis)
+  return shared === null ? { first: local, worker: local } : relayedModels(local, shared)
 }

@@ -82,7 +82,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     modelManager.execute(control).catch(() => undefined),
   )
   const bus = peer.port<ModelBus>('models', busMethods)
-  const modelSync = createModelSync({ modelManager, redis: bus, log, role: config.node.role })
+  const modelSync = createModelSync({ modelManager, bus, log, role: config.node.role })
   const keysOf = () => contextKeys(config.opd.keys!)
   const engine = createEngine(
     {

@@ -1,35 +1,40 @@
-/** Three whole nodes with a database each and one Redis: the same bid has the same chance of winning (CONTRACT 13). */
-import t from 'tap'
+/** Three whole nodes on one Redis, or one PostgreSQL: the same bid has the same chance of winning (CONTRACT 13). */
+import t, { type Test } from 'tap'
+import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
 import { echoSupplier, type Node, startNode } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
 
 const key = Buffer.alloc(32, 9).toString('base64url')
 
-t.test('three nodes have one model', { skip: redisAbsent }, async (t) => {
-  const [supplier, redis] = await Promise.all([echoSupplier(), startRedis()])
-  const start = () =>
-    startNode({
+const path = '/api/svc/curve/?ssp=acme&publisher=p1&domain=d1.example&in=2'
+
+/** `store` in YAML; `login`: by which node tokens are made for a node. */
+async function agree(t: Test, store: string, login: (node: Node, first: Node) => Node) {
+  const supplier = await echoSupplier()
+  t.teardown(() => supplier.close())
+  const start = async () => {
+    const node = await startNode({
       endpoint: supplier.url,
-      more: `store: {redis: "${redis.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
+      more: `store: ${store}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
       suppliers: ['id: acme, opd: {enabled: true, holdout: 0, explore: 0}'],
     })
-  const nodes = await Promise.all([start(), start(), start()])
-  t.teardown(async () => {
-    await Promise.all(nodes.map((node) => node.stop()))
-    await Promise.all([supplier.close(), redis.stop()])
-  })
+    t.teardown(() => node.stop())
+    return node
+  }
+  const nodes = [await start(), ...(await Promise.all([start(), start()]))] as const
   const chances = async (node: Node) => {
-    const answer = await node.api('/api/svc/curve/?ssp=acme&publisher=p1&domain=d1.example&in=2')
+    const authorization = `Bearer ${await login(node, nodes[0]).login()}`
+    const answer = await fetch(`${node.admin}${path}`, { headers: { authorization } })
     const { points } = (await answer.json()) as { points: { win: number }[] }
     return points.map(({ win }) => win)
   }
-  const spread = async () => {
-    const [one = [], two = [], three = []] = await Promise.all(nodes.map(chances))
+  const spread = async (of: readonly Node[] = nodes) => {
+    const all = await Promise.all(of.map(chances))
     return Math.max(
-      ...one.map((win, n) => {
-        const all = [win, two[n]!, three[n]!]
-        return Math.max(...all) - Math.min(...all)
+      ...all[0]!.map((_win, n) => {
+        const same = all.map((wins) => wins[n]!)
+        return Math.max(...same) - Math.min(...same)
       }),
     )
   }
@@ -65,4 +70,21 @@ t.test('three nodes have one model', { skip: redisAbsent }, async (t) => {
   const total = async () => (await Promise.all(nodes.map(adopted))).reduce((sum, n) => sum + n, 0)
   await until(async () => (await total()) > 0, { what: 'a curve that was adopted' })
   await until(async () => (await spread()) <= 0.03, { what: 'three nodes that agree' })
+  // A node is ready with the model of the others; only the shared PostgreSQL has its user.
+  if (login(nodes[2], nodes[0]) !== nodes[0]) return
+  const late = await start()
+  await until(async () => (await fetch(`${late.admin}/readyz`)).status === 200)
+  t.ok((await spread([nodes[0], late])) <= 0.03, 'one that joins')
+}
+
+t.test('on one Redis, with a database each', { skip: redisAbsent }, async (t) => {
+  const redis = await startRedis()
+  t.teardown(() => redis.stop())
+  await agree(t, `{redis: "${redis.url}"}`, (node) => node)
+})
+
+t.test('on one PostgreSQL, without Redis', { skip: postgresAbsent }, async (t) => {
+  const postgres = await startPostgres()
+  t.teardown(() => postgres.close())
+  await agree(t, `{database: "${postgres.url}"}`, (_node, first) => first)
 })

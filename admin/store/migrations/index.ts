@@ -17,6 +17,7 @@ import { ledgerDays } from './012-ledger-days.ts'
 import { armSums } from './013-arm-sums.ts'
 import { eventMarks } from './014-event-marks.ts'
 import { takenOff } from './015-taken-off.ts'
+import { modelBus } from './016-model-bus.ts'
 import type { Migration } from './migration.ts'
 
 export const migrations: readonly Migration[] = [
@@ -35,6 +36,7 @@ export const migrations: readonly Migration[] = [
   armSums,
   eventMarks,
   takenOff,
+  modelBus,
 ]
 
 /** A row of this kind beside a migration's own: programs that do not know the migration must not start. */

@@ -47,7 +47,7 @@ async function world(operator: Operator, all: Step[], busOf: () => ModelBus) {
   const make = async (dir: string) => {
     const modelManager = modelManagerOf(dir, () => now)
     await operator.execute(modelManager)
-    return { dir, modelManager, modelSync: createModelSync({ modelManager, redis: busOf(), log }) }
+    return { dir, modelManager, modelSync: createModelSync({ modelManager, bus: busOf(), log }) }
   }
   const nodes = await Promise.all([0, 1, 2].map(() => make(newFolder())))
   for (const step of all) {

@@ -10,7 +10,7 @@ t.test('nodes exchange updates, and follow a rollback together', async (t) => {
   const node = () => {
     const dir = newFolder()
     const modelManager = modelManagerOf(dir)
-    return { dir, modelManager, modelSync: createModelSync({ modelManager, redis: bus, log }) }
+    return { dir, modelManager, modelSync: createModelSync({ modelManager, bus, log }) }
   }
   const [one, two] = [node(), node()] as const
   const rounds = async () => {
@@ -57,7 +57,7 @@ t.test('a bus that hangs holds up the exchange alone', async (t) => {
     const bus = { ...memoryBus(), [hanging]: hangs }
     const dir = newFolder()
     const modelManager = modelManagerOf(dir)
-    const modelSync = createModelSync({ modelManager, redis: bus, log, timeout: 30 })
+    const modelSync = createModelSync({ modelManager, bus, log, timeout: 30 })
     learn(modelManager, 1)
     void modelSync.round()
     await modelSync.close()
@@ -77,7 +77,7 @@ t.test('deltas wait for a bus that is away, bounded', async (t) => {
     },
   }
   const modelManager = modelManagerOf(null)
-  const modelSync = createModelSync({ modelManager, redis: flaky, log })
+  const modelSync = createModelSync({ modelManager, bus: flaky, log })
   for (let n = 0; n < 120; n++) {
     learn(modelManager, 1)
     modelManager.models.takeDelta('revenue')
@@ -99,7 +99,7 @@ t.test(
     await bus.writeModel('revenue', 'another', head, Buffer.from('nothing'))
     const nodes = [1, 2].map(() => {
       const modelManager = modelManagerOf(null)
-      return { modelManager, modelSync: createModelSync({ modelManager, redis: bus, log }) }
+      return { modelManager, modelSync: createModelSync({ modelManager, bus, log }) }
     })
     t.teardown(() => Promise.all(nodes.map(({ modelSync }) => modelSync.close())))
     learn(nodes[0]!.modelManager, 3)

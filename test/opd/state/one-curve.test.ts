@@ -35,7 +35,7 @@ function cluster(whole: number, others: number, bidsPerSecond: number) {
       ...{ dir: null, attributionWindow: 1_800_000, now: () => now, log },
       ...{ advanceEvery: 1e9, snapshotEvery: 1e9, refitEvery: 1e9 },
     })
-    const modelSync = createModelSync({ modelManager, redis: bus, log, now: () => now })
+    const modelSync = createModelSync({ modelManager, bus, log, now: () => now })
     return { modelManager, modelSync, learner: modelManager.of('revenue') }
   }
   const nodes = Array.from({ length: whole }, nodeOf)

@@ -31,7 +31,7 @@ async function share(one: RedisState, two: RedisState, name: string): Promise<vo
   await until(sharesTokens, { what: 'one bucket of tokens' })
   const nodes = [one, two].map((redis) => {
     const modelManager = modelManagerOf(null)
-    return { modelManager, modelSync: createModelSync({ modelManager, redis, log }) }
+    return { modelManager, modelSync: createModelSync({ modelManager, bus: redis, log }) }
   })
   learn(nodes[0]!.modelManager, 1)
   learn(nodes[1]!.modelManager, 2)

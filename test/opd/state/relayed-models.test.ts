@@ -31,7 +31,7 @@ function nodeOf(t: Test, redis: ModelBus) {
   const pack = (mode: string) => first.models.packed(mode as 'revenue')
   const buses = relayedModels(localModels(first.models.node, pack, Date.now()), redis)
   const sync = (modelManager: ModelManager, bus: ModelBus) => {
-    const modelSync = createModelSync({ modelManager, redis: bus, log, timeout: 30 })
+    const modelSync = createModelSync({ modelManager, bus, log, timeout: 30 })
     t.teardown(() => modelSync.close())
     return modelSync
   }

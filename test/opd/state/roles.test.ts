@@ -27,7 +27,7 @@ function cluster(roles: readonly NodeRole[]) {
         return bus.fetch(mode, from)
       },
     }
-    const options = { modelManager, redis: counting, log, role, now: () => now }
+    const options = { modelManager, bus: counting, log, role, now: () => now }
     const learner = modelManager.of('revenue')
     const modelSync = createModelSync(options)
     return { role, modelManager, modelSync, learner, fetched: () => fetched }

@@ -1,0 +1,166 @@
+/** What carries models between nodes keeps its promises, on Redis and on PostgreSQL alike. */
+import t from 'tap'
+import { modelBusOf } from '../../../admin/store/model-bus.ts'
+import { createModelSync, type ModelBus } from '../../../opd/state/model-sync.ts'
+import type { SharedModelHead } from '../../../opd/state/shared-model.ts'
+import { onEachCarrier } from '../../support/model-carriers.ts'
+import { learn, log, modelManagerOf, sumOf } from '../../support/model-sync.ts'
+import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
+import { newFolder } from '../../support/process.ts'
+import { storeAt } from '../../support/store.ts'
+import { until } from '../../support/until.ts'
+
+const bytesOf = (n: number) => {
+  const bytes = Buffer.alloc(300)
+  bytes.writeUInt32BE(n)
+  return bytes
+}
+const numberOf = (bytes: Uint8Array) => Buffer.from(bytes).readUInt32BE(0)
+
+async function rest(bus: ModelBus, from: string): Promise<{ numbers: number[]; last: string }> {
+  const numbers: number[] = []
+  for (let place = from; ; ) {
+    const { deltas, last } = await bus.fetch('revenue', place)
+    numbers.push(...deltas.map(({ bytes }) => numberOf(bytes)))
+    place = last
+    if (deltas.length === 0) return { numbers, last: place }
+  }
+}
+
+onEachCarrier('the stream of updates', async (t, carrier) => {
+  const [one, two, reader] = [await carrier.open(), await carrier.open(), await carrier.open()]
+
+  t.test('a reader beside several writers misses none, and reads none twice', async (t) => {
+    const count = 300
+    const found: number[] = []
+    let place = '0'
+    const write = async (bus: ModelBus, first: number) => {
+      for (let n = first; n < count; n += 4) await bus.publish('revenue', bytesOf(n))
+    }
+    let writing = true
+    const reading = async () => {
+      for (let more = true; more; ) {
+        more = writing
+        const { numbers, last } = await rest(reader, place)
+        found.push(...numbers)
+        place = last
+      }
+    }
+    const writers = Promise.all([write(one, 0), write(one, 1), write(two, 2), write(two, 3)])
+    await Promise.all([
+      writers.then(() => {
+        writing = false
+      }),
+      reading(),
+    ])
+    t.equal(found.length, count)
+    t.equal(new Set(found).size, count)
+    t.same((await rest(two, '0')).numbers, found, 'in one order for all')
+    t.same((await reader.fetch('margin', '0')).deltas, [], 'each mode has its own')
+  })
+
+  t.test('the oldest updates go, and no place is used twice', async (t) => {
+    const { last } = await rest(reader, '0')
+    for (let n = 1000; n < 1800; n++) await one.publish('revenue', bytesOf(n))
+    const { numbers } = await rest(two, '0')
+    t.ok(numbers.length >= 600 && numbers.length < 1000, String(numbers.length))
+    t.equal(numbers.at(-1), 1799)
+    t.ok((await rest(two, last)).numbers.every((n) => n >= 1000))
+    t.same((await rest(two, '5-5')).numbers, numbers, 'a place of another store')
+  })
+})
+
+onEachCarrier('the shared model', async (t, carrier) => {
+  const [one, two] = [await carrier.open(), await carrier.open()]
+  const head: SharedModelHead = { epoch: 3, seen: [['n', 7, [9]]] }
+  t.same(await one.look('revenue', 'one', false, 0), { leads: false, number: 0, head: null })
+  t.equal(await one.readModel('revenue'), null)
+  t.equal(await one.writeModel('revenue', 'one', head, bytesOf(1)), 0, 'without the lease')
+  t.equal((await one.look('revenue', 'one', true, 0)).leads, true)
+  t.equal((await two.look('revenue', 'two', true, 0)).leads, false, 'one leads')
+  t.equal(await two.writeModel('revenue', 'two', head, bytesOf(2)), 0)
+  const number = await one.writeModel('revenue', 'one', head, bytesOf(3))
+  t.ok(number > 0)
+  t.same(await two.look('revenue', 'two', true, 0), { leads: false, number, head })
+  t.same(await two.look('revenue', 'two', true, number), { leads: false, number, head: null })
+  t.equal(numberOf((await two.readModel('revenue'))!), 3)
+  t.equal((await one.look('revenue', 'one', true, number)).leads, true, 'renewed')
+
+  t.test('another node leads when the holder has ended', async (t) => {
+    const led = async () => (await two.look('revenue', 'two', true, number)).leads
+    await until(led, { what: 'a new holder' })
+    t.equal(await one.writeModel('revenue', 'one', head, bytesOf(4)), 0, 'the old one is late')
+    t.equal(await two.writeModel('revenue', 'two', head, bytesOf(5)), number + 1)
+  })
+
+  t.test('a large curve', async (t) => {
+    const curve = Buffer.alloc(3 << 20, 7)
+    await one.look('revenue-curve', 'one', true, 0)
+    await two.look('revenue-curve', 'two', false, 0)
+    t.equal((await one.look('revenue-curve', 'one', true, 0)).leads, true, 'others read it')
+    t.ok((await one.writeModel('revenue-curve', 'one', { ...head, version: 8 }, curve)) > 0)
+    t.equal((await two.look('revenue-curve', 'two', false, 0)).head?.version, 8)
+    t.ok(curve.equals(Buffer.from((await two.readModel('revenue-curve'))!)))
+  })
+})
+
+onEachCarrier('nodes that were away', async (t, carrier) => {
+  const bus = await carrier.open()
+  const folder = newFolder()
+  const node = (dir: string | null = null) => {
+    const modelManager = modelManagerOf(dir)
+    const modelSync = createModelSync({ modelManager, bus, log })
+    t.teardown(() => modelSync.close())
+    return { modelManager, modelSync }
+  }
+  const teacher = node()
+  const early = node(folder)
+  learn(teacher.modelManager, 1)
+  await teacher.modelSync.round()
+  await early.modelSync.round()
+  await early.modelManager.save()
+  // More updates than a stream keeps, in rounds of as many as a node keeps.
+  for (let n = 1; n <= 800; n++) {
+    learn(teacher.modelManager, 1)
+    teacher.modelManager.models.takeDelta('revenue')
+    if (n % 100 === 0) await teacher.modelSync.round()
+  }
+  const late = node()
+  t.equal(late.modelSync.joined, false)
+  await late.modelSync.round()
+  t.equal(late.modelSync.joined, true)
+  t.equal(sumOf(late.modelManager), 801, 'one that joins has the model of the others')
+  const restarted = node(folder)
+  t.equal(sumOf(restarted.modelManager), 1)
+  await restarted.modelSync.round()
+  t.equal(sumOf(restarted.modelManager), 801, 'also one that was away')
+  learn(restarted.modelManager, 1000)
+  for (let n = 0; n < 2; n++)
+    for (const { modelSync } of [restarted, late, teacher]) await modelSync.round()
+  for (const { modelManager } of [teacher, late, restarted]) t.equal(sumOf(modelManager), 1801)
+  t.match(restarted.modelSync.counts, { taken: 1, lost: 0, refused: 0 })
+
+  t.test('a server that lost the model gets it again', async (t) => {
+    await carrier.restart()
+    const joiner = node()
+    const hasAll = async () => {
+      await teacher.modelSync.round()
+      await joiner.modelSync.round()
+      return sumOf(joiner.modelManager) === 1801
+    }
+    await until(hasAll, { what: 'a joiner with the model' })
+    t.ok(joiner.modelSync.counts.taken > 0)
+  })
+})
+
+t.test('PostgreSQL: a node that is alone writes no curves', { skip: postgresAbsent }, async (t) => {
+  const server = await startPostgres()
+  t.teardown(() => server.close())
+  const bus = modelBusOf((await storeAt(t, server)).db)
+  for (const mode of ['revenue', 'revenue-curve']) {
+    const { leads } = await bus.look(mode, 'one', true, 0)
+    t.equal(leads, mode === 'revenue', mode)
+  }
+  await bus.look('revenue-curve', 'two', false, 0)
+  t.equal((await bus.look('revenue-curve', 'one', true, 0)).leads, true)
+})
