@@ -58,7 +58,7 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
   /** Suppliers with all gauges. The others have those that differ from a supplier at rest. */
   let top: ReadonlySet<SupplierState> = new Set()
   function* outcomesOf() {
-    top = busiest(state.suppliers(), requestsOf)
+    top = yield* busiest(state.suppliers(), requestsOf)
     yield* each(outcomeSamples)()
   }
   const isTop = (supplier: SupplierState) => top.has(supplier)

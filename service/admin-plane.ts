@@ -61,7 +61,10 @@ export async function openAdminPlane(
     others: () => pool?.loads() ?? [],
   })
   const kept = createKeptSums({ store, stats: engine.stats, now, log })
-  const allNodes = createFleet({ store, own: figures.read, now: store.clock, log, kept })
+  const allNodes = createFleet({
+    ...{ store, node: figures.node, own: figures.read },
+    ...{ now: store.clock, log, kept },
+  })
   opdMetrics(registry, {
     stats: engine.stats,
     counters,

@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 import type { ModeFigures, NodeFigures, SupplierFigures } from '../admin/fleet/figures.ts'
 import { programVersion } from '../admin/http/version.ts'
 import type { ImpressionCounters } from '../admin/impressions/counters.ts'
-import { compared } from '../admin/metrics/kept.ts'
+import { sides } from '../admin/metrics/kept.ts'
 import {
   bidReasons,
   type EngineStats,
@@ -14,6 +14,7 @@ import {
   type SupplierStats,
 } from '../opd/engine/stats.ts'
 import { guards, type Mode, modes } from '../opd/pricing/arms.ts'
+import { createSlices } from '../opd/shared/slices.ts'
 import { bounds, outcomes, type SupplierMetrics } from '../proxy/metrics.ts'
 import { nodeQps, type ProcessLoad } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
@@ -57,8 +58,15 @@ function named(
 const durationNames = [...bounds, Number.POSITIVE_INFINITY]
 const factorNames = [...factorBounds, Number.POSITIVE_INFINITY]
 
+function countsOf({ requests, duration }: SupplierMetrics): Float64Array {
+  const counts = new Float64Array(requests.length + duration.counts.length)
+  counts.set(requests)
+  counts.set(duration.counts, requests.length)
+  return counts
+}
+
 function modeFigures(of: ModeStats): ModeFigures {
-  const { holdout, optimised } = compared(of)
+  const { holdout, optimised } = sides(of)
   const total = { bids: 0, wins: 0, margin: 0, revenue: 0 }
   for (const { bids, wins, margin, cleared } of of.arms) {
     total.bids += bids
@@ -89,13 +97,18 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
   const node = `${hostname()}-${randomBytes(2).toString('hex')}`
   const started = now()
   let past: Mark[] = [{ at: started, counts: new Map() }]
-  const mark = () => {
+  const mark = async () => {
+    const slices = createSlices()
+    const at = now()
     const taken = new Map<SupplierMetrics, Float64Array>()
-    for (const { metrics } of proxy.suppliers.values())
-      taken.set(metrics, Float64Array.of(...metrics.requests, ...metrics.duration.counts))
-    past = [...past.slice(1 - marks), { at: now(), counts: taken }]
+    for (const { metrics } of proxy.suppliers.values()) {
+      // Without requests all counts are 0, as those that are absent.
+      if (metrics.requests.some((count) => count > 0)) taken.set(metrics, countsOf(metrics))
+      await slices.next()
+    }
+    past = [...past.slice(1 - marks), { at, counts: taken }]
   }
-  const timer = setInterval(mark, markEvery).unref()
+  const timer = setInterval(() => void mark(), markEvery).unref()
 
   function noticesBySupplier() {
     const statuses = new Map<string, Counts>()
@@ -108,7 +121,9 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
     return statuses
   }
 
-  function read(): NodeFigures {
+  /** In time slices. */
+  async function read(): Promise<NodeFigures> {
+    const slices = createSlices()
     const at = now()
     const oldest = past[0]!
     const window = Math.max(1, (at - oldest.at) / 1000)
@@ -139,12 +154,17 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
       }
     }
     const ids = new Set([...proxy.suppliers.keys(), ...stats.suppliers.keys()])
+    const suppliers: [id: string, SupplierFigures][] = []
+    for (const id of ids) {
+      suppliers.push([id, figuresOf(id)])
+      await slices.next()
+    }
     return {
       ...{ node, location, started, at, window },
       version: programVersion(),
       unplaced: notices.get('') ?? {},
-      suppliers: Object.fromEntries([...ids].map((id) => [id, figuresOf(id)])),
+      suppliers: Object.fromEntries(suppliers),
     }
   }
-  return { read, close: () => clearInterval(timer) }
+  return { node, read, close: () => clearInterval(timer) }
 }

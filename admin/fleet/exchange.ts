@@ -24,19 +24,20 @@ const partSize = 200
 
 export interface FleetDeps {
   store: Pick<Store, 'db' | 'postgres'>
-  own: () => NodeFigures
+  node: string
+  own: () => Promise<NodeFigures>
   now: () => number
   log: Log
   kept: Pick<KeptSums, 'flush'>
 }
 
-export function createFleet({ store, own, now, log, kept }: FleetDeps): Fleet {
+export function createFleet({ store, node: self, own, now, log, kept }: FleetDeps): Fleet {
   const { db, postgres } = store
   let others: NodeFigures[] = []
   let readAt = Number.NEGATIVE_INFINITY
 
   async function write(): Promise<void> {
-    const { suppliers, ...node } = own()
+    const { suppliers, ...node } = await own()
     const all = Object.entries(suppliers)
     const parts = Math.max(1, Math.ceil(all.length / partSize))
     for (let part = 0; part < parts; part++) {
@@ -63,7 +64,6 @@ export function createFleet({ store, own, now, log, kept }: FleetDeps): Fleet {
 
   const read = oneAtATime(async () => {
     if (now() - readAt < readAgain) return
-    const self = own().node
     const rows = await db
       .selectFrom('node_figures')
       .select(['node', 'figures'])
@@ -96,16 +96,15 @@ export function createFleet({ store, own, now, log, kept }: FleetDeps): Fleet {
     publish,
     async nodes() {
       if (postgres) await read()
-      return [own(), ...others]
+      return [await own(), ...others]
     },
     async close() {
       clearInterval(timer)
       await kept.flush()
       if (!postgres) return
-      const { node } = own()
       await db
         .deleteFrom('node_figures')
-        .where('node', '=', node)
+        .where('node', '=', self)
         .execute()
         .catch((error: Error) =>
           log.warn({ err: error.message }, 'the figures of this node stay until they are too old'),

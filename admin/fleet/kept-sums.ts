@@ -6,7 +6,7 @@ import type { ArmSums, EngineStats } from '../../opd/engine/stats.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
-import { addedArms, compared } from '../metrics/kept.ts'
+import { addedArms, sides } from '../metrics/kept.ts'
 import { day } from '../store/hour.ts'
 import type { Store } from '../store/index.ts'
 import { addRows } from '../store/seat-sums.ts'
@@ -51,7 +51,7 @@ function counted({ suppliers }: EngineStats): Sums {
   const sums: Sums = new Map()
   for (const [supplier, { modes }] of suppliers)
     for (const [mode, stats] of Object.entries(modes)) {
-      const of = compared(stats)
+      const of = sides(stats)
       for (const arm of arms)
         if (of[arm].bids > 0) sums.set(keyOf(supplier, mode, arm), { ...of[arm] })
     }

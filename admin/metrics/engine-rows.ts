@@ -68,11 +68,13 @@ export function engineRows(stats: EngineStats): MetricRow[] {
       yield null
     }
   }
+  function* allModes() {
+    for (const own of stats.suppliers.values()) for (const mode of modes) yield own.modes[mode]
+  }
   /** Chosen at the start of a scrape: comparisons of thousands of integrations would take half of its time. */
   let top: ReadonlySet<ModeStats> = new Set()
   function* bids() {
-    const all = [...stats.suppliers.values()].flatMap((own) => modes.map((mode) => own.modes[mode]))
-    top = busiest(all, bidsOf)
+    top = yield* busiest(allModes(), bidsOf)
     yield* bidSamples(stats)
   }
   function* each(samples: (of: ModeStats, labels: Labels) => Iterable<Sample>) {

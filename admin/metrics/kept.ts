@@ -30,9 +30,14 @@ export function addedArms(a: ArmSums, b: ArmSums): ArmSums {
   }
 }
 
+/** The two sides of the comparison; both may still change. */
+export const sides = (stats: ModeStats): Pick<Comparison, 'holdout' | 'optimised'> => ({
+  holdout: stats.sums('holdout'),
+  optimised: addedArms(stats.sums('treated'), stats.sums('explored')),
+})
+
 export function compared(stats: ModeStats): Comparison {
-  const holdout = stats.sums('holdout')
-  const optimised = addedArms(stats.sums('treated'), stats.sums('explored'))
+  const { holdout, optimised } = sides(stats)
   return {
     holdout,
     optimised,

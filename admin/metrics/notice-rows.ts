@@ -26,10 +26,10 @@ export function noticeRows(counters: ImpressionCounters): MetricRow[] {
   }
   // `received` equals the sum by status in every scrape, so both are read at the same moment
   let seen: [key: string, count: number][] = []
-  const received = () => {
+  function* received() {
     seen = [...counters.impressions]
-    top = busiest(counters.money.values(), ({ priced }) => priced)
-    return one(counters.received)
+    yield* one(counters.received)
+    top = yield* busiest(counters.money.values(), ({ priced }) => priced)
   }
   function* impressionSamples() {
     for (const [key, value] of seen)

@@ -16,12 +16,17 @@ export const others = '_other'
 /** Suppliers that have all series, the busiest ones if there are more. This bounds the size of a scrape. */
 export const maxSuppliers = 300
 
-export function busiest<T>(
+/** Yields null after each element: the counts of thousands of suppliers take several slices of a scrape. */
+export function* busiest<T>(
   all: Iterable<T>,
   countOf: (of: T) => number,
   limit = maxSuppliers,
-): Set<T> {
-  const counted = Array.from(all, (of) => ({ of, count: countOf(of) }))
+): Generator<null, Set<T>> {
+  const counted: { of: T; count: number }[] = []
+  for (const of of all) {
+    counted.push({ of, count: countOf(of) })
+    yield null
+  }
   if (counted.length > limit) counted.sort((one, other) => other.count - one.count)
   return new Set(counted.slice(0, limit).map(({ of }) => of))
 }

@@ -68,13 +68,16 @@ export function createPool(origin: string, upstream: Upstream): ConnectionPool {
   const idle: Connection[] = []
   const all = new Set<Connection>()
   let closed = false
+  /** Runs while connections are idle: timers of thousands of endpoints would be due in the same turn of the event loop. */
+  let timer: NodeJS.Timeout | null = null
   const stale = (connection: Connection, now: number) =>
     connection.reusableUntil < now || connection.connectedAt + maxAge < now
 
   const events: PoolEvents<Connection> = {
     released(connection, now) {
-      if (closed || stale(connection, now)) connection.destroy()
-      else idle.push(connection)
+      if (closed || stale(connection, now)) return connection.destroy()
+      idle.push(connection)
+      timer ??= setInterval(sweep, sweepInterval).unref()
     },
     removed(connection) {
       all.delete(connection)
@@ -97,16 +100,20 @@ export function createPool(origin: string, upstream: Upstream): ConnectionPool {
     }
     return open()
   }
-  const sweep = setInterval(() => {
+  const endSweep = () => {
+    if (timer !== null) clearInterval(timer)
+    timer = null
+  }
+  const sweep = () => {
     const now = performance.now()
     for (const connection of idle.filter((each) => stale(each, now))) connection.destroy()
-  }, sweepInterval)
-  sweep.unref()
+    if (idle.length === 0) endSweep()
+  }
   upstream.resolver.watch([hostname])
   const stop = () => {
     if (!closed) upstream.resolver.unwatch([hostname])
     closed = true
-    clearInterval(sweep)
+    endSweep()
   }
 
   return {

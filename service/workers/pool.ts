@@ -2,13 +2,19 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Log } from '../../opd/shared/log.ts'
+import { createSlices } from '../../opd/shared/slices.ts'
 import type { ProcessLoad } from '../../proxy/node-load.ts'
 import type { Config, SupplierConfig } from '../config/schema.ts'
 import { requestsIn } from './counters.ts'
 import type { Place } from './limits.ts'
 import { Peer } from './peer.ts'
 import { type ProcessMetrics, ProcessMetricsBySlot } from './process-metrics.ts'
-import type { Figures, ReloadMessage, StartMessage } from './protocol.ts'
+import {
+  type Figures,
+  type ReloadMessage,
+  type StartMessage,
+  suppliersOfMessage,
+} from './protocol.ts'
 
 export interface PoolOptions {
   /** Processes in all, the first one included. */
@@ -46,14 +52,21 @@ const execArgvOf = (count: number) =>
     ),
   )
 
-const messageOf = (
+/** Tells workers of suppliers that have changed, in time slices, and then of the configuration. */
+async function reloadAll(
+  peers: readonly Peer[],
   { suppliers, ...config }: Config,
   changed: readonly SupplierConfig[],
-): ReloadMessage => ({
-  config,
-  ids: suppliers.map(({ id }) => id),
-  changed: new Map(changed.map((supplier) => [supplier.id, supplier])),
-})
+): Promise<PromiseSettledResult<unknown>[]> {
+  const slices = createSlices()
+  for (let from = 0; from < changed.length; from += suppliersOfMessage)
+    for (const peer of peers) {
+      peer.tell('suppliers', changed.slice(from, from + suppliersOfMessage))
+      await slices.next()
+    }
+  const message: ReloadMessage = { config, ids: suppliers.map(({ id }) => id) }
+  return Promise.allSettled(peers.map((peer) => peer.call('reload', message)))
+}
 
 const entry = new URL(
   import.meta.url.endsWith('.ts') ? './process.ts' : './process.js',
@@ -110,7 +123,10 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
     await Promise.race([peer.call('start', { ...start(), place, port }), exited])
     // Changes during the start.
     const { config, directory } = start()
-    if (before !== reloads) await peer.call('reload', messageOf(config, config.suppliers))
+    if (before !== reloads) {
+      const [result] = await reloadAll([peer], config, config.suppliers)
+      if (result?.status === 'rejected') throw result.reason
+    }
     peer.tell('directory', directory)
     peer.tell('control')
     slot.listens = true
@@ -204,17 +220,14 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
     async reload(config: Config): Promise<void> {
       const { suppliers } = config
       reloads++
-      const message = messageOf(
-        config,
-        suppliers.filter((each) => sent.get(each.id) !== each),
-      )
+      const changed = suppliers.filter((each) => sent.get(each.id) !== each)
       sent = new Map(suppliers.map((supplier) => [supplier.id, supplier]))
       // One that ends, or does not take it, is replaced, and starts with the new configuration.
-      await Promise.all(
-        listening().map(({ peer, child }) =>
-          peer.call('reload', message).catch(() => child.kill('SIGKILL')),
-        ),
-      )
+      const told = listening()
+      const peers = told.map(({ peer }) => peer)
+      const results = await reloadAll(peers, config, changed)
+      for (const [at, { status }] of results.entries())
+        if (status === 'rejected') told[at]!.child.kill('SIGKILL')
     },
     drain() {
       stopping = true

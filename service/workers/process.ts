@@ -1,5 +1,6 @@
 /** The entry point of a worker process. It ends with the first process, however that ends. */
 import type { DayAmount } from '../../opd/engine/day-reductions.ts'
+import type { SupplierConfig } from '../config/schema.ts'
 import { Peer } from './peer.ts'
 import type { DirectoryMessage, ReloadMessage, StartMessage } from './protocol.ts'
 import { openWorker, type Worker } from './worker.ts'
@@ -23,6 +24,7 @@ const peer: Peer = new Peer(process, {
   control: () => worker?.followModelControl(),
   versions: (next) => worker?.setVersions(next),
   reductions: (amounts: DayAmount[]) => worker?.setReductions(amounts),
+  suppliers: (changed: readonly SupplierConfig[]) => worker?.takeSuppliers(changed),
   reload: (message: ReloadMessage) => worker?.reload(message),
   drain: () => worker?.drain(),
   destroy: () => worker?.destroy(),

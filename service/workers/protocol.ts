@@ -7,7 +7,7 @@ import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import type { ModelBus } from '../../opd/state/model-sync.ts'
 import type { ProcessLoad } from '../../proxy/node-load.ts'
 import type { DirectoryState } from '../../proxy/proxy.ts'
-import type { Config, SupplierConfig } from '../config/schema.ts'
+import type { Config } from '../config/schema.ts'
 import type { Counts } from './counters.ts'
 import type { Place } from './limits.ts'
 
@@ -31,12 +31,14 @@ export interface StartMessage {
   reductions: DayAmount[]
 }
 
-/** A new configuration. Suppliers that have not changed are named only. */
+/** A new configuration. Suppliers that have changed come before it, in messages of their own. */
 export interface ReloadMessage {
   config: Omit<Config, 'suppliers'>
   ids: string[]
-  changed: Map<string, SupplierConfig>
 }
+
+/** Suppliers of one message: a channel writes and reads a message in one turn of the event loop. */
+export const suppliersOfMessage = 20
 
 /** Counters and gauges of a worker. */
 export interface Figures {

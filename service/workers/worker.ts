@@ -15,6 +15,7 @@ import { createModelManager } from '../../opd/state/model-manager.ts'
 import { createModelSync, type ModelBus } from '../../opd/state/model-sync.ts'
 import { createProxy } from '../../proxy/proxy.ts'
 import { applyConfig, type ConfigRef } from '../apply-config.ts'
+import type { SupplierConfig } from '../config/schema.ts'
 import { createLog } from '../log.ts'
 import { contextKeys, engineSettings, integrationOf, routeOf } from '../runtime-config.ts'
 import { activeSuppliers } from '../supplier-swap.ts'
@@ -140,6 +141,7 @@ export async function openWorker(start: StartMessage, peer: Peer) {
   const setReductions = (amounts: readonly DayAmount[]) => {
     for (const amount of amounts) engine.reductions.load(amount)
   }
+  const changedSuppliers = new Map<string, SupplierConfig>()
   applyDirectory(start.directory)
   setReductions(start.reductions)
   while (!modelSync.joined) await pause(20)
@@ -153,9 +155,15 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     followModelControl,
     setReductions,
     setVersions: (next: Record<Mode, number>) => void Object.assign(versions, next),
-    async reload({ config: next, ids, changed }: ReloadMessage) {
+    /** Suppliers that the next reload has changed. */
+    takeSuppliers(changed: readonly SupplierConfig[]) {
+      for (const supplier of changed) changedSuppliers.set(supplier.id, supplier)
+    },
+    async reload({ config: next, ids }: ReloadMessage) {
       const known = new Map(config.suppliers.map((supplier) => [supplier.id, supplier]))
-      config = { ...next, suppliers: ids.map((id) => changed.get(id) ?? known.get(id)!) }
+      const suppliers = ids.map((id) => changedSuppliers.get(id) ?? known.get(id)!)
+      changedSuppliers.clear()
+      config = { ...next, suppliers }
       const targets = { engine, proxy, place, attributionWindow }
       await applyConfig(current, config, keysOf(), targets, createSlices())
     },
