@@ -26,8 +26,9 @@ import { consoleFigures } from './console-figures.ts'
 import type { Components } from './data-plane.ts'
 import { modelsDirOf } from './models.ts'
 import { createNodeFigures } from './node-figures.ts'
+import { createNodeProblems } from './node-problems.ts'
 import { createNoticesListener } from './notices-listener.ts'
-import { listedSuppliers, reportSettings } from './runtime-config.ts'
+import { listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
 import { activeOpd, opdState } from './status-adapters.ts'
 import { nodeMetrics } from './workers/metrics.ts'
 
@@ -39,7 +40,7 @@ export async function openAdminPlane(
   log: Log,
 ) {
   const { store, directory, modelManager, bidLog, rollup, duplicates, engine, proxy } = components
-  const { registry, now, followModelControl, events } = components
+  const { registry, meters, now, followModelControl, events } = components
   const counters = new ImpressionCounters(() => current.config.metrics)
   const { auth: authConfig, listen } = current.config.admin
   let address = listen
@@ -59,6 +60,11 @@ export async function openAdminPlane(
   const figures = createNodeFigures({
     ...{ proxy, stats: engine.stats, counters, location, now },
     others: () => pool?.loads() ?? [],
+    problems: createNodeProblems({
+      ...{ redis: components.redis, store, reload: meters.reloads.state },
+      ratesStale: () => ratesAge(current.config, Date.now())?.stale ?? false,
+      draining: () => meters.life.draining,
+    }),
   })
   const kept = createKeptSums({ store, stats: engine.stats, now, log })
   const allNodes = createFleet({

@@ -1,7 +1,12 @@
 /** The figures of this node for the console, from the counters of proxy, engine and notices. */
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import type { ModeFigures, NodeFigures, SupplierFigures } from '../admin/fleet/figures.ts'
+import type {
+  ModeFigures,
+  NodeFigures,
+  NodeProblem,
+  SupplierFigures,
+} from '../admin/fleet/figures.ts'
 import { programVersion } from '../admin/http/version.ts'
 import type { ImpressionCounters } from '../admin/impressions/counters.ts'
 import { sides } from '../admin/metrics/kept.ts'
@@ -28,6 +33,7 @@ export interface NodeFiguresDeps {
   now: () => number
   /** Gauges of the other processes of this node. */
   others: () => Iterable<ProcessLoad>
+  problems: () => NodeProblem[]
 }
 
 /** The last minutes are the time since the oldest mark. */
@@ -93,7 +99,7 @@ function leftOf(stats: SupplierStats): Counts {
 }
 
 export function createNodeFigures(deps: NodeFiguresDeps) {
-  const { proxy, stats, counters, location, now, others } = deps
+  const { proxy, stats, counters, location, now, others, problems } = deps
   const node = `${hostname()}-${randomBytes(2).toString('hex')}`
   const started = now()
   let past: Mark[] = [{ at: started, counts: new Map() }]
@@ -162,6 +168,7 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
     return {
       ...{ node, location, started, at, window },
       version: programVersion(),
+      problems: problems(),
       unplaced: notices.get('') ?? {},
       suppliers: Object.fromEntries(suppliers),
     }

@@ -43,6 +43,12 @@ export interface SupplierFigures {
   qps: number | null
 }
 
+export interface NodeProblem {
+  level: 'bad' | 'warn'
+  /** A sentence without its first capital. */
+  text: string
+}
+
 export interface NodeFigures {
   node: string
   location: string
@@ -52,6 +58,8 @@ export interface NodeFigures {
   at: number
   /** Length of the last minutes in seconds; shorter after a start. */
   window: number
+  /** Absent from figures of a version before. */
+  problems?: NodeProblem[]
   /** Notices without a supplier, such as rejected ones, by status. */
   unplaced: Record<string, number>
   suppliers: Record<string, SupplierFigures>

@@ -9,6 +9,7 @@ import {
   addedCounts,
   type EndpointFigures,
   type NodeFigures,
+  type NodeProblem,
   quantile,
   type SupplierFigures,
 } from './figures.ts'
@@ -81,6 +82,7 @@ export interface LiveNode {
   age: number
   /** Seconds that the requests of the last minutes cover. */
   window: number
+  problems: NodeProblem[]
 }
 
 export interface LiveSnapshot {
@@ -208,11 +210,13 @@ export async function liveSnapshot(
     at,
     scope: only === undefined ? 'all nodes' : 'one node',
     node: all[0]!.node,
-    nodes: all.map(({ node, location, version, started, at: published, window }) => ({
-      ...{ node, location, version, window },
-      started: new Date(started).toISOString(),
-      age: Math.max(0, (at - published) / 1000),
-    })),
+    nodes: all.map(
+      ({ node, location, version, started, at: published, window, problems = [] }) => ({
+        ...{ node, location, version, window, problems },
+        started: new Date(started).toISOString(),
+        age: Math.max(0, (at - published) / 1000),
+      }),
+    ),
     currency: deps.currency(),
     caller: { name: subject, account, role },
     heldAll: held.has('*'),

@@ -2,7 +2,15 @@
 import { Counter, type Registry } from 'prom-client'
 import { one, registerRows } from '../../opd/shared/metrics.ts'
 
+export interface ReloadState {
+  /** Whether the last reload was taken. */
+  successful: boolean
+  /** The changed keys that take effect only after a restart. */
+  restart: readonly string[]
+}
+
 export interface ReloadMeter {
+  state(): ReloadState
   refused(): void
   /** `waiting`: the changed keys that take effect only after a restart. */
   taken(waiting: readonly string[]): void
@@ -39,6 +47,7 @@ export function createReloadMeter(registry: Registry): ReloadMeter {
     ],
   ])
   return {
+    state: () => ({ successful, restart }),
     refused() {
       successful = false
       reloads.inc({ result: 'refused' })

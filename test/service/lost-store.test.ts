@@ -4,6 +4,7 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import t, { type Test } from 'tap'
+import type { LiveSnapshot } from '../../admin/fleet/live.ts'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { type Answered, echoSupplier, type Node, startNode } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
@@ -165,6 +166,15 @@ for (const [name, { skip, open }] of Object.entries(losses))
     for (const [at, answer] of read.entries())
       if (loss.reads) t.equal(answer.status, 200, reading[at]!)
       else await refused(t, answer, reading[at]!)
+    if (loss.reads) {
+      const told = async () => {
+        const { nodes } = (await (await node.api('/api/svc/live/')).json()) as LiveSnapshot
+        return nodes.some(({ problems }) =>
+          problems.some(({ text }) => text.includes('the database does not respond')),
+        )
+      }
+      await until(told, { what: 'the console names the store' })
+    }
     const form = { client_id: 'public-client', grant_type: 'password', username: 'admin' }
     const password = node.bidweir.password!
     const logIn = () =>

@@ -118,10 +118,16 @@ export async function openPage(browser: Browser, options: object = {}) {
   return { page, faults }
 }
 
-export async function logIn(page: Page, base: string, name: string, screen = ''): Promise<void> {
+export async function logIn(
+  page: Page,
+  base: string,
+  name: string,
+  screen = '',
+  secret = password,
+): Promise<void> {
   await page.goto(`${base}/#/${screen}`)
   await page.getByLabel('User').fill(name)
-  await page.getByLabel('Password').fill(password)
+  await page.getByLabel('Password').fill(secret)
   await page.getByRole('button', { name: 'Log in' }).click()
   await page.getByRole('navigation', { name: 'Screens' }).waitFor()
 }

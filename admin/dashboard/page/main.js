@@ -12,6 +12,7 @@ import { Holds } from './screens/holds.js'
 import { LogIn } from './screens/log-in.js'
 import { Models } from './screens/models.js'
 import { Nodes } from './screens/nodes.js'
+import { Problems } from './screens/problems.js'
 import { Supplier } from './screens/supplier.js'
 import { Suppliers } from './screens/suppliers.js'
 import { Users } from './screens/users.js'
@@ -80,6 +81,7 @@ function App() {
     <main class=${stale.value === '' ? '' : 'stale'}>
       ${stale.value !== '' && html`<p class="box bad" role="alert">Not up to date: ${stale}.${since}</p>`}
       <${Said} />
+      <${Problems} />
       ${
         live.value === null
           ? html`<h1>${screen?.title ?? 'bidweir'}</h1><p class="soft">Loading…</p>`
@@ -94,7 +96,10 @@ function App() {
 effect(() => {
   const { screen, rest } = route.value
   const name = screens[screen]?.title ?? ''
-  const faults = live.value?.integrations.filter(({ health }) => health.level === 'bad').length ?? 0
+  const suppliers = live.value?.integrations.filter(({ health }) => health.level === 'bad') ?? []
+  const nodes =
+    live.value?.nodes.filter(({ problems }) => problems.some(({ level }) => level === 'bad')) ?? []
+  const faults = suppliers.length + nodes.length
   const alert = faults === 0 ? '' : `(${faults}) `
   document.title = alert + [rest[0], name, 'bidweir'].filter(Boolean).join(' · ')
 })

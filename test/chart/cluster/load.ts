@@ -1,4 +1,4 @@
-/** Bids and their wins at a steady rate, on kept connections and on new ones, with what failed. */
+/** Bids at a steady rate, and wins of one bid in three, on kept connections and on new ones, with what failed. */
 
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
@@ -36,7 +36,7 @@ export function startLoad(bids: string, notices: string, perSecond: number): Loa
   const ssp = bids.split('/').at(-1)!
   let count = 0
 
-  async function one(id: string, agent: Agent) {
+  async function one(id: string, agent: Agent, won: boolean) {
     const imp = [{ id: '1', banner: { w: 300, h: 250 }, bidfloor: 0.5 }]
     const site = { domain: 'news.example', publisher: { id: 'pub-1' } }
     const bid = await send(bids, agent, 'POST', { id, imp, site, tmax: 900 })
@@ -45,7 +45,7 @@ export function startLoad(bids: string, notices: string, perSecond: number): Loa
     const offered = bid.status === 200 ? JSON.parse(bid.body).seatbid[0].bid[0] : undefined
     const [, context] = /svc_opd=([\w-]+)/.exec(`${offered?.nurl} ${offered?.adm}`) ?? []
     // the supplier was too slow, or its pod has just gone
-    if (context === undefined) return
+    if (context === undefined || !won) return
     const price = String(offered.price)
     const query = new URLSearchParams({ ssp, bid_id: offered.id, price, svc_opd: context })
     const win = await send(`${notices}?${query}`, agent, 'GET')
@@ -58,6 +58,8 @@ export function startLoad(bids: string, notices: string, perSecond: number): Loa
     const done = one(
       `curl-${process.pid}-${bids.length}-${Date.now()}-${number}`,
       agents[number % 2]!,
+      // a rate of winning that no model expects before it has learned
+      number % 3 === 0,
     )
       .catch((error) => {
         load.failures.push(`${new Date().toISOString()} ${error.code ?? ''} ${error.message}`)

@@ -7,66 +7,14 @@ import t, { type Test } from 'tap'
 import { startPostgres } from '../../support/postgres.ts'
 import { startRedis } from '../../support/redis.ts'
 import { until } from '../../support/until.ts'
-import { restricted } from '../cluster/control-plane.ts'
 import { startLoad } from '../cluster/load.ts'
 import { nodeAddress, startNode } from '../cluster/node.ts'
+import { common, type Pod, place } from '../cluster/release.ts'
 import { chart } from '../helm.ts'
 
 const node = await startNode(process.env['BIDWEIR_IMAGES']!, process.env['BIDWEIR_CGROUP']!)
 t.teardown(() => node.close())
 const { api } = node
-
-interface Pod {
-  metadata: { name: string; uid: string; deletionTimestamp?: string }
-  status: { podIP: string; containerStatuses?: { restartCount: number; ready: boolean }[] }
-}
-
-/** Patient with a busy machine; the drain is short. */
-const probe = { periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 600 }
-const common = [
-  ...['--set', 'drain.graceSeconds=5,drain.timeoutSeconds=20,terminationGracePeriodSeconds=40'],
-  ...['--set-json', `livenessProbe=${JSON.stringify(probe)}`],
-  ...['--set-json', `readinessProbe=${JSON.stringify({ ...probe, failureThreshold: 3 })}`],
-]
-
-/** A release in a namespace of its own, in which Pod Security refuses what is not `restricted`. */
-async function place(namespace: string) {
-  await restricted(node, namespace)
-  const at = `/api/v1/namespaces/${namespace}`
-  const run = (command: string, ...args: string[]) =>
-    node.helm(command, 'bids', ...args, '--namespace', namespace, '--timeout', '10m')
-  const all = async () => (await api('GET', `${at}/pods`)).body.items as Pod[]
-  const pods = async () => {
-    const selector =
-      'app.kubernetes.io/instance=bids,app.kubernetes.io/name=bidweir,pod-template-hash'
-    return (await api('GET', `${at}/pods?labelSelector=${selector}`)).body.items as Pod[]
-  }
-  const log = async (pod: string, container: string) =>
-    (await api('GET', `${at}/pods/${pod}/log?container=${container}&tailLines=40`)).body
-  /** Why a release does not come up. */
-  const story = async () => {
-    const { body } = await api('GET', `${at}/events`)
-    const events = body.items.map(
-      (each: { reason: string; message: string }) => `${each.reason}: ${each.message}`,
-    )
-    const logs = await Promise.all(
-      (await pods()).map(({ metadata }) => log(metadata.name, 'bidweir')),
-    )
-    return [...events, ...logs.map((each) => JSON.stringify(each))].slice(-60).join('\n')
-  }
-  const helm = async (t: Test, command: string, ...args: string[]) => {
-    const { ok, text, error } = await run(command, ...args)
-    t.ok(ok, `helm ${command}`, { diagnostic: true })
-    if (!ok) t.fail(`${error}\n${text}\n${await story()}`)
-    t.notMatch(error, /PodSecurity/)
-    return text
-  }
-  const url = async (service: string) => {
-    const { body } = await api('GET', `${at}/services/bids-bidweir-${service}`)
-    return `http://${body.spec.clusterIP}:${body.spec.ports[0].port}`
-  }
-  return { at, run, helm, all, pods, log, url }
-}
 
 async function relay(port: number): Promise<number> {
   const server = createServer((from) => {
@@ -81,7 +29,7 @@ async function relay(port: number): Promise<number> {
 }
 
 t.test('one pod, as `helm install` leaves it', async (t) => {
-  const { at, run, helm, all, pods, url } = await place('one')
+  const { at, run, helm, all, pods, url } = await place(node, 'one')
   await helm(t, 'install', chart, '--wait', ...common)
 
   t.test('`helm test` bids and wins', async (t) => {
@@ -160,10 +108,13 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
   const values = [
     ...common,
     ...['--set', `store.database.url=${stores[0]},store.redis.url=${stores[1]}`],
+    // a bid without a notice is soon a loss
+    ...['--set', 'config.opd.attributionWindow=10s'],
   ]
   const three = [...values, '--set', 'replicaCount=3']
-  const { at, helm, pods, url } = await place('three')
+  const { at, helm, pods, url, curves } = await place(node, 'three')
   await helm(t, 'install', chart, '--wait', ...three)
+  const cold = (await curves())[0]!
   const [proxy, notices] = [await url('proxy'), await url('notices')]
   const load = () => startLoad(`${proxy}/bid/demo`, `${notices}/opd/imp`, 20)
   /** Every win that was acknowledged is in the ledger. */
@@ -223,7 +174,34 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
     )
   })
 
-  t.test('so do fewer pods, and more again', async (t) => {
+  t.test('a rollout of every pod learns nothing anew', async (t) => {
+    const apart = (one: number[], other: number[]) =>
+      Math.max(...one.map((win, at) => Math.abs(win - other[at]!)))
+    const traffic = load()
+    const learned = async () => (await curves()).every((curve) => apart(curve, cold) > 0.2)
+    await until(learned, { what: 'three pods that have learned', limit: 300_000 })
+    await traffic.stop()
+    // no traffic from here on: what new pods know is from the pods before them
+    const agreed = async () => {
+      const [one = [], ...others] = await curves()
+      return others.length === 2 && others.every((other) => apart(one, other) <= 0.03)
+    }
+    await until(agreed, { what: 'three pods that agree', limit: 120_000 })
+    const before = await pods()
+    const [curve = []] = await curves()
+    await helm(t, 'upgrade', chart, '--wait', ...three, '--set', 'podAnnotations.update=three')
+    await settled(3)
+    const old = before.map(({ metadata }) => metadata.uid)
+    t.notOk((await pods()).some(({ metadata }) => old.includes(metadata.uid)))
+    const after = await curves()
+    t.equal(after.length, 3)
+    for (const each of after) {
+      const [change, learnt] = [apart(each, curve), apart(each, cold)]
+      t.ok(change <= 0.1, `as before the rollout: ${change.toFixed(3)}`, { cold: learnt })
+    }
+  })
+
+  t.test('fewer pods, and more again, fail no request and lose no win', async (t) => {
     const scale = (count: number) => async () => {
       await helm(t, 'upgrade', chart, '--wait', ...values, '--set', `replicaCount=${count}`)
       await settled(count)

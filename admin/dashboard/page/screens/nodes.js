@@ -26,6 +26,18 @@ const columns = [
       html`<${Level} level=${age < late ? 'ok' : 'warn'} label=${`${rate(age)} s old`} />`,
   },
   {
+    name: 'State',
+    text: true,
+    help: 'What is wrong with the node itself, such as its database or its configuration file.',
+    cell: (/** @type {LiveNode} */ { problems }) =>
+      problems.length === 0
+        ? html`<${Level} level="ok" />`
+        : problems.map(
+            ({ level, text }) =>
+              html`<div key=${text}><${Level} level=${level} /> <small>${text}</small></div>`,
+          ),
+  },
+  {
     name: 'Show',
     text: true,
     help: 'Shows the figures of this node alone on all screens.',
@@ -39,6 +51,6 @@ const columns = [
 
 export function Nodes() {
   return html`<h1>Nodes</h1>
-    <p>Requests, times, kept rates and counters are sums over these nodes; reports come from the store. A node that ended is left out after 35 seconds, with what it counted since its start.</p>
+    <p>Requests, times and counters are sums over these nodes. Kept rates of the last 7 days and reports come from the store. A node that ended is left out after 35 seconds, with what it counted since its start.</p>
     <${Table} label="Nodes" rows=${live.value?.nodes ?? []} keyOf=${(/** @type {LiveNode} */ { node }) => node} columns=${columns} />`
 }

@@ -3,7 +3,7 @@ import { signal } from '@preact/signals'
 import { absent, duration, money, percent, rate, whole } from '../format.js'
 import { html } from '../html.js'
 import { Level, Table, Term } from '../parts.js'
-import { currency, live, may, seesAll, today } from '../state.js'
+import { currency, live, may, seesAll, shownNode, today } from '../state.js'
 import { HoldButton } from './hold.js'
 import { keptCell } from './kept.js'
 
@@ -212,7 +212,7 @@ export function Suppliers() {
       ) => {
         search.value = /** @type {HTMLInputElement} */ (event.target).value
       }} /></label>
-      <p class="soft">Requests and times: ${minutes < 1 ? 'since the start' : `the last ${minutes} min`}, ${now.scope === 'all nodes' ? `all nodes (${now.nodes.length})` : `node ${shownOf(now)}`}. Bids, wins and margin: today, all nodes.</p>
+      <p class="soft">Requests and times: ${minutes < 1 ? 'since the start' : `the last ${minutes} min`}, ${now.scope === 'all nodes' ? `all nodes (${now.nodes.length})` : `node ${shownNode}`}. Bids, wins and margin: today, all nodes.</p>
     </div>
     ${
       now.integrations.length === 0
@@ -231,7 +231,3 @@ export function Suppliers() {
         .join(', ')}. Rejected ones carry no valid credential or price.</p>`
     }`
 }
-
-/** @param {import('../../../fleet/live.ts').LiveSnapshot} now */
-const shownOf = (now) =>
-  now.scope === 'all nodes' ? '' : now.nodes.map(({ node }) => node).join(', ')

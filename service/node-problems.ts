@@ -1,0 +1,36 @@
+/** What is wrong with this node as a whole, in sentences for the console. Suppliers have their own states. */
+import type { NodeProblem } from '../admin/fleet/figures.ts'
+import type { ReloadState } from './metrics/reloads.ts'
+
+export interface NodeProblemDeps {
+  reload: () => ReloadState
+  redis: { connected: boolean } | null
+  store: { lost(): Promise<string[]> }
+  ratesStale: () => boolean
+  draining: () => boolean
+}
+
+/** The state of the store is that of the reading before: it is known only after a write. */
+export function createNodeProblems(deps: NodeProblemDeps): () => NodeProblem[] {
+  const { reload, redis, store, ratesStale, draining } = deps
+  let lost: string[] = []
+  return () => {
+    void store.lost().then((parts) => {
+      lost = parts
+    })
+    const { successful, restart } = reload()
+    const problems: NodeProblem[] = []
+    const add = (level: NodeProblem['level'], text: string) => problems.push({ level, text })
+    if (lost.length > 0)
+      add('bad', `the database does not respond (${lost.join(', ')}): win notices get 503`)
+    if (!successful)
+      add('bad', 'the configuration file has faults, which the log names; the one before is in use')
+    if (redis?.connected === false)
+      add('bad', 'Redis does not respond: the node learns and counts allotments alone')
+    if (restart.length > 0)
+      add('warn', `a change of the configuration waits for a restart: ${restart.join(', ')}`)
+    if (ratesStale()) add('warn', 'the exchange rates are old')
+    if (draining()) add('warn', 'the node is ending')
+    return problems
+  }
+}
