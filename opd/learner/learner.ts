@@ -25,8 +25,8 @@ import { Teaching } from './train/trainer.ts'
 import { isRows } from './train/update-log.ts'
 import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from './types.ts'
 
-const toldMagic = 0x62774437
-const snapshotMagic = 0x62775335
+const toldMagic = 0x62774438
+const snapshotMagic = 0x62775336
 const curveMagic = 0x62774331
 const none = new Uint8Array(0)
 

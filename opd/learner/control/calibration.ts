@@ -1,56 +1,73 @@
 /**
  * What lower prices lose, as verified. The model says what they should lose; by how much that is off is measured by comparing
- * bids that differ by chance alone: theta raised or lowered, sent lower or held at their own price. Where notices say the lowest
+ * bids that differ by chance alone: sent with the usual theta or a raised one, or held at their own price. Where notices say the lowest
  * winning price, the loss is counted itself.
  */
 import type { Column, Evidence, Union } from './kept.ts'
 
-export interface LossError {
-  /** True loss = (1 + at) times what the model expects, over the bids sent lower. */
+/** True loss over what the model expects, as estimated; and its standard deviation. */
+interface Times {
   at: number
-  /** Share kept by the bids sent lower, and its standard deviation. */
-  kept: number
   deviation: number
 }
+export interface Losses {
+  /** Of the auctions with theta raised; and of what those with the usual theta lose more. */
+  raised: Times
+  further: Times
+  /** Share of wins (spend) that the optimised keep, and its standard deviation. */
+  kept: number
+  deviation: number
+  /** True over expected loss of the auctions with the usual theta. */
+  usual: number
+}
 
-/** Before anything is verified. */
-export const unverified: LossError = { at: 0.5, kept: 1, deviation: 0.02 }
 /**
- * Prices are chosen where the model expects little loss, and so mostly where it expects too little: before anything is
- * measured, the true loss is taken to be this times the expected one, give or take the second.
+ * Before anything is measured: prices are chosen where the model expects little loss, and so mostly where it expects too
+ * little, the more so the lower they are.
  */
-const [hopeful, unsure] = [1.4, 0.5]
-/** By how much suppliers differ in that. */
+const [raisedBefore, furtherBefore] = [
+  { at: 1, deviation: 0.5 },
+  { at: 1.4, deviation: 0.5 },
+]
+/** By how much suppliers differ. */
 const alike = 0.4
 /** Expected wins before anything is measured of them. */
 const few = 20
-const [lowest, highest] = [-0.7, 6]
+const [lowest, highest] = [0.2, 7]
 /** A smaller expected loss is taken for this. */
-const leastLoss = 0.005
+const leastLoss = 0.002
+
+export const unverified = (): Losses => ({
+  raised: { ...raisedBefore },
+  further: { ...furtherBefore },
+  kept: 1,
+  deviation: 0.02,
+  usual: furtherBefore.at,
+})
 
 export type Kind = 'wins' | 'spend'
-interface Columns {
-  come: Column
-  due: Column
-  variance: Column
-  dueIn: Column
-  known: Column
-  knownIn: Column
-}
+type Columns = Record<
+  'due' | 'dueIn' | 'weighedCome' | 'weighedDue' | 'weighedIn' | 'variance' | 'known' | 'knownIn',
+  Column
+>
 const columnsOf: Record<Kind, Columns> = {
   wins: {
-    come: 'wins',
     due: 'due',
-    variance: 'dueVariance',
     dueIn: 'dueIn',
+    weighedCome: 'weighedWins',
+    weighedDue: 'weighedDue',
+    weighedIn: 'weighedDueIn',
+    variance: 'weighedVariance',
     known: 'knownWins',
     knownIn: 'knownWinsIn',
   },
   spend: {
-    come: 'spend',
     due: 'spendDue',
-    variance: 'spendVariance',
     dueIn: 'spendIn',
+    weighedCome: 'weighedSpend',
+    weighedDue: 'weighedSpendDue',
+    weighedIn: 'weighedSpendIn',
+    variance: 'weighedSpendVariance',
     known: 'knownSpend',
     knownIn: 'knownSpendIn',
   },
@@ -60,78 +77,106 @@ const columnsOf: Record<Kind, Columns> = {
  * `all`: what was found of all suppliers together, where the evidence is of one: it has few bids to say otherwise, so what is
  * found of all counts as much as `alike`.
  */
-export function lossError(
+export function measureLosses(
   evidence: Evidence,
   kind: Kind,
-  into: LossError,
-  all: LossError | null = null,
-): LossError {
-  Object.assign(into, all ?? unverified)
+  into: Losses,
+  all: Losses | null = null,
+): void {
   const columns = columnsOf[kind]
-  const base = evidence.total('deep', columns.dueIn)
-  if (!(evidence.total('deep', 'due') > few && base > 0)) return into
-  const loss = Math.max(leastLoss, 1 - evidence.total('deep', columns.due) / base)
-  // True over expected loss, and how sure that is.
-  let times = all === null ? hopeful : 1 + all.at
-  let precision = 1 / (all === null ? unsure : alike) ** 2
-  const measured = (found: number, deviation: number) => {
-    if (!(deviation > 0 && Number.isFinite(found))) return
-    times = times * precision + found / deviation ** 2
-    precision += 1 / deviation ** 2
-    times /= precision
+  begin(into.raised, all?.raised, raisedBefore)
+  begin(into.further, all?.further, furtherBefore)
+  into.kept = 1
+  into.deviation = all?.deviation ?? unverified().deviation
+  into.usual = into.further.at
+  const base = evidence.total('optimised', columns.dueIn)
+  if (!(evidence.total('optimised', 'due') > few && base > 0)) return
+  measure(into.raised, compared(evidence, columns, 'raised', 'holdout'))
+  measure(into.further, compared(evidence, columns, 'usual', 'raised'))
+  const lossOf = (of: Union) => {
+    const due = evidence.total(of, columns.dueIn)
+    return due > 0 ? Math.max(leastLoss, 1 - evidence.total(of, columns.due) / due) : leastLoss
   }
-  const compare = (lower: Union, higher: Union) => {
-    const [low, high] = [rates(evidence, columns, lower), rates(evidence, columns, higher)]
-    const expected = 1 - low.due / high.due
-    if (!(low.due > 0 && high.due > 0 && expected > leastLoss)) return
-    const ratio = low.come / high.come
-    // The variance that the model expects: that of a few wins, as counted, would be too small.
-    measured((1 - ratio) / expected, Math.sqrt(low.variance + high.variance) / expected)
+  const [raised, usual, loss] = [lossOf('raised'), lossOf('usual'), lossOf('optimised')]
+  const further = Math.max(0, usual - raised)
+  const known = counted(evidence, columns, kind)
+  if (known !== null) {
+    // Of all bids together: it says the same of both.
+    measure(into.raised, { expected: loss, ...known })
+    measure(into.further, { expected: loss, ...known })
   }
-  compare('lowered', 'raised')
-  compare('deep', 'heldDeep')
-  const count = evidence.total('deep', 'knownWinsIn') / (kind === 'wins' ? 1 : 2)
-  if (count > few) {
-    const share = evidence.total('deep', columns.known) / evidence.total('deep', columns.knownIn)
-    const error = Math.sqrt((Math.max(1 - share, 1 / count) * share) / count)
-    measured((1 - share) / loss, error / loss)
-  }
-  into.at = Math.max(lowest, Math.min(highest, times - 1))
-  into.kept = Math.max(0.2, Math.min(1.2, 1 - loss * times))
-  into.deviation = loss / Math.sqrt(precision)
-  return into
+  into.usual =
+    (into.raised.at * Math.min(raised, usual) + into.further.at * further) / usual
+  const share = evidence.total('usual', columns.dueIn) / base
+  // Explored bids lose what usual ones do.
+  const rest = Math.max(0, loss - raised * (1 - share))
+  into.kept = Math.max(0.2, 1 - into.raised.at * raised * (1 - share) - into.usual * rest)
+  into.deviation = Math.hypot(
+    into.raised.deviation * Math.min(raised, loss),
+    into.further.deviation * Math.max(0, loss - raised),
+  )
 }
 
-/** Of one group, over what was expected at the bids' own prices: what came, what was expected, and its relative variance. */
-function rates(evidence: Evidence, { come, due, variance, dueIn }: Columns, of: Union) {
-  const base = evidence.total(of, dueIn)
-  const sent = evidence.total(of, due)
+function begin(into: Times, all: Times | undefined, before: Times): void {
+  into.at = all?.at ?? before.at
+  into.deviation = all === undefined ? before.deviation : alike * Math.max(1, all.at)
+}
+
+interface Measured {
+  /** Of the loss that is expected, what was found, and the standard deviation. */
+  expected: number
+  found: number
+  deviation: number
+}
+
+function measure(times: Times, measured: Measured | null): void {
+  if (measured === null) return
+  const { expected, found, deviation } = measured
+  if (!(deviation > 0 && expected > leastLoss && Number.isFinite(found))) return
+  const before = 1 / times.deviation ** 2
+  const now = (expected / deviation) ** 2
+  const at = (times.at * before + (found / expected) * now) / (before + now)
+  times.at = at < lowest ? lowest : at > highest ? highest : at
+  times.deviation = 1 / Math.sqrt(before + now)
+}
+
+/** What one group loses against the other, each over what was expected at the bids' own prices. */
+function compared(
+  evidence: Evidence,
+  columns: Columns,
+  lower: Union,
+  higher: Union,
+): Measured | null {
+  const [low, high] = [rates(evidence, columns, lower), rates(evidence, columns, higher)]
+  if (!(low.due > 0 && high.due > 0)) return null
+  // The variance that the model expects: that of a few wins, as counted, would be too small. The fewer notices come, the larger.
+  const told = Math.min(1, (low.come + high.come) / (low.due + high.due))
   return {
-    come: evidence.total(of, come) / base,
-    due: sent / base,
-    variance: evidence.total(of, variance) / sent ** 2,
+    expected: 1 - low.due / high.due,
+    found: 1 - low.come / high.come,
+    deviation: Math.sqrt((low.variance + high.variance) / told),
   }
 }
 
-/**
- * Share of wins (spend) kept by the optimised: what came over what would have come at the bids' own prices. 1 before anything
- * came.
- */
-export function keptBy(evidence: Evidence, kind: Kind, error: LossError): number {
-  const { come, dueIn } = columnsOf[kind]
-  const won = evidence.total('deep', come)
-  const base = evidence.total('deep', dueIn)
-  if (!(won > 0 && base > 0)) return 1
-  const own = won / base / error.kept
-  const flat = evidence.total('flat', come)
-  const lower = own * (base + evidence.total('explored', dueIn))
-  return (flat + won + evidence.total('explored', come)) / Math.max(1e-9, flat + lower)
+function rates(evidence: Evidence, of: Columns, group: Union) {
+  const base = evidence.total(group, of.weighedIn)
+  const due = evidence.total(group, of.weighedDue)
+  return {
+    come: evidence.total(group, of.weighedCome) / base,
+    due: due / base,
+    variance: evidence.total(group, of.variance) / due ** 2,
+  }
 }
 
-/** Standard error of that share. */
-export function keptError(evidence: Evidence, kind: Kind, error: LossError): number {
-  const { come } = columnsOf[kind]
-  const won = evidence.total('deep', come)
-  const all = won + evidence.total('flat', come)
-  return all > 0 ? (error.deviation * won) / all : unverified.deviation
+/** The loss itself, where notices say the lowest winning price. */
+function counted(
+  evidence: Evidence,
+  { known, knownIn }: Columns,
+  kind: Kind,
+): { found: number; deviation: number } | null {
+  const count = evidence.total('optimised', 'knownWinsIn') / (kind === 'wins' ? 1 : 2)
+  if (!(count > few)) return null
+  const share = evidence.total('optimised', known) / evidence.total('optimised', knownIn)
+  const deviation = Math.sqrt((Math.max(1 - share, 1 / count) * share) / count)
+  return { found: 1 - share, deviation }
 }

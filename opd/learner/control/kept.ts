@@ -3,19 +3,8 @@
  * Sums alone, so nodes add what others saw: a win may be told to any node.
  */
 
-/**
- * How a bid went out: at its own price or below it, with theta lowered or raised; at a drawn price; and holdout bids by how
- * they would have gone out.
- */
-const groups = [
-  'flat',
-  'deep',
-  'explored',
-  'heldFlat',
-  'heldDeep',
-  'raisedFlat',
-  'raisedDeep',
-] as const
+/** How a bid went out: with theta lowered or raised, at a drawn price, or, held out, at its own. */
+const groups = ['usual', 'raised', 'explored', 'held'] as const
 export type Group = (typeof groups)[number]
 const groupAt = Object.fromEntries(groups.map((name, index) => [name, index])) as Record<
   Group,
@@ -23,35 +12,40 @@ const groupAt = Object.fromEntries(groups.map((name, index) => [name, index])) a
 >
 /** Groups that are summed together. */
 const unions = {
-  lowered: ['flat', 'deep'],
-  raised: ['raisedFlat', 'raisedDeep'],
-  flat: ['flat', 'raisedFlat'],
-  deep: ['deep', 'raisedDeep'],
-  explored: ['explored'],
-  heldDeep: ['heldDeep'],
-  optimised: ['flat', 'deep', 'explored', 'raisedFlat', 'raisedDeep'],
-  holdout: ['heldFlat', 'heldDeep'],
+  usual: ['usual'],
+  raised: ['raised'],
+  optimised: ['usual', 'raised', 'explored'],
+  holdout: ['held'],
 } as const satisfies Record<string, readonly Group[]>
 export type Union = keyof typeof unions
 const basesOf = Object.fromEntries(
   Object.entries(unions).map(([name, of]) => [name, of.map((group) => groupAt[group])]),
 ) as Record<Union, number[]>
 
-/** The sums of one group Money is CPM. */
+/** The sums of one group. Money is CPM. */
 const columns = [
   'bids',
   'wins',
   'spend',
-  /** Expected wins and spend at the price sent, and their variance. */
+  /** Expected wins and spend at the price sent, and at the bid's own. */
   'due',
   'spendDue',
-  'dueVariance',
-  'spendVariance',
-  /** Expected at the bid's own price. */
   'dueIn',
   'spendIn',
   'margin',
   'marginDue',
+  /**
+   * The same with weights, and the variance of what is expected. Spend by the root of a price: a few dear bids would be all
+   * that counts.
+   */
+  'weighedWins',
+  'weighedDue',
+  'weighedDueIn',
+  'weighedVariance',
+  'weighedSpend',
+  'weighedSpendDue',
+  'weighedSpendIn',
+  'weighedSpendVariance',
   /** Of bids whose lowest winning price is known: won at the price sent, and at the bid's own. */
   'knownWins',
   'knownWinsIn',
@@ -64,19 +58,17 @@ const width = columns.length
 const evidenceWidth = groups.length * width
 export const toldWidth = evidenceWidth
 
-/**
- * Bids that the sums remember: at first the later half, since what a cold model was wrong by says nothing of a warm one,
- * and at most these.
- */
+/** Bids that the sums remember: at first all but a tenth, in which the model was cold, and at most these. */
 const horizon = 25_000
-const [youngest, ofAge] = [400, 0.5]
+const [youngest, ofAge] = [400, 0.9]
 
-/** One bid: what the model expected of it, at its own price and at the one sent. */
+/** One bid: what the model expected of it, at its own price and at the one sent, and its weight in comparisons. */
 export interface Seen {
   inBa: number
   sent: number
   winIn: number
   winSent: number
+  weight: number
 }
 
 export class Evidence {
@@ -97,28 +89,40 @@ export class Evidence {
     this.fresh[base + at[name]]! += value
   }
 
-  /** `weight` -1 takes one back. */
-  exposed(group: Group, { inBa, sent, winIn, winSent }: Seen, weight: 1 | -1 = 1): void {
+  /** `sign` -1 takes one back. */
+  exposed(
+    group: Group,
+    { inBa, sent, winIn, winSent, weight }: Seen,
+    sign: 1 | -1 = 1,
+  ): void {
     const base = groupAt[group] * width
-    const due = winSent * weight
+    const due = winSent * sign
+    const dueIn = winIn * sign
     const variance = due * (1 - winSent)
-    this.add(base, 'bids', weight)
+    this.add(base, 'bids', sign)
     this.add(base, 'due', due)
     this.add(base, 'spendDue', due * inBa)
-    this.add(base, 'dueVariance', variance)
-    this.add(base, 'spendVariance', variance * inBa * inBa)
-    this.add(base, 'dueIn', winIn * weight)
-    this.add(base, 'spendIn', winIn * inBa * weight)
+    this.add(base, 'dueIn', dueIn)
+    this.add(base, 'spendIn', dueIn * inBa)
     this.add(base, 'marginDue', due * (inBa - sent))
-    this.age += weight
+    const money = weight * Math.sqrt(inBa)
+    this.add(base, 'weighedDue', due * weight)
+    this.add(base, 'weighedDueIn', dueIn * weight)
+    this.add(base, 'weighedVariance', variance * weight * weight)
+    this.add(base, 'weighedSpendDue', due * money)
+    this.add(base, 'weighedSpendIn', dueIn * money)
+    this.add(base, 'weighedSpendVariance', variance * money * money)
+    this.age += sign
     this.fade()
   }
 
-  won(group: Group, inBa: number, paid: number): void {
+  won(group: Group, inBa: number, paid: number, weight: number): void {
     const base = groupAt[group] * width
     this.add(base, 'wins', 1)
     this.add(base, 'spend', inBa)
     this.add(base, 'margin', inBa - paid)
+    this.add(base, 'weighedWins', weight)
+    this.add(base, 'weighedSpend', weight * Math.sqrt(inBa))
   }
 
   /** The lowest winning price of a bid became known. */

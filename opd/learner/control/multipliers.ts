@@ -18,10 +18,10 @@ const mostMargin = 200
  * bids nobody knows what is kept to better than half a point.
  */
 const slack = 0.001
-const slackErrors = 1.2
+const slackErrors = Number(process.env.SLACK ?? 1.2)
 const slackMost = 0.6
 /** What was kept too little over the horizon is made up for, and what was kept too much spent, within these. */
-const [makeUp, spendDown] = [0.006, 0.0015]
+const [makeUp, spendDown] = [0.006, 0.003]
 const startSpend = 1.5
 const startWins = 0.1
 const startMargin = 1
@@ -32,11 +32,12 @@ const young = 20
 /** A gap of one dear bid, in mean bids; clipped lower, the dear ones would be given up. */
 const largest = 12
 
-/** State of a constraint: what was kept, its standard error, and how far the expected loss is off. */
+/** State of a constraint: what was kept, its standard error, and true over expected loss of both halves of the auctions. */
 export interface Standing {
   kept: number
   error: number
-  lossError: number
+  raised: number
+  usual: number
 }
 
 const within = (value: number, low: number, high: number) =>
@@ -81,13 +82,13 @@ export class Controller {
   decided(
     policy: Policy,
     mode: 'revenue' | 'margin',
-    bid: { inBa: number; out: number; winIn: number; winOut: number },
+    bid: { inBa: number; out: number; winIn: number; winOut: number; raised: boolean },
     evidence: Evidence,
     wins: Standing,
     spend: Standing,
     shallow: boolean,
   ): void {
-    const { inBa, out, winIn, winOut } = bid
+    const { inBa, out, winIn, winOut, raised } = bid
     const { means } = this
     this.seen = Math.min(meanHorizon, this.seen + 1)
     const dear = this.seen < young ? 1 : Math.min(1, (dearest * means[0]!) / inBa)
@@ -107,8 +108,8 @@ export class Controller {
     const minWins = policy.minWinRate ?? 0.97
     const minSpend = policy.minSpend ?? minWins
     const lost = winIn - winOut
-    const roomWins = (1 - goal(minWins, wins)) * winIn - lost * (1 + wins.lossError)
-    const roomSpend = ((1 - goal(minSpend, spend)) * winIn - lost * (1 + spend.lossError)) * inBa
+    const roomWins = (1 - goal(minWins, wins)) * winIn - lost * (raised ? wins.raised : wins.usual)
+    const roomSpend = ((1 - goal(minSpend, spend)) * winIn - lost * (raised ? spend.raised : spend.usual)) * inBa
     this.wins = minWins > 0 ? moved(this.wins, roomWins / means[1]!, shallow, least) : 0
     this.spend = minSpend > 0 ? moved(this.spend, roomSpend / means[2]!, shallow, least) : 0
   }

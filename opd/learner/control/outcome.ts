@@ -1,4 +1,5 @@
 /** An exposure as evidence: which group it belongs to, and what was expected of it. */
+import { shareStep } from '../exposure.ts'
 import type { Group, Seen } from './kept.ts'
 
 /** An exposure, as far as it matters here. */
@@ -6,31 +7,30 @@ export interface Outcome {
   arm: 'holdout' | 'explored' | 'treated'
   raised: boolean
   lnF: number
-  lnIn: number
+  inBa: number
   sent: number
   winIn: number
   winOut: number
+  weight: number
   /** Milliseconds. */
   at: number
 }
 
-const flat = -1e-3
-/** Chances travel in 16 bits. */
-export const shareStep = 1 / 65_535
+const own = -1e-3
 /**
- * What an exposure is evidence of. The holdout's `winOut` is of the price it would have had. One held up by shadow, hold
- * or share went out at another price than was decided: it is evidence of nothing.
+ * What an exposure is evidence of. One held up by shadow, hold or share went out at another price than was decided: it is
+ * evidence of nothing.
  */
 export function groupOf({ arm, raised, lnF, winIn, winOut }: Outcome): Group | null {
-  const lower = winOut < winIn - 2 * shareStep
-  if (arm === 'holdout') return lower ? 'heldDeep' : 'heldFlat'
-  if (lnF < flat) return arm === 'explored' ? 'explored' : raised ? 'raisedDeep' : 'deep'
-  return lower ? null : raised ? 'raisedFlat' : 'flat'
+  if (arm === 'holdout') return 'held'
+  if (lnF >= own && winOut < winIn - 2 * shareStep) return null
+  return arm === 'explored' ? 'explored' : raised ? 'raised' : 'usual'
 }
 
-export const seenOf = ({ arm, lnIn, sent, winIn, winOut }: Outcome): Seen => ({
-  inBa: Math.exp(lnIn),
+export const seenOf = ({ arm, inBa, sent, winIn, winOut, weight }: Outcome): Seen => ({
+  inBa,
   sent,
   winIn,
   winSent: arm === 'holdout' ? winIn : winOut,
+  weight,
 })

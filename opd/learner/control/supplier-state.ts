@@ -1,7 +1,7 @@
 /** What is held per supplier and mode: evidence, the controller's multipliers, the guards. */
 import type { Guard } from '../../pricing/arms.ts'
 import type { Policy } from '../types.ts'
-import { keptBy, keptError, type LossError, lossError, unverified } from './calibration.ts'
+import { measureLosses, unverified } from './calibration.ts'
 import { explorationRate, nearShare } from './exploration.ts'
 import { Guards, type Matured } from './guardrails.ts'
 import { Evidence, received } from './kept.ts'
@@ -32,13 +32,18 @@ const judgeEvery = 64
 /** At this much under the floor the kill switch acts. */
 const killBelow = 0.02
 
-/** Half of the bids have a theta - 1 that is larger by this factor, the other half one that is smaller. */
-const thetaSpread = Math.exp(0.5)
+/** Some of the auctions have a theta - 1 and a lambda that are larger by this factor. */
+const raise = Math.exp(Number(process.env.SPREAD ?? 0.7))
 
 const kinds = ['wins', 'spend'] as const
-const pooled: LossError = { ...unverified }
-const own: LossError = { ...unverified }
-const standing = (): Standing => ({ kept: 1, error: 0.02, lossError: unverified.at })
+const pooled = unverified()
+const own = unverified()
+const standing = (): Standing => ({
+  kept: 1,
+  error: own.deviation,
+  raised: own.raised.at,
+  usual: own.usual,
+})
 
 export class SupplierState {
   readonly evidence = new Evidence()
@@ -46,6 +51,9 @@ export class SupplierState {
   readonly guards = new Guards()
   theta = 1
   lambda = 0
+  /** Those of the other half of the auctions. */
+  otherTheta = 1
+  otherLambda = 0
   exposures = 0
   private readonly pool: Evidence
   private readonly segments: Segments
@@ -89,19 +97,24 @@ export class SupplierState {
   }
 
   /**
-   * Raises or lowers theta: the wins of both halves tell what lower prices lose, and prices of one placement differ, so that the
-   * curve above a chosen price is seen.
+   * Raises both, or leaves them: the wins of the two kinds of auctions tell what lower prices lose, and prices of one placement differ, so that
+   * the curve above a chosen price is seen.
    */
   spread(raised: boolean): void {
-    if (this.bound && this.theta > 1)
-      this.theta = 1 + (this.theta - 1) * (raised ? thetaSpread : 1 / thetaSpread)
+    const { theta, lambda } = this
+    const by = theta > 1 && this.bound ? raise : 1
+    const [own, other] = raised ? [by, 1] : [1, by]
+    this.theta = 1 + (theta - 1) * own
+    this.lambda = lambda * own
+    this.otherTheta = 1 + (theta - 1) * other
+    this.otherLambda = lambda * other
   }
 
   /** A price of the treated or explored was found. */
   decided(
     policy: Policy,
     mode: Mode,
-    bid: { inBa: number; out: number; winIn: number; winOut: number },
+    bid: { inBa: number; out: number; winIn: number; winOut: number; raised: boolean },
     now: number,
   ): void {
     this.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
@@ -121,11 +134,12 @@ export class SupplierState {
     const { evidence, pool, guards, controller, standings } = this
     for (const kind of kinds) {
       const standing = standings[kind]
-      lossError(pool, kind, pooled)
-      standing.error = keptError(pool, kind, pooled)
-      const { at } = lossError(evidence, kind, own, pooled)
-      standing.lossError = at
-      standing.kept = keptBy(evidence, kind, own)
+      measureLosses(pool, kind, pooled)
+      measureLosses(evidence, kind, own, pooled)
+      standing.error = pooled.deviation
+      standing.raised = own.raised.at
+      standing.usual = own.usual
+      standing.kept = own.kept
     }
     if (!guards.judge(evidence, this.floor - killBelow, now)) return
     // what was measured was of prices that are gone
@@ -160,10 +174,10 @@ export class SupplierState {
     this.guards.won(outcome.at, outcome.sent, cleared, now)
     const group = groupOf(outcome)
     if (group === null) return
-    const { inBa, sent } = seenOf(outcome)
+    const { inBa, sent, weight } = outcome
     const paid = Math.min(cleared, sent)
-    this.evidence.won(group, inBa, paid)
-    this.pool.won(group, inBa, paid)
+    this.evidence.won(group, inBa, paid, weight)
+    this.pool.won(group, inBa, paid, weight)
     if (outcome.arm === 'holdout') return
     this.segments.won(publisher)
     if (seat !== publisher) this.segments.won(seat)
@@ -173,7 +187,7 @@ export class SupplierState {
   knew(outcome: Outcome, least: number): void {
     const group = groupOf(outcome)
     if (group === null) return
-    const { inBa, sent } = seenOf(outcome)
+    const { inBa, sent } = outcome
     this.evidence.knew(group, inBa, sent, least)
     this.pool.knew(group, inBa, sent, least)
   }

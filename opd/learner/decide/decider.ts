@@ -1,6 +1,5 @@
 /** The price of one bid: holdout, explored, or what the curve and the multipliers say. */
 
-import { shareStep } from '../control/outcome.ts'
 import type { SupplierState } from '../control/supplier-state.ts'
 import type { Controls } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
@@ -17,8 +16,14 @@ const coldFor = 1000
 const exploredLeast = 0.5
 /** Explored prices near the chosen one lie within this share of it. */
 const nearBy = 0.2
+/** What halves are taken to differ by at least: the model may be wrong where it expects no difference. */
+const [leastApart, leastVariance] = [0.02, 0.02]
 /** Where the policy does not say: as the configuration. */
 const usualExplore = 0.005
+
+/** Of an auction's comparison with others: what the halves are expected to differ by, over the variance of a win. */
+const weightOf = (chance: number, apart: number) =>
+  (apart + leastApart) / (chance * (1 - chance) + leastVariance)
 
 function ownPrice(facts: BidFacts, bytes: Uint8Array): OwnDecision {
   const decision = new OwnDecision(facts, bytes)
@@ -32,7 +37,7 @@ export class Decider {
   private readonly chooser = new Chooser()
   private readonly described = new Described()
   private readonly auction = new AuctionDraws()
-  private readonly asked: Asked = { inBa: 0, lowest: 0, reward: 0, saving: 0 }
+  private readonly asked: Asked = { inBa: 0, lowest: 0, reward: 0, other: 0, saving: 0 }
 
   constructor(curve: Curve, controls: Controls) {
     this.curve = curve
@@ -65,6 +70,8 @@ export class Decider {
     if (floor >= inBa) return this.unchanged(decision)
     const state = this.controls.of(supplierIn(bytes, facts.mode))
     state.load(policy, facts.mode, publisherIn(bytes), seatIn(bytes))
+    decision.raised = auction.raised
+    state.spread(decision.raised)
     decision.theta = state.theta
     decision.lambda = state.lambda
     decision.guard = state.guard
@@ -74,13 +81,10 @@ export class Decider {
     const explore = state.exploration(sound(policy.explore, 0, 1, usualExplore))
     const explores = explore > 0 && random() < explore
     decision.propensity = (1 - holdout) * (explores ? explore : 1 - explore)
-    decision.raised = auction.raised
-    state.spread(decision.raised)
-    decision.theta = state.theta
     this.choose(decision, state, guarded, floor)
     if (explores) this.explore(decision, Math.max(least, exploredLeast), state.exploresNear, random)
-    const { outBa: out, winIn, winOut } = decision
-    if (!still) state.decided(policy, facts.mode, { inBa, out, winIn, winOut }, now)
+    const { outBa: out, winIn, winOut, raised } = decision
+    if (!still) state.decided(policy, facts.mode, { inBa, out, winIn, winOut, raised }, now)
     return decision
   }
 
@@ -90,7 +94,7 @@ export class Decider {
     return decision
   }
 
-  /** Its own price, and in the features what it would have had: that tells what lower prices lose. */
+  /** Its own price, and in the features how much it says of what lower prices lose. */
   private hold(
     decision: OwnDecision,
     state: SupplierState,
@@ -98,10 +102,6 @@ export class Decider {
     floor: number,
   ): Decision {
     this.choose(decision, state, lowest, floor)
-    decision.would =
-      decision.factor < 0.999
-        ? Math.max(0, Math.min(decision.winOut, decision.winIn - 4 * shareStep))
-        : decision.winIn
     decision.outBa = decision.inBa
     decision.factor = 1
     decision.winOut = decision.winIn
@@ -129,6 +129,7 @@ export class Decider {
     asked.inBa = inBa
     asked.lowest = Math.max(floor, inBa * lowest)
     asked.reward = state.theta * inBa + state.lambda
+    asked.other = state.otherTheta * inBa + state.otherLambda
     asked.saving = curve.savings.share(decision.second)
     if (asked.lowest >= inBa) {
       this.unchanged(decision)
@@ -146,5 +147,6 @@ export class Decider {
     }
     decision.winIn = chooser.winIn
     decision.winOut = chooser.winOut
+    decision.weight = weightOf(chooser.winBetween, chooser.winApart)
   }
 }

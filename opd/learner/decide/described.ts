@@ -48,11 +48,14 @@ export class Described {
   }
 }
 
+/** Of the auctions, with theta raised. */
+const raisedShare = Number(process.env.RSHARE ?? 0.2)
+
 /** What is drawn by the key of an auction: the bids of a response share it. */
 export class AuctionDraws {
   /** Uniform in [0, 1). */
   holdout = 0
-  /** Half of all auctions. */
+  /** Whether theta is raised: one of five auctions. */
   raised = false
   private key: string | null = null
 
@@ -60,6 +63,6 @@ export class AuctionDraws {
     if (this.key === key) return
     this.key = key
     this.holdout = hashText(key, 0x27d4eb2f) / 2 ** 32
-    this.raised = hashText(key, 0x165667b1) >= 2 ** 31
+    this.raised = hashText(key, 0x165667b1) < raisedShare * 2 ** 32
   }
 }

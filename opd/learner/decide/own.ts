@@ -12,10 +12,10 @@ export class OwnDecision implements Decision {
   lambda?: number
   guard?: string
   density?: number
-  /** Theta was raised, not lowered. */
+  /** Theta was raised. */
   raised = false
-  /** Holdout: the chance at the price that it would have had. */
-  would?: number
+  /** How much it says of what lower prices lose. */
+  weight = 0
   readonly inBa: number
   readonly second: boolean
   readonly mode: BidFacts['mode']

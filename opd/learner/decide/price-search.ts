@@ -26,8 +26,9 @@ export interface Asked {
   inBa: number
   /** The lowest price that may be asked, below inBa. */
   lowest: number
-  /** theta in + lambda. */
+  /** theta in + lambda; and that of the other half of the auctions. */
   reward: number
+  other: number
   /** Share of wins that pay the second price. */
   saving: number
 }
@@ -36,6 +37,9 @@ export class Chooser {
   /** Chances at the price chosen and at in, after `best`. */
   winOut = 0
   winIn = 0
+  /** And on the coarse grid at the best prices of both halves: their mean and their distance. */
+  winBetween = 0
+  winApart = 0
   private readonly prices = new Float64Array(room)
   private readonly ticks = new Int32Array(room)
   private readonly chances = new Float64Array(room)
@@ -44,7 +48,7 @@ export class Chooser {
   /** Fine steps about the best, and their chances. */
   private readonly fine = new Int32Array(roomFine)
   private readonly found = new Float64Array(roomFine)
-  private asked: Asked = { inBa: 1, lowest: 1, reward: 1, saving: 0 }
+  private asked: Asked = { inBa: 1, lowest: 1, reward: 1, other: 1, saving: 0 }
   private price = 0
   private worth = 0
 
@@ -89,24 +93,33 @@ export class Chooser {
     this.count = count + 1
   }
 
-  /** Knots first, then what lies between two of them where the lower one's price and the upper one's chance beat the best. */
+  /**
+   * Knots first, then what lies between two of them where the lower one's price and the upper one's chance beat the best, for
+   * the reward of either half: both halves look at the same prices.
+   */
   private look(curve: Curve, last: number): void {
-    const { prices, chances, ticks, asked } = this
+    const { prices, chances, ticks } = this
+    const { reward, other } = this.asked
     curve.sweep(coarseGrid, ticks, chances, stride, last - 1, stride)
     let best = 0
+    let otherBest = 0
     let highest = 0
     for (let n = 0; n <= last; n = n < last && n + stride > last ? last : n + stride) {
       highest = Math.max(highest, chances[n]!)
-      best = Math.max(best, (asked.reward - prices[n]!) * highest)
+      best = Math.max(best, (reward - prices[n]!) * highest)
+      otherBest = Math.max(otherBest, (other - prices[n]!) * highest)
     }
     highest = 0
     for (let n = 0; n < last; n += stride) {
       const to = Math.min(last, n + stride)
       highest = Math.max(highest, chances[n]!, chances[to]!)
-      if ((asked.reward - prices[n]!) * highest <= best) continue
+      const price = prices[n]!
+      if ((reward - price) * highest <= best && (other - price) * highest <= otherBest) continue
       curve.sweep(coarseGrid, ticks, chances, n + 1, to - 1, 1)
-      for (let at = n + 1; at < to; at++)
-        best = Math.max(best, (asked.reward - prices[at]!) * chances[at]!)
+      for (let at = n + 1; at < to; at++) {
+        best = Math.max(best, (reward - prices[at]!) * chances[at]!)
+        otherBest = Math.max(otherBest, (other - prices[at]!) * chances[at]!)
+      }
     }
   }
 
@@ -135,8 +148,15 @@ export class Chooser {
     this.winOut = this.winIn
     let [first, second] = [last, -1]
     let [firstWorth, secondWorth] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
+    let [otherWorth, otherChance] = [Number.NEGATIVE_INFINITY, 0]
+    const further = this.asked.other - this.asked.reward
     for (let n = last; n >= 0; n--) {
       const worth = this.valued(n, prices[n]!, chances[n]!)
+      const there = worth + further * chances[n]!
+      if (there > otherWorth) {
+        otherWorth = there
+        otherChance = chances[n]!
+      }
       if (worth > firstWorth) {
         second = first
         secondWorth = firstWorth
@@ -147,6 +167,8 @@ export class Chooser {
         secondWorth = worth
       }
     }
+    this.winBetween = (chances[first]! + otherChance) / 2
+    this.winApart = Math.abs(chances[first]! - otherChance)
     this.refine(curve, first)
     if (secondWorth > firstWorth * close && Math.abs(second - first) > 1) this.refine(curve, second)
     return this.price

@@ -2,7 +2,8 @@
 import { blockFrom, blockMask, blocks, priorOf, sumOf, usualSum } from '../curve/layout.ts'
 import { keyAt, keyCount, parameterCount, parameterNames, stepShares } from '../curve/priors.ts'
 import { slotCount } from '../curve/weights.ts'
-import { featureBytes, hasFloor, keysOf, noExposure, readExposure } from '../features.ts'
+import { noExposure, readExposure } from '../exposure.ts'
+import { featureBytes, hasFloor, keysOf } from '../features.ts'
 import type { Job } from './job.ts'
 import { outcomes } from './settled-rows.ts'
 

@@ -1,7 +1,8 @@
 /** Trains the curve with one exposure, read from its features; keeps what settled for the next refit. */
 import type { Curve } from '../curve/curve.ts'
 import { keyCount } from '../curve/priors.ts'
-import { type Exposure, hasFloor, keysOf, noExposure, readExposure } from '../features.ts'
+import { type Exposure, noExposure, readExposure } from '../exposure.ts'
+import { hasFloor, keysOf } from '../features.ts'
 import { SettledRows } from '../refit/settled-rows.ts'
 import type { Row, TaughtPart } from './update-log.ts'
 

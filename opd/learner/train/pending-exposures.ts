@@ -8,7 +8,8 @@
  * A ticket (room and generation) finds a room again, so that a win takes its exposure out in one step. At any rate it
  * holds no more than its rooms, under 64 MB: when they fill, one in 2, 4, 8 is kept, and counts as so many.
  */
-import { featureBytes, writeTicket } from '../features.ts'
+import { writeTicket } from '../exposure.ts'
+import { featureBytes } from '../features.ts'
 
 const roomBits = 21
 const chunkBits = 14

@@ -2,7 +2,7 @@
 import type { Controls } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
 import type { OwnDecision } from '../decide/own.ts'
-import { seal } from '../features.ts'
+import { seal } from '../exposure.ts'
 import { RefitSchedule } from '../refit/schedule.ts'
 import type { SettledRows } from '../refit/settled-rows.ts'
 import { Lessons } from './lessons.ts'

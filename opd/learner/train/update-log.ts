@@ -6,7 +6,8 @@
  *   part  weight  age, ms  features
  *   1     1       4        51
  */
-import { featureBytes, timeIn } from '../features.ts'
+import { timeIn } from '../exposure.ts'
+import { featureBytes } from '../features.ts'
 
 /** `lost`: an exposure settled; `undone`: one that teaches nothing after all; `paid` and `saved`: a win, at the price sent or below. */
 const parts = ['lost', 'undone', 'won', 'paid', 'saved'] as const

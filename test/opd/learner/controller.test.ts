@@ -5,7 +5,7 @@ import { Controller, type Standing } from '../../../opd/learner/control/multipli
 import type { Policy } from '../../../opd/learner.ts'
 import { source } from '../../support/random.ts'
 
-const exact: Standing = { kept: 0.97, error: 0, lossError: 0 }
+const exact: Standing = { kept: 0.97, error: 0, raised: 1, usual: 1 }
 
 /** Decisions of a model that is right, W(f) = .5 f^3: what the multipliers settle at. */
 function settled(policy: Policy, mode: 'revenue' | 'margin', decisions: number) {
@@ -19,9 +19,9 @@ function settled(policy: Policy, mode: 'revenue' | 'margin', decisions: number) 
     // argmax (reward - f) f^3
     const f = Math.max(0.05, Math.min(1, 0.75 * reward))
     const [winIn, winOut, out] = [0.5, 0.5 * f ** 3, inBa * f]
-    controller.decided(policy, mode, { inBa, out, winIn, winOut }, evidence, exact, exact, false)
-    if (random() < winOut) evidence.won('deep', inBa, out)
-    evidence.exposed('deep', { inBa, sent: out, winIn, winSent: winOut })
+    controller.decided(policy, mode, { inBa, out, winIn, winOut, raised: false }, evidence, exact, exact, false)
+    if (random() < winOut) evidence.won('usual', inBa, out, 1)
+    evidence.exposed('usual', { inBa, sent: out, winIn, winSent: winOut, weight: 1 })
     if (n < decisions / 2) continue
     sums.in += winIn
     sums.out += winOut
@@ -52,7 +52,7 @@ t.test('one bid of a price beyond all others moves no multiplier out of reach', 
   const policy: Policy = { targetMargin: 0.15 }
   const { controller } = settled(policy, 'margin', 5000)
   const before = controller.lambda(policy, 'margin')
-  const dear = { inBa: 1e8, out: 1e8, winIn: 0.5, winOut: 0.5 }
+  const dear = { inBa: 1e8, out: 1e8, winIn: 0.5, winOut: 0.5, raised: false }
   controller.decided(policy, 'margin', dear, new Evidence(), exact, exact, false)
   const after = controller.lambda(policy, 'margin')
   t.ok(after < 2 * before && after > before / 4, `${before} CPM, then ${after}`)
@@ -90,7 +90,8 @@ t.test(
     const ask = (
       bid: { inBa: number; out: number; winIn: number; winOut: number },
       shallow: boolean,
-    ) => controller.decided(policy, 'revenue', bid, evidence, { ...exact }, { ...exact }, shallow)
+    ) =>
+      controller.decided(policy, 'revenue', { ...bid, raised: false }, evidence, { ...exact }, { ...exact }, shallow)
     for (let n = 0; n < 5000; n++) ask({ inBa: 1, out: 1, winIn: 0.5, winOut: 0.5 }, true)
     t.equal(controller.spend, new Controller().spend)
     for (let n = 0; n < 5000; n++) ask({ inBa: 1, out: 0.5, winIn: 0.5, winOut: 0.1 }, true)
@@ -98,10 +99,10 @@ t.test(
     controller.decided(
       policy,
       'revenue',
-      { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.4 },
+      { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.4, raised: false },
       evidence,
-      { ...exact, lossError: Number.NaN },
-      { ...exact, lossError: Number.NaN },
+      { ...exact, usual: Number.NaN },
+      { ...exact, usual: Number.NaN },
       false,
     )
     t.ok(Number.isFinite(controller.theta(policy, 'revenue')))
@@ -120,8 +121,8 @@ t.test('the less is known of what is kept, the more is aimed at', (t) => {
       const reward =
         controller.theta(policy, 'revenue') + controller.lambda(policy, 'revenue') / inBa
       const f = Math.max(0.05, Math.min(1, 0.75 * reward))
-      const bid = { inBa, out: inBa * f, winIn: 0.5, winOut: 0.5 * f ** 3 }
-      const standing: Standing = { kept: 0.975, error, lossError: 0 }
+      const bid = { inBa, out: inBa * f, winIn: 0.5, winOut: 0.5 * f ** 3, raised: false }
+      const standing: Standing = { kept: 0.975, error, raised: 1, usual: 1 }
       controller.decided(policy, 'revenue', bid, new Evidence(), standing, standing, false)
       if (n < 10_000) continue
       own += bid.winIn * inBa

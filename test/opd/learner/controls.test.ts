@@ -12,7 +12,8 @@ t.test('what was measured is not forgotten by a restart', (t) => {
   const outcome: Outcome = {
     arm: 'treated',
     raised: false,
-    lnIn: 0,
+    inBa: 1,
+    weight: 1,
     lnF: Math.log(0.9),
     sent: 0.9,
     winIn: 0.5,
@@ -43,7 +44,8 @@ function cluster(nodes: number, to: (node: number) => number) {
     const outcome: Outcome = {
       arm: held ? 'holdout' : 'treated',
       raised: false,
-      lnIn: 0,
+      inBa: 1,
+      weight: 1,
       lnF: held ? 0 : Math.log(0.9),
       sent: held ? 1 : 0.9,
       winIn: 0.5,
@@ -54,7 +56,7 @@ function cluster(nodes: number, to: (node: number) => number) {
     state.decided(
       { minWinRate: 0.5 },
       'revenue',
-      { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.48 },
+      { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.48, raised: false },
       now,
     )
     state.exposed(outcome, 20_000, 2, 3)

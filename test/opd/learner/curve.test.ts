@@ -69,7 +69,8 @@ t.test(
       const [least, theta] = [0.01 + 0.89 * random(), 1 + 3 * random()]
       const best = (saving: number) => {
         curve.load(keysFrom(n % 5), Math.log(inBa), false)
-        const bid = { inBa, lowest: least * inBa, reward: theta * inBa, saving }
+        const reward = theta * inBa
+        const bid = { inBa, lowest: least * inBa, reward, other: 1.5 * reward, saving }
         const price = chooser.best(curve, bid)
         return (theta * inBa - price) * chooser.winOut
       }

@@ -156,10 +156,10 @@ function evidenceOf(kept: number, seed: number, each: (evidence: Evidence, n: nu
   const random = source(seed)
   for (let n = 0; n < 40_000; n++) {
     const held = random() < 0.05
-    const group = held ? 'heldDeep' : 'deep'
+    const group = held ? 'held' : 'usual'
     const sent = held ? 1 : 0.9
-    evidence.exposed(group, { inBa: 1, sent, winIn: 0.5, winSent: held ? 0.5 : 0.49 })
-    if (random() < (held ? 0.5 : 0.5 * kept)) evidence.won(group, 1, sent)
+    evidence.exposed(group, { inBa: 1, sent, winIn: 0.5, winSent: held ? 0.5 : 0.49, weight: 1 })
+    if (random() < (held ? 0.5 : 0.5 * kept)) evidence.won(group, 1, sent, 1)
     if (n % 64 === 0) each(evidence, n)
   }
 }

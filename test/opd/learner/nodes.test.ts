@@ -124,10 +124,11 @@ t.test('exploration decays with bids of any node', (t) => {
     arm: 'treated',
     raised: false,
     lnF: -0.1,
-    lnIn: 0,
+    inBa: 1,
     sent: 0.9,
     winIn: 0.5,
     winOut: 0.4,
+    weight: 1,
     at: start,
   } as const
   here.exposed(outcome, 1000, 0, 0)
