@@ -11,7 +11,7 @@ t.test('the figures of 20,000 suppliers', async (t) => {
   const stats = new EngineStats()
   for (let n = 0; n < 20_000; n++) stats.of(`s${n}`).modes.revenue.priced('treated', 1 + (n % 7), 1)
   const figures = createNodeFigures({
-    ...{ proxy, stats, location: 'here', now: Date.now, others: () => [] },
+    ...{ proxy, stats, location: 'here', now: Date.now, others: () => [], problems: () => [] },
     counters: new ImpressionCounters(() => ({ publishers: 1, domains: 1 })),
   })
   t.teardown(figures.close)
