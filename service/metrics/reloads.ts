@@ -2,7 +2,7 @@
 import { Counter, type Registry } from 'prom-client'
 import { one, registerRows } from '../../opd/shared/metrics.ts'
 
-export interface ReloadMeter {
+interface ReloadMeter {
   refused(): void
   /** `waiting`: the changed keys that take effect only after a restart. */
   taken(waiting: readonly string[]): void

@@ -75,19 +75,16 @@ t.test('a body that breaks off after its answer is not answered again', async (t
 
 t.test('a drain answers all requests in line and closes with the last', async (t) => {
   for (const [name, request] of Object.entries(kinds)) {
-    let draining = () => {}
-    const drains = new Promise<void>((resolve) => {
-      draining = resolve
-    })
+    const drains = Promise.withResolvers<void>()
     const { port, proxy, sockets } = await world(t, async (socket, nth) => {
-      await drains
+      await drains.promise
       socket.write(ok.replace('ok', `#${nth}`))
     })
     const answers = raw(port, `${request}${request}${request}`, () => false)
     await until(() => sockets.size > 0)
     proxy.drain()
     const drained = proxy.close()
-    draining()
+    drains.resolve()
     const { bytes, closed } = await answers
     t.same(
       bytes.match(/#\d|keep-alive|close/g),
@@ -142,7 +139,7 @@ t.test('half a head holds a drain no longer than any other connection', async (t
   caller.destroy()
 })
 
-t.test('no Host line and CONNECT are told why', async (t) => {
+t.test('a request without Host and a CONNECT get a problem document', async (t) => {
   const { port } = await world(t, () => {})
   const homeless = await raw(port, 'POST /bid/acme HTTP/1.1\r\nContent-Length: 0\r\n\r\n')
   t.equal(homeless.headers['content-type'], 'application/problem+json')
