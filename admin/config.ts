@@ -118,5 +118,5 @@ export const storeSchema = z.strictObject({
     ),
 })
 
-export type AdminConfig = z.infer<typeof adminSchema>
+type AdminConfig = z.infer<typeof adminSchema>
 export type AuthConfig = AdminConfig['auth']

@@ -27,7 +27,7 @@ const origin = url(['http:', 'https:']).refine((text) => {
   return parsed.pathname === '/' && parsed.search === ''
 }, 'an origin, without path or query')
 
-/** Whether a listener would take them: one that would not must not be found out by a reload. */
+/** Whether a listener accepts them. It is checked here, so that a reload does not fail at the listener. */
 function isPair(tls: { cert: string; key: string }): boolean {
   try {
     createSecureContext(tls)

@@ -42,10 +42,8 @@ export interface ProxyState {
 }
 
 /** The series of thousands of suppliers without traffic would be most of a scrape. */
-const hadTraffic = ({ inFlight, metrics }: SupplierState) =>
-  inFlight > 0 || metrics.requests.some((count) => count > 0)
-const requestsOf = ({ metrics }: SupplierState) =>
-  metrics.requests.reduce((sum, count) => sum + count, 0)
+export const hadTraffic = ({ inFlight, metrics }: SupplierState) =>
+  inFlight > 0 || metrics.total > 0
 
 function* outcomeSamples({ id, metrics }: SupplierState): Generator<Sample> {
   for (const [at, outcome] of outcomes.entries()) {
@@ -58,7 +56,7 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
   /** Suppliers with all gauges. The others have those that differ from a supplier at rest. */
   let top: ReadonlySet<SupplierState> = new Set()
   function* outcomesOf() {
-    top = yield* busiest(state.suppliers(), requestsOf)
+    top = yield* busiest(state.suppliers(), ({ metrics }) => metrics.total)
     yield* each(outcomeSamples)()
   }
   const isTop = (supplier: SupplierState) => top.has(supplier)

@@ -1,7 +1,7 @@
 /**
- * The way to one supplier (CONTRACT 3, overload): a request is sent at once while the limit permits, waits in a short
- * queue where it can still be answered in time, and is refused at once otherwise. Time is milliseconds of any
- * monotonic clock.
+ * Admission to one supplier (CONTRACT 3, overload): a request is sent at once while the limit permits, waits in a short
+ * queue if it can still be answered in time, and is refused at once otherwise. Time is milliseconds of any monotonic
+ * clock.
  */
 import { Limiter } from './limiter.ts'
 
@@ -9,15 +9,15 @@ import { Limiter } from './limiter.ts'
 export interface Candidate {
   /** Its deadline. */
   readonly due: number
-  /** It waited and is sent now. */
+  /** Called at once, or when its turn in the queue has come. */
   send(now: number): void
-  /** It waited in vain. */
+  /** Called when it can no longer be answered in time. */
   refuse(): void
 }
 
-/** Requests that wait before the first answer, at most, for each place of a limit that does not grow. */
+/** Most requests that wait before the first response, for each place of a limit that does not grow. */
 const unproven = 8
-/** Share of its time that a request waits, at most, once a queue was seen at the supplier. */
+/** Most of its time, as a share, that a request waits once a queue was seen at the supplier. */
 const longestWait = 0.25
 /** Share of its time that is enough for a request if the latency is as expected. */
 const certain = 0.9
@@ -39,7 +39,7 @@ export class Gate {
     this.next(now)
   }
 
-  /** Whether a request that is due then is refused now; one that is not may still be, when its body has come. */
+  /** Whether a request with this deadline is refused now. It may still be refused when its body has arrived. */
   refuses(due: number, now: number): boolean {
     return this.limiter.full && !this.hasTime(this.queue.size, due - now)
   }

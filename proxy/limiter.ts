@@ -13,8 +13,8 @@
 import { Sample, Slope } from './limiter-sample.ts'
 
 /**
- * The limit before anything is known of the supplier. A supplier of 4 slots and 100 ms answers so many within 500 ms; one
- * of 100 ms at 500 requests a second, 120 ms before their deadline, is refused some 200 of them until the limit has grown.
+ * The limit before anything is known of the supplier. A supplier with 4 slots of 100 ms answers 20 requests within 500 ms.
+ * At 500 requests/s, 100 ms of latency and deadlines of 120 ms, about 200 are refused until the limit has grown.
  */
 export const firstLimit = 20
 /** Share of its time that a request may spend at a supplier. */
@@ -57,7 +57,7 @@ export class Limiter {
   /** When a request was last sent while none was in flight, and the answers since; null: the first queue was seen. */
   private busy: { since: number; answers: number } | null = { since: 0, answers: 0 }
 
-  /** `limit`: so many, always; null: adaptive. `highest` bounds both. */
+  /** `limit`: a fixed limit; null: adaptive. `highest` bounds both. */
   configure(limit: number | null, highest: number): void {
     if (this.fixed !== (limit !== null)) this.growing = limit === null
     this.fixed = limit !== null

@@ -47,6 +47,10 @@ export class SupplierMetrics {
   readonly overhead = new DurationHistogram()
   replays = 0
 
+  get total(): number {
+    return this.requests.reduce((sum, count) => sum + count, 0)
+  }
+
   /** Counts a finished request. Times are milliseconds; `upstreamMs` 0: the request was not sent. */
   finished(outcome: RequestOutcome, totalMs: number, upstreamMs: number): void {
     this.requests[outcomeAt[outcome]]!++

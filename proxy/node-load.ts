@@ -2,7 +2,12 @@
  * The load of a node whose listener several processes share. Each process reports its gauges, and the first shows the sums.
  * Counters are added up where they are kept (service/workers).
  */
-import type { EndpointState, ProxyState, SupplierState } from './exposition.ts'
+import {
+  type EndpointState,
+  hadTraffic,
+  type ProxyState,
+  type SupplierState,
+} from './exposition.ts'
 
 interface EndpointLoad {
   url: string
@@ -38,9 +43,9 @@ type Gauges = Pick<ProxyState, 'suppliers' | 'connections' | 'heldBytes' | 'maxH
 
 export function loadOf(state: Gauges): ProcessLoad {
   const suppliers = new Map<string, SupplierLoad>()
-  for (const { id, clientQps, inFlight, gate, metrics, endpoints } of state.suppliers()) {
-    const isUsed = inFlight > 0 || metrics.requests.some((count) => count > 0)
-    if (!isUsed && clientQps === null) continue
+  for (const supplier of state.suppliers()) {
+    const { id, clientQps, inFlight, gate, endpoints } = supplier
+    if (clientQps === null && !hadTraffic(supplier)) continue
     const { limit, queued } = gate
     suppliers.set(id, {
       ...{ clientQps: clientQps ?? 0, inFlight, limit, queued },

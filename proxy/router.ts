@@ -10,7 +10,7 @@ import { type ProblemCode, problem } from './problem.ts'
 import type { Supplier } from './supplier.ts'
 import { closingResponse } from './wire/fields.ts'
 
-export interface RouterDeps {
+interface RouterDeps {
   suppliers: ReadonlyMap<string, Supplier>
   /** Origins of `/pass`, by supplier. */
   passOrigins: ReadonlyMap<string, string>

@@ -1,4 +1,4 @@
-/** What a tracer is told about a bid request when it ends. A request without a tracer tests one reference. */
+/** What a tracer receives when a bid request ends. Without a tracer, a request costs one check for null. */
 import type { Body } from '../opd/json/types.ts'
 import type { RequestOutcome } from './metrics.ts'
 

@@ -15,7 +15,7 @@ export interface ConfigRef {
   active: Map<string, ActiveSupplier>
 }
 
-export interface ConfigTargets {
+interface ConfigTargets {
   engine: Engine
   proxy: BidProxy
   place: Place

@@ -18,7 +18,7 @@ import { modelBuses } from './workers/model-buses.ts'
 
 export const modelsDirOf = (config: Config) => join(config.stateDir, 'models')
 
-export interface ModelParts {
+interface ModelParts {
   current: ConfigRef
   store: Store
   registry: Registry
@@ -26,7 +26,7 @@ export interface ModelParts {
   processes: number
   now: () => number
   log: Log
-  /** The models have obeyed a command of the store. */
+  /** The models have executed a command of the store. */
   onControl: () => void
   /** The number of live nodes has changed. */
   onNodes: () => void

@@ -25,7 +25,7 @@ import { nodeQps, type ProcessLoad } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
 import { endpointsOf } from './status-adapters.ts'
 
-export interface NodeFiguresDeps {
+interface NodeFiguresDeps {
   proxy: BidProxy
   stats: EngineStats
   counters: ImpressionCounters

@@ -4,7 +4,7 @@ import { alive } from '../admin/http/health.ts'
 import { createAdmin } from '../admin/http/server.ts'
 import type { Log } from '../opd/shared/log.ts'
 
-export interface NoticesListener {
+interface NoticesListener {
   /** The port; null: there is no such listener. */
   listen(): Promise<number | null>
   drain(): void

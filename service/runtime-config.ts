@@ -13,7 +13,7 @@ export function integrationOf(supplier: SupplierConfig, invalid: boolean): Integ
   return { id, notices, clearing, opd: invalid ? 'invalid' : (opd ?? null) }
 }
 
-export function ratesOf(config: Config): Rates | null {
+function ratesOf(config: Config): Rates | null {
   const { rates } = config.currency
   return rates === undefined ? null : { base: rates.base, rates: rates.rates }
 }

@@ -34,7 +34,7 @@ export interface Service {
   stop(grace: number, limit?: number): Promise<void>
 }
 
-export interface ServiceOptions {
+interface ServiceOptions {
   loaded: LoadedConfig & { config: Config }
   /** Reads the configuration again; null: there is no file. */
   again: Load | null

@@ -20,7 +20,7 @@ const busy = 5
 /** Kept until the process ends: a connection that is garbage collected releases its lock. */
 const locks: DatabaseSync[] = []
 
-/** The process that has the lock, from the file that it wrote beside the lock. */
+/** The process that has the lock, from the file beside the lock, which may be missing or incomplete. */
 function holderOf(file: string): string {
   try {
     const { pid, host, since } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>

@@ -18,7 +18,7 @@ import { requestIdOf, shortId } from '../opd/openrtb/request-id.ts'
 import type { Log } from '../opd/shared/log.ts'
 import type { BidTracer, FinishedBid } from '../proxy/tracer.ts'
 
-export interface Tracing extends BidTracer, NoticeTracer {
+interface Tracing extends BidTracer, NoticeTracer {
   /** Exports what the SDK has buffered. */
   flush(): Promise<void>
 }

@@ -33,7 +33,7 @@ export interface AuthDeps {
   trustedProxies?: () => readonly string[]
 }
 
-export interface Auth {
+interface Auth {
   verifier: TokenVerifier
   /** The token endpoint of an embedded realm; null for an external issuer. */
   plugin: FastifyPluginAsync | null

@@ -7,7 +7,7 @@ import { type ConfigurationDeps, configurationRoute } from './configuration.ts'
 import { type CurveDeps, curveRoute } from './curve.ts'
 import { type UsersDeps, userRoutes } from './users.ts'
 
-export interface ConsoleDeps extends BidDeps, ConfigurationDeps, CurveDeps {
+interface ConsoleDeps extends BidDeps, ConfigurationDeps, CurveDeps {
   authenticate: Authenticate
   /** null: users are those of an external issuer. */
   users: UsersDeps | null

@@ -6,7 +6,7 @@ import * as z from 'zod'
 import { addRoute, type Call } from '../http/call.ts'
 import { libraries, withPaths } from './libraries.ts'
 
-export interface DashboardDeps {
+interface DashboardDeps {
   /** The embedded realm, where users log in on the page; null: users log in at the issuer. */
   realm: string | null
   /** The external issuer, and the id of the page there; null with an embedded realm. */

@@ -6,7 +6,7 @@ import type { Store } from '../store/index.ts'
 import type { NodeFigures, SupplierFigures } from './figures.ts'
 import type { KeptSums } from './kept-sums.ts'
 
-export interface Fleet {
+interface Fleet {
   /** This node first. Figures of other nodes are up to 12 seconds old. */
   nodes(): Promise<NodeFigures[]>
   publish(): Promise<void>

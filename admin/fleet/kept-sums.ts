@@ -12,7 +12,7 @@ import type { Store } from '../store/index.ts'
 import { addRows } from '../store/seat-sums.ts'
 
 /** Days of UTC that are compared, today included. */
-export const comparedDays = 7
+const comparedDays = 7
 const arms = ['optimised', 'holdout'] as const
 export type ArmPair = Record<(typeof arms)[number], ArmSums>
 
@@ -68,7 +68,7 @@ function difference(now: Sums, before: Sums): Sums {
   return fresh
 }
 
-export interface KeptSumsDeps {
+interface KeptSumsDeps {
   store: Pick<Store, 'db'>
   stats: EngineStats
   now: () => number

@@ -9,7 +9,7 @@ import { contentType, exposition } from '../metrics/exposition.ts'
 import { addRoute, type Call, type Route } from './call.ts'
 import { problem } from './problem.ts'
 
-export interface HealthDeps {
+interface HealthDeps {
   /** What is missing before bid traffic can be served; empty if ready. A lost store does not prevent it. */
   missing: () => string[]
   /** The parts of the store that do not respond, as names only: probes need no token. The log has the details. */

@@ -10,7 +10,7 @@ import { occurrences } from '../../opd/shared/header-list.ts'
 import { problem } from './problem.ts'
 
 /** Returns true if it has sent a reply. It must not return the reply itself: awaiting a reply waits for its end. */
-export type Replies = (request: FastifyRequest, reply: FastifyReply) => boolean | Promise<boolean>
+type Replies = (request: FastifyRequest, reply: FastifyReply) => boolean | Promise<boolean>
 
 /**
  * A hook that either passes a request on or replies to it. After a reply its promise never settles. If it did before

@@ -17,7 +17,7 @@ import { notFoundHandler } from './not-found.ts'
 import { serveDocument } from './openapi.ts'
 import { problem } from './problem.ts'
 
-export interface AdminDeps {
+interface AdminDeps {
   /** host:port */
   listen: string
   plugins: readonly FastifyPluginAsync[]

@@ -7,7 +7,7 @@ import { type ClearingConfig, clearingDefaults } from '../../opd/config.ts'
 import { decimal, decimalText, dividedBy, times } from '../../opd/shared/decimal.ts'
 import { plainDecimal } from './notice.ts'
 
-export type ClearedPrice = { price: string } | { pointer: 'price' | 'cur'; detail: string }
+type ClearedPrice = { price: string } | { pointer: 'price' | 'cur'; detail: string }
 
 const ivBytes = 16
 const priceBytes = 8

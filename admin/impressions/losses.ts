@@ -11,7 +11,7 @@ import { ledgerBidId } from './ledger-entry.ts'
 import type { Notice } from './notice.ts'
 import { type ImpressionAuth, isCredential, traceNotice, visibleTrace } from './visibility.ts'
 
-export type LossStatus = 'recorded' | 'unattributed' | 'duplicate' | 'rejected'
+type LossStatus = 'recorded' | 'unattributed' | 'duplicate' | 'rejected'
 
 interface LossDeps {
   engine: Engine

@@ -14,7 +14,7 @@ import { type NoticeDeps, type NoticeResult, Notices, type Rejection } from './p
 import { type NoticeTracer, traceNotices } from './tracer.ts'
 import { callerOf } from './visibility.ts'
 
-export interface ImpressionDeps extends NoticeDeps {
+interface ImpressionDeps extends NoticeDeps {
   /** null: no token is valid. */
   verifier: TokenVerifier | null
   log: { error: (fields: object, message: string) => void }

@@ -13,7 +13,7 @@ import { voidRoute } from './voids.ts'
 
 export type { ListedSupplier } from './access.ts'
 
-export interface ManagementDeps extends ModelAccess {
+interface ManagementDeps extends ModelAccess {
   authenticate: Authenticate
 }
 

@@ -14,7 +14,7 @@ import type { ImpressionCounters } from '../impressions/counters.ts'
 import { engineRows } from './engine-rows.ts'
 import { noticeRows } from './notice-rows.ts'
 
-export interface OpdMetricsDeps {
+interface OpdMetricsDeps {
   stats: EngineStats
   counters: ImpressionCounters
   /** Suppliers, and whether their `opd` block is invalid. */

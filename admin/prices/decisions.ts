@@ -7,7 +7,7 @@ import { type AccountOf, seesSupplier } from '../auth/roles.ts'
 import { type Authenticate, addRoute, parsedQuery, type Route } from '../http/call.ts'
 import { problem } from '../http/problem.ts'
 
-export interface DecisionsDeps {
+interface DecisionsDeps {
   engine: Engine
   authenticate: Authenticate
   account?: AccountOf

@@ -7,7 +7,7 @@ import { type Authenticate, addRoute, type Route } from '../http/call.ts'
 import { takeJsonAsBytes } from '../http/json-body.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
 
-export interface StandaloneDeps {
+interface StandaloneDeps {
   engine: Engine
   authenticate: Authenticate
   account?: AccountOf

@@ -193,7 +193,7 @@ export const querySchema = z.strictObject({
   format: oneOf(['json', 'csv']).describe('JSON or RFC 4180 CSV'),
 })
 
-export type ReportQuery = Omit<z.output<typeof querySchema>, 'by' | 'from' | 'to'> &
+type ReportQuery = Omit<z.output<typeof querySchema>, 'by' | 'from' | 'to'> &
   z.output<typeof grouping> & { from: number; to: number }
 
 export function parsedReport(

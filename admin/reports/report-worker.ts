@@ -5,7 +5,7 @@ import type { Store } from '../store/index.ts'
 import { type ReportRequest, report } from './render.ts'
 import type { WorkerRequest, WorkerResponse } from './worker.ts'
 
-export interface ReportWorker {
+interface ReportWorker {
   /** Rejects with a StoreError if the store is lost, closed or overloaded. */
   run(request: ReportRequest): Promise<Uint8Array<ArrayBuffer>>
   close(): Promise<void>

@@ -19,7 +19,7 @@ import {
 import { createReportWorker } from './report-worker.ts'
 import type { ReportRules } from './rows.ts'
 
-export interface ReportsDeps {
+interface ReportsDeps {
   store: Store
   /** Suppliers of the configuration, with their accounts. */
   suppliers: () => readonly { id: string; account: string | null }[]

@@ -32,7 +32,7 @@ export interface Scope {
   tz?: string | undefined
 }
 
-export const periods: Readonly<Record<string, number>> = { hour, day }
+const periods: Readonly<Record<string, number>> = { hour, day }
 
 function keyOf(by: Group, at: string, tz: string | undefined): RawBuilder<string> {
   // days of another zone are made of hours
@@ -83,7 +83,7 @@ export function inScope({ suppliers, all, publisher, domain, seat }: Scope) {
   return sql<boolean>`${sql.join(conditions, sql` and `)}`
 }
 
-export interface TimeRange {
+interface TimeRange {
   from: number
   to: number
 }
@@ -93,7 +93,7 @@ export interface TimeRanges {
   hours: (TimeRange & { stale: number[] }) | null
 }
 
-export interface RollupState {
+interface RollupState {
   until: number
   sealed: number
   /** Hours whose rows have changed after they were summed. */

@@ -15,7 +15,7 @@ interface CountRow {
   seat: string
 }
 
-export interface BufferedCountsOptions<Row> {
+interface BufferedCountsOptions<Row> {
   /** The name of the counts in log lines. */
   what: string
   /** Maximum of waiting rows. Beyond, counts are added to a row of the supplier without publisher, domain and seat. */
@@ -32,7 +32,7 @@ export interface BufferedCountsOptions<Row> {
   write(rows: Row[]): Promise<void>
 }
 
-export interface BufferedCounts<Row> {
+interface BufferedCounts<Row> {
   /** Takes ownership of the row. */
   add(row: Row): void
   flush(): Promise<void>

@@ -5,7 +5,7 @@ import type { DecisionObserver } from '../../opd/ports.ts'
 import { hour, hourOf } from './hour.ts'
 import { type DecidedRow, storable, type WithSeat } from './tables.ts'
 
-export interface DecidedRows extends DecisionObserver {
+interface DecidedRows extends DecisionObserver {
   /** Hands on all rows. */
   drain(): void
 }

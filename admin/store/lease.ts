@@ -5,7 +5,7 @@ import type { Tables } from './tables.ts'
 
 const leaseMs = 300_000
 
-export interface Lease {
+interface Lease {
   /** False if another node has it. */
   take(): Promise<boolean>
   /** Called before each step: extends the lease when a third of it has passed. False if another node has it. */

@@ -55,7 +55,7 @@ async function createDay(db: Kysely<Tables>, of: number): Promise<void> {
   })
 }
 
-export interface LedgerDays {
+interface LedgerDays {
   /** Creates the partitions that these days do not have. */
   ensure(days: Iterable<number>): Promise<void>
   /** Looks again for the partitions of all days: another node may have dropped one. */

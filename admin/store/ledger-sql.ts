@@ -18,7 +18,7 @@ import {
 import { ledgerTable, type Tables } from './tables.ts'
 
 /** A look-up by bid id. `status` null: any but rejected; `supplier` null: any, otherwise this one or none. */
-export interface BidLookup {
+interface BidLookup {
   bidId: string
   event: string
   since: number
@@ -34,7 +34,7 @@ export interface RowKey {
 }
 
 /** A row that was removed; `day` in PostgreSQL. */
-export interface RemovedRow extends RowKey {
+interface RemovedRow extends RowKey {
   day?: number
 }
 
@@ -44,7 +44,7 @@ export interface Inserted {
   removed: RemovedRow[]
 }
 
-export interface LedgerSql {
+interface LedgerSql {
   /** Inserts the new wins and removes the rows that they replace, in one transaction. */
   insert(rows: readonly NewRow[]): Promise<Inserted>
   /**

@@ -32,6 +32,7 @@ export function listen(url: string, changed: () => void, log: Log) {
     next
       .connect()
       .then(() => next.query(`listen ${channel}`))
+      // Polling goes on, and reports a database that is away.
       .catch(again)
   }
   open()

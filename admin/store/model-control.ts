@@ -9,7 +9,7 @@ import type { Store } from './index.ts'
 import { type AuditEntry, audit } from './suppliers.ts'
 import type { Tables } from './tables.ts'
 
-export interface Rollback {
+interface Rollback {
   mode: Mode
   /** For the audit trail, such as `revenue-12`. */
   snapshot: string

@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely'
 import type { Tables } from './tables.ts'
 
-export interface NodeCounts {
+interface NodeCounts {
   read(): Promise<number>
   write(live: number): Promise<void>
 }

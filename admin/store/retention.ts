@@ -15,7 +15,7 @@ import { deleteLosses } from './losses.ts'
 import { openReader } from './reader.ts'
 import { ledgerTable } from './tables.ts'
 
-export interface RetentionOptions {
+interface RetentionOptions {
   /** Milliseconds until a row is deleted; called for each run, since a reload may change it. */
   keep: () => number
   now: () => number
@@ -27,7 +27,7 @@ export interface RetentionOptions {
   first?: number
 }
 
-export interface Retention {
+interface Retention {
   /** Runs now and resolves to the number of deleted rows, without those of dropped partitions. */
   run(): Promise<number>
   close(): void

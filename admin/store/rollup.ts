@@ -9,7 +9,7 @@ import type { Store } from './index.ts'
 import { seatSums } from './seat-sums.ts'
 import { type HourRow, storable, type WithSeat } from './tables.ts'
 
-export interface Rollup extends DecisionObserver {
+interface Rollup extends DecisionObserver {
   /** Adds the rows of another process of this node, and takes ownership of them. */
   add(rows: readonly SeatRow[]): void
   flush(): Promise<void>
@@ -42,7 +42,7 @@ export function createRollup(store: Store, log: Log): Rollup {
 }
 
 /** Repeated notices: the ledger stores only the first one. */
-export interface DuplicateCounts {
+interface DuplicateCounts {
   count(notice: DuplicateNotice): void
   flush(): Promise<void>
   close(): Promise<void>

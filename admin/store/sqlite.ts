@@ -14,7 +14,7 @@ import {
 import { StoreError, storeErrorOf } from './errors.ts'
 import type { Fault, Opened, Opening, WorkerRequest, WorkerResponse } from './worker.ts'
 
-export interface SqliteOptions {
+interface SqliteOptions {
   /** Creates the file if it does not exist. */
   create: boolean
   /** True for the service; a file has only one. */
@@ -139,7 +139,7 @@ class Connection implements DatabaseConnection {
  */
 const longestWait = 5000
 
-/** One connection that callers use in previous, so that statements of others never run within a transaction. */
+/** One connection that callers use in turn, so that statements of others never run within a transaction. */
 class SqliteDriver implements Driver {
   private readonly link: WorkerLink
   private readonly connection: Connection

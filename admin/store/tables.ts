@@ -147,7 +147,7 @@ export interface DecidedRow {
 }
 
 /** Bids and wins of the arms that are compared, by day of UTC. Money is CPM in the base currency. */
-export interface ArmSumsRow {
+interface ArmSumsRow {
   day: number
   supplier: string
   mode: string

@@ -4,7 +4,7 @@ import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import type { Store } from './index.ts'
 
-export interface TakenOff {
+interface TakenOff {
   /** Stores what is counted so far, and reads the sums of all nodes. Rejects if the store is lost. */
   flush(): Promise<void>
   close(): Promise<void>

@@ -5,7 +5,7 @@
  *   redis+sentinel://host:26379,host:26379/name   the master `name` of these Sentinels; a database may follow: /name/0
  *   redis+cluster://host:6379,host:6379           a Cluster, found by some of its nodes
  */
-export interface RedisAddress {
+interface RedisAddress {
   kind: 'server' | 'sentinel' | 'cluster'
   tls: boolean
   hosts: { host: string; port: number }[]

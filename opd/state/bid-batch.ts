@@ -8,7 +8,7 @@ import { entryLimit, keyOf, recordAt, writeEntry } from './bid-entry.ts'
 
 const batchBytes = 256 * 1024
 
-export interface BidBatch extends BidLog {
+interface BidBatch extends BidLog {
   flush(): void
 }
 

@@ -76,6 +76,7 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
   /** Runs saves and roll-backs one after the other. */
   function enqueue<T>(work: () => Promise<T>): Promise<T> {
     const result = last.then(work)
+    // A failure rejects the promise of its caller only; the next one begins in any case.
     last = result.catch(() => undefined)
     return result
   }

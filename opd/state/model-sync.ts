@@ -232,6 +232,7 @@ export function createModelSync(options: {
       })
       await Promise.race([round(), timeout])
       finished.abort()
+      // It rejects because it was aborted.
       await timeout.catch(() => undefined)
     },
   }

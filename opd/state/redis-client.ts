@@ -18,7 +18,7 @@ export type RedisClient = Pick<
     destroy(): unknown
   }
 
-export interface RedisConnection {
+interface RedisConnection {
   client: RedisClient
   onReady(listener: () => void): void
   onError(listener: (error: Error) => void): void
@@ -65,6 +65,7 @@ export function connectRedis(url: string): RedisConnection {
   const client = open()
   /** A single client tries for ever; the others give up if none of their first nodes answers. */
   const connect = () => {
+    // The listeners of `onError` report why.
     client.connect().catch(() => {
       if (!closed && kind !== 'server') setTimeout(connect, retryEvery).unref()
     })

@@ -12,7 +12,7 @@ import { createNodeServer, secureContext } from './node-server.ts'
 import type { FastLane } from './strict-connection.ts'
 import { StrictConnections } from './strict-connections.ts'
 
-export interface ListenerOptions {
+interface ListenerOptions {
   config: ProxyConfig
   onRequest(request: IncomingMessage, response: ServerResponse): void
   onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void

@@ -20,7 +20,7 @@ export interface BidHead {
 }
 
 /** A head for an endpoint, and what it depends on besides the caller's head and connection. */
-export interface ForwardedHead {
+interface ForwardedHead {
   head: OutgoingRequest
   endpoint: unknown
   trusted: boolean
@@ -69,7 +69,7 @@ export interface ResponseHead {
 }
 
 /** A head for callers, and what it depends on besides the supplier's head. */
-export interface ReplyHead {
+interface ReplyHead {
   head: OutgoingResponse
   dropped: ReadonlySet<string>
   via: string | null

@@ -19,7 +19,7 @@ import {
   without,
 } from '../exchange/headers.ts'
 
-export interface ForwardOptions {
+interface ForwardOptions {
   origin: URL
   /** The path after `/pass/<ssp>`, with the query. */
   path: string

@@ -118,8 +118,6 @@ export class StrictClient implements Connection, BodySink {
     this.socket.destroy()
   }
 
-  // --- the response ---
-
   private received(bytes: Buffer): void {
     // Bytes on an idle connection are not the response to the next request.
     if (this.sink === null) return this.destroy()

@@ -219,15 +219,13 @@ const addModels: Add = (program, handle, streams) => {
         run({ verb: 'list', json: format === 'json' }, at),
       ),
     )
-  const learning = {
-    freeze: 'stop learning and continue to decide',
-    unfreeze: 'continue to learn',
-  } as const
-  for (const verb of ['freeze', 'unfreeze'] as const)
+  const learning = (verb: 'freeze' | 'unfreeze', description: string) =>
     model
       .command(verb)
-      .description(learning[verb])
+      .description(description)
       .action(handle((_options: object, at: Command) => run({ verb }, at)))
+  learning('freeze', 'stop learning and continue to decide')
+  learning('unfreeze', 'continue to learn')
   model
     .command('rollback')
     .description('go back to a snapshot')

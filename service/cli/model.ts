@@ -19,7 +19,7 @@ import { badConfig } from './exit-codes.ts'
 
 type Verb = 'list' | 'freeze' | 'unfreeze' | 'rollback' | 'reset'
 
-export interface ModelCommandDeps extends Pick<CommandStreams, 'stdout' | 'stderr'> {
+interface ModelCommandDeps extends Pick<CommandStreams, 'stdout' | 'stderr'> {
   store: Store
   /** Where the snapshots of this node are. */
   dir: string
@@ -100,7 +100,7 @@ const commands: Readonly<Record<Verb, Handle>> = {
 }
 
 /** Nodes follow within two seconds. A node that is not running follows when it starts. */
-export async function modelCommand(args: ModelArgs, deps: ModelCommandDeps): Promise<number> {
+async function modelCommand(args: ModelArgs, deps: ModelCommandDeps): Promise<number> {
   try {
     deps.stdout.write(await commands[args.verb](args, deps))
     return 0

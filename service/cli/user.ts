@@ -120,11 +120,7 @@ async function run(store: Store, call: UserCall, streams: CommandStreams): Promi
 }
 
 /** 0 done, 1 refused. */
-export async function userCommand(
-  store: Store,
-  call: UserCall,
-  streams: CommandStreams,
-): Promise<number> {
+async function userCommand(store: Store, call: UserCall, streams: CommandStreams): Promise<number> {
   try {
     streams.stdout.write(await run(store, call, streams))
     return 0

@@ -10,7 +10,7 @@ const minBuffer = 65_535
  * Changes when the file does: inode, size and time of modification, or the code of the error. A watcher compares the
  * version that was read with the present one, so that no change in between is lost.
  */
-export type FileVersion = string
+type FileVersion = string
 /** By absolute path; the configuration first. */
 export type FileVersions = Map<string, FileVersion>
 
@@ -25,10 +25,7 @@ export async function currentVersions(files: Iterable<string>): Promise<FileVers
 }
 
 /** The text of a file, or its fault as the end of a sentence: `which is a FIFO`. */
-export type FileText = { version: FileVersion } & (
-  | { text: string }
-  | { fault: string; allowed: string }
-)
+type FileText = { version: FileVersion } & ({ text: string } | { fault: string; allowed: string })
 
 const allowed = `a regular file of at most ${maxBytes / mebibyte} MiB`
 

@@ -10,7 +10,7 @@ import type { ConfigFault, LoadedConfig } from './load.ts'
 import type { SupplierConfig } from './schema.ts'
 import type { Batch, LoadSummary, LoadTask, Row } from './worker.ts'
 
-export interface LoadLimits {
+interface LoadLimits {
   /** Milliseconds. */
   time: number
   /** MiB of the heap; 10,000 suppliers take 400. */

@@ -1,7 +1,7 @@
 /** Watches files by polling `stat`, which detects an editor's rename and a ConfigMap's changed link alike. */
 import { currentVersions, type FileVersions } from './files.ts'
 
-export interface Watch {
+interface Watch {
   /** Replaces the watched files by those that were read last. A file that has changed since is a change. */
   set(files: FileVersions): void
   close(): void

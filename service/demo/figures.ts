@@ -57,7 +57,7 @@ export function summary(
   ]
 }
 
-export interface Story {
+interface Story {
   rate: number
   noticeDelay: number
   opd: { holdout: number; minWinRate: number; minSpend: number; explore: number }

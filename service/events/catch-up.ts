@@ -14,7 +14,7 @@ const every = 5000
 const slack = 60_000
 const deadAfter = 60_000
 
-export interface CatchUp {
+interface CatchUp {
   /** Outcomes that were sent again. */
   readonly counts: { resent: number }
   run(): Promise<void>

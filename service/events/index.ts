@@ -13,7 +13,7 @@ import { lossEventOf, type Notices, winEventOf } from './event.ts'
 import { openKafka } from './kafka.ts'
 import { EventStream } from './stream.ts'
 
-export interface EventsOptions {
+interface EventsOptions {
   config: KafkaConfig
   store: Store
   /** Identifies this process. */

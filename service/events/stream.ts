@@ -31,7 +31,7 @@ const flushEvery = 100
 const pauseAfterFailure = 1000
 const closeTimeout = 3000
 
-export type EventType = StreamEvent['type']
+type EventType = StreamEvent['type']
 
 interface Outcome {
   event: StreamEvent

@@ -9,7 +9,7 @@ export interface ReloadState {
   restart: readonly string[]
 }
 
-export interface ReloadMeter {
+interface ReloadMeter {
   state(): ReloadState
   refused(): void
   /** `waiting`: the changed keys that take effect only after a restart. */

@@ -10,7 +10,7 @@ interface WriteCounts {
   failed: number
 }
 
-export interface StateParts {
+interface StateParts {
   redis: { connected: boolean; counts: WriteCounts } | null
   ledger: { waiting: number; replaced: number }
   store: { lost(): Promise<string[]> }

@@ -46,7 +46,7 @@ const controlOf = (modelManager: ModelManager): ModelControlSource => ({
   raise: async () => {},
 })
 
-export interface NodeParts {
+interface NodeParts {
   current: ConfigRef
   /** The context keys of a configuration. */
   keysOf: () => { id: number; secret: string }[]

@@ -1,7 +1,7 @@
 /** Calls between the processes of a node, over the IPC channel of node:child_process. Messages arrive in order. */
 
 /** One end of the channel: a child process, or `process` in the child. */
-export interface Channel {
+interface Channel {
   send?(message: unknown, callback?: (error: Error | null) => void): boolean
   on(event: 'message', listener: (message: unknown) => void): unknown
 }

@@ -1,4 +1,4 @@
-/** The worker processes of a node: started, supervised, replaced, told of changes, drained. */
+/** The worker processes of a node: started, supervised, replaced, notified of changes, drained. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Log } from '../../opd/shared/log.ts'
@@ -118,6 +118,7 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
       // It could not be started, and has no exit.
       child.on('error', ended)
     })
+    // Whoever waits for it handles the error; if nobody waits any more, it must not end this process.
     exited.catch(() => undefined)
     const before = reloads
     await Promise.race([peer.call('start', { ...start(), place, port }), exited])
@@ -163,10 +164,12 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
     use: (result: Result, index: number) => void = () => {},
   ): Promise<void> {
     const late = new AbortController()
+    // It rejects when all have responded before.
     const timeout = pause(limit, undefined, { signal: late.signal }).catch(() => undefined)
     const calls = listening().map(({ peer, place }) =>
       peer.call<Result>(method).then(
         (result) => use(result, place.index),
+        // A worker that ended is replaced, and logged there.
         () => undefined,
       ),
     )
@@ -239,6 +242,7 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
       stopping = true
       await Promise.all(
         [...slots.values()].map(async ({ listens, peer, child }) => {
+          // A worker that has ended has nothing to hand over.
           if (listens) await peer.call('close').catch(() => undefined)
           child.kill('SIGKILL')
         }),

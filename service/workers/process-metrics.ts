@@ -1,7 +1,7 @@
 /** Metrics that prom-client has of each process, as those of one. */
 import { AggregatorRegistry, type Registry } from 'prom-client'
 
-export interface ProcessMetric {
+interface ProcessMetric {
   name: string
   type: string | number
   values?: object[]

@@ -190,3 +190,12 @@ t.test('a bodiless status is whole with its head, whatever length it names', asy
   t.match(answer, { status: 204, body: '' })
   t.equal(answer.headers['x-bidweir-reason'], undefined)
 })
+
+t.test('a request without Host and a CONNECT get a problem document', async (t) => {
+  const { proxy } = await scripted(t, () => {})
+  const homeless = await raw(proxy.port, 'POST /bid/acme HTTP/1.1\r\nContent-Length: 0\r\n\r\n')
+  t.equal(homeless.headers['content-type'], 'application/problem+json')
+  t.match(JSON.parse(homeless.body), { status: 400, code: 'host' })
+  const tunnel = await raw(proxy.port, 'CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n')
+  t.match(tunnel, { status: 405, headers: { allow: 'POST' } })
+})

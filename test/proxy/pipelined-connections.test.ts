@@ -2,6 +2,7 @@
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
+import { outcomes } from '../../proxy/metrics.ts'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw, segment } from '../support/raw.ts'
 import { rawSupplier } from '../support/supplier.ts'
@@ -75,19 +76,16 @@ t.test('a body that breaks off after its answer is not answered again', async (t
 
 t.test('a drain answers all requests in line and closes with the last', async (t) => {
   for (const [name, request] of Object.entries(kinds)) {
-    let draining = () => {}
-    const drains = new Promise<void>((resolve) => {
-      draining = resolve
-    })
+    const drains = Promise.withResolvers<void>()
     const { port, proxy, sockets } = await world(t, async (socket, nth) => {
-      await drains
+      await drains.promise
       socket.write(ok.replace('ok', `#${nth}`))
     })
     const answers = raw(port, `${request}${request}${request}`, () => false)
     await until(() => sockets.size > 0)
     proxy.drain()
     const drained = proxy.close()
-    draining()
+    drains.resolve()
     const { bytes, closed } = await answers
     t.same(
       bytes.match(/#\d|keep-alive|close/g),
@@ -142,28 +140,27 @@ t.test('half a head holds a drain no longer than any other connection', async (t
   caller.destroy()
 })
 
-t.test('no Host line and CONNECT are told why', async (t) => {
-  const { port } = await world(t, () => {})
-  const homeless = await raw(port, 'POST /bid/acme HTTP/1.1\r\nContent-Length: 0\r\n\r\n')
-  t.equal(homeless.headers['content-type'], 'application/problem+json')
-  t.match(JSON.parse(homeless.body), { status: 400, code: 'host' })
-  const tunnel = await raw(port, 'CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n')
-  t.match(tunnel, { status: 405, headers: { allow: 'POST' } })
-})
-
 t.test('an answer in many small pieces waits for its caller with one listener', async (t) => {
   const warnings: string[] = []
   const warned = (warning: Error) => void warnings.push(warning.name)
   process.on('warning', warned)
   t.teardown(() => process.off('warning', warned))
   const pieces = '1\r\nq\r\n'.repeat(2_000_000)
-  const { port, sockets } = await world(t, (socket) =>
+  const { port, proxy, sockets } = await world(t, (socket) =>
     socket.write(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${pieces}0\r\n\r\n`),
   )
+  const { requests } = [...proxy.suppliers.values()][0]!.metrics
+  const overload = outcomes.indexOf('overload')
   for (const [name, request] of Object.entries(kinds)) {
     const caller = connect({ port, host: '127.0.0.1' }).pause()
     caller.write(request)
-    await until(() => sockets.size > 0)
+    let refused = requests[overload]!
+    await until(() => {
+      // A busy machine may be late for so long that the request is refused.
+      if (requests[overload]! > refused) caller.write(request)
+      refused = requests[overload]!
+      return sockets.size > 0
+    })
     // More than the buffers of the sockets hold: it stays in the supplier.
     await timePasses(300, 'a proxy that adds a listener for each piece has warned by then')
     t.ok(
@@ -178,7 +175,7 @@ t.test('an answer in many small pieces waits for its caller with one listener', 
 
 t.test('a caller that takes no answers gets no more of them, and is closed', async (t) => {
   const body = 'x'.repeat(60_000)
-  const { port, proxy, supplier, registry } = await world(
+  const { port, proxy, registry } = await world(
     t,
     (socket) => socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n${body}`),
     { headTimeout: '300ms' },
@@ -189,17 +186,17 @@ t.test('a caller that takes no answers gets no more of them, and is closed', asy
     const caller = connect({ port, host: '127.0.0.1', noDelay: true }).pause()
     caller.on('error', () => {})
     await until(async () => (await connections()) === 1)
+    const before = route.metrics.total
     let sent = 0
-    const answered = () => supplier.requests.length === sent && route.inFlight === 0
+    const answered = () => route.metrics.total - before >= sent && route.inFlight === 0
     // One at a time, as a caller that pipelines nothing.
     while ((await connections()) === 1 && sent < 1000) {
       caller.write(request)
       sent++
       await until(async () => answered() || (await connections()) === 0, { what: name })
     }
-    t.ok(supplier.requests.length < 1000, name)
+    t.ok(sent < 1000, name)
     t.equal(await connections(), 0, `${name}: closed`)
-    supplier.requests.length = 0
     caller.destroy()
   }
 })

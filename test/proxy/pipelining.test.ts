@@ -1,67 +1,18 @@
-/** Nothing after a refused or last request reaches a supplier; nothing is written into another response. */
+/** Nothing after a refused or last request reaches a supplier. */
 import { connect } from 'node:net'
-import { connect as connectTls } from 'node:tls'
-import t, { type Test } from 'tap'
-import { certificate } from '../support/certificate.ts'
-import { startProxy } from '../support/proxy.ts'
-import { post, raw } from '../support/raw.ts'
-import { field, type Response, responsesOf } from '../support/responses.ts'
-import { rawSupplier } from '../support/supplier.ts'
+import t from 'tap'
+import {
+  bid,
+  chunked,
+  eachListener,
+  finals,
+  ok,
+  request,
+  upgrade,
+  world,
+} from '../support/pipelined.ts'
+import { field } from '../support/responses.ts'
 import { until } from '../support/until.ts'
-
-const tls = certificate('pipelining')
-const listeners = {
-  fast: { lane: 'fast', proxy: {} },
-  general: { lane: 'general', proxy: {} },
-  TLS: { lane: 'fast', proxy: { tls } },
-} as const
-type Name = keyof typeof listeners
-
-const ok = (body = 'ok') => `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`
-const bid = (body = '{}', fields = '', path = '/bid/acme') => post(path, body, fields).toString()
-const request = (version: string, fields: string) =>
-  `POST /bid/acme HTTP/${version}\r\n${fields}Content-Length: 2\r\n\r\n{}`
-const chunked = (fields: string, version = '1.1', body = '{}') =>
-  `POST /bid/acme HTTP/${version}\r\n${fields}Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
-const expecting = (body: string, path = '/bid/acme') => bid(body, 'Expect: 100-continue\r\n', path)
-
-type Script = Parameters<typeof rawSupplier>[0]
-
-/** A listener in front of a supplier to which a connection is open. */
-async function world(
-  t: Test,
-  name: Name,
-  script: Script = (socket) => void socket.write(ok()),
-  over: object = {},
-) {
-  const supplier = await rawSupplier(script)
-  const route = {
-    endpoints: [supplier.url],
-    passThrough: new URL(supplier.url).origin,
-    timeout: '20s',
-  }
-  const { lane, proxy: listener } = listeners[name]
-  const proxy = await startProxy(
-    { acme: route, closed: { ...route, callers: { headers: { 'x-caller': 'known' } } } },
-    { lane, proxy: { ...listener, maxRequestBytes: '1000B', ...over } },
-  )
-  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
-  const open = (port = proxy.port) =>
-    name === 'TLS'
-      ? connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false })
-      : connect(port, '127.0.0.1')
-  /** Sends `bytes` in one segment; what came back until the connection was closed, or as often as `done` says. */
-  const send = (bytes: string, done: (text: string) => boolean = () => false) =>
-    raw(proxy.port, Buffer.from(bytes, 'latin1'), done, open)
-  /** The requests that have reached the supplier, last of all one that is sent now. */
-  const reached = async () => {
-    await send(bid('"after"', 'Connection: close\r\n'))
-    return supplier.requests.map(({ url, body }) => `${url} ${body}`)
-  }
-  await reached()
-  supplier.requests.length = 0
-  return { proxy, supplier, send, open, reached }
-}
 
 const refused: Record<string, string> = {
   'HTTP/1.0 with chunks': chunked('Host: a\r\n', '1.0'),
@@ -87,16 +38,10 @@ const served: Record<string, string> = {
 const behind: Record<string, string> = {
   'a bid': bid('"behind"'),
   'a call of /pass': bid('"behind"', '', '/pass/acme/delete?x=1'),
-  'an upgrade':
-    'GET /pass/acme/ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n',
+  'an upgrade': upgrade,
 }
 
-const finals = (bytes: string): Response[] =>
-  (responsesOf(bytes) ?? []).filter(({ status }) => status >= 200)
-
-for (const name of Object.keys(listeners) as Name[]) {
-  const skip = name === 'TLS' && tls === null ? 'openssl not found' : false
-
+eachListener((name, skip) => {
   t.test(`${name}: nothing behind a refused or last request is sent on`, { skip }, async (t) => {
     const { supplier, send, reached } = await world(t, name)
     for (const [first, bytes] of Object.entries({ ...refused, ...served }))
@@ -182,66 +127,7 @@ for (const name of Object.keys(listeners) as Name[]) {
     t.equal(field(last, 'connection'), 'close')
     t.equal(supplier.requests.length, finals(bytes).length)
   })
-
-  t.test(`${name}: 100 Continue comes between responses, never into one`, { skip }, async (t) => {
-    const { send } = await world(t, name, (socket, text) => {
-      const body = text.slice(text.indexOf('\r\n\r\n') + 4)
-      // The first one is slow.
-      setTimeout(() => socket.write(ok(`answer ${body}`)), body.includes('slow') ? 50 : 0)
-    })
-    const slow = chunked('Host: a\r\n', '1.1', '"slow"')
-    const twoHosts = expecting('"B"').replace('Host: ', 'Host: b\r\nHost: ')
-    const variants: Record<string, [string, number[], RegExp]> = {
-      'a bid': [slow + expecting('"B"'), [200, 100, 200], /answer "slow"$|^$|answer "B"$/],
-      'the third of three': [
-        bid('"slow"') + bid('"A"') + expecting('"B"'),
-        [200, 200, 100, 200],
-        /^$|answer "(slow|A|B)"$/,
-      ],
-      'an unknown supplier': [
-        slow + expecting('"B"', '/bid/no'),
-        [200, 100, 404],
-        /^$|"slow"|"code"/,
-      ],
-      'two Hosts': [slow + twoHosts, [200, 100, 400], /^$|"slow"|"code"/],
-      'an unknown expectation': [
-        slow + bid('"B"', 'Expect: the-best\r\n'),
-        [200, 417],
-        /^$|"slow"/,
-      ],
-      'a tunnel': [`${slow}CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n`, [200, 405], /^$|"slow"/],
-      'an upgrade, which is ignored': [slow + behind['an upgrade'], [200, 200], /^answer /],
-    }
-    for (const [title, [bytes, statuses, body]] of Object.entries(variants)) {
-      const answer = await send(
-        bytes,
-        (text) => responsesOf(text)?.filter(({ whole }) => whole).length === statuses.length,
-      )
-      const responses = responsesOf(answer.bytes)!
-      t.same(
-        responses.map(({ status }) => status),
-        statuses,
-        title,
-      )
-      for (const response of responses) t.match(response.body, body, title)
-    }
-  })
-
-  t.test(`${name}: a caller may wait for 100 Continue`, { skip }, async (t) => {
-    const { open, supplier } = await world(t, name)
-    const caller = open()
-    const head = expecting('"late"').replace('"late"', '')
-    let bytes = ''
-    caller.on('data', (chunk) => {
-      bytes += chunk.toString('latin1')
-      if (bytes.endsWith('100 Continue\r\n\r\n')) caller.write('"late"')
-    })
-    caller.write(chunked('Host: a\r\n') + head)
-    await until(() => finals(bytes).length === 2)
-    t.equal(supplier.requests[1]!.body, '"late"')
-    caller.destroy()
-  })
-}
+})
 
 t.test('nothing behind what came too late is sent on, nor its rest', async (t) => {
   // Cut in its head, and in its body.

@@ -18,7 +18,7 @@ const noTerminal = hasScript ? false : 'script (util-linux) not found'
 const yaml = (url: string) => `
 proxy: {listen: "127.0.0.1:0"}
 admin: {listen: "127.0.0.1:0"}
-drain: {grace: 50ms, timeout: 4s}
+drain: {grace: 50ms, timeout: 10s}
 suppliers: [{id: demo, endpoints: ["${url}"], passThrough: "${new URL(url).origin}"}]
 `
 
@@ -38,7 +38,7 @@ t.test('a drain cuts what has no end, and flushes within its time', async (t) =>
 t.test('in the grace each notice is the last one of its connection', async (t) => {
   const drain = 'drain: {grace: 1m, timeout: 2m}\nnotices: {listen: "127.0.0.1:0"}'
   const bidweir = await startBidweir(
-    yaml('http://127.0.0.1:9/').replace('drain: {grace: 50ms, timeout: 4s}', drain),
+    yaml('http://127.0.0.1:9/').replace('drain: {grace: 50ms, timeout: 10s}', drain),
   )
   t.teardown(() => bidweir.stop('SIGKILL'))
   const [, notices] = /^win notices +(http:\S+)$/m.exec(bidweir.stdout())!
@@ -58,7 +58,7 @@ t.test('in the grace each notice is the last one of its connection', async (t) =
   for (const url of urls) t.equal((await ask(url)).headers.connection, 'close', url)
 })
 
-t.test('a start that waits for its database ends where it is told to', async (t) => {
+t.test('a start that waits for its database ends at a signal', async (t) => {
   const folder = newFolder()
   const file = join(folder, 'bidweir.yaml')
   const silent = createServer()

@@ -1,4 +1,4 @@
-/** Waiting for what a test is not told of: the only place below test/ that sleeps and asks again. */
+/** Waiting for a condition: the only place below test/ that sleeps and polls. */
 interface Wait {
   /** Named by the error; if absent, the source of the condition is. */
   what?: string

@@ -14,7 +14,7 @@ import { accessLife, clientId, type Issuer } from './issuer.ts'
 import type { SigningKeys } from './keys.ts'
 import { type RefreshTokens, refreshLife, type Session } from './refresh.ts'
 
-export interface EndpointDeps {
+interface EndpointDeps {
   store: Pick<Store, 'db'>
   realm: string
   /** The issuer URL, as this client reached it. */

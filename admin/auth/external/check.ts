@@ -5,7 +5,7 @@ import type { AcceptedToken } from '../cache.ts'
 import { failureOf, TokenError } from '../errors.ts'
 import { algorithms, type IssuerKeys } from './keys.ts'
 
-export interface ExternalSettings {
+interface ExternalSettings {
   issuer: string
   audience: string
   /** The name of the role `api` at the issuer. */

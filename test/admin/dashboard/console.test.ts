@@ -58,9 +58,13 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     await page.keyboard.press('Enter')
     const acme = row(page, 'Acme')
     await acme.getByText(/^USD/).waitFor()
-    const [first] = await page.locator('tbody tr').allTextContents()
-    t.match(await page.title(), /^\(1\) Suppliers/, 'the tab tells of it')
-    t.match(first, /^Down <b>.*Fault.*no request was answered.*100%/s, 'a dead supplier is on top')
+    const first = async () => (await page.locator('tbody tr').allTextContents())[0] ?? ''
+    t.match(await page.title(), /^\(1\) Suppliers/, 'the title of the page counts it')
+    t.match(
+      await first(),
+      /^Down <b>.*Fault.*no request was answered.*100%/s,
+      'a dead supplier is on top',
+    )
     const idle = await row(page, 'Idle').locator('td').allTextContents()
     t.match(idle[0], 'No requests')
     t.same(idle.slice(2, 9), ['–', '–', '–', '–', '–', '–', '–'], 'nothing is known')
@@ -79,9 +83,7 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     await page.getByText('No supplier matches').waitFor()
     await page.getByLabel('Search').fill('')
     await press(page, 'Supplier')
-    await until(async () =>
-      /^Acme/.test((await page.locator('tbody tr').allTextContents())[0] ?? ''),
-    )
+    await until(async () => /^Acme/.test(await first()))
     t.equal(await page.getByText('Revenue minus cleared prices').isVisible(), false)
     await page.getByRole('columnheader', { name: 'Margin today' }).locator('.help').click()
     await page.getByText('Revenue minus cleared prices').waitFor()
@@ -126,7 +128,7 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     await page.route('**/api/svc/opd/acme/', (route) => route.abort())
     await page.getByRole('dialog').getByRole('button', { name: 'Hold', exact: true }).click()
     await page.getByText('Not changed:').waitFor()
-    t.same(await held(), [], 'a failure is told where it was asked')
+    t.same(await held(), [], 'the failure is shown in the dialog')
     t.same(faults, [])
     await page.close()
   })
@@ -220,37 +222,34 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     await page.close()
   })
 
-  t.test(
-    'a session is renewed by itself, and ends everywhere when the user logs out',
-    async (t) => {
-      const { page } = await openPage(browser)
-      await logIn(page, base, 'eve')
-      const session = () => page.evaluate("JSON.parse(sessionStorage.getItem('bidweir'))")
-      const { refresh } = (await session()) as { refresh: string }
-      const expired = JSON.stringify({ access: 'expired', refresh })
-      await page.evaluate(`sessionStorage.setItem('bidweir', '${expired}')`)
-      await page.reload()
-      await row(page, 'Acme').waitFor()
-      const renewed = (await session()) as { refresh: string }
-      t.not(renewed.refresh, refresh)
-      const revoked = page.waitForResponse((response) => response.url().endsWith('/revoke'))
-      await press(page, 'Log out')
-      t.equal((await revoked).status(), 200)
-      const again = {
-        client_id: 'public-client',
-        grant_type: 'refresh_token',
-        refresh_token: renewed.refresh,
-      }
-      const url = `${base}/auth/realms/main/protocol/openid-connect/token`
-      const refused = await fetch(url, { method: 'POST', body: new URLSearchParams(again) })
-      t.equal(refused.status, 400)
-      await page.getByRole('button', { name: 'Log in' }).waitFor()
-      t.equal(await page.evaluate('sessionStorage.length'), 0)
-      t.equal(await page.getByText('Acme').count(), 0, 'no figure stays')
-      await page.evaluate(`sessionStorage.setItem('bidweir', '{"access":"old","refresh":"old"}')`)
-      await page.reload()
-      await page.getByText('Your session has ended: log in again').waitFor()
-      await page.close()
-    },
-  )
+  t.test('a session renews itself, and ends everywhere at log-out', async (t) => {
+    const { page } = await openPage(browser)
+    await logIn(page, base, 'eve')
+    const session = () => page.evaluate("JSON.parse(sessionStorage.getItem('bidweir'))")
+    const { refresh } = (await session()) as { refresh: string }
+    const expired = JSON.stringify({ access: 'expired', refresh })
+    await page.evaluate(`sessionStorage.setItem('bidweir', '${expired}')`)
+    await page.reload()
+    await row(page, 'Acme').waitFor()
+    const renewed = (await session()) as { refresh: string }
+    t.not(renewed.refresh, refresh)
+    const revoked = page.waitForResponse((response) => response.url().endsWith('/revoke'))
+    await press(page, 'Log out')
+    t.equal((await revoked).status(), 200)
+    const again = {
+      client_id: 'public-client',
+      grant_type: 'refresh_token',
+      refresh_token: renewed.refresh,
+    }
+    const url = `${base}/auth/realms/main/protocol/openid-connect/token`
+    const refused = await fetch(url, { method: 'POST', body: new URLSearchParams(again) })
+    t.equal(refused.status, 400)
+    await page.getByRole('button', { name: 'Log in' }).waitFor()
+    t.equal(await page.evaluate('sessionStorage.length'), 0)
+    t.equal(await page.getByText('Acme').count(), 0, 'no figure stays')
+    await page.evaluate(`sessionStorage.setItem('bidweir', '{"access":"old","refresh":"old"}')`)
+    await page.reload()
+    await page.getByText('Your session has ended: log in again').waitFor()
+    await page.close()
+  })
 })

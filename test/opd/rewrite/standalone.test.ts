@@ -52,7 +52,7 @@ t.test('one entry a bid, in order, across seats', async (t) => {
   })
 })
 
-t.test('what pricing is told', async (t) => {
+t.test('what pricing receives', async (t) => {
   const imp = [{ id: '1', bidfloor: 0.6, tagid: 'top', banner: { w: 300, h: 250 } }]
   const site = { domain: 'news.example', publisher: { id: 'p' } }
   const { priced } = call(offer([bid({ impid: '1' })], { id: 'rq', imp, site }))
@@ -62,27 +62,18 @@ t.test('what pricing is told', async (t) => {
     floorText: '0.6',
     priceText: '1',
     priceDspText: '1.2',
-  })
-  t.match(priced[0]?.features, {
-    dsp: 'd',
-    seat: 's',
-    domain: 'news.example',
-    publisher: 'p',
-    placement: 'top',
+    features: { dsp: 'd', seat: 's', domain: site.domain, publisher: 'p', placement: 'top' },
   })
   t.equal(priced[0]?.fixed, undefined)
 })
 
 t.test('the inbound price is price, or price_dsp where it is absent', async (t) => {
-  t.match(call('{"seatbid":[{"bid":[{"id":"a","price_dsp":2.50}]}]}').priced, [
-    { priceText: '2.50' },
+  for (const [fields, priceText] of [
+    ['"price_dsp":2.50', '2.50'],
+    ['"price":null,"price_dsp":3', '3'],
+    ['"price":4,"price_dsp":3', '4'],
   ])
-  t.match(call('{"seatbid":[{"bid":[{"id":"a","price":null,"price_dsp":3}]}]}').priced, [
-    { priceText: '3' },
-  ])
-  t.match(call('{"seatbid":[{"bid":[{"id":"a","price":4,"price_dsp":3}]}]}').priced, [
-    { priceText: '4' },
-  ])
+    t.match(call(`{"seatbid":[{"bid":[{"id":"a",${fields}}]}]}`).priced, [{ priceText }])
 })
 
 const imps = (more: object = {}) => ({ imp: [{ id: '1', ...more }] })
@@ -176,7 +167,7 @@ t.test("cur as a text is the response's, beside the list of the request", async 
   t.match(call(offer([bid({ impid: '1' })], { bidrequest })).priced, [{ currency: 'USD' }])
 })
 
-t.test('extensions are ignored, bids without imp are told', async (t) => {
+t.test('extensions are ignored, bids without imp are reported', async (t) => {
   const ext = { imp: [{ bidfloor: 2 }], bidfloor: 1 }
   const { answer, priced } = call(offer([bid({ ext })], { ext, imps: 4, extra: { bidfloor: 0 } }))
   t.match(answer, { ok: true, withoutImp: true })
@@ -242,7 +233,7 @@ for (const [name, body, pointers, opd] of faults)
     const { answer, priced } = call(body, opd)
     t.match(answer, { ok: false, status: 400 })
     t.strictSame(!answer.ok && answer.faults.map(({ pointer }) => pointer), pointers)
-    t.equal(priced.length, 0, 'no bid is priced where one is at fault')
+    t.equal(priced.length, 0, 'no bid is priced if one has a fault')
   })
 
 t.test('403 where OPD is not enabled', async (t) => {

@@ -23,10 +23,11 @@ t.test('two nodes with workers', { skip: postgresAbsent || redisAbsent }, async 
     await Promise.all([supplier.close(), redis.stop(), postgres.close()])
   })
   const ids: string[] = []
-  do {
+  await until(async () => {
     const { id } = await one.bid({ id: `bid-${ids.length}`, price: 2 })
     ids.push(id)
-  } while ((await one.requestsByWorker()).some((requests) => requests < 5))
+    return (await one.requestsByWorker()).every((requests) => requests >= 5)
+  })
   for (const id of ids) {
     await until(() => redis.holds(id))
     const { body } = await two.notify({ bid_id: id, price: '0.5' })
