@@ -4,7 +4,7 @@
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { clockSlack, foreignBid } from '../ports.ts'
-import { day, markStale } from './hour.ts'
+import { day, hour, markStale } from './hour.ts'
 import {
   firstDay,
   json,
@@ -52,10 +52,15 @@ interface LedgerSql {
    * committed. null: no other process writes, so `insert` has seen every row.
    */
   sweep: ((rows: readonly NewRow[]) => Promise<RemovedRow[]>) | null
+  /** The same for the unattributed rows of an hour. */
+  sweepHour(begin: number): Promise<RemovedRow[]>
   /** Whether the ledger has a matching row, for each look-up. */
   holds(lookups: BidLookup[]): Promise<boolean[]>
 }
 
+/** Rows that were committed side by side have about the same time. Days of decisions that are searched for them. */
+const sideBySide = hour
+const daysBefore = 3
 /** Unattributed rows with one bid id that are examined. */
 const maxMatches = 100
 
@@ -128,7 +133,7 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
     holds: forLookups(),
   }
 
-  function forPostgres(): Pick<LedgerSql, 'insert' | 'sweep'> {
+  function forPostgres(): Omit<LedgerSql, 'holds'> {
     /**
      * Deletes the rows `u` that match `condition` for the rows `a`. It deletes by ctid, which never becomes a scan, and
      * which is unique within a partition.
@@ -160,7 +165,20 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
         ${removal(sql`${bare} and (${otherRow}) is not null`)}, ${changed(sql`select at from removed`)}
         select decision, event, day from removed`,
     )
+    const doubled = statement(
+      (begin) => sql<Pick<NewRow, (typeof winNames)[number]>>`
+        select u.bid_id, u.event, a.since, u.at, u.status, u.supplier from ledger_days as u
+        cross join lateral (select u.at - ${sql.lit(sideBySide)} as since) as a
+        where u.at >= ${begin}::bigint and u.at < ${begin}::bigint + ${sql.lit(hour)}
+          and u.status = 'unattributed' and u.reason <> ${sql.lit(foreignBid)}
+          and ${recent('u')} and (${otherRow}) is not null`,
+    )
     return {
+      async sweepHour(begin) {
+        const first = Math.max(0, Math.floor(begin / day) - daysBefore)
+        const rows = await doubled(String(begin), first)
+        return rows.length === 0 ? [] : sweep(textOf(rows as NewRow[], winNames), first)
+      },
       async insert(rows) {
         const done = await insert(textOf(rows, newRowNames), firstDay(rows))
         return {
@@ -173,7 +191,7 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
   }
 
   /** SQLite cannot delete within `with`. Rows to remove are rare and take a transaction of several statements. */
-  function forSqlite(): Pick<LedgerSql, 'insert' | 'sweep'> {
+  function forSqlite(): Omit<LedgerSql, 'holds'> {
     const insert = statement((text) => sql<RowKey>`${input(text, newRowNames)} ${insertion}`)
     const find = statement(
       (text) => sql<RowKey & { place: number }>`${input(text, winNames)}
@@ -195,6 +213,7 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
         })
       },
       sweep: null,
+      sweepHour: async () => [],
     }
   }
 

@@ -7,8 +7,8 @@
  * row of the same win, and it inserts no unattributed row if the win has a row. This is one transaction, so a crash
  * leaves one row or the other. Two nodes with one PostgreSQL may commit both rows concurrently without seeing each
  * other. So each node sweeps after its commit: the later one sees both rows and removes the unattributed one. If both
- * nodes are killed before the sweep, both rows remain until the win is reported again. No money is counted twice
- * meanwhile, because an unattributed row has no margin.
+ * nodes are killed before the sweep, both rows remain until the win is reported again or its hour is summed. No money is
+ * counted twice meanwhile, because an unattributed row has no margin.
  */
 import type { Kysely } from 'kysely'
 import type { Ledger, LedgerEntry, SameWin } from '../ports.ts'
@@ -88,6 +88,8 @@ export function rowOf(entry: LedgerEntry): LedgerRow {
 }
 
 export interface GroupLedger extends Ledger {
+  /** Sweeps the unattributed rows of an hour, because a node may have ended before it swept. */
+  sweepHour(begin: number): Promise<void>
   /** Resolves when all rows so far are on disk. */
   flush(): Promise<void>
   readonly waiting: number
@@ -208,6 +210,9 @@ export function createLedger(
         status,
         supplier,
       }),
+    async sweepHour(begin) {
+      replaced += (await statements.sweepHour(begin)).length
+    },
     async flush() {
       while (running !== null) await running
       await Promise.all(sweeping)

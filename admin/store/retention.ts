@@ -96,6 +96,7 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
       let done = from
       while (done < to && (await mayContinue())) {
         const next = await nextRows(reader, done, to)
+        if (next < to && column === 'until') await store.ledger.sweepHour(next)
         if (next < to) await addUpHour(store, reader, next, briefPause)
         const mark = Math.min(next + hour, to)
         // if a row of the hour has changed meanwhile, its rows are kept until they are summed again

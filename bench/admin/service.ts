@@ -10,7 +10,7 @@ import { redisAbsent, startRedis } from '../../test/support/redis.ts'
 import { Child } from '../harness/child.ts'
 import { type Service, startService, supplier } from '../harness/service.ts'
 
-const password = randomBytes(12).toString('hex')
+export const password = randomBytes(12).toString('hex')
 
 export interface Loaded extends Service {
   token: string
@@ -68,7 +68,7 @@ export const stores: Readonly<
   'PostgreSQL and Redis': { absent: postgresAbsent || redisAbsent, open: () => postgres(true) },
 }
 
-async function logIn(port: number): Promise<string> {
+export async function logIn(port: number): Promise<string> {
   const form = { client_id: 'public-client', grant_type: 'password', username: 'admin', password }
   const response = await fetch(
     `http://127.0.0.1:${port}/auth/realms/main/protocol/openid-connect/token`,

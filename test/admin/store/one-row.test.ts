@@ -87,6 +87,32 @@ onBoth(async (t, database) => {
     }
   })
 
+  t.test('two rows of one win are one when their hour is summed', async (t) => {
+    if (!postgres) return
+    const begin = 10 * 3_600_000
+    const later = { at: begin + 1000, decidedAt: begin }
+    const bids = ['told later', 'told before', 'alone', 'long before']
+    const wins = [
+      win('told later', later),
+      win('told before', { ...later, at: begin + 900 }),
+      win('long before', { at: begin - 5_000_000, decidedAt: begin - 5_000_000 }),
+    ]
+    const bareOnes = bids.map((bidId) => bare(bidId, { at: begin + 1000 }))
+    await db
+      .insertInto('ledger')
+      .values([...wins, ...bareOnes].map(rowOf))
+      .execute()
+    const { replaced } = ledger
+    await ledger.sweepHour(begin)
+    t.same(await Promise.all(bids.map(under)), [
+      ['attributed'],
+      ['attributed'],
+      ['unattributed'],
+      ['attributed', 'unattributed'],
+    ])
+    t.equal(ledger.replaced, replaced + 2)
+  })
+
   t.test('a repeat is no duplicate of a row that did not reach the disk', async (t) => {
     if (database.stop === undefined) return
     await database.stop()

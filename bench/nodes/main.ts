@@ -1,0 +1,196 @@
+/**
+ * `npm run bench:nodes`: what bids and wins cost a node and the stores where 1, 2 and 4 nodes share them; about three
+ * minutes. Only CPU time and counts are measured, because the nodes, their callers and the stores share this machine.
+ */
+import { setTimeout as wait } from 'node:timers/promises'
+import { postgresAbsent } from '../../test/support/postgres.ts'
+import { redisAbsent } from '../../test/support/redis.ts'
+import type { Job, Reported } from '../admin/source.ts'
+import { type Bench, bench, type Run } from '../harness/bench.ts'
+import { Child } from '../harness/child.ts'
+import type { Block } from '../harness/report.ts'
+import type { Job as BidJob, Outcome } from '../harness/source.ts'
+import { inTurns, median } from '../harness/statistics.ts'
+import { type Cluster, type StoreCounts, startCluster } from './cluster.ts'
+
+const options = {
+  nodes: { value: '1,2,4', help: 'sizes of the clusters' },
+  bids: { value: 600, least: 10, help: 'bids a second of a whole cluster' },
+  wins: { value: 200, least: 10, help: 'wins a second of a whole cluster' },
+}
+type NodesRun = Run<typeof options>
+type Section = Bench<typeof options, undefined>['sections'][string]
+
+const connections = 8
+/** Caller of one node: its bids, and its wins, which another node decided. */
+interface Caller {
+  bids: Child<BidJob, Outcome>
+  platform: Child<Job, Reported>
+}
+
+/** Per second of an idle cluster, or per bid or win. */
+interface Cost extends StoreCounts {
+  cpu: number
+}
+const names = ['cpu', 'redisCommands', 'redisUs', 'redisBytesIn', 'commits', 'walBytes'] as const
+
+const costOf = (value: (name: (typeof names)[number]) => number) =>
+  Object.fromEntries(names.map((name) => [name, value(name)])) as unknown as Cost
+
+interface Sample {
+  idle: Cost
+  bid: Cost
+  win: Cost
+}
+
+const cpuOf = ({ nodes }: Cluster) => nodes.reduce((sum, node) => sum + node.cpu(), 0)
+
+interface Window {
+  cost: Cost
+  seconds: number
+  /** Bids or wins. */
+  count: number
+}
+
+/** `work` resolves to the number of bids or wins. */
+async function windowOf(cluster: Cluster, work: () => Promise<number>): Promise<Window> {
+  const [cpu, before, began] = [cpuOf(cluster), await cluster.stores(), performance.now()]
+  const count = await work()
+  // What is written in batches is written.
+  await wait(200)
+  const seconds = (performance.now() - began) / 1000
+  const now: Cost = { ...(await cluster.stores()), cpu: cpuOf(cluster) }
+  const then: Cost = { ...before, cpu }
+  return { cost: costOf((name) => now[name] - then[name]), seconds, count }
+}
+
+async function sample(run: NodesRun, cluster: Cluster, callers: readonly Caller[]) {
+  const { nodes, token } = cluster
+  const window = { warm: 0, measure: run.quick ? 1500 : 3000, connections }
+  const failed = (outcomes: readonly { failed: number; fault: string }[]) => {
+    for (const { failed, fault } of outcomes)
+      if (failed > 0) run.refuse(`${nodes.length} nodes: ${failed} requests failed (${fault})`)
+  }
+  const sum = (counts: readonly number[]) => counts.reduce((all, count) => all + count, 0)
+  const idle = await windowOf(cluster, async () => {
+    await wait(window.measure)
+    return 1
+  })
+  const rate = (all: number) => Math.ceil(all / nodes.length)
+  const bids = await windowOf(cluster, async () => {
+    const outcomes = await Promise.all(
+      nodes.map(({ proxy }, at) => {
+        const job = { ...window, port: proxy, paths: ['/bid/bench'], rate: rate(run.options.bids) }
+        return callers[at]!.bids.ask(job)
+      }),
+    )
+    failed(outcomes)
+    return sum(outcomes.map(({ count }) => count))
+  })
+  const notices = { ...window, token, bids: 10, rate: rate(run.options.wins) }
+  const most = Math.ceil((notices.rate * window.measure) / 1000) + 50
+  for (const [at, { admin }] of nodes.entries()) {
+    const job = { ...notices, what: 'prices' as const, port: admin, rate: 0, most, measure: 300 }
+    for (let left = 0; left < most; ) ({ left } = await callers[at]!.platform.ask(job))
+  }
+  const won = await windowOf(cluster, async () => {
+    const outcomes = await Promise.all(
+      nodes.map((_node, at) => {
+        const port = nodes[(at + 1) % nodes.length]!.admin
+        return callers[at]!.platform.ask({ ...notices, what: 'notices', port, most })
+      }),
+    )
+    failed(outcomes)
+    return sum(outcomes.map(({ total }) => total))
+  })
+  const idleCost = costOf((name) => idle.cost[name] / idle.seconds)
+  /** Of one bid or win, without what an idle cluster does in that time. */
+  const each = ({ cost, seconds, count }: Window) =>
+    costOf((name) => (cost[name] - idleCost[name] * seconds) / count)
+  return { idle: idleCost, bid: each(bids), win: each(won) }
+}
+
+/** Medians over the rounds, and of the ratios to the first cluster in the same round. */
+function medians(samples: readonly Sample[], first: readonly Sample[], of: keyof Sample) {
+  const value = (name: (typeof names)[number]) => median(samples.map((each) => each[of][name]))
+  const ratio = median(samples.map((each, round) => each[of].cpu / first[round]![of].cpu))
+  return { value, ratio }
+}
+
+async function costs(run: NodesRun): Promise<Block[]> {
+  const absent = postgresAbsent || redisAbsent
+  if (absent !== false) {
+    run.missing(absent)
+    return []
+  }
+  const sizes = run.options.nodes.split(',').map(Number)
+  const origin = new Child<never, number>(new URL('../harness/supplier.ts', import.meta.url))
+  const endpoint = `http://127.0.0.1:${await origin.answer()}/?kind=bid`
+  const callers: Caller[] = Array.from({ length: Math.max(...sizes) }, () => ({
+    bids: new Child<BidJob, Outcome>(new URL('../harness/source.ts', import.meta.url)),
+    platform: new Child<Job, Reported>(new URL('../admin/source.ts', import.meta.url)),
+  }))
+  const clusters: Cluster[] = []
+  try {
+    for (const size of sizes) clusters.push(await startCluster(size, endpoint))
+    // Every node compiles what it runs.
+    for (const cluster of clusters) await sample({ ...run, quick: false }, cluster, callers)
+    const samples = await inTurns(run.quick ? 2 : 3, clusters, async (cluster) => {
+      const found = await sample(run, cluster, callers)
+      const { bid, win } = found
+      run.say(
+        `  ${cluster.nodes.length} nodes: ${bid.cpu.toFixed(0)} us/bid, ${win.cpu.toFixed(0)} us/win`,
+      )
+      return found
+    })
+    return tables(
+      sizes,
+      clusters.map((cluster) => samples.get(cluster)!),
+    )
+  } finally {
+    await Promise.all(clusters.map((cluster) => cluster.stop()))
+    const children = callers.flatMap(({ bids, platform }) => [bids, platform])
+    await Promise.all([origin, ...children].map((child) => child.close()))
+  }
+}
+
+function tables(sizes: readonly number[], samples: readonly Sample[][]): Block[] {
+  const head = [
+    ...['nodes', 'CPU us of the nodes', 'x 1 node', 'Redis commands', 'Redis CPU us'],
+    ...['Redis bytes in', 'PostgreSQL commits', 'WAL bytes'],
+  ]
+  const table = (of: keyof Sample, each: (size: number) => number, digits: number): Block => ({
+    head: of === 'idle' ? head.filter((name) => name !== 'x 1 node') : head,
+    rows: sizes.map((size, at) => {
+      const { value, ratio } = medians(samples[at]!, samples[0]!, of)
+      const of1 = (name: (typeof names)[number]) => value(name) / each(size)
+      return [
+        size,
+        of1('cpu').toFixed(0),
+        ...(of === 'idle' ? [] : [ratio.toFixed(2)]),
+        of1('redisCommands').toFixed(digits),
+        of1('redisUs').toFixed(of === 'idle' ? 0 : 1),
+        of1('redisBytesIn').toFixed(0),
+        of1('commits').toFixed(digits),
+        of1('walBytes').toFixed(0),
+      ]
+    }),
+  })
+  return [
+    'A bid: one request of one bid through the proxy, decided, in the bid log, its update sent to the other nodes.',
+    table('bid', () => 1, 2),
+    'A win: a notice with a context of another node, stored once.',
+    table('win', () => 1, 2),
+    'An idle node, a second:',
+    table('idle', (size) => size, 1),
+  ]
+}
+
+await bench({
+  folder: import.meta.dirname,
+  title: 'Several nodes',
+  about:
+    'Clusters of nodes, each on a PostgreSQL and a Redis of its own, take the same load in turn: medians over the rounds, less what an idle cluster does in that time. The ratio is that of the CPU in the same round. All nodes train (`node.role: all`), so that each reads the updates of all others.',
+  options,
+  sections: { costs: { title: 'Costs', run: costs } satisfies Section },
+})
