@@ -4,7 +4,7 @@ import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
 import { certificate } from '../support/certificate.ts'
 import { startProxy } from '../support/proxy.ts'
-import { post, raw } from '../support/raw.ts'
+import { post, raw, segment } from '../support/raw.ts'
 import { field, type Response, responsesOf } from '../support/responses.ts'
 import { rawSupplier } from '../support/supplier.ts'
 import { until } from '../support/until.ts'
@@ -225,6 +225,40 @@ for (const name of Object.keys(listeners) as Name[]) {
       )
       for (const response of responses) t.match(response.body, body, title)
     }
+  })
+
+  t.test(`${name}: behind an offer to upgrade that is ignored, no body is a request`, async (t) => {
+    const { open, supplier } = await world(t, name)
+    const paths = ['/bid/acme', '/pass/acme/x']
+    for (const path of paths)
+      for (const offer of ['Upgrade: h2c\r\n', 'Upgrade: websocket\r\nExpect: 100-continue\r\n']) {
+        supplier.requests.length = 0
+        const caller = open()
+        let closed = false
+        let bytes = ''
+        caller
+          .on('error', () => {})
+          .on('close', () => {
+            closed = true
+          })
+          .on('data', (chunk) => {
+            bytes += chunk.toString('latin1')
+          })
+        const inner = bid('"inner"')
+        const outer = bid(inner)
+        const head = outer.length - inner.length
+        await segment(
+          caller,
+          bid('"offer"', `Connection: Upgrade\r\n${offer}`, path) + outer.slice(0, head),
+        )
+        await until(() => finals(bytes).length > 0)
+        await segment(caller, outer.slice(head))
+        // The body of a whole request, or nothing of it.
+        await until(() => closed || supplier.requests.length > 1)
+        caller.destroy()
+        const reached = supplier.requests.map(({ body }) => body)
+        t.same(reached, closed ? ['"offer"'] : ['"offer"', inner], `${path} ${offer}`)
+      }
   })
 
   t.test(`${name}: a caller may wait for 100 Continue`, { skip }, async (t) => {
