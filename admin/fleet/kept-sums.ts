@@ -6,6 +6,7 @@ import type { ArmSums, EngineStats } from '../../opd/engine/stats.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
+import { createSlices } from '../../opd/shared/slices.ts'
 import { addedArms, sides } from '../metrics/kept.ts'
 import { day } from '../store/hour.ts'
 import type { Store } from '../store/index.ts'
@@ -46,24 +47,21 @@ const sumsOf = (of: (name: keyof ArmSums) => number) =>
 const nothing = sumsOf(() => 0)
 const minus = (one: ArmSums, other: ArmSums) => sumsOf((name) => one[name] - other[name])
 
-/** Copies of what this node has counted since its start. */
-function counted({ suppliers }: EngineStats): Sums {
-  const sums: Sums = new Map()
-  for (const [supplier, { modes }] of suppliers)
+/** What a node has counted since its start and is not in `before`. In time slices. */
+async function countedSince({ suppliers }: EngineStats, before: Sums): Promise<Sums> {
+  const slices = createSlices()
+  const fresh: Sums = new Map()
+  for (const [supplier, { modes }] of suppliers) {
     for (const [mode, stats] of Object.entries(modes)) {
       const of = sides(stats)
-      for (const arm of arms)
-        if (of[arm].bids > 0) sums.set(keyOf(supplier, mode, arm), { ...of[arm] })
+      for (const arm of arms) {
+        const key = keyOf(supplier, mode, arm)
+        const known = before.get(key) ?? nothing
+        if (names.some((name) => of[arm][name] !== known[name]))
+          fresh.set(key, minus(of[arm], known))
+      }
     }
-  return sums
-}
-
-/** What of `now` is not in `before`. */
-function difference(now: Sums, before: Sums): Sums {
-  const fresh: Sums = new Map()
-  for (const [key, sums] of now) {
-    const known = before.get(key) ?? nothing
-    if (names.some((name) => sums[name] !== known[name])) fresh.set(key, minus(sums, known))
+    await slices.next()
   }
   return fresh
 }
@@ -84,7 +82,7 @@ export function createKeptSums({ store, stats, now, log }: KeptSumsDeps): KeptSu
   let readAt = Number.NEGATIVE_INFINITY
 
   async function write(): Promise<void> {
-    const fresh = [...difference(counted(stats), added)]
+    const fresh = [...(await countedSince(stats, added))]
     const today = dayOf(now())
     for (let from = 0; from < fresh.length; from += sliceRows) {
       const slice = fresh.slice(from, from + sliceRows)
@@ -132,13 +130,19 @@ export function createKeptSums({ store, stats, now, log }: KeptSumsDeps): KeptSu
     last = done
     return done
   }
-  const reading = oneAtATime(() => turn(readStored, 'read'))
+  const reading = oneAtATime(async (): Promise<[stored: Sums, fresh: Sums]> => {
+    let both: [Sums, Sums] = [stored, new Map()]
+    await turn(readStored, 'read')
+    await turn(async () => {
+      both = [new Map(stored), await countedSince(stats, added)]
+    }, 'added up')
+    return both
+  })
 
   return {
     flush: oneAtATime(() => turn(write, 'written')),
     async read() {
-      await reading()
-      const fresh = difference(counted(stats), added)
+      const [stored, fresh] = await reading()
       return (supplier, mode) => {
         const [optimised, holdout] = arms.map((arm) => {
           const key = keyOf(supplier, mode, arm)

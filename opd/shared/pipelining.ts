@@ -14,6 +14,8 @@ interface Pipeline {
   waiting: number
   /** The bytes behind the newest request are refused: no request after it is accepted. */
   refused: boolean
+  /** The newest request offers an upgrade that is ignored: no request after it is accepted. */
+  last: boolean
 }
 
 const pipelines = new WeakMap<Socket, Pipeline>()
@@ -21,7 +23,7 @@ const pipelines = new WeakMap<Socket, Pipeline>()
 function pipelineOf(connection: Socket): Pipeline {
   let pipeline = pipelines.get(connection)
   if (pipeline === undefined) {
-    pipeline = { newest: null, waiting: 0, refused: false }
+    pipeline = { newest: null, waiting: 0, refused: false, last: false }
     pipelines.set(connection, pipeline)
   }
   return pipeline
@@ -52,16 +54,26 @@ export const newestResponse = (connection: Socket): ServerResponse | null =>
 
 /** Whether all requests of the connection have their responses, and another one is accepted. */
 export function isIdle(connection: Socket): boolean {
-  const { newest, refused } = pipelineOf(connection)
-  return connection.writable && !refused && (newest === null || newest.writableFinished)
+  const { newest, refused, last } = pipelineOf(connection)
+  return connection.writable && !refused && !last && (newest === null || newest.writableFinished)
 }
+
+/** As llhttp reads it. */
+const offersUpgrade = (headers: IncomingMessage['headers']) =>
+  headers.upgrade !== undefined &&
+  /upgrade/i.test(`${headers.connection} ${headers['proxy-connection']}`)
 
 /** Calls `serve` when the response may be written: at once, or when the response before it is finished. */
 function inOrder(request: IncomingMessage, response: ServerResponse, serve: Handler): void {
   const connection = request.socket
   const pipeline = pipelineOf(connection)
-  if (!connection.writable || pipeline.refused) return void request.resume()
+  if (!connection.writable || pipeline.refused || pipeline.last) return void request.resume()
   pipeline.newest = response
+  // node:http drops bytes that arrived with it and behind it: what follows them is not the beginning of a request.
+  if (offersUpgrade(request.headers)) {
+    pipeline.last = true
+    response.shouldKeepAlive = false
+  }
   // node:http assigns the connection to one response at a time.
   if (response.socket !== null) return serve(request, response)
   pipeline.waiting++

@@ -86,6 +86,10 @@ export function forward(
     upstreamResponse.on('error', fail)
     // The body was cut short: the connection is closed, so that the caller does not take the response for complete.
     upstreamResponse.on('aborted', () => response.destroy())
+    // An early response: the rest of the request is not wanted, and its connection cannot be used again.
+    upstreamResponse.once('end', () => {
+      if (upstream?.writableFinished === false) upstream.destroy()
+    })
     if (options.isLast(response)) response.shouldKeepAlive = false
     const fields = towardsCaller(upstreamResponse.rawHeaders, undefined, options.via)
     // RFC 9110 8.6
@@ -115,8 +119,10 @@ export function forward(
       if (retry && !response.headersSent && !response.destroyed) send(true)
       else fail(error)
     })
-    if (bodiless) attempt.end()
-    else request.pipe(attempt)
+    if (bodiless) return void attempt.end()
+    request.pipe(attempt)
+    // The rest of a body that nobody reads would hold up the requests behind it.
+    attempt.once('close', () => request.unpipe(attempt).resume())
   }
 
   response.once('close', () => upstream?.destroy())

@@ -46,7 +46,7 @@ export function setLength(head: RequestHead, length: number): void {
   head.fields[head.lengthAt] = String(length)
 }
 
-/** The position of the Content-Length's value; null: no single length or Host, a transfer coding, an expectation, an upgrade, or a close. */
+/** The position of the Content-Length's value; null: no single length or Host, a transfer coding, an expectation, or a close. */
 function bodyLengthAt(fields: readonly string[]): number | null {
   let lengthAt: number | null = null
   let hosts = 0
@@ -64,11 +64,9 @@ function bodyLengthAt(fields: readonly string[]): number | null {
         break
       case 10:
       case 16:
-        if (persistence.has(lower(fields[at]!)) && fields[at + 1]!.toLowerCase() !== 'keep-alive')
-          return null
+        if (persistence.has(lower(fields[at]!)) && !persistent.test(fields[at + 1]!)) return null
         break
       case 6:
-      case 7:
       case 17:
         if (generalLane.has(lower(fields[at]!))) return null
     }
@@ -78,4 +76,6 @@ function bodyLengthAt(fields: readonly string[]): number | null {
 
 /** node:http treats both alike. */
 const persistence = new Set(['connection', 'proxy-connection'])
-const generalLane = new Set(['expect', 'upgrade', 'transfer-encoding'])
+/** With an offer to upgrade, which is ignored (RFC 9110 7.8): Java's client sends one with each POST of a new connection. */
+const persistent = /^(?:keep-alive|upgrade(?:, ?http2-settings)?)$/i
+const generalLane = new Set(['expect', 'transfer-encoding'])

@@ -34,6 +34,11 @@ const allowedOfRequests: readonly Allowed[] = [
     where: (bytes) => / HTTP\/1[\s\S]* HTTP\/1[\s\S]*websocket/i.test(bytes),
   },
   {
+    why: 'the general lane ends a connection with an offer to upgrade, because node:http drops what is behind it',
+    where: (bytes, _fast, general) =>
+      /\nupgrade:/i.test(bytes) && /connection:[^\r\n]*upgrade/i.test(bytes) && general.closed,
+  },
+  {
     why: 'a request that waits for its turn is read on: a fault of its body refuses it before its head is looked at',
     where: (_bytes, fast, general) => {
       const [one, other] = [finals(fast), finals(general)]

@@ -1,8 +1,8 @@
-import { connect } from 'node:net'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t from 'tap'
 import { get, origin, passTo } from '../support/pass.ts'
 import { startProxy } from '../support/proxy.ts'
-import { raw } from '../support/raw.ts'
+import { post, raw } from '../support/raw.ts'
 import { httpSupplier, rawSupplier } from '../support/supplier.ts'
 import { until } from '../support/until.ts'
 
@@ -131,3 +131,36 @@ t.test(
     t.equal((await raw(proxy.port, get('/pass/acme/x'))).status, 502)
   },
 )
+
+t.test('a body that is not wanted any more does not hold up the next request', async (t) => {
+  const small = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
+  const hosts: Record<string, [statuses: number[], serve: (socket: Socket) => void]> = {
+    'a reset': [[502, 200], (socket) => socket.resetAndDestroy()],
+    'an early response': [[200, 200], (socket) => socket.pause().write(small)],
+    'an early response, and a close': [[200, 200], (socket) => socket.pause().end(small)],
+  }
+  for (const [title, [statuses, serve]] of Object.entries(hosts)) {
+    const host = createServer((socket) =>
+      socket
+        .on('error', () => {})
+        .once('data', (chunk) => {
+          if (chunk.toString('latin1', 0, 4) === 'POST') serve(socket)
+          else socket.write(small)
+        }),
+    )
+    await new Promise<void>((resolve) => host.listen(0, '127.0.0.1', resolve))
+    const passThrough = `http://127.0.0.1:${(host.address() as AddressInfo).port}`
+    const proxy = await startProxy(
+      { acme: { endpoints: [], passThrough } },
+      { proxy: { headTimeout: '60s' } },
+    )
+    // More than any buffer between the two takes.
+    const upload = post('/pass/acme/upload', Buffer.alloc(8_000_000))
+    const all = (text: string) => text.match(/HTTP\/1/g)?.length === 2 && text.endsWith('ok')
+    const { bytes } = await raw(proxy.port, [upload, get('/pass/acme/x')], all)
+    const got = [...bytes.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status))
+    t.same(got, statuses, title)
+    await proxy.close()
+    host.close()
+  }
+})
