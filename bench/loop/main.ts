@@ -1,6 +1,6 @@
 /**
  * `npm run bench:loop`: what the process does to its own event loop, memory and CPU time: deadlines beside load, scrapes,
- * a request in flight, reloads of 3,000 suppliers, encoded bodies; about three minutes.
+ * a request in flight, reloads of 3,000 suppliers, encoded bodies, spans without an SDK; about four minutes.
  */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
@@ -17,6 +17,7 @@ import type { Job, Outcome } from '../harness/source.ts'
 import { median } from '../harness/statistics.ts'
 import { bidRequests, requestHead } from '../harness/traffic.ts'
 import { encodedBodies } from './bodies.ts'
+import { tracingOff } from './tracing.ts'
 
 const harness = (file: string) => new URL(`../harness/${file}`, import.meta.url)
 const ms = (value: number) => `${value.toFixed(1)} ms`
@@ -220,5 +221,6 @@ await bench({
     memory: { title: 'A request in flight', run: memory },
     suppliers: { title: '3,000 suppliers', run: manySuppliers },
     bodies: { title: 'Encoded bodies', run: encodedBodies },
+    tracing: { title: 'Spans without an SDK', run: tracingOff },
   },
 })

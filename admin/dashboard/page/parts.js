@@ -14,8 +14,9 @@ function useId() {
   return id
 }
 
-/** A term with an explanation that opens by click, tap or keyboard. @param {{ name: string, text?: string | undefined }} props */
-export function Term({ name, text }) {
+/** A term with an explanation that opens by click, tap or keyboard. `of`: what it explains, if the name is shown elsewhere.
+ * @param {{ name: string, text?: string | undefined, of?: string }} props */
+export function Term({ name, text, of = name }) {
   const id = useId()
   const button = useRef(/** @type {HTMLElement | null} */ (null))
   const place = (/** @type {Event & { newState?: string }} */ event) => {
@@ -28,7 +29,7 @@ export function Term({ name, text }) {
   const explained = text ?? words[name]
   if (explained === undefined) return html`<span>${name}</span>`
   return html`<span class="term">${name}<button type="button" class="help" ref=${button}
-    popovertarget=${id} aria-label=${`What is ${name}?`}>?</button><span
+    popovertarget=${id} aria-label=${`What is ${of}?`}>?</button><span
     popover="auto" id=${id} class="tip" role="note" onToggle=${place}>${explained}</span></span>`
 }
 
@@ -70,7 +71,7 @@ export function Loaded({ of: { value, fault, again }, empty = '', children }) {
 }
 
 const marks = { bad: '✕', warn: '!', ok: '✓', none: '?' }
-const levels = { bad: 'Fault', warn: 'Warning', ok: 'OK', none: 'Unknown' }
+export const levels = { bad: 'Fault', warn: 'Warning', ok: 'OK', none: 'Unknown' }
 
 /** A state by colour, sign and word. @param {{ level: 'bad' | 'warn' | 'ok' | 'none', label?: string }} props */
 export function Level({ level, label = levels[level] }) {
@@ -84,16 +85,26 @@ export function Figure({ name, value, note, level }) {
 }
 
 /**
- * A table that scrolls by itself. `columns`: name, cell of a row, and the value to sort by.
+ * A table that scrolls by itself; `fills`: at most the window, with its totals in sight. `columns`: name, cell of a row, and the value to sort by.
  * @template T
- * @param {{ label: string, rows: T[], keyOf: (row: T) => string, foot?: Shown[] | undefined, tall?: boolean,
+ * @param {{ label: string, rows: T[], keyOf: (row: T) => string, foot?: Shown[] | undefined, tall?: boolean, fills?: boolean,
  *   sort?: { by: string, down: boolean }, onSort?: (by: string) => void,
  *   columns: { name: string, cell: (row: T) => Shown, sortable?: boolean, text?: boolean, wide?: boolean, help?: string }[] }} props
  */
-export function Table({ label, rows, keyOf, columns, foot, sort, onSort, tall = false }) {
+export function Table({
+  label,
+  rows,
+  keyOf,
+  columns,
+  foot,
+  sort,
+  onSort,
+  tall = false,
+  fills = false,
+}) {
   const kind = (/** @type {{ text?: boolean, wide?: boolean }} */ { text, wide }) =>
     `${text ? 'text' : 'number'}${wide ? ' wide' : ''}`
-  return html`<div class=${tall ? 'scroll tall' : 'scroll'} role="region" aria-label=${label} tabindex="0"><table>
+  return html`<div class=${`scroll${tall ? ' tall' : ''}${fills ? ' fills' : ''}`} role="region" aria-label=${label} tabindex="0"><table>
     <caption class="hidden">${label}</caption>
     <thead><tr>${columns.map(
       (column) =>
@@ -103,7 +114,7 @@ export function Table({ label, rows, keyOf, columns, foot, sort, onSort, tall = 
           column.sortable
             ? html`<button type="button" class="sort" onClick=${() => onSort?.(column.name)}>${column.name}<span aria-hidden="true">${
                 sort?.by === column.name ? (sort.down ? ' ▾' : ' ▴') : ''
-              }</span></button>${words[column.name] && html`<${Term} name="" text=${words[column.name]} />`}`
+              }</span></button>${words[column.name] && html`<${Term} name="" of=${column.name} text=${words[column.name]} />`}`
             : html`<${Term} name=${column.name} text=${column.help} />`
         }</span></th>`,
     )}</tr></thead>

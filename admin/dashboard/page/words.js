@@ -1,16 +1,22 @@
 /** Explanations of the terms of the page, for its tooltips. */
 
+const interval =
+  ' The range beside it contains the true value with 95 % probability, at whatever moment you look. More bids make it narrower.'
+
 /** @type {Readonly<Record<string, string>>} */
 export const words = {
   'Kept wins':
-    'Win rate of optimized bids divided by the win rate of the holdout, the bids that are left at their own price. 100 % means that lower prices cost no wins. The floor is minWinRate of the configuration. The last 7 days of all nodes, restarts included; of one node alone, since it started.',
+    'Win rate of optimized bids divided by the win rate of the holdout, the bids that are left at their own price. 100 % means that lower prices cost no wins. The floor is minWinRate of the configuration. The last 7 days of all nodes, restarts included; of one node alone, since it started.' +
+    interval,
   'Kept spend':
-    'Spend (wins weighted by their inbound price) per optimized bid, divided by the same of the holdout. It shows whether expensive wins are lost. The floor is minSpend of the configuration. The same days as kept wins.',
+    'Spend (wins weighted by their inbound price) per optimized bid, divided by the same of the holdout. It shows whether expensive wins are lost. The floor is minSpend of the configuration. The same days as kept wins.' +
+    interval,
   'Margin today':
     'Revenue minus cleared prices of the wins since midnight in the time zone of the page, from the store: all nodes, restarts included. A cleared price above the revenue makes it negative.',
   Margin: 'Revenue minus cleared prices of wins, in currency units.',
   Uplift:
-    'Margin of optimized bids minus margin of the holdout, for 1,000 bids: what optimization earns. The same days as kept wins.',
+    'Margin of optimized bids minus margin of the holdout, for 1,000 bids: what optimization earns. The same days as kept wins.' +
+    interval,
   'Requests / s': 'Bid requests a second, averaged over the last minutes.',
   'No bid': 'Share of requests that the supplier answered without a bid.',
   Failed:
@@ -21,13 +27,10 @@ export const words = {
     'Win notices attributed to a decision, and bids that OPD decided, since midnight in the time zone of the page. From the store: all nodes.',
   'Win rate':
     'Wins divided by decided bids. Wins arrive later than bids, so the last minutes look low.',
-  Interval:
-    'The true value is in this range with 95 % probability, at whatever moment you look. More bids make it narrower.',
   State:
     'Red: something is broken or surely below its floor. Amber: look at it. Green: no fault seen. Grey: no requests, so nothing is known.',
   Hold: 'While an integration is on hold, its bids leave at their own price (factor 1), on every node. Bids continue.',
   Factor: 'Outbound price divided by inbound price. 1 leaves the price as it is.',
-  Holdout: 'A random share of auctions that stays at factor 1, to measure what optimization does.',
   Guard:
     'A check that holds prices at factor 1, or limits their reduction, while it sees a problem.',
   Seat: 'A buyer behind the supplier. Bids of an inactive seat are removed from bid responses.',
@@ -38,7 +41,6 @@ export const words = {
   'Left unchanged': 'Bids and bid responses that OPD did not price, by reason.',
   Notices:
     'Win notices by status. Duplicate: reported before. Unattributed: no decision is known for it. Rejected: not valid.',
-  Shadow: 'Prices are decided and recorded, but every bid leaves at its own price.',
   Freeze: 'A frozen model keeps its prices and learns nothing, on every node.',
   'Roll back': 'The model returns to a snapshot. What it learned later is lost.',
   Reset: 'The model forgets what it learned about one supplier and begins again.',
@@ -50,7 +52,5 @@ export const words = {
     'Multiplier of spend. It rises while kept spend is below its floor, and makes prices higher.',
   Lambda:
     'Multiplier of wins, CPM. It rises while kept wins are below the floor, and makes prices higher.',
-  Unattributed: 'A win notice for which no decision is known.',
-  Discrepancy: 'Cleared prices minus outbound prices of the same wins.',
   CPM: 'Price of 1,000 impressions.',
 }

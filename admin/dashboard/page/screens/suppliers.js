@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals'
 import { absent, duration, money, percent, rate, whole } from '../format.js'
 import { html } from '../html.js'
-import { Level, Table, Term } from '../parts.js'
+import { Level, levels, Table, Term } from '../parts.js'
 import { currency, live, may, seesAll, shownNode, today } from '../state.js'
 import { HoldButton } from './hold.js'
 import { keptCell } from './kept.js'
@@ -11,6 +11,8 @@ import { keptCell } from './kept.js'
 
 const search = signal('')
 const sort = signal({ by: 'State', down: false })
+/** The only state that is shown; empty: all. */
+const level = signal('')
 const ranks = { bad: 0, warn: 1, ok: 2, none: 3 }
 
 /** @param {LiveIntegration} row */
@@ -188,21 +190,25 @@ export function Suppliers() {
   const text = search.value.trim().toLowerCase()
   const rows = sorted(
     now.integrations.filter(
-      ({ ssp, name, account }) =>
-        text === '' || `${ssp} ${name} ${account ?? ''}`.toLowerCase().includes(text),
+      ({ ssp, name, account, health }) =>
+        (level.value === '' || health.level === level.value) &&
+        (text === '' || `${ssp} ${name} ${account ?? ''}`.toLowerCase().includes(text)),
     ),
   )
   const counts = { bad: 0, warn: 0, ok: 0, none: 0 }
   for (const { health } of now.integrations) counts[health.level] += 1
   const minutes = Math.round(Math.max(...now.nodes.map(({ window }) => window)) / 60)
   return html`<div class="row"><h1>Suppliers</h1>
-      <p class="counts">${
+      <div class="counts" role="group" aria-label="Only suppliers with the state">${
         /** @type {const} */ (['bad', 'warn', 'ok', 'none']).map(
-          (level) =>
-            counts[level] > 0 &&
-            html`<span key=${level}><${Level} level=${level} /> ${counts[level]}</span>`,
+          (each) =>
+            (counts[each] > 0 || level.value === each) &&
+            html`<button key=${each} type="button" class=${`level ${each}`} aria-pressed=${level.value === each}
+              onClick=${() => {
+                level.value = level.value === each ? '' : each
+              }}>${levels[each]}: ${whole(counts[each])}</button>`,
         )
-      }</p>
+      }</div>
       ${seesAll.value && html`<${HoldButton} ssp="*" name="all integrations" held=${now.heldAll} />`}
     </div>
     ${now.heldAll && html`<p class="box warn">All integrations are on hold: every bid leaves at its own price.</p>`}
@@ -218,8 +224,8 @@ export function Suppliers() {
       now.integrations.length === 0
         ? html`<p class="box">No supplier belongs to the account ${now.caller.account}. Suppliers are listed in the configuration file; each names its account.</p>`
         : rows.length === 0
-          ? html`<p class="box">No supplier matches “${search}”.</p>`
-          : html`<${Table} label="Suppliers" rows=${rows} keyOf=${(/** @type {LiveIntegration} */ { ssp }) => ssp}
+          ? html`<p class="box">No supplier ${level.value === '' ? '' : `with the state ${levels[/** @type {keyof typeof levels} */ (level.value)]} `}matches${text === '' ? '' : ` “${search}”`}.</p>`
+          : html`<${Table} label="Suppliers" fills rows=${rows} keyOf=${(/** @type {LiveIntegration} */ { ssp }) => ssp}
               columns=${may('operator') ? columns : columns.slice(0, -1)} foot=${totals(rows).slice(0, may('operator') ? undefined : -1)} sort=${sort.value} onSort=${sortBy} />`
     }
     ${
