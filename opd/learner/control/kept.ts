@@ -93,11 +93,7 @@ export class Evidence {
   }
 
   /** `sign` -1 takes one back. */
-  exposed(
-    group: Group,
-    { inBa, sent, winIn, winSent, weight }: Seen,
-    sign: 1 | -1 = 1,
-  ): void {
+  exposed(group: Group, { inBa, sent, winIn, winSent, weight }: Seen, sign: 1 | -1 = 1): void {
     const base = groupAt[group] * width
     const due = winSent * sign
     const dueIn = winIn * sign

@@ -109,7 +109,8 @@ export class Controller {
     const minSpend = policy.minSpend ?? minWins
     const lost = winIn - winOut
     const roomWins = (1 - goal(minWins, wins)) * winIn - lost * (raised ? wins.raised : wins.usual)
-    const roomSpend = ((1 - goal(minSpend, spend)) * winIn - lost * (raised ? spend.raised : spend.usual)) * inBa
+    const roomSpend =
+      ((1 - goal(minSpend, spend)) * winIn - lost * (raised ? spend.raised : spend.usual)) * inBa
     this.wins = minWins > 0 ? moved(this.wins, roomWins / means[1]!, shallow, least) : 0
     this.spend = minSpend > 0 ? moved(this.spend, roomSpend / means[2]!, shallow, least) : 0
   }
