@@ -18,7 +18,7 @@ const mostMargin = 200
  * bids nobody knows what is kept to better than half a point.
  */
 const slack = 0.001
-const slackErrors = 1.2
+const slackErrors = 1.5
 const slackMost = 0.6
 /** What was kept too little over the horizon is made up for, and what was kept too much spent, within these. */
 const [makeUp, spendDown] = [0.006, 0.002]

@@ -64,14 +64,6 @@ export class SupplierState {
     this.segments = segments
   }
 
-  get guard(): Guard {
-    return this.guards.guard
-  }
-
-  lowest(minFactor: number): number {
-    return this.guards.lowest(minFactor)
-  }
-
   /** The share explored; none while a guard acts. */
   exploration(usual: number): number {
     return this.guards.acts || this.exposures === 0 ? 0 : explorationRate(usual, this.pool.age)

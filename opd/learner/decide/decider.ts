@@ -70,9 +70,9 @@ export class Decider {
     const raise = decision.raised ? state.raising() : 1
     decision.theta = 1 + (state.theta - 1) * raise
     decision.lambda = state.lambda * raise
-    decision.guard = state.guard
+    decision.guard = state.guards.guard
     const least = Math.max(sound(policy.minFactor, 0, 1, 0), floor / inBa)
-    const guarded = Math.max(least, state.lowest(least))
+    const guarded = Math.max(least, state.guards.lowest(least))
     if (held) return this.hold(decision, state, guarded, floor)
     const explore = state.exploration(sound(policy.explore, 0, 1, usualExplore))
     const explores = explore > 0 && random() < explore
