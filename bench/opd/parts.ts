@@ -5,6 +5,7 @@ import { Segments } from '../../opd/learner/control/segments.ts'
 import { SupplierState } from '../../opd/learner/control/supplier-state.ts'
 import { Curve } from '../../opd/learner/curve/curve.ts'
 import { PriceDensities } from '../../opd/learner/curve/price-density.ts'
+import { Decider } from '../../opd/learner/decide/decider.ts'
 import { OnlineLearner } from '../../opd/learner/learner.ts'
 import { Delays } from '../../opd/learner/train/notice-delay.ts'
 
@@ -25,10 +26,11 @@ export const parts: Readonly<Record<string, () => () => void>> = {
   'distributions of prices': () => replaced(PriceDensities.prototype, 'set', () => undefined),
   'steps between fits': () => replaced(Curve.prototype, 'teach', () => undefined),
   exploration: () => replaced(SupplierState.prototype, 'exploration', () => 0),
-  'theta raised and lowered': () => replaced(SupplierState.prototype, 'spread', () => undefined),
-  'comparison of both halves': () =>
+  'theta raised': () => replaced(SupplierState.prototype, 'raising', () => 1),
+  'weights of comparisons': () => replaced(Decider.prototype, 'weigh', () => 1),
+  'losses as verified': () =>
     replaced(Evidence.prototype, 'total', function (this: Evidence, of, name) {
-      return of === 'raised' ? 0 : total.call(this, of, name)
+      return of === 'raised' || of === 'holdout' ? 0 : total.call(this, of, name)
     }),
   'delay curve': () => replaced(Delays.prototype, 'age', () => Number.POSITIVE_INFINITY),
   'shallow start': () => replaced(Guards.prototype, 'lowest', (least) => least),

@@ -7,15 +7,7 @@
  *   in  sent  W(in), W(out), weight
  *   4   4     12, 12, 8 bits
  */
-import {
-  featureBytes,
-  hashAt,
-  keyed,
-  type Mode,
-  moneyAt,
-  publisherIn,
-  seatIn,
-} from './features.ts'
+import { featureBytes, hashAt, keyed, type Mode, moneyAt, publisherIn, seatIn } from './features.ts'
 import type { Decision } from './types.ts'
 
 const version = 3

@@ -55,7 +55,7 @@ export class OnlineLearner implements Learner {
     now: number,
     random: () => number,
   ): Decision {
-    if (!this.still) this.teaching.receiveAll()
+    if (!this.still) this.teaching.received.beforeAsked()
     return this.decider.decide(facts, policy, key, now, random, this.still)
   }
 
@@ -122,7 +122,7 @@ export class OnlineLearner implements Learner {
   chance(facts: BidFacts, price: number): number {
     const { inBa } = facts
     if (!(inBa >= 1e-9 && inBa < 1e9 && price >= 1e-9)) return 0
-    this.teaching.receiveAll()
+    this.teaching.received.beforeAsked()
     const bytes = new Uint8Array(featureBytes)
     describe(facts, bytes)
     keysOf(bytes, this.teaching.now, this.keys)
@@ -139,7 +139,7 @@ export class OnlineLearner implements Learner {
     if (told === null || !isRows(told.told))
       throw new DeltaError('a delta that is damaged, or no delta at all')
     this.teaching.accompanied()
-    this.teaching.tell(told.told)
+    this.teaching.received.add(told.told)
     this.controls.merge(told.tail)
   }
 
@@ -156,15 +156,15 @@ export class OnlineLearner implements Learner {
     const { curve, controls, teaching } = this
     return yield* writeDense(snapshotMagic, curve.weights.both, () => {
       taken()
-      const { now, wins, settled, delays, pending, received, rows } = teaching
-      const state = { now, wins, settled, delays, controls }
-      return writeTail(state, pending, received.saved(), this.fitted, rows)
+      const { now, wins, delays, pending, received, rows } = teaching
+      const state = { now, wins, settled: rows.settled, delays, controls }
+      return writeTail(state, pending, received.rows.saved(), this.fitted, rows)
     })
   }
 
   *sharing(taken: () => void): Generator<undefined, Uint8Array[]> {
     const { curve } = this
-    yield* this.teaching.catchingUp()
+    yield* this.teaching.received.catchingUp()
     return yield* writeDense(curveMagic, curve.weights.both, () => this.lastFit(taken))
   }
 
@@ -183,7 +183,7 @@ export class OnlineLearner implements Learner {
     const fit = read === null || read.tail.length === 0 ? null : readFitted(read.tail)
     if (read === null || (fit === null && read.tail.length > 0))
       throw new DeltaError('a curve that is damaged, or of another version')
-    yield* this.teaching.catchingUp()
+    yield* this.teaching.received.catchingUp()
     const deltas = missing()
     if (deltas === null || this.still) return false
     this.curve.weights.both.set(read.array)
@@ -193,7 +193,7 @@ export class OnlineLearner implements Learner {
     }
     for (const delta of deltas) {
       const told = readTold(toldMagic, delta)
-      if (told !== null && isRows(told.told)) this.teaching.repeated.add(told.told)
+      if (told !== null && isRows(told.told)) this.teaching.received.repeated.add(told.told)
     }
     return true
   }

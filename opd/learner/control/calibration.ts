@@ -105,8 +105,7 @@ export function measureLosses(
     measure(into.raised, { expected: loss, ...known })
     measure(into.further, { expected: loss, ...known })
   }
-  into.usual =
-    (into.raised.at * Math.min(raised, usual) + into.further.at * further) / usual
+  into.usual = (into.raised.at * Math.min(raised, usual) + into.further.at * further) / usual
   const share = evidence.total('usual', columns.dueIn) / base
   // Explored bids lose what usual ones do.
   const rest = Math.max(0, loss - raised * (1 - share))

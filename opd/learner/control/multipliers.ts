@@ -18,10 +18,10 @@ const mostMargin = 200
  * bids nobody knows what is kept to better than half a point.
  */
 const slack = 0.001
-const slackErrors = Number(process.env.SLACK ?? 1.2)
+const slackErrors = 1.5
 const slackMost = 0.6
 /** What was kept too little over the horizon is made up for, and what was kept too much spent, within these. */
-const [makeUp, spendDown] = [0.006, 0.003]
+const [makeUp, spendDown] = [0.006, 0.002]
 const startSpend = 1.5
 const startWins = 0.1
 const startMargin = 1
@@ -109,7 +109,8 @@ export class Controller {
     const minSpend = policy.minSpend ?? minWins
     const lost = winIn - winOut
     const roomWins = (1 - goal(minWins, wins)) * winIn - lost * (raised ? wins.raised : wins.usual)
-    const roomSpend = ((1 - goal(minSpend, spend)) * winIn - lost * (raised ? spend.raised : spend.usual)) * inBa
+    const roomSpend =
+      ((1 - goal(minSpend, spend)) * winIn - lost * (raised ? spend.raised : spend.usual)) * inBa
     this.wins = minWins > 0 ? moved(this.wins, roomWins / means[1]!, shallow, least) : 0
     this.spend = minSpend > 0 ? moved(this.spend, roomSpend / means[2]!, shallow, least) : 0
   }

@@ -32,8 +32,8 @@ const judgeEvery = 64
 /** At this much under the floor the kill switch acts. */
 const killBelow = 0.02
 
-/** Some of the auctions have a theta - 1 and a lambda that are larger by this factor. */
-const raise = Math.exp(Number(process.env.SPREAD ?? 0.7))
+/** Of the auctions with theta raised. */
+const raise = Math.exp(0.7)
 
 const kinds = ['wins', 'spend'] as const
 const pooled = unverified()
@@ -51,9 +51,6 @@ export class SupplierState {
   readonly guards = new Guards()
   theta = 1
   lambda = 0
-  /** Those of the other half of the auctions. */
-  otherTheta = 1
-  otherLambda = 0
   exposures = 0
   private readonly pool: Evidence
   private readonly segments: Segments
@@ -65,14 +62,6 @@ export class SupplierState {
   constructor(pool: Evidence, segments: Segments) {
     this.pool = pool
     this.segments = segments
-  }
-
-  get guard(): Guard {
-    return this.guards.guard
-  }
-
-  lowest(minFactor: number): number {
-    return this.guards.lowest(minFactor)
   }
 
   /** The share explored; none while a guard acts. */
@@ -97,17 +86,11 @@ export class SupplierState {
   }
 
   /**
-   * Raises both, or leaves them: the wins of the two kinds of auctions tell what lower prices lose, and prices of one placement differ, so that
-   * the curve above a chosen price is seen.
+   * What theta - 1 and lambda are multiplied by where they are raised: the wins of both kinds of auctions tell what lower prices
+   * lose, and prices of one placement differ, so that the curve above a chosen price is seen.
    */
-  spread(raised: boolean): void {
-    const { theta, lambda } = this
-    const by = theta > 1 && this.bound ? raise : 1
-    const [own, other] = raised ? [by, 1] : [1, by]
-    this.theta = 1 + (theta - 1) * own
-    this.lambda = lambda * own
-    this.otherTheta = 1 + (theta - 1) * other
-    this.otherLambda = lambda * other
+  raising(): number {
+    return this.bound && this.theta > 1 ? raise : 1
   }
 
   /** A price of the treated or explored was found. */

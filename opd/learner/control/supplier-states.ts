@@ -20,7 +20,7 @@ export interface Saved {
 
 export class Controls {
   /** All suppliers together: what the model is wrong by, it is mostly wrong by everywhere. */
-  private readonly pool = new Evidence(4)
+  private readonly pool = new Evidence(2)
   private readonly segments = new Segments()
   private readonly suppliers = new Map<number, SupplierState>()
   /** The win rate of all suppliers together: it falls sooner than one can be sure of, and later, for each. */

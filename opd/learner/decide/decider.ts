@@ -16,14 +16,10 @@ const coldFor = 1000
 const exploredLeast = 0.5
 /** Explored prices near the chosen one lie within this share of it. */
 const nearBy = 0.2
-/** What halves are taken to differ by at least: the model may be wrong where it expects no difference. */
+/** What theta is taken to change at least: the model may be wrong where it expects nothing. */
 const [leastApart, leastVariance] = [0.02, 0.02]
 /** Where the policy does not say: as the configuration. */
 const usualExplore = 0.005
-
-/** Of an auction's comparison with others: what the halves are expected to differ by, over the variance of a win. */
-const weightOf = (chance: number, apart: number) =>
-  (apart + leastApart) / (chance * (1 - chance) + leastVariance)
 
 function ownPrice(facts: BidFacts, bytes: Uint8Array): OwnDecision {
   const decision = new OwnDecision(facts, bytes)
@@ -71,12 +67,12 @@ export class Decider {
     const state = this.controls.of(supplierIn(bytes, facts.mode))
     state.load(policy, facts.mode, publisherIn(bytes), seatIn(bytes))
     decision.raised = auction.raised
-    state.spread(decision.raised)
-    decision.theta = state.theta
-    decision.lambda = state.lambda
-    decision.guard = state.guard
+    const raise = decision.raised ? state.raising() : 1
+    decision.theta = 1 + (state.theta - 1) * raise
+    decision.lambda = state.lambda * raise
+    decision.guard = state.guards.guard
     const least = Math.max(sound(policy.minFactor, 0, 1, 0), floor / inBa)
-    const guarded = Math.max(least, state.lowest(least))
+    const guarded = Math.max(least, state.guards.lowest(least))
     if (held) return this.hold(decision, state, guarded, floor)
     const explore = state.exploration(sound(policy.explore, 0, 1, usualExplore))
     const explores = explore > 0 && random() < explore
@@ -128,8 +124,10 @@ export class Decider {
     const { inBa } = decision
     asked.inBa = inBa
     asked.lowest = Math.max(floor, inBa * lowest)
-    asked.reward = state.theta * inBa + state.lambda
-    asked.other = state.otherTheta * inBa + state.otherLambda
+    const extra = (state.theta - 1) * inBa + state.lambda
+    const raised = inBa + extra * state.raising()
+    asked.reward = decision.raised ? raised : inBa + extra
+    asked.other = decision.raised ? inBa + extra : raised
     asked.saving = curve.savings.share(decision.second)
     if (asked.lowest >= inBa) {
       this.unchanged(decision)
@@ -147,6 +145,11 @@ export class Decider {
     }
     decision.winIn = chooser.winIn
     decision.winOut = chooser.winOut
-    decision.weight = weightOf(chooser.winBetween, chooser.winApart)
+    decision.weight = this.weigh(chooser.winBetween, chooser.winApart)
+  }
+
+  /** Of an auction in comparisons: what theta is expected to change over the variance of a win. */
+  weigh(chance: number, apart: number): number {
+    return (apart + leastApart) / (chance * (1 - chance) + leastVariance)
   }
 }

@@ -49,7 +49,7 @@ export class Described {
 }
 
 /** Of the auctions, with theta raised. */
-const raisedShare = Number(process.env.RSHARE ?? 0.2)
+const raisedShare = 0.2
 
 /** What is drawn by the key of an auction: the bids of a response share it. */
 export class AuctionDraws {

@@ -26,7 +26,7 @@ export interface Asked {
   inBa: number
   /** The lowest price that may be asked, below inBa. */
   lowest: number
-  /** theta in + lambda; and that of the other half of the auctions. */
+  /** theta in + lambda; and where theta is raised if it is not, or the other way round. */
   reward: number
   other: number
   /** Share of wins that pay the second price. */
@@ -37,7 +37,7 @@ export class Chooser {
   /** Chances at the price chosen and at in, after `best`. */
   winOut = 0
   winIn = 0
-  /** And on the coarse grid at the best prices of both halves: their mean and their distance. */
+  /** And on the coarse grid at the best prices of both rewards: their mean and their distance. */
   winBetween = 0
   winApart = 0
   private readonly prices = new Float64Array(room)
@@ -94,8 +94,8 @@ export class Chooser {
   }
 
   /**
-   * Knots first, then what lies between two of them where the lower one's price and the upper one's chance beat the best, for
-   * the reward of either half: both halves look at the same prices.
+   * Knots first, then what lies between two of them where the lower one's price and the upper one's chance beat the best, by
+   * either reward: whether theta is raised changes nothing of what is looked at.
    */
   private look(curve: Curve, last: number): void {
     const { prices, chances, ticks } = this

@@ -2,7 +2,7 @@
 import { means, parameterCount } from '../curve/priors.ts'
 import { minimize } from './lbfgs.ts'
 import type { Observations } from './observations.ts'
-import { formPlaces, type Rows, usualPlaces } from './rows.ts'
+import { formPlaces, type Rows, scaleOf } from './rows.ts'
 
 const [pA, pB, pC, pQ, pT, pF] = [0, 1, 2, 3, 4, 5] as const
 const width = formPlaces.length
@@ -76,52 +76,6 @@ export class Form {
     gradient[pF] = q * (1 - c) * (1 - t) * f * (1 - f)
     const w = q * inner
     return w < edge ? edge : w > 1 - edge ? 1 - edge : w
-  }
-
-  /** ln in less its usual value: ridge regression over the keys. */
-  fitUsual(priors: Float32Array): void {
-    const { rows, x, residual } = this
-    const size = usualPlaces.length
-    const scale = scaleOf(rows, priors)
-    const noise = 0.15
-    const touched = new Float64Array(x.length)
-    for (let at = 0; at < rows.count * size; at++)
-      touched[rows.usual[at]!]! += this.weight[Math.floor(at / size)]! / noise
-    for (let n = 0; n < x.length; n++) scale[n] = scale[n]! / (1 + scale[n]! * touched[n]! * 2)
-    const solution = new Float64Array(x.length)
-    const prior = scaleOf(rows, priors)
-    const left = (of: Float64Array, row: number) => {
-      let sum = rows.lnIn[row]!
-      for (let place = 0, at = row * size; place < size; place++, at++) sum -= of[rows.usual[at]!]!
-      return sum
-    }
-    minimize(
-      (of, gradient) => {
-        let value = 0
-        for (let n = 1; n < of.length; n++) {
-          value += (0.5 * of[n]! * of[n]!) / prior[n]!
-          gradient[n] = of[n]! / prior[n]!
-        }
-        for (let row = 0; row < rows.count; row++) {
-          const e = left(of, row)
-          const w = this.weight[row]! / noise
-          value += 0.5 * w * e * e
-          for (let place = 0, at = row * size; place < size; place++, at++)
-            gradient[rows.usual[at]!]! -= w * e
-        }
-        gradient[0] = 0
-        return value
-      },
-      solution,
-      scale,
-      25,
-    )
-    for (let place = 0; place < rows.count * size; place++)
-      x[rows.usual[place]!] = solution[rows.usual[place]!]!
-    for (let n = 0; n < x.length; n++)
-      if (touched[n]! > 0) this.precision[n] = 1 / prior[n]! + touched[n]!
-    x[0] = 0
-    for (let row = 0; row < rows.count; row++) residual[row] = left(x, row)
   }
 
   /** `pinned`: weights that stay as they are. */
@@ -251,6 +205,3 @@ export class Form {
     precision[0] = 1
   }
 }
-
-const scaleOf = (rows: Rows, priors: Float32Array) =>
-  Float64Array.from(rows.family, (family, n) => (n === 0 ? 1 : priors[family]!))

@@ -7,6 +7,7 @@ import { Form } from './form.ts'
 import { readFitted, readJob, writeFitted } from './job.ts'
 import { type Observations, observationsOf } from './observations.ts'
 import { families, familyPriors, formPlaces, type Rows, rowsOf } from './rows.ts'
+import { fitUsual } from './usual.ts'
 
 /** Rows by which the weight of a row is halved. */
 const halfLife = 60_000
@@ -32,7 +33,7 @@ export function refit(bytes: Uint8Array): Uint8Array {
       if (at !== undefined && at > 0) form.x[at] = before.means[n]!
     })
   }
-  form.fitUsual(familyPriors)
+  fitUsual(rows, form, familyPriors)
   const observed = observationsOf(rows)
   const evaluations = before === null ? cold : warm
   form.fit(observed, priors, evaluations, calibrated(rows, form, observed, priors))

@@ -97,3 +97,7 @@ export function rowsOf(job: Job, halfLife: number): Rows {
   }
   return rows
 }
+
+/** Prior variances of the weights fitted. */
+export const scaleOf = (rows: Rows, priors: Float32Array) =>
+  Float64Array.from(rows.family, (family, n) => (n === 0 ? 1 : priors[family]!))

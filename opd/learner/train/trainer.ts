@@ -8,21 +8,12 @@ import type { SettledRows } from '../refit/settled-rows.ts'
 import { Lessons } from './lessons.ts'
 import { Delays } from './notice-delay.ts'
 import { Pending } from './pending-exposures.ts'
-import { ReceivedRows, type Row, type TaughtPart, Telling } from './update-log.ts'
+import { Receiving } from './receiving.ts'
+import { LifeBefore, Silence } from './silence.ts'
+import { type Row, type TaughtPart, Telling } from './update-log.ts'
 
-/** Exposures settled, and rows of other nodes taught, by one call: 3 ms. Beyond these, some are settled beside each exposure. */
+/** Exposures settled by one call: 3 ms. Beyond these, some are settled beside each exposure. */
 const settledAtOnce = 300
-const receivedAtOnce = 300
-/** Rows of other nodes that are taught beside one exposure where that is done in slices; and most that wait. */
-const receivedBeside = 8
-const receivedMost = 65_536
-/** Rows of one slice while the curve is shared or adopted. */
-const caughtUpAtOnce = 250
-/** Wins that are due since the last one came, before losses are no longer taken for losses; and wins that must have come. */
-const dueBeforeDoubt = 15
-const winsBeforeDoubt = 50
-/** Milliseconds without a win that are no burst. */
-const quiet = 5000
 /** Milliseconds between looks at an exposure before any notice came, and most that it waits for one. */
 const unknownFor = 5000
 const unknownMost = 15_000
@@ -41,27 +32,20 @@ export class Teaching {
   readonly delays = new Delays()
   readonly pending: Pending
   readonly telling = new Telling()
-  readonly received = new ReceivedRows()
-  /** Rows that were trained before, for a curve of another node that lacks them. */
-  readonly repeated = new ReceivedRows()
+  /** What other nodes told. */
+  readonly received: Receiving
   private readonly controls: Controls
   private readonly window: number
-  private readonly slices: boolean
   private readonly lessons: Lessons
   private readonly seen: Lessons['seen']
-  /** After a crash: until when the life before is known, and since when this one is; NaN: nothing was lost. */
-  private lostAt = Number.NaN
-  private bornAt = Number.NaN
-  wins = 0
+  private readonly before = new LifeBefore()
+  private readonly silence = new Silence()
+  get wins(): number {
+    return this.silence.wins
+  }
   get rows(): SettledRows {
     return this.lessons.settled
   }
-  get settled(): number {
-    return this.rows.settled
-  }
-  /** Wins that the model expects of what was settled since the last win. */
-  private due = 0
-  private wonAt = 0
   private behind = false
   private readonly schedule = new RefitSchedule()
   /** The latest time that was told. */
@@ -72,8 +56,6 @@ export class Teaching {
     const age = this.delays.age(shareOf(ticket))
     return at + Math.min(this.window, this.delays.look(age, Math.max(0, this.now - at)))
   }
-  private readonly receiveRow = (row: Row) => this.receive(row)
-  private readonly repeatRow = (row: Row) => this.lessons.again(row)
   private readonly settleDue = (bytes: Uint8Array, weight: number) => this.settle(bytes, weight)
 
   /**
@@ -90,7 +72,11 @@ export class Teaching {
     this.seen = this.lessons.seen
     this.controls = controls
     this.window = window
-    this.slices = slices
+    this.received = new Receiving(
+      slices,
+      (row) => this.receive(row),
+      (row) => this.lessons.again(row),
+    )
     this.pending = new Pending(window)
   }
 
@@ -99,8 +85,8 @@ export class Teaching {
     const { bytes } = decision
     const at = now > 0 && now < 2 ** 48 ? now : this.now
     this.now = at
-    if (!(this.bornAt > 0)) this.bornAt = at
-    this.receiveSome(this.slices ? receivedBeside : Number.POSITIVE_INFINITY)
+    this.before.seen(at)
+    this.received.beside()
     if (this.behind) this.behind = !this.pending.advance(at, 4, this.settleDue)
     seal(bytes, decision, decision, sent, at)
     this.lessons.read(bytes)
@@ -111,12 +97,12 @@ export class Teaching {
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number, least?: number): void {
-    this.receiveAll()
+    this.received.beforeAsked()
     const { seen } = this
     if (!(clearedPrice >= 0) || !this.lessons.read(features)) return
     const age = now - seen.at
     if (this.isLost(now)) {
-      if (seen.at <= this.lostAt)
+      if (this.before.knew(seen.at))
         this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
       return
     }
@@ -135,7 +121,7 @@ export class Teaching {
 
   /** A loss notice: the exposure settles at once. */
   lose(features: Uint8Array, least: number | null, now: number): void {
-    this.receiveAll()
+    this.received.beforeAsked()
     const { seen } = this
     if (!this.lessons.read(features)) return
     const weight = this.pending.take(seen.ticket, features)
@@ -150,10 +136,8 @@ export class Teaching {
 
   /** Its exposure went with the life before, untaught: the win read last teaches nothing either. */
   private isLost(now: number): boolean {
-    if (!(this.lostAt > 0)) return false
-    if (!(this.bornAt > 0)) this.bornAt = now
     const { at, ticket } = this.seen
-    return at < this.bornAt && this.delays.age(shareOf(ticket)) > this.lostAt - at
+    return this.before.took(at, () => this.delays.age(shareOf(ticket)), now)
   }
 
   /** An own exposure, read and loaded, is taught as if lost, and told. */
@@ -172,9 +156,7 @@ export class Teaching {
   ): void {
     const now = this.seen.at + age
     if (age >= 0 && age < 1e12) this.delays.came(age, now, here)
-    this.wins++
-    this.due = 0
-    if (now > this.wonAt) this.wonAt = now
+    this.silence.won(now)
     this.lessons.won(features, part, least)
   }
 
@@ -191,7 +173,7 @@ export class Teaching {
   }
 
   withdraw(features: Uint8Array, now: number): void {
-    this.receiveAll()
+    this.received.beforeAsked()
     const { seen } = this
     if (!this.lessons.read(features)) return
     this.controls.of(seen.supplier).withdrawn(seen)
@@ -204,21 +186,14 @@ export class Teaching {
   /** Settles what is due, a slice of it. */
   advance(now: number): void {
     this.now = now
-    if (!(this.bornAt > 0)) this.bornAt = now
-    this.receiveSome(this.slices ? receivedAtOnce : Number.POSITIVE_INFINITY)
+    this.before.seen(now)
+    this.received.advance()
     this.behind = !this.pending.advance(now, settledAtOnce, this.settleDue)
     this.controls.advance(now, this.delays.patience)
   }
 
   refitJob(now: number, before: Uint8Array): Uint8Array | null {
     return this.schedule.job(this.rows, now, this.delays.patience, before)
-  }
-
-  /** Notices have stopped, or take much longer than they did: silence says nothing now. */
-  private get doubts(): boolean {
-    if (this.wins < winsBeforeDoubt || this.due < dueBeforeDoubt) return false
-    // Exposures are settled in bursts: what fell due at once is no silence.
-    return this.now - this.wonAt > quiet
   }
 
   /** The time of an exposure has come: taught as if lost, or looked at again later. */
@@ -228,7 +203,7 @@ export class Teaching {
     const age = this.now - seen.at
     // Before the first notice nobody knows how long they take; where all go to other nodes, none comes here.
     if (this.wins === 0 && age < unknownMost) return this.now + unknownFor
-    if (this.doubts && age < this.window) {
+    if (age < this.window && this.silence.doubts(this.now)) {
       this.delays.forget()
       // A loss at the end of the window at the latest.
       return Math.min(seen.at + this.window, this.now + this.window / 16)
@@ -238,39 +213,14 @@ export class Teaching {
     if (age < 0.95 * wait && age < this.window)
       return seen.at + Math.min(this.window, this.delays.look(wait, age))
     this.lessons.load(bytes)
-    // Long settled traffic, told late, is no silence now.
-    if (this.pending.dueAt > this.wonAt) this.due += seen.winOut * weight
+    this.silence.settled(seen.winOut * weight, this.pending.dueAt)
     this.lost(bytes, weight, age)
     return 0
   }
 
-  /** Rows that another node told; taught in slices, or before the next call that asks. */
-  tell(rows: Uint8Array): void {
-    this.received.add(rows)
-    if (this.received.size > receivedMost) this.receiveSome(this.received.size - receivedMost)
-  }
-
   /** Others live, and most wins are of their bids: what a crash here lost is no matter. */
   accompanied(): void {
-    this.lostAt = Number.NaN
-  }
-
-  /** What was received is taught before anything is asked, save where that is done in slices. */
-  receiveAll(): void {
-    if (!this.slices) this.receiveSome()
-  }
-
-  /** What was merged is trained, in slices. */
-  *catchingUp(): Generator<undefined, void> {
-    while (this.received.size > 0 || this.repeated.size > 0) {
-      this.receiveSome(caughtUpAtOnce)
-      yield
-    }
-  }
-
-  private receiveSome(most = Number.POSITIVE_INFINITY): void {
-    if (this.repeated.size > 0) this.repeated.take(most, this.repeatRow)
-    if (this.received.size > 0) this.received.take(most, this.receiveRow)
+    this.before.forget()
   }
 
   /** `exposures` null: they went with a life that ended out of order. */
@@ -280,10 +230,10 @@ export class Teaching {
     exposures: { bytes: Uint8Array; weight: number }[] | null,
   ): void {
     this.now = now
-    this.wins = wins
+    this.silence.wins = wins
     this.lessons.settled.settled = settled
     this.received.add(received)
-    if (exposures === null) this.lostAt = now
+    if (exposures === null) this.before.ended(now)
     else for (const { bytes, weight } of exposures) this.wait(bytes, weight)
   }
 

@@ -1,10 +1,6 @@
 /** How far the loss that the model expects is off, as notices verify it. */
 import t from 'tap'
-import {
-  type Losses,
-  measureLosses,
-  unverified,
-} from '../../../opd/learner/control/calibration.ts'
+import { type Losses, measureLosses, unverified } from '../../../opd/learner/control/calibration.ts'
 import { Evidence } from '../../../opd/learner/control/kept.ts'
 import { source } from '../../support/random.ts'
 

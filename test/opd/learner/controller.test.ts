@@ -19,7 +19,15 @@ function settled(policy: Policy, mode: 'revenue' | 'margin', decisions: number) 
     // argmax (reward - f) f^3
     const f = Math.max(0.05, Math.min(1, 0.75 * reward))
     const [winIn, winOut, out] = [0.5, 0.5 * f ** 3, inBa * f]
-    controller.decided(policy, mode, { inBa, out, winIn, winOut, raised: false }, evidence, exact, exact, false)
+    controller.decided(
+      policy,
+      mode,
+      { inBa, out, winIn, winOut, raised: false },
+      evidence,
+      exact,
+      exact,
+      false,
+    )
     if (random() < winOut) evidence.won('usual', inBa, out, 1)
     evidence.exposed('usual', { inBa, sent: out, winIn, winSent: winOut, weight: 1 })
     if (n < decisions / 2) continue
@@ -91,7 +99,15 @@ t.test(
       bid: { inBa: number; out: number; winIn: number; winOut: number },
       shallow: boolean,
     ) =>
-      controller.decided(policy, 'revenue', { ...bid, raised: false }, evidence, { ...exact }, { ...exact }, shallow)
+      controller.decided(
+        policy,
+        'revenue',
+        { ...bid, raised: false },
+        evidence,
+        { ...exact },
+        { ...exact },
+        shallow,
+      )
     for (let n = 0; n < 5000; n++) ask({ inBa: 1, out: 1, winIn: 0.5, winOut: 0.5 }, true)
     t.equal(controller.spend, new Controller().spend)
     for (let n = 0; n < 5000; n++) ask({ inBa: 1, out: 0.5, winIn: 0.5, winOut: 0.1 }, true)
