@@ -69,7 +69,10 @@ class HourRows {
       last.supplier !== supplier
     ) {
       last.rows = this.find(supplier, publisher, domain, seat)
-      Object.assign(last, { supplier, publisher, domain, seat })
+      last.supplier = supplier
+      last.publisher = publisher
+      last.domain = domain
+      last.seat = seat
     }
     return last.rows
   }

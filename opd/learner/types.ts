@@ -6,18 +6,18 @@ export interface BidFacts {
   /** CPM, same currency as `floor`. */
   inBa: number
   floor: number
-  publisher?: string
-  domain?: string
-  placement?: string
-  country?: string
-  device?: string
-  format?: 'banner' | 'video' | 'native' | 'audio'
-  size?: string
-  dsp?: string
-  seat?: string
-  deal?: string
+  publisher?: string | undefined
+  domain?: string | undefined
+  placement?: string | undefined
+  country?: string | undefined
+  device?: string | undefined
+  format?: 'banner' | 'video' | 'native' | 'audio' | undefined
+  size?: string | undefined
+  dsp?: string | undefined
+  seat?: string | undefined
+  deal?: string | undefined
   /** BidRequest.at; at 2 a lower bid loses wins and saves little. */
-  auction?: 1 | 2
+  auction?: 1 | 2 | undefined
 }
 export interface Decision {
   outBa: number

@@ -36,10 +36,18 @@ class Exclusions {
       (typeof dealid === 'string' && this.sets.deals.has(dealid)) ||
       (seat !== null && this.sets.seats.has(seat)) ||
       (request.publisher !== undefined && this.sets.publishers.has(request.publisher)) ||
-      request.domains.some((name) => this.sets.domains.has(name)) ||
-      (request.host !== undefined && this.sets.domains.has(request.host)) ||
+      this.hasDomain(request) ||
       request.apps.some((name) => this.sets.apps.has(name)) ||
       (adomain?.some((name) => this.sets.adomains.has(name.toLowerCase())) ?? false)
+    )
+  }
+
+  private hasDomain(request: RequestFacts): boolean {
+    const { domains } = this.sets
+    if (domains.size === 0) return false
+    const { host } = request
+    return (
+      request.domains.some((name) => domains.has(name)) || (host !== undefined && domains.has(host))
     )
   }
 }

@@ -75,6 +75,8 @@ export class ImpFacts implements MaybeAmbiguous {
   ambiguous = false
 }
 
+const hostOf = /^[a-z]+:\/\/(?:[^/?#@]*@)?([^/:?#]+)/i
+
 export class RequestFacts implements MaybeAmbiguous {
   id = ''
   test = false
@@ -88,11 +90,16 @@ export class RequestFacts implements MaybeAmbiguous {
   publisher: string | undefined = undefined
   /** Domains of the site, the app or the screen, lower case. */
   domains: string[] = []
-  /** Host of `site.page`, used as the domain if the site has none. */
-  host: string | undefined = undefined
+  /** `site.page`. */
+  page = ''
   /** `app.bundle` and `app.id`. */
   apps: string[] = []
   country: string | undefined = undefined
   device: string | undefined = undefined
   ambiguous = false
+
+  /** Host of `site.page`, used as the domain if the site has none. */
+  get host(): string | undefined {
+    return hostOf.exec(this.page)?.[1]?.toLowerCase()
+  }
 }

@@ -7,11 +7,10 @@ type Leaf = Scanner['value']
 
 /** Reads a value and passes it to `take`; an object or an array is `undefined`. */
 export const leaf =
-  <T>(take: (into: T, value: Leaf, text: string) => void): Read<T> =>
+  <T>(take: (into: T, value: Leaf) => void): Read<T> =>
   (scan, at, into) => {
     const end = scan.read(at)
-    if (end !== malformed)
-      take(into, scan.value, typeof scan.value === 'number' ? scan.text.slice(at, end) : '')
+    if (end !== malformed) take(into, scan.value)
     return end
   }
 
@@ -38,10 +37,15 @@ export const markAmbiguous = (into: MaybeAmbiguous) => {
 
 /** `bidfloor` and `bidfloorcur` of an imp or a deal. The default currency is USD; a deal does not inherit the one of its imp. */
 export const floorMembers = {
-  bidfloor: leaf<{ floor: Floor }>(({ floor }, value, text) => {
+  bidfloor: ((scan, at, { floor }) => {
+    const end = scan.read(at)
+    if (end === malformed) return end
+    const { value } = scan
     floor.amount = amountOf(value)
-    floor.text = floor.amount === Number.MAX_VALUE ? '' : text
-  }),
+    const isExact = typeof value === 'number' && floor.amount !== Number.MAX_VALUE
+    floor.text = isExact ? scan.text.slice(at, end) : ''
+    return end
+  }) satisfies Read<{ floor: Floor }>,
   bidfloorcur: leaf<{ floor: Floor }>(({ floor }, value) => {
     if (value === null || value === '') floor.currency = 'USD'
     else floor.currency = typeof value === 'string' ? value.toUpperCase() : null

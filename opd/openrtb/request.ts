@@ -33,11 +33,8 @@ const app = leaf<RequestFacts>((facts, value) => {
   if (name !== undefined) facts.apps.push(String(name))
 })
 
-const hostOf = /^[a-z]+:\/\/(?:[^/?#@]*@)?([^/:?#]+)/i
-/** Only the host of the page is kept. */
 const page = leaf<RequestFacts>((facts, value) => {
-  const host = hostOf.exec(textOf(value) ?? '')?.[1]
-  if (host !== undefined) facts.host = host.toLowerCase()
+  facts.page = textOf(value) ?? facts.page
 })
 
 const object =

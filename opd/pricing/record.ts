@@ -85,7 +85,10 @@ function writeNames(into: Buffer, at: number, record: DecisionRecord): number {
     end = writeText(bytes, end, supplier, 63)
     end = writeText(bytes, end, publisher, maxPublisherBytes)
     names.length = writeText(bytes, end, domain, maxDomainBytes)
-    Object.assign(names, { currency, supplier, publisher, domain })
+    names.currency = currency
+    names.supplier = supplier
+    names.publisher = publisher
+    names.domain = domain
   }
   const { bytes, length } = names
   // `Buffer.copy` would make a view first, which takes longer than the copy.

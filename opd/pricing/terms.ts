@@ -3,6 +3,25 @@ import type { BidFacts } from '../learner.ts'
 import { maxDomainBytes, maxPublisherBytes, maxSeatBytes, truncateWithHash } from './pseudonyms.ts'
 import type { BidFeatures, EligibleBid } from './types.ts'
 
+/** All facts have the same fields, absent ones included: the learner then reads objects of one kind. */
+const factsOf = (supplier: string, mode: BidFacts['mode'], features: BidFeatures): BidFacts => ({
+  supplier,
+  mode,
+  inBa: 0,
+  floor: 0,
+  publisher: features.publisher,
+  domain: features.domain,
+  placement: features.placement,
+  country: features.country,
+  device: features.device,
+  format: features.format,
+  size: features.size,
+  dsp: features.dsp,
+  seat: features.seat,
+  deal: features.deal,
+  auction: features.auction,
+})
+
 export class SharedTerms {
   /** `inBa` and `floor` are set for each bid. */
   facts: BidFacts
@@ -21,14 +40,14 @@ export class SharedTerms {
   constructor(supplier: string, mode: BidFacts['mode']) {
     this.supplier = supplier
     this.mode = mode
-    this.facts = { supplier, mode, inBa: 0, floor: 0 }
+    this.facts = factsOf(supplier, mode, {})
   }
 
   load({ features, auction }: EligibleBid, salt: string): void {
     if (this.features !== features) {
       const { supplier, mode } = this
       this.features = features
-      this.facts = { ...features, supplier, mode, inBa: 0, floor: 0 }
+      this.facts = factsOf(supplier, mode, features)
       this.publisher = truncateWithHash(features.publisher, maxPublisherBytes)
       this.domain = truncateWithHash(features.domain, maxDomainBytes)
       this.seat = truncateWithHash(features.seat, maxSeatBytes) || undefined

@@ -9,13 +9,19 @@ import type { Splices } from './splice.ts'
 
 const prefix = '${SVC_OPD_'
 
-/** The value of each macro. To add a macro, add a row. */
+interface Macro {
+  /** Its name after the prefix, with the brace. */
+  name: string
+  value(bid: PricedBid): string
+}
+
+/** To add a macro, add a row. The first letters of the names are all different. */
 const context = 'CONTEXT}'
-const macros: readonly [string, (bid: PricedBid) => string][] = [
-  [context, (bid) => bid.context],
-  ['IN_BID_PRICE}', (bid) => bid.inText],
-  ['OUT_BID_PRICE}', (bid) => bid.outText],
-  ['MODE}', (bid) => bid.mode],
+const macros: readonly Macro[] = [
+  { name: context, value: (bid) => bid.context },
+  { name: 'IN_BID_PRICE}', value: (bid) => bid.inText },
+  { name: 'OUT_BID_PRICE}', value: (bid) => bid.outText },
+  { name: 'MODE}', value: (bid) => bid.mode },
 ]
 
 /** SERVICE 4.8 rule 1: a bid without it before the context macro is not processed. */
@@ -77,9 +83,8 @@ export class Macros {
     for (let n = first; offsets[n]! < end; n++) {
       const at = offsets[n]!
       const macro = macroAt(text, at + prefix.length)
-      if (macro === undefined) continue
-      const [rest, value] = macro
-      splices.add(at, at + prefix.length + rest.length, value(bid))
+      if (macro === null) continue
+      splices.add(at, at + prefix.length + macro.name.length, macro.value(bid))
     }
   }
 
@@ -91,21 +96,22 @@ export class Macros {
       const macro = macroAt(text, name)
       const origin = unescaped.origin(at)
       at = name
-      if (macro === undefined) continue
-      const [rest, value] = macro
-      at += rest.length
-      splices.add(origin, unescaped.origin(at), value(bid))
+      if (macro === null) continue
+      at += macro.name.length
+      splices.add(origin, unescaped.origin(at), macro.value(bid))
     }
   }
 }
 
-/** The macros by the first letter of their names, which are all different. */
-const macroOf = new Map(macros.map((macro) => [macro[0].charCodeAt(0), macro]))
+/** The macros by the code of their first letter. */
+const macroOf: (Macro | null)[] = new Array(128).fill(null)
+for (const macro of macros) macroOf[macro.name.charCodeAt(0)] = macro
 
 /** The macro whose name begins at `at`. */
-function macroAt(text: string, at: number): (typeof macros)[number] | undefined {
-  const macro = macroOf.get(text.charCodeAt(at))
-  return macro !== undefined && text.startsWith(macro[0], at) ? macro : undefined
+function macroAt(text: string, at: number): Macro | null {
+  const letter = text.charCodeAt(at)
+  const macro = letter < 128 ? macroOf[letter]! : null
+  return macro !== null && text.startsWith(macro.name, at) ? macro : null
 }
 
 const escapeBytes = 6

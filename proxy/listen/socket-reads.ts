@@ -1,45 +1,60 @@
 /**
- * What a caller's socket reads. Chunks are taken before the stream has them: a stream emits each one, and looks in another tick
- * whether to read on, which is 6 % of a no-bid. A socket that is paused or passed on is a stream again.
+ * What a caller's socket reads. Node allocates 64 KiB for each read of an accepted socket, and emits a chunk of a stream. Here all
+ * callers read into the shared buffer, as the documented `onread` of net.connect does it: that saves 10 % of a no-bid. Accepted
+ * sockets have the same means, but only under the symbols of that option. Without these, the chunks of the stream are taken.
  */
 import { Socket } from 'node:net'
+import { type OnRead, readBuffer } from '../wire/read-buffer.ts'
+
+interface Internals {
+  _handle: { useUserBuffer?(buffer: Buffer): void } | null
+  [key: symbol]: unknown
+}
+
+const symbols = Object.getOwnPropertySymbols(new Socket())
+const symbolOf = (name: string) => symbols.find(({ description }) => description === name)
+const bufferKey = symbolOf('kBuffer')
+const callbackKey = symbolOf('kBufferCb')
 
 export class SocketReads {
   private readonly socket: Socket
+  private onRead: OnRead<boolean>
   private readonly onData: (chunk: Buffer) => void
-  private direct = true
 
   /** Create it before the socket has read anything. */
-  constructor(socket: Socket, onData: (chunk: Buffer) => void) {
+  constructor(socket: Socket, onRead: OnRead<void>) {
     this.socket = socket
-    this.onData = onData
-    socket.push = (chunk: Buffer | null) => {
-      if (chunk === null) return Socket.prototype.push.call(socket, null)
-      onData(chunk)
+    this.onRead = (bytes, count) => {
+      onRead(bytes, count)
       return true
     }
+    this.onData = (chunk) => onRead(chunk, chunk.length)
+    if (!this.readShared()) socket.on('data', this.onData)
   }
 
-  private endDirect(): void {
-    if (!this.direct) return
-    this.direct = false
-    delete (this.socket as Partial<Socket>).push
+  private readShared(): boolean {
+    const internals = this.socket as unknown as Internals
+    const handle = internals._handle
+    if (bufferKey === undefined || callbackKey === undefined || handle?.useUserBuffer === undefined)
+      return false
+    internals[bufferKey] = readBuffer
+    internals[callbackKey] = (count: number) => this.onRead(readBuffer, count)
+    handle.useUserBuffer(readBuffer)
+    return true
   }
 
   pause(): void {
-    const { socket, direct } = this
-    this.endDirect()
-    socket.pause()
-    if (direct) socket.on('data', this.onData)
+    this.socket.pause()
   }
 
   resume(): void {
     if (this.socket.isPaused()) this.socket.resume()
   }
 
-  /** Whoever has the socket next reads from it. */
+  /** Whoever has the socket next reads from its stream. */
   stop(): void {
-    this.endDirect()
-    this.socket.off('data', this.onData)
+    const { socket } = this
+    socket.off('data', this.onData)
+    this.onRead = (bytes, count) => socket.push(Buffer.from(bytes.subarray(0, count)))
   }
 }

@@ -30,6 +30,7 @@ export interface FastLane extends ReplyLane {
 }
 
 const blankLine = Buffer.from('\r\n\r\n')
+const noBytes = Buffer.alloc(0)
 /** Milliseconds in which the first request of a new connection may be on its way. */
 const newConnection = 100
 /** Heads that are kept for a connection: a caller may send for several suppliers. */
@@ -78,18 +79,18 @@ export class StrictConnection extends StrictReply implements Inbound {
     this.lane = lane
     this.onRemoved = onRemoved
     this.remote = plainAddress(socket.remoteAddress ?? '')
-    this.reads = new SocketReads(socket, this.onData)
+    this.reads = new SocketReads(socket, this.onRead)
     // A caller that ends its side has left, as in node:http.
     socket.on('end', this.onEnd)
     socket.on('close', this.onClose)
   }
 
-  private readonly onData = (chunk: Buffer): void => {
-    if (this.state === 'head') this.readHead(chunk)
+  private readonly onRead = (bytes: Buffer, count: number): void => {
+    if (this.state === 'head') this.readHead(bytes, count)
     else if (this.state === 'responding') {
-      this.early = this.early === null ? chunk : Buffer.concat([this.early, chunk])
+      this.early = Buffer.concat([this.early ?? noBytes, bytes.subarray(0, count)])
       if (this.early.length > maxEarly) this.reads.pause()
-    } else if (this.state === 'body') this.readBody(chunk, 0)
+    } else if (this.state === 'body') this.readBody(bytes, 0, count)
   }
 
   private readonly onEnd = (): void => void this.socket.destroy()
@@ -102,73 +103,72 @@ export class StrictConnection extends StrictReply implements Inbound {
 
   // --- the request ---
 
-  private readHead(chunk: Buffer): void {
+  private readHead(bytes: Buffer, count: number): void {
     const { heads } = this
     // The body goes on as text if it is short and complete.
-    const length = chunk.length <= singleWrite ? chunk.length : heads.reach
-    const text = chunk.toString('latin1', 0, length)
+    const length = count <= singleWrite ? count : heads.reach
+    const text = bytes.toString('latin1', 0, length)
     const known = heads.match(text)
     if (known !== null) {
       setLength(known, heads.length)
-      return this.begin(known, chunk, text, heads.end)
+      return this.begin(known, bytes, count, text, heads.end)
     }
-    const end = chunk.indexOf(blankLine)
-    if (end < 0) return this.handOver(chunk)
-    const headText = chunk.toString('latin1', 0, end + 2)
-    const head = readRequestHead(headText)
-    if (head === null) return this.handOver(chunk)
+    const end = bytes.subarray(0, count).indexOf(blankLine)
+    const headText = bytes.toString('latin1', 0, end + 2)
+    const head = end < 0 ? null : readRequestHead(headText)
+    if (head === null) return this.handOver(bytes.subarray(0, count))
     heads.keep(headText, head, true)
-    this.begin(head, chunk, text, end + 4)
+    this.begin(head, bytes, count, text, end + 4)
   }
 
-  /** `text`: the beginning of `chunk`. `from`: the position of the body. */
-  private begin(head: RequestHead, chunk: Buffer, text: string, from: number): void {
+  /** `text`: the beginning of what was read. `from`: the position of the body. */
+  private begin(head: RequestHead, bytes: Buffer, count: number, text: string, from: number): void {
     const { length } = head
     this.head = head
     this.arrived = performance.now()
     this.since = this.arrived
     const exchange = this.lane.begin(this, head.supplier, length)
-    if (exchange === null) return this.handOver(chunk)
+    if (exchange === null) return this.handOver(bytes.subarray(0, count))
     this.requests++
     this.started = false
     this.missing = length
     this.state = 'body'
     this.exchange = exchange.admit() === null ? exchange : null
-    if (text.length - from >= length) this.readWhole(chunk, text, from)
-    else this.readBody(chunk, from)
+    if (text.length - from >= length) this.readWhole(bytes, count, text, from)
+    else this.readBody(bytes, from, count)
   }
 
-  private handOver(bytes: Buffer): void {
+  private handOver(read: Buffer): void {
     const { socket } = this
     this.state = 'closed'
     this.onRemoved(this)
     this.reads.stop()
-    socket.off('end', this.onEnd)
-    socket.off('close', this.onClose)
-    this.lane.handOver(socket, bytes)
+    socket.off('end', this.onEnd).off('close', this.onClose)
+    this.lane.handOver(socket, Buffer.from(read))
   }
 
-  private readWhole(chunk: Buffer, text: string, from: number): void {
+  private readWhole(bytes: Buffer, count: number, text: string, from: number): void {
     const to = from + this.missing
     this.missing = 0
     if (this.exchange?.receiveBody(text.slice(from, to)) === false) this.tooLarge()
-    this.bodyEnded(chunk, to)
+    this.bodyEnded(bytes, to, count)
   }
 
   /** The part of a body that arrives after its response is discarded. */
-  private readBody(chunk: Buffer, from: number): void {
-    const to = Math.min(chunk.length, from + this.missing)
+  private readBody(bytes: Buffer, from: number, count: number): void {
+    const to = Math.min(count, from + this.missing)
     this.missing -= to - from
-    if (to > from && this.exchange?.receiveBody(chunk.subarray(from, to)) === false) this.tooLarge()
+    const chunk = bytes.subarray(from, to)
+    if (to > from && this.exchange?.receiveBody(Buffer.from(chunk)) === false) this.tooLarge()
     if (this.closed) return
     if (this.missing > 0) return this.exchange?.awaitBody()
-    this.bodyEnded(chunk, to)
+    this.bodyEnded(bytes, to, count)
   }
 
   /** `to`: the position after the body. */
-  private bodyEnded(chunk: Buffer, to: number): void {
+  private bodyEnded(bytes: Buffer, to: number, count: number): void {
     if (this.closed) return
-    if (to < chunk.length) this.early = chunk.subarray(to)
+    if (to < count) this.early = Buffer.from(bytes.subarray(to, count))
     if (this.exchange === null) return this.next(performance.now())
     this.state = 'responding'
     this.exchange.bodyReceived()

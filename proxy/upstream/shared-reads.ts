@@ -1,14 +1,13 @@
-/** Connects to an endpoint. All connections read into one buffer: bytes that are kept are copied before the next read. */
+/** Connects to an endpoint. All connections read into the shared buffer. */
 import { connect, type Socket } from 'node:net'
+import { type OnRead, readBuffer } from '../wire/read-buffer.ts'
 import type { Target } from './connection.ts'
 
-const shared = Buffer.allocUnsafeSlow(64 * 1024)
-
-/** `onBytes` returns false to pause the socket; the bytes are valid only during the call. */
-export const connectTo = (target: Target, onBytes: (bytes: Buffer) => boolean): Socket =>
+/** `onRead` returns false to pause the socket. */
+export const connectTo = (target: Target, onRead: OnRead<boolean>): Socket =>
   connect({
     ...target,
     autoSelectFamily: false,
     noDelay: true,
-    onread: { buffer: shared, callback: (count) => onBytes(shared.subarray(0, count)) },
+    onread: { buffer: readBuffer, callback: (count) => onRead(readBuffer, count) },
   })

@@ -1,7 +1,6 @@
 /**
- * A connection to a plain HTTP/1.1 endpoint on node:net. It takes 15 us of CPU less per request than undici: it reads into a
- * shared buffer, and writes head and body at once. After anything but a complete, unambiguous response it closes, and
- * reports `broken`.
+ * A connection to a plain HTTP/1.1 endpoint on node:net. It takes 15 us of CPU less per request than undici: it writes head and
+ * body at once. After anything but a complete, unambiguous response it closes, and reports `broken`.
  */
 import type { Socket } from 'node:net'
 import type { Body, ResponseSink, SendFailure } from '../listen/types.ts'
@@ -63,8 +62,8 @@ export class StrictClient implements Connection, BodySink {
   ) {
     this.pool = pool
     this.templates = templates
-    this.socket = connectTo(target, (bytes) => {
-      this.received(bytes)
+    this.socket = connectTo(target, (bytes, count) => {
+      this.received(bytes, count)
       return this.flowing
     })
     this.socket.on('lookup', (_error, address) => {
@@ -118,32 +117,34 @@ export class StrictClient implements Connection, BodySink {
     this.socket.destroy()
   }
 
-  private received(bytes: Buffer): void {
+  // --- the response ---
+
+  private received(bytes: Buffer, count: number): void {
     // Bytes on an idle connection are not the response to the next request.
     if (this.sink === null) return this.destroy()
     this.responded = true
-    let at = 0
-    let from = bytes
-    if (this.head === null) {
-      if (this.partial !== null) from = Buffer.concat([this.partial, bytes])
-      this.partial = null
-      at = this.readHead(from)
-      if (at < 0) return
+    if (this.head === null) this.readHead(bytes, count)
+    else this.readBody(bytes, 0, count)
+  }
+
+  private readHead(bytes: Buffer, count: number): void {
+    const { templates, partial } = this
+    if (partial === null) {
+      const known = templates.match(bytes.toString('latin1', 0, Math.min(count, templates.reach)))
+      if (known !== null) {
+        const { end, length } = templates
+        this.begin(known, length < 0 ? known.body : length, length < 0 ? known.length : length)
+        return this.readBody(bytes, end, count)
+      }
     }
-    this.readBody(from, at)
+    const read = bytes.subarray(0, count)
+    const from = partial === null ? read : Buffer.concat([partial, read])
+    this.partial = null
+    const end = this.parseHead(from)
+    if (end >= 0) this.readBody(from, end, from.length)
   }
 
   /** The position of the body; -1: the head is incomplete or malformed. */
-  private readHead(bytes: Buffer): number {
-    const { templates } = this
-    const known = templates.match(bytes.toString('latin1', 0, templates.reach))
-    if (known === null) return this.parseHead(bytes)
-    const { end, length } = templates
-    if (length < 0) this.begin(known, known.body, known.length)
-    else this.begin(known, length, length)
-    return end
-  }
-
   private parseHead(bytes: Buffer): number {
     for (let at = 0; ; ) {
       const end = bytes.indexOf(blankLine, at)
@@ -187,20 +188,21 @@ export class StrictClient implements Connection, BodySink {
     return -1
   }
 
-  private readBody(bytes: Buffer, at: number): void {
+  /** The body begins or continues at `at`; `count` bytes were read. */
+  private readBody(bytes: Buffer, at: number, count: number): void {
     if (this.chunks !== null) {
-      const end = this.chunks.read(bytes, at, this)
+      const end = this.chunks.read(bytes.subarray(0, count), at, this)
       if (end < 0) return this.fail('a malformed chunked body')
-      if (this.chunks.done) this.complete(end === bytes.length)
+      if (this.chunks.done) this.complete(end === count)
       return
     }
-    const to = Math.min(bytes.length, at + this.missing)
+    const to = Math.min(count, at + this.missing)
     // Most responses arrive whole, in one read: such a body is not copied.
     if (at > 0 && to > at && to - at === this.missing && this.sink?.whole !== undefined)
-      return this.complete(to === bytes.length, bytes.subarray(at, to))
+      return this.complete(to === count, bytes.subarray(at, to))
     this.missing -= to - at
     if (to > at) this.bodyBytes(bytes, at, to)
-    if (this.missing === 0) this.complete(to === bytes.length)
+    if (this.missing === 0) this.complete(to === count)
   }
 
   bodyBytes(bytes: Buffer, from: number, to: number): void {

@@ -128,6 +128,47 @@ eachListener((name, skip) => {
     t.equal(field(last, 'connection'), 'close')
     t.equal(supplier.requests.length, finals(bytes).length)
   })
+
+  t.test(
+    `${name}: behind an offer to upgrade that is ignored, no body is a request`,
+    { skip },
+    async (t) => {
+      const { open, supplier } = await world(t, name)
+      const paths = ['/bid/acme', '/pass/acme/x']
+      for (const path of paths)
+        for (const offer of [
+          'Upgrade: h2c\r\n',
+          'Upgrade: websocket\r\nExpect: 100-continue\r\n',
+        ]) {
+          supplier.requests.length = 0
+          const caller = open()
+          let closed = false
+          let bytes = ''
+          caller
+            .on('error', () => {})
+            .on('close', () => {
+              closed = true
+            })
+            .on('data', (chunk) => {
+              bytes += chunk.toString('latin1')
+            })
+          const inner = bid('"inner"')
+          const outer = bid(inner)
+          const head = outer.length - inner.length
+          await segment(
+            caller,
+            bid('"offer"', `Connection: Upgrade\r\n${offer}`, path) + outer.slice(0, head),
+          )
+          await until(() => finals(bytes).length > 0)
+          await segment(caller, outer.slice(head))
+          // The body of a whole request, or nothing of it.
+          await until(() => closed || supplier.requests.length > 1)
+          caller.destroy()
+          const reached = supplier.requests.map(({ body }) => body)
+          t.same(reached, closed ? ['"offer"'] : ['"offer"', inner], `${path} ${offer}`)
+        }
+    },
+  )
 })
 
 t.test('nothing behind what came too late is sent on, nor its rest', async (t) => {
@@ -168,38 +209,4 @@ t.test('a connection with too many requests in line is closed', async (t) => {
   await closed
   t.equal(bytes, '')
   await until(() => supplier.aborted === 1)
-
-  t.test(`${name}: behind an offer to upgrade that is ignored, no body is a request`, async (t) => {
-    const { open, supplier } = await world(t, name)
-    const paths = ['/bid/acme', '/pass/acme/x']
-    for (const path of paths)
-      for (const offer of ['Upgrade: h2c\r\n', 'Upgrade: websocket\r\nExpect: 100-continue\r\n']) {
-        supplier.requests.length = 0
-        const caller = open()
-        let closed = false
-        let bytes = ''
-        caller
-          .on('error', () => {})
-          .on('close', () => {
-            closed = true
-          })
-          .on('data', (chunk) => {
-            bytes += chunk.toString('latin1')
-          })
-        const inner = bid('"inner"')
-        const outer = bid(inner)
-        const head = outer.length - inner.length
-        await segment(
-          caller,
-          bid('"offer"', `Connection: Upgrade\r\n${offer}`, path) + outer.slice(0, head),
-        )
-        await until(() => finals(bytes).length > 0)
-        await segment(caller, outer.slice(head))
-        // The body of a whole request, or nothing of it.
-        await until(() => closed || supplier.requests.length > 1)
-        caller.destroy()
-        const reached = supplier.requests.map(({ body }) => body)
-        t.same(reached, closed ? ['"offer"'] : ['"offer"', inner], `${path} ${offer}`)
-      }
-  })
 })

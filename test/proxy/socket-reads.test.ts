@@ -69,3 +69,52 @@ t.test('a caller that ends its side while it waits has left', async (t) => {
   await until(() => closed && supplier.aborted === 1)
   t.equal(proxy.proxy.suppliers.get('acme')!.inFlight, 0)
 })
+
+/** The parts of a request of caller `n`, of the same length for each, with a body of its own. */
+type Parts = (n: number) => { parts: string[]; bodies: string[] }
+const bodyOf = (n: number) => `{"id":"${String(n).padStart(4, '0').repeat(600)}"}`
+const cut = (text: string, ...at: number[]) => [0, ...at].map((from, k) => text.slice(from, at[k]))
+const plainOf = (n: number) => post('/bid/acme', bodyOf(n)).toString('latin1')
+
+const framings: Record<string, Parts> = {
+  'by its length': (n) => ({ parts: cut(plainOf(n), 700, 1400), bodies: [bodyOf(n)] }),
+  // The general lane takes over after the first part.
+  chunked: (n) => {
+    const body = bodyOf(n)
+    const head = 'POST /bid/acme HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'
+    const text = `${head}${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
+    return { parts: cut(text, 700, 1400), bodies: [body] }
+  },
+  // The next request arrives before the response.
+  pipelined: (n) => ({
+    parts: cut(plainOf(n) + plainOf(n + 1000), plainOf(n).length + 700),
+    bodies: [bodyOf(n), bodyOf(n + 1000)],
+  }),
+}
+
+for (const [name, partsOf] of Object.entries(framings))
+  t.test(`requests that arrive in parts, those of all callers in turns: ${name}`, async (t) => {
+    const supplier = await rawSupplier((socket) => socket.write(ok))
+    const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '60s' } })
+    const callers = Array.from({ length: 12 }, (_, n) => {
+      const socket = connect({ port: proxy.port, host: '127.0.0.1', noDelay: true })
+      const caller = { socket, read: '', ...partsOf(n) }
+      socket.on('data', (chunk) => {
+        caller.read += chunk.toString('latin1')
+      })
+      return caller
+    })
+    t.teardown(() => {
+      for (const { socket } of callers) socket.destroy()
+      return Promise.all([proxy.close(), supplier.close()])
+    })
+    for (let part = 0; part < callers[0]!.parts.length; part++)
+      for (const { socket, parts } of callers) await segment(socket, parts[part]!)
+    const isAnswered = ({ read, bodies }: (typeof callers)[number]) =>
+      read.split('HTTP/1.1 200').length > bodies.length
+    await until(() => callers.every(isAnswered))
+    t.strictSame(
+      supplier.requests.map(({ body }) => body).sort(),
+      callers.flatMap(({ bodies }) => bodies).sort(),
+    )
+  })
