@@ -2,6 +2,7 @@
  * The snapshot of suppliers and holds that bid traffic uses. It is pushed at each change and kept if the store is
  * lost.
  */
+import { getOrAdd } from '../opd/shared/get-or-add.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import type { DirectorySnapshot, SupplierState } from './ports.ts'
@@ -30,14 +31,12 @@ async function load(store: Store): Promise<DirectorySnapshot> {
       datacenters: Map<string, { active: boolean; clientQps: number | null }>
     }
   >()
-  const of = (id: string) => {
-    let state = suppliers.get(id)
-    if (state === undefined) {
-      state = { id, inactiveSeats: new Set(), datacenters: new Map() }
-      suppliers.set(id, state)
-    }
-    return state
-  }
+  const of = (id: string) =>
+    getOrAdd(suppliers, id, () => ({
+      id,
+      inactiveSeats: new Set<string>(),
+      datacenters: new Map(),
+    }))
   for (const { supplier, name } of seats) of(supplier).inactiveSeats.add(name)
   for (const { supplier, location, client_qps, is_active } of datacenters)
     of(supplier).datacenters.set(location, {

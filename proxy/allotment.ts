@@ -28,7 +28,7 @@ export const bucketOf = (perSecond: number, now: number) =>
 const leaseEvery = 50
 const refreshEvery = 5000
 const patience = 200
-/** Tokens for a node: so many times what it needs until it asks again, and some, because requests do not come evenly. */
+/** Tokens for a node: this multiple of what it needs until it asks again, plus `extra`, as requests come unevenly. */
 const headroom = 1.5
 const extra = 3
 const extraSeconds = 0.01

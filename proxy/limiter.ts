@@ -2,8 +2,8 @@
  * How many requests may be at a supplier at once. It is a gradient limiter as in Netflix concurrency-limits and Envoy
  * adaptive concurrency: the limit becomes number in flight x wanted latency / measured latency. Two things differ.
  * The wanted latency is half of the time that a request has, since a queue in which requests are still answered in
- * time does no harm. A supplier that takes longer than that by itself is told from a queue by the slope of the latency
- * over the number in flight: it is near 1 (of the logarithms) for a queue, near 0 for the supplier itself.
+ * time does no harm. Whether a longer latency is that of a queue or of the supplier itself is seen from the slope of the
+ * latency over the number in flight: it is near 1 (of the logarithms) for a queue, near 0 for the supplier itself.
  *
  * Until a queue is seen the limit grows by one for each answer (slow start, RFC 5681 3.1), and stops to grow when the
  * latency rises (HyStart++, RFC 9406). Then it is set to throughput x wanted latency (Little's law).
@@ -69,7 +69,7 @@ export class Limiter {
     return this.inFlight + 1 > this.limit
   }
 
-  /** A request arrived that has so many milliseconds in all. */
+  /** A request arrived; `time`: milliseconds until its deadline. */
   arrived(time: number): void {
     this.patience = this.patience === 0 ? time : this.patience + (time - this.patience) / 16
   }
@@ -153,7 +153,7 @@ export class Limiter {
     return Math.max(this.patience * comfortable, this.own * tooMuchOfOwn)
   }
 
-  /** So many requests were in flight, on average, and took so many milliseconds. */
+  /** The average number of requests in flight, and their average latency in milliseconds. */
   private judge(crowd: number, mean: number, now: number): void {
     const { patience } = this
     const { reached } = this.sample

@@ -52,7 +52,7 @@ export async function openAdminPlane(
     publicUrl: () => current.config.admin.publicUrl,
     trustedProxies: () => current.config.proxy.trustedProxies,
   })
-  const authenticate = (role: Role) => bearer(auth.verifier, { role })
+  const authenticate = (role: Role) => bearer(auth.verifier, role)
   const account = (id: string) => current.active.get(id)?.supplier.account
   const suppliers = () => listedSuppliers(current.config)
   const { location } = current.config

@@ -72,11 +72,7 @@ async function check(
  * A hook that verifies the token before anything else is done: 401 without a valid token, 403 without `role` or a
  * role that includes it, 503 while no key of the issuer is known.
  */
-export function bearer(
-  verifier: TokenVerifier,
-  opts: { role?: Role } = {},
-): preHandlerAsyncHookHandler {
-  const { role = 'api' } = opts
+export function bearer(verifier: TokenVerifier, role: Role = 'api'): preHandlerAsyncHookHandler {
   return replyHook(async (request, reply) => {
     const code = await admit(request, verifier, role)
     if (code !== null) refuseToken(reply, code)

@@ -45,20 +45,15 @@ function decimalFault(value: string): string | null {
   if (!/^\d+(\.\d+)?$/.test(value)) return 'is not a plain decimal such as 1.25'
   return value.length > longestNumber ? `is longer than ${longestNumber} digits` : null
 }
-const price = z
-  .string()
-  .superRefine((value, { addIssue }) => {
-    const fault = value === auditPrice ? null : decimalFault(value)
+const decimal = (faultOf: typeof decimalFault) =>
+  z.string().superRefine((value, { addIssue }) => {
+    const fault = faultOf(value)
     if (fault !== null) addIssue(fault)
   })
-  .meta({ pattern: '^([0-9]+(\\.[0-9]+)?|AUDIT)$' })
-const plainPrice = z
-  .string()
-  .superRefine((value, { addIssue }) => {
-    const fault = decimalFault(value)
-    if (fault !== null) addIssue(fault)
-  })
-  .meta({ pattern: '^[0-9]+(\\.[0-9]+)?$' })
+const price = decimal((value) => (value === auditPrice ? null : decimalFault(value))).meta({
+  pattern: '^([0-9]+(\\.[0-9]+)?|AUDIT)$',
+})
+const plainPrice = decimal(decimalFault).meta({ pattern: '^[0-9]+(\\.[0-9]+)?$' })
 const currency = z.string().regex(/^[A-Z]{3}$/, { error: 'is not a currency of ISO 4217' })
 const bidId = expanded.describe('The id of the bid, as in the bid response')
 const svcOpd = z.string().optional().describe('The context, the expansion of `${SVC_OPD_CONTEXT}`')
@@ -123,35 +118,38 @@ function otherReadings(url: string, bidId: string): { otherBidIds?: string[] } {
   return otherBidIds.length > 0 ? { otherBidIds } : {}
 }
 
+interface Named {
+  bid_id: string
+  svc_opd?: string | undefined
+  ssp?: string | undefined
+  min_to_win?: string | undefined
+}
+
+/** What all notices say. `url` is the URL of the request: the parsed query no longer has the original escapes. */
+const common = (url: string, { bid_id, svc_opd, ssp, min_to_win }: Named) => ({
+  bidId: bid_id,
+  ...otherReadings(url, bid_id),
+  svcOpd: svc_opd,
+  ssp: ssp === undefined ? undefined : storable(ssp),
+  minToWin: min_to_win,
+})
+
 /** An empty parameter counts as absent. */
 const present = (query: object) =>
   Object.fromEntries(Object.entries(query).filter(([, value]) => value !== ''))
 
-/**
- * `url` is the URL of the request: the parsed query no longer has the original escapes. `encoded`: some suppliers encode
- * their prices, so that the price is checked when the supplier is known.
- */
+/** `encoded`: some suppliers encode their prices, so that the price is checked when the supplier is known. */
 export function parseNotice(query: object, url: string, encoded: boolean): ParsedNotice {
   const result = parsedQuery(encoded ? encodedNoticeSchema : noticeSchema, present(query))
   if ('faults' in result) return result
-  const { bid_id, svc_opd, ssp, event, price_dsp, cur, min_to_win, ...value } = result.value
+  const { price, event, price_dsp, cur } = result.value
   // a test rendering has `AUDIT` in all its prices
-  if (price_dsp === auditPrice && value.price !== auditPrice) {
+  if (price_dsp === auditPrice && price !== auditPrice) {
     const detail = `price_dsp ${decimalFault(auditPrice)}`
     return { faults: [{ pointer: 'price_dsp', detail }] }
   }
   return {
-    notice: {
-      bidId: bid_id,
-      ...otherReadings(url, bid_id),
-      price: value.price,
-      svcOpd: svc_opd,
-      ssp: ssp === undefined ? undefined : storable(ssp),
-      event,
-      priceDsp: price_dsp,
-      currency: cur,
-      minToWin: min_to_win,
-    },
+    notice: { ...common(url, result.value), price, event, priceDsp: price_dsp, currency: cur },
   }
 }
 
@@ -159,19 +157,6 @@ export function parseNotice(query: object, url: string, encoded: boolean): Parse
 export function parseLoss(query: object, url: string): ParsedNotice {
   const result = parsedQuery(lossSchema, present(query))
   if ('faults' in result) return result
-  const { bid_id, svc_opd, ssp, loss, min_to_win } = result.value
-  return {
-    notice: {
-      bidId: bid_id,
-      ...otherReadings(url, bid_id),
-      price: '0',
-      currency: undefined,
-      svcOpd: svc_opd,
-      ssp: ssp === undefined ? undefined : storable(ssp),
-      event: 'win',
-      priceDsp: undefined,
-      minToWin: min_to_win,
-      reason: loss,
-    },
-  }
+  const notice = { ...common(url, result.value), reason: result.value.loss }
+  return { notice: { ...notice, price: '0', event: 'win', priceDsp: undefined } }
 }

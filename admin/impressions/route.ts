@@ -154,46 +154,52 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     return refuse(reply, code, result.faults ?? faults[code])
   }
 
-  async function handle(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const code = auth === 'bearer' ? await admit(request, verifier!, role) : null
-    if (code !== null) return refuseUnverified(reply, code)
-    const parsed = parseNotice(
-      request.query as object,
-      request.url,
-      deps.encodedPrices?.() ?? false,
-    )
-    if ('faults' in parsed) return rejected(reply, 'invalid_parameters', parsed.faults)
-    const { notice } = parsed
-    if (notice.price !== auditPrice && notices.pending >= maxPending) return unavailable(reply)
+  /** A failure of the store is 503. */
+  async function stored(
+    reply: FastifyReply,
+    work: () => Promise<FastifyReply>,
+  ): Promise<FastifyReply> {
     try {
-      const caller = request.caller ?? (await callerOf(request.headers.authorization, verifier))
-      return answer(
-        reply,
-        await notices.process(notice, caller !== null && may(caller.roles, role) ? caller : null),
-      )
+      return await work()
     } catch (error) {
       logStoreFailure((error as Error).message)
       return unavailable(reply)
     }
   }
 
+  const refusalOf = async (request: FastifyRequest) =>
+    auth === 'bearer' ? admit(request, verifier!, role) : null
+  /** The caller, if the token permits notices. */
+  async function trusted(request: FastifyRequest) {
+    const caller = request.caller ?? (await callerOf(request.headers.authorization, verifier))
+    return caller !== null && may(caller.roles, role) ? caller : null
+  }
+
+  async function handle(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const code = await refusalOf(request)
+    if (code !== null) return refuseUnverified(reply, code)
+    const encoded = deps.encodedPrices?.() ?? false
+    const parsed = parseNotice(request.query as object, request.url, encoded)
+    if ('faults' in parsed) return rejected(reply, 'invalid_parameters', parsed.faults)
+    const { notice } = parsed
+    if (notice.price !== auditPrice && notices.pending >= maxPending) return unavailable(reply)
+    return stored(reply, async () =>
+      answer(reply, await notices.process(notice, await trusted(request))),
+    )
+  }
+
   const losses = new Losses(deps)
   async function handleLoss(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const code = auth === 'bearer' ? await admit(request, verifier!, role) : null
+    const code = await refusalOf(request)
     if (code !== null) return refuseToken(reply, code)
     const parsed = parseLoss(request.query as object, request.url)
     if ('faults' in parsed) return refuse(reply, 'invalid_parameters', parsed.faults)
     if (losses.pending >= maxPending) return unavailable(reply)
-    try {
-      const caller = request.caller ?? (await callerOf(request.headers.authorization, verifier))
-      const trusted = caller !== null && may(caller.roles, role) ? caller : null
-      const status = await losses.process(parsed.notice, trusted)
+    return stored(reply, async () => {
+      const status = await losses.process(parsed.notice, await trusted(request))
       if (status !== 'rejected') return reply.send({ status })
       return refuse(reply.header('www-authenticate', 'Bearer'), 'context_required')
-    } catch (error) {
-      logStoreFailure((error as Error).message)
-      return unavailable(reply)
-    }
+    })
   }
 
   return async (app) => {

@@ -1,9 +1,11 @@
 /**
  * Impressions by publisher or domain, whose number is unlimited. The names with the most impressions of each supplier
  * have counters of their own; all others share `other`. The number of counters of all suppliers is limited as well, the
- * busiest suppliers first. A counter never decreases: a promoted name starts at 0, and
- * the count of a demoted name is added to `other` (CONTRACT 10).
+ * busiest suppliers first. A counter never decreases: a promoted name starts at 0, and the count of a demoted name is
+ * added to `other` (CONTRACT 10).
  */
+import { getOrAdd } from '../../opd/shared/get-or-add.ts'
+
 interface NameSample {
   ssp: string
   mode: string
@@ -108,13 +110,8 @@ export class TopNames {
 
   add(ssp: string, mode: string, name: string): void {
     if (this.most() === 0) return
-    const modes = this.tables.get(ssp) ?? new Map<string, Table>()
-    if (modes.size === 0) this.tables.set(ssp, modes)
-    let table = modes.get(mode)
-    if (table === undefined) {
-      table = new Table(this.most())
-      modes.set(mode, table)
-    }
+    const modes = getOrAdd(this.tables, ssp, () => new Map<string, Table>())
+    const table = getOrAdd(modes, mode, () => new Table(this.most()))
     table.add(name === '' ? noName : name)
   }
 

@@ -9,7 +9,7 @@ export interface ReportRequest {
   columns: readonly Column[]
   format: 'json' | 'csv'
   rules: ReportRules
-  /** Only so many rows, those with the largest values of a column. */
+  /** At most this many rows: those with the largest values of a column. */
   top?: { rows: number; by: Column } | undefined
 }
 

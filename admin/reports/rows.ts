@@ -1,5 +1,7 @@
 /** One row for each group: decided bids, wins, money, and how optimized bids compare with the holdout. */
+
 import { type ArmTotals, keptWins, uplift } from '../../opd/pricing/confidence.ts'
+import { getOrAdd } from '../../opd/shared/get-or-add.ts'
 import { addMoney, type CurrencyTotals, convertTotals } from './currency-totals.ts'
 import { decidedRows, otherRows, winRows } from './query.ts'
 import type { ReportRow } from './report-query.ts'
@@ -107,12 +109,7 @@ export async function readRows(
   const sumsOf = (stored: string) => {
     const keys = shownKeys(scope, stored)
     const id = JSON.stringify(keys)
-    let group = groups.get(id)
-    if (group === undefined) {
-      group = { keys, sums: empty() }
-      groups.set(id, group)
-    }
-    return group.sums
+    return getOrAdd(groups, id, () => ({ keys, sums: empty() })).sums
   }
   for (const { key, arm, n } of await decidedRows(source, scope)) {
     const sums = sumsOf(key)

@@ -1,15 +1,16 @@
 /** Days and times in a time zone. Reports sum whole hours of UTC, so an hour belongs to the day that it begins in. */
+import { getOrAdd } from '../../opd/shared/get-or-add.ts'
 import { hour } from '../store/hour.ts'
 
 const formats = new Map<string, Intl.DateTimeFormat>()
 
 /** Milliseconds that the zone is ahead of UTC. Throws a RangeError for a zone that does not exist. */
 export function offsetAt(at: number, zone: string): number {
-  let format = formats.get(zone)
-  if (format === undefined) {
-    format = new Intl.DateTimeFormat('en-US', { timeZone: zone, timeZoneName: 'longOffset' })
-    formats.set(zone, format)
-  }
+  const format = getOrAdd(
+    formats,
+    zone,
+    () => new Intl.DateTimeFormat('en-US', { timeZone: zone, timeZoneName: 'longOffset' }),
+  )
   const name = format.formatToParts(at).find(({ type }) => type === 'timeZoneName')?.value ?? ''
   const [, sign, hours, minutes] = /([+-])(\d\d):(\d\d)/.exec(name) ?? ['', '+', '0', '0']
   return (sign === '-' ? -1 : 1) * (Number(hours) * hour + Number(minutes) * 60_000)

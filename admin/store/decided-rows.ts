@@ -1,7 +1,9 @@
 /** Decided bids, counted by hour, supplier, mode, arm, publisher, domain and seat until they are handed on as rows. */
+
 import { summable } from '../../opd/engine/stats.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { DecisionObserver } from '../../opd/ports.ts'
+import { getOrAdd } from '../../opd/shared/get-or-add.ts'
 import { hour, hourOf } from './hour.ts'
 import { type DecidedRow, storable, type WithSeat } from './tables.ts'
 
@@ -17,16 +19,6 @@ export type SeatRow = WithSeat<DecidedRow>
 
 const newMap = () => new Map()
 const newList = () => []
-
-/** The value of a key, which is made if it is absent. */
-function entryOf<Value>(map: Map<string, Value>, key: string, make: () => Value): Value {
-  let value = map.get(key)
-  if (value === undefined) {
-    value = make()
-    map.set(key, value)
-  }
-  return value
-}
 
 /** Rows of one hour by supplier, publisher, domain and seat; those that differ in mode or arm are a list. */
 class HourRows {
@@ -78,9 +70,9 @@ class HourRows {
   }
 
   private find(supplier: string, publisher: string, domain: string, seat: string): SeatRow[] {
-    const publishers = entryOf(this.suppliers, supplier, newMap)
-    const domains = entryOf(publishers, publisher, newMap)
-    return entryOf(entryOf(domains, domain, newMap), seat, newList)
+    const publishers = getOrAdd(this.suppliers, supplier, newMap)
+    const domains = getOrAdd(publishers, publisher, newMap)
+    return getOrAdd(getOrAdd(domains, domain, newMap), seat, newList)
   }
 
   *rows(): Generator<SeatRow> {

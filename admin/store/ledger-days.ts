@@ -85,7 +85,7 @@ export async function createNextDays(db: Kysely<Tables>, now: number): Promise<v
   for (let of = today; of <= today + daysAhead; of++) if (!ends.has(of + 1)) await createDay(db, of)
 }
 
-/** Days that can be dropped as far as the time of their decisions tells. */
+/** Days whose decisions are old enough to be dropped. */
 export async function oldDays(db: Kysely<Tables>, before: number): Promise<string[]> {
   const partitions = await partitionsOf(db)
   return partitions

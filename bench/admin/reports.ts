@@ -90,7 +90,9 @@ const cases: Record<string, [Scope['by'], Scope['by']?]> = {
   'by supplier and day': ['ssp', 'day'],
 }
 
-async function measure(run: Run, name: string, count: number): Promise<[Cell[][], string]> {
+type Progress = Omit<Run, 'options'>
+
+async function measure(run: Progress, name: string, count: number): Promise<[Cell[][], string]> {
   const database = await databaseOf(name)
   try {
     const now = Date.now()
@@ -130,7 +132,7 @@ async function measure(run: Run, name: string, count: number): Promise<[Cell[][]
   }
 }
 
-export async function reports(run: Run, count: number): Promise<Block[]> {
+export async function reports(run: Progress, count: number): Promise<Block[]> {
   const rows: Cell[][] = []
   const notes: string[] = []
   for (const name of ['SQLite', 'PostgreSQL']) {

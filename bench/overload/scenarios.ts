@@ -17,10 +17,7 @@ export function bimodal(short: number, long: number, share: number, seed: number
   return () => (random() < share ? short : long)
 }
 
-export const share = (requests: readonly Request[], outcome: Request['outcome']) =>
-  requests.filter((each) => each.outcome === outcome).length / requests.length
-
-export interface Supplier {
+interface Supplier {
   slots: number
   /** Milliseconds. */
   mean: number

@@ -3,6 +3,7 @@
  * one: this bounds the size of a scrape with thousands of suppliers. A histogram without observations has no series.
  */
 
+import { getOrAdd } from './get-or-add.ts'
 import type { Labels, Sample } from './metrics.ts'
 
 export interface Histogram {
@@ -99,11 +100,8 @@ export class HistogramSeries {
   }
 
   private update(histogram: Histogram): void {
-    let seen = this.seen.get(histogram)
-    if (seen === undefined) {
-      seen = new HistogramSums(histogram.counts.length)
-      this.seen.set(histogram, seen)
-    }
+    const size = histogram.counts.length
+    const seen = getOrAdd(this.seen, histogram, () => new HistogramSums(size))
     if (this.own.has(histogram)) seen.copy(histogram)
     else this.rest.addIncrease(histogram, seen)
   }

@@ -3,9 +3,11 @@
  * RFC 9112 9.3.2 allows only safe methods to be served in parallel, and a bid is a POST. So a request behind a response
  * that ends the connection is never started, and nothing is written into the response of another request.
  */
+
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
+import { getOrAdd } from './get-or-add.ts'
 
 interface Pipeline {
   /** The response to the newest request that was accepted. */
@@ -20,18 +22,17 @@ interface Pipeline {
 
 const pipelines = new WeakMap<Socket, Pipeline>()
 
-function pipelineOf(connection: Socket): Pipeline {
-  let pipeline = pipelines.get(connection)
-  if (pipeline === undefined) {
-    pipeline = { newest: null, waiting: 0, refused: false, last: false }
-    pipelines.set(connection, pipeline)
-  }
-  return pipeline
-}
+const pipelineOf = (connection: Socket): Pipeline =>
+  getOrAdd(pipelines, connection, () => ({
+    newest: null,
+    waiting: 0,
+    refused: false,
+    last: false,
+  }))
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
-export interface Pipelining {
+interface Pipelining {
   /** Serves a request; its response may be written at once. */
   serve: Handler
   /** Whole responses, as bytes, to an expectation that is not known, and to CONNECT. */

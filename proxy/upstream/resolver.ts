@@ -1,6 +1,8 @@
 /** Resolves the names of endpoints in the background. If DNS fails, the last known addresses remain in use. */
+
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
+import { getOrAdd } from '../../opd/shared/get-or-add.ts'
 import { createSlices } from '../../opd/shared/slices.ts'
 
 interface Entry {
@@ -57,15 +59,11 @@ export function createResolver(options: {
     return entry.pending
   }
 
-  const entryOf = (hostname: string): Entry => {
-    let entry = entries.get(hostname)
-    if (entry === undefined) {
-      const none = { addresses: [], next: 0, pending: null, users: 0, unknownUntil: 0 }
-      entry = { ...none, avoid: new Map() }
-      entries.set(hostname, entry)
-    }
-    return entry
-  }
+  const entryOf = (hostname: string): Entry =>
+    getOrAdd(entries, hostname, () => ({
+      ...{ addresses: [], next: 0, pending: null, users: 0, unknownUntil: 0 },
+      avoid: new Map(),
+    }))
 
   const pick = (entry: Entry): LookupAddress | undefined => {
     const { addresses, avoid } = entry

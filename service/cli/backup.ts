@@ -162,7 +162,7 @@ async function withState(
   }
 }
 
-/** `keep`: `dir` is a folder of backups, of which so many stay. */
+/** `keep`: `dir` is a folder of backups; the newest `keep` of them stay. */
 export function backup(
   file: string | undefined,
   dir: string,

@@ -54,7 +54,7 @@ function allowed(issue: Issue): string {
     case 'invalid_value':
       return issue.values.map((value) => JSON.stringify(value)).join(' | ')
     case 'invalid_union':
-      return [...new Set(issue.errors.flat().map((inner) => allowed(inner as Issue)))].join(' | ')
+      return [...new Set(issue.errors.flat().map(allowed))].join(' | ')
     default:
       return issue.message
   }
@@ -91,12 +91,11 @@ function describe(value: unknown, path: Path, external: ReadonlyMap<string, stri
 function intendedBranch(issue: Issue, value: unknown): Issue[] | null {
   if (issue.code !== 'invalid_union' || value === null || typeof value !== 'object') return null
   const unknownKeys = (branch: readonly Issue[]) =>
-    branch.reduce((sum, { code, path, ...rest }) => {
-      const unknown = code === 'unrecognized_keys' && path.length === 0
-      return unknown ? sum + (rest as { keys: string[] }).keys.length : sum
+    branch.reduce((sum, inner) => {
+      const unknown = inner.code === 'unrecognized_keys' && inner.path.length === 0
+      return unknown ? sum + inner.keys.length : sum
     }, 0)
-  const branches = issue.errors as unknown as Issue[][]
-  const [best] = [...branches].sort((one, other) => unknownKeys(one) - unknownKeys(other))
+  const [best] = [...issue.errors].sort((one, other) => unknownKeys(one) - unknownKeys(other))
   return best?.map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] })) ?? null
 }
 

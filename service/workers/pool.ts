@@ -16,7 +16,7 @@ import {
   suppliersOfMessage,
 } from './protocol.ts'
 
-export interface PoolOptions {
+interface PoolOptions {
   /** Processes in all, the first one included. */
   count: number
   /** What a worker starts with. */

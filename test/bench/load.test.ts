@@ -47,7 +47,7 @@ t.test('bids, no-bids and reasons are counted apart, and progress is shown', asy
   t.match(run.text, /^ {2}overload +\d+ \((49|50)/m)
 })
 
-t.test('a wrong option is told with what is allowed', async (t) => {
+t.test('a wrong option is refused with the allowed values', async (t) => {
   for (const [option, value] of [
     ['--rate', 'fast'],
     ['--body', 'text'],

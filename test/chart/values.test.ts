@@ -143,7 +143,7 @@ for (const [title, set, message] of refusals)
     t.match(error, message)
   })
 
-t.test('every fault is told at once', needsHelm, async (t) => {
+t.test('all faults are reported at once', needsHelm, async (t) => {
   const { error } = template('--set', 'replicaCount=2,ingress.enabled=true')
   t.match(error, /PostgreSQL[\s\S]*Redis[\s\S]*ingress\.bids\.host/)
 })

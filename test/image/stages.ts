@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 
-export interface Instruction {
+interface Instruction {
   word: string
   rest: string
 }
@@ -39,7 +39,7 @@ export interface Stage {
   env: NodeJS.ProcessEnv
 }
 
-export interface BuildOptions {
+interface BuildOptions {
   dockerfile: string
   /** The build context, already filtered by .dockerignore. */
   context: string
@@ -51,7 +51,7 @@ export interface BuildOptions {
 /** Absolute paths of the image that RUN lines name. */
 const known = /(^|[\s'"=])\/(app|data|empty|rootfs|etc\/bidweir|usr\/local\/bin)(?=[\s/'";]|$)/g
 
-/** The launcher names the folder that stands for `/` in its stage. */
+/** The launcher names the folder that is `/` in its stage. */
 function moved(file: string, from: string, to: string): void {
   if (!statSync(file).isFile() || statSync(file).size > 4096) return
   const text = readFileSync(file, 'utf8')

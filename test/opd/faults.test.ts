@@ -114,7 +114,7 @@ t.test('rewriting that throws: the answer goes out as it came', async (t) => {
 })
 
 t.test('a standalone call that throws is a 500 without data', async (t) => {
-  // Exclusions that throw stand for any bug in the code that a bid passes.
+  // Exclusions that throw represent any bug in the code that a bid passes.
   const broken = integration('acme')
   Object.defineProperty(broken.opd, 'exclude', { get: thrower })
   const { engine, lines } = world({}, [broken])

@@ -113,7 +113,7 @@ t.test(
   },
 )
 
-t.test('a kept head obeys the configuration of the moment', async (t) => {
+t.test('a kept head follows the current configuration', async (t) => {
   const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
   const other = await httpSupplier((_request, response) => response.writeHead(204).end())
   const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
@@ -151,7 +151,7 @@ t.test('a kept head obeys the configuration of the moment', async (t) => {
   caller.end()
 })
 
-t.test('responses that differ in their length alone are told apart', async (t) => {
+t.test('responses that differ only in their length are distinguished', async (t) => {
   const heads: [string, number][] = [
     ['200 OK', 10],
     ['200 OK', 70_000],

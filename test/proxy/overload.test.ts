@@ -9,7 +9,7 @@ import { outcome } from '../support/scripted-supplier.ts'
 import { httpSupplier } from '../support/supplier.ts'
 import { until } from '../support/until.ts'
 
-/** A supplier that holds each answer until it is told to give the next one, behind `maxInFlight` places. */
+/** A supplier with `maxInFlight` places that holds each response until the test releases it. */
 async function holding(t: Test, route: object) {
   const waiting: (() => void)[] = []
   const supplier = await httpSupplier((_request, response) =>

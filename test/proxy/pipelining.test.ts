@@ -177,7 +177,7 @@ t.test('nothing behind what came too late is sent on, nor its rest', async (t) =
     for (const name of ['fast', 'general'] as const) {
       const { proxy, supplier, reached } = await world(t, name, undefined, { headTimeout: '100ms' })
       supplier.requests.length = 0
-      // It goes on sending when it is told, and closed.
+      // It goes on sending after the 408 and the close.
       const caller = connect({ port: proxy.port, host: '127.0.0.1', allowHalfOpen: true })
       caller.write(bid().slice(0, cut))
       let bytes = ''

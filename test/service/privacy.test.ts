@@ -12,7 +12,7 @@ import { raw } from '../support/raw.ts'
 import { yamlOf } from '../support/service-node.ts'
 import { httpSupplier } from '../support/supplier.ts'
 
-/** Each stands nowhere else, and has no part that does. */
+/** Neither they nor parts of them occur anywhere else. */
 const secrets = {
   user: 'qzuser7731',
   buyer: 'qzbuyer7732',

@@ -75,7 +75,7 @@ t.test(
   },
 )
 
-t.test('what was acknowledged survives kill -9, and bid traffic obeys the API', async (t) => {
+t.test('acknowledged wins survive kill -9, and bids follow calls of the API', async (t) => {
   const supplier = await createDemoSupplier()
   const folder = newFolder()
   const first = await startBidweir(yaml(supplier.url), folder)

@@ -75,7 +75,7 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     }
   })
 
-  t.test('a hold told to one stops both, one integration or all', async (t) => {
+  t.test('a hold at one node stops both, for one integration or all', async (t) => {
     const held = async (node: Node, ssp: string) => {
       const { in: before, out } = await node.bid({ id: `h${Math.random()}`, price: 1.5, ssp })
       return before === out

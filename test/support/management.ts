@@ -41,7 +41,7 @@ export async function serve(t: Test, database: Database, models = newFolder()) {
       management({
         store,
         suppliers: () => suppliers,
-        authenticate: (role) => bearer(verifier, { role }),
+        authenticate: (role) => bearer(verifier, role),
         changed: () => void directory.refresh(),
         snapshots: snapshotCatalog(models),
         followed: async () => {},

@@ -8,7 +8,7 @@ export const origin = (supplier: TestSupplier) => new URL(supplier.url).origin
 export const get = (path: string, headers = '') =>
   Buffer.from(`GET ${path} HTTP/1.1\r\nHost: a.example\r\n${headers}\r\n`)
 
-/** `supplier`, or a script for one of raw bytes, stands behind `/pass/acme/` until the test is over. */
+/** `supplier`, or a script for one of raw bytes, is behind `/pass/acme/` until the test ends. */
 export async function passTo(t: Test, host: TestSupplier | Parameters<typeof rawSupplier>[0]) {
   const supplier = typeof host === 'function' ? await rawSupplier(host) : host
   const proxy = await startProxy({

@@ -1,4 +1,4 @@
-/** A proxy on port 0 with an engine that leaves every answer alone, unless told otherwise. */
+/** A proxy on port 0 with an engine that changes no response, unless the test gives another one. */
 import { Registry } from 'prom-client'
 import type { Engine } from '../../opd/engine/types.ts'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'

@@ -35,7 +35,7 @@ function run(commands: string, env: Record<string, string>): Promise<string[]> {
   })
 }
 
-export interface ApiAccess {
+interface ApiAccess {
   api: string
   bids: string
   auth: string
@@ -49,7 +49,7 @@ interface Supplier {
   datacenters: { location: string; client_qps: number | null }[]
 }
 
-/** Token, list, create, switch, lower: every answer, and every bid that obeys. */
+/** Token, list, create, switch, lower: every response, and the bid after each change. */
 export async function walkThrough(t: Test, { api, bids, auth, login, password }: ApiAccess) {
   const env = { API: api, BIDS: bids, AUTH: auth, LOGIN: login, PASSWORD: password }
   const lines = await run(commandsUnder('Walk through'), env)

@@ -1,6 +1,8 @@
 /** The keys of an external issuer: discovered, refreshed, and kept while the issuer is unreachable. */
+
 import { type CryptoKey, importJWK, type JWK } from 'jose'
 import { fetch } from 'undici'
+import { getOrAdd } from '../../../opd/shared/get-or-add.ts'
 import type { Log } from '../../../opd/shared/log.ts'
 import { TokenError } from '../errors.ts'
 
@@ -133,12 +135,7 @@ export function issuerKeys(issuer: string, log: Log, now: () => number = Date.no
       if (fits[String(jwk.kty)]?.(alg, jwk) !== true || (jwk.alg ?? alg) !== alg)
         throw new TokenError('algorithm')
       const name = `${alg} ${kid}`
-      let key = imported.get(name)
-      if (key === undefined) {
-        key = importJWK(jwk, alg) as Promise<CryptoKey>
-        imported.set(name, key)
-      }
-      return key
+      return getOrAdd(imported, name, () => importJWK(jwk, alg) as Promise<CryptoKey>)
     },
     close() {
       closed = true

@@ -99,7 +99,7 @@ t.test('behind a real Keycloak', { skip }, async (t) => {
     t.equal((await list(bob.access_token)).status, 403, 'without the role')
   })
 
-  t.test('another realm is a stranger, a newer key is found', async (t) => {
+  t.test('tokens of another realm are refused, a newer key is found', async (t) => {
     const root = { grant_type: 'password', username: 'root', password: 'root-1' }
     const { access_token } = await ask(root, 'master', 'admin-cli')
     t.equal((await list(access_token)).status, 401, 'a token of another realm')

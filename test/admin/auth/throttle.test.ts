@@ -134,7 +134,7 @@ async function endpoint(t: Test, ranges: { list: readonly string[] }) {
   const store = await openStore(`sqlite:${t.testdir()}/a.db`, { now: Date.now, log })
   const auth = await createAuth(
     { embedded: { realm: 'main' } },
-    // the clock stands: no wait ends meanwhile
+    // the clock does not move: no wait ends meanwhile
     {
       store,
       baseUrl: () => 'http://127.0.0.1:1',

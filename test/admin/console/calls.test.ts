@@ -133,7 +133,7 @@ opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 7).toString('base64url')}}]}`,
     t.equal(own.suppliers[0].opd.minFactor, 0.6, 'defaults and settings')
   })
 
-  t.test('a bid id alone is explained; two suppliers with it are told apart', async (t) => {
+  t.test('a bid id alone is explained; one of two suppliers must be named', async (t) => {
     await node.bid({ id: 'b1', price: 2 })
     t.match((await call('eve', 'decisions/?bid_id=b1')).body, { bid_id: 'b1', ssp: 'acme' })
     t.equal((await call('eve', 'decisions/?bid_id=b2')).status, 404)

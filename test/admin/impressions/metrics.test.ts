@@ -76,7 +76,7 @@ t.test('kept win rate and uplift with their bounds', async (t) => {
   t.match(compared(new ModeStats()), { kept: null, uplift: null })
 })
 
-t.test('each series stands once, and what never happened has none', async (t) => {
+t.test('each series is there once, and what never happened has none', async (t) => {
   const registry = new Registry()
   const stats = new EngineStats()
   for (const id of ['a', 'b']) stats.of(id).modes.revenue.configured = true

@@ -35,7 +35,7 @@ const races = 400
 /** Wins that are reported at the same time. */
 const together = 20
 
-/** `one` decides; the same win is told at once to it with its context, and to the other without. */
+/** `one` decides; the same win is reported to it with the context, and at once to the other without. */
 async function race(
   t: Test,
   one: ImpressionsApi,

@@ -102,7 +102,7 @@ t.test('refusals are problem documents', async (t) => {
   t.equal(get.headers.get('allow'), 'POST')
 })
 
-t.test('bids without imp are told of once an integration', async (t) => {
+t.test('bids without imp are logged once for each integration', async (t) => {
   const { post, warnings } = await impressionsApi(t)
   const priced = (id: string) => ({ id, impid: '1', price: 2 })
   const inner = { seatbid: [{ bid: [priced('a')] }], bidrequest: { imp: [{ id: '1' }] } }

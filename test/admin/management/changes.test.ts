@@ -6,7 +6,7 @@ const { ask, restart } = await startWire(t)
 const center = { location: 'us', client_qps: 80, is_active: true }
 await ask('POST', path, { body: JSON.stringify({ dsp_seats: [seat], svc: [center] }) })
 
-t.test('POST: what stands, what conflicts; If-Match on both calls', async (t) => {
+t.test('POST: what is accepted, what conflicts; If-Match on both calls', async (t) => {
   const post = (body: unknown, head = {}) => ask('POST', path, { body: JSON.stringify(body), head })
   t.equal((await post({ dsp_seats: [{ name: 's1' }] })).status, 409)
   t.equal((await post({ datacenters: [{ location: 'us' }] })).status, 201, 'nothing in it differs')

@@ -107,7 +107,7 @@ onBoth(async (t, database) => {
     )
   })
 
-  t.test('bad bodies are told field by field', async (t) => {
+  t.test('faults of bodies are reported field by field', async (t) => {
     const cases: [unknown, number, string][] = [
       ['{', 400, ''],
       ['[]', 400, ''],

@@ -37,7 +37,7 @@ t.test('the document is valid OpenAPI 3.1, and wants no token', async (t) => {
   t.equal(new Set(ids).size, ids.length, 'each operation has an id of its own')
 })
 
-t.test('every reference leads somewhere, and no part stands unused', async (t) => {
+t.test('every reference leads somewhere, and every part is used', async (t) => {
   const used = new Set(
     [...text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map((m) => m[1]),
   )

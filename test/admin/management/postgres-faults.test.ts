@@ -102,7 +102,7 @@ t.test('a transaction that cannot be serialised', { skip }, async (t) => {
   t.equal((await put()).status, 200)
 })
 
-t.test('a statement that is wrong is a bug, and told as one', { skip }, async (t) => {
+t.test('a wrong statement is a bug, and reported as one', { skip }, async (t) => {
   const { store } = await world(t)
   const errors: string[] = []
   const admin = createAdmin({

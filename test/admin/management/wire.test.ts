@@ -54,7 +54,7 @@ t.test('paths: forms, names that are none, methods', async (t) => {
   }
 })
 
-t.test('who may not call is told before a body is looked at', async (t) => {
+t.test('a caller without permission is refused before the body is read', async (t) => {
   for (const body of ['{', 'x'.repeat(2_000_000)])
     t.equal((await ask('PUT', path, { body, type: 'text/plain', anonymous: true })).status, 401)
 })

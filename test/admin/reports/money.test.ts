@@ -98,7 +98,7 @@ onBoth(async (t, database) => {
     ])
   })
 
-  t.test('money is summed in the base; without a rate it stands alone', async (t) => {
+  t.test('money is summed in the base; without a rate it is listed apart', async (t) => {
     await keep(
       win('cur'),
       win('cur', { currency: 'EUR', inBa: '0.92', cleared: '0.46', outBa: '0.828' }),

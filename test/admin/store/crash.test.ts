@@ -70,7 +70,7 @@ onBoth(async (t, database) => {
     const last = states.at(-1)!.after
     t.same(last.seats, rows!.seats)
     t.same(last.datacenters, rows!.datacenters)
-    // what the caller was told is what stood after the change that its ETag names
+    // the response is the state after the change that its ETag names
     const at = (etag: string) => states[Number(etag) - 1]!.after
     const wrong = said('set').filter(([, writer, n, etag]) => {
       const { seats, datacenters } = at(etag!)

@@ -51,7 +51,7 @@ t.test(
     })
     // longer than a statement of the service may take, and than its client waits
     const waiting = `select 1 from pg_stat_activity where wait_event = 'advisory' and query_start < clock_timestamp() - interval '6.5 seconds'`
-    // within one transaction the view stands still
+    // within one transaction the view does not change
     const watch = async () => {
       await other.query('select pg_stat_clear_snapshot()')
       return (await other.query(waiting)).rowCount === 1

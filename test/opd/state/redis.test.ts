@@ -107,7 +107,7 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     }
     await syncs[0]!.round()
     await syncs[1]!.round()
-    // What was heard is taught in slices.
+    // What arrived is learned in slices.
     managers[1]!.of('revenue').advance(1)
     t.ok(chance() > before, 'the other node expects more wins now')
     // It merged the update, or began with the model that contains it.

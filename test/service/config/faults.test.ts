@@ -52,7 +52,7 @@ location: "\${TEST_UNSET}"
   t.end()
 })
 
-t.test('secrets are not repeated wherever the fault beside them stands', (t) => {
+t.test('secrets are not repeated, wherever the fault beside them is', (t) => {
   const secret = 'hunter2'.repeat(7)
   for (const text of [
     `opd: {keys: [{id: 1, secret: ${secret}}, {id: 1, secret: ${secret}}]}`,
@@ -70,7 +70,7 @@ t.test('secrets are not repeated wherever the fault beside them stands', (t) => 
   t.end()
 })
 
-t.test('faults between rows are told beside those of the rows', (t) => {
+t.test('faults between rows are reported with those of the rows', (t) => {
   const { faults } = loadConfig(
     file(`suppliers:\n${supplier}${supplier}  - {id: x, endpoints: 3}\nproxy: {headTimeout: 5}\n`),
   )
@@ -88,7 +88,7 @@ t.test('a listener that TLS cannot start with is a fault, not a crash', (t) => {
   t.end()
 })
 
-t.test('of two shapes of a value the faults of the one that is meant are told', (t) => {
+t.test('of two shapes of a value, the faults of the intended one are reported', (t) => {
   const { faults } = loadConfig(file('admin: {auth: {issuer: nowhere, role: ""}}\n'))
   t.same(faults.map(({ path }) => path).sort(), ['admin.auth.issuer', 'admin.auth.role'])
   t.end()

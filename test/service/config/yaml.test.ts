@@ -39,7 +39,7 @@ t.test(
   },
 )
 
-t.test('a key that stands twice in an opd block switches OPD off for that supplier alone', (t) => {
+t.test('a key that is repeated in an opd block switches OPD off for that supplier alone', (t) => {
   const opd = `suppliers:\n${supplier}    opd: {enabled: true, enabled: false}\n`
   const { config, invalidOpd } = loadConfig(file(opd))
   t.same([config?.suppliers[0]?.opd, [...invalidOpd]], [undefined, ['acme']])

@@ -46,7 +46,7 @@ t.test('a notice is made of the answer’s own nurl', async (t) => {
   t.equal(impressionQuery(nurl, 2.2, 'demo'), 'ssp=demo&bid_id=b1&price=2.2&svc_opd=AbC-_')
 })
 
-t.test('notices are lost and doubled as told, and close() drops what waits', async (t) => {
+t.test('notices are lost and doubled as asked, and close() drops what waits', async (t) => {
   let received = 0
   const server = createServer((_request, response) => {
     received++
@@ -112,7 +112,7 @@ t.test(
   },
 )
 
-t.test('a demo without a service ends when it is told, and says what failed', async (t) => {
+t.test('a demo without a service ends when aborted, and says what failed', async (t) => {
   const stop = new AbortController()
   const lines: string[] = []
   const nowhere = 'http://127.0.0.1:1'
