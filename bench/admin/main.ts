@@ -162,7 +162,7 @@ await bench({
     bids: { title: 'Bid traffic beside them', run: bids },
     reports: {
       title: 'Reports',
-      run: (run) => reports(run, run.quick ? 100_000 : run.options.rows),
+      run: (run) => reports(run, run.quick ? 100_000 : run.options.rows, run.options.stores),
     },
     tokens: { title: 'Token checks', run: tokenCost },
   },

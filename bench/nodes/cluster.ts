@@ -17,8 +17,8 @@ export interface StoreCounts {
 
 export interface Cluster {
   nodes: readonly Service[]
-  /** Accepted by every node. */
-  token: string
+  /** Accepted by every node, for some minutes. */
+  token(): Promise<string>
   stores(): Promise<StoreCounts>
   stop(): Promise<void>
 }
@@ -42,7 +42,7 @@ export async function startCluster(count: number, endpoint: string): Promise<Clu
   await database.connect()
   return {
     nodes,
-    token: await logIn(nodes[0]!.admin),
+    token: () => logIn(nodes[0]!.admin),
     async stores() {
       const info = await client.info()
       const of = (name: string) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)?.[1])

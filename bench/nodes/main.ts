@@ -65,7 +65,7 @@ async function windowOf(cluster: Cluster, work: () => Promise<number>): Promise<
 }
 
 async function sample(run: NodesRun, cluster: Cluster, callers: readonly Caller[]) {
-  const { nodes, token } = cluster
+  const { nodes } = cluster
   const window = { warm: 0, measure: run.quick ? 1500 : 3000, connections }
   const failed = (outcomes: readonly { failed: number; fault: string }[]) => {
     for (const { failed, fault } of outcomes)
@@ -87,11 +87,16 @@ async function sample(run: NodesRun, cluster: Cluster, callers: readonly Caller[
     failed(outcomes)
     return sum(outcomes.map(({ count }) => count))
   })
+  const token = await cluster.token()
   const notices = { ...window, token, bids: 10, rate: rate(run.options.wins) }
   const most = Math.ceil((notices.rate * window.measure) / 1000) + 50
   for (const [at, { admin }] of nodes.entries()) {
     const job = { ...notices, what: 'prices' as const, port: admin, rate: 0, most, measure: 300 }
-    for (let left = 0; left < most; ) ({ left } = await callers[at]!.platform.ask(job))
+    for (let left = 0; left < most; ) {
+      const made = await callers[at]!.platform.ask(job)
+      if (made.failed > 0) throw new Error(`no prices: ${made.fault}`)
+      left = made.left
+    }
   }
   const won = await windowOf(cluster, async () => {
     const outcomes = await Promise.all(

@@ -16,6 +16,8 @@ export const kafkaAbsent = existsSync(join(jars, 'complete')) ? false : 'kafka n
 
 export interface Kafka {
   broker: string
+  /** By its name, with TLS and SASL; '' without a certificate. */
+  secure: string
   /** Ends it, or starts it again with what it has stored. */
   stop(): Promise<void>
   start(): Promise<void>
@@ -27,9 +29,38 @@ const java = (main: string, ...args: string[]) => [
   ...['-cp', join(jars, '*'), main, ...args],
 ]
 
-export async function startKafka(): Promise<Kafka> {
+export interface Credentials {
+  /** Of `localhost`. */
+  cert: string
+  key: string
+  username: string
+  password: string
+}
+
+const scram = ['SCRAM-SHA-256', 'SCRAM-SHA-512']
+
+/** Settings of a listener with TLS and SASL. */
+function secureListener(folder: string, { cert, key, username, password }: Credentials): string[] {
+  const keystore = join(folder, 'keystore.pem')
+  writeFileSync(keystore, key + cert)
+  const prefix = 'listener.name.sasl_ssl'
+  const modules = 'org.apache.kafka.common.security'
+  const jaas = (mechanism: string, module: string) =>
+    `${prefix}.${mechanism.toLowerCase()}.sasl.jaas.config=${modules}.${module};`
+  return [
+    `sasl.enabled.mechanisms=PLAIN,${scram.join(',')}`,
+    jaas('PLAIN', `plain.PlainLoginModule required user_${username}="${password}"`),
+    ...scram.map((mechanism) => jaas(mechanism, 'scram.ScramLoginModule required')),
+    `${prefix}.ssl.keystore.type=PEM`,
+    `${prefix}.ssl.keystore.location=${keystore}`,
+  ]
+}
+
+/** `credentials`: it has another listener with TLS and SASL. */
+export async function startKafka(credentials: Credentials | null = null): Promise<Kafka> {
   const folder = mkdtempSync(join(tmpdir(), 'bidweir-kafka-'))
-  const [port, controller] = [await freePort(), await freePort()]
+  const [port, controller, secure] = [await freePort(), await freePort(), await freePort()]
+  const also = credentials === null ? '' : `,SASL_SSL://127.0.0.1:${secure}`
   const file = join(folder, 'server.properties')
   writeFileSync(
     file,
@@ -37,10 +68,10 @@ export async function startKafka(): Promise<Kafka> {
       'process.roles=broker,controller',
       'node.id=1',
       `controller.quorum.voters=1@127.0.0.1:${controller}`,
-      `listeners=PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controller}`,
-      `advertised.listeners=PLAINTEXT://127.0.0.1:${port}`,
+      `listeners=PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controller}${also}`,
+      `advertised.listeners=PLAINTEXT://127.0.0.1:${port}${also.replace('127.0.0.1', 'localhost')}`,
       'controller.listener.names=CONTROLLER',
-      'listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
+      'listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL',
       `log.dirs=${join(folder, 'logs')}`,
       'offsets.topic.replication.factor=1',
       'offsets.topic.num.partitions=1',
@@ -48,12 +79,19 @@ export async function startKafka(): Promise<Kafka> {
       'transaction.state.log.min.isr=1',
       'group.initial.rebalance.delay.ms=0',
       'num.partitions=3',
+      ...(credentials === null ? [] : secureListener(folder, credentials)),
     ].join('\n'),
   )
   const id = randomBytes(16).toString('base64url')
-  execFileSync('java', java('kafka.tools.StorageTool', 'format', '-t', id, '-c', file), {
-    stdio: 'ignore',
-  })
+  const users =
+    credentials === null
+      ? []
+      : scram.flatMap((mechanism) => {
+          const { username, password } = credentials
+          return ['--add-scram', `${mechanism}=[name=${username},password=${password}]`]
+        })
+  const format = java('kafka.tools.StorageTool', 'format', '-t', id, '-c', file, ...users)
+  execFileSync('java', format, { stdio: 'ignore' })
   const broker = `127.0.0.1:${port}`
   let child: ChildProcess
   let output = ''
@@ -93,6 +131,7 @@ export async function startKafka(): Promise<Kafka> {
   await start()
   return {
     broker,
+    secure: credentials === null ? '' : `localhost:${secure}`,
     start,
     stop,
     async close() {
