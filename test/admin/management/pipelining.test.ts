@@ -40,6 +40,10 @@ const refused: Record<string, [string, number]> = {
   'a tunnel': ['CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n', 405],
   'no request': ['GARBAGE\r\n\r\n', 400],
   'a last request': [get('/healthz', `${host}Connection: close\r\n`), 200],
+  'an offer to upgrade, which is ignored': [
+    get('/healthz', `${host}Connection: Upgrade\r\nUpgrade: h2c\r\n`),
+    200,
+  ],
 }
 
 t.test('nothing behind a refused or last request is carried out', async (t) => {

@@ -65,6 +65,17 @@ onBoth(async (t, database) => {
     t.match(row, { wins: 3, revenue: '6', cleared: `1${'9'.repeat(58)}99.8`, out_ba: '5.7' })
   })
 
+  t.test(
+    'a price whose square, or which itself, is too small for a number breaks none',
+    async (t) => {
+      const tiny = [300, 330].map((zeros) => `0.${'0'.repeat(zeros)}1`)
+      await keep(...tiny.map((inBa) => win('tiny', { inBa, cleared: '0' })), win('tiny'))
+      const [row] = await report('tiny')
+      t.match(row, { wins: 3, cleared: '1.8' })
+      await t.resolves(report('tiny', true), 'nor the report of all suppliers')
+    },
+  )
+
   t.test('a price near the end of all numbers breaks none either', async (t) => {
     const edge = `1${'0'.repeat(300)}`
     await keep(win('edge', { inBa: edge, cleared: '1' }), win('edge'))
