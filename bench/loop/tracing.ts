@@ -9,16 +9,15 @@ import { median } from '../harness/statistics.ts'
 const harness = (file: string) => new URL(`../harness/${file}`, import.meta.url)
 
 export async function tracingOff({ quick, say }: Run): Promise<Block[]> {
-  const [rounds, requests] = quick ? [4, 500] : [16, 2000]
+  const [rounds, requests] = quick ? [4, 500] : [40, 1500]
   const origin = new Child<never, number>(harness('supplier.ts'))
   const config = {
     suppliers: [supplier('mix', `http://127.0.0.1:${await origin.answer()}/openrtb`)],
   }
   const source = new Child<Job, Outcome>(harness('source.ts'))
-  const off = await startService(config)
-  const without = await startService(config, {
-    probe: new URL('without-tracing.ts', import.meta.url),
-  })
+  const hook = (name: string) => ({ probe: new URL(name, import.meta.url) })
+  const off = await startService(config, hook('without-tracing.ts?keep'))
+  const without = await startService(config, hook('without-tracing.ts'))
   async function cost({ proxy, cpu }: Service): Promise<number> {
     const job = { port: proxy, paths: ['/bid/mix'], connections: 8, rate: 0, warm: 0 }
     const before = cpu()

@@ -1,4 +1,7 @@
-/** Imported before a service: takes the code of spans out of the sources as they load. */
+/**
+ * Imported before a service: takes the code of spans out of the sources as they load. With `?keep` it leaves them: a
+ * source that a hook has loaded may be compiled otherwise, so both services of the comparison have the hook.
+ */
 import { registerHooks } from 'node:module'
 
 const replaced: readonly [file: string, code: string, by: string][] = [
@@ -14,6 +17,8 @@ const replaced: readonly [file: string, code: string, by: string][] = [
   ],
 ]
 
+const keep = new URL(import.meta.url).search === '?keep'
+
 registerHooks({
   load(url, context, next) {
     const loaded = next(url, context)
@@ -22,6 +27,6 @@ registerHooks({
     const [file, code, by] = found
     const source = String(loaded.source)
     if (!source.includes(code)) throw new Error(`${file} has no ${code}`)
-    return { ...loaded, source: source.replace(code, by) }
+    return { ...loaded, source: source.replace(code, keep ? code : by) }
   },
 })

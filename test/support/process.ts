@@ -45,15 +45,19 @@ export function command(
   })
 }
 
-/** Starts the service with a configuration whose listeners are on port 0; resolves when it has greeted. */
+/**
+ * Starts the service with a configuration whose listeners are on port 0; resolves when it has greeted. `program`: its
+ * main.ts, of this checkout by default.
+ */
 export async function startBidweir(
   yaml: string,
   folder = newFolder(),
   flags: readonly string[] = [],
+  program = main,
 ): Promise<Bidweir> {
   const file = join(folder, 'bidweir.yaml')
   writeFileSync(file, yaml)
-  return runBidweir(['start', '--config', file], folder, flags)
+  return runBidweir(['start', '--config', file], folder, flags, program)
 }
 
 /** Runs a command that starts the service, in `folder`; resolves when it has greeted. */
@@ -61,9 +65,10 @@ export async function runBidweir(
   words: readonly string[],
   folder: string,
   flags: readonly string[] = [],
+  program = main,
 ): Promise<Bidweir> {
   // without the runner's loader: it slows every start, and ends the process at signals that Node passes over
-  const argv = ['-u', 'NODE_OPTIONS', process.execPath, ...flags, main, ...words]
+  const argv = ['-u', 'NODE_OPTIONS', process.execPath, ...flags, program, ...words]
   const child = endWithTest(spawn('env', argv, { cwd: folder }))
   let [stdout, stderr] = ['', '']
   const exited = new Promise<number | null>((resolve) => child.once('exit', resolve))

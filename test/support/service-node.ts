@@ -34,6 +34,8 @@ export interface NodeOptions {
   freshConnections?: boolean
   /** A module that is imported before the service. */
   preload?: string
+  /** main.ts of another version. */
+  program?: string
   /** Milliseconds by which its clock is ahead of this machine's. */
   ahead?: number
 }
@@ -90,7 +92,7 @@ export async function startNode(options: NodeOptions) {
     ...(options.ahead === undefined ? [] : clockFlags(options.ahead)),
     ...(options.preload === undefined ? [] : ['--import', options.preload]),
   ]
-  const bidweir = await startBidweir(yamlOf(options), folder, flags)
+  const bidweir = await startBidweir(yamlOf(options), folder, flags, options.program)
   const admin = `http://127.0.0.1:${bidweir.adminPort}`
   let access: Promise<string> | null = null
 

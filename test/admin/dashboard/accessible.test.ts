@@ -40,7 +40,7 @@ t.test('the screens', { skip: browserAbsent }, async (t) => {
   ] as const
   const axe = await readFile(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
   for (const colorScheme of ['light', 'dark'] as const)
-    t.test(`accessible and within its width, ${colorScheme}`, async (t) => {
+    t.test(`accessible, and within its width, ${colorScheme}`, async (t) => {
       const { page } = await openPage(browser, { colorScheme })
       const check = async (name: string) => {
         await page.evaluate(axe)
@@ -60,7 +60,8 @@ t.test('the screens', { skip: browserAbsent }, async (t) => {
           "for (const each of document.querySelectorAll('details:has(form)')) each.open = true",
         )
         await check(screen)
-        for (const width of [390, 1920]) {
+        // the colours do not change widths
+        for (const width of colorScheme === 'light' ? [390, 1920] : []) {
           await page.setViewportSize({ width, height: 844 })
           const fits = () =>
             page.evaluate<boolean>('document.documentElement.scrollWidth <= innerWidth')

@@ -1,14 +1,13 @@
 /** Releases on a node: runs in the namespaces that cluster.test.ts makes. */
-
-import { once } from 'node:events'
-import { type AddressInfo, createConnection, createServer } from 'node:net'
 import pg from 'pg'
 import t, { type Test } from 'tap'
+import { programVersion } from '../../../admin/http/version.ts'
 import { startPostgres } from '../../support/postgres.ts'
 import { startRedis } from '../../support/redis.ts'
 import { until } from '../../support/until.ts'
 import { startLoad } from '../cluster/load.ts'
 import { nodeAddress, startNode } from '../cluster/node.ts'
+import { relay } from '../cluster/relay.ts'
 import { common, type Pod, place } from '../cluster/release.ts'
 import { chart } from '../helm.ts'
 
@@ -16,17 +15,32 @@ const node = await startNode(process.env['BIDWEIR_IMAGES']!, process.env['BIDWEI
 t.teardown(() => node.close())
 const { api } = node
 
-async function relay(port: number): Promise<number> {
-  const server = createServer((from) => {
-    const to = createConnection(port, '127.0.0.1')
-    from.pipe(to).pipe(from)
-    from.on('error', () => to.destroy())
-    to.on('error', () => from.destroy())
-  }).listen(0, nodeAddress)
-  await once(server, 'listening')
-  t.teardown(() => server.close())
-  return (server.address() as AddressInfo).port
-}
+t.test('the image alone, as `docker run -p` starts it', async (t) => {
+  const { at } = await place(node, 'alone')
+  const image = `bidweir:${programVersion()}`
+  const securityContext = {
+    ...{ allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: { drop: ['ALL'] } },
+    seccompProfile: { type: 'RuntimeDefault' },
+  }
+  const pod = {
+    metadata: { name: 'alone' },
+    spec: { containers: [{ name: 'bidweir', image, securityContext }] },
+  }
+  t.equal((await api('POST', `${at}/pods`, pod)).status, 201)
+  const reached = async (port: number, path: string, init?: RequestInit) => {
+    const { podIP } = (await api('GET', `${at}/pods/alone`)).body.status
+    const response = await fetch(`http://${podIP}:${port}${path}`, init).catch(() => null)
+    return response?.status
+  }
+  const [notReady, limit] = ['a listener that is reached from outside', 300_000]
+  await until(async () => (await reached(8081, '/readyz')) === 200, { what: notReady, limit })
+  t.equal(await reached(8081, '/'), 200, 'the console')
+  const imp = [{ id: '1', banner: { w: 300, h: 250 }, bidfloor: 0.5 }]
+  const body = JSON.stringify({ id: 'curl-1', imp, tmax: 1000 })
+  const bid = { method: 'POST', headers: { 'content-type': 'application/json' }, body }
+  await until(async () => (await reached(8080, '/bid/demo', bid)) === 200, { what: 'a bid', limit })
+  await api('DELETE', `${at}/pods/alone?gracePeriodSeconds=0`)
+})
 
 t.test('one pod, as `helm install` leaves it', async (t) => {
   const { at, run, helm, all, pods, url } = await place(node, 'one')
@@ -102,7 +116,7 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
   t.teardown(() => redis.stop().then(() => postgres.close()))
   const stores = [new URL(postgres.url), new URL(redis.url)]
   for (const store of stores) {
-    store.port = String(await relay(Number(store.port)))
+    store.port = String(await relay(t, Number(store.port)))
     store.hostname = nodeAddress
   }
   const values = [
