@@ -35,6 +35,9 @@ const killBelow = 0.02
 /** Of the auctions with theta raised. */
 const raise = Math.exp(0.7)
 
+/** Share of wins that say the lowest winning price. */
+const mostly = 0.5
+
 const kinds = ['wins', 'spend'] as const
 const pooled = unverified()
 const own = unverified()
@@ -57,6 +60,8 @@ export class SupplierState {
   private readonly standings = { wins: standing(), spend: standing() }
   private floor = 0
   private bound = true
+  /** Most wins say the lowest winning price. */
+  private told = false
   private judgeIn = judgeEvery
 
   constructor(pool: Evidence, segments: Segments) {
@@ -87,10 +92,10 @@ export class SupplierState {
 
   /**
    * What theta - 1 and lambda are multiplied by where they are raised: the wins of both kinds of auctions tell what lower prices
-   * lose, and prices of one placement differ, so that the curve above a chosen price is seen.
+   * lose, and prices of one placement differ, so that the curve above a chosen price is seen. Lowest winning prices tell both.
    */
   raising(): number {
-    return this.bound && this.theta > 1 ? raise : 1
+    return this.bound && this.theta > 1 && !this.told ? raise : 1
   }
 
   /** A price of the treated or explored was found. */
@@ -124,6 +129,8 @@ export class SupplierState {
       standing.usual = own.usual
       standing.kept = own.kept
     }
+    this.told =
+      evidence.total('optimised', 'knownWinsIn') > mostly * evidence.total('optimised', 'wins')
     if (!guards.judge(evidence, this.floor - killBelow, now)) return
     // what was measured was of prices that are gone
     evidence.reset()
@@ -220,7 +227,7 @@ export class SupplierState {
   }
 
   saved() {
-    const { evidence, controller, guards, exposures, standings, floor, bound, judgeIn } = this
+    const { evidence, controller, guards, exposures, standings, floor, bound, told, judgeIn } = this
     const { spend, wins, margin } = controller
     return {
       exposures,
@@ -229,7 +236,7 @@ export class SupplierState {
       multipliers: [spend, wins, margin] as [number, number, number],
       means: controller.saved(),
       guards: guards.saved(),
-      judged: { standings, floor, bound, judgeIn },
+      judged: { standings, floor, bound, told, judgeIn },
     }
   }
 

@@ -42,8 +42,7 @@ export function fitUsual(rows: Rows, form: Form, priors: Float32Array): void {
   )
   for (let place = 0; place < rows.count * size; place++)
     x[rows.usual[place]!] = solution[rows.usual[place]!]!
-  for (let n = 0; n < x.length; n++)
-    if (touched[n]! > 0) precision[n] = 1 / prior[n]! + touched[n]!
+  for (let n = 0; n < x.length; n++) if (touched[n]! > 0) precision[n] = 1 / prior[n]! + touched[n]!
   x[0] = 0
   for (let row = 0; row < rows.count; row++) residual[row] = left(x, row)
 }

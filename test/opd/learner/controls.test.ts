@@ -114,3 +114,32 @@ t.test('a restart keeps multipliers, guard and what was measured, and says so', 
   t.equal(other.outBa, one.outBa)
   t.end()
 })
+
+t.test(
+  'theta is raised for some auctions, save where notices say the lowest winning price',
+  (t) => {
+    const random = source(6)
+    const raised = (says: boolean) => {
+      const state = new Controls().of(1)
+      const policy: Policy = { minWinRate: 0.97 }
+      for (let n = 0; n < 2000; n++) {
+        const outcome: Outcome = {
+          ...{ arm: 'treated', raised: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9 },
+          ...{ winIn: 0.5, winOut: 0.48, weight: 1, at: start },
+        }
+        state.exposed(outcome, 20_000, 2, 3)
+        if (random() < 0.48) {
+          state.won(outcome, 0.9, start, 2, 3)
+          if (says) state.knew(outcome, 0.8)
+        }
+        const bid = { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.48, raised: false }
+        state.decided(policy, 'revenue', bid, start)
+      }
+      state.load(policy, 'revenue', 2, 3)
+      return state.raising()
+    }
+    t.ok(raised(false) > 1.5)
+    t.equal(raised(true), 1)
+    t.end()
+  },
+)
