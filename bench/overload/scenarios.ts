@@ -1,6 +1,6 @@
 /** Suppliers and loads for the simulation: those that the limiter was tuned on, and those only looked at afterwards. */
 import { source } from '../../test/support/random.ts'
-import { type Request, type Scenario, simulate } from './simulation.ts'
+import { type Scenario, simulate } from './simulation.ts'
 
 /** Lognormal around its mean. */
 export function lognormal(mean: number, sigma: number, seed: number): () => number {
