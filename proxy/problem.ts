@@ -3,7 +3,7 @@ import { OutgoingResponse } from './wire/outgoing-heads.ts'
 
 type Row = readonly [status: number, message: string, detail: string, allow?: string]
 
-export const problems = {
+const problems = {
   not_found: [404, 'Not Found', 'no such supplier, or no such path on this listener'],
   method: [405, 'Method Not Allowed', 'bid requests use POST', 'POST'],
   // RFC 9110 9.3.8: the response would contain the header fields that proxies added.
@@ -22,7 +22,7 @@ export const problems = {
 
 export type ProblemCode = keyof typeof problems
 
-export interface Problem {
+interface Problem {
   head: OutgoingResponse
   body: Buffer
 }

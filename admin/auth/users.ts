@@ -7,7 +7,7 @@ import type { Tables } from '../store/tables.ts'
 import { checkPassword, hashPassword, maxPassword, minPassword } from './passwords.ts'
 import { roles as known } from './roles.ts'
 
-export interface NewUser {
+interface NewUser {
   name: string
   password: string
   /** No role by default. */
@@ -41,7 +41,7 @@ export function passwordFault(password: string): string | null {
 }
 
 /** The faults of a new user, one sentence each. */
-export function faultsOf({ name, password, roles = [], account = '' }: NewUser): string[] {
+function faultsOf({ name, password, roles = [], account = '' }: NewUser): string[] {
   const faults: string[] = []
   if (name === '' || !isName(name))
     faults.push(`a name has 1 to ${maxName} characters, none of them white space`)

@@ -22,7 +22,7 @@ const readAgain = 2000
 /** Suppliers of one row: its text stays below 100 KB, so that it takes a millisecond of the event loop. */
 const partSize = 200
 
-export interface FleetDeps {
+interface FleetDeps {
   store: Pick<Store, 'db' | 'postgres'>
   own: () => NodeFigures
   now: () => number

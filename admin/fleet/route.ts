@@ -5,7 +5,7 @@ import { type Authenticate, addRoute, parsedQuery, type Route } from '../http/ca
 import { malformed, problem } from '../http/problem.ts'
 import { type LiveDeps, liveSnapshot } from './live.ts'
 
-export interface FleetDeps extends LiveDeps {
+interface FleetDeps extends LiveDeps {
   authenticate: Authenticate
 }
 

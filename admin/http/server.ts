@@ -26,7 +26,7 @@ interface AdminDeps {
   document?: boolean
 }
 
-export interface Admin {
+interface Admin {
   app: FastifyInstance
   listen(): Promise<AddressInfo>
   /** From now on each response is the last one of its connection: none is in use when `close` ends it. */

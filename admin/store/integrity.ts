@@ -37,7 +37,7 @@ export function faultOfFile(database: DatabaseSync): string | null {
  */
 const rest = { times: 10, least: 1000 }
 
-export interface Integrity {
+interface Integrity {
   /** Reports an error of the file; it counts as damaged until `check` succeeds. */
   damaged(): void
   /** Rejects until the file passes a check. Checks are rate-limited. */

@@ -6,7 +6,7 @@ import { StoreError, storeErrorOf } from './errors.ts'
 // int8 columns contain counts and milliseconds, which fit a double.
 pg.types.setTypeParser(20, Number)
 
-export interface PoolOptions {
+interface PoolOptions {
   /** Connections. */
   max: number
   /** Statement timeout in milliseconds; null: none. The client waits a second longer for a server that hangs. */

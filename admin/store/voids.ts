@@ -5,7 +5,7 @@ import type { Store } from './index.ts'
 import { type AuditEntry, audit } from './suppliers.ts'
 import { ledgerTable } from './tables.ts'
 
-export interface VoidedWin {
+interface VoidedWin {
   supplier: string
   /** The events that were reported for the win. */
   events: string[]

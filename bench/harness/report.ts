@@ -19,7 +19,7 @@ export interface Measured {
   title: string
   blocks: readonly Block[]
 }
-export interface Report {
+interface Report {
   title: string
   facts: string
   about: string

@@ -29,7 +29,7 @@ interface LoadResult {
 const least = 0.97
 const meanings: Readonly<Record<string, string>> = { '200': 'bids', '204': 'no-bids' }
 
-export type Figures = ReturnType<typeof figuresOf>
+type Figures = ReturnType<typeof figuresOf>
 
 export function figuresOf(target: Target, result: LoadResult, { statuses, reasons }: Tally) {
   const { duration, errors, timeouts } = result

@@ -1,6 +1,6 @@
 /** Suppliers and loads for the simulation: those that the limiter was tuned on, and those only looked at afterwards. */
 import { source } from '../../test/support/random.ts'
-import { type Request, type Scenario, simulate } from './simulation.ts'
+import { type Scenario, simulate } from './simulation.ts'
 
 /** Lognormal around its mean. */
 export function lognormal(mean: number, sigma: number, seed: number): () => number {
@@ -17,10 +17,7 @@ export function bimodal(short: number, long: number, share: number, seed: number
   return () => (random() < share ? short : long)
 }
 
-export const share = (requests: readonly Request[], outcome: Request['outcome']) =>
-  requests.filter((each) => each.outcome === outcome).length / requests.length
-
-export interface Supplier {
+interface Supplier {
   slots: number
   /** Milliseconds. */
   mean: number

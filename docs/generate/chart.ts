@@ -67,7 +67,7 @@ function valuesSchema(): string {
   return `${JSON.stringify(schema, null, 2)}\n`
 }
 
-export interface Row {
+interface Row {
   key: string
   value: string
   about: string

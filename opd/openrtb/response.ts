@@ -5,7 +5,7 @@ import { BRACE, BRACKET, MINUS, malformed, NINE, QUOTE, ZERO } from '../json/syn
 import type { MacroSpan, Macros } from '../rewrite/macros.ts'
 
 /** A range of bytes; `end` is exclusive. */
-export interface Span {
+interface Span {
   start: number
   end: number
 }

@@ -25,7 +25,7 @@ const pipelineOf = (connection: Socket): Pipeline =>
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
-export interface Pipelining {
+interface Pipelining {
   /** Serves a request; its response may be written at once. */
   serve: Handler
   /** Whole responses, as bytes, to an expectation that is not known, and to CONNECT. */

@@ -42,7 +42,7 @@ export function writeEntry(
   return end
 }
 
-export const idAt = (start: number) => start + entryHeadBytes
+const idAt = (start: number) => start + entryHeadBytes
 export const keyAt = (bytes: Buffer, start: number) => idAt(start) + bytes[start]!
 export const recordAt = (bytes: Buffer, start: number) =>
   keyAt(bytes, start) + bytes.readUInt16BE(start + 1)

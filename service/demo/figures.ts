@@ -3,7 +3,7 @@ import type { LiveIntegration } from '../../admin/fleet/live.ts'
 import type { Tally } from './tally.ts'
 
 /** Of today, from the report of the console. Amounts are in currency units. */
-export interface Today {
+interface Today {
   decided: number
   wins: number
   revenue: string

@@ -10,7 +10,7 @@ import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { decisionEventOf, type StreamEvent } from './event.ts'
 
-export interface Message {
+interface Message {
   key: string
   value: string
 }

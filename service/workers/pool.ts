@@ -10,7 +10,7 @@ import { Peer } from './peer.ts'
 import { type ProcessMetrics, ProcessMetricsBySlot } from './process-metrics.ts'
 import type { Figures, ReloadMessage, StartMessage } from './protocol.ts'
 
-export interface PoolOptions {
+interface PoolOptions {
   /** Processes in all, the first one included. */
   count: number
   /** What a worker starts with. */

@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 
-export interface Instruction {
+interface Instruction {
   word: string
   rest: string
 }
@@ -39,7 +39,7 @@ export interface Stage {
   env: NodeJS.ProcessEnv
 }
 
-export interface BuildOptions {
+interface BuildOptions {
   dockerfile: string
   /** The build context, already filtered by .dockerignore. */
   context: string

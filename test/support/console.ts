@@ -25,7 +25,7 @@ suppliers:
   - {id: idle, name: Idle, account: others, endpoints: ["${endpoint}"]}
 ${more}`
 
-export interface ConsoleWorld {
+interface ConsoleWorld {
   /** The admin listener. */
   base: string
   proxy: string

@@ -56,7 +56,7 @@ export function testEngine(options: TestEngineOptions) {
   return { clock, now, learner, config, node, engine: node() }
 }
 
-export interface AnsweredBid {
+interface AnsweredBid {
   price: number
   svcOpd: string
   in: string

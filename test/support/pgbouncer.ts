@@ -13,7 +13,7 @@ const program = '/usr/sbin/pgbouncer'
 
 export const pgBouncerAbsent = existsSync(program) ? false : 'PgBouncer not found'
 
-export interface PgBouncer {
+interface PgBouncer {
   url: string
   close(): Promise<void>
 }

@@ -14,7 +14,7 @@ const listeners = {
   general: { lane: 'general', proxy: {} },
   TLS: { lane: 'fast', proxy: { tls } },
 } as const
-export type Name = keyof typeof listeners
+type Name = keyof typeof listeners
 
 export const ok = (body = 'ok') =>
   `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`

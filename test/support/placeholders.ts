@@ -1,6 +1,6 @@
 /** Expected bodies with placeholders, `⟦PRICE:0⟧`, filled from the actual body. */
 
-export interface Placeholders {
+interface Placeholders {
   /** `PRICE:0` -> what it matched. */
   values: Map<string, string>
 }

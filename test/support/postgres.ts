@@ -8,7 +8,7 @@ import { tree } from '../../bench/harness/process.ts'
 import { endWithTest } from './children.ts'
 import { until } from './until.ts'
 
-export interface Postgres {
+interface Postgres {
   url: string
   /** It and its connections stop where they are, and answer nobody; or go on. */
   freeze(frozen: boolean): void

@@ -68,7 +68,7 @@ export function keptOpen(port: number) {
 }
 
 /** One whole answer by Content-Length, a bodiless status, or the last chunk. */
-export function whole(text: string): boolean {
+function whole(text: string): boolean {
   const head = text.indexOf('\r\n\r\n')
   if (head < 0) return false
   const { status, headers } = parse(text)

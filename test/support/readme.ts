@@ -35,7 +35,7 @@ function run(commands: string, env: Record<string, string>): Promise<string[]> {
   })
 }
 
-export interface ApiAccess {
+interface ApiAccess {
   api: string
   bids: string
   auth: string

@@ -7,7 +7,7 @@ import { createAdmin } from '../../admin/http/server.ts'
 import { openStore } from '../../admin/store/index.ts'
 import { silent } from './store.ts'
 
-export interface TokenAnswer {
+interface TokenAnswer {
   access_token: string
   refresh_token: string
   id_token?: string

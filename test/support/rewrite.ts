@@ -23,7 +23,7 @@ export interface RewriteCase {
   context?: string
 }
 
-export interface Outcome {
+interface Outcome {
   came: Buffer
   out: RewrittenResponse
   reasons: BidReason[]

@@ -48,7 +48,7 @@ globalThis.Date = class extends Real {
 }`)}`,
 ]
 
-export interface Asked {
+interface Asked {
   id: string
   price?: number
   ssp?: string

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
-export interface TcpProxy {
+interface TcpProxy {
   port: number
   /** Swallows all bytes in both directions, of connections that are open and of new ones; or passes them again. */
   swallow(on: boolean): void

@@ -1,7 +1,7 @@
 /** The acceptance vectors of the rewriter: an answer with its request, and what is to come out (see `placeholders.ts`). */
 import { readFileSync } from 'node:fs'
 
-export interface Vector {
+interface Vector {
   id: string
   title: string
   opdEnabled: boolean

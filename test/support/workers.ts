@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { type NodeOptions, startNode, sumOf } from './service-node.ts'
 
 /** The processes that a process has started. */
-export function childrenOf(pid: number): number[] {
+function childrenOf(pid: number): number[] {
   return readdirSync(`/proc/${pid}/task`).flatMap((task) =>
     readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8')
       .split(' ')

@@ -13,7 +13,7 @@ import { until } from '../../support/until.ts'
 import type { Manifest, Rendered } from '../helm.ts'
 import { definitions, run } from './kubernetes.ts'
 
-export interface Answer {
+interface Answer {
   status: number
   /** The server's own, such as those of Pod Security. */
   warnings: string[]

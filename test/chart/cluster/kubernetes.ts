@@ -11,7 +11,7 @@ export const kubernetesAbsent = existsSync(join(home, 'bin/kube-apiserver'))
   ? false
   : 'Kubernetes not found (KUBERNETES_HOME, .ci/kubernetes builds it)'
 
-export const program = (name: string): string => join(home, 'bin', name)
+const program = (name: string): string => join(home, 'bin', name)
 /** Definitions of custom resources: files. */
 export const definitions = (): string => join(home, 'crd')
 

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 
-export interface Load {
+interface Load {
   /** Responses to bid requests. */
   bids: number
   /** Ids of bids whose win was acknowledged. */

@@ -69,7 +69,7 @@ const kubelet = (cgroup: string) => ({
   ...{ syncFrequency: '5s', nodeStatusUpdateFrequency: '5s' },
 })
 
-export interface ClusterNode extends ControlPlane {
+interface ClusterNode extends ControlPlane {
   /** What the programs logged last. */
   logs(): string
 }
