@@ -41,7 +41,7 @@ interface ConsoleWorld {
 }
 
 /** Resolves when wins are in the figures. `more`: further suppliers, as YAML. */
-export async function consoleWorld({ more = '', rate = 150 } = {}): Promise<ConsoleWorld> {
+export async function consoleWorld({ more = '', rate = 50 } = {}): Promise<ConsoleWorld> {
   const supplier = await createDemoSupplier()
   const folder = newFolder()
   const bidweir = await startBidweir(yaml(folder, supplier.url, more), folder)
