@@ -52,9 +52,10 @@ export function healthOf(
   const sent = at('answer') + at('no_bid') + at('timeout') + at('upstream_error')
   const failed = (at('timeout') + at('upstream_error')) / (sent || 1)
   const dead = sent > 0 && at('answer') + at('no_bid') === 0
+  const share = `${percent(failed)} of the requests that the supplier got failed`
   if (dead) bad.push('no request was answered in the last minutes')
-  else if (failed >= badShare) bad.push(`${percent(failed)} of requests failed`)
-  else if (failed >= warnShare) warn.push(`${percent(failed)} of requests failed`)
+  else if (failed >= badShare) bad.push(share)
+  else if (failed >= warnShare) warn.push(share)
   const endpoints = figures?.endpoints ?? []
   const down = endpoints.filter(({ state }) => state !== 'up')
   if (down.length > 0 && !dead)

@@ -20,7 +20,7 @@ export const words = {
   'Requests / s': 'Bid requests a second, averaged over the last minutes.',
   'No bid': 'Share of requests that the supplier answered without a bid.',
   Failed:
-    'Share of requests that had no answer in time (time-out) or no whole answer at all (error).',
+    'Share of all requests that had no answer in time (time-out) or no whole answer at all (error). Requests that bidweir refused itself are among all of them.',
   'p50 / p99':
     'Half of the requests of the last minutes took at most the first time, 99 % at most the second. Estimated from a histogram.',
   'Wins today':

@@ -66,9 +66,13 @@ t.test('two nodes behind a balancer', { skip }, async (t) => {
   }
   // the password of the first node, and so its token, is that of both
   const headers = { authorization: `Bearer ${await one.login()}` }
-  const idOf = async ({ admin }: typeof one) =>
-    ((await (await fetch(`${admin}/api/svc/live/`, { headers })).json()) as LiveSnapshot).node
-  const [first, second] = [await idOf(one), await idOf(other)]
+  const live = async ({ admin }: typeof one) =>
+    (await (await fetch(`${admin}/api/svc/live/`, { headers })).json()) as LiveSnapshot
+  const [first, second] = [(await live(one)).node, (await live(other)).node]
+  // each node publishes its figures a little later
+  const all = async (node: typeof one) =>
+    (await live(node)).integrations[0]?.notices['attributed'] === 8
+  await until(async () => (await all(one)) && (await all(other)), { what: 'figures of both nodes' })
 
   const { page, faults } = await openPage(browser)
   const polls: string[] = []
