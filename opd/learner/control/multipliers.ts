@@ -14,11 +14,11 @@ const least = 0.02
 const most = 54
 const mostMargin = 200
 /**
- * Aimed at above the floors: a little, and two standard errors of what is kept. A floor is a promise, and before millions of
- * bids nobody knows what is kept to better than half a point.
+ * Aimed at above the floors: a little, and two and a half standard errors of what is kept. A floor is a promise, and before
+ * millions of bids nobody knows what is kept to better than half a point.
  */
 const slack = 0.001
-const slackErrors = 2
+const slackErrors = 2.5
 const slackMost = 0.6
 /** What was kept too little over the horizon is made up for, within this. What was kept too much is not spent. */
 const makeUp = 0.006
