@@ -27,7 +27,7 @@ export interface Losses {
  */
 const [raisedBefore, furtherBefore] = [
   { at: 1, deviation: 0.5 },
-  { at: 1.4, deviation: 0.5 },
+  { at: 1.8, deviation: 0.5 },
 ]
 /** By how much suppliers differ. */
 const alike = 0.4

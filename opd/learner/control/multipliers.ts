@@ -14,14 +14,14 @@ const least = 0.02
 const most = 54
 const mostMargin = 200
 /**
- * Aimed at above the floors: a little, and a standard error of what is kept. A floor is a promise, and before millions of
- * bids nobody knows what is kept to better than half a point.
+ * Aimed at above the floors: a little, and two and a half standard errors of what is kept. A floor is a promise, and before
+ * millions of bids nobody knows what is kept to better than half a point.
  */
 const slack = 0.001
-const slackErrors = 1.5
+const slackErrors = 2.5
 const slackMost = 0.6
-/** What was kept too little over the horizon is made up for, and what was kept too much spent, within these. */
-const [makeUp, spendDown] = [0.006, 0.002]
+/** What was kept too little over the horizon is made up for, within this. What was kept too much is not spent. */
+const makeUp = 0.006
 const startSpend = 1.5
 const startWins = 0.1
 const startMargin = 1
@@ -121,7 +121,7 @@ export const free = ({ minWinRate, minSpend }: Policy) =>
 
 function goal(floor: number, { kept, error }: Standing): number {
   const aim = Math.min(1, floor + slack + Math.min(slackErrors * error, (1 - floor) * slackMost))
-  return Math.min(0.9995, aim + within(aim - kept, -spendDown, makeUp))
+  return Math.min(0.9995, aim + within(aim - kept, 0, makeUp))
 }
 
 /** The modelled margin share that makes the realised one the target, and makes up for what it was before. */
