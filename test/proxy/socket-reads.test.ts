@@ -1,6 +1,7 @@
 /** What a caller sends before its response: the socket is paused, read again, and passed to the general lane. */
-import { connect, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t from 'tap'
+import { SocketReads } from '../../proxy/listen/socket-reads.ts'
 import { startProxy } from '../support/proxy.ts'
 import { post, segment } from '../support/raw.ts'
 import { rawSupplier } from '../support/supplier.ts'
@@ -117,4 +118,46 @@ for (const [name, partsOf] of Object.entries(framings))
       supplier.requests.map(({ body }) => body).sort(),
       callers.flatMap(({ bodies }) => bodies).sort(),
     )
+  })
+
+for (const means of ['the shared buffer', 'chunks of the stream'])
+  t.test(`a socket read by ${means}, paused, and passed on as a stream`, async (t) => {
+    const seen = { read: '', stream: '', stop: () => {}, resume: () => {}, isShared: false }
+    const server = createServer((socket) => {
+      // A Node that has no such means for accepted sockets.
+      if (means !== 'the shared buffer')
+        Object.assign((socket as unknown as { _handle: object })._handle, {
+          useUserBuffer: undefined,
+        })
+      const reads: SocketReads = new SocketReads(socket, (bytes, count) => {
+        seen.isShared = bytes.length > count
+        seen.read += bytes.toString('latin1', 0, count)
+        reads.pause()
+      })
+      seen.resume = () => reads.resume()
+      seen.stop = () => {
+        reads.stop()
+        socket.on('data', (chunk) => {
+          seen.stream += chunk.toString('latin1')
+        })
+        socket.resume()
+      }
+    }).listen(0, '127.0.0.1')
+    await until(() => server.listening)
+    const caller = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    t.teardown(() => {
+      caller.destroy()
+      server.close()
+    })
+    await segment(caller, 'one')
+    await until(() => seen.read === 'one')
+    await segment(caller, 'two')
+    t.equal(seen.read, 'one', 'it is paused')
+    seen.resume()
+    await until(() => seen.read === 'onetwo')
+    t.equal(seen.isShared, means === 'the shared buffer')
+    seen.stop()
+    await segment(caller, 'three')
+    await until(() => seen.stream === 'three')
+    t.equal(seen.read, 'onetwo')
   })
