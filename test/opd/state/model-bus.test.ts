@@ -109,7 +109,8 @@ onEachCarrier('nodes that were away', async (t, carrier) => {
   const folder = newFolder()
   const node = (dir: string | null = null) => {
     const modelManager = modelManagerOf(dir)
-    const modelSync = createModelSync({ modelManager, bus, log })
+    // The time at which the model would be shared again never comes.
+    const modelSync = createModelSync({ modelManager, bus, log, now: () => 1 })
     t.teardown(() => modelSync.close())
     return { modelManager, modelSync }
   }
