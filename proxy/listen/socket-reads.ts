@@ -1,6 +1,6 @@
 /**
  * What a caller's socket reads. Node allocates 64 KiB for each read of an accepted socket, and emits a chunk of a stream. Here all
- * callers read into the shared buffer, as the documented `onread` of net.connect does it: that saves 10 % of a no-bid. Accepted
+ * callers read into the shared buffer, as the documented `onread` of net.connect does it: that saves 7 % of a no-bid. Accepted
  * sockets have the same means, but only under the symbols of that option. Without these, the chunks of the stream are taken.
  */
 import { Socket } from 'node:net'
