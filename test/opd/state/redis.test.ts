@@ -14,7 +14,8 @@ import { until } from '../../support/until.ts'
 const log = { info() {}, warn() {}, error() {} }
 const record = (bidId: string, supplier = 'acme') =>
   decided({
-    ...{ id: `d-${bidId}-${supplier}`, bidId, supplier, priceDsp: '2.6' },
+    ...{ id: `d-${bidId}-${supplier}`, bidId, supplier },
+    ...{ propensity: 0.97, inBa: '2.1', priceDsp: '2.6' },
     features: new Uint8Array([1, 2, 3]),
   })
 
