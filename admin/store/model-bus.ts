@@ -1,6 +1,6 @@
 /**
- * The models of nodes that share PostgreSQL and no Redis: what redis-models.ts keeps in Redis. Each statement stands for
- * itself, so that it works behind PgBouncer in transaction mode.
+ * The models of nodes that share PostgreSQL and no Redis: what redis-models.ts keeps in Redis. No statement depends on the
+ * session of another, so that it works behind PgBouncer in transaction mode.
  */
 import { type Kysely, sql } from 'kysely'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'

@@ -36,10 +36,15 @@ interface Caller {
 interface Cost extends StoreCounts {
   cpu: number
 }
-const names = ['cpu', 'redisCommands', 'redisUs', 'redisBytesIn', 'commits', 'walBytes'] as const
 
-const costOf = (value: (name: (typeof names)[number]) => number) =>
-  Object.fromEntries(names.map((name) => [name, value(name)])) as unknown as Cost
+const costOf = (value: (name: keyof Cost) => number): Cost => ({
+  cpu: value('cpu'),
+  redisCommands: value('redisCommands'),
+  redisUs: value('redisUs'),
+  redisBytesIn: value('redisBytesIn'),
+  commits: value('commits'),
+  walBytes: value('walBytes'),
+})
 
 interface Sample {
   idle: Cost
@@ -121,7 +126,7 @@ async function sample(run: NodesRun, cluster: Cluster, callers: readonly Caller[
 
 /** Medians over the rounds, and of the ratios to the first cluster in the same round. */
 function medians(samples: readonly Sample[], first: readonly Sample[], of: keyof Sample) {
-  const value = (name: (typeof names)[number]) => median(samples.map((each) => each[of][name]))
+  const value = (name: keyof Cost) => median(samples.map((each) => each[of][name]))
   const ratio = median(samples.map((each, round) => each[of].cpu / first[round]![of].cpu))
   return { value, ratio }
 }
@@ -172,7 +177,7 @@ function tables(sizes: readonly number[], samples: readonly Sample[][]): Block[]
     head: of === 'idle' ? head.filter((name) => name !== 'x 1 node') : head,
     rows: sizes.map((size, at) => {
       const { value, ratio } = medians(samples[at]!, samples[0]!, of)
-      const of1 = (name: (typeof names)[number]) => value(name) / each(size)
+      const of1 = (name: keyof Cost) => value(name) / each(size)
       return [
         size,
         of1('cpu').toFixed(0),

@@ -32,7 +32,7 @@ const young = 20
 /** A gap of one dear bid, in mean bids; clipped lower, the dear ones would be given up. */
 const largest = 12
 
-/** State of a constraint: what was kept, its standard error, and true over expected loss of both halves of the auctions. */
+/** State of a constraint: what was kept, its standard error, and true over expected loss with raised and with usual theta. */
 export interface Standing {
   kept: number
   error: number
