@@ -23,14 +23,14 @@ const versionsEvery = 1000
 /** The same for what OPD took off: a cap may be exceeded by what wins in this time. */
 const reductionsEvery = 100
 
-/** Tells all workers a value whenever it has changed. */
+/** Sends a value to all workers whenever it has changed. */
 function tellChanges(pool: WorkerPool, method: string, read: () => unknown, every: number) {
-  let told = JSON.stringify(read())
+  let sent = JSON.stringify(read())
   return setInterval(() => {
     const value = read()
     const text = JSON.stringify(value)
-    if (text === told) return
-    told = text
+    if (text === sent) return
+    sent = text
     pool.tellAll(method, value)
   }, every).unref()
 }

@@ -2,6 +2,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Log } from '../../opd/shared/log.ts'
+import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { createSlices } from '../../opd/shared/slices.ts'
 import type { ProcessLoad } from '../../proxy/node-load.ts'
 import type { Config, SupplierConfig } from '../config/schema.ts'
@@ -177,22 +178,7 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
     late.abort()
   }
 
-  /** One barrier at a time: calls during one share the next. */
-  let flushing: Promise<unknown> | null = null
-  let queued: Promise<unknown> | null = null
-  function flush(): Promise<unknown> {
-    if (flushing === null) {
-      flushing = askAll('flush', flushTimeout).finally(() => {
-        flushing = null
-      })
-      return flushing
-    }
-    queued ??= flushing.then(() => {
-      queued = null
-      return flush()
-    })
-    return queued
-  }
+  const flush = oneAtATime(() => askAll('flush', flushTimeout))
 
   return {
     counts,
@@ -226,11 +212,11 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
       const changed = suppliers.filter((each) => sent.get(each.id) !== each)
       sent = new Map(suppliers.map((supplier) => [supplier.id, supplier]))
       // One that ends, or does not take it, is replaced, and starts with the new configuration.
-      const told = listening()
-      const peers = told.map(({ peer }) => peer)
+      const reloading = listening()
+      const peers = reloading.map(({ peer }) => peer)
       const results = await reloadAll(peers, config, changed)
       for (const [at, { status }] of results.entries())
-        if (status === 'rejected') told[at]!.child.kill('SIGKILL')
+        if (status === 'rejected') reloading[at]!.child.kill('SIGKILL')
     },
     drain() {
       stopping = true
