@@ -72,8 +72,7 @@ class WorkerLink {
     if (first !== 'open') throw new StoreError('unavailable', first.error)
     // a later worker must not create a new file: the wins are in the one that is open now
     this.opening.create = false
-    worker.on('message', (answer: WorkerResponse | 'closed') => {
-      if (answer === 'closed') return
+    worker.on('message', (answer: WorkerResponse) => {
       const waiting = this.waiting.get(answer.id)
       this.waiting.delete(answer.id)
       if ('error' in answer) {

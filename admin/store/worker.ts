@@ -151,7 +151,6 @@ function open(): Opened {
     parentPort!.on('message', (request: WorkerRequest | 'close') => {
       if (request !== 'close') return parentPort!.postMessage(answer(opened, request))
       opened.database.close()
-      parentPort!.postMessage('closed')
       parentPort!.close()
     })
     return 'open'
