@@ -1,9 +1,10 @@
 /** A running service with bid traffic and wins, a supplier that is down and one without traffic; and a browser on its console. */
 import { existsSync } from 'node:fs'
 import { type Browser, chromium, type Page } from 'playwright-core'
+import type { Test } from 'tap'
 import { runDemo } from '../../service/demo/main.ts'
 import { createDemoSupplier } from '../../service/demo/supplier.ts'
-import { command, newFolder, startBidweir, token } from './process.ts'
+import { newFolder, startBidweir, token } from './process.ts'
 import { until } from './until.ts'
 
 const browserPath = '/usr/bin/chromium'
@@ -47,15 +48,6 @@ export async function consoleWorld({ more = '', rate = 50 } = {}): Promise<Conso
   const bidweir = await startBidweir(yaml(folder, supplier.url, more), folder)
   const base = `http://127.0.0.1:${bidweir.adminPort}`
   const proxy = `http://127.0.0.1:${bidweir.proxyPort}`
-  for (const [name, role, account] of [
-    ['eve', 'viewer', 'acme-media'],
-    ['ann', 'api', 'acme-media'],
-    ['op', 'operator', '*'],
-  ] as const) {
-    const argv = ['user', 'add', name, '--config', `${folder}/bidweir.yaml`, '--role', role]
-    const { code, stderr } = await command([...argv, '--account', account], { stdin: password })
-    if (code !== 0) throw new Error(stderr)
-  }
   const stop = new AbortController()
   const traffic = runDemo({
     ...{ proxyUrl: proxy, adminUrl: base, supplier, rate, signal: stop.signal },
@@ -89,6 +81,15 @@ export async function consoleWorld({ more = '', rate = 50 } = {}): Promise<Conso
     }
     return last!
   }
+  for (const [name, role, account] of [
+    ['eve', 'viewer', 'acme-media'],
+    ['ann', 'api', 'acme-media'],
+    ['op', 'operator', '*'],
+  ]) {
+    const user = { name, password, roles: [role], account }
+    const added = await api('/api/svc/users/', 'POST', user)
+    if (!added.ok) throw new Error(await added.text())
+  }
   await bids('down', 12)
   await until(async () => {
     const rows = (await (await api('/api/svc/reports/margin')).json()) as { wins: number }[]
@@ -111,6 +112,17 @@ export const launch = (): Promise<Browser> =>
     executablePath: browserPath,
     args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking'],
   })
+
+/** The same with a browser; both end with the test. */
+export async function consoleInBrowser(t: Test, options?: Parameters<typeof consoleWorld>[0]) {
+  const world = await consoleWorld(options)
+  const browser = await launch()
+  t.teardown(async () => {
+    await browser.close()
+    await world.close()
+  })
+  return { ...world, browser }
+}
 
 /** A page that collects its errors and the violations of its policy. */
 export async function openPage(browser: Browser, options: object = {}) {
@@ -138,4 +150,21 @@ export async function logIn(
   await page.getByLabel('Password').fill(secret)
   await page.getByRole('button', { name: 'Log in' }).click()
   await page.getByRole('navigation', { name: 'Screens' }).waitFor()
+}
+
+/** Opens a screen, and waits until its data are shown. */
+export async function show(page: Page, base: string, screen: string, heading: string) {
+  await page.goto(`${base}/#/${screen}`)
+  await page.getByRole('heading', { level: 1, name: heading }).waitFor()
+  await until(async () => (await page.getByText('Loading…').count()) === 0)
+}
+
+export const row = (page: Page, name: string) => page.locator('tbody tr').filter({ hasText: name })
+export const press = (page: Page, name: string) =>
+  page.getByRole('button', { name, exact: true }).first().click()
+
+/** Confirms what a button asks, and waits for the message that follows. */
+export async function confirm(page: Page, verb: string, message: string) {
+  await page.getByRole('dialog').getByRole('button', { name: verb, exact: true }).click()
+  await page.getByRole('status').getByText(message).waitFor()
 }

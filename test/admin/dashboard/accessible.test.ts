@@ -1,17 +1,15 @@
 /** Every screen of the console in a browser: axe finds no violation in light and dark, and no width scrolls sideways. */
 import { readFile } from 'node:fs/promises'
-import type { Page } from 'playwright-core'
 import t from 'tap'
-import { browserAbsent, consoleWorld, launch, logIn, openPage } from '../../support/console.ts'
+import {
+  browserAbsent,
+  consoleInBrowser,
+  logIn,
+  openPage,
+  press,
+  show,
+} from '../../support/console.ts'
 import { until } from '../../support/until.ts'
-
-const press = (page: Page, name: string) =>
-  page.getByRole('button', { name, exact: true }).first().click()
-async function show(page: Page, base: string, screen: string, heading: string) {
-  await page.goto(`${base}/#/${screen}`)
-  await page.getByRole('heading', { level: 1, name: heading }).waitFor()
-  await until(async () => (await page.getByText('Loading…').count()) === 0)
-}
 
 interface Violation {
   id: string
@@ -19,13 +17,7 @@ interface Violation {
 }
 
 t.test('the screens', { skip: browserAbsent }, async (t) => {
-  const world = await consoleWorld()
-  const { base } = world
-  const browser = await launch()
-  t.teardown(async () => {
-    await browser.close()
-    await world.close()
-  })
+  const { base, browser } = await consoleInBrowser(t)
   const screens = [
     ['suppliers', 'Suppliers'],
     ['supplier/acme', 'Acme'],

@@ -1,33 +1,19 @@
 /** The console in a browser, against a running service with bid traffic: figures, log-in, and every switch. */
-import type { Page } from 'playwright-core'
 import t from 'tap'
 import {
   browserAbsent,
-  consoleWorld,
-  launch,
+  confirm,
+  consoleInBrowser,
   logIn,
   openPage,
   password,
+  press,
+  row,
 } from '../../support/console.ts'
 import { until } from '../../support/until.ts'
 
-const row = (page: Page, name: string) => page.locator('tbody tr').filter({ hasText: name })
-const press = (page: Page, name: string) =>
-  page.getByRole('button', { name, exact: true }).first().click()
-/** Confirms what a button asks, and waits for what is said then. */
-async function confirm(page: Page, verb: string, said: string) {
-  await page.getByRole('dialog').getByRole('button', { name: verb, exact: true }).click()
-  await page.getByRole('status').getByText(said).waitFor()
-}
-
 t.test('the console', { skip: browserAbsent }, async (t) => {
-  const world = await consoleWorld()
-  const { base, api } = world
-  const browser = await launch()
-  t.teardown(async () => {
-    await browser.close()
-    await world.close()
-  })
+  const { base, api, browser } = await consoleInBrowser(t)
   const held = async () =>
     ((await (await api('/api/svc/opd/')).json()) as { supplier: string; hold: boolean }[])
       .filter(({ hold }) => hold)

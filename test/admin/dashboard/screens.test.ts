@@ -1,33 +1,23 @@
 /** The other screens of the console in a browser: each action works. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Page } from 'playwright-core'
 import t from 'tap'
 import { createModelManager } from '../../../opd/state/model-manager.ts'
-import { browserAbsent, consoleWorld, launch, logIn, openPage } from '../../support/console.ts'
+import {
+  browserAbsent,
+  confirm,
+  consoleInBrowser,
+  logIn,
+  openPage,
+  press,
+  show,
+} from '../../support/console.ts'
 import { silent } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
 
-const press = (page: Page, name: string) =>
-  page.getByRole('button', { name, exact: true }).first().click()
-async function confirm(page: Page, verb: string, said: string) {
-  await page.getByRole('dialog').getByRole('button', { name: verb, exact: true }).click()
-  await page.getByRole('status').getByText(said).waitFor()
-}
-async function show(page: Page, base: string, screen: string, heading: string) {
-  await page.goto(`${base}/#/${screen}`)
-  await page.getByRole('heading', { level: 1, name: heading }).waitFor()
-  await until(async () => (await page.getByText('Loading…').count()) === 0)
-}
-
 t.test('the screens', { skip: browserAbsent }, async (t) => {
-  const world = await consoleWorld()
-  const { base, proxy, api } = world
-  const browser = await launch()
-  t.teardown(async () => {
-    await browser.close()
-    await world.close()
-  })
+  const world = await consoleInBrowser(t)
+  const { base, proxy, api, browser } = world
   const { page, faults } = await openPage(browser, { acceptDownloads: true })
   await logIn(page, base, 'op')
 

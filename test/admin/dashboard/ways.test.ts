@@ -1,12 +1,11 @@
 /** The ways in which people use the console: many suppliers, keyboard, selection, large text, other languages. */
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { browserAbsent, consoleWorld, launch, logIn, openPage } from '../../support/console.ts'
+import { browserAbsent, consoleInBrowser, logIn, openPage, row } from '../../support/console.ts'
 import { until } from '../../support/until.ts'
 
 const poll = (page: Page) =>
   page.waitForResponse((response) => response.url().includes('/api/svc/live/'))
-const row = (page: Page, name: string) => page.locator('tbody tr').filter({ hasText: name })
 
 const many = Array.from(
   { length: 200 },
@@ -15,13 +14,7 @@ const many = Array.from(
 )
 
 t.test('the console', { skip: browserAbsent }, async (t) => {
-  const world = await consoleWorld({ more: many.join('\n') })
-  const { base, api } = world
-  const browser = await launch()
-  t.teardown(async () => {
-    await browser.close()
-    await world.close()
-  })
+  const { base, api, browser } = await consoleInBrowser(t, { more: many.join('\n') })
 
   t.test(
     '203 suppliers fit the window: head and totals stay, a state picks its rows',
