@@ -80,7 +80,7 @@ export async function openAdminPlane(
     bidLog,
     model: (mode) => ({
       version: modelManager.version(mode),
-      ageSeconds: modelManager.age(mode) ?? 0,
+      ageSeconds: modelManager.age(mode),
     }),
   })
   authMetrics(registry, auth.failures)

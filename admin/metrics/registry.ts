@@ -61,7 +61,7 @@ function nodeRows({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
     [
       'bidweir_model_age_seconds',
       'gauge',
-      'Time since the version of the model changed',
+      'Time since the last snapshot of the model was written or restored; without one, since the start',
       () => byName('mode', modes, (mode) => model(mode).ageSeconds),
     ],
   ]

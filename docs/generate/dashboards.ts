@@ -1,9 +1,10 @@
 /** The Grafana dashboards of the chart: traffic, money and wins kept, nodes and stores. */
-import { money, nodes, type Panel, state, traffic } from './panels.ts'
+import { money, type Panel, state, traffic } from './panels.ts'
+import { nodes } from './promql.ts'
 
 const datasource = { type: 'prometheus', uid: '$datasource' }
 
-function panel({ title, unit, series, about = '' }: Panel, at: number): object {
+function panel({ title, unit, series, about }: Panel, at: number): object {
   return {
     id: at + 1,
     type: 'timeseries',

@@ -1,68 +1,58 @@
 /** The panels of the Grafana dashboards. */
+import { armSum, each, keptSeries, marginPerBid, nodes, percentiles, rate, ssp } from './promql.ts'
 
 export interface Panel {
   title: string
   unit: string
   /** Legend and query of each series. */
   series: Readonly<Record<string, string>>
-  about?: string
+  /** What it shows, and what to do. */
+  about: string
 }
-
-export const nodes = 'namespace=~"$namespace",service=~"$service"'
-const ssp = `${nodes},ssp=~"$ssp"`
-/** A rate over all nodes. */
-const rate = (name: string, by: string, labels = ssp) =>
-  `sum by (${by}) (rate(${name}{${labels}}[$__rate_interval]))`
-const quantile = (q: number, name: string, labels = ssp) =>
-  `histogram_quantile(${q}, ${rate(`${name}_bucket`, 'le', labels)})`
-const percentiles = (name: string, labels = ssp) => ({
-  '50 %': quantile(0.5, name, labels),
-  '99 %': quantile(0.99, name, labels),
-})
-const each = (name: string, labels = nodes) => ({ '{{pod}}': `${name}{${labels}}` })
-/** A sum by arm of all nodes over the last hours. */
-const armSum = (name: string, arm: 'optimised' | 'holdout') =>
-  `sum by (ssp, mode) (increase(bidweir_arm_${name}_total{${ssp},arm="${arm}"}[6h]))`
-/** A sum per bid of the optimised bids divided by that of the holdout, with the bounds of its logarithm. */
-function keptSeries(sum: string, variance: (arm: 'optimised' | 'holdout') => string) {
-  const perBid = (arm: 'optimised' | 'holdout') => `${armSum(sum, arm)} / ${armSum('bids', arm)}`
-  const ratio = `(${perBid('optimised')}) / (${perBid('holdout')})`
-  const width = `exp(1.96 * sqrt(${variance('optimised')} + ${variance('holdout')}))`
-  return {
-    '{{ssp}} {{mode}}': ratio,
-    '{{ssp}} {{mode}} lower': `${ratio} / ${width}`,
-    '{{ssp}} {{mode}} upper': `${ratio} * ${width}`,
-  }
-}
-const marginPerBid = (arm: 'optimised' | 'holdout') =>
-  `(${armSum('won_in_price_sum', arm)} - ${armSum('cleared_price_sum', arm)}) / ${armSum('bids', arm)}`
 
 export const traffic: Panel[] = [
   {
     title: 'Bid requests by outcome',
     unit: 'reqps',
+    about:
+      'answer is what the supplier sent. inactive, qps, unreadable, overload, timeout and upstream_error are no-bids of bidweir: the runbook has each.',
     series: { '{{outcome}}': rate('bidweir_requests_total', 'outcome') },
   },
   {
     title: 'Bid requests by supplier',
     unit: 'reqps',
+    about: 'One line falls: that supplier or its callers. All fall: bidweir, or the way to it.',
     series: { '{{ssp}}': rate('bidweir_requests_total', 'ssp') },
   },
-  { title: 'Latency', unit: 's', series: percentiles('bidweir_request_duration_seconds') },
+  {
+    title: 'Latency',
+    unit: 's',
+    about: 'From the head of a request to its response, the supplier included.',
+    series: percentiles('bidweir_request_duration_seconds'),
+  },
   {
     title: 'Latency of suppliers',
     unit: 's',
+    about: 'Beside the latency above: the part that is the suppliers’.',
     series: percentiles('bidweir_upstream_duration_seconds'),
   },
-  { title: 'Time that bidweir adds', unit: 's', series: percentiles('bidweir_overhead_seconds') },
+  {
+    title: 'Time that bidweir adds',
+    unit: 's',
+    about: 'Above some milliseconds: too much load for the CPU. See the lag of the event loop.',
+    series: percentiles('bidweir_overhead_seconds'),
+  },
   {
     title: 'Endpoints that answer',
     unit: 'none',
+    about: '1: up on every node. 0: failing or ejected on a node.',
     series: { '{{ssp}} {{endpoint}}': `min by (ssp, endpoint) (bidweir_endpoint_up{${ssp}})` },
   },
   {
     title: 'Requests in flight, waiting, and their limit',
     unit: 'none',
+    about:
+      'At the limit with some waiting: the supplier is past its capacity, and overload follows.',
     series: {
       'in flight': `sum(bidweir_requests_in_flight{${ssp}})`,
       waiting: `sum(bidweir_supplier_queued{${ssp}})`,
@@ -72,6 +62,8 @@ export const traffic: Panel[] = [
   {
     title: 'Responses left as they came',
     unit: 'reqps',
+    about:
+      'no_macro, content_type and the like: responses that OPD may not change. The list of reasons explains each.',
     series: { '{{reason}}': rate('bidweir_answers_untouched_total', 'reason') },
   },
 ]
@@ -86,6 +78,7 @@ export const money: Panel[] = [
   {
     title: 'Cleared price per second',
     unit: 'none',
+    about: 'CPM sums of the base currency, of wins.',
     series: { '{{ssp}}': rate('bidweir_cleared_price_sum_total', 'ssp') },
   },
   {
@@ -99,6 +92,8 @@ export const money: Panel[] = [
   {
     title: 'Bids by reason',
     unit: 'reqps',
+    about:
+      'treated: the model chose the price. A rise of hold, shadow, capped, floor or no_macro is a fall of what OPD earns.',
     series: { '{{reason}}': rate('bidweir_bids_total', 'reason') },
   },
   {
@@ -134,6 +129,8 @@ export const money: Panel[] = [
   {
     title: 'Win notices',
     unit: 'reqps',
+    about:
+      'attributed is money. Many unattributed or rejected: contexts or the credential are missing. None at all: the platform stopped.',
     series: {
       '{{status}} {{attribution}}': rate('bidweir_impressions_total', 'status, attribution'),
     },
@@ -141,6 +138,7 @@ export const money: Panel[] = [
   {
     title: 'What holds up prices',
     unit: 'none',
+    about: '1 for the guard that limited the last decision; none and start are normal.',
     series: {
       '{{ssp}} {{guard}}': `max by (ssp, guard) (bidweir_opd_guard{${ssp}})`,
     },
@@ -151,28 +149,42 @@ export const state: Panel[] = [
   {
     title: 'Nodes by version',
     unit: 'none',
+    about: 'Two versions for longer than a rollout: it is stuck.',
     series: { '{{version}}': `count by (version) (bidweir_build_info{${nodes}})` },
   },
   {
     title: 'CPU',
     unit: 'none',
+    about: 'Cores of each node. One busy thread: at .8 and more, add nodes.',
     series: {
       '{{pod}}': `sum by (pod) (rate(process_cpu_seconds_total{${nodes}}[$__rate_interval]))`,
     },
   },
-  { title: 'Memory', unit: 'bytes', series: each('process_resident_memory_bytes') },
+  {
+    title: 'Memory',
+    unit: 'bytes',
+    about: 'Resident. Near the memory limit the kernel ends the process.',
+    series: each('process_resident_memory_bytes'),
+  },
   {
     title: 'Memory of bodies',
     unit: 'bytes',
+    about: 'At its limit requests are refused with overload.',
     series: {
       '{{pod}}': `bidweir_held_bytes{${nodes}}`,
       'limit {{pod}}': `bidweir_held_bytes_limit{${nodes}}`,
     },
   },
-  { title: 'Event loop, lag', unit: 's', series: each('bidweir_event_loop_lag_seconds') },
+  {
+    title: 'Event loop, lag',
+    unit: 's',
+    about: 'Worst since the last scrape. Above .1 s every bid waits that long.',
+    series: each('bidweir_event_loop_lag_seconds'),
+  },
   {
     title: 'Configuration: refused, waiting for a restart',
     unit: 'none',
+    about: '1: the log of the node has the faults, or the keys that wait.',
     series: {
       'refused {{pod}}': `1 - bidweir_config_last_reload_successful{${nodes}}`,
       'restart {{pod}}': `bidweir_restart_needed{${nodes}}`,
@@ -181,11 +193,13 @@ export const state: Panel[] = [
   {
     title: 'Commits of wins',
     unit: 's',
+    about: 'Above .1 s the database is slow; notices wait for it.',
     series: percentiles('bidweir_store_commit_seconds', nodes),
   },
   {
     title: 'Notices that wait, or were answered 503',
     unit: 'none',
+    about: '503: the database does not store wins. Platforms send them again.',
     series: {
       'waiting {{pod}}': `bidweir_ledger_waiting{${nodes}}`,
       '503 {{pod}}': `increase(bidweir_impressions_unavailable_total{${nodes}}[$__rate_interval])`,
@@ -194,26 +208,40 @@ export const state: Panel[] = [
   {
     title: 'Database, and nodes that drain',
     unit: 'none',
+    about: 'database 0: a write failed. draining 1: the node ends.',
     series: {
       'database {{pod}}': `bidweir_store_up{${nodes}}`,
       'draining {{pod}}': `bidweir_draining{${nodes}}`,
     },
   },
-  { title: 'Redis', unit: 'none', series: each('bidweir_redis_up') },
+  {
+    title: 'Redis',
+    unit: 'none',
+    about: '0: the node goes on alone.',
+    series: each('bidweir_redis_up'),
+  },
   {
     title: 'Refused calls and log-ins',
     unit: 'reqps',
+    about: 'password and throttled: someone guesses, or a client has an old password.',
     series: { '{{kind}}': rate('bidweir_auth_failures_total', 'kind', nodes) },
   },
   {
     title: 'Model updates between nodes',
     unit: 'ops',
+    about: 'sent and merged are normal; refused, dropped and lost are not.',
     series: { '{{result}}': rate('bidweir_model_deltas_total', 'result', nodes) },
   },
   {
     title: 'Age of the model',
     unit: 's',
+    about: 'A snapshot is written every five minutes.',
     series: { '{{pod}} {{mode}}': `bidweir_model_age_seconds{${nodes}}` },
   },
-  { title: 'Bid log', unit: 'bytes', series: each('bidweir_bidlog_bytes') },
+  {
+    title: 'Bid log',
+    unit: 'bytes',
+    about: 'Bounded; when it is full, bare notices of old bids are not attributed.',
+    series: each('bidweir_bidlog_bytes'),
+  },
 ]

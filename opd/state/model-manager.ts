@@ -35,8 +35,8 @@ export interface ModelManagerOptions {
 
 export interface ModelManager extends Learners {
   of(mode: Mode): ManagedLearner
-  /** Seconds since the last snapshot of a mode was written or restored; null: none. */
-  age(mode: Mode): number | null
+  /** Seconds since the last snapshot of a mode was written or restored; without one, since the start. */
+  age(mode: Mode): number
   /** Counts of snapshots that were refused, and of writes that failed. */
   readonly failures: { readonly refused: number; readonly writes: number }
   /** The operators' commands that this node executed last. */
@@ -62,6 +62,7 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
     mkdirSync(dir, { recursive: true })
     removeIncomplete(dir)
   }
+  const started = now()
   let control = initialControl
   const models = new ModelStore({
     dir,
@@ -155,8 +156,7 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
     of: (mode) => models.of(mode).learner,
     version: (mode) => models.of(mode).version,
     age(mode) {
-      const { at } = models.of(mode)
-      return at === null ? null : (now() - at) / 1000
+      return (now() - (models.of(mode).at ?? started)) / 1000
     },
     failures: models.counts,
     refits: refitter.counts,

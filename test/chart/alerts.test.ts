@@ -21,18 +21,27 @@ const cases = parse(readFileSync(join(root, 'test/chart/alerts.yaml'), 'utf8')) 
   fires: Record<string, Series>
 }
 
+const group = (name: string, series: Series, expected: Record<string, boolean>) => ({
+  name,
+  interval: '1m',
+  input_series: Object.entries(series).map(([series, values]) => ({ series, values })),
+  promql_expr_test: Object.entries(expected).map(([alertname, fires]) => ({
+    expr: `group(ALERTS{alertname="${alertname}", alertstate="firing"}) or vector(0)`,
+    eval_time: '50m',
+    exp_samples: [{ value: fires ? 1 : 0 }],
+  })),
+})
+
+const inNamespace = (series: Series, namespace: string): Series =>
+  Object.fromEntries(
+    Object.entries(series).map(([each, values]) => [
+      each.replace('namespace="n"', `namespace="${namespace}"`),
+      values,
+    ]),
+  )
+
 t.test('each alert fires on its series, and none on a healthy node', needsPromtool, async (t) => {
   t.same(Object.keys(cases.fires), names, 'each has a case')
-  const group = (name: string, series: Series, expected: Record<string, boolean>) => ({
-    name,
-    interval: '1m',
-    input_series: Object.entries(series).map(([series, values]) => ({ series, values })),
-    promql_expr_test: Object.entries(expected).map(([alertname, fires]) => ({
-      expr: `group(ALERTS{alertname="${alertname}", alertstate="firing"}) or vector(0)`,
-      eval_time: '50m',
-      exp_samples: [{ value: fires ? 1 : 0 }],
-    })),
-  })
   const all = (fires: boolean) => Object.fromEntries(names.map((name) => [name, fires]))
   const tests = [
     group('healthy', cases.healthy, all(false)),
@@ -78,6 +87,36 @@ t.test('the PrometheusRule has the alerts, each with its runbook link', needsHel
   t.same(rendered.at(-1), { record: 'a:b', expr: 'vector(1)' })
   for (const { alert, expr, annotations } of rendered.slice(0, -1)) {
     t.equal(annotations['runbook_url'], `https://docs.example/alerts#${alert.toLowerCase()}`)
-    t.equal(expr, rules.find((each) => each.alert === alert)!.expr)
+    const selectors = expr.match(/\bbidweir_\w+(\{[^}]*\})?/g)!
+    for (const each of selectors) t.match(each, /\{namespace="bids"[,}]/, alert)
+    const without = expr.replaceAll(/\{namespace="bids",?/g, '{').replaceAll('{}', '')
+    t.equal(without, rules.find((each) => each.alert === alert)!.expr)
   }
 })
+
+t.test(
+  'the rules of a release are about its namespace alone',
+  { skip: needsHelm.skip || needsPromtool.skip },
+  async (t) => {
+    const { text } = template('--set', 'metrics.prometheusRule.enabled=true')
+    const rule = manifests(text).find(({ kind }) => kind === 'PrometheusRule')!
+    const folder = t.testdir({})
+    writeFileSync(join(folder, 'rules.yaml'), stringify(rule.spec))
+    // another release is well, this one is gone; and the reverse
+    const tests = [
+      ...names.map((name) =>
+        group(name, inNamespace(cases.fires[name]!, 'bids'), { [name]: true }),
+      ),
+      ...names
+        .filter((name) => name !== 'BidweirDown')
+        .map((name) => group(name, inNamespace(cases.fires[name]!, 'other'), { [name]: false })),
+      group('down', inNamespace(cases.healthy, 'other'), { BidweirDown: true }),
+    ]
+    writeFileSync(
+      join(folder, 'tests.yaml'),
+      stringify({ rule_files: ['rules.yaml'], evaluation_interval: '1m', tests }),
+    )
+    const { ok, text: said } = promtool('test', 'rules', join(folder, 'tests.yaml'))
+    t.ok(ok, said)
+  },
+)

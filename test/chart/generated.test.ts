@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { parse } from 'yaml'
 import { chartFiles, valueRows } from '../../docs/generate/chart.ts'
 import { bidLogLimit, heldBytesLimit } from '../../proxy/memory.ts'
 import { chart, root } from './helm.ts'
@@ -17,6 +18,22 @@ t.test('every value is in the schema and in the table', async (t) => {
   }
   const top = valueRows().map(({ key }) => key.split('.')[0]!)
   t.same([...new Set(top)].sort(), Object.keys(properties).sort())
+  t.same(
+    valueRows().filter(({ about }) => about === ''),
+    [],
+    'each with its meaning',
+  )
+})
+
+t.test('package, chart, image and the annotation of Artifact Hub have one version', async (t) => {
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const meta = parse(readFileSync(join(chart, 'Chart.yaml'), 'utf8'))
+  t.match(meta, { version, appVersion: version })
+  const [image] = parse(meta.annotations['artifacthub.io/images'])
+  t.equal(image.image, `bidweir:${version}`)
+  for (const name of ['changes', 'recommendations'])
+    t.ok(parse(meta.annotations[`artifacthub.io/${name}`]).length > 0, name)
+  t.match(readFileSync(join(root, 'Dockerfile'), 'utf8'), `ARG VERSION=${version}\n`)
 })
 
 t.test('bodies, bid log and heap leave a quarter of the memory limit', async (t) => {

@@ -110,8 +110,11 @@ t.test('pods of hooks have pull secrets and the place of the others', needsHelm,
   t.equal(test.metadata.annotations['helm.sh/hook-delete-policy'], 'before-hook-creation')
 })
 
-t.test('OpenShift assigns user and group', needsHelm, async (t) => {
-  const { text } = template('--api-versions', 'security.openshift.io/v1')
+t.test('OpenShift assigns user and group, and has its own port of DNS', needsHelm, async (t) => {
+  const egress = 'networkPolicy.enabled=true,networkPolicy.egress.enabled=true'
+  const { text } = template('--api-versions', 'security.openshift.io/v1', '--set', egress)
+  t.match(text, /port: 5353/)
+  t.notMatch(template('--set', egress).text, /port: 5353/)
   t.notMatch(text, /runAsUser|runAsGroup|fsGroup:/)
   t.match(text, /runAsNonRoot: true/)
   t.notMatch(template('--set', 'podSecurityContext.fsGroup=null').text, /fsGroup:/)
@@ -179,3 +182,56 @@ t.test(
     t.notMatch(config('suppliers.acme=null'), /acme/)
   },
 )
+
+t.test('an Ingress has all of its hosts', needsHelm, async (t) => {
+  const [bids] = kindOf<{ rules: { host: string; http: { paths: object[] } }[] }>(
+    'Ingress',
+    'ingress.enabled=true,ingress.bids.host=a.example,ingress.bids.extraHosts={b.example,c.example}',
+  )
+  const { rules } = bids!.spec
+  t.same(
+    rules.map(({ host }) => host),
+    ['a.example', 'b.example', 'c.example'],
+  )
+  for (const { http } of rules) t.equal(http.paths.length, 2)
+})
+
+t.test('a listener with a certificate is reached by https', needsHelm, async (t) => {
+  const tls = 'config.proxy.tls.cert=/tls/tls.crt,config.proxy.tls.key=/tls/tls.key'
+  const protocols = (...sets: string[]) =>
+    kindOf<{ ports: [{ name: string; appProtocol: string }] }>('Service', ...sets).map(
+      ({ spec }) => spec.ports[0].appProtocol,
+    )
+  t.same(protocols(tls).sort(), ['http', 'http', 'https'])
+  t.same(protocols(), ['http', 'http', 'http'])
+  const scriptOf = (...sets: string[]) => JSON.stringify(kindOf('Pod', ...sets)[0])
+  t.match(scriptOf(tls), /https:\/\/test-bidweir-proxy/)
+  t.match(scriptOf(), /http:\/\/test-bidweir-proxy/)
+})
+
+t.test('the hook is one container, whose log helm prints if it fails', needsHelm, async (t) => {
+  interface Job {
+    template: { spec: { initContainers?: object[]; containers: { command: string[] }[] } }
+  }
+  const scripts = [kindOf<Job>('Job')[0]!, kindOf<Job>('Job', pg)[0]!].map(({ metadata, spec }) => {
+    t.equal(metadata.annotations['helm.sh/hook-output-log-policy'], 'hook-failed')
+    t.equal(spec.template.spec.initContainers, undefined)
+    t.equal(spec.template.spec.containers.length, 1)
+    return spec.template.spec.containers[0]!.command.at(-1)
+  })
+  const file = '--config /etc/bidweir/bidweir.yaml'
+  t.same(scripts, [`bidweir check ${file}`, `bidweir check ${file} && bidweir migrate ${file}`])
+})
+
+t.test('Redis may be a server, Sentinels or a Cluster', needsHelm, async (t) => {
+  for (const url of [
+    'redis+sentinel://:p@a:1\\,b:2/main',
+    'rediss+cluster://a:1\\,b:2',
+    redis.slice(16),
+  ]) {
+    const secret = kindOf('Secret', `store.redis.url=${url}`).find(({ metadata }) =>
+      JSON.stringify(metadata).includes('-stores'),
+    )
+    t.ok(secret, url)
+  }
+})

@@ -1,5 +1,6 @@
 /** PostgreSQL by host, with user and password in a Secret of their own: the rendered configuration opens it. */
 import { spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
@@ -20,29 +21,31 @@ t.test(
     const all = manifests(template('--values', values, '--set', store).text)
     const config = layOut(t.testdir({}), all)
     interface Container {
-      args: string[]
+      command: [shell: string, option: string, script: string]
       env: { name: string; value?: string; valueFrom?: { secretKeyRef: { key: string } } }[]
     }
     const job = all.find(({ kind }) => kind === 'Job')!.spec as {
-      template: { spec: { initContainers: Container[]; containers: Container[] } }
+      template: { spec: { containers: [Container] } }
     }
     const secret: Record<string, string> = { username, password: 'any' }
-    const { initContainers, containers } = job.template.spec
-    const steps = [...initContainers, ...containers].map(({ args, env }) => {
-      const given = env.flatMap(({ name, valueFrom }) =>
-        valueFrom === undefined ? [] : [[name, secret[valueFrom.secretKeyRef.key]]],
-      )
-      const command = args.map((each) => (each.endsWith('.yaml') ? config : each))
-      const options = { cwd: root, encoding: 'utf8' as const }
-      const environment = { ...process.env, ...Object.fromEntries(given) }
-      const { status, stdout, stderr } = spawnSync(process.execPath, ['main.ts', ...command], {
-        ...options,
-        env: environment,
+    const [{ command, env }] = job.template.spec.containers
+    const given = env.flatMap(({ name, valueFrom }) =>
+      valueFrom === undefined ? [] : [[name, secret[valueFrom.secretKeyRef.key]]],
+    )
+    const [shell, option, script] = command
+    const run = (text: string) =>
+      spawnSync(shell, [option, `bidweir() { "$NODE" main.ts "$@"; }\n${text}`], {
+        cwd: root,
+        encoding: 'utf8',
+        env: { ...process.env, ...Object.fromEntries(given), NODE: process.execPath },
       })
-      t.equal(status, 0, stdout + stderr)
-      return stdout
-    })
-    t.equal(steps.length, 2)
-    t.match(steps[1], /the database is up to date/)
+    const good = run(script.replaceAll('/etc/bidweir/bidweir.yaml', config))
+    t.equal(good.status, 0, good.stdout + good.stderr)
+    t.match(good.stdout, /good, 1 supplier[\s\S]*the database is up to date/)
+    writeFileSync(config, readFileSync(config, 'utf8').replace('location:', 'lokation:'))
+    const refused = run(script.replaceAll('/etc/bidweir/bidweir.yaml', config))
+    t.not(refused.status, 0)
+    t.match(refused.stderr, /lokation/)
+    t.notMatch(refused.stdout, /the database is up to date/)
   },
 )

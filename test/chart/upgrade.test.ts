@@ -73,6 +73,15 @@ t.test('a rotation that is rolled back and made again has the same keys', needsH
   t.same(await secretsOf(t, { ...rotated, ...rolledBack }, ...both), rotated)
 })
 
+t.test('what a chart of before kept in one Secret is taken over', needsHelm, async (t) => {
+  const former = { 'context-key-1': 'a2V5', 'admin-password': 'b2xk', 'database-url': 'eA==' }
+  const made = await secretsOf(t, { 'test-bidweir': former })
+  t.same(made, {
+    [password!]: { 'admin-password': 'b2xk' },
+    [first!]: { 'context-key-1': 'a2V5' },
+  })
+})
+
 t.test('a password that is given wins over the one that is kept', needsHelm, async (t) => {
   const kept = { [password!]: { 'admin-password': 'b2xk' } }
   const made = await secretsOf(t, kept, '--set', 'adminPassword=new-password')

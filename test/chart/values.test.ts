@@ -50,6 +50,21 @@ const refusals: readonly (readonly [title: string, set: string, message: RegExp]
     /store\.database: url and existingSecret exclude/,
   ],
   [
+    'a rolling update of one volume',
+    'persistence.enabled=true,updateStrategy.type=RollingUpdate',
+    /updateStrategy: a volume belongs to one pod/,
+  ],
+  [
+    'a policy that lets nothing out but DNS',
+    `networkPolicy.enabled=true,networkPolicy.egress.enabled=true,${supplier}`,
+    /networkPolicy\.egress\.rules: name the stores and suppliers/,
+  ],
+  [
+    'more hosts than one, but not the one',
+    'ingress.enabled=true,ingress.admin.host=a.example,ingress.bids.extraHosts={b.example}',
+    /ingress\.bids\.extraHosts: needs ingress\.bids\.host/,
+  ],
+  [
     'an ingress without a host',
     'ingress.enabled=true',
     /ingress\.enabled: needs ingress\.bids\.host/,
@@ -133,6 +148,7 @@ const refusals: readonly (readonly [title: string, set: string, message: RegExp]
   ['a supplier id that no path can carry', supplier.replace('acme', 'A/B'), /pattern/],
   ['a secret that is no key', 'contextKeys[0].id=1,contextKeys[0].secret=short', /pattern/],
   ['a database that is not PostgreSQL', 'store.database.url=mysql://x', /pattern/],
+  ['a Redis that is none', 'store.redis.url=redis+ring://x', /pattern/],
   ['an unknown service type', 'service.proxy.type=Headless', /ClusterIP/],
 ]
 
@@ -217,7 +233,13 @@ t.test('the notes warn without a volume and show a token and a bid', needsHelm, 
   }
   const plain = notes()
   t.match(plain, /WARNING: persistence\.enabled/)
-  t.match(plain, /curl -s .*grant_type=password[\s\S]*curl -s .*\/bid\/demo/)
+  t.match(plain, /curl -s .*grant_type=password[\s\S]*curl -si http:.*\/bid\/demo/)
+  t.match(plain, /Not monitored/)
   t.notMatch(notes('--set', 'persistence.enabled=true'), /WARNING/)
-  t.match(notes('--set', supplier), /curl -s .*\/bid\/acme/)
+  const own = notes('--set', `suppliers.bolt.opd.enabled=true,${supplier}`)
+  t.match(own, /curl -si http:.*\/bid\/acme/)
+  const shared = notes('--set', `${pg},${redis},config.proxy.tls.cert=c,config.proxy.tls.key=k`)
+  t.match(shared, /Snapshots of the model end with their pod/)
+  t.match(shared, /curl -sik https:.*\/bid\/demo/)
+  t.notMatch(shared, /WARNING/)
 })

@@ -1,38 +1,25 @@
 /**
  * A rolling update and its rollback with the code of the last release, on one PostgreSQL and one Redis: each version
  * takes the bids, wins and switches of the other, before and after the migrations of the new one.
- *
- * At a release: `last` becomes its commit, together with fixtures/schema-of-last-release.json of the store.
  */
-import { spawnSync } from 'node:child_process'
-import { mkdirSync, symlinkSync } from 'node:fs'
+import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
+import { lastReleaseAbsent, unpackLastRelease } from '../support/last-release.ts'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
-import { newFolder, token } from '../support/process.ts'
+import { token } from '../support/process.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
 import { echoSupplier, type Node, startNode } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
 
-/** Nothing is released yet: a state of main before the ledger had partitions. */
-const last = 'f5373d3bed530cb1658ec2b323a1d870e9e9423e'
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-const known = spawnSync('git', ['cat-file', '-e', `${last}^{commit}`], { cwd: root }).status === 0
-const skip =
-  postgresAbsent ||
-  redisAbsent ||
-  (known ? false : `commit ${last.slice(0, 7)} not found (git fetch --unshallow)`)
+const skip = postgresAbsent || redisAbsent || lastReleaseAbsent
 
 /** The code of the last release in a folder of its own, with the packages of this checkout. */
 function lastRelease(): string {
-  const folder = join(newFolder(), 'last')
-  mkdirSync(folder)
-  const unpacked = spawnSync('sh', ['-c', `git archive ${last} | tar -x -C ${folder}`], {
-    cwd: root,
-  })
-  if (unpacked.status !== 0) throw new Error(String(unpacked.stderr))
+  const folder = unpackLastRelease()
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
   return join(folder, 'main.ts')
 }

@@ -77,12 +77,25 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- default (printf "%s-%s" (include "bidweir.fullname" .root) .field) .root.Values.existingSecret }}
 {{- end }}
 
+{{/* What the cluster has of a generated value, in base64; empty: nothing. Charts of before had one Secret for all. */}}
+{{- define "bidweir.kept" -}}
+{{- $name := include "bidweir.fullname" .root }}
+{{- $own := (lookup "v1" "Secret" .root.Release.Namespace (printf "%s-%s" $name .field)).data | default dict }}
+{{- $former := (lookup "v1" "Secret" .root.Release.Namespace $name).data | default dict }}
+{{- get $own .field | default (get $former .field) }}
+{{- end }}
+
 {{/* "true" where the store is configured, else empty. */}}
 {{- define "bidweir.postgres" -}}
 {{- with .Values.store.database }}{{ if or .url .existingSecret .host }}true{{ end }}{{ end }}
 {{- end }}
 {{- define "bidweir.redis" -}}
 {{- with .Values.store.redis }}{{ if or .url .existingSecret .host }}true{{ end }}{{ end }}
+{{- end }}
+
+{{/* http, or https where the listener of bid traffic has a certificate. */}}
+{{- define "bidweir.proxyScheme" -}}
+{{- ternary "http" "https" (empty (dig "proxy" "tls" "" .Values.config)) }}
 {{- end }}
 
 {{/* "true" where there may be more than one pod. */}}

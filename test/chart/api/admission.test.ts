@@ -54,6 +54,7 @@ t.test('the chart on an API server', { skip }, async (t) => {
     const missing = {
       production: /metrics\.serviceMonitor\.enabled: the cluster does not serve monitoring/,
       autoscaled: /httpRoute\.enabled: the cluster does not serve gateway\.networking/,
+      keda: /autoscaling\.keda\.enabled: the cluster does not serve keda\.sh/,
     }
     for (const [name, message] of Object.entries(missing)) {
       const { ok, error } = await install('without', ...values(name))
@@ -67,7 +68,7 @@ t.test('the chart on an API server', { skip }, async (t) => {
 
   await plane.defineMore()
 
-  for (const name of cases.filter((name) => name !== 'keda'))
+  for (const name of cases)
     t.test(`${name}: every object and pod is accepted without a warning`, async (t) => {
       for (const { what, status, warnings, message } of await offerAll(t, plane, values(name))) {
         t.equal(status, 201, `${what} ${message}`)
@@ -83,6 +84,8 @@ t.test('the chart on an API server', { skip }, async (t) => {
       'dnsConfig.options[0].name=ndots,hostAliases[0].ip=10.0.0.1,hostAliases[0].hostnames={a.example}',
       'priorityClassName=,minReadySeconds=3,updateStrategy.type=Recreate,podLabels.team=ads',
       'ingress.enabled=true,ingress.bids.host=b.example,ingress.notices.host=n.example',
+      'ingress.bids.extraHosts={c.example,d.example},config.proxy.tls.cert=c,config.proxy.tls.key=k',
+      'networkPolicy.egress.enabled=true,networkPolicy.egress.rules[0].ports[0].port=443',
       'metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.sampleLimit=9000',
       'metrics.serviceMonitor.scrapeTimeout=5s,metrics.serviceMonitor.honorLabels=true',
       'metrics.prometheusRule.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.a=b',

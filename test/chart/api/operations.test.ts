@@ -1,6 +1,7 @@
 /** Operations of helm on a real API server: what each keeps, and what it changes. */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { lastReleaseAbsent, unpackLastRelease } from '../../support/last-release.ts'
 import { restricted, startControlPlane } from '../cluster/control-plane.ts'
 import { kubernetesAbsent } from '../cluster/kubernetes.ts'
 import { chart, needsHelm } from '../helm.ts'
@@ -104,6 +105,45 @@ t.test('operations on an API server', { skip: needsHelm.skip || kubernetesAbsent
     t.equal(await generation(), first, 'reloaded')
     await helm(t, 'upgrade', 'bids', chart, '--set', 'config.location=eu-west')
     t.equal(await generation(), first + 1, 'restarted')
+  })
+
+  t.test('a context key never changes, whoever writes its Secret', async (t) => {
+    const { at, helm, secrets } = await place('immutable')
+    await helm(t, 'install', 'bids', chart)
+    const before = await secrets()
+    // as a tool that renders without a cluster: a new key under the same id
+    const key = Buffer.from(Buffer.alloc(32, 5).toString('base64url')).toString('base64')
+    const path = `${at}/secrets/bids-bidweir-context-key-1`
+    const patch = { data: { 'context-key-1': key } }
+    const { status, body } = await api('PATCH', path, patch, 'application/merge-patch+json')
+    t.equal(status, 422)
+    t.match(body.message, /immutable/)
+    const secret = `contextKeys[0].id=1,contextKeys[0].secret=${Buffer.alloc(32, 5).toString('base64url')}`
+    const upgrade = ['upgrade', 'bids', chart, '--namespace', 'immutable', '--no-hooks']
+    const { ok, error } = await plane.helm(...upgrade, '--set', secret)
+    t.notOk(ok)
+    t.match(error, /contextKeys: key 1 has another secret in the cluster/)
+    t.same(await secrets(), before)
+  })
+
+  const skip = lastReleaseAbsent
+  t.test('a release of the last chart is upgraded with its values', { skip }, async (t) => {
+    await plane.defineMore()
+    const former = join(unpackLastRelease('charts/bidweir'), 'charts/bidweir')
+    for (const name of ['default', 'persistent', 'production', 'autoscaled']) {
+      const { helm, secrets, names, at } = await place(`former-${name}`)
+      const values = ['--values', join(former, `ci/${name}-values.yaml`)]
+      const given = name === 'default' ? [] : values
+      await helm(t, 'install', 'bids', former, ...given)
+      const [before, volumes] = [await secrets(), await names(`${at}/persistentvolumeclaims`)]
+      for (const how of [given, ['--reuse-values']]) {
+        await helm(t, 'upgrade', 'bids', chart, ...how)
+        t.same(await secrets(), before, `${name}: keys, password, stores`)
+        t.match(await names(`${at}/persistentvolumeclaims`), volumes)
+      }
+      await helm(t, 'rollback', 'bids', '1')
+      t.same(await secrets(), before, `${name}: after a rollback`)
+    }
   })
 
   t.test('a wrong value is refused before anything changes', async (t) => {

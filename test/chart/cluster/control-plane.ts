@@ -29,7 +29,7 @@ export interface ControlPlane {
   helm(...args: string[]): Promise<Rendered>
   /** Asks whether the server takes an object, unknown fields refused; nothing is stored. */
   offer(object: Manifest, namespace: string): Promise<Answer>
-  /** Makes the kinds of Prometheus and of the Gateway API known. */
+  /** Makes the kinds of Prometheus, of the Gateway API and of KEDA known. */
   defineMore(): Promise<void>
   close(): Promise<void>
 }

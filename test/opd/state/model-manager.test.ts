@@ -10,7 +10,6 @@ import { newFolder } from '../../support/process.ts'
 t.test('what was learned is there after a restart, its version rises', async (t) => {
   const dir = newFolder()
   const first = modelManagerIn(dir)
-  t.equal(first.age('revenue'), null)
   teach(first, 300, true)
   const learned = expects(first)
   t.ok(learned > cold)
@@ -99,13 +98,17 @@ t.test('what a crash left half written is swept, what fails leaves nothing', asy
 
 t.test('a disk that fails costs snapshots, not learning', async (t) => {
   const dir = newFolder()
-  const modelManager = modelManagerIn(dir)
+  let now = 1e12
+  const modelManager = modelManagerIn(dir, { now: () => now })
   modelManager.of('revenue').snapshotting = () => {
     throw new Error('no room')
   }
   errors.length = 0
+  now += 60_000
   await modelManager.save()
   t.equal(modelManager.failures.writes, 1)
   t.match(errors, [/not written/])
+  t.equal(modelManager.age('revenue'), 60, 'since the start: none was ever written')
+  t.equal(modelManager.age('margin'), 0)
   t.ok(existsSync(dir))
 })
