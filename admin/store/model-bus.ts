@@ -9,8 +9,8 @@ import type { SharedModelHead } from '../../opd/state/shared-model.ts'
 import { clockOf } from './clock.ts'
 import type { Tables } from './tables.ts'
 
-/** Deltas kept for nodes that reconnect. */
-const maxDeltas = 600
+/** Deltas kept for the next node that leads. Older ones are in the shared model. */
+const maxDeltas = 1200
 const fetchBatch = 100
 /** Milliseconds. A node that ended is replaced within them. */
 const leaseLife = 6000
@@ -50,8 +50,12 @@ export function modelBusOf(db: Kysely<Tables>): ModelBus {
           on conflict (mode) do update set holder = excluded.holder, held_until = excluded.held_until
           where shared.holder = excluded.holder or shared.held_until <= ${clock}`.execute(db)
       else
-        await sql`update shared_models set asked = ${clock}
-          where mode = ${mode} and asked < ${clock} - ${markEvery}`.execute(db)
+        await sql`update shared_models
+          set asked = ${clock}, held_until = case when holder = ${node} then 0 else held_until end
+          where mode = ${mode}
+            and (asked < ${clock} - ${markEvery} or (holder = ${node} and held_until > 0))`.execute(
+          db,
+        )
       const { rows } = await sql<{ leads: boolean; read: boolean; number: number; head: string }>`
         select holder = ${node} and held_until > ${clock} as leads,
           asked > ${clock} - ${readersGone} as read,

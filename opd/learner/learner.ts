@@ -6,29 +6,23 @@ import { Curve } from './curve/curve.ts'
 import { sound } from './curve/numbers.ts'
 import { keyCount } from './curve/priors.ts'
 import { slotCount } from './curve/weights.ts'
+import { readCurveTail, writeCurveTail } from './curve-tail.ts'
 import { Decider } from './decide/decider.ts'
 import { OwnDecision } from './decide/own.ts'
 import { describe, featureBytes, hasFloor, keysOf, supplierKey } from './features.ts'
 import { type Fitted, readFitted } from './refit/job.ts'
-import {
-  DeltaError,
-  joined,
-  readDense,
-  readingDense,
-  readTold,
-  SnapshotError,
-  writeDense,
-  writeTold,
-} from './snapshot.ts'
-import { readTail, writeTail } from './snapshot-state.ts'
+import { DeltaError, joined, readingDense, readTold, writeDense, writeTold } from './snapshot.ts'
+import { readSnapshot, snapshotMagic, writeTail } from './snapshot-state.ts'
+import { ToldSums } from './train/told-sums.ts'
 import { Teaching } from './train/trainer.ts'
 import { isRows } from './train/update-log.ts'
 import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from './types.ts'
 
 const toldMagic = 0x62774438
-const snapshotMagic = 0x62775336
-const curveMagic = 0x62774331
+const curveMagic = 0x62774332
 const none = new Uint8Array(0)
+/** Milliseconds between two curves, over which notices at other nodes came. */
+const toldEvery = 4000
 
 export class OnlineLearner implements Learner {
   private readonly curve = new Curve()
@@ -38,6 +32,8 @@ export class OnlineLearner implements Learner {
   private readonly keys = new Uint32Array(keyCount)
   /** The last fit. */
   private fitted: Uint8Array = none
+  /** What the deltas in this model told, its own too. */
+  private told = new ToldSums()
   /** Frozen: decisions move no multiplier. */
   private still = false
 
@@ -131,16 +127,30 @@ export class OnlineLearner implements Learner {
   }
 
   delta(): Uint8Array {
-    return writeTold(toldMagic, this.teaching.telling.take(), this.controls.delta())
+    const [rows, records] = [this.teaching.telling.take(), this.controls.delta()]
+    this.told.add(rows, records)
+    return writeTold(toldMagic, rows, records)
   }
 
   merge(delta: Uint8Array): void {
-    const told = readTold(toldMagic, delta)
-    if (told === null || !isRows(told.told))
+    const read = readTold(toldMagic, delta)
+    if (read === null || !isRows(read.told))
       throw new DeltaError('a delta that is damaged, or no delta at all')
     this.teaching.accompanied()
-    this.teaching.received.add(told.told)
-    this.controls.merge(told.tail)
+    this.teaching.received.add(read.told)
+    this.controls.merge(read.tail)
+    this.told.add(read.told, read.tail)
+  }
+
+  /** What other nodes told since this node had their sums last. */
+  private know(told: ToldSums): void {
+    const { ages, records } = told.since(this.told)
+    this.told = told
+    this.controls.merge(records)
+    const { now } = this.teaching
+    for (const [n, age] of ages.entries())
+      this.teaching.noticed(age, now - toldEvery * (1 - (n + 1) / ages.length))
+    if (records.length > 0) this.teaching.accompanied()
   }
 
   snapshot(): Uint8Array {
@@ -157,7 +167,8 @@ export class OnlineLearner implements Learner {
     return yield* writeDense(snapshotMagic, curve.weights.both, () => {
       taken()
       const { now, wins, delays, pending, received, rows } = teaching
-      const state = { now, wins, settled: rows.settled, delays, controls }
+      const told = this.told.bytes.toString('base64')
+      const state = { now, wins, settled: rows.settled, delays, told, controls }
       return writeTail(state, pending, received.rows.saved(), this.fitted, rows)
     })
   }
@@ -165,14 +176,14 @@ export class OnlineLearner implements Learner {
   *sharing(taken: () => void): Generator<undefined, Uint8Array[]> {
     const { curve } = this
     yield* this.teaching.received.catchingUp()
-    return yield* writeDense(curveMagic, curve.weights.both, () => this.lastFit(taken))
+    return yield* writeDense(curveMagic, curve.weights.both, () => this.besides(taken))
   }
 
-  private *lastFit(taken: () => void): Generator<undefined, Uint8Array[]> {
+  private *besides(taken: () => void): Generator<undefined, Uint8Array[]> {
     taken()
-    const { fitted } = this
+    const tail = writeCurveTail(this.fitted, this.told)
     yield
-    return [fitted]
+    return tail
   }
 
   *adopting(
@@ -180,42 +191,53 @@ export class OnlineLearner implements Learner {
     missing: () => readonly Uint8Array[] | null,
   ): Generator<undefined, boolean> {
     const read = yield* readingDense(curveMagic, bytes, 2 * slotCount)
-    const fit = read === null || read.tail.length === 0 ? null : readFitted(read.tail)
-    if (read === null || (fit === null && read.tail.length > 0))
+    const tail = read === null ? null : readCurveTail(read.tail)
+    if (read === null || tail === null)
       throw new DeltaError('a curve that is damaged, or of another version')
-    yield* this.teaching.received.catchingUp()
     const deltas = missing()
     if (deltas === null || this.still) return false
-    this.curve.weights.both.set(read.array)
-    if (fit !== null) {
-      this.fitted = read.tail
-      this.curve.densities.set(fit)
-    }
+    const { received, rows } = this.teaching
+    received.replace(none)
+    rows.clear()
+    const { fitted, told } = tail
+    this.replace(read.array, fitted)
     for (const delta of deltas) {
-      const told = readTold(toldMagic, delta)
-      if (told !== null && isRows(told.told)) this.teaching.received.repeated.add(told.told)
+      const own = readTold(toldMagic, delta)
+      if (own === null || !isRows(own.told)) continue
+      received.repeated.add(own.told)
+      told.add(own.told, own.tail)
     }
+    this.know(told)
     return true
   }
 
-  private restore(snapshot: Uint8Array, carries: boolean): void {
-    const read = readDense(snapshotMagic, snapshot, 2 * slotCount)
-    if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
-    this.curve.weights.both.set(read.array)
-    const { state, exposures, received, fitted, rows } = readTail(read.tail)
+  private replace(weights: Float32Array, fitted: Uint8Array): void {
+    this.curve.weights.both.set(weights)
     const fit = readFitted(fitted)
-    if (fit !== null) {
-      this.fitted = fitted
-      this.curve.densities.set(fit)
-    }
+    if (fit === null) return
+    this.fitted = fitted
+    this.curve.densities.set(fit)
+  }
+
+  resume(snapshot: Uint8Array): void {
+    const { weights, fitted, state, told, received, rows } = readSnapshot(snapshot)
+    this.replace(weights, fitted)
+    const { teaching } = this
+    teaching.rows.clear()
+    teaching.rows.restore(rows)
+    teaching.rows.settled = state.settled
+    teaching.received.replace(received)
+    this.know(told)
+  }
+
+  private restore(snapshot: Uint8Array, carries: boolean): void {
+    const { weights, fitted, state, told, exposures, received, rows } = readSnapshot(snapshot)
+    this.replace(weights, fitted)
     this.teaching.rows.restore(rows)
     this.teaching.delays.restore(state.delays)
     this.controls.restore(state.controls)
+    this.told = told
     const { now, wins, settled } = state
-    this.teaching.restore(
-      { now, wins, settled },
-      isRows(received) ? received : none,
-      carries ? exposures : null,
-    )
+    this.teaching.restore({ now, wins, settled }, received, carries ? exposures : null)
   }
 }

@@ -5,9 +5,15 @@
  *   20       n            51 x n     n        n                    n         51 x n        n         4 x n
  */
 import type { Controls, Saved } from './control/supplier-states.ts'
+import { slotCount } from './curve/weights.ts'
 import { featureBytes } from './features.ts'
 import type { SettledRows } from './refit/settled-rows.ts'
+import { readDense, SnapshotError } from './snapshot.ts'
 import type { Pending } from './train/pending-exposures.ts'
+import { ToldSums } from './train/told-sums.ts'
+import { isRows } from './train/update-log.ts'
+
+export const snapshotMagic = 0x62775336
 
 /** Pending exposures that a snapshot carries; of more, an even sample. */
 const carried = 65_536
@@ -18,6 +24,8 @@ interface State {
   wins: number
   settled: number
   delays: number[]
+  /** In base64; absent in snapshots of earlier versions. */
+  told?: string
   controls: Saved
 }
 
@@ -26,14 +34,14 @@ const suppliersAtOnce = 50
 
 /** In slices; `state` holds parts that say themselves what they save. */
 export function* writeTail(
-  state: { now: number; wins: number; settled: number; delays: object; controls: Controls },
+  state: Omit<State, 'delays' | 'controls'> & { delays: object; controls: Controls },
   pending: Pending,
   received: Uint8Array,
   fitted: Uint8Array,
   rows: SettledRows,
 ): Generator<undefined, Uint8Array[]> {
-  const { now, wins, settled, delays, controls } = state
-  const start = JSON.stringify({ now, wins, settled, delays })
+  const { controls, ...rest } = state
+  const start = JSON.stringify(rest)
   const texts = [`${start.slice(0, -1)},"controls":{"suppliers":[`]
   yield
   const suppliers = controls.saved()
@@ -55,16 +63,21 @@ export function* writeTail(
   return [head, text, bytes, weights, received, fitted, features, outcome, prices]
 }
 
-export interface Tail {
+interface Snapshot {
+  weights: Float32Array
   state: State
+  told: ToldSums
   exposures: { bytes: Uint8Array; weight: number }[]
+  /** Whole rows. */
   received: Uint8Array
   fitted: Uint8Array
   rows: { features: Uint8Array; outcome: Uint8Array; least: Float32Array }
 }
 
-export function readTail(bytes: Uint8Array): Tail {
-  const tail = Buffer.from(bytes)
+export function readSnapshot(bytes: Uint8Array): Snapshot {
+  const read = readDense(snapshotMagic, bytes, 2 * slotCount)
+  if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
+  const tail = Buffer.from(read.tail)
   let at = 20
   const [text, count, received, fitted, rows] = [0, 4, 8, 12, 16].map((n) => tail.readUInt32BE(n))
   // Copies, so that numbers in them are aligned.
@@ -78,10 +91,13 @@ export function readTail(bytes: Uint8Array): Tail {
     bytes: found.slice(n * featureBytes, (n + 1) * featureBytes),
     weight,
   }))
+  const waiting = take(received!)
   return {
+    weights: read.array,
     state,
+    told: new ToldSums(Buffer.from(state.told ?? '', 'base64')),
     exposures,
-    received: take(received!),
+    received: isRows(waiting) ? waiting : new Uint8Array(0),
     fitted: take(fitted!),
     rows: {
       features: take(rows! * featureBytes),

@@ -41,7 +41,12 @@ export class ManagedLearner implements Learner {
     this.queued = []
   }
 
-  /** The model of other nodes, in the same epoch. */
+  /** What other nodes know, in the same epoch. Exposures that wait, and multipliers, stay. */
+  resume(learned: Uint8Array): void {
+    this.inner.resume?.(learned)
+  }
+
+  /** The model of other nodes, in the same epoch, for a node that has none. */
   adopt(inner: Learner): void {
     this.inner = inner
     inner.freeze?.(this.frozen)

@@ -144,7 +144,7 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
         refitter.poll(
           modes
             .map((mode) => models.of(mode))
-            .flatMap(({ refits, learner }) => (refits ? learner : [])),
+            .flatMap(({ refits, isWhole, learner }) => (refits && isWhole ? learner : [])),
           now(),
         ),
       options.refitEvery ?? 1000,

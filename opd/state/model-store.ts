@@ -7,7 +7,13 @@ import { join } from 'node:path'
 import { isRefit, type Learner } from '../learner.ts'
 import { type Mode, modes } from '../pricing/arms.ts'
 import type { Log } from '../shared/log.ts'
-import { decodeEnvelope, type Envelope, encodeEnvelope, VersionVector } from './envelope.ts'
+import {
+  decodeEnvelope,
+  type Envelope,
+  encodeEnvelope,
+  VersionVector,
+  type VersionVectorRows,
+} from './envelope.ts'
 import { ManagedLearner } from './managed-learner.ts'
 import {
   outdated,
@@ -41,8 +47,10 @@ interface ModelState {
   at: number | null
   epoch: number
   seen: VersionVector
-  /** Position in the stream of deltas. */
+  /** Position in the stream of deltas, up to which this node read them when it last led. */
   place: string
+  /** Whether it has the settled rows of all nodes. A node that adopts a curve does not. */
+  isWhole: boolean
   /** Sequence number of the last delta of this node. */
   sequence: number
   outbox: Envelope[]
@@ -136,12 +144,16 @@ export class ModelStore {
   /** A snapshot of the model, with the version vector of the deltas in it. */
   async packed(mode: Mode): Promise<Buffer> {
     const state = this.states[mode]
-    let meta: SnapshotMeta = { epoch: state.epoch, seen: [], place: state.place }
+    const metaOf = (seen: VersionVectorRows): SnapshotMeta => {
+      const { epoch, place, isWhole } = state
+      return { epoch, seen, place, isWhole }
+    }
+    let meta = metaOf([])
     let unsent: Uint8Array[] = []
     // Metadata is taken at the same moment as the model. Between slices the event loop is free.
     const slices = state.learner.snapshotting(() => {
       this.takeDelta(mode)
-      meta = { epoch: state.epoch, seen: state.seen.rows(), place: state.place }
+      meta = metaOf(state.seen.rows())
       unsent = state.outbox.map(encodeEnvelope)
     })
     let slice = slices.next()
@@ -153,24 +165,34 @@ export class ModelStore {
   startEpoch(mode: Mode, epoch: number, base: Uint8Array): void {
     const state = this.states[mode]
     const { meta, learned } = unpack(base)
-    const seen = new VersionVector(meta.seen)
+    // Deltas of an epoch are numbered from 1, and a model that was rolled back to has none of them.
+    const isOfEpoch = meta.epoch === epoch
+    const seen = new VersionVector(isOfEpoch ? meta.seen : [])
+    if (!isOfEpoch) state.sequence = 0
     // Wins of its pending exposures are of another epoch, or are reported to another node.
     state.learner.replace(this.options.create(learned, false), epoch)
-    Object.assign(state, { epoch, seen, outbox: [] })
+    Object.assign(state, { epoch, seen, outbox: [], isWhole: meta.isWhole ?? true })
+  }
+
+  /** Whether this node has no model of its own. */
+  isFresh(mode: Mode): boolean {
+    const { place, version } = this.states[mode]
+    return place === '0' && version === 0
   }
 
   /**
-   * Replaces the model by the shared one. What this node has learned and that lacks comes back through the stream; its
-   * pending exposures are dropped. false: it is of another epoch. Throws, and changes nothing, if `base` is damaged.
+   * Takes the shared model. What this node has learned and that lacks comes back through the stream. false: it is of
+   * another epoch. Throws, and changes nothing, if `base` is damaged.
    */
   adopt(mode: Mode, base: Uint8Array): boolean {
     const state = this.states[mode]
     const { meta, learned } = unpack(base)
     if (meta.epoch !== state.epoch) return false
-    const learner = this.options.create(learned, false)
     this.takeDelta(mode)
-    state.learner.adopt(learner)
-    Object.assign(state, { seen: new VersionVector(meta.seen), place: meta.place })
+    if (this.isFresh(mode)) state.learner.adopt(this.options.create(learned, false))
+    else state.learner.resume(learned)
+    const { place, isWhole = true } = meta
+    Object.assign(state, { seen: new VersionVector(meta.seen), place, isWhole })
     return true
   }
 
@@ -209,7 +231,10 @@ export class ModelStore {
   }
 }
 
-const fresh = (learner: ManagedLearner, { epoch, seen, place }: SnapshotMeta): ModelState => ({
+const fresh = (
+  learner: ManagedLearner,
+  { epoch, seen, place, isWhole = true }: SnapshotMeta,
+): ModelState => ({
   learner,
   version: 0,
   isShared: false,
@@ -217,6 +242,7 @@ const fresh = (learner: ManagedLearner, { epoch, seen, place }: SnapshotMeta): M
   epoch,
   seen: new VersionVector(seen),
   place,
+  isWhole,
   sequence: 0,
   outbox: [],
   refits: true,

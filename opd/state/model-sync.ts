@@ -1,7 +1,7 @@
 /**
- * Synchronizes the models of several nodes: every two seconds a node publishes its own updates (a delta) and merges those
- * of other nodes. A delta that cannot be sent is kept and sent later. Each delta is merged once, by its envelope. A node
- * that joins or has missed deltas takes the shared model.
+ * Synchronizes the models of several nodes: every two seconds a node publishes its own updates (a delta). The one that
+ * leads merges the deltas of all, once each by their envelopes, and shares its model; the others follow its curve. So what
+ * all nodes read together grows with their number. A delta that cannot be sent is kept and sent later.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -18,10 +18,13 @@ const joinInterval = 250
 const joinTimeout = 10_000
 const closeTimeout = 2000
 
-/** all: prices and trains; train: the same, without traffic of its own; serve: prices, and trains nothing. */
+/** all: prices, and leads if no other node does; train: the same, without traffic of its own; serve: prices, never leads. */
 export type NodeRole = 'all' | 'serve' | 'train'
 
-/** The stream of deltas that all nodes share, implemented by Redis and PostgreSQL. A failure is retried in the next round. */
+/**
+ * The stream of deltas of all nodes, which the one that leads reads; implemented by Redis and PostgreSQL. A failure is
+ * retried in the next round.
+ */
 export interface ModelBus extends SharedModelBus {
   /** Appends one delta of this node's model. */
   publish(mode: string, delta: Uint8Array): Promise<void>
@@ -62,7 +65,6 @@ export function createModelSync(options: {
   log: Log
   /** Milliseconds that `close` waits for the last round. */
   timeout?: number
-  /** serve: sends what it learns, and takes the curve of the trainers. */
   role?: NodeRole
   /** Milliseconds of a monotonic clock. */
   now?: () => number
@@ -71,12 +73,12 @@ export function createModelSync(options: {
   const serves = role === 'serve'
   const { models } = modelManager
   const sharedModels = {
-    revenue: new SharedModel('revenue', { models, bus, now, log }),
-    margin: new SharedModel('margin', { models, bus, now, log }),
+    revenue: new SharedModel('revenue', { models, bus, now, log, serves }),
+    margin: new SharedModel('margin', { models, bus, now, log, serves }),
   }
   const sharedCurves = {
-    revenue: new SharedCurve('revenue', { models, bus, log, serves, now }),
-    margin: new SharedCurve('margin', { models, bus, log, serves, now }),
+    revenue: new SharedCurve('revenue', { models, bus, log, now }),
+    margin: new SharedCurve('margin', { models, bus, log, now }),
   }
   const sum = (name: 'shared' | 'taken' | 'lost' | 'refused') =>
     modes.reduce((total, mode) => total + sharedModels[mode].counts[name], 0)
@@ -119,7 +121,7 @@ export function createModelSync(options: {
       await bus.publish(mode, encodeEnvelope(next))
       counts.sent++
       sharedModels[mode].changed()
-      sharedCurves[mode].changed(next)
+      sharedCurves[mode].sent(next)
       if (outbox[0] === next) outbox.shift()
     }
   }
@@ -137,7 +139,7 @@ export function createModelSync(options: {
       if (result === 'ahead') return false
       if (result === 'merged') {
         sharedModels[mode].changed()
-        sharedCurves[mode].changed(envelope)
+        sharedCurves[mode].changed()
       }
       // Its own deltas come back, too.
       if (envelope.node !== models.node) counts[result]++
@@ -169,21 +171,14 @@ export function createModelSync(options: {
 
   /** Whether this node has all that the others have. */
   async function synchronize(mode: Mode): Promise<boolean> {
-    const shared = sharedModels[mode]
+    const [shared, curve, state] = [sharedModels[mode], sharedCurves[mode], models.of(mode)]
     if (!joined) await shared.begin()
     if (modelManager.of(mode).isFrozen) return true
     await send(mode)
-    const sendMore = () => send(mode)
-    const receiveMore = () => receive(mode)
-    if (serves) {
-      models.of(mode).refits = false
-      await sharedCurves[mode].follow(false, sendMore, receiveMore)
-      return sharedCurves[mode].has
-    }
-    await receive(mode)
-    const complete = await shared.follow(receiveMore)
-    models.of(mode).refits = shared.leads
-    if (complete) await sharedCurves[mode].follow(shared.leads, sendMore, receiveMore)
+    state.refits = await shared.look()
+    if (!shared.leads) return (await curve.follow()) || shared.follow()
+    const complete = await shared.lead(() => receive(mode))
+    if (complete) await curve.lead(() => send(mode))
     return complete
   }
 
@@ -195,7 +190,7 @@ export function createModelSync(options: {
     } catch (error) {
       // Redis and the store log a lost connection themselves. The next round sends what is left.
       log.info({ err: (error as Error).message }, 'models were not synchronized')
-      // A node that is alone refits its own model.
+      // A node that is alone goes on with its own model.
       for (const mode of modes) models.of(mode).refits = !serves
     }
     joined ||= now() - began > joinTimeout
@@ -207,6 +202,19 @@ export function createModelSync(options: {
       running = null
     })
     return running
+  }
+  /** The last round of this node: another one leads at once. */
+  async function leave(): Promise<void> {
+    await round()
+    try {
+      for (const mode of modes)
+        if (sharedModels[mode].leads) {
+          await sharedCurves[mode].leave()
+          await sharedModels[mode].leave()
+        }
+    } catch (error) {
+      log.info({ err: (error as Error).message }, 'the lease of the shared model was not given up')
+    }
   }
   const timer = setInterval(() => void round(), syncInterval)
   timer.unref()
@@ -230,7 +238,7 @@ export function createModelSync(options: {
       const timeout = sleep(options.timeout ?? closeTimeout, undefined, {
         signal: finished.signal,
       })
-      await Promise.race([round(), timeout])
+      await Promise.race([leave(), timeout])
       finished.abort()
       // It rejects because it was aborted.
       await timeout.catch(() => undefined)

@@ -3,8 +3,8 @@ import type { ModelBus } from './model-sync.ts'
 import type { RedisClient } from './redis-client.ts'
 import type { SharedModelHead } from './shared-model.ts'
 
-/** Deltas kept for nodes that reconnect. Older ones are in every snapshot. */
-const maxDeltas = 600
+/** Deltas kept for the next node that leads: 12 s of 100 nodes twice over. Older ones are in the shared model. */
+const maxDeltas = 1200
 const fetchBatch = 100
 
 /** Milliseconds. A node that ended is replaced within them. */
@@ -15,6 +15,9 @@ local lead = redis.call('GET', KEYS[1])
 if ARGV[3] == '1' and (not lead or lead == ARGV[1]) then
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   lead = ARGV[1]
+elseif ARGV[3] == '0' and lead == ARGV[1] then
+  redis.call('DEL', KEYS[1])
+  lead = false
 end
 local number = redis.call('HGET', KEYS[2], 'number') or '0'
 local head = ''

@@ -1,7 +1,7 @@
 /**
- * Model updates of a node with several processes, and of the other nodes: the processes exchange theirs in the memory of the
+ * Model updates of a node with several processes, and of the other nodes: the processes publish theirs in the memory of the
  * first (local-models.ts), and the first relays between that and the store of all nodes (Redis or PostgreSQL). While that
- * is away the processes go on.
+ * is away, the first leads the processes of this node.
  */
 import { type Mode, modes } from '../pricing/arms.ts'
 import { oneAtATime } from '../shared/one-at-a-time.ts'
@@ -18,8 +18,10 @@ interface Relay {
   /** The position in the stream of all nodes. */
   place: string
   outgoing: Uint8Array[]
-  /** Sends and receives what there is. */
-  run: () => Promise<void>
+  /** Sends what waits. */
+  send: () => Promise<void>
+  /** Receives some of what there is. */
+  receive: () => Promise<void>
 }
 
 async function inTime<T>(work: Promise<T>): Promise<T> {
@@ -52,10 +54,8 @@ export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels 
     const relay: Relay = {
       place: '0',
       outgoing: [],
-      run: oneAtATime(async () => {
-        await send(mode, relay)
-        await receive(mode, relay)
-      }),
+      send: oneAtATime(() => send(mode, relay)),
+      receive: oneAtATime(() => receive(mode, relay)),
     }
     relays.set(mode, relay)
     return relay
@@ -77,36 +77,46 @@ export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels 
 
   /** What this node sent comes back, too. Each process merges a delta once, by its envelope. */
   async function receive(mode: string, relay: Relay): Promise<void> {
-    for (;;) {
-      const { deltas, last } = await shared.fetch(mode, relay.place)
-      for (const { bytes } of deltas) await local.publish(mode, bytes)
-      relay.place = last
-      if (deltas.length === 0) return
-    }
+    const { deltas, last } = await shared.fetch(mode, relay.place)
+    for (const { bytes } of deltas) await local.publish(mode, bytes)
+    relay.place = last
+  }
+
+  /** The store did not answer in this round. */
+  let isAway = false
+  const isCurve = (mode: string) => !modes.includes(mode as Mode)
+
+  async function lookAt(...[mode, ...rest]: Parameters<ModelBus['look']>) {
+    if (!isCurve(mode)) await inTime(relayOf(mode).send())
+    const seen = await inTime(shared.look(mode, ...rest))
+    if (seen.head !== null) heads.set(mode, seen.head)
+    return seen
   }
 
   return {
     first: {
       publish,
       async fetch(mode, from) {
-        // `look` fails as well, and is logged.
-        await inTime(relayOf(mode).run()).catch(() => undefined)
+        // The next `look` fails as well.
+        if (!isAway) await inTime(relayOf(mode).receive()).catch(() => undefined)
         return local.fetch(mode, from)
       },
-      async look(mode, ...at) {
-        const seen = await inTime(shared.look(mode, ...at))
-        if (seen.head !== null) heads.set(mode, seen.head)
-        return seen
+      async look(mode, ...rest) {
+        if (!isCurve(mode)) isAway = false
+        // Redis and the store log a lost connection themselves.
+        const seen = isAway ? null : await lookAt(mode, ...rest).catch(() => null)
+        isAway = seen === null
+        return seen ?? { ...(await local.look(mode, ...rest)), alone: true }
       },
       async writeModel(...model) {
-        await local.writeModel(...model)
-        return inTime(shared.writeModel(...model))
+        const number = await local.writeModel(...model)
+        return isAway ? number : inTime(shared.writeModel(...model))
       },
       /** The workers take a curve, too. Of whole models they take that of the first. */
       async readModel(mode) {
         const bytes = await inTime(shared.readModel(mode))
         const head = heads.get(mode)
-        if (bytes !== null && head !== undefined && !modes.includes(mode as Mode))
+        if (bytes !== null && head !== undefined && isCurve(mode))
           await local.writeModel(mode, '', head, bytes)
         return bytes
       },

@@ -1,7 +1,7 @@
 /**
- * The curve that nodes share. Nodes train on the same updates in different orders, which moves their curves apart by up to
- * .2 in the chance of winning. So the node with the lease shares its curve, and the others replace theirs by it. A node
- * trains the adopted curve again with the updates that it lacks, so nothing that was learned is lost.
+ * The curve that nodes share. The node that leads writes its curve; the others replace theirs by it, and train it again
+ * with updates of their own that it lacks, so nothing that was learned is lost. With the curve comes what the deltas of all
+ * nodes told of notices and kept wins.
  */
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
@@ -14,8 +14,8 @@ import { compress, maxBytes } from './snapshots.ts'
 
 const decompress = promisify(gunzip)
 
-/** Deltas that a node keeps because a shared curve may lack them. Of older ones, the next curve has them. */
-const maxRecent = 1000
+/** Deltas of a node that it keeps because a shared curve may lack them: 200 s. */
+const maxRecent = 100
 /** Milliseconds between two curves, of which each is some 3 MiB: every second round. */
 const shareEvery = 3500
 
@@ -25,9 +25,8 @@ export class SharedCurve {
   private readonly models: ModelStore
   private readonly bus: SharedModelBus
   private readonly log: Log
-  private readonly serves: boolean
   private readonly now: () => number
-  /** Deltas of this node that were sent, and of others that were merged. */
+  /** Deltas of this node that were sent. */
   private recent: Envelope[] = []
   private isChanged = false
   private number = 0
@@ -36,65 +35,59 @@ export class SharedCurve {
   private refused = 0
   private sharedAt = Number.NEGATIVE_INFINITY
 
-  /** `serves`: this node adopts curves and does not train its own. */
   constructor(
     mode: Mode,
     {
       models,
       bus,
       log,
-      serves,
       now,
-    }: {
-      models: ModelStore
-      bus: SharedModelBus
-      log: Log
-      serves: boolean
-      now: () => number
-    },
+    }: { models: ModelStore; bus: SharedModelBus; log: Log; now: () => number },
   ) {
     this.mode = mode
     this.models = models
     this.bus = bus
     this.log = log
-    this.serves = serves
     this.now = now
   }
 
-  /** Whether a curve was shared or adopted. */
-  get has(): boolean {
-    return this.number > 0
+  /** A delta of another node was merged. */
+  changed(): void {
+    this.isChanged = true
   }
 
-  /** A delta was sent or merged. */
-  changed(envelope: Envelope): void {
-    if (this.serves) return
+  /** A delta of this node was sent. */
+  sent(envelope: Envelope): void {
     this.isChanged = true
     this.recent.push(envelope)
     if (this.recent.length > maxRecent) this.recent.shift()
   }
 
-  /**
-   * At the end of a round. `leads`: this node has the lease of the shared model. `send` and `receive` exchange the deltas
-   * that came meanwhile.
-   */
-  async follow(
-    leads: boolean,
-    send: () => Promise<void>,
-    receive: () => Promise<void>,
-  ): Promise<void> {
+  private async look(leads: boolean) {
     const { bus, mode, models } = this
     const look = await bus.look(`${mode}-curve`, models.node, leads, this.number)
     this.version = Math.max(this.version, look.head?.version ?? 0)
-    if (leads) {
-      const due = this.isChanged && this.now() - this.sharedAt >= shareEvery
-      if (look.leads && due) await this.share(send)
-      return
-    }
-    const { number, head } = look
-    if (head === null || number === this.refused) return
-    if (!this.serves && this.lacks(head)) await receive()
-    if (await this.adopt(head, number)) this.number = number
+    return look
+  }
+
+  /** Of the node that leads, when it has merged all deltas. `send` sends those that came meanwhile. */
+  async lead(send: () => Promise<void>): Promise<void> {
+    const { leads } = await this.look(true)
+    const due = this.isChanged && this.now() - this.sharedAt >= shareEvery
+    if (leads && due) await this.share(send)
+  }
+
+  /** Another node may lead. */
+  async leave(): Promise<void> {
+    await this.look(false)
+  }
+
+  /** Of the others. Returns whether this node has adopted a curve. */
+  async follow(): Promise<boolean> {
+    const { number, head } = await this.look(false)
+    if (head !== null && number !== this.refused && (await this.adopt(head, number)))
+      this.number = number
+    return this.number > 0
   }
 
   private get state() {
@@ -106,16 +99,13 @@ export class SharedCurve {
     Object.assign(this.state, { version, isShared: true })
   }
 
-  private lacks({ epoch, seen }: SharedModelHead): boolean {
-    return epoch !== this.state.epoch || this.state.seen.lacks(seen)
-  }
-
   private async share(send: () => Promise<void>): Promise<void> {
     const { bus, mode, models, state } = this
     let head: SharedModelHead | null = null
     const version = Math.max(this.version, state.version) + 1
     const slices = state.learner.sharing(() => {
       models.takeDelta(mode)
+      this.recent = []
       head = { epoch: state.epoch, seen: state.seen.rows(), version }
     })
     this.isChanged = false
@@ -125,7 +115,7 @@ export class SharedCurve {
     // A learner without a curve has nothing to share.
     if (slice.value.length === 0) return
     const bytes = await compress(slice.value)
-    // The other nodes adopt the curve when they have all that is in it.
+    // What is in the curve is in the stream, for the next node that leads.
     await send()
     if (head === null || (head as SharedModelHead).epoch !== state.epoch) return
     const number = await bus.writeModel(`${mode}-curve`, models.node, head, bytes)
@@ -144,10 +134,19 @@ export class SharedCurve {
       const { buffer, byteOffset, length } = await decompress(bytes, { maxOutputLength: maxBytes })
       // `slice` of a Buffer would be a view.
       const curve = new Uint8Array(buffer, byteOffset, length)
-      const slices = state.learner.adopting(curve, () => this.missing(head))
+      let missing: Envelope[] = []
+      const slices = state.learner.adopting(curve, () => {
+        // A roll-back may have come meanwhile.
+        if (head.epoch !== state.epoch) return null
+        missing = this.missing(head)
+        return missing.map(({ delta }) => delta)
+      })
       let slice = slices.next()
       for (; !slice.done; slice = slices.next()) await new Promise(setImmediate)
       if (!slice.value) return false
+      const seen = new VersionVector(head.seen)
+      for (const { node, sequence } of missing) seen.add(node, sequence)
+      Object.assign(state, { seen, isWhole: false })
       this.counts.adopted++
       this.name(head.version ?? 0)
       return true
@@ -159,10 +158,8 @@ export class SharedCurve {
     }
   }
 
-  /** The deltas that this node has and the curve lacks; null: the curve is of another epoch, or has more. */
-  private missing(head: SharedModelHead): Uint8Array[] | null {
-    if (this.serves) return head.epoch === this.state.epoch ? [] : null
-    if (this.lacks(head)) return null
+  /** Deltas of this node, sent or not, that the curve lacks. */
+  private missing(head: SharedModelHead): Envelope[] {
     const shared = new VersionVector(head.seen)
     const isMissing = ({ node, sequence, epoch }: Envelope) =>
       epoch === head.epoch && !shared.has(node, sequence)
@@ -170,6 +167,6 @@ export class SharedCurve {
     // Updates of this node since its last delta are in the outbox now.
     const unsent = this.models.takeDelta(this.mode).filter(isMissing)
     const sent = new Set(this.recent)
-    return [...this.recent, ...unsent.filter((each) => !sent.has(each))].map(({ delta }) => delta)
+    return [...this.recent, ...unsent.filter((each) => !sent.has(each))]
   }
 }

@@ -1,6 +1,7 @@
 /**
- * The model that nodes share, beside the stream of deltas: one node, by a lease, writes its own with the version vector
- * of the deltas in it. A node that joins, was away, or missed a delta takes it.
+ * The node that leads, by a lease: it alone merges the deltas of all nodes, and writes its model with the version vector of
+ * the deltas in it. The next one that leads takes that model, and merges what came after it, before it does the same. A
+ * node that joins begins with it.
  */
 import type { Mode } from '../pricing/arms.ts'
 import type { Log } from '../shared/log.ts'
@@ -17,24 +18,24 @@ export interface SharedModelHead {
 /** Implemented by Redis, PostgreSQL, and the memory of a node with workers. */
 export interface SharedModelBus {
   /**
-   * Takes or renews the lease if `candidate`, and reads the head of the shared model if its number is not `known`.
-   * `number` 0: there is none.
+   * Takes or renews the lease if `candidate`, otherwise gives it up, and reads the head of the shared model if its number is not `known`.
+   * `number` 0: there is none. `alone`: the store of the other nodes is away, so that this node leads its own processes.
    */
   look(
     mode: string,
     node: string,
     candidate: boolean,
     known: number,
-  ): Promise<{ leads: boolean; number: number; head: SharedModelHead | null }>
+  ): Promise<{ leads: boolean; number: number; head: SharedModelHead | null; alone?: boolean }>
   /** Replaces the shared model; its number, or 0 if the lease was lost. */
   writeModel(mode: string, node: string, head: SharedModelHead, bytes: Uint8Array): Promise<number>
   readModel(mode: string): Promise<Uint8Array | null>
 }
 
-/** Milliseconds, or deltas, after which the holder of the lease shares its model again. The stream keeps 600 deltas. */
+/** Milliseconds, or deltas, after which the holder of the lease shares its model again. The stream keeps 1200 deltas. */
 const shareEvery = 30_000
 const shareAfter = 150
-/** Rounds that a missing delta is waited for. */
+/** Rounds that a missing delta is waited for, and a node with the rows of all nodes where no model is shared. */
 const patience = 5
 
 export class SharedModel {
@@ -44,8 +45,10 @@ export class SharedModel {
   private readonly bus: SharedModelBus
   private readonly now: () => number
   private readonly log: Log
+  private readonly serves: boolean
   /** Whether this node has the lease, as of the last round. */
   leads = false
+  private isAlone = false
   private begun = false
   /** Number and head of the shared model, as last seen. */
   private number = 0
@@ -53,7 +56,9 @@ export class SharedModel {
   private deltas = 0
   private sharedAt = Number.NEGATIVE_INFINITY
   private waited = 0
+  private unled = 0
 
+  /** `serves`: this node never leads. */
   constructor(
     mode: Mode,
     {
@@ -61,13 +66,21 @@ export class SharedModel {
       bus,
       now,
       log,
-    }: { models: ModelStore; bus: SharedModelBus; now: () => number; log: Log },
+      serves,
+    }: {
+      models: ModelStore
+      bus: SharedModelBus
+      now: () => number
+      log: Log
+      serves: boolean
+    },
   ) {
     this.mode = mode
     this.models = models
     this.bus = bus
     this.now = now
     this.log = log
+    this.serves = serves
   }
 
   /** A delta was sent or merged. */
@@ -77,8 +90,7 @@ export class SharedModel {
 
   /** A node without a model of its own begins with the shared one. */
   async begin(): Promise<void> {
-    const { place, version } = this.state
-    if (this.begun || place !== '0' || version !== 0) return
+    if (this.begun || !this.models.isFresh(this.mode)) return
     await this.take()
     this.begun = true
   }
@@ -109,24 +121,51 @@ export class SharedModel {
     return head !== null && head.epoch === state.epoch && state.seen.lacks(head.seen)
   }
 
-  /**
-   * After the deltas of the stream were merged. `receive` merges those that came meanwhile. Returns whether this node
-   * has all that the others have.
-   */
-  async follow(receive: () => Promise<void>): Promise<boolean> {
+  /** Where no model is shared, a node that led before has more than one that followed. */
+  private get isCandidate(): boolean {
+    if (this.serves) return false
+    if (this.state.isWhole || this.head !== null) return true
+    return ++this.unled > patience
+  }
+
+  /** Takes, or keeps, the lease if it is free. Returns whether this node leads. */
+  async look(): Promise<boolean> {
     const { models, mode, bus } = this
-    const complete = this.state.seen.missing === 0
-    const { leads, number, head } = await bus.look(mode, models.node, complete, this.number)
-    this.leads = leads
-    if (head !== null) Object.assign(this, { number, head })
+    const seen = await bus.look(mode, models.node, this.isCandidate, this.number)
+    const { leads, number, head, alone = false } = seen
+    if (head !== null) Object.assign(this, { number, head, unled: 0 })
     // A store that lost it gets it again.
-    else if (number === 0) this.head = null
-    if (this.isBehind()) await receive()
-    if (this.isBehind() && (await this.take())) await receive()
-    if (this.state.seen.missing > 0) return this.wait()
+    else if (number === 0) Object.assign(this, { number, head })
+    // A node of an earlier epoch follows the roll-back first.
+    this.leads = leads && (this.head === null || this.head.epoch <= this.state.epoch)
+    this.isAlone = alone
+    return this.leads
+  }
+
+  /** Another node may lead. */
+  async leave(): Promise<void> {
+    await this.bus.look(this.mode, this.models.node, false, this.number)
+  }
+
+  /** `receive` merges the deltas of the stream. Returns whether this node has all of them. */
+  async lead(receive: () => Promise<void>): Promise<boolean> {
+    const { state, head } = this
+    const isPart = head !== null && head.epoch === state.epoch && !state.isWhole
+    if (!this.isAlone && (isPart || this.isBehind())) await this.take()
+    await receive()
+    if (state.seen.missing > 0) return this.wait()
     this.waited = 0
-    if (leads && this.isDue()) await this.share()
-    return !this.isBehind()
+    if (this.isAlone) return true
+    // Of what is not in the shared model nor in the stream, no node has more.
+    state.isWhole = true
+    if (this.isDue()) await this.share()
+    return true
+  }
+
+  /** Where there is no curve. Returns whether this node has the shared model. */
+  async follow(): Promise<boolean> {
+    if (this.isBehind()) await this.take()
+    return this.counts.taken > 0 || (this.head !== null && !this.isBehind())
   }
 
   private isDue(): boolean {

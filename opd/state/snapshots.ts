@@ -16,6 +16,8 @@ export interface SnapshotMeta {
   seen: VersionVectorRows
   /** Position in the stream of deltas. */
   place: string
+  /** false: without the settled rows of other nodes. Absent: of an earlier version, with them. */
+  isWhole?: boolean
 }
 
 /** The model, and the envelopes that were not sent yet. The model includes them. */

@@ -6,6 +6,8 @@ import type { SharedModelHead } from '../../opd/state/shared-model.ts'
 
 export const log = { info() {}, warn() {}, error() {} }
 
+const valueOf = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset).getFloat64(0)
+
 /** A model that is a sum: what is in it, and how often, can be read. Its delta says what was added since the last. */
 class Sum implements Learner {
   value = 0
@@ -13,7 +15,7 @@ class Sum implements Learner {
 
   constructor(snapshot?: Uint8Array) {
     if (snapshot === undefined) return
-    this.value = new DataView(snapshot.buffer, snapshot.byteOffset).getFloat64(0)
+    this.value = valueOf(snapshot)
     this.sent = this.value
   }
 
@@ -43,7 +45,7 @@ class Sum implements Learner {
     return bytes
   }
   merge(delta: Uint8Array) {
-    const added = new DataView(delta.buffer, delta.byteOffset).getFloat64(0)
+    const added = valueOf(delta)
     this.value += added
     this.sent += added
   }
@@ -51,6 +53,26 @@ class Sum implements Learner {
     const bytes = new Uint8Array(8)
     new DataView(bytes.buffer).setFloat64(0, this.value)
     return bytes
+  }
+  resume(snapshot: Uint8Array) {
+    this.value = valueOf(snapshot)
+    this.sent = this.value
+  }
+  *sharing(taken: () => void): Generator<undefined, Uint8Array[]> {
+    yield
+    taken()
+    return [this.snapshot()]
+  }
+  *adopting(
+    curve: Uint8Array,
+    missing: () => readonly Uint8Array[] | null,
+  ): Generator<undefined, boolean> {
+    yield
+    const deltas = missing()
+    if (deltas === null) return false
+    this.value = deltas.reduce((sum, delta) => sum + valueOf(delta), valueOf(curve))
+    this.sent = this.value
+    return true
   }
 }
 
@@ -64,6 +86,11 @@ export const modelManagerOf = (dir: string | null, now: () => number = () => 1e1
     advanceEvery: 1e8,
     snapshotEvery: 1e8,
   })
+/** The clock of one node: each look is a round later, so that each round shares a curve. */
+export const roundClock = () => {
+  let now = 0
+  return () => (now += 2000)
+}
 /** Whether bytes are a model of this kind. */
 export const isSum = (learned: Uint8Array) => new Sum(learned)
 export const sumOf = (modelManager: ModelManager) => (modelManager.of('revenue').inner as Sum).value
@@ -73,7 +100,8 @@ export const learn = (modelManager: ModelManager, amount: number) =>
 
 /**
  * What Redis keeps, in memory. `fault` may repeat, reorder or lose what is fetched. Leases move after each model that is
- * written, unless the bus keeps them, as Redis does while their holders live.
+ * written, unless the bus keeps them, as Redis does while their holders live. Of a holder that is gone they move after
+ * some looks of others.
  */
 export function memoryBus(
   options: ((rows: string[]) => string[]) | { keepsLeases: true } = (rows) => rows,
@@ -87,11 +115,15 @@ export function memoryBus(
     return rows
   }
   const leases = new Map<string, string>()
+  const looks = new Map<string, number>()
+  const looksWithout = 12
   const models = new Map<string, { number: number; head: SharedModelHead; bytes: Uint8Array }>()
   return {
     async look(mode, node, candidate, known) {
+      const others = leases.get(mode) === node ? 0 : (looks.get(mode) ?? 0) + 1
+      looks.set(mode, others)
+      if (others > looksWithout) leases.delete(mode)
       if (candidate && !leases.has(mode)) leases.set(mode, node)
-      // As a lease that is not renewed.
       if (!candidate && leases.get(mode) === node) leases.delete(mode)
       const { number, head } = models.get(mode) ?? { number: 0, head: null }
       return { leads: leases.get(mode) === node, number, head: number === known ? null : head }

@@ -1,15 +1,15 @@
 /** The states of all suppliers and modes, and what they tell other nodes and a restart. */
 
 import type { Matured } from './guardrails.ts'
-import { Evidence, toldWidth } from './kept.ts'
+import { Evidence } from './kept.ts'
 import { Segments } from './segments.ts'
 import { SupplierState } from './supplier-state.ts'
+import { readRecords, writeRecords } from './told-records.ts'
 import { Fall } from './win-rate-cusum.ts'
 
 const suppliersKept = 1000
 /** Bids by which another supplier's multipliers are worth copying. */
 const settledIn = 2000
-const recordBytes = 4 + 8 * toldWidth
 
 export interface Saved {
   suppliers: [number, Parameters<SupplierState['restore']>[0]][]
@@ -71,28 +71,14 @@ export class Controls {
     const news = [...this.suppliers].filter(([, { evidence }]) =>
       evidence.fresh.some((sum) => sum !== 0),
     )
-    const bytes = new Uint8Array(news.length * recordBytes)
-    const view = new DataView(bytes.buffer)
-    let offset = 0
-    for (const [supplier, { evidence }] of news) {
-      view.setUint32(offset, supplier)
-      for (let n = 0; n < toldWidth; n++) view.setFloat64(offset + 4 + 8 * n, evidence.fresh[n]!)
-      evidence.fresh.fill(0)
-      offset += recordBytes
-    }
-    return bytes
+    const records = writeRecords(news.map(([supplier, { evidence }]) => [supplier, evidence.fresh]))
+    for (const [, { evidence }] of news) evidence.fresh.fill(0)
+    return records
   }
 
-  /** What is no record, or holds a number that is none, is left out. */
-  merge(tail: Uint8Array): void {
-    const view = new DataView(tail.buffer, tail.byteOffset, tail.length)
-    const sums = new Float64Array(toldWidth)
-    for (let offset = 0; offset + recordBytes <= tail.length; offset += recordBytes) {
-      for (let n = 0; n < toldWidth; n++) sums[n] = view.getFloat64(offset + 4 + 8 * n)
-      if (!sums.every(Number.isFinite)) continue
-      const state = this.of(view.getUint32(offset))
-      state.merge(sums, this.now, this.patience)
-    }
+  merge(records: Uint8Array): void {
+    for (const [supplier, sums] of readRecords(records))
+      this.of(supplier).merge(sums, this.now, this.patience)
   }
 
   /** One by one, to be called: a thousand suppliers are 2 MB of text. */

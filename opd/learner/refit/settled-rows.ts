@@ -117,6 +117,13 @@ export class SettledRows {
     return { features, outcome, least }
   }
 
+  /** Before rows of another node: those of this node alone lack wins that were reported elsewhere. */
+  clear(): void {
+    this.heads.fill(none)
+    this.early.clear()
+    this.size = this.at = 0
+  }
+
   restore({ features, outcome, least }: ReturnType<SettledRows['copy']>): void {
     for (let n = 0; n < outcome.length; n++) {
       this.add(features.subarray(n * featureBytes, (n + 1) * featureBytes))

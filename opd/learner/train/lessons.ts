@@ -39,7 +39,7 @@ export class Lessons {
 
   /** A row that was trained before, to a curve that lacks it. */
   again({ part, weight, features }: Row): void {
-    if (!this.read(features)) return
+    if (!this.trains || !this.read(features)) return
     this.load(features)
     const { curve, seen } = this
     if (part === 'undone') curve.teach(seen.sent, 'exposure', -1)

@@ -9,9 +9,9 @@ const most = 65_536
 const caughtUpAtOnce = 250
 
 export class Receiving {
-  readonly rows = new ReceivedRows()
+  rows = new ReceivedRows()
   /** Rows that were trained before, for a curve of another node that lacks them. */
-  readonly repeated = new ReceivedRows()
+  repeated = new ReceivedRows()
   private readonly slices: boolean
   private readonly teach: (row: Row) => void
   private readonly again: (row: Row) => void
@@ -25,6 +25,13 @@ export class Receiving {
   add(rows: Uint8Array): void {
     this.rows.add(rows)
     if (this.rows.size > most) this.some(this.rows.size - most)
+  }
+
+  /** The curve is another: what waits is in it, save these rows. */
+  replace(rows: Uint8Array): void {
+    this.rows = new ReceivedRows()
+    this.repeated = new ReceivedRows()
+    this.add(rows)
   }
 
   /** What was received is taught before anything is asked, save where that is done in slices. */

@@ -20,14 +20,6 @@ const unknownMost = 15_000
 
 const shareOf = (ticket: number) => (Math.imul(ticket, 0x9e3779b1) >>> 0) / 2 ** 32
 
-/** What of it a snapshot carries as numbers. */
-interface TaughtState {
-  now: number
-  wins: number
-  /** Bids that settled. */
-  settled: number
-}
-
 export class Teaching {
   readonly delays = new Delays()
   readonly pending: Pending
@@ -154,10 +146,14 @@ export class Teaching {
     here: boolean,
     least?: number,
   ): void {
-    const now = this.seen.at + age
+    this.noticed(age, this.seen.at + age, here)
+    this.lessons.won(features, part, least)
+  }
+
+  /** A notice came, here or at another node. */
+  noticed(age: number, now: number, here = false): void {
     if (age >= 0 && age < 1e12) this.delays.came(age, now, here)
     this.silence.won(now)
-    this.lessons.won(features, part, least)
   }
 
   /** What another node taught its model is taught to this one; a win that was told there takes its exposure out here. */
@@ -223,9 +219,9 @@ export class Teaching {
     this.before.forget()
   }
 
-  /** `exposures` null: they went with a life that ended out of order. */
+  /** `settled`: bids that did. `exposures` null: they went with a life that ended out of order. */
   restore(
-    { now, wins, settled }: TaughtState,
+    { now, wins, settled }: Record<'now' | 'wins' | 'settled', number>,
     received: Uint8Array,
     exposures: { bytes: Uint8Array; weight: number }[] | null,
   ): void {

@@ -166,6 +166,11 @@ const rowOf = (row: Uint8Array): Row => ({
   age: ageOf(row),
   features: row.subarray(headBytes),
 })
+/** Ages of the wins among rows, milliseconds. */
+export function* winAges(rows: Uint8Array): Generator<number> {
+  for (let at = 0; at < rows.length; at += rowBytes)
+    if (rows[at]! > parts.indexOf('undone')) yield ageOf(rows, at)
+}
 export const isRows = (bytes: Uint8Array): boolean => {
   for (let at = 0; at < bytes.length; at += rowBytes) if (bytes[at]! >= parts.length) return false
   return bytes.length % rowBytes === 0

@@ -10,7 +10,15 @@ import { createModelSync, type ModelBus } from '../../../opd/state/model-sync.ts
 import { openRedis } from '../../../opd/state/redis.ts'
 import { snapshots } from '../../../opd/state/snapshots.ts'
 import { type Operator, operatorOf } from '../../support/model-control.ts'
-import { isSum, learn, log, memoryBus, modelManagerOf, sumOf } from '../../support/model-sync.ts'
+import {
+  isSum,
+  learn,
+  log,
+  memoryBus,
+  modelManagerOf,
+  roundClock,
+  sumOf,
+} from '../../support/model-sync.ts'
 import { newFolder } from '../../support/process.ts'
 import { redisAbsent, startRedis } from '../../support/redis.ts'
 import { until } from '../../support/until.ts'
@@ -39,7 +47,13 @@ const steps = (rollbacks: boolean) =>
   )
 
 /** Three nodes with disks of their own on one bus, through any sequence of steps; what they end with. */
-async function world(operator: Operator, all: Step[], busOf: () => ModelBus) {
+async function world(
+  operator: Operator,
+  all: Step[],
+  busOf: () => ModelBus,
+  /** The leases of a node that crashed end. */
+  crashed: () => Promise<unknown> = async () => undefined,
+) {
   await operator.clear()
   let now = 1e12
   let amount = 1
@@ -47,7 +61,8 @@ async function world(operator: Operator, all: Step[], busOf: () => ModelBus) {
   const make = async (dir: string) => {
     const modelManager = modelManagerOf(dir, () => now)
     await operator.execute(modelManager)
-    return { dir, modelManager, modelSync: createModelSync({ modelManager, bus: busOf(), log }) }
+    const options = { modelManager, bus: busOf(), log, now: roundClock() }
+    return { dir, modelManager, modelSync: createModelSync(options) }
   }
   const nodes = await Promise.all([0, 1, 2].map(() => make(newFolder())))
   for (const step of all) {
@@ -69,7 +84,7 @@ async function world(operator: Operator, all: Step[], busOf: () => ModelBus) {
       if (step.do === 'stop') {
         await node.modelSync.close()
         await node.modelManager.close()
-      }
+      } else await crashed()
       nodes[step.node] = await make(node.dir)
     }
   }
@@ -166,7 +181,10 @@ t.test('the same on a real Redis', { skip: redisAbsent }, async (t) => {
       const clients = [open(), open(), open()]
       await until(() => clients.every(({ connected }) => connected))
       let next = 0
-      const { nodes } = await world(operator, all, () => clients[next++ % 3]!)
+      const endLeases = async () => {
+        for (const key of await cleaner.keys('*lease')) await cleaner.del(key)
+      }
+      const { nodes } = await world(operator, all, () => clients[next++ % 3]!, endLeases)
       const sums = nodes.map(({ modelManager }) => sumOf(modelManager))
       await Promise.all(clients.map((client) => client.close()))
       return new Set(sums).size === 1 && onceEach(sums[0]!)

@@ -1,16 +1,25 @@
 import t from 'tap'
 import { createModelSync } from '../../../opd/state/model-sync.ts'
 import { operatorOf } from '../../support/model-control.ts'
-import { isSum, learn, log, memoryBus, modelManagerOf, sumOf } from '../../support/model-sync.ts'
+import {
+  isSum,
+  learn,
+  log,
+  memoryBus,
+  modelManagerOf,
+  roundClock,
+  sumOf,
+} from '../../support/model-sync.ts'
 import { newFolder } from '../../support/process.ts'
 
 t.test('nodes exchange updates, and follow a rollback together', async (t) => {
-  const bus = memoryBus()
+  const bus = memoryBus({ keepsLeases: true })
   const operator = await operatorOf(t, isSum)
   const node = () => {
     const dir = newFolder()
     const modelManager = modelManagerOf(dir)
-    return { dir, modelManager, modelSync: createModelSync({ modelManager, bus, log }) }
+    const modelSync = createModelSync({ modelManager, bus, log, now: roundClock() })
+    return { dir, modelManager, modelSync }
   }
   const [one, two] = [node(), node()] as const
   const rounds = async () => {
@@ -99,7 +108,8 @@ t.test(
     await bus.writeModel('revenue', 'another', head, Buffer.from('nothing'))
     const nodes = [1, 2].map(() => {
       const modelManager = modelManagerOf(null)
-      return { modelManager, modelSync: createModelSync({ modelManager, bus, log }) }
+      const modelSync = createModelSync({ modelManager, bus, log, now: roundClock() })
+      return { modelManager, modelSync }
     })
     t.teardown(() => Promise.all(nodes.map(({ modelSync }) => modelSync.close())))
     learn(nodes[0]!.modelManager, 3)

@@ -4,7 +4,14 @@ import { localModels } from '../../../opd/state/local-models.ts'
 import type { ModelManager } from '../../../opd/state/model-manager.ts'
 import { createModelSync, type ModelBus } from '../../../opd/state/model-sync.ts'
 import { relayedModels } from '../../../opd/state/relayed-models.ts'
-import { learn, log, memoryBus, modelManagerOf, sumOf } from '../../support/model-sync.ts'
+import {
+  learn,
+  log,
+  memoryBus,
+  modelManagerOf,
+  roundClock,
+  sumOf,
+} from '../../support/model-sync.ts'
 import { newFolder } from '../../support/process.ts'
 
 /** Redis, which can be away, or hang. */
@@ -31,7 +38,7 @@ function nodeOf(t: Test, redis: ModelBus) {
   const pack = (mode: string) => first.models.packed(mode as 'revenue')
   const buses = relayedModels(localModels(first.models.node, pack, Date.now()), redis)
   const sync = (modelManager: ModelManager, bus: ModelBus) => {
-    const modelSync = createModelSync({ modelManager, bus, log, timeout: 30 })
+    const modelSync = createModelSync({ modelManager, bus, log, timeout: 30, now: roundClock() })
     t.teardown(() => modelSync.close())
     return modelSync
   }

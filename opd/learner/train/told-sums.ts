@@ -1,0 +1,67 @@
+/**
+ * Notices by age and the evidence of each supplier, summed over the deltas of all nodes. One node reads these deltas; the
+ * others learn from its sums what is new to them.
+ *
+ *   notices by age  records of suppliers
+ *   8 x 60          676 each
+ */
+import { toldWidth } from '../control/kept.ts'
+import { readRecords, writeRecords } from '../control/told-records.ts'
+import { binOf, bins, middles } from './delay-shapes.ts'
+import { winAges } from './update-log.ts'
+
+const agesBytes = 8 * bins
+const suppliersKept = 1000
+
+export class ToldSums {
+  private readonly ages = new Float64Array(bins)
+  private readonly suppliers = new Map<number, Float64Array>()
+
+  /** From `bytes` of other sums. Without any, or if they are cut: no sums. */
+  constructor(bytes: Uint8Array = new Uint8Array(0)) {
+    if (bytes.length < agesBytes) return
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+    this.ages.forEach((_age, n) => {
+      const count = view.getFloat64(8 * n)
+      this.ages[n] = Number.isFinite(count) ? count : 0
+    })
+    this.addRecords(bytes.subarray(agesBytes))
+  }
+
+  /** Rows and records of one delta. */
+  add(rows: Uint8Array, records: Uint8Array): void {
+    for (const age of winAges(rows)) this.ages[binOf(age)]!++
+    this.addRecords(records)
+  }
+
+  private addRecords(records: Uint8Array): void {
+    const { suppliers } = this
+    for (const [supplier, sums] of readRecords(records)) {
+      const known = suppliers.get(supplier)
+      if (known !== undefined) for (let n = 0; n < toldWidth; n++) known[n]! += sums[n]!
+      else if (suppliers.size < suppliersKept) suppliers.set(supplier, sums)
+    }
+  }
+
+  /** What is in these sums and not in `other`: ages of notices in milliseconds, and records. */
+  since(other: ToldSums): { ages: number[]; records: Uint8Array } {
+    const ages = [...this.ages].flatMap((count, n) =>
+      Array<number>(Math.max(0, Math.round(count - other.ages[n]!))).fill(middles[n]!),
+    )
+    const news = [...this.suppliers].flatMap(([supplier, sums]): [number, Float64Array][] => {
+      const before = other.suppliers.get(supplier)
+      const added = before === undefined ? sums : sums.map((sum, n) => sum - before[n]!)
+      return added.some((sum) => sum !== 0) ? [[supplier, added]] : []
+    })
+    return { ages, records: writeRecords(news) }
+  }
+
+  get bytes(): Buffer {
+    const ages = new Uint8Array(agesBytes)
+    const view = new DataView(ages.buffer)
+    this.ages.forEach((count, n) => {
+      view.setFloat64(8 * n, count)
+    })
+    return Buffer.concat([ages, writeRecords([...this.suppliers])])
+  }
+}
