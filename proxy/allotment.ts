@@ -1,7 +1,7 @@
 /**
  * The allotment of a supplier at this node's location (CONTRACT 3). Where nodes share it, each leases tokens from one
- * shared bucket by its demand, so that the split of the load does not matter. While the shared bucket is away each node
- * has its last share of the demand.
+ * shared bucket by its demand, so that the split of the load does not matter. While the shared bucket cannot be
+ * reached, each node has its last share of the demand.
  */
 import {
   demandMemory,
@@ -24,10 +24,10 @@ const depthOf = (perSecond: number) => (perSecond === 0 ? 0 : Math.max(2, perSec
 export const bucketOf = (perSecond: number, now: number) =>
   new TokenBucket(depthOf(perSecond), perSecond, now)
 
-/** Milliseconds between two leases, of a bucket that is not used, and after which the shared bucket is away. */
+/** Milliseconds between two leases, of a bucket that is not used, and after which the shared bucket counts as lost. */
 const leaseEvery = 50
 const refreshEvery = 5000
-const patience = 200
+const responseTimeout = 200
 /** Tokens for a node: this multiple of what it needs until it asks again, plus `extra`, as requests come unevenly. */
 const headroom = 1.5
 const extra = 3
@@ -45,7 +45,7 @@ export class LeasedBucket implements Bucket {
   /** Requests at this node, older ones count less. */
   private own = 0
   private share: number
-  /** This node's share of the allotment while the shared bucket is away; null: it is not. */
+  /** This node's share of the allotment while the shared bucket is lost; null: it is not. */
   private alone: TokenBucket | null = null
   private readonly supplier: string
   private readonly perSecond: number
@@ -99,7 +99,7 @@ export class LeasedBucket implements Bucket {
     this.share = demand < least ? equal : Math.min(1, this.own / demand)
   }
 
-  /** The shared bucket is away. */
+  /** The shared bucket cannot be reached. */
   lost(now: number): void {
     this.alone ??= bucketOf(this.clientQps, now)
     this.tokens = 0
@@ -119,7 +119,7 @@ export function leaseTokens(
   const ask = async () => {
     const now = performance.now()
     if (askedAt !== null) {
-      if (now - askedAt > patience) lost()
+      if (now - askedAt > responseTimeout) lost()
       return
     }
     const asking: LeasedBucket[] = []

@@ -4,6 +4,9 @@ import { HistogramSeries } from '../opd/shared/histogram-series.ts'
 import {
   busiest,
   byLabel,
+  counter,
+  gauge,
+  histogram,
   type MetricRow,
   one,
   others,
@@ -90,7 +93,7 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
         })),
       shown,
     )
-  function histogram(
+  function durations(
     name: string,
     help: string,
     of: (metrics: SupplierMetrics) => DurationHistogram,
@@ -99,135 +102,114 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
     function* histograms(): Generator<[{ ssp: string }, DurationHistogram]> {
       for (const { id, metrics } of state.suppliers()) yield [{ ssp: id }, of(metrics)]
     }
-    return [name, 'histogram', help, () => series.samples(histograms(), { ssp: others })]
+    return histogram(name, help, () => series.samples(histograms(), { ssp: others }))
   }
 
   return [
-    histogram(
+    durations(
       'bidweir_request_duration_seconds',
       'Time from the head of a bid request to its response',
       ({ duration }) => duration,
     ),
-    histogram(
+    durations(
       'bidweir_upstream_duration_seconds',
       'Time from sending to an endpoint to its complete response',
       ({ upstream }) => upstream,
     ),
-    histogram(
+    durations(
       'bidweir_overhead_seconds',
       'Time that the proxy itself added to a bid request',
       ({ overhead }) => overhead,
     ),
-    [
+    counter(
       'bidweir_requests_total',
-      'counter',
       'Bid requests by outcome; an outcome is absent until its first request',
       outcomesOf,
-    ],
-    [
+    ),
+    counter(
       'bidweir_replays_total',
-      'counter',
       'Requests sent once more on a new connection',
       perSupplier(
         ({ metrics }) => metrics.replays,
         ({ metrics }) => metrics.replays > 0,
       ),
-    ],
-    [
+    ),
+    gauge(
       'bidweir_requests_in_flight',
-      'gauge',
       'Bid requests in flight',
       perSupplier(({ inFlight }) => inFlight, isBusy),
-    ],
-    [
+    ),
+    gauge(
       'bidweir_supplier_limit',
-      'gauge',
       'Limit of requests that are at the supplier at once',
       perSupplier(({ gate }) => gate.limit, isLimited),
-    ],
-    [
+    ),
+    gauge(
       'bidweir_supplier_queued',
-      'gauge',
       'Requests that wait because the supplier is at its limit',
       perSupplier(({ gate }) => gate.queued, isLimited),
-    ],
-    [
+    ),
+    gauge(
       'bidweir_qps_allotment',
-      'gauge',
       'Queries per second allotted to this node',
       perSupplier(
         ({ clientQps }) => clientQps!,
         ({ clientQps }) => clientQps !== null,
       ),
-    ],
-    [
+    ),
+    gauge(
       'bidweir_datacenter_active',
-      'gauge',
       '1 if this location takes bids of the supplier',
       perSupplier(
         ({ active }) => (active ? 1 : 0),
         (supplier) => !supplier.active || isTop(supplier),
       ),
-    ],
-    [
+    ),
+    gauge(
       'bidweir_endpoint_up',
-      'gauge',
       '0 while an endpoint fails or is ejected',
       perEndpoint(
         ({ state }) => (state === 'up' ? 1 : 0),
         (supplier) => isTop(supplier) || supplier.endpoints.all.some(({ state }) => state !== 'up'),
       ),
-    ],
-    [
+    ),
+    gauge(
       'bidweir_endpoint_in_flight',
-      'gauge',
       'Requests in flight to an endpoint',
       perEndpoint(({ inFlight }) => inFlight, isBusy),
-    ],
-    [
+    ),
+    gauge(
       'bidweir_endpoint_connections',
-      'gauge',
       'Open connections to an endpoint',
       perEndpoint(
         ({ pool }) => pool.open,
         (supplier) => isTop(supplier) && hadTraffic(supplier),
       ),
-    ],
-    ['bidweir_connections', 'gauge', 'Connections of callers', () => one(state.connections())],
-    ['bidweir_held_bytes', 'gauge', 'Bytes of bodies in memory', () => one(state.heldBytes())],
-    [
-      'bidweir_held_bytes_limit',
-      'gauge',
-      'Limit for the bytes of bodies in memory',
-      () => one(state.maxHeldBytes()),
-    ],
-    [
+    ),
+    gauge('bidweir_connections', 'Connections of callers', () => one(state.connections())),
+    gauge('bidweir_held_bytes', 'Bytes of bodies in memory', () => one(state.heldBytes())),
+    gauge('bidweir_held_bytes_limit', 'Limit for the bytes of bodies in memory', () =>
+      one(state.maxHeldBytes()),
+    ),
+    gauge(
       'bidweir_request_decodes',
-      'gauge',
       'gzip requests whose whole body is being decoded, or that wait for it',
       () => {
         const { running, waiting } = state.decoder
         return byLabel('state', Object.entries({ running, waiting }))
       },
-    ],
-    [
-      'bidweir_request_decoded_bytes_total',
-      'counter',
-      'Bytes decoded from gzip requests',
-      () => one(state.decoder.bytes),
-    ],
-    [
-      'bidweir_connections_closed_total',
-      'counter',
-      'Connections closed or refused, by reason',
-      () => byLabel('reason', state.closed),
-    ],
-    [
+    ),
+    counter('bidweir_request_decoded_bytes_total', 'Bytes decoded from gzip requests', () =>
+      one(state.decoder.bytes),
+    ),
+    counter('bidweir_connections_closed_total', 'Connections closed or refused, by reason', () =>
+      byLabel('reason', state.closed),
+    ),
+    gauge(
       'bidweir_event_loop_lag_seconds',
-      'gauge',
       'The largest lag of the event loop since the last scrape',
       () => one(lag()),
-    ],
+    ),
   ]
 }
 

@@ -3,7 +3,7 @@ import { collectDefaultMetrics, Histogram, type Registry } from 'prom-client'
 import type { LiveState } from '../admin/fleet/live.ts'
 import { programVersion } from '../admin/http/version.ts'
 import type { Integration, OpdConfig } from '../opd/config.ts'
-import { one, registerRows } from '../opd/shared/metrics.ts'
+import { gauge, one, registerRows } from '../opd/shared/metrics.ts'
 import { bounds } from '../proxy/metrics.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
 import { createReloadMeter } from './metrics/reloads.ts'
@@ -42,27 +42,20 @@ export function bindServiceMetrics(registry: Registry, ratesAgeOf: () => number 
   const version = programVersion()
   const life = { draining: false }
   registerRows(registry, [
-    [
-      'bidweir_draining',
-      'gauge',
-      '1 from the signal to end until the end of the process',
-      () => one(Number(life.draining)),
-    ],
-    [
-      'bidweir_build_info',
-      'gauge',
-      '1; the labels name the running version',
-      () => one(1, { version, node: process.versions.node }),
-    ],
-    [
+    gauge('bidweir_draining', '1 from the signal to end until the end of the process', () =>
+      one(Number(life.draining)),
+    ),
+    gauge('bidweir_build_info', '1; the labels name the running version', () =>
+      one(1, { version, node: process.versions.node }),
+    ),
+    gauge(
       'bidweir_rates_age_seconds',
-      'gauge',
       'Age of the exchange rates by their asOf; absent if they have none',
       () => {
         const age = ratesAgeOf()
         return age === null ? [] : one(age / 1000)
       },
-    ],
+    ),
   ])
   const store = new Histogram({
     name: 'bidweir_store_commit_seconds',

@@ -107,7 +107,10 @@ export function createFleet({ store, node: self, own, now, log, kept }: FleetDep
         .where('node', '=', self)
         .execute()
         .catch((error: Error) =>
-          log.warn({ err: error.message }, 'the figures of this node stay until they are too old'),
+          log.warn(
+            { err: error.message },
+            'the figures of this node were not removed; they count for 35 s more',
+          ),
         )
     },
   }

@@ -4,7 +4,7 @@
  */
 import type { ArmSums, EngineStats, ModeStats } from '../../opd/engine/stats.ts'
 import { type Arm, modes } from '../../opd/pricing/arms.ts'
-import { FoldedSum, type Labels, type MetricRow } from '../../opd/shared/metrics.ts'
+import { counter, FoldedSum, type Labels, type MetricRow } from '../../opd/shared/metrics.ts'
 
 /** The arms of the comparison, and the engine's arms that each contains. */
 const compared: Readonly<Record<string, readonly Arm[]>> = {
@@ -46,13 +46,8 @@ export function armRows(stats: EngineStats, top: () => ReadonlySet<ModeStats>): 
       arm,
       sum: new FoldedSum((of: ModeStats) => total(of, arms, field)),
     }))
-    return [
-      name,
-      'counter',
-      help,
-      function* () {
-        for (const { arm, sum } of folded) yield* sum.samples(rows(arm), top())
-      },
-    ]
+    return counter(name, help, function* () {
+      for (const { arm, sum } of folded) yield* sum.samples(rows(arm), top())
+    })
   })
 }

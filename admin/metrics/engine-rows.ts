@@ -11,7 +11,10 @@ import type { Interval } from '../../opd/pricing/confidence.ts'
 import { type Histogram, HistogramSeries } from '../../opd/shared/histogram-series.ts'
 import {
   busiest,
+  counter,
   FoldedSum,
+  gauge,
+  histogram,
   type Labels,
   type MetricRow,
   others,
@@ -121,90 +124,65 @@ export function engineRows(stats: EngineStats): MetricRow[] {
     })
 
   return [
-    [
-      'bidweir_bids_total',
-      'counter',
-      'Bids by arm, or by the reason to leave them unchanged',
-      bids,
-    ],
-    [
-      'bidweir_answers_untouched_total',
-      'counter',
-      'Bid responses left unchanged, by reason',
-      () => answerSamples(stats),
-    ],
-    [
-      'bidweir_factor',
-      'histogram',
-      'out_ba divided by in_ba',
-      factorSamples('bidweir_factor', stats),
-    ],
-    [
+    counter('bidweir_bids_total', 'Bids by arm, or by the reason to leave them unchanged', bids),
+    counter('bidweir_answers_untouched_total', 'Bid responses left unchanged, by reason', () =>
+      answerSamples(stats),
+    ),
+    histogram('bidweir_factor', 'out_ba divided by in_ba', factorSamples('bidweir_factor', stats)),
+    counter(
       'bidweir_in_price_sum_total',
-      'counter',
       'in_ba of priced bids, CPM in the base currency',
       folded((of) => of.inSum),
-    ],
-    [
+    ),
+    counter(
       'bidweir_out_price_sum_total',
-      'counter',
       'out_ba of priced bids, CPM in the base currency',
       folded((of) => of.outSum),
-    ],
-    [
+    ),
+    gauge(
       'bidweir_opd_guard',
-      'gauge',
       '1 for the guard that limited the latest decision; start: a new model, none: no guard',
       () =>
         eachTop(({ guard }, labels) =>
           guard === null ? [] : [{ value: 1, labels: { ...labels, guard } }],
         ),
-    ],
-    [
-      'bidweir_opd_guard_alarms_total',
-      'counter',
-      'How often a guard began to act',
-      () =>
-        each(({ alarms }, labels) =>
-          guards.flatMap((guard, at) =>
-            isAlarm(guard) && alarms[at]! > 0
-              ? [{ value: alarms[at]!, labels: { ...labels, guard } }]
-              : [],
-          ),
+    ),
+    counter('bidweir_opd_guard_alarms_total', 'How often a guard began to act', () =>
+      each(({ alarms }, labels) =>
+        guards.flatMap((guard, at) =>
+          isAlarm(guard) && alarms[at]! > 0
+            ? [{ value: alarms[at]!, labels: { ...labels, guard } }]
+            : [],
         ),
-    ],
-    [
+      ),
+    ),
+    gauge(
       'bidweir_opd_theta',
-      'gauge',
       'Multiplier of spend at the latest decision: out = argmax (theta in + lambda - p) W(p)',
       () => eachTop(({ theta }, labels) => [{ value: theta, labels }]),
-    ],
-    [
+    ),
+    gauge(
       'bidweir_opd_lambda',
-      'gauge',
       'Multiplier of wins at the latest decision, CPM in the base currency',
       () => eachTop(({ lambda }, labels) => [{ value: lambda, labels }]),
-    ],
-    [
+    ),
+    counter(
       'bidweir_learner_errors_total',
-      'counter',
       'Decisions for which the model failed',
       failures((of) => of.learnerErrors),
-    ],
-    [
+    ),
+    counter(
       'bidweir_contexts_cut_total',
-      'counter',
       'Contexts that were too long to contain the features of the model',
       failures((of) => of.contextsCut),
-    ],
-    [
+    ),
+    counter(
       'bidweir_opd_exposures_left_out_total',
-      'counter',
       'Decisions that do not train the model, nor do their wins: beyond 4,000 a second it is trained with a sample',
       failures((of) => of.exposuresLeftOut),
-    ],
+    ),
     ...armRows(stats, () => top),
-    ['bidweir_win_rate', 'gauge', 'Wins per bid of this node since its start', winRates],
+    gauge('bidweir_win_rate', 'Wins per bid of this node since its start', winRates),
     ...interval(
       ['bidweir_kept_win_rate', 'bidweir_kept_win_rate_lower', 'bidweir_kept_win_rate_upper'],
       'Win rate of optimised bids divided by that of the holdout',

@@ -1,6 +1,14 @@
 /** Metrics of win notices and their money. */
 
-import { busiest, byLabel, FoldedSum, type MetricRow, one } from '../../opd/shared/metrics.ts'
+import {
+  busiest,
+  byLabel,
+  counter,
+  FoldedSum,
+  type MetricRow,
+  one,
+  summary,
+} from '../../opd/shared/metrics.ts'
 import type { ImpressionCounters, SupplierMoney } from '../impressions/counters.ts'
 
 export function noticeRows(counters: ImpressionCounters): MetricRow[] {
@@ -41,91 +49,61 @@ export function noticeRows(counters: ImpressionCounters): MetricRow[] {
   }
 
   return [
-    ['bidweir_impressions_received_total', 'counter', 'Notices with a final response', received],
-    [
-      'bidweir_impressions_total',
-      'counter',
-      'Notices by status and attribution',
-      impressionSamples,
-    ],
-    [
-      'bidweir_losses_total',
-      'counter',
-      'Loss notices by status',
-      () =>
-        [...counters.losses].map(([key, value]) => ({
-          value,
-          labels: labelled(['ssp', 'status'], key),
-        })),
-    ],
-    [
-      'bidweir_impressions_unavailable_total',
-      'counter',
-      'Notices answered 503, to be sent again',
-      () => one(counters.unavailable),
-    ],
-    [
-      'bidweir_impressions_late_total',
-      'counter',
-      'Wins attributed after the attribution window',
-      () => warnings(({ late }) => late),
-    ],
-    [
+    counter('bidweir_impressions_received_total', 'Notices with a final response', received),
+    counter('bidweir_impressions_total', 'Notices by status and attribution', impressionSamples),
+    counter('bidweir_losses_total', 'Loss notices by status', () =>
+      [...counters.losses].map(([key, value]) => ({
+        value,
+        labels: labelled(['ssp', 'status'], key),
+      })),
+    ),
+    counter('bidweir_impressions_unavailable_total', 'Notices answered 503, to be sent again', () =>
+      one(counters.unavailable),
+    ),
+    counter('bidweir_impressions_late_total', 'Wins attributed after the attribution window', () =>
+      warnings(({ late }) => late),
+    ),
+    counter(
       'bidweir_impressions_over_total',
-      'counter',
       'Wins whose cleared price was more than 0.5 % above out_ba',
       () => warnings(({ over }) => over),
-    ],
-    [
+    ),
+    counter(
       'bidweir_impressions_unreadable_margin_total',
-      'counter',
       'Wins in margin mode with a context that could not be read',
       () => one(counters.unreadableMargin),
-    ],
-    [
+    ),
+    counter(
       'bidweir_impressions_refused_unkept_total',
-      'counter',
       'Refused notices without authentication that the ledger did not store',
       () => one(counters.refusedUnkept),
-    ],
-    [
+    ),
+    counter(
       'bidweir_cleared_price_sum_total',
-      'counter',
       'Cleared prices of wins, CPM in the base currency',
       folded(({ cleared }) => cleared),
-    ],
-    [
+    ),
+    counter(
       'bidweir_won_out_price_sum_total',
-      'counter',
       'out_ba of the same wins',
       folded(({ out }) => out),
-    ],
-    [
+    ),
+    summary(
       'bidweir_margin',
-      'summary',
       'Revenue minus cleared price of wins, CPM in the base currency; the sum may fall',
       function* () {
         yield* marginSum()
         yield* marginCount()
       },
-    ],
-    [
-      'bidweir_contexts_total',
-      'counter',
-      'Contexts of notices by state',
-      () => byLabel('context', Object.entries(counters.contexts)),
-    ],
-    [
-      'bidweir_publisher_impressions_total',
-      'counter',
-      'Attributed impressions by publisher',
-      () => names(counters.publishers, 'publisher'),
-    ],
-    [
-      'bidweir_domain_impressions_total',
-      'counter',
-      'Attributed impressions by domain',
-      () => names(counters.domains, 'domain'),
-    ],
+    ),
+    counter('bidweir_contexts_total', 'Contexts of notices by state', () =>
+      byLabel('context', Object.entries(counters.contexts)),
+    ),
+    counter('bidweir_publisher_impressions_total', 'Attributed impressions by publisher', () =>
+      names(counters.publishers, 'publisher'),
+    ),
+    counter('bidweir_domain_impressions_total', 'Attributed impressions by domain', () =>
+      names(counters.domains, 'domain'),
+    ),
   ]
 }

@@ -5,6 +5,8 @@ import { type Mode, modes } from '../../opd/pricing/arms.ts'
 import {
   byLabel,
   byName,
+  counter,
+  gauge,
   type MetricRow,
   maxSuppliers,
   one,
@@ -25,9 +27,8 @@ interface OpdMetricsDeps {
 
 function nodeRows({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
   return [
-    [
+    gauge(
       'bidweir_opd_config_invalid',
-      'gauge',
       '1 if the opd block of a supplier has faults',
       function* () {
         const all = [...invalid()]
@@ -35,35 +36,25 @@ function nodeRows({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
           if (invalid || all.length <= maxSuppliers)
             yield { value: invalid ? 1 : 0, labels: { ssp } }
       },
-    ],
-    [
-      'bidweir_bidlog_entries',
-      'gauge',
-      'Decisions in the bid log of this node',
-      () => one(bidLog.stats.entries),
-    ],
-    ['bidweir_bidlog_bytes', 'gauge', 'Memory of the bid log', () => one(bidLog.stats.bytes)],
-    [
-      'bidweir_bidlog_dropped_total',
-      'counter',
-      'Decisions removed from the bid log, by reason',
-      () => {
-        const { evicted, expired } = bidLog.stats
-        return byLabel('reason', Object.entries({ full: evicted, expired }))
-      },
-    ],
-    [
+    ),
+    gauge('bidweir_bidlog_entries', 'Decisions in the bid log of this node', () =>
+      one(bidLog.stats.entries),
+    ),
+    gauge('bidweir_bidlog_bytes', 'Memory of the bid log', () => one(bidLog.stats.bytes)),
+    counter('bidweir_bidlog_dropped_total', 'Decisions removed from the bid log, by reason', () => {
+      const { evicted, expired } = bidLog.stats
+      return byLabel('reason', Object.entries({ full: evicted, expired }))
+    }),
+    gauge(
       'bidweir_model_version',
-      'gauge',
       'Version of the model; each snapshot and rollback increases it',
       () => byName('mode', modes, (mode) => model(mode).version),
-    ],
-    [
+    ),
+    gauge(
       'bidweir_model_age_seconds',
-      'gauge',
       'Time since the last snapshot of the model was written or restored; without one, since the start',
       () => byName('mode', modes, (mode) => model(mode).ageSeconds),
-    ],
+    ),
   ]
 }
 
@@ -77,11 +68,10 @@ export function opdMetrics(registry: Registry, deps: OpdMetricsDeps): void {
 
 export function authMetrics(registry: Registry, failures: ReadonlyMap<string, number>): void {
   registerRows(registry, [
-    [
+    counter(
       'bidweir_auth_failures_total',
-      'counter',
       'Refused calls and log-ins: the error of the token, or password, refresh_token, throttled',
       () => byLabel('kind', failures),
-    ],
+    ),
   ])
 }

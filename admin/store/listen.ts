@@ -40,7 +40,11 @@ export function listen(url: string, changed: () => void, log: Log) {
     async close() {
       closed = true
       if (retry !== null) clearTimeout(retry)
-      await client?.end().catch((error: Error) => log.warn({ err: error.message }, 'closing'))
+      await client
+        ?.end()
+        .catch((error: Error) =>
+          log.warn({ err: error.message }, 'the LISTEN connection was not closed in order'),
+        )
     },
   }
 }

@@ -63,7 +63,11 @@ export function createTakenOff(
         lost = false
       },
       (error: Error) => {
-        if (!lost) log.warn({ err: error.message }, 'what OPD took off could not be stored yet')
+        if (!lost)
+          log.warn(
+            { err: error.message },
+            'the price reductions of the day were not stored and will be retried',
+          )
         lost = true
       },
     )

@@ -77,6 +77,14 @@ export type MetricRow = [
   samples: () => Iterable<Sample | null>,
 ]
 
+const rowOf =
+  (kind: MetricRow[1]) =>
+  (name: string, help: string, samples: MetricRow[3]): MetricRow => [name, kind, help, samples]
+export const counter = rowOf('counter')
+export const gauge = rowOf('gauge')
+export const histogram = rowOf('histogram')
+export const summary = rowOf('summary')
+
 /** The samples of a metric with one series. */
 export const one = (value: number, labels: Labels = {}): Sample[] => [{ value, labels }]
 

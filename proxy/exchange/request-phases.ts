@@ -132,7 +132,7 @@ export abstract class RequestPhases implements Candidate {
     return this.deadline.due
   }
 
-  /** Called by the gate if the request has waited in vain. */
+  /** Called by the gate if the queued request can no longer be answered in time. */
   refuse(): void {
     this.gateState = 'outside'
     this.noBid('overload')

@@ -62,7 +62,7 @@ async function startProcess(
     const { message, code } = error as NodeJS.ErrnoException
     const locked = error instanceof InUseError
     const advice = locked || code === 'EADDRINUSE' ? `; ${conflictAdvice[command]}` : ''
-    stderr.write(`bidweir: it does not start: ${message}${advice}\n`)
+    stderr.write(`bidweir: the service does not start: ${message}${advice}\n`)
     await demo?.close()
     return locked ? inUse : 1
   }
@@ -88,7 +88,7 @@ function stopOnSignals({ service, demo }: Running, before: () => void): void {
     before()
     const { grace, timeout } = service.config().drain
     const late = setTimeout(() => {
-      stderr.write('bidweir: drain.timeout has passed, the rest is cut\n')
+      stderr.write('bidweir: drain.timeout has passed: the remaining requests are cut off\n')
       process.exit(0)
     }, timeout)
     late.unref()

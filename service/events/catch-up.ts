@@ -78,7 +78,10 @@ export function createCatchUp({
     try {
       await runOnce()
     } catch (error) {
-      log.info({ err: (error as Error).message }, 'the marks of the event log were not written')
+      log.info(
+        { err: (error as Error).message },
+        'the progress of the event log was not stored and will be retried',
+      )
     }
   })
   const timer = setInterval(() => void run(), every)
@@ -93,7 +96,7 @@ export function createCatchUp({
       clearInterval(timer)
       const complete = !stream.isBehind && stream.waitingSince === null
       await (complete ? marks.remove() : marks.abandon()).catch((error: Error) =>
-        log.info({ err: error.message }, 'the mark of the event log was not written'),
+        log.info({ err: error.message }, 'the progress of the event log was not stored'),
       )
     },
   }

@@ -1,43 +1,36 @@
 /** Metrics of the models of this node: operator commands, damaged snapshots, and what it exchanges with other nodes. */
 import type { Registry } from 'prom-client'
 import { modes } from '../../opd/pricing/arms.ts'
-import { byLabel, byName, one, registerRows } from '../../opd/shared/metrics.ts'
+import { byLabel, byName, counter, gauge, one, registerRows } from '../../opd/shared/metrics.ts'
 import type { ModelManager } from '../../opd/state/model-manager.ts'
 import type { ModelSync } from '../../opd/state/model-sync.ts'
 
 export function modelMetrics(registry: Registry, modelManager: ModelManager): void {
   const byMode = (value: (mode: (typeof modes)[number]) => number) => byName('mode', modes, value)
   registerRows(registry, [
-    [
+    counter(
       'bidweir_model_snapshots_refused_total',
-      'counter',
       'Damaged snapshots; an older one was loaded, or the model started empty',
       () => one(modelManager.failures.refused),
-    ],
-    [
-      'bidweir_model_frozen',
-      'gauge',
-      '1 while the model decides but does not learn',
-      () => one(Number(modelManager.control.frozen)),
-    ],
-    [
+    ),
+    gauge('bidweir_model_frozen', '1 while the model decides but does not learn', () =>
+      one(Number(modelManager.control.frozen)),
+    ),
+    gauge(
       'bidweir_model_epoch_seconds',
-      'gauge',
       'Unix time of the last rollback of the model; 0 if there was none',
       () => byMode((mode) => (modelManager.control.rolledBackAt[mode] ?? 0) / 1000),
-    ],
-    [
+    ),
+    counter(
       'bidweir_model_outcomes_stale_total',
-      'counter',
       'Wins of bids from before a rollback; they do not train the model',
       () => byMode((mode) => modelManager.of(mode).counts.stale),
-    ],
-    [
+    ),
+    counter(
       'bidweir_model_outcomes_lost_total',
-      'counter',
       'Wins that did not fit into the buffer of a frozen model; they do not train it',
       () => byMode((mode) => modelManager.of(mode).counts.overflowed),
-    ],
+    ),
   ])
 }
 
@@ -45,15 +38,13 @@ const deltaResults = ['sent', 'merged', 'refused', 'old', 'seen', 'dropped', 'lo
 
 export function modelSyncMetrics(registry: Registry, { counts }: ModelSync): void {
   registerRows(registry, [
-    [
+    counter(
       'bidweir_model_deltas_total',
-      'counter',
       'Model updates between nodes: sent; received and merged, refused as damaged, of an old epoch, or seen before; dropped unsent; lost with a node that ended',
       () => byName('result', deltaResults, (result) => counts[result]),
-    ],
-    [
+    ),
+    counter(
       'bidweir_model_shared_total',
-      'counter',
       'Models that this node wrote for the others, or took from them because it lacked updates; curves that it wrote, or adopted',
       () =>
         byLabel('result', [
@@ -62,6 +53,6 @@ export function modelSyncMetrics(registry: Registry, { counts }: ModelSync): voi
           ['curve_written', counts.curvesShared],
           ['curve_adopted', counts.curvesAdopted],
         ]),
-    ],
+    ),
   ])
 }

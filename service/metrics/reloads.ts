@@ -1,6 +1,6 @@
 /** Metrics of the configuration: what the last reload came to, and whether a change waits for a restart. */
 import { Counter, type Registry } from 'prom-client'
-import { one, registerRows } from '../../opd/shared/metrics.ts'
+import { gauge, one, registerRows } from '../../opd/shared/metrics.ts'
 
 export interface ReloadState {
   /** Whether the last reload was taken. */
@@ -27,24 +27,21 @@ export function createReloadMeter(registry: Registry): ReloadMeter {
   let takenAt = Date.now()
   let restart: readonly string[] = []
   registerRows(registry, [
-    [
+    gauge(
       'bidweir_config_last_reload_successful',
-      'gauge',
       '0 while the configuration file is one that was refused; the last good one is in use',
       () => one(Number(successful)),
-    ],
-    [
+    ),
+    gauge(
       'bidweir_config_last_reload_success_timestamp_seconds',
-      'gauge',
       'Unix time at which the configuration in use was loaded',
       () => one(takenAt / 1000),
-    ],
-    [
+    ),
+    gauge(
       'bidweir_restart_needed',
-      'gauge',
       '1 while a change of the configuration file waits for a restart',
       () => one(Number(restart.length > 0)),
-    ],
+    ),
   ])
   return {
     state: () => ({ successful, restart }),

@@ -2,6 +2,8 @@
 import type { Registry } from 'prom-client'
 import {
   byLabel,
+  counter,
+  gauge,
   metricsOf,
   one,
   type RegisteredMetric,
@@ -29,30 +31,22 @@ export function nodeMetrics(
     for (const [index, count] of workers) yield [String(index), count]
   }
   registerRows(registry, [
-    [
-      'bidweir_workers',
-      'gauge',
-      'Processes of this node that serve bid traffic',
-      () => one(pool.count - pool.missing),
-    ],
-    [
-      'bidweir_workers_replaced_total',
-      'counter',
-      'Worker processes that ended and were replaced',
-      () => one(pool.counts.ended),
-    ],
-    [
+    gauge('bidweir_workers', 'Processes of this node that serve bid traffic', () =>
+      one(pool.count - pool.missing),
+    ),
+    counter('bidweir_workers_replaced_total', 'Worker processes that ended and were replaced', () =>
+      one(pool.counts.ended),
+    ),
+    counter(
       'bidweir_worker_dropped_total',
-      'counter',
       'Decisions that a worker could not hand over; their notices need a context',
       () => one(pool.counts.dropped),
-    ],
-    [
+    ),
+    counter(
       'bidweir_worker_requests_total',
-      'counter',
       'Bid requests by process; 0 is the first, which has the admin listener',
       () => byLabel('worker', requests()),
-    ],
+    ),
   ])
   return {
     metrics: () => metricsOf(registry).map((metric) => sums.get(metric.name) ?? metric),

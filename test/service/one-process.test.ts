@@ -58,7 +58,7 @@ t.test('a database file is refused by another path from another state folder', a
   symlinkSync(join(state, 'bidweir.db'), join(folder, 'mine', 'link.db'))
   const store = 'store: {database: "sqlite:mine/link.db"}'
   await t.rejects(startBidweir(yaml(store), folder), {
-    message: `75: bidweir: it does not start: the database file ${state}/bidweir.db is in use by process ${pid} on `,
+    message: `75: bidweir: the service does not start: the database file ${state}/bidweir.db is in use by process ${pid} on `,
   })
 })
 
@@ -66,7 +66,7 @@ t.test('with PostgreSQL the state folder has one process too', async (t) => {
   const { folder, state, pid } = await running(t)
   const store = `store: {database: "postgres://127.0.0.1:1/x"}\nopd: {keys: [{id: 1, secret: ${key}}]}`
   await t.rejects(startBidweir(yaml(store), folder), {
-    message: `75: bidweir: it does not start: the state folder ${state} is in use by process ${pid} on `,
+    message: `75: bidweir: the service does not start: the state folder ${state} is in use by process ${pid} on `,
   })
 })
 

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import type { Test } from 'tap'
+import type { Kept, LiveSnapshot } from '../../admin/fleet/live.ts'
 import { runDemo } from '../../service/demo/main.ts'
 import { createDemoSupplier } from '../../service/demo/supplier.ts'
 import { newFolder, startBidweir, token } from './process.ts'
@@ -41,8 +42,8 @@ interface ConsoleWorld {
   close(): Promise<void>
 }
 
-/** Resolves when wins are in the figures. `more`: further suppliers, as YAML. */
-export async function consoleWorld({ more = '', rate = 50 } = {}): Promise<ConsoleWorld> {
+/** Resolves when all figures are known; the traffic has ended then. `more`: further suppliers, as YAML. */
+export async function consoleWorld({ more = '' } = {}): Promise<ConsoleWorld> {
   const supplier = await createDemoSupplier()
   const folder = newFolder()
   const bidweir = await startBidweir(yaml(folder, supplier.url, more), folder)
@@ -50,7 +51,7 @@ export async function consoleWorld({ more = '', rate = 50 } = {}): Promise<Conso
   const proxy = `http://127.0.0.1:${bidweir.proxyPort}`
   const stop = new AbortController()
   const traffic = runDemo({
-    ...{ proxyUrl: proxy, adminUrl: base, supplier, rate, signal: stop.signal },
+    ...{ proxyUrl: proxy, adminUrl: base, supplier, rate: 200, signal: stop.signal },
     ...{ ssp: 'acme', every: 60_000, noticeDelay: 100, out: { write: () => {} } },
     figures: async () => null,
   })
@@ -91,16 +92,19 @@ export async function consoleWorld({ more = '', rate = 50 } = {}): Promise<Conso
     if (!added.ok) throw new Error(await added.text())
   }
   await bids('down', 12)
+  // The wins are enough for each figure.
+  const isNarrow = (kept: Kept | null) => kept !== null && kept.upper - kept.lower <= 1
   await until(async () => {
-    const rows = (await (await api('/api/svc/reports/margin')).json()) as { wins: number }[]
-    return rows.some(({ wins }) => wins > 50)
+    const { integrations } = (await (await api('/api/svc/live/')).json()) as LiveSnapshot
+    const [mode] = integrations.find(({ ssp }) => ssp === 'acme')!.modes
+    return mode !== undefined && isNarrow(mode.kept) && isNarrow(mode.keptSpend)
   })
+  stop.abort()
+  await traffic
   return {
     ...{ base, proxy, folder, api, bids },
     logIn: (name, secret) => token(bidweir, name, secret),
     async close() {
-      stop.abort()
-      await traffic
       await bidweir.stop()
       await supplier.close()
     },

@@ -183,7 +183,7 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
       const { statusCode = 500 } = error
       if (statusCode < 500) return refuse(reply, 'invalid_request', error.message, null)
       request.log.error({ err: error.message }, 'the token endpoint failed')
-      return refuse(reply, 'temporarily_unavailable', 'the store does not answer', 5)
+      return refuse(reply, 'temporarily_unavailable', 'the store does not respond', 5)
     })
     for (const { name, ...call } of realmCalls(`/auth/realms/${realm}`))
       addRoute(app, { ...call, handler: handlers[name] }, null)
