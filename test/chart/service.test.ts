@@ -31,12 +31,21 @@ t.test('the pod of `helm test` finds a release that serves', needsHelm, async (t
   const pod = all.find(({ kind }) => kind === 'Pod')!.spec as {
     containers: { command: string[] }[]
   }
-  const script = pod.containers[0]!.command.at(-1)!
-    .replace('http://test-bidweir-admin:8081', `http://127.0.0.1:${service.adminPort}`)
-    .replace('http://test-bidweir-notices:8082', `http://127.0.0.1:${noticesPort}`)
-    .replace('http://test-bidweir-proxy:8080', `http://127.0.0.1:${service.proxyPort}`)
-    .replaceAll('/etc/bidweir', dir)
-  const test = async () => {
+  /** What the container runs, with the addresses of this service. */
+  const localized = ({ containers }: typeof pod) =>
+    containers[0]!.command
+      .at(-1)!
+      .replace('http://test-bidweir-admin:8081', `http://127.0.0.1:${service.adminPort}`)
+      .replace('http://test-bidweir-notices:8082', `http://127.0.0.1:${noticesPort}`)
+      .replace('http://test-bidweir-proxy:8080', `http://127.0.0.1:${service.proxyPort}`)
+      .replaceAll('/etc/bidweir', dir)
+  const own = manifests(
+    template(
+      '--set',
+      'suppliers.acme.endpoints[0]=https://a.example/,suppliers.bolt.opd.enabled=true',
+    ).text,
+  ).find(({ kind }) => kind === 'Pod')!.spec as typeof pod
+  const test = async (script = localized(pod)) => {
     const child = spawn(process.execPath, ['--input-type=module', '--eval', script])
     let text = ''
     for (const stream of [child.stdout, child.stderr])
@@ -54,10 +63,16 @@ t.test('the pod of `helm test` finds a release that serves', needsHelm, async (t
     'management is closed',
     'token',
     'suppliers',
+    'every supplier of the values is served',
+    'every opd block is valid',
     'bid',
     'win',
   ]
   for (const step of steps) t.match(good.text, new RegExp(`^ok ${step}$`, 'm'))
+
+  const others = await test(localized(own).replace('patience = 120_000', 'patience = 0'))
+  t.not(others.code, 0)
+  t.match(others.text, /not served: acme,bolt/)
 
   writeFileSync(config, readFileSync(config, 'utf8').replace('timeout: 250ms', 'timeout: fast'))
   await until(() => service.stderr().includes('reload refused'))

@@ -1,10 +1,13 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
+import { cpSync, readdirSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { chart, manifests, needsHelm } from './helm.ts'
+import { lastReleaseAbsent, unpackLastRelease } from '../support/last-release.ts'
+import { chart, helm, kubernetes, manifests, needsHelm } from './helm.ts'
 
 const run = promisify(execFile)
 
@@ -87,3 +90,23 @@ t.test('a password that is given wins over the one that is kept', needsHelm, asy
   const made = await secretsOf(t, kept, '--set', 'adminPassword=new-password')
   t.same(made[password!], { 'admin-password': Buffer.from('new-password').toString('base64') })
 })
+
+t.test(
+  'values of the last chart, and those of its releases that are reused, render here',
+  { skip: needsHelm.skip || lastReleaseAbsent },
+  async (t) => {
+    const former = join(unpackLastRelease('charts/bidweir'), 'charts/bidweir')
+    // `--reuse-values` has the defaults of the chart of before instead of this one's
+    const reused = t.testdir({})
+    cpSync(chart, reused, { recursive: true })
+    cpSync(join(former, 'values.yaml'), join(reused, 'values.yaml'))
+    const files = readdirSync(join(former, 'ci')).filter((file) => file.endsWith('-values.yaml'))
+    t.ok(files.length > 3)
+    for (const file of files)
+      for (const folder of [chart, reused]) {
+        const values = ['--values', join(former, 'ci', file)]
+        const { ok, error } = helm('template', 'test', folder, ...kubernetes, ...values)
+        t.ok(ok, `${file} ${error}`)
+      }
+  },
+)
