@@ -25,6 +25,8 @@ interface RetentionOptions {
   pauseMs?: number
   /** Milliseconds until the first run; absent: `every`. */
   first?: number
+  /** Milliseconds of a monotonic clock. */
+  clock?: () => number
 }
 
 interface Retention {
@@ -44,6 +46,7 @@ const settle = 600_000
 
 export function createRetention(store: Store, options: RetentionOptions): Retention {
   const { keep, now, log, every = settle, pauseMs = 50, first } = options
+  const { clock = () => performance.now() } = options
   const { db, postgres } = store
   const lease = createLease(db, postgres, now)
   const row = sql.ref(postgres ? 'ctid' : 'rowid')
@@ -142,12 +145,12 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
   async function deleteRows(before: number): Promise<number> {
     let gone = 0
     for (let size = slice.least; await mayContinue(); ) {
-      const began = performance.now()
+      const began = clock()
       const { numAffectedRows = 0n } = await sql`
         delete from ledger where ${row} in (
           select ${row} from ledger where at < ${before} limit ${sql.lit(size)}
         )`.execute(db)
-      const took = performance.now() - began
+      const took = clock() - began
       gone += Number(numAffectedRows)
       if (numAffectedRows < size) break
       if (took < slice.ms / 2) size = Math.min(slice.most, 2 * size)

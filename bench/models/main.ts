@@ -70,7 +70,7 @@ function updates({ quick }: Run): Block[] {
       rows: [
         ['bytes in a delta', (bytes / bids).toFixed(0)],
         ['in Redis, in base64', ((bytes / bids) * (4 / 3)).toFixed(0)],
-        ['CPU of each node that trains with it, us', (us / bids).toFixed(1)],
+        ['CPU of the node that leads, us', (us / bids).toFixed(1)],
       ],
     },
   ]

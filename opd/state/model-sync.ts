@@ -177,7 +177,9 @@ export function createModelSync(options: {
     await send(mode)
     state.refits = await shared.look()
     if (!shared.leads) return (await curve.follow()) || shared.follow()
+    const { taken } = shared.counts
     const complete = await shared.lead(() => receive(mode))
+    if (shared.counts.taken > taken) curve.changed()
     if (complete) await curve.lead(() => send(mode))
     return complete
   }

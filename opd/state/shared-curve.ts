@@ -16,6 +16,8 @@ const decompress = promisify(gunzip)
 
 /** Deltas of a node that it keeps because a shared curve may lack them: 200 s. */
 const maxRecent = 100
+/** Rounds for which a curve that lacks updates of others is not adopted: a node that joins has a later model. */
+const patience = 3
 /** Milliseconds between two curves, of which each is some 3 MiB: every second round. */
 const shareEvery = 3500
 
@@ -33,6 +35,7 @@ export class SharedCurve {
   /** Of the curve that was seen last. */
   private version = 0
   private refused = 0
+  private skipped = 0
   private sharedAt = Number.NEGATIVE_INFINITY
 
   constructor(
@@ -51,7 +54,7 @@ export class SharedCurve {
     this.now = now
   }
 
-  /** A delta of another node was merged. */
+  /** A delta of another node was merged, or the shared model was taken. */
   changed(): void {
     this.isChanged = true
   }
@@ -85,9 +88,16 @@ export class SharedCurve {
   /** Of the others. Returns whether this node has adopted a curve. */
   async follow(): Promise<boolean> {
     const { number, head } = await this.look(false)
-    if (head !== null && number !== this.refused && (await this.adopt(head, number)))
-      this.number = number
+    if (head === null || number === this.refused || this.skips(head)) return this.number > 0
+    if (await this.adopt(head, number)) this.number = number
     return this.number > 0
+  }
+
+  private skips({ seen }: SharedModelHead): boolean {
+    const others = this.state.seen.rows().filter(([node]) => node !== this.models.node)
+    const isOlder = new VersionVector(seen).lacks(others)
+    this.skipped = isOlder && this.skipped < patience ? this.skipped + 1 : 0
+    return this.skipped > 0
   }
 
   private get state() {

@@ -6,7 +6,7 @@ import type { SharedModelHead } from '../../opd/state/shared-model.ts'
 
 export const log = { info() {}, warn() {}, error() {} }
 
-const valueOf = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset).getFloat64(0)
+const amountIn = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset).getFloat64(0)
 
 /** A model that is a sum: what is in it, and how often, can be read. Its delta says what was added since the last. */
 class Sum implements Learner {
@@ -15,7 +15,7 @@ class Sum implements Learner {
 
   constructor(snapshot?: Uint8Array) {
     if (snapshot === undefined) return
-    this.value = valueOf(snapshot)
+    this.value = amountIn(snapshot)
     this.sent = this.value
   }
 
@@ -45,7 +45,7 @@ class Sum implements Learner {
     return bytes
   }
   merge(delta: Uint8Array) {
-    const added = valueOf(delta)
+    const added = amountIn(delta)
     this.value += added
     this.sent += added
   }
@@ -55,7 +55,7 @@ class Sum implements Learner {
     return bytes
   }
   resume(snapshot: Uint8Array) {
-    this.value = valueOf(snapshot)
+    this.value = amountIn(snapshot)
     this.sent = this.value
   }
   *sharing(taken: () => void): Generator<undefined, Uint8Array[]> {
@@ -70,7 +70,7 @@ class Sum implements Learner {
     yield
     const deltas = missing()
     if (deltas === null) return false
-    this.value = deltas.reduce((sum, delta) => sum + valueOf(delta), valueOf(curve))
+    this.value = deltas.reduce((sum, delta) => sum + amountIn(delta), amountIn(curve))
     this.sent = this.value
     return true
   }

@@ -76,4 +76,31 @@ onBoth(async (t, database) => {
     t.equal(taken, 0)
     t.equal(await gone, many.length)
   })
+
+  t.test('slices grow to thousands of rows while they are quick, and shrink again', async (t) => {
+    const many = Array.from({ length: 9500 }, (_, n) =>
+      entry(`more ${n}`, { at: now - 11 * day }),
+    )
+    await Promise.all(many.map((each) => store.ledger.record(each)))
+    let slices: number[] = []
+    const db = store.db.withPlugin({
+      transformQuery: ({ node }) => node,
+      async transformResult({ result }) {
+        if ((result.numAffectedRows ?? 0n) >= 200n) slices.push(Number(result.numAffectedRows))
+        return result
+      },
+    })
+    // Quick for the first 3000 rows, then slow.
+    let clock = 0
+    const deleted = () => slices.reduce((sum, rows) => sum + rows, 0)
+    const options = { keep: () => 10 * day, now: () => now, log: silent, pauseMs: 0 }
+    const retention = createRetention(
+      { ...store, db },
+      { ...options, clock: () => (clock += deleted() < 3000 ? 1 : 100) },
+    )
+    t.teardown(() => retention.close())
+    slices = []
+    t.equal(await retention.run(), many.length)
+    t.same(slices, [200, 400, 800, 1600, 3200, 1600, 800, 400, 200, 200])
+  })
 })

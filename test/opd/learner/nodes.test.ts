@@ -10,6 +10,15 @@ import { apart, bid, chances, long, off, pure, start, taught } from '../../suppo
 
 const deltaHead = 16
 
+function finished<T>(slices: Generator<undefined, T>): T {
+  let slice = slices.next()
+  while (!slice.done) slice = slices.next()
+  return slice.value
+}
+/** Wins that a snapshot counts, of notices here and at other nodes. */
+const winsOf = (learner: Learner) =>
+  Number(/"wins":(\d+)/.exec(Buffer.from(learner.snapshot()).toString('latin1'))![1])
+
 t.test('eight nodes know what one would that saw all', (t) => {
   const fitted = (learner: Learner) => {
     learner.applyRefit(refit(learner.refitJob(2e12)!))
@@ -112,6 +121,40 @@ t.test('an exposure that is withdrawn elsewhere is undone here', (t) => {
   other.advance(start + 4 * long)
   t.notSame(chances(other), moved)
   t.ok(apart(other, sender) < 1e-9, 'as there')
+  t.end()
+})
+
+t.test('a node that follows holds its floors by wins that are reported to others, once', (t) => {
+  const [leader, follower] = [createLearner({}), createLearner({})]
+  const policy = { minWinRate: 0.97, explore: 0, holdout: 0 }
+  const guardOf = (learner: Learner) =>
+    learner.decide(bid(2, 1), policy, 'k', start, () => 0.9).guard
+  const shared = () =>
+    new Uint8Array(Buffer.concat(finished(leader.sharing!(() => void leader.delta()))))
+  let adopted = 0
+  const follow = () => {
+    leader.merge(follower.delta())
+    if (finished(follower.adopting!(shared(), () => []))) adopted++
+  }
+  for (let n = 0; n < 600; n++) {
+    const now = start + 20 * n
+    const decision = follower.decide(bid(2, n % 8), policy, `k${n}`, now, () => 0.9)
+    const features = follower.expose(decision, decision.outBa, now)
+    leader.win(features, decision.outBa, now + 5)
+    if (n === 300) follow()
+  }
+  t.equal(guardOf(follower), 'start')
+  const shallow = follower.snapshot()
+  follow()
+  t.equal(adopted, 2)
+  t.equal(guardOf(follower), 'none', '600 wins, all at the other node')
+  const restored = createLearner({}, follower.snapshot())
+  for (const learner of [follower, restored]) {
+    const known = winsOf(learner)
+    t.ok(finished(learner.adopting!(shared(), () => [])))
+    t.equal(winsOf(learner), known, 'the same sums again tell nothing')
+  }
+  t.not(winsOf(createLearner({}, shallow)), winsOf(follower))
   t.end()
 })
 

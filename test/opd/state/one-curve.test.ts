@@ -25,18 +25,38 @@ interface Win {
   cleared: number
 }
 
+/** Counts what one node reads. */
+function counted(bus: ModelBus, reads: { deltas: number; bytes: number }): ModelBus {
+  return {
+    ...bus,
+    async fetch(mode, from) {
+      const fetched = await bus.fetch(mode, from)
+      reads.deltas += fetched.deltas.length
+      for (const { bytes } of fetched.deltas) reads.bytes += bytes.length
+      return fetched
+    },
+    async readModel(mode) {
+      const bytes = await bus.readModel(mode)
+      reads.bytes += bytes?.length ?? 0
+      return bytes
+    },
+  }
+}
+
 /** `whole` nodes with models, and more nodes of which only the updates are made. */
 function cluster(whole: number, others: number, bidsPerSecond: number) {
   const uniform = source(7)
   let now = 1.7e12
   const bus: ModelBus = memoryBus({ keepsLeases: true })
   const nodeOf = () => {
+    const reads = { deltas: 0, bytes: 0 }
     const modelManager = createModelManager({
       ...{ dir: null, attributionWindow: 1_800_000, now: () => now, log },
       ...{ advanceEvery: 1e9, snapshotEvery: 1e9, refitEvery: 1e9 },
     })
-    const modelSync = createModelSync({ modelManager, bus, log, now: () => now })
-    return { modelManager, modelSync, learner: modelManager.of('revenue') }
+    const options = { modelManager, bus: counted(bus, reads), log, now: () => now }
+    const modelSync = createModelSync(options)
+    return { modelManager, modelSync, learner: modelManager.of('revenue'), reads }
   }
   const nodes = Array.from({ length: whole }, nodeOf)
   // A few learners make the updates of many nodes, in turn.
@@ -141,6 +161,50 @@ t.test('four nodes agree 10 s after the last notice', async (t) => {
   while (waiting() > 0) await pass(step, false)
   await pass(10_000, false)
   t.ok(spread() <= 0.03, String(spread()))
+  t.same(errors, [])
+})
+
+/** The node that leads, and the others. */
+function divided(nodes: ReturnType<typeof cluster>['nodes']) {
+  const leads = ({ modelManager }: (typeof nodes)[number]) =>
+    modelManager.models.of('revenue').refits
+  return { leader: nodes.find(leads)!, followers: nodes.filter((node) => !leads(node)) }
+}
+
+t.test(
+  'what a node reads does not grow with the number of nodes, save for the one that leads',
+  async (t) => {
+    const clusters = [cluster(3, 7, 60), cluster(3, 97, 60)]
+    t.teardown(() => Promise.all(clusters.map(({ close }) => close())))
+    const [ten, hundred] = await Promise.all(
+      clusters.map(async ({ nodes, pass }) => {
+        await pass(20_000, true)
+        const { leader, followers } = divided(nodes)
+        t.equal(followers.length, 2)
+        for (const { reads } of followers) t.equal(reads.deltas, 0)
+        const bytes = followers.map(({ reads }) => reads.bytes)
+        return { most: Math.max(...bytes), deltas: leader.reads.deltas }
+      }),
+    )
+    t.ok(hundred!.deltas > 8 * ten!.deltas, 'one node reads them all')
+    t.ok(hundred!.most < 1.1 * ten!.most, `${hundred!.most} and ${ten!.most} bytes`)
+  },
+)
+
+t.test('nodes of 100 go on when the one that leads ends: nothing is lost', async (t) => {
+  const { nodes, pass, spread, waiting, close } = cluster(3, 97, 60)
+  t.teardown(close)
+  await pass(10_000, true)
+  const { leader } = divided(nodes)
+  const sent = leader.modelSync.counts.sent
+  await nodes.splice(nodes.indexOf(leader), 1)[0]!.modelSync.close()
+  await pass(20_000, true)
+  while (waiting() > 0) await pass(step, false)
+  await pass(10_000, false)
+  t.ok(sent > 0)
+  t.ok(spread() <= 0.03, String(spread()))
+  for (const { modelSync } of nodes) t.match(modelSync.counts, { lost: 0, dropped: 0, refused: 0 })
+  t.ok(divided(nodes).leader.modelSync.counts.taken > 0)
   t.same(errors, [])
 })
 

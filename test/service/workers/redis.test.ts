@@ -38,7 +38,10 @@ t.test('two nodes with workers', { skip: postgresAbsent || redisAbsent }, async 
       const metrics = await node.metrics()
       return (
         sumOf(metrics, 'bidweir_live_nodes') === 2 &&
-        sumOf(metrics, 'bidweir_model_deltas_total', 'result="merged"') > 0
+        // One leads, the other follows it.
+        sumOf(metrics, 'bidweir_model_deltas_total', 'result="merged"') +
+          sumOf(metrics, 'bidweir_model_shared_total', 'result="curve_adopted"') >
+          0
       )
     })
   t.equal(sumOf(await one.metrics(), 'bidweir_redis_written_total'), ids.length)
