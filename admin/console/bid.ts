@@ -32,10 +32,15 @@ export const bidRoute = ({ engine, account }: BidDeps): Route => ({
     const query = parsedQuery(bidQuery, request.query)
     if ('faults' in query) return malformed(reply, query.faults)
     const { bid_id: bidId, ssp } = query.value
-    const found = await engine.findDecision({ bidId, svcOpd: undefined, ssp })
-    if (found.ambiguous)
-      return problem(reply, 409, 'ambiguous', 'Several suppliers have sent this bid id: name one')
-    if (found.record === null || !seesSupplier(request.caller, found.record.supplier, account))
+    const sees = (supplier: string) => seesSupplier(request.caller, supplier, account)
+    const found = await engine.findDecision({ bidId, svcOpd: undefined, ssp, sees })
+    const [first] = found.ambiguous
+    if (first !== undefined) {
+      const detail = `${found.ambiguous.join(', ')} have sent this bid id: name one, as in ssp=${first}`
+      const title = 'Several suppliers have sent this bid id'
+      return problem(reply, 409, 'ambiguous', title, [{ pointer: 'ssp', detail }])
+    }
+    if (found.record === null)
       return problem(reply, 404, 'unknown_decision', 'No visible decision for this bid id')
     return explained(found.record, found.late)
   },

@@ -159,7 +159,7 @@ export class Notices {
     return {
       status: 'unattributed',
       by: null,
-      ...(traced.ambiguous ? { reason: 'ambiguous' } : {}),
+      ...(traced.ambiguous.length > 0 ? { reason: 'ambiguous' } : {}),
     }
   }
 

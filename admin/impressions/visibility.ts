@@ -79,6 +79,6 @@ export const unreadableContexts: ReadonlySet<ContextState> = new Set(['invalid',
 
 export function reasonOf({ foreign, ambiguous, context }: VisibleTrace): string {
   if (foreign) return foreignBid
-  if (ambiguous) return 'ambiguous'
+  if (ambiguous.length > 0) return 'ambiguous'
   return unreadableContexts.has(context) ? `context_${context}` : 'unknown_bid'
 }

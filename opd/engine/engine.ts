@@ -176,16 +176,19 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
         context: state,
         by: 'context',
         record: await lookup.withFeatures(record),
-        ambiguous: false,
+        ambiguous: [],
         late: late(record),
       }
     const earliest = at - config.contextTtl
-    const found =
+    const logged =
       mayUseLog?.(state) === false ? [] : await lookup.latest(notice.bidId, notice.ssp, earliest)
+    const found = logged.filter(({ supplier }) => notice.sees?.(supplier) ?? true)
     const [only] = found
-    if (only === undefined || found.length > 1)
-      return { context: state, by: null, record: null, ambiguous: found.length > 1, late: false }
-    return { context: state, by: 'bid_log', record: only, ambiguous: false, late: late(only) }
+    if (only === undefined || found.length > 1) {
+      const ambiguous = found.map(({ supplier }) => supplier)
+      return { context: state, by: null, record: null, ambiguous, late: false }
+    }
+    return { context: state, by: 'bid_log', record: only, ambiguous: [], late: late(only) }
   }
 
   const rate = (currency: string) => rateOf(currency, config.rates, config.base)

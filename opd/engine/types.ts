@@ -101,8 +101,8 @@ export interface LookupResult {
   context: ContextState
   by: 'context' | 'bid_log' | null
   record: DecisionRecord | null
-  /** Several suppliers have decisions with this bid id, and the notice names no supplier. */
-  ambiguous: boolean
+  /** The suppliers, if several have decisions with this bid id and the notice names none; otherwise empty. */
+  ambiguous: readonly string[]
   /** The decision is older than `attributionWindow`. */
   late: boolean
 }
@@ -139,10 +139,15 @@ export interface Engine {
   /**
    * Finds the decision of a win notice: in its context, else in the bid log (memory, then the shared one). If
    * `mayUseLog` returns false for the state of the context, no log is read: a caller without a credential must not
-   * cost a look-up.
+   * cost a look-up. The log has only decisions of suppliers that `sees` permits.
    */
   findDecision(
-    notice: { bidId: string; svcOpd: string | undefined; ssp: string | undefined },
+    notice: {
+      bidId: string
+      svcOpd: string | undefined
+      ssp: string | undefined
+      sees?: (supplier: string) => boolean
+    },
     mayUseLog?: (context: ContextState) => boolean,
   ): Promise<LookupResult>
   /** Decodes one context, expired or not, for the explain call. `record` is null if it cannot be decoded. */

@@ -8,7 +8,9 @@ import { type BodySink, ChunkedReader } from '../wire/chunked.ts'
 import type { HeadTemplates } from '../wire/head-templates.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
 import {
+  blankLine,
   maxHead,
+  maxInterim,
   partialHeadFault,
   readResponseHead,
   type UpstreamResponseHead,
@@ -22,10 +24,6 @@ import {
   type Target,
 } from './connection.ts'
 import { connectTo } from './shared-reads.ts'
-
-const blankLine = Buffer.from('\r\n\r\n')
-/** Interim responses (RFC 9110 15.2) before the final one. */
-const maxInterim = 32
 
 export class StrictClient implements Connection, BodySink {
   connectedAt = performance.now()

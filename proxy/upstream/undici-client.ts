@@ -5,8 +5,8 @@ import { header, plainPhrase, unsupportedCoding } from '../exchange/headers.ts'
 import { type Body, bytesOf, type ResponseSink, type SendFailure } from '../listen/types.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
 import { type Connection, idleTimeout, type PoolEvents, silentConnectMs } from './connection.ts'
+import { ResponseStart } from './response-start.ts'
 
-const version = /^HTTP\/1\.[01]$/
 /** Characters that a reason phrase must not contain (RFC 9112 4). */
 const control = /[\0-\x08\x0a-\x1f\x7f]/
 
@@ -29,8 +29,7 @@ export class UndiciClient implements Connection {
   private reused = false
   private readBefore = 0
   private destroyed = false
-  /** The first 8 bytes of the response. */
-  private version = ''
+  private readonly start = new ResponseStart()
   private resume: () => void = () => {}
 
   constructor(origin: string, connector: Connector, pool: PoolEvents<UndiciClient>) {
@@ -65,20 +64,19 @@ export class UndiciClient implements Connection {
     this.connectedAt = performance.now()
     this.reused = false
     this.readBefore = 0
-    // undici accepts a response of any version, and does not report the version.
     const { read } = socket
     socket.read = (size) => {
-      const chunk: Buffer | null = read.call(socket, size)
-      if (chunk !== null && this.version.length < 8) this.checkVersion(chunk, socket)
-      return chunk
+      for (;;) {
+        const chunk: Buffer | null = read.call(socket, size)
+        if (chunk === null) return null
+        const bytes = this.start.read(chunk)
+        if (typeof bytes === 'string') {
+          socket.destroy(new Error(bytes))
+          return null
+        }
+        if (bytes !== null) return bytes
+      }
     }
-  }
-
-  private checkVersion(chunk: Buffer, socket: Socket): void {
-    this.version += chunk.toString('latin1', 0, 8 - this.version.length)
-    const known =
-      this.version.length < 8 ? 'HTTP/1.1'.startsWith(this.version) : version.test(this.version)
-    if (!known) socket.destroy(new Error('not an HTTP/1 response'))
   }
 
   get usable(): boolean {
@@ -87,7 +85,7 @@ export class UndiciClient implements Connection {
 
   dispatch(head: OutgoingRequest, body: Body, sink: ResponseSink): void {
     this.sink = sink
-    this.version = ''
+    this.start.reset()
     this.reused = this.socket !== null
     this.readBefore = this.socket?.bytesRead ?? 0
     this.client.dispatch(
@@ -120,7 +118,7 @@ export class UndiciClient implements Connection {
   onConnect(): void {}
 
   onHeaders(status: number, raw: Buffer[], resume: () => void, message: string): boolean {
-    if (status < 200 || this.sink === null) return true
+    if (this.sink === null) return true
     const headers = new Array<string>(raw.length)
     for (let at = 0; at < raw.length; at++) headers[at] = raw[at]!.toString('latin1')
     const fault = this.headFault(headers, message)
@@ -140,7 +138,7 @@ export class UndiciClient implements Connection {
   }
 
   private headFault(headers: readonly string[], message: string): string | null {
-    if (unsupportedCoding(headers, this.version === 'HTTP/1.0') !== undefined)
+    if (unsupportedCoding(headers, this.start.version === 'HTTP/1.0') !== undefined)
       return 'an unknown transfer coding'
     return control.test(message) ? 'a control character in the reason phrase' : null
   }

@@ -15,6 +15,9 @@ export interface UpstreamResponseHead extends ResponseHead {
 }
 
 export const maxHead = 64 * 1024
+/** Interim responses (RFC 9110 15.2) before the final one. */
+export const maxInterim = 32
+export const blankLine = Buffer.from('\r\n\r\n')
 const statusLine = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: ([\t\x20-\x7e\x80-\xff]*))?\r\n/
 
 /** `text`: the head as latin1, without its blank line. Null: not a well-formed HTTP/1 response. */

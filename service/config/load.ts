@@ -138,8 +138,16 @@ export interface LoadedConfig {
   files: FileVersions
 }
 
-/** Reads and checks one file. Invalid input never throws. */
-export function loadConfig(file: string): LoadedConfig {
+/** A file that is cut or half written often has no `suppliers`: to remove all of them, it has to say so. */
+const noSuppliers: ConfigFault = {
+  path: 'suppliers',
+  line: null,
+  found: 'nothing, but there are suppliers in use',
+  allowed: 'the suppliers; [] removes all of them',
+}
+
+/** Reads and checks one file. Invalid input never throws. `replaces`: the configuration in use has suppliers. */
+export function loadConfig(file: string, replaces = false): LoadedConfig {
   const path = resolve(file)
   const read = readText(path)
   const files: FileVersions = new Map([[path, read.version]])
@@ -154,6 +162,8 @@ export function loadConfig(file: string): LoadedConfig {
   if (root === undefined) return { ...whole('', ''), faults }
   // An editor may empty a file before it writes it.
   if (root === null) return whole('nothing', 'a map, such as `suppliers: […]`')
+  if (replaces && (root as { suppliers?: unknown }).suppliers === undefined)
+    faults.push(noSuppliers)
   return check(root, dirname(path), files, lineOf, faults)
 }
 

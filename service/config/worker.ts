@@ -67,7 +67,7 @@ function sendBatches(port: MessagePort, rows: readonly object[], known: Readonly
 }
 
 const { file, port, known } = workerData as LoadTask
-const { config, invalidOpd, files, ...loaded } = loadConfig(file)
+const { config, invalidOpd, files, ...loaded } = loadConfig(file, known.length > 0)
 const faults = truncateFaults(loaded.faults)
 const suppliers: ParsedConfig['suppliers'] = config?.suppliers ?? []
 sendBatches(port, suppliers, new Set(known))

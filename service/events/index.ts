@@ -63,7 +63,8 @@ export function openEvents({ config, store, node, noticesOf, now, log }: EventsO
         }
       }
       // The audit trail has it: it is sent with what is sent again.
-      queue().catch(() => {
+      queue().catch((error: Error) => {
+        log.info({ err: error.message }, 'the event of a void was not queued, it is sent later')
         stream.isBehind = true
       })
     },

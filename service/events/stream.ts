@@ -152,6 +152,8 @@ export class EventStream {
     await Promise.race([this.flush(), timedOut])
     clearTimeout(timer)
     this.closed = true
-    await this.target.close()
+    await this.target.close().catch((error: Error) => {
+      this.log.warn({ err: error.message }, 'the event log was not closed')
+    })
   }
 }

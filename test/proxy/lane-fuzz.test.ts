@@ -67,28 +67,11 @@ const allowedOfAnswers: readonly Allowed[] = [
       finals(general)[0]!.body === finals(fast)[0]!.body,
   },
   {
-    why: 'the fast lane refuses framing in an interim answer, undici passes it over',
-    where: (bytes, fast) =>
-      /HTTP\/1\.1 1\d\d [^{]*(transfer-encoding|content-length)/i.test(bytes) &&
-      statusOf(fast) === 502,
-  },
-  {
-    why: 'llhttp ends with an interim answer that says close',
-    where: (bytes, fast, general) =>
-      /HTTP\/1\.1 1\d\d [^{]*connection:/i.test(bytes) &&
-      statusOf(fast) !== 502 &&
-      statusOf(general) === 502,
-  },
-  {
     why: 'llhttp reads a coding or a length with the tab behind it',
     where: (bytes, fast, general) =>
       /(chunked|content-length: *\d+) *\\t/i.test(bytes) &&
       statusOf(fast) !== 502 &&
       statusOf(general) === 502,
-  },
-  {
-    why: 'llhttp passes over blank lines behind an interim answer',
-    where: (bytes, fast) => /\\r\\n(\\r|\\n)+HTTP/.test(bytes) && statusOf(fast) === 502,
   },
   {
     why: 'the fast lane takes lengths of at most 15 digits, llhttp those of 64 bits',

@@ -34,6 +34,16 @@ export const answers: Record<string, Case> = {
       'HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx',
     keeps: true,
   },
+  'an uninvited 100 Continue': {
+    answer:
+      'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100\r\nX-A: 1\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx',
+    keeps: true,
+  },
+  'an interim answer that says close': {
+    answer:
+      'HTTP/1.1 103 Early Hints\r\nConnection: close\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx',
+    keeps: true,
+  },
   'no content': { answer: 'HTTP/1.1 204 No Content\r\nX-Why: none\r\n\r\n', keeps: true },
   'no content with a length of nothing': {
     answer: 'HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n',
@@ -64,6 +74,21 @@ export const answers: Record<string, Case> = {
   },
   // What is no answer.
   garbage: { answer: 'SSH-2.0-OpenSSH\r\n' },
+  'an interim answer with two lengths': {
+    answer:
+      'HTTP/1.1 100 Continue\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx',
+  },
+  'a blank line behind an interim answer': {
+    answer: 'HTTP/1.1 100 Continue\r\n\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx',
+  },
+  'chunks in HTTP/1.0 behind an interim answer': {
+    answer:
+      'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
+    closes: true,
+  },
+  'another protocol behind an interim answer': {
+    answer: 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 101 Switching Protocols\r\n\r\n',
+  },
   'two lengths': { answer: 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nokk' },
   'a length beside chunks': {
     answer:

@@ -47,6 +47,19 @@ t.test('a supplier that is taken out answers 404, and its rows stay', async (t) 
   t.equal((await ask()).status, 200)
 })
 
+t.test('a file without suppliers is refused; an empty list removes all', async (t) => {
+  const { node, rewritten, yaml } = await world(t)
+  const ask = async () =>
+    (await raw(node.bidweir.proxyPort, post('/bid/acme', '{"id":"q","ext":{"bids":[]}}'))).status
+  const without = yaml.slice(0, yaml.indexOf('suppliers:'))
+  writeFileSync(join(node.bidweir.folder, 'bidweir.yaml'), without)
+  await until(() => node.bidweir.stderr().includes('reload refused'))
+  t.match(node.bidweir.stderr(), /suppliers: found nothing[^"]*, allowed: [^"]*\[\] removes all/)
+  t.equal(await ask(), 200)
+  await rewritten(`${without}suppliers: []\n`)
+  t.equal(await ask(), 404)
+})
+
 t.test('rates are taken from their file when it changes, and old ones are alerted', async (t) => {
   const folder = newFolder()
   const rates = (more: object, asOf: Date) =>

@@ -19,7 +19,7 @@ export function idleEngine(over: Partial<Engine> = {}): Engine {
       context: 'absent',
       by: null,
       record: null,
-      ambiguous: false,
+      ambiguous: [],
       late: false,
     }),
     explain: () => ({ context: 'invalid', record: null, late: false }),

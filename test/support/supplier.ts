@@ -1,6 +1,7 @@
 /** Suppliers for tests: real sockets on port 0, from well-behaved to hostile. */
 import { createServer as createHttp, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type AddressInfo, createServer as createNet, type Server, type Socket } from 'node:net'
+import { createServer as createTls } from 'node:tls'
 
 export interface TestSupplier {
   url: string
@@ -20,10 +21,14 @@ const listening = (server: Server) =>
   )
 
 /** On port 0, with nothing counted yet; closing it ends its connections. */
-async function opened(server: Server, sockets: ReadonlySet<Socket>): Promise<TestSupplier> {
+async function opened(
+  server: Server,
+  sockets: ReadonlySet<Socket>,
+  protocol = 'http',
+): Promise<TestSupplier> {
   const port = await listening(server)
   return {
-    url: `http://127.0.0.1:${port}/openrtb`,
+    url: `${protocol}://127.0.0.1:${port}/openrtb`,
     connections: 0,
     requests: [],
     aborted: 0,
@@ -63,12 +68,13 @@ export async function httpSupplier(handler: Handler): Promise<TestSupplier> {
   return supplier
 }
 
-/** A supplier that is handed the raw socket at each whole request (heads with Content-Length only). */
+/** A supplier that is handed the raw socket at each whole request (heads with Content-Length only). `tls`: it speaks TLS. */
 export async function rawSupplier(
   handler: (socket: Socket, request: string, nth: number) => void,
+  tls: { cert: string; key: string } | null = null,
 ): Promise<TestSupplier> {
   const sockets = new Set<Socket>()
-  const server = createNet({ noDelay: true }, (socket) => {
+  const accepted = (socket: Socket) => {
     supplier.connections++
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
@@ -92,8 +98,12 @@ export async function rawSupplier(
         handler(socket, request, ++nth)
       }
     })
-  })
-  const supplier = await opened(server, sockets)
+  }
+  const server =
+    tls === null
+      ? createNet({ noDelay: true }, accepted)
+      : createTls({ ...tls, noDelay: true }, accepted)
+  const supplier = await opened(server, sockets, tls === null ? 'http' : 'https')
   return supplier
 }
 

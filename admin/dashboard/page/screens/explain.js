@@ -38,11 +38,12 @@ export function pasted(text) {
   const trimmed = text.trim()
   const query = new URLSearchParams(trimmed.slice(trimmed.indexOf('?') + 1))
   const [context, bid] = [query.get('svc_opd'), query.get('bid_id')]
-  if (context !== null || bid !== null) return { context: context ?? '', bid: bid ?? '' }
+  if (context !== null || bid !== null)
+    return { context: context ?? '', bid: bid ?? '', ssp: query.get('ssp') ?? '' }
   // contexts are long and have no other characters
   return /^[\w-]{60,512}$/.test(trimmed)
-    ? { context: trimmed, bid: '' }
-    : { context: '', bid: trimmed }
+    ? { context: trimmed, bid: '', ssp: '' }
+    : { context: '', bid: trimmed, ssp: '' }
 }
 
 const chance = (/** @type {number | null} */ value) => (value === null ? absent : percent(value))
@@ -78,19 +79,21 @@ const rows = (of) => [
 export function Explain() {
   const { query } = route.value
   const [context, bid] = [query.get('context') ?? '', query.get('bid') ?? '']
+  const ssp = query.get('ssp') ?? ''
   const [text, setText] = useState(context === '' ? bid : '')
   const found = useRead(async () => {
     if (context === '' && bid === '') return []
-    if (context === '') return call(`/api/svc/decisions/?${new URLSearchParams({ bid_id: bid })}`)
+    const named = new URLSearchParams({ bid_id: bid, ...(ssp === '' ? {} : { ssp }) })
+    if (context === '') return call(`/api/svc/decisions/?${named}`)
     return call(
       `/api/svc/decisions/${encodeURIComponent(context)}?${new URLSearchParams({ bid_id: bid })}`,
     )
-  }, [context, bid])
+  }, [context, bid, ssp])
   const submit = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault()
     const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
     const next = pasted(text)
-    setQuery({ context: next.context, bid: next.bid || String(form.get('bid') ?? '').trim() })
+    setQuery({ ...next, bid: next.bid || String(form.get('bid') ?? '').trim() })
   }
   const parsed = pasted(text)
   return html`<h1>Explain a bid</h1>

@@ -1,0 +1,30 @@
+/** The end of the event stream: a connection that was never made is no failure; any other failure is logged. */
+import t from 'tap'
+import { openKafka } from '../../../service/events/kafka.ts'
+import { type EventLog, EventStream } from '../../../service/events/stream.ts'
+import { freePort } from '../../support/postgres.ts'
+
+async function closed(target: EventLog): Promise<object[]> {
+  const lines: object[] = []
+  const write = (fields: object, message: string) => void lines.push({ ...fields, message })
+  const log = { info: write, warn: write, error: write }
+  await new EventStream(target, { log, now: Date.now }).close()
+  return lines
+}
+
+t.test('a producer that never connected is closed without a word', async (t) => {
+  const brokers = [`127.0.0.1:${await freePort()}`]
+  const kafka = () => openKafka({ brokers, topic: 'bidweir', tls: null, sasl: null })
+  t.same(await closed(kafka()), [])
+  const refused = kafka()
+  await t.rejects(refused.send([{ key: 'k', value: 'v' }]))
+  t.same(await closed(refused), [])
+})
+
+t.test('a failure of the close is logged, and the rest is closed', async (t) => {
+  const lines = await closed({
+    send: async () => {},
+    close: () => Promise.reject(new Error('broken')),
+  })
+  t.same(lines, [{ err: 'broken', message: 'the event log was not closed' }])
+})
