@@ -99,7 +99,5 @@ export function keysOf(bytes: Uint8Array, at: number, keys: Uint32Array): void {
   keys[12] = mix(mix(supplier, 12), hour + 1)
   keys[13] = absent(publisher, mix(mix(publisher, 13), hour + 1))
   keys[14] = publisher === 0 ? 0 : mix(mix(publisher, 14), floor + 1)
-  keys[15] = placement === 0 ? 0 : absent(floor, mix(mix(placement, 15), floor))
-  keys[16] = absent(floor, mix(mix(supplier, 16), floor))
 }
 export const hasFloor = (bytes: Uint8Array): boolean => bytes[floorAt] !== 0

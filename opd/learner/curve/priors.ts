@@ -20,8 +20,6 @@ export const keyNames = [
   'hour',
   'publisherHour',
   'publisherFloor',
-  'placementFloor',
-  'supplierFloor',
 ] as const
 export type Key = (typeof keyNames)[number]
 export const keyCount = keyNames.length
