@@ -69,7 +69,6 @@ export function setFloor(bytes: Uint8Array, floor: number): void {
 const quarter = 4 * 3_600_000
 /** The four hours of the day, of six, that a time is in. */
 export const quarterOf = (at: number): number => Math.floor(at / quarter) % 6
-const absent = (hash: number, made: number) => (hash === 0 ? 0 : made || 1)
 export const hashAt = (bytes: Uint8Array, which: number): number => {
   const at = hashesAt + 3 * which
   return (bytes[at]! << 16) | (bytes[at + 1]! << 8) | bytes[at + 2]!
@@ -77,29 +76,11 @@ export const hashAt = (bytes: Uint8Array, which: number): number => {
 
 /** The keys of a bid, in the order of `keyNames`; 0: it has none. */
 export function keysOf(bytes: Uint8Array, at: number, keys: Uint32Array): void {
-  const supplier = hashAt(bytes, 0)
-  const publisher = hashAt(bytes, 1)
-  const placement = hashAt(bytes, 2)
-  const country = hashAt(bytes, 3)
-  const dsp = hashAt(bytes, 6)
-  const floor = bytes[floorAt]!
-  const hour = quarterOf(at)
   keys[0] = 0x5bd1e995
-  keys[1] = mix(supplier, 1)
-  keys[2] = absent(publisher, mix(publisher, 2))
-  keys[3] = absent(placement, mix(placement, 3))
-  keys[4] = absent(country, mix(country, 4))
-  keys[5] = absent(hashAt(bytes, 4), mix(hashAt(bytes, 4), 5))
-  keys[6] = absent(hashAt(bytes, 5), mix(hashAt(bytes, 5), 6))
-  keys[7] = absent(dsp, mix(dsp, 7))
-  keys[8] = absent(hashAt(bytes, 7), mix(hashAt(bytes, 7), 8))
-  keys[9] = absent(hashAt(bytes, 8), mix(hashAt(bytes, 8), 9))
-  keys[10] = publisher === 0 ? 0 : absent(country, mix(mix(publisher, 10), country))
-  keys[11] = publisher === 0 ? 0 : absent(dsp, mix(mix(publisher, 11), dsp))
-  keys[12] = mix(mix(supplier, 12), hour + 1)
-  keys[13] = absent(publisher, mix(mix(publisher, 13), hour + 1))
-  keys[14] = publisher === 0 ? 0 : mix(mix(publisher, 14), floor + 1)
-  keys[15] = placement === 0 ? 0 : absent(floor, mix(mix(placement, 15), floor))
-  keys[16] = absent(floor, mix(mix(supplier, 16), floor))
+  for (let which = 0; which < hashed; which++) {
+    const hash = hashAt(bytes, which)
+    keys[which + 1] = hash === 0 ? 0 : mix(hash, which + 1) || 1
+  }
+  keys[hashed + 1] = mix(mix(hashAt(bytes, 0), 12), quarterOf(at) + 1)
 }
 export const hasFloor = (bytes: Uint8Array): boolean => bytes[floorAt] !== 0

@@ -51,13 +51,18 @@ export class Segments {
     if (segment !== undefined) segment.wins++
   }
 
+  /** Whether an exposure that was just counted is one after which to judge. */
+  isDue(segment: Segment): boolean {
+    if (segment.bids < settledBefore || --segment.next > 0) return false
+    segment.next = every
+    return true
+  }
+
   /**
    * `ratio`: wins over expected wins at the bids' own prices, of all bids of the supplier whose wins come to this node;
    * `kept` what those keep. Notices lost, late or told elsewhere cancel between the two.
    */
   judge(segment: Segment, ratio: number, kept: number, floor: number): void {
-    if (segment.bids < settledBefore || --segment.next > 0) return
-    segment.next = every
     if (!(ratio > 0.1)) return
     const own = (kept * segment.wins) / segment.dueIn / ratio
     if (own < floor - victim) segment.boost = Math.min(mostBoost, segment.boost * raise)

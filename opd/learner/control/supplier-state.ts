@@ -27,7 +27,7 @@ export interface Explained {
   alarms: Readonly<Partial<Record<Guard, number>>>
 }
 
-/** Decisions between two looks of the slow guard. */
+/** Decisions between two judgements of what is kept. */
 const judgeEvery = 64
 /** At this much under the floor the kill switch acts. */
 const killBelow = 0.02
@@ -107,7 +107,7 @@ export class SupplierState {
   ): void {
     this.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
     this.bound = mode === 'margin' || !free(policy)
-    if (--this.judgeIn <= 0) this.judge(now)
+    this.judgeIn--
     if (!Number.isFinite(bid.winIn + bid.winOut + bid.out)) {
       this.guards.broken(now)
       return
@@ -117,7 +117,9 @@ export class SupplierState {
     controller.decided(policy, mode, bid, evidence, wins, spend, guards.shallow)
   }
 
-  private judge(now: number): void {
+  /** Judges what is kept, if enough was decided since. Not beside a decision: it takes longer than one. */
+  judge(now: number): void {
+    if (this.judgeIn > 0) return
     this.judgeIn = judgeEvery
     const { evidence, pool, guards, controller, standings } = this
     for (const kind of kinds) {
@@ -154,6 +156,7 @@ export class SupplierState {
   }
 
   private segment(segment: Segment): void {
+    if (!this.segments.isDue(segment)) return
     const { evidence } = this
     const ratio =
       evidence.total('optimised', 'wins') / Math.max(1, evidence.total('optimised', 'dueIn'))

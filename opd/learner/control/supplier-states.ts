@@ -56,6 +56,7 @@ export class Controls {
     all.bids = all.wins = 0
     const usual = Math.max(0.5, Math.min(1.2, this.fall.ratio))
     for (const state of this.suppliers.values()) {
+      state.judge(now)
       state.mature(now, patience, own)
       all.bids += own.bids
       all.wins += own.wins

@@ -15,13 +15,7 @@ export const keyNames = [
   'dsp',
   'deal',
   'domain',
-  'publisherCountry',
-  'publisherDsp',
   'hour',
-  'publisherHour',
-  'publisherFloor',
-  'placementFloor',
-  'supplierFloor',
 ] as const
 export type Key = (typeof keyNames)[number]
 export const keyCount = keyNames.length
@@ -51,11 +45,7 @@ export const priors: Record<Parameter, Priors> = {
     dsp: 0.1,
     deal: 0.1,
     domain: 0.02,
-    publisherCountry: 0.01,
-    publisherDsp: 0.01,
     hour: 0.03,
-    publisherHour: 0.01,
-    publisherFloor: 0.01,
   },
   B: { all: 0.2, supplier: 0.03 },
   C: { all: 2, supplier: 0.2 },

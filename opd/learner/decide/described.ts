@@ -24,13 +24,11 @@ export class Described {
   readonly keys = new Uint32Array(keyCount)
   private readonly bytes = new Uint8Array(featureBytes)
   private facts: BidFacts | null = null
-  private floor = 0
   private quarter = -1
 
   /** Fresh bytes with the hashes of a bid; `keys` are those of the bid. */
   load(facts: BidFacts, now: number): Uint8Array {
     const { bytes } = this
-    const floor = floorOf(facts)
     const quarter = quarterOf(now)
     const isKnown = this.facts !== null && isAlike(this.facts, facts)
     if (!isKnown) {
@@ -38,10 +36,9 @@ export class Described {
       // The caller may change its object for the next bid.
       this.facts = { ...facts }
     }
-    if (!isKnown || floor !== this.floor || quarter !== this.quarter) {
-      this.floor = floor
+    setFloor(bytes, floorOf(facts))
+    if (!isKnown || quarter !== this.quarter) {
       this.quarter = quarter
-      setFloor(bytes, floor)
       keysOf(bytes, now, this.keys)
     }
     return bytes.slice()

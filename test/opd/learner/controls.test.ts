@@ -120,7 +120,8 @@ t.test(
   (t) => {
     const random = source(6)
     const raised = (says: boolean) => {
-      const state = new Controls().of(1)
+      const controls = new Controls()
+      const state = controls.of(1)
       const policy: Policy = { minWinRate: 0.97 }
       for (let n = 0; n < 2000; n++) {
         const outcome: Outcome = {
@@ -135,6 +136,7 @@ t.test(
         const bid = { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.48, raised: false }
         state.decided(policy, 'revenue', bid, start)
       }
+      controls.advance(start, 20_000)
       state.load(policy, 'revenue', 2, 3)
       return state.raising()
     }
