@@ -22,8 +22,13 @@ interface Running {
 }
 
 const signals = ['SIGTERM', 'SIGINT'] as const
+/** Without a file there is nothing to reload: SIGHUP then says that the terminal was closed. */
+const signalsOf = (file: string | undefined) =>
+  file === undefined ? ([...signals, 'SIGHUP'] as const) : signals
 /** Process 1 of a container ignores signals without a handler, and a start may wait for a database. */
 const exitNow = () => process.exit(0)
+/** Node ends at SIGHUP without a handler; the one that reloads exists neither during the start nor during the drain. */
+const ignore = () => {}
 
 /** Advice if the state or an address is in use. */
 const conflictAdvice = {
@@ -38,7 +43,8 @@ async function startProcess(
   command: keyof typeof conflictAdvice,
   configOf = defaultConfig,
 ): Promise<Running | number> {
-  for (const signal of signals) process.on(signal, exitNow)
+  for (const signal of signalsOf(file)) process.on(signal, exitNow)
+  if (file !== undefined) process.on('SIGHUP', ignore)
   const demo = file === undefined ? await createDemoSupplier() : null
   const load = file === undefined ? null : createLoad(file)
   const loaded = load === null ? check(configOf(demo!.url), '.') : await load()
@@ -75,12 +81,21 @@ const withAdmin = (config: ConfigInput, listen: string | undefined): ConfigInput
 const underNpm = process.env['npm_lifecycle_event'] !== undefined && process.stdin.isTTY === true
 const npmForwards = 500
 
-/** SIGTERM drains with grace, SIGINT without. A second signal exits at once. `drain.timeout` limits the drain. */
-function stopOnSignals({ service, demo }: Running, before: () => void): void {
+/**
+ * SIGTERM drains with grace, SIGINT and a closed terminal without. A second signal exits at once. `drain.timeout` limits
+ * the drain.
+ */
+function stopOnSignals(
+  { service, demo }: Running,
+  file: string | undefined,
+  before: () => void,
+): void {
   let stopping = Number.POSITIVE_INFINITY
-  const stop = (signal: 'SIGTERM' | 'SIGINT') => {
+  const stop = (signal: 'SIGTERM' | 'SIGINT' | 'SIGHUP') => {
     const since = performance.now() - stopping
     if (since >= 0) {
+      // The kernel and the shell both send it.
+      if (signal === 'SIGHUP') return
       if (underNpm && signal === 'SIGINT' && since < npmForwards) return
       process.exit(1)
     }
@@ -93,7 +108,7 @@ function stopOnSignals({ service, demo }: Running, before: () => void): void {
     }, timeout)
     late.unref()
     void service
-      .stop(signal === 'SIGINT' ? 0 : Math.min(grace, timeout - flushTime(timeout)), timeout)
+      .stop(signal === 'SIGTERM' ? Math.min(grace, timeout - flushTime(timeout)) : 0, timeout)
       .then(() => demo?.close())
       .then(
         () => process.exit(0),
@@ -103,7 +118,7 @@ function stopOnSignals({ service, demo }: Running, before: () => void): void {
         },
       )
   }
-  for (const signal of signals) {
+  for (const signal of signalsOf(file)) {
     process.off(signal, exitNow)
     process.on(signal, () => stop(signal))
   }
@@ -144,7 +159,7 @@ function printAddresses({ service, demo }: Running, config: Config): void {
 export async function start(file: string | undefined, admin?: string): Promise<number | null> {
   const running = await startProcess(file, 'start', (url) => withAdmin(defaultConfig(url), admin))
   if (typeof running === 'number') return running
-  stopOnSignals(running, () => {})
+  stopOnSignals(running, file, () => {})
   printAddresses(running, running.service.config())
   return null
 }
@@ -166,7 +181,7 @@ export async function demo(at: {
   const running = await startProcess(undefined, 'demo', (url) => ({ ...demoConfig(url), ...given }))
   if (typeof running === 'number') return running
   const over = new AbortController()
-  stopOnSignals(running, () => over.abort())
+  stopOnSignals(running, undefined, () => over.abort())
   printAddresses(running, running.service.config())
   const { service } = running
   const adminUrl = `http://127.0.0.1:${service.adminPort}`

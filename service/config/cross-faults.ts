@@ -1,5 +1,6 @@
 /** Faults between the keys of a configuration. */
-import { storeSchema } from '../../admin/config.ts'
+import { adminSchema, storeSchema } from '../../admin/config.ts'
+import { proxySchema } from '../../proxy/config.ts'
 import { contextTtl } from './schema.ts'
 
 interface CrossFault {
@@ -22,6 +23,39 @@ function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
   return faults
 }
 
+const anyHost = new Set(['', '0.0.0.0', '[::]'])
+
+/** A host and its port; null: not an address, which the schema reports, or the system chooses the port. */
+function addressOf(listen: unknown): { host: string; port: number } | null {
+  if (typeof listen !== 'string') return null
+  const colon = listen.lastIndexOf(':')
+  const port = Number(listen.slice(colon + 1))
+  return colon < 0 || !(port > 0) ? null : { host: listen.slice(0, colon), port }
+}
+
+/** Faults of listeners whose address a listener above has. */
+function repeatedAddresses(listeners: [name: string, listen: unknown][]): CrossFault[] {
+  const seen: { name: string; host: string; port: number }[] = []
+  const faults: CrossFault[] = []
+  for (const [name, listen] of listeners) {
+    const address = addressOf(listen)
+    if (address === null) continue
+    const { host, port } = address
+    const other = seen.find(
+      (each) =>
+        each.port === port && (each.host === host || anyHost.has(each.host) || anyHost.has(host)),
+    )
+    if (other === undefined) seen.push({ name, host, port })
+    else
+      faults.push({
+        path: [name, 'listen'],
+        found: `${host}:${port}, which ${other.name}.listen uses`,
+        allowed: 'an address of its own',
+      })
+  }
+  return faults
+}
+
 /** Checks the raw value, so that these faults are reported together with all others. */
 export function crossFaults(root: unknown): CrossFault[] {
   const at = (...path: string[]) =>
@@ -30,6 +64,11 @@ export function crossFaults(root: unknown): CrossFault[] {
   const faults = [
     ...repeatedIds(at('suppliers'), ['suppliers']),
     ...repeatedIds(at('opd', 'keys'), ['opd', 'keys']),
+    ...repeatedAddresses([
+      ['proxy', at('proxy', 'listen') ?? proxySchema.shape.listen.parse(undefined)],
+      ['admin', at('admin', 'listen') ?? adminSchema.shape.listen.parse(undefined)],
+      ['notices', at('notices', 'listen')],
+    ]),
   ]
   if (shared && at('opd', 'keys') === undefined)
     faults.push({

@@ -23,6 +23,8 @@ export function createReloadMeter(registry: Registry): ReloadMeter {
     labelNames: ['result'],
     registers: [registry],
   })
+  // An alert on an increase needs the value before the first reload.
+  for (const result of ['taken', 'refused']) reloads.inc({ result }, 0)
   let successful = true
   let takenAt = Date.now()
   let restart: readonly string[] = []

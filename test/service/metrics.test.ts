@@ -123,6 +123,9 @@ t.test('what is promised is there, and has counted', async (t) => {
     for (let at = 0; at < fields.length; at += 2) form.set(fields[at]!, fields[at + 1]!)
     t.equal((await fetch(realm, { method: 'POST', body: form })).status, 400)
   }
+  const before = await node.metrics()
+  for (const result of ['taken', 'refused'])
+    t.equal(before.get(`bidweir_config_reloads_total{result="${result}"}`), 0, 'before a reload')
   node.bidweir.child.kill('SIGHUP')
   await until(async () => ((await node.metrics()).get(promised['config reloads']!) ?? 0) > 0)
   const metrics = await node.metrics()

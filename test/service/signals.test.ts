@@ -1,7 +1,7 @@
 /** Signals to a running service (CONTRACT 1, 2): one drains, a second exits, SIGHUP reloads the file. */
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
-import { type Bidweir, startBidweir } from '../support/process.ts'
+import { type Bidweir, newFolder, runBidweir, startBidweir } from '../support/process.ts'
 import { post, raw } from '../support/raw.ts'
 import { httpSupplier } from '../support/supplier.ts'
 import { until } from '../support/until.ts'
@@ -76,4 +76,45 @@ t.test('SIGHUP reads the file again, as often as it comes', async (t) => {
     await until(async () => (await taken()) === times)
   }
   t.equal(bidweir.stderr().split('configuration reloaded').length - 1, 2)
+})
+
+t.test(
+  'SIGHUP in the drain does not end the process: the request in flight is answered',
+  async (t) => {
+    let release = () => {}
+    const arrived = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const supplier = await httpSupplier((_request, response) => {
+      release()
+      finish = () => response.end('{}')
+    })
+    let finish = () => {}
+    const bidweir = await startBidweir(`
+proxy: {listen: "127.0.0.1:0"}
+admin: {listen: "127.0.0.1:0"}
+drain: {grace: 0s, timeout: ${forever}}
+suppliers: [{id: acme, endpoints: ["${supplier.url}"], timeout: 50s}]
+`)
+    t.teardown(async () => {
+      await bidweir.stop('SIGKILL')
+      await supplier.close()
+    })
+    const answer = raw(bidweir.proxyPort, post('/bid/acme', '{}'), () => false)
+    await arrived
+    bidweir.child.kill('SIGTERM')
+    await drains(bidweir)
+    bidweir.child.kill('SIGHUP')
+    await drains(bidweir)
+    finish()
+    t.match((await answer).head, /^HTTP\/1\.1 200 /)
+    t.equal(await bidweir.exited, 0)
+  },
+)
+
+t.test('without a file SIGHUP, a closed terminal, ends the service as SIGINT does', async (t) => {
+  const at = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
+  const bidweir = await runBidweir(['demo', ...at], newFolder())
+  t.teardown(() => bidweir.stop('SIGKILL'))
+  t.equal(await bidweir.stop('SIGHUP'), 0)
 })

@@ -88,6 +88,27 @@ t.test('a listener that TLS cannot start with is a fault, not a crash', (t) => {
   t.end()
 })
 
+t.test('two listeners at one address are a fault', (t) => {
+  const faultsOf = (proxy: string, admin: string, notices: string) =>
+    loadConfig(
+      file(
+        `proxy: {listen: "${proxy}"}\nadmin: {listen: "${admin}"}\nnotices: {listen: "${notices}"}\n`,
+      ),
+    ).faults.map(({ path, found }) => `${path}: ${found}`)
+  t.same(faultsOf('127.0.0.1:1', '127.0.0.1:1', '127.0.0.1:2'), [
+    'admin.listen: 127.0.0.1:1, which proxy.listen uses',
+  ])
+  t.same(faultsOf('0.0.0.0:1', '127.0.0.1:2', '[::]:2'), [
+    'notices.listen: [::]:2, which admin.listen uses',
+  ])
+  t.same(faultsOf('127.0.0.1:1', '127.0.0.2:1', '127.0.0.3:1'), [])
+  t.same(faultsOf('127.0.0.1:0', '127.0.0.1:0', '127.0.0.1:0'), [], 'the system chooses')
+  t.match(loadConfig(file('admin: {listen: "127.0.0.1:8080"}\n')).faults, [
+    { path: 'admin.listen' },
+  ])
+  t.end()
+})
+
 t.test('of two shapes of a value, the faults of the intended one are reported', (t) => {
   const { faults } = loadConfig(file('admin: {auth: {issuer: nowhere, role: ""}}\n'))
   t.same(faults.map(({ path }) => path).sort(), ['admin.auth.issuer', 'admin.auth.role'])
