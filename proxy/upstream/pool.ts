@@ -109,9 +109,9 @@ export function createPool(origin: string, upstream: Upstream): ConnectionPool {
     for (const connection of idle.filter((each) => stale(each, now))) connection.destroy()
     if (idle.length === 0) endSweep()
   }
-  upstream.resolver.watch([hostname])
+  upstream.resolver.watch(hostname)
   const stop = () => {
-    if (!closed) upstream.resolver.unwatch([hostname])
+    if (!closed) upstream.resolver.unwatch(hostname)
     closed = true
     endSweep()
   }

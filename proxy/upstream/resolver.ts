@@ -20,9 +20,9 @@ interface Entry {
 export interface Resolver {
   /** For `net.connect`: uses the addresses in memory, if there are any. */
   lookup: LookupFunction
-  /** Resolves these names periodically, until `unwatch` was called as often as `watch`. */
-  watch(hostnames: readonly string[]): void
-  unwatch(hostnames: readonly string[]): void
+  /** Resolves a name periodically, until `unwatch` was called as often as `watch`. */
+  watch(hostname: string): void
+  unwatch(hostname: string): void
   /** A connection to this address has failed: other addresses are preferred for a while. */
   failed(hostname: string, address: string): void
   close(): void
@@ -103,17 +103,14 @@ export function createResolver(options: {
       if (entry.addresses.length > 0 || now() < entry.unknownUntil) respond()
       else void refresh(hostname, entry).then(respond)
     },
-    watch(hostnames) {
-      for (const hostname of hostnames.filter(isName)) {
-        const entry = entryOf(hostname)
-        if (entry.users++ === 0) void refresh(hostname, entry)
-      }
+    watch(hostname) {
+      if (!isName(hostname)) return
+      const entry = entryOf(hostname)
+      if (entry.users++ === 0) void refresh(hostname, entry)
     },
-    unwatch(hostnames) {
-      for (const hostname of hostnames) {
-        const entry = entries.get(hostname)
-        if (entry !== undefined && --entry.users <= 0) entries.delete(hostname)
-      }
+    unwatch(hostname) {
+      const entry = entries.get(hostname)
+      if (entry !== undefined && --entry.users <= 0) entries.delete(hostname)
     },
     failed(hostname, address) {
       entries.get(hostname)?.avoid.set(address, now() + avoidFor)

@@ -40,7 +40,6 @@ export class StrictClient implements Connection, BodySink {
   private unsent: { head: OutgoingRequest; body: Body } | null = null
   private responded = false
   private error: Error | null = null
-  // The response.
   private partial: Buffer | null = null
   private interim = 0
   private head: UpstreamResponseHead | null = null

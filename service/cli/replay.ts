@@ -25,37 +25,11 @@ export interface ReplayOptions {
   pending?: string
 }
 
-interface ReplayCall {
-  logs: readonly string[]
-  config: string | undefined
-  format: string
-  pending: number | undefined
-  /** Milliseconds. */
-  warmUp: number
-}
-
 class Refused extends Error {
   readonly code: number
   constructor(code: number, message: string) {
     super(message)
     this.code = code
-  }
-}
-
-function parseOptions(
-  logs: readonly string[],
-  { config, format, pending, ...rest }: ReplayOptions,
-): ReplayCall {
-  const warmUp = milliseconds(rest.warmUp)
-  if (Number.isNaN(warmUp)) throw new Refused(badUsage, '--warm-up is a duration such as 30m or 6h')
-  if (pending !== undefined && !/^[1-9]\d{0,8}$/.test(pending))
-    throw new Refused(badUsage, '--pending is a number of bids')
-  return {
-    logs,
-    config,
-    format,
-    pending: pending === undefined ? undefined : Number(pending),
-    warmUp,
   }
 }
 
@@ -93,14 +67,23 @@ async function filesOf(paths: readonly string[]): Promise<string[]> {
   }
 }
 
-async function run(call: ReplayCall, streams: Streams): Promise<void> {
-  const config = configOf(call.config, streams)
-  const files = await filesOf(call.logs)
+async function run(
+  logs: readonly string[],
+  options: ReplayOptions,
+  streams: Streams,
+): Promise<void> {
+  const { pending } = options
+  const warmUp = milliseconds(options.warmUp)
+  if (Number.isNaN(warmUp)) throw new Refused(badUsage, '--warm-up is a duration such as 30m or 6h')
+  if (pending !== undefined && !/^[1-9]\d{0,8}$/.test(pending))
+    throw new Refused(badUsage, '--pending is a number of bids')
+  const config = configOf(options.config, streams)
+  const files = await filesOf(logs)
   const replay = createReplay({
     attributionWindow: config?.opd.attributionWindow ?? halfAnHour,
     policyOf: policies(config),
-    warmUp: call.warmUp,
-    ...(call.pending === undefined ? {} : { maxPending: call.pending }),
+    warmUp,
+    ...(pending === undefined ? {} : { maxPending: Number(pending) }),
   })
   const bad: { file: string; line: number; why: string }[] = []
   for await (const { file, number, line } of readLogs(files) as AsyncIterable<ReadLine>) {
@@ -118,7 +101,7 @@ async function run(call: ReplayCall, streams: Streams): Promise<void> {
       counts.bad === 0 ? 'the log is empty' : 'no decision can be read in this log',
     )
   const text =
-    call.format === 'table'
+    options.format === 'table'
       ? table({ counts, integrations, total })
       : `${JSON.stringify({ format: 1, files, counts: jsonCounts(counts), bad, integrations, total }, null, 2)}\n`
   streams.stdout.write(text)
@@ -137,7 +120,7 @@ export async function replayCommand(
   streams: Streams,
 ): Promise<number> {
   try {
-    await run(parseOptions(logs, options), streams)
+    await run(logs, options, streams)
     return 0
   } catch (error) {
     if (!(error instanceof Refused)) throw error

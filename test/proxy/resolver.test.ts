@@ -50,7 +50,7 @@ t.test('every address is used in turn, from memory', async (t) => {
 t.test('new addresses are taken without a request that waits for them', async (t) => {
   const { resolver, state, lookup, asked } = resolving(at('10.0.0.1'))
   t.teardown(() => resolver.close())
-  resolver.watch([name, '127.0.0.1'])
+  for (const each of [name, '127.0.0.1']) resolver.watch(each)
   t.equal(await lookup(), '10.0.0.1')
   state.answer = at('10.0.0.9')
   await asked(state.asked + 1)
@@ -99,7 +99,7 @@ t.test(
     state.clock = 1000
     await t.rejects(lookup())
     t.equal(state.asked, 2)
-    resolver.watch(['127.0.0.1', '[::1]', '::1'])
+    for (const each of ['127.0.0.1', '[::1]', '::1']) resolver.watch(each)
     t.equal(state.asked, 2)
   },
 )
@@ -145,7 +145,7 @@ for (const lane of ['fast', 'general'] as const)
       resolver.close()
       answering.close()
     })
-    resolver.watch(['bids.example'])
+    resolver.watch('bids.example')
     /** What becomes of a request on a new connection. */
     const ask = (limit = 60_000) =>
       new Promise<string>((resolve) => {

@@ -4,8 +4,6 @@ import { echoSupplier, startNode, sumOf } from '../support/service-node.ts'
 
 const count = 3000
 const concurrent = 8
-/** Attempts of a bid that a loaded machine refuses. */
-const attempts = 20
 
 t.test('3,000 suppliers with traffic and wins', async (t) => {
   const supplier = await echoSupplier()
@@ -20,16 +18,8 @@ t.test('3,000 suppliers with traffic and wins', async (t) => {
     await supplier.close()
   })
 
-  async function bid(ssp: string, left = attempts): Promise<{ id: string; svcOpd: string }> {
-    try {
-      return await node.bid({ id: `bid of ${ssp}`, ssp })
-    } catch (error) {
-      if (left === 0) throw error
-      return bid(ssp, left - 1)
-    }
-  }
   async function serve(ssp: string): Promise<void> {
-    const { id, svcOpd } = await bid(ssp)
+    const { id, svcOpd } = await node.bid({ id: `bid of ${ssp}`, ssp })
     for (const status of ['attributed', 'duplicate']) {
       const { body } = await node.notify({ bid_id: id, price: '0.5', svc_opd: svcOpd })
       if (body['status'] !== status) t.fail(`${ssp}: ${body['status']}`)

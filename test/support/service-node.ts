@@ -1,6 +1,7 @@
 /** Whole nodes as processes, a supplier that answers what it is asked to, and what comes back of its bids. */
 import { newFolder, startBidweir, token } from './process.ts'
 import { httpSupplier } from './supplier.ts'
+import { until } from './until.ts'
 
 /** A supplier that answers the bids which stand in the request's `ext.bids`, in the currency `ext.cur`. */
 export function echoSupplier() {
@@ -119,10 +120,12 @@ export async function startNode(options: NodeOptions) {
         },
         body: JSON.stringify(body),
       })
-    let answer = await post()
-    // Several processes on a busy machine: a loop that lags refuses.
-    while (options.freshConnections && answer.headers.get('x-bidweir-reason') === 'overload')
+    let answer!: Response
+    // A busy machine delays the event loop of a node, which then refuses.
+    await until(async () => {
       answer = await post()
+      return answer.headers.get('x-bidweir-reason') !== 'overload'
+    })
     if (answer.status !== 200) throw new Error(`${answer.status} ${await answer.text()}`)
     const { seatbid } = (await answer.json()) as {
       seatbid: { bid: { id: string; price: number; nurl: string }[] }[]
