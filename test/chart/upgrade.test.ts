@@ -14,7 +14,7 @@ const run = promisify(execFile)
 type Secrets = Record<string, Record<string, string>>
 
 /** As much of the Kubernetes API as `lookup` asks for, with some Secrets in it, by name. */
-async function cluster(t: Test, secrets: Secrets): Promise<string> {
+async function cluster(t: Test, secrets: Secrets, immutable = false): Promise<string> {
   const resources = [{ name: 'secrets', kind: 'Secret', namespaced: true, verbs: ['get'] }]
   const answers: Record<string, object> = {
     '/version': { major: '1', minor: '34', gitVersion: 'v1.34.0' },
@@ -24,7 +24,7 @@ async function cluster(t: Test, secrets: Secrets): Promise<string> {
   }
   for (const [name, data] of Object.entries(secrets))
     answers[`/api/v1/namespaces/bids/secrets/${name}`] = {
-      ...{ kind: 'Secret', apiVersion: 'v1', data },
+      ...{ kind: 'Secret', apiVersion: 'v1', data, immutable },
       metadata: { name, namespace: 'bids' },
     }
   const server = createServer((request, response) => {
@@ -75,6 +75,24 @@ t.test('a rotation that is rolled back and made again has the same keys', needsH
   t.same(Object.keys(rolledBack), [password, first])
   t.same(await secretsOf(t, { ...rotated, ...rolledBack }, ...both), rotated)
 })
+
+t.test(
+  'a context key is immutable, unless a chart of before made its Secret',
+  needsHelm,
+  async (t) => {
+    const immutableOf = async (...given: [Secrets, boolean?]) => {
+      const server = ['--dry-run=server', '--kube-apiserver', await cluster(t, ...given)]
+      const { stdout } = await run('helm', ['template', 'test', chart, ...server, '-n', 'bids'])
+      const secrets = manifests(stdout).filter(({ kind }) => kind === 'Secret')
+      return secrets.map((secret) => (secret as { immutable?: boolean }).immutable ?? false)
+    }
+    const made = { [first!]: { 'context-key-1': 'a2V5' } }
+    t.same(await immutableOf({}), [false, true])
+    t.same(await immutableOf(made, true), [false, true])
+    // to take it back, as a rollback to that chart would, is refused by the API server
+    t.same(await immutableOf(made, false), [false, false])
+  },
+)
 
 t.test('what a chart of before kept in one Secret is taken over', needsHelm, async (t) => {
   const former = { 'context-key-1': 'a2V5', 'admin-password': 'b2xk', 'database-url': 'eA==' }
