@@ -78,9 +78,7 @@ onBoth(async (t, database) => {
   })
 
   t.test('slices grow to thousands of rows while they are quick, and shrink again', async (t) => {
-    const many = Array.from({ length: 9500 }, (_, n) =>
-      entry(`more ${n}`, { at: now - 11 * day }),
-    )
+    const many = Array.from({ length: 9500 }, (_, n) => entry(`more ${n}`, { at: now - 11 * day }))
     await Promise.all(many.map((each) => store.ledger.record(each)))
     let slices: number[] = []
     const db = store.db.withPlugin({
