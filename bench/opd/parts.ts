@@ -7,6 +7,7 @@ import { Curve } from '../../opd/learner/curve/curve.ts'
 import { PriceDensities } from '../../opd/learner/curve/price-density.ts'
 import { Decider } from '../../opd/learner/decide/decider.ts'
 import { OnlineLearner } from '../../opd/learner/learner.ts'
+import { Form } from '../../opd/learner/refit/form.ts'
 import { Delays } from '../../opd/learner/train/notice-delay.ts'
 
 /** Replaces a method, and answers what puts it back. */
@@ -19,11 +20,16 @@ function replaced<T extends object, K extends keyof T>(of: T, name: K, by: T[K])
 }
 
 const { total } = Evidence.prototype
+const { fit } = Form.prototype
 
 /** By part: switches it off, and returns what switches it on again. */
 export const parts: Readonly<Record<string, () => () => void>> = {
   'joint refit': () => replaced(OnlineLearner.prototype, 'refitJob', () => null),
   'distributions of prices': () => replaced(PriceDensities.prototype, 'set', () => undefined),
+  'slopes of halves': () =>
+    replaced(Form.prototype, 'fit', function (this: Form, observed, priors, evaluations) {
+      fit.call(this, observed, priors, evaluations)
+    }),
   'steps between fits': () => replaced(Curve.prototype, 'teach', () => undefined),
   exploration: () => replaced(SupplierState.prototype, 'exploration', () => 0),
   'theta raised': () => replaced(SupplierState.prototype, 'raising', () => 1),
