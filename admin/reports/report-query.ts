@@ -167,7 +167,8 @@ const oneOf = <const T extends readonly string[]>(names: T) =>
 export const querySchema = z.strictObject({
   ssp: z.string().optional().describe('Only this supplier'),
   publisher: z.string().optional().describe('Only this publisher'),
-  domain: z.string().optional().describe('Only this domain'),
+  // as the ledger has it
+  domain: z.string().toLowerCase().optional().describe('Only this domain'),
   seat: z.string().optional().describe('Only this seat; empty: only bids whose seat is not known'),
   from: time.describe(
     'Start of the range: a date, a time (in `tz` unless it has a zone), or milliseconds since 1970; by default a day before `to`',

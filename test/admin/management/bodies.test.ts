@@ -89,6 +89,24 @@ t.test('values, each fault by its pointer', async (t) => {
   t.equal((await ask('PUT', path, { body: JSON.stringify(turned) })).status, 200, 'in any order')
 })
 
+t.test('what is wrong with a value is said in plain words', async (t) => {
+  const name = 'n'.repeat(256)
+  const details: [unknown, string][] = [
+    [{ dsp_seats: [{ is_active: true }] }, 'is required'],
+    [{ dsp_seats: [{ name: '' }] }, 'must not be empty'],
+    [{ dsp_seats: [{ name }] }, 'must have at most 255 characters'],
+    [{ dsp_seats: {} }, 'must be a list'],
+    [{ svc: [{ location: 'us', is_active: 'yes' }] }, 'must be a boolean'],
+    [{ svc: [{ location: 'us', client_qps: 1.5 }] }, 'must be a whole number'],
+    [{ svc: [{ location: 'us', client_qps: -1 }] }, 'must be at least 0'],
+    [{ dsp_seats: [{ name: 's1' }, { name: 's1' }] }, 'each seat once'],
+  ]
+  for (const [body, detail] of details) {
+    const answer = await ask('PUT', path, { body: JSON.stringify(body) })
+    t.equal(answer.document.errors[0].detail, detail)
+  }
+})
+
 t.test('bodies made to hold the service are refused at once', async (t) => {
   const bodies = {
     deep: '['.repeat(400_000) + ']'.repeat(400_000),

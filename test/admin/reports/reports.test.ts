@@ -143,6 +143,7 @@ onBoth(async (t, database) => {
     { key: 'acme', key2: /T00:00:00.000Z$/, decided: 20, wins: 4 },
   ])
   t.same(await rowsOf('wins?domain=elsewhere'), [])
+  t.same(await rowsOf('wins?domain=%3DCMD()'), await rowsOf('wins?domain=%3Dcmd()'), 'any case')
   const seats = (await rowsOf('discrepancy?ssp=acme&by=seat')).map(({ key, decided, wins }) => [
     ...[key, decided, wins],
   ])
