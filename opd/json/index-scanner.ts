@@ -7,20 +7,25 @@ import {
   bytes,
   END,
   ensureIndexed,
+  FIRST,
+  FOUND_END,
+  found,
   HIGH_FROM,
   HIGH_TO,
   header,
   input,
-  KEY_END,
+  KEY,
   KEY_START,
   NEXT,
   recordWords,
   root,
+  SIBLING,
   SLASH_FROM,
   SLASH_TO,
   START,
   words,
 } from './index-memory.ts'
+import { escapedKey } from './known-keys.ts'
 import { detach } from './strings.ts'
 import { BACKSLASH, BRACE, BRACKET, malformed, NINE, QUOTE, ZERO } from './syntax.ts'
 import type { Body, Keys, Read, Scanner } from './types.ts'
@@ -50,6 +55,15 @@ export class IndexScanner implements Scanner {
     this.asciiEscapes = words[header + ASCII_ESCAPES] !== 0
   }
 
+  literals(positions: number[], numbers: number[]): void {
+    ensureIndexed(this.body)
+    const end = words[header + FOUND_END]!
+    for (let at = found; at < end; at += 2) {
+      positions.push(words[at]!)
+      numbers.push(words[at + 1]!)
+    }
+  }
+
   document<T>(value: Read<T>, into: T): boolean {
     if (!ensureIndexed(this.body)) return false
     this.bytes = bytes
@@ -73,27 +87,27 @@ export class IndexScanner implements Scanner {
   }
 
   object<T>(_at: number, table: Keys<T>, into: T): number {
-    const { words, bytes, record } = this
-    const last = words[record + NEXT]!
+    const { words, record } = this
+    const { byNumber, reads } = table
     let seen = 0
-    for (let at = record + recordWords; at < last; at = words[at + NEXT]!) {
-      const member = this.member(table, bytes, words[at + KEY_START]!, words[at + KEY_END]!)
+    for (let at = words[record + FIRST]!; at !== 0; at = words[at + SIBLING]!) {
+      const key = words[at + KEY]!
+      const member = key === escapedKey ? this.escapedMember(table, at) : byNumber[key]!
       if (member === -1) continue
       if ((seen & (1 << member)) !== 0) table.repeated?.(into, table.keys[member]!)
       seen |= 1 << member
       this.record = at
-      if (table.reads[member]!(this, words[at + START]!, into) === malformed) return malformed
+      if (reads[member]!(this, words[at + START]!, into) === malformed) return malformed
     }
     return words[record + END]!
   }
 
-  /** A key may be written with escapes. */
-  private member<T>(table: Keys<T>, bytes: Buffer, start: number, end: number): number {
-    const member = table.find(bytes, input + start + 1, input + end - 1)
-    if (member !== -1 || start >= this.slashTo || end <= this.slashFrom) return member
-    for (let at = start; at < end; at++)
-      if (bytes[input + at] === BACKSLASH) return table.keys.indexOf(this.decoded(start, end))
-    return -1
+  private escapedMember<T>({ keys }: Keys<T>, record: number): number {
+    const { bytes, words } = this
+    const start = words[record + KEY_START]!
+    let end = start + 1
+    while (bytes[input + end] !== QUOTE) end += bytes[input + end] === BACKSLASH ? 2 : 1
+    return keys.indexOf(this.decoded(start, end + 1))
   }
 
   array<T>(_at: number, element: Read<T>, into: T): number {

@@ -1,4 +1,5 @@
 /** The keys that are read of JSON objects. */
+import { keyNumber } from './known-keys.ts'
 import type { Keys, Read } from './types.ts'
 
 /** Keys are told apart by the lower five bits of their first byte: those of a letter. */
@@ -13,6 +14,7 @@ export class KeyTable<T> implements Keys<T> {
   /** Called for each key of the table that is repeated in an object. */
   readonly repeated: ((into: T, key: string) => void) | null
   readonly keys: readonly string[]
+  readonly byNumber = new Int8Array(256).fill(-1)
   /** By first byte: a bit for the length of each key with that first byte. It rejects most unknown keys. */
   private readonly lengths = new Int32Array(letter + 1)
   /** By first byte: the keys with it, each as its index, its length and its bytes; 0 ends them. */
@@ -31,6 +33,7 @@ export class KeyTable<T> implements Keys<T> {
       const first = key.charCodeAt(0) & letter
       this.lengths[first]! |= 1 << key.length
       rows[first]!.push(key.length, index, ...Buffer.from(key))
+      this.byNumber[keyNumber(key)] = index
     }
     const bytes: number[] = []
     for (const [first, row] of rows.entries()) {

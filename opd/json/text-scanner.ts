@@ -2,6 +2,7 @@
  * A strict JSON scanner (RFC 8259) without WebAssembly: the reference for index-scanner.ts, and its fallback. It builds no
  * values: `skip` validates a value and returns its end. It accepts exactly the documents that JSON.parse accepts.
  */
+import { findLiterals } from './literals.ts'
 import { Strings } from './strings.ts'
 import { asciiEscape, BRACE, BRACKET, literal, malformed, number, QUOTE } from './syntax.ts'
 import type { Keys, Read, Scanner } from './types.ts'
@@ -17,6 +18,10 @@ export class TextScanner extends Strings implements Scanner {
   /** `u00` is rarer than a backslash, so it is searched first. */
   get asciiEscapes(): boolean {
     return this.text.includes('u00') && this.text.includes(asciiEscape)
+  }
+
+  literals(positions: number[], numbers: number[]): void {
+    findLiterals(this.text, positions, numbers)
   }
 
   /** The first position at or after `at` that is not white space. */

@@ -7,6 +7,8 @@ export interface Scanner {
   readonly text: string
   /** Whether any string may contain an escape of an ASCII character as `\u00XX`. */
   readonly asciiEscapes: boolean
+  /** Adds the position and the number of each literal (literals.ts), by rising positions. */
+  literals(positions: number[], numbers: number[]): void
   /** Value of the last `read`; `undefined` for an object or an array. */
   readonly value: string | number | boolean | null | undefined
   /** The end of any value; `at` is its first byte. */
@@ -30,6 +32,8 @@ export type Read<T> = (scan: Scanner, at: number, into: T) => number
 export interface Keys<T> {
   readonly reads: readonly Read<T>[]
   readonly keys: readonly string[]
+  /** Index of a key by its number (known-keys.ts); -1: not in the table. */
+  readonly byNumber: Int8Array
   readonly repeated: ((into: T, key: string) => void) | null
   find(body: Uint8Array, start: number, end: number): number
 }

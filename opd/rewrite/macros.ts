@@ -2,6 +2,7 @@
  * Expands the SVC_OPD macros in JSON strings. A macro is found in the decoded string: `\u0024{SVC_OPD_CONTEXT}` is the
  * macro; `%24{…}`, or an escape in JSON within a string, is not. Values are ASCII and need no escape.
  */
+import { literalNumber } from '../json/literals.ts'
 import type { Scanner } from '../json/scanner.ts'
 import { asciiEscape, BACKSLASH } from '../json/syntax.ts'
 import type { PricedBid } from '../pricing/types.ts'
@@ -15,7 +16,7 @@ interface Macro {
   value(bid: PricedBid): string
 }
 
-/** To add a macro, add a row. The first letters of the names are all different. */
+/** To add a macro, add a row. */
 const context = 'CONTEXT}'
 const macros: readonly Macro[] = [
   { name: context, value: (bid) => bid.context },
@@ -35,22 +36,27 @@ export interface MacroSpan {
   first: number
 }
 
+/** The macros by their numbers as literals. */
+const macroOf: (Macro | null)[] = [null]
+for (const macro of macros) macroOf[literalNumber(prefix + macro.name)] = macro
+const contextNumber = macroOf.findIndex((macro) => macro?.name === context)
+
 /** The macros of a body, found in one pass. */
 export class Macros {
   private readonly text: string
-  /** Offset of each `${SVC_OPD_`, and after the last one the length of the body. */
+  /** Offset of each macro, and after the last one the length of the body. */
   private readonly offsets: number[] = []
+  private readonly numbers: number[] = []
   /** Whether any string may contain an escaped macro. */
   private readonly escapes: boolean
   /** The first macro that is not before the last span. */
   private next = 0
 
-  constructor({ text, asciiEscapes }: Scanner) {
-    this.text = text
-    this.escapes = asciiEscapes
-    for (let at = text.indexOf(prefix); at >= 0; at = text.indexOf(prefix, at + prefix.length))
-      this.offsets.push(at)
-    this.offsets.push(text.length)
+  constructor(scan: Scanner) {
+    this.text = scan.text
+    this.escapes = scan.asciiEscapes
+    scan.literals(this.offsets, this.numbers)
+    this.offsets.push(this.text.length)
   }
 
   /** A string of the body. Call it with the strings in their order in the body. */
@@ -62,11 +68,10 @@ export class Macros {
 
   /** Whether the string contains the pattern. */
   haveContext({ start, end, first }: MacroSpan): boolean {
-    const { text, offsets } = this
+    const { text, offsets, numbers } = this
     for (let n = first; offsets[n]! < end; n++) {
-      const at = offsets[n]!
-      if (text.startsWith(pattern, at - parameter.length) && at - parameter.length > start)
-        return true
+      const at = offsets[n]! - parameter.length
+      if (numbers[n] === contextNumber && at > start && text.startsWith(parameter, at)) return true
     }
     return this.hasEscape(start, end) && new Unescaped(text, start + 1, end - 1).has(pattern)
   }
@@ -78,12 +83,11 @@ export class Macros {
   /** Adds a splice for each macro of the string. Expanded values are not expanded again. */
   expand(span: MacroSpan, bid: PricedBid, splices: Splices): void {
     const { start, end, first } = span
-    const { text, offsets } = this
+    const { offsets, numbers } = this
     if (this.hasEscape(start, end)) return this.expandEscaped(span, bid, splices)
     for (let n = first; offsets[n]! < end; n++) {
       const at = offsets[n]!
-      const macro = macroAt(text, at + prefix.length)
-      if (macro === null) continue
+      const macro = macroOf[numbers[n]!]!
       splices.add(at, at + prefix.length + macro.name.length, macro.value(bid))
     }
   }
@@ -96,23 +100,16 @@ export class Macros {
       const macro = macroAt(text, name)
       const origin = unescaped.origin(at)
       at = name
-      if (macro === null) continue
+      if (macro === undefined) continue
       at += macro.name.length
       splices.add(origin, unescaped.origin(at), macro.value(bid))
     }
   }
 }
 
-/** The macros by the code of their first letter. */
-const macroOf: (Macro | null)[] = new Array(128).fill(null)
-for (const macro of macros) macroOf[macro.name.charCodeAt(0)] = macro
-
 /** The macro whose name begins at `at`. */
-function macroAt(text: string, at: number): Macro | null {
-  const letter = text.charCodeAt(at)
-  const macro = letter < 128 ? macroOf[letter]! : null
-  return macro !== null && text.startsWith(macro.name, at) ? macro : null
-}
+const macroAt = (text: string, at: number): Macro | undefined =>
+  macros.find(({ name }) => text.startsWith(name, at))
 
 const escapeBytes = 6
 

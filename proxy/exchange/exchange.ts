@@ -6,6 +6,7 @@
 import type { ResponseHead, ResponseSink, SendFailure } from '../listen/types.ts'
 import type { RequestOutcome } from '../metrics.ts'
 import { framing } from './headers.ts'
+import { priceSoon } from './pricing-batch.ts'
 import { RequestPhases } from './request-phases.ts'
 import { type NoBid, type ResponseBody, replyNoBid, replyWhole, towards } from './response.ts'
 import { needsProcessing, type ProcessingResult, processResponse } from './response-processing.ts'
@@ -85,7 +86,7 @@ export class Exchange extends RequestPhases implements ResponseSink {
     }
     this.buffer.count(body.length)
     this.upstreamEnded(now)
-    this.price(body, true)
+    priceSoon(this, body)
   }
 
   private upstreamEnded(now: number): void {
@@ -126,7 +127,9 @@ export class Exchange extends RequestPhases implements ResponseSink {
   // --- price ---
 
   /** `shared`: the bytes are valid only during the call. */
-  private price(body: Buffer, shared: boolean): void {
+  price(body: Buffer, shared: boolean): void {
+    // The deadline has passed, or the caller has gone, since the response arrived.
+    if (this.stage === 'done') return
     const { supplier, response: head, buffer } = this
     const request = () => this.decodedRequest()
     const isDone = () => this.stage === 'done'

@@ -5,6 +5,7 @@ import { indexDocument } from '../../../opd/json/index-memory.ts'
 import {
   createScanner,
   createTextScanner,
+  KeyTable,
   type Read,
   type Scanner,
 } from '../../../opd/json/scanner.ts'
@@ -87,6 +88,25 @@ t.test(`${runs} mutations of the vectors`, async (t) => {
     accepted > runs / 10 && accepted < runs * 0.9,
     'valid and malformed documents are among them',
   )
+})
+
+t.test('keys that are escaped, unknown, long, or below unknown ones', async (t) => {
+  for (const body of [
+    '{"\\u0069d":"a","i\\u006dp":[{"\\u0069\\u0064":"1","bidfl\\u006for":2}]}',
+    '{"id":"a","\\u0069d":"b"}',
+    '{"imp":[{"id":"1","bidfloorcur":"EUR","bidfloorcu":1,"bidfloorcurr":2,"bidfloor ":3}]}',
+    '{"":1,"i":2,"idd":3,"id":"a","a key of more than 16 bytes":4,"imp\\u0000":5}',
+    '{"user":{"imp":[{"id":"x"}],"id":"y"},"imp":[{"id":"1","ext":{"id":"2","bidfloor":9}}]}',
+    '{"seatbid":[{"bid":[{"id":"1","ext":{"id":"2","adm":"svc_opd=${SVC_OPD_CONTEXT}"}}]}]}',
+    '{"seatbid":[{"b\\u0069d":[{"adm":"svc_opd=${SVC_OPD_CONTEXT}","pr\\u0069ce":1,"price":2}]}]}',
+    '{"seatbid":[{"bid":[{"adm":"$${SVC_OPD_CONTEXT${SVC_OPD_MODE}","nurl":"svc_opd=${SVC_OPD_CONTEXT}"}]}]}',
+  ])
+    for (const asText of [false, true]) t.equal(difference(Buffer.from(body), asText), null, body)
+})
+
+t.test('a table whose keys cannot be indexed is refused', async (t) => {
+  for (const key of ['a key of 17 bytes', '', 'é', 'a"', 'a\\'])
+    t.throws(() => new KeyTable({ [key]: (scan, at) => scan.skip(at) }), RangeError, key)
 })
 
 const most = 1024 * 1024

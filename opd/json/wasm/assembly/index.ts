@@ -2,15 +2,23 @@
  * Indexes a JSON document (RFC 8259): validates all of it, and writes one record for each value, so that a reader visits
  * the values that it needs and passes over all others. The layout of a record is in opd/json/index-memory.ts.
  */
-import { asciiEscapes, highFrom, highTo, mark, slashFrom, slashTo } from './marks'
+import { escapedKey, keyOf } from './keys'
+import { asciiEscapes, foundEnd, highFrom, highTo, mark, slashFrom, slashTo } from './marks'
+
+export { keys } from './keys'
+export { literals } from './literals'
 
 /** Deeper nesting is rejected. As in opd/json/text-scanner.ts. */
 const maxDepth: i32 = 1000
-const recordBytes: usize = 20
-const headerBytes: usize = 20
+const recordBytes: usize = 28
+const headerBytes: usize = 24
 
-/** Of each open array or object: its record, plus 1 for an object. */
-const stack = memory.data(4096)
+/** Of each open array or object: its record, plus `isObject` and `isRead`; and `tail`. */
+const stack = memory.data(8192)
+const isObject: usize = 1
+/** Its members may be read: the key of each object around it is a known one. */
+const isRead: usize = 2
+const flags: usize = isObject | isRead
 
 function isSpace(code: u32): bool {
   return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
@@ -66,33 +74,51 @@ function isGap(input: usize, from: i32, to: i32): bool {
   return from === to || skipSpace(input, from, to) === to
 }
 
+/** Whether a key, its quotes included, is written with an escape. */
+function hasEscape(input: usize, from: i32, to: i32): bool {
+  if (from >= slashTo || to <= slashFrom) return false
+  for (; from < to; from++) if (load<u8>(input + <usize>from) === 0x5c) return true
+  return false
+}
+
 /** Second pass: grammar, and the records. Returns the end of the records; 0: malformed. */
 function build(input: usize, marks: usize, last: usize, records: usize): usize {
   let next = records
   /** The position after the last token. */
   let from: i32 = 0
   let depth: usize = 0
-  let inObject = false
+  /** Of the open array or object. */
+  let state = isRead
   let parent: usize = 0
-  let keyStart: i32 = 0
-  let keyEnd: i32 = 0
+  /** Where the next member with a known key is linked. */
+  let tail: usize = 0
   while (true) {
     let at = load<i32>(marks)
-    if (inObject) {
+    const record = next
+    let read = (state & isRead) !== 0
+    if ((state & isObject) !== 0) {
       if (load<u8>(input + <usize>at) !== 0x22 || !isGap(input, from, at)) return 0
-      keyStart = at
-      keyEnd = load<i32>(marks, 4) + 1
-      at = load<i32>(marks, 8)
-      if (load<u8>(input + <usize>at) !== 0x3a || !isGap(input, keyEnd, at)) return 0
-      from = at + 1
+      const end = load<i32>(marks, 4) + 1
+      const colon = load<i32>(marks, 8)
+      if (load<u8>(input + <usize>colon) !== 0x3a || !isGap(input, end, colon)) return 0
+      if (read) {
+        let key = keyOf(input + <usize>at + 1, end - at - 2)
+        if (key === 0 && hasEscape(input, at, end)) key = escapedKey
+        if (key === 0) read = false
+        else {
+          store<i32>(record, at)
+          store<i32>(record, key, 4)
+          store<i32>(tail, <i32>(record >> 2))
+          tail = record + 20
+        }
+      }
+      from = colon + 1
       marks += 12
       at = load<i32>(marks)
     }
-    const record = next
     next += recordBytes
-    store<i32>(record, keyStart)
-    store<i32>(record, keyEnd, 4)
     store<i32>(record, <i32>(next >> 2), 16)
+    store<i64>(record, 0, 20)
     const start = at === from ? at : skipSpace(input, from, at)
     store<i32>(record, start, 8)
     const code: u32 = load<u8>(input + <usize>at)
@@ -107,10 +133,12 @@ function build(input: usize, marks: usize, last: usize, records: usize): usize {
       marks += 8
     } else if (code === 0x7b || code === 0x5b) {
       if (depth === maxDepth) return 0
-      store<usize>(stack + (depth << 2), parent | <usize>inObject)
+      store<usize>(stack + (depth << 3), parent | state)
+      store<usize>(stack + (depth << 3), tail, 4)
       depth++
       parent = record
-      inObject = code === 0x7b
+      tail = record + 24
+      state = (code === 0x7b ? isObject : 0) | (read ? isRead : 0)
       from = at + 1
       marks += 4
       at = load<i32>(marks)
@@ -126,20 +154,21 @@ function build(input: usize, marks: usize, last: usize, records: usize): usize {
       marks += 4
       const token: u32 = load<u8>(input + <usize>at)
       if (token === 0x2c) break
-      if (token !== (inObject ? 0x7d : 0x5d)) return 0
+      if (token !== ((state & isObject) !== 0 ? 0x7d : 0x5d)) return 0
       store<i32>(parent, from, 12)
       store<i32>(parent, <i32>(next >> 2), 16)
       depth--
-      parent = load<usize>(stack + (depth << 2))
-      inObject = (parent & 1) !== 0
-      parent &= ~1
+      parent = load<usize>(stack + (depth << 3))
+      tail = load<usize>(stack + (depth << 3), 4)
+      state = parent & flags
+      parent &= ~flags
     }
   }
 }
 
 /** Returns the number of 32-bit words that were written to `out`; 0: rejected. */
-export function index(input: usize, length: i32, marks: usize, out: usize): i32 {
-  const last = mark(input, length, marks)
+export function index(input: usize, length: i32, marks: usize, found: usize, out: usize): i32 {
+  const last = mark(input, length, marks, found)
   if (last === 0) return 0
   const end = build(input, marks, last, out + headerBytes)
   if (end === 0) return 0
@@ -148,5 +177,6 @@ export function index(input: usize, length: i32, marks: usize, out: usize): i32 
   store<i32>(out, slashFrom, 8)
   store<i32>(out, slashTo, 12)
   store<i32>(out, <i32>asciiEscapes, 16)
+  store<i32>(out, <i32>(foundEnd >> 2), 20)
   return <i32>((end - out) >> 2)
 }

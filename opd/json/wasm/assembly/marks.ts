@@ -3,6 +3,7 @@
  * 64 bytes at a time. It rejects bytes that are not UTF-8, control characters in strings, unknown escapes, and a string
  * without an end. Before the input are zeros; `padding` bytes after it become zeros.
  */
+import { literalAt } from './literals'
 import { invalidUtf8 } from './utf8'
 
 const block = 64
@@ -16,6 +17,8 @@ export let slashFrom: i32 = 0
 export let slashTo: i32 = 0
 /** Of the last run: whether a string has an escape that begins with `\u00`. */
 export let asciiEscapes = false
+/** Of the last run: the end of the literals that were found. */
+export let foundEnd: usize = 0
 
 /** By byte: 1 if a backslash may precede it. Not `u`. */
 const escapes = memory.data(256)
@@ -63,12 +66,15 @@ function bits(a: v128, b: v128, c: v128, d: v128): u64 {
 }
 
 /** Bytes that are compared with. They are loaded before the loop: a constant in it would be put together in each block. */
-const bytes = memory.data<u8>([0x22, 0x5c, 0x20, 0x0f])
+const bytes = memory.data<u8>([0x22, 0x5c, 0x20, 0x0f, 0x24])
 /** `: { , }` by their lower four bits. */
 const operators = memory.data<u8>([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3a, 0x7b, 0x2c, 0x7d, 0, 0])
 
-/** Writes the positions to `marks`, and `length` after the last one. Returns the end of the positions; 0: rejected. */
-export function mark(input: usize, length: i32, marks: usize): usize {
+/**
+ * Writes the positions to `marks`, and `length` after the last one; to `found` the position and the number of each literal.
+ * Returns the end of the positions; 0: rejected.
+ */
+export function mark(input: usize, length: i32, marks: usize, found: usize): usize {
   memory.fill(input + <usize>length, 0, padding)
   let out = marks
   let inString: u64 = 0
@@ -80,12 +86,14 @@ export function mark(input: usize, length: i32, marks: usize): usize {
   const slash = v128.load8_splat(bytes + 1)
   const space = v128.load8_splat(bytes + 2)
   const low = v128.load8_splat(bytes + 3)
+  const dollar = v128.load8_splat(bytes + 4)
   const table = v128.load(operators)
   highFrom = length
   highTo = 0
   slashFrom = length
   slashTo = 0
   asciiEscapes = false
+  foundEnd = found
   // The last bytes of a valid document are ASCII: no UTF-8 sequence is cut short at its end.
   for (let at: i32 = 0; at < length; at += block) {
     const from = input + <usize>at
@@ -104,6 +112,22 @@ export function mark(input: usize, length: i32, marks: usize): usize {
       }
     }
     wasHigh = isHigh
+
+    const dollarA = i8x16.eq(a, dollar)
+    const dollarB = i8x16.eq(b, dollar)
+    const dollarC = i8x16.eq(c, dollar)
+    const dollarD = i8x16.eq(d, dollar)
+    if (v128.any_true(v128.or(v128.or(dollarA, dollarB), v128.or(dollarC, dollarD)))) {
+      let dollars = bits(dollarA, dollarB, dollarC, dollarD)
+      for (; dollars !== 0; dollars &= dollars - 1) {
+        const place = <usize>ctz(dollars)
+        const literal = literalAt(from + place)
+        if (literal === 0) continue
+        store<i32>(foundEnd, at + <i32>place)
+        store<i32>(foundEnd, literal, 4)
+        foundEnd += 8
+      }
+    }
 
     // The bytes that a backslash escapes: those after an odd number of backslashes.
     const slashes = bits(
@@ -163,13 +187,13 @@ export function mark(input: usize, length: i32, marks: usize): usize {
       i8x16.eq(i8x16.swizzle(table, v128.and(c, low)), v128.or(c, space)),
       i8x16.eq(i8x16.swizzle(table, v128.and(d, low)), v128.or(d, space)),
     )
-    let found = quotes | (operator & ~strings)
-    const next = out + ((<usize>popcnt(found)) << 2)
+    let tokens = quotes | (operator & ~strings)
+    const next = out + ((<usize>popcnt(tokens)) << 2)
     // Eight at a time, more than there may be: a loop that ends after the last one is mispredicted in each block.
-    while (found !== 0) {
+    while (tokens !== 0) {
       for (let n: usize = 0; n < 32; n += 4) {
-        store<i32>(out + n, at + <i32>ctz(found))
-        found &= found - 1
+        store<i32>(out + n, at + <i32>ctz(tokens))
+        tokens &= tokens - 1
       }
       out += 32
     }
