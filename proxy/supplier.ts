@@ -44,8 +44,18 @@ export class Supplier {
 
   /** Applies a new configuration. Endpoints in both configurations keep their connections and failure counts. */
   configure(route: Route, upstream: Upstream): void {
+    const { endpoints } = route
+    const current = this.route.endpoints
+    const same =
+      endpoints.length === current.length && endpoints.every((url, at) => url === current[at])
+    if (!same) this.configureEndpoints(endpoints, upstream)
+    this.route = route
+    this.callers = callerCheck(route.callers)
+  }
+
+  private configureEndpoints(urls: readonly string[], upstream: Upstream): void {
     const current = new Map(this.endpoints.all.map((endpoint) => [endpoint.url.href, endpoint]))
-    const next = route.endpoints.map((text) => {
+    const next = urls.map((text) => {
       const { href } = new URL(text)
       const existing = current.get(href)
       current.delete(href)
@@ -53,8 +63,6 @@ export class Supplier {
     })
     for (const endpoint of current.values()) endpoint.pool.close()
     this.endpoints = new Endpoints(next)
-    this.route = route
-    this.callers = callerCheck(route.callers)
   }
 
   /** `share`: this node's part of the allotment, 1 / live nodes. `leased`: the nodes share one bucket. */

@@ -38,9 +38,10 @@ export async function swapSuppliers(
     const { id } = supplier
     removed.delete(id)
     const before = active.get(id)
-    if (before?.supplier === supplier && !before.invalid) continue
-    targets.set(supplier)
-    active.set(id, { supplier, invalid: false })
+    if (before?.supplier !== supplier || before.invalid) {
+      targets.set(supplier)
+      active.set(id, { supplier, invalid: false })
+    }
     await slices.next()
   }
   for (const id of removed) {

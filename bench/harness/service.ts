@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -73,7 +73,9 @@ export async function startService(
     ...{ pid: child.pid!, proxy: port('bid traffic'), admin },
     cpu: () => cpu(tree(child.pid!)),
     reload(changed) {
-      writeFileSync(file, text(changed))
+      // A reload that still runs must not read half of it.
+      writeFileSync(`${file}.new`, text(changed))
+      renameSync(`${file}.new`, file)
       child.kill('SIGHUP')
     },
     async probe() {

@@ -5,17 +5,16 @@ import type { Integration } from '../config.ts'
 import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { createContextCodec, Nonces } from '../pricing/context.ts'
 import { ExposureSampler } from '../pricing/exposures.ts'
-import { createPricing } from '../pricing/pricing.ts'
-import type { BidReason, PriceBid } from '../pricing/types.ts'
 import { rewriteInSlices as rewriteBody } from '../rewrite/rewrite.ts'
 import type { Log } from '../shared/log.ts'
 import { rateOf } from '../shared/rates.ts'
 import { standalone } from '../standalone/standalone.ts'
+import { BoundIntegration, neverPrices } from './bound-integration.ts'
 import { DayReductions } from './day-reductions.ts'
 import { createDecisionLookup } from './decision-lookup.ts'
 import { createFaultLog } from './fault-log.ts'
 import { createOutcomes } from './outcomes.ts'
-import { EngineStats, type SupplierStats } from './stats.ts'
+import { EngineStats } from './stats.ts'
 import type {
   DecisionRecord,
   Engine,
@@ -51,23 +50,6 @@ export interface BidweirEngine extends Engine {
   integration(id: string): Integration | null
 }
 
-/** One integration with its counters and its price function. */
-interface BoundIntegration {
-  integration: Integration
-  stats: SupplierStats
-  readsResponses: boolean
-  price: PriceBid
-  onBid: (reason: BidReason) => void
-}
-
-const neverPrices: PriceBid = ({ priceText }) => ({
-  priceText: null,
-  inText: priceText,
-  outText: priceText,
-  context: '',
-  mode: '',
-})
-
 export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
   const { now } = deps
   const stats = new EngineStats()
@@ -95,27 +77,8 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   const exposures = new ExposureSampler(deps.random, deps.trainedPerSecond)
   const pricingDeps = { ...deps, ...keyMaterial(initial), exposures, onHold, reductions, fault }
 
-  function bind(integration: Integration): BoundIntegration {
-    const { opd } = integration
-    const counters = stats.of(integration.id)
-    if (opd === null || opd === 'invalid' || opd.enabled === false)
-      return {
-        integration,
-        stats: counters,
-        readsResponses: false,
-        price: neverPrices,
-        onBid: () => {},
-      }
-    const mode = counters.modes[opd.mode]
-    mode.configured = true
-    return {
-      integration,
-      stats: counters,
-      readsResponses: true,
-      price: createPricing(integration, pricingDeps, mode),
-      onBid: (reason) => mode.countUnmodified(reason),
-    }
-  }
+  const bind = (integration: Integration) =>
+    new BoundIntegration(integration, stats.of(integration.id), pricingDeps)
 
   const unmodified = (body: Buffer, unreadable: boolean): RewrittenResponse => ({
     body,
@@ -130,8 +93,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     const target = bound.get(supplier) ?? {
       integration: { id: supplier, opd: null, notices: 'win' as const },
       stats: null,
-      price: neverPrices,
-      onBid: () => {},
+      handlers: neverPrices,
     }
     let rewritten: RewrittenResponse
     try {
@@ -142,8 +104,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
         inactiveSeats,
         rates: config.rates,
         base: config.base,
-        price: target.price,
-        onBid: target.onBid,
+        ...target.handlers,
         seatsOnly: response.seatsOnly ?? false,
       })
     } catch (error) {
@@ -218,8 +179,8 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       }
     }
     try {
-      const { integration, price } = target
-      const result = standalone(body, integration, config.rates, config.base, price)
+      const { integration, handlers } = target
+      const result = standalone(body, integration, config.rates, config.base, handlers.price)
       if (!result.ok) return result
       if (result.withoutImp) warnOfNoImp(supplier)
       return { ...result, entries: reported(result.entries) }
