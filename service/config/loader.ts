@@ -5,6 +5,7 @@
 import { resolve } from 'node:path'
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { createSlices } from '../../opd/shared/slices.ts'
+import { shareBlocks } from './blocks.ts'
 import { currentVersions, type FileVersions } from './files.ts'
 import type { ConfigFault, LoadedConfig } from './load.ts'
 import type { SupplierConfig } from './schema.ts'
@@ -72,8 +73,13 @@ export function createLoad(file: string, { time, memory }: LoadLimits = limits):
     const { config, invalidOpd, files } = summary
     read = files
     const next = new Map<string, SupplierConfig>()
-    await receive(port, summary.suppliers, ({ digest, text }) => {
-      next.set(digest, text === undefined ? known.get(digest)! : JSON.parse(text))
+    let before: SupplierConfig | null = null
+    await receive(port, summary.suppliers, ({ digest, text, equal }) => {
+      if (text === undefined) return void next.set(digest, known.get(digest)!)
+      const supplier: SupplierConfig = JSON.parse(text)
+      if (before !== null && equal !== undefined) shareBlocks(supplier, before, equal)
+      before = supplier
+      next.set(digest, supplier)
     })
     const faults: ConfigFault[] = []
     await receive(port, summary.faults, ({ text }) => faults.push(JSON.parse(text!)))

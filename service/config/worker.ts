@@ -1,6 +1,7 @@
 /** The worker thread that loads a configuration: 3,000 suppliers take a second. */
 import { hash } from 'node:crypto'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { blocksOf, type EqualBlocks, equalBlocks } from './blocks.ts'
 import type { FileVersions } from './files.ts'
 import { type ConfigFault, type LoadedConfig, loadConfig } from './load.ts'
 import type { ParsedConfig } from './schema.ts'
@@ -13,10 +14,11 @@ export interface LoadTask {
   port: MessagePort
 }
 
-/** `text`: JSON; absent if a supplier is the same as in the load before. */
+/** `text`: JSON; absent if a supplier is the same as in the load before. `equal`: of a supplier, to the last one with a text. */
 export interface Row {
   digest: string
   text?: string
+  equal?: EqualBlocks
 }
 
 export type Batch = Row[]
@@ -49,14 +51,19 @@ function truncateFaults(faults: readonly ConfigFault[]): ConfigFault[] {
 }
 
 /** The main thread receives and parses only what has changed. */
-function sendBatches(port: MessagePort, rows: readonly object[], known: ReadonlySet<string>): void {
+function sendBatches<T extends object>(
+  port: MessagePort,
+  rows: readonly T[],
+  known: ReadonlySet<string>,
+  equalOf: (row: T) => { equal?: EqualBlocks } = () => ({}),
+): void {
   let batch: Batch = []
   let length = 0
   for (const row of rows) {
     const text = JSON.stringify(row)
     const digest = hash('sha256', text, 'base64url')
     const isKnown = known.has(digest)
-    batch.push(isKnown ? { digest } : { digest, text })
+    batch.push(isKnown ? { digest } : { digest, text, ...equalOf(row) })
     length += isKnown ? digest.length : text.length
     if (length < batchBytes) continue
     port.postMessage(batch)
@@ -70,7 +77,12 @@ const { file, port, known } = workerData as LoadTask
 const { config, invalidOpd, files, ...loaded } = loadConfig(file, known.length > 0)
 const faults = truncateFaults(loaded.faults)
 const suppliers: ParsedConfig['suppliers'] = config?.suppliers ?? []
-sendBatches(port, suppliers, new Set(known))
+let blocks: readonly string[] = []
+sendBatches(port, suppliers, new Set(known), (supplier) => {
+  const before = blocks
+  blocks = blocksOf(supplier)
+  return { equal: equalBlocks(blocks, before) }
+})
 sendBatches(port, faults, new Set())
 const { suppliers: _, ...rest } = config ?? { suppliers: [] }
 const summary = {

@@ -97,3 +97,17 @@ t.test('faults beyond 10,000 are counted, and long ones are cut', async (t) => {
   const [long] = (await createLoad(file(`${'x'.repeat(1000)}: 1\n`))()).faults
   t.equal(long!.path.length, 500)
 })
+
+t.test('suppliers whose blocks are equal and different are read as they are written', async (t) => {
+  const rows = [
+    'opd: {enabled: true}',
+    'opd: {enabled: true, exclude: {seats: [s]}}',
+    'opd: {enabled: true}, callers: {headers: {x-key: a}}',
+    'clearing: {maxOver: 2}',
+    'opd: {enabled: true, caps: {perBid: 1}}, callers: {headers: {x-key: a}}',
+    'opd: {enabled: true, caps: {perBid: 1}, exclude: {seats: [s]}}',
+  ].map((more, at) => `  - {id: s${at}, endpoints: ["http://x/"], ${more}}\n`)
+  const path = file(`suppliers:\n${rows.join('')}`)
+  const { config } = await createLoad(path)()
+  t.same(config, loadConfig(path).config)
+})
