@@ -50,7 +50,7 @@ t.test('the chart on an API server', { skip }, async (t) => {
   const install = (name: string, ...args: string[]) =>
     plane.helm('install', name, chart, '--namespace', 'bids', '--no-hooks', ...args)
 
-  t.test('without the kinds of Prometheus and Gateway API it says what is missing', async (t) => {
+  await t.test('without the kinds that it needs it says what is missing', async (t) => {
     const missing = {
       production: /metrics\.serviceMonitor\.enabled: the cluster does not serve monitoring/,
       autoscaled: /httpRoute\.enabled: the cluster does not serve gateway\.networking/,

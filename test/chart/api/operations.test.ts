@@ -130,7 +130,7 @@ t.test('operations on an API server', { skip: needsHelm.skip || kubernetesAbsent
   t.test('a release of the last chart is upgraded with its values', { skip }, async (t) => {
     await plane.defineMore()
     const former = join(unpackLastRelease('charts/bidweir'), 'charts/bidweir')
-    for (const name of ['default', 'persistent', 'production', 'autoscaled']) {
+    for (const name of ['default', 'persistent', 'production']) {
       const { helm, secrets, names, at } = await place(`former-${name}`)
       const values = ['--values', join(former, `ci/${name}-values.yaml`)]
       const given = name === 'default' ? [] : values
