@@ -142,18 +142,34 @@ export class EventStream {
     this.decisions = this.decisions.slice(decisions.length)
   }
 
-  /** Sends what is queued within a time limit. */
+  /** Sends what is queued within a time limit, even shortly after a failure. What is left is counted and logged. */
   async close(): Promise<void> {
     clearInterval(this.timer)
     let timer: NodeJS.Timeout | undefined
     const timedOut = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, closeTimeout)
     })
-    await Promise.race([this.flush(), timedOut])
+    await Promise.race([this.lastFlush(), timedOut])
     clearTimeout(timer)
     this.closed = true
+    if (this.waiting > 0) this.leave()
     await this.target.close().catch((error: Error) => {
       this.log.warn({ err: error.message }, 'the event log was not closed')
     })
+  }
+
+  private async lastFlush(): Promise<void> {
+    await this.running
+    this.pausedUntil = 0
+    await this.flush()
+  }
+
+  private leave(): void {
+    const [decisions, outcomes] = [this.decisions.length, this.outcomes.length]
+    this.counts.dropped += decisions
+    this.log.warn(
+      { decisions, outcomes },
+      'events were not sent before the end: the decisions are dropped, wins and losses are sent after the next start',
+    )
   }
 }

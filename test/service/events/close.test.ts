@@ -2,7 +2,9 @@
 import t from 'tap'
 import { openKafka } from '../../../service/events/kafka.ts'
 import { type EventLog, EventStream } from '../../../service/events/stream.ts'
+import { decided } from '../../support/decision-record.ts'
 import { freePort } from '../../support/postgres.ts'
+import { silent } from '../../support/store.ts'
 
 async function closed(target: EventLog): Promise<object[]> {
   const lines: object[] = []
@@ -27,4 +29,33 @@ t.test('a failure of the close is logged, and the rest is closed', async (t) => 
     close: () => Promise.reject(new Error('broken')),
   })
   t.same(lines, [{ err: 'broken', message: 'the event log was not closed' }])
+})
+
+/** A log that is away for the first `failures` batches, and a stream with a decision that waits for it. */
+async function afterFailure(failures: number) {
+  const sent: string[] = []
+  const target = {
+    async send(messages: { key: string }[]) {
+      if (failures-- > 0) throw new Error('away')
+      sent.push(...messages.map(({ key }) => key))
+    },
+    async close() {},
+  }
+  const stream = new EventStream(target, { log: silent, now: Date.now })
+  stream.decided(decided({ id: 'd0', bidId: 'b0' }))
+  await stream.flush()
+  await stream.close()
+  return { sent, counts: stream.counts }
+}
+
+t.test('what waits after a failure is tried once more at the end', async (t) => {
+  const { sent, counts } = await afterFailure(1)
+  t.same(sent, ['d0'])
+  t.equal(counts.dropped, 0)
+})
+
+t.test('a decision that cannot be sent at the end is counted as dropped', async (t) => {
+  const { sent, counts } = await afterFailure(Infinity)
+  t.same(sent, [])
+  t.equal(counts.dropped, 1)
 })
