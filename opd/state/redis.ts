@@ -57,7 +57,7 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[2]))
 redis.call('PEXPIRE', KEYS[1], 60000)
 return redis.call('ZCARD', KEYS[1])`
 
-/** One line of the value of a bid id: `id record`, the record in base64. */
+/** One value in the Redis hash of a bid id: `id record`, the record in base64. */
 function encode(record: DecisionRecord): string {
   const bytes = Buffer.allocUnsafe(maxRecordBytes + record.features.length)
   const end = writeRecord(bytes, 0, record, { explained: false, seat: true })
@@ -69,14 +69,6 @@ function decode(text: string, bidId: string): DecisionRecord | null {
   const space = text.indexOf(' ')
   const bytes = Buffer.from(text.slice(space + 1), 'base64')
   return space < 1 ? null : readRecord(bytes, 0, bytes.length, text.slice(0, space), bidId)
-}
-
-/** The value of a bid id: a line for each supplier, nearly always one. */
-function decodeAll(text: string, bidId: string): { line: string; record: DecisionRecord }[] {
-  return text.split('\n').flatMap((line) => {
-    const record = decode(line, bidId)
-    return record === null ? [] : [{ line, record }]
-  })
 }
 
 export function openRedis(options: RedisOptions): RedisState {
@@ -146,17 +138,9 @@ export function openRedis(options: RedisOptions): RedisState {
     const batch = buffer
     buffer = []
     const ttl = Math.ceil(bidTtl())
-    const expiration = { type: 'PX' as const, value: ttl }
-    // One command, save for the second supplier of a bid id.
-    const write = async (record: DecisionRecord) => {
-      const key = bidKey(record.bidId)
-      const own = encode(record)
+    const write = async (key: string, record: DecisionRecord) => {
       try {
-        const before = (await client.set(key, own, { expiration, GET: true })) ?? ''
-        const others = decodeAll(before, record.bidId)
-          .filter((each) => each.record.supplier !== record.supplier)
-          .map(({ line }) => line)
-        if (others.length > 0) await client.set(key, [...others, own].join('\n'), { expiration })
+        await client.hSet(key, record.supplier, encode(record))
         counts.written++
       } catch (error) {
         counts.dropped++
@@ -164,7 +148,10 @@ export function openRedis(options: RedisOptions): RedisState {
       }
     }
     // Each bid is counted when it is answered, which may be after the timeout.
-    const writes = batch.map(write)
+    const writes = batch.flatMap((record) => {
+      const key = bidKey(record.bidId)
+      return [write(key, record), client.pExpire(key, ttl)]
+    })
     await attempt<unknown>(() => Promise.all(writes), null)
   }
   const flusher = setInterval(() => void flush(), flushEvery)
@@ -207,8 +194,14 @@ export function openRedis(options: RedisOptions): RedisState {
         else buffer.push(record)
       },
       async find(bidId) {
-        const text = await attempt(() => client.get(bidKey(bidId)), null)
-        return decodeAll(text ?? '', bidId).map(({ record }) => record)
+        const found = await attempt(
+          () => client.hGetAll(bidKey(bidId)),
+          {} as Record<string, string>,
+        )
+        return Object.values(found).flatMap((text) => {
+          const record = decode(text, bidId)
+          return record === null ? [] : [record]
+        })
       },
     },
     tokens: redisTokens(

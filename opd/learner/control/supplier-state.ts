@@ -39,14 +39,15 @@ const raise = Math.exp(0.7)
 const mostly = 0.5
 
 const kinds = ['wins', 'spend'] as const
+/** Written by each judgement before it reads them. */
 const pooled = unverified()
 const own = unverified()
-const standing = (): Standing => ({
-  kept: 1,
-  error: own.deviation,
-  raised: own.raised.at,
-  usual: own.usual,
-})
+
+/** Of a supplier that was never judged. */
+function standing(): Standing {
+  const { kept, deviation, raised, usual } = unverified()
+  return { kept, error: deviation, raised: raised.at, usual }
+}
 
 export class SupplierState {
   readonly evidence = new Evidence()

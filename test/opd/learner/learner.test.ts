@@ -182,3 +182,11 @@ t.test('deltas add up in any order, and a damaged one changes nothing', (t) => {
   t.throws(() => learner.merge(deltas[0]!.subarray(3)), { name: 'DeltaError' })
   t.end()
 })
+
+t.test('a learner starts alike, whatever others in the process have learned', (t) => {
+  const run = () => market({ minWinRate: 0.97, explore: 0.3 }, 4000).learner.snapshot()
+  market({ minWinRate: 0.5, explore: 0.1 }, 4000)
+  const first = run()
+  t.ok(Buffer.from(run()).equals(first))
+  t.end()
+})
