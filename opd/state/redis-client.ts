@@ -7,7 +7,7 @@ type Client = ReturnType<typeof createClient>
 /** What a client, a Cluster and a Sentinel have in common, as far as it is used. */
 export type RedisClient = Pick<
   Client,
-  'hSet' | 'hGet' | 'hGetAll' | 'pExpire' | 'zRem' | 'xAdd' | 'xRange' | 'eval' | 'isReady'
+  'hGet' | 'hGetAll' | 'zRem' | 'xAdd' | 'xRange' | 'eval' | 'isReady'
 > &
   EventEmitter & {
     withTypeMapping(mapping: Parameters<Client['withTypeMapping']>[0]): {

@@ -57,6 +57,9 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[2]))
 redis.call('PEXPIRE', KEYS[1], 60000)
 return redis.call('ZCARD', KEYS[1])`
 
+/** Writes a bid and its lifetime, so that one command does both. */
+const putBid = `redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) redis.call('PEXPIRE', KEYS[1], ARGV[3])`
+
 /** One value in the Redis hash of a bid id: `id record`, the record in base64. */
 function encode(record: DecisionRecord): string {
   const bytes = Buffer.allocUnsafe(maxRecordBytes + record.features.length)
@@ -137,10 +140,13 @@ export function openRedis(options: RedisOptions): RedisState {
     if (buffer.length === 0 || !isAvailable()) return
     const batch = buffer
     buffer = []
-    const ttl = Math.ceil(bidTtl())
-    const write = async (key: string, record: DecisionRecord) => {
+    const ttl = String(Math.ceil(bidTtl()))
+    const write = async (record: DecisionRecord) => {
       try {
-        await client.hSet(key, record.supplier, encode(record))
+        await client.eval(putBid, {
+          keys: [bidKey(record.bidId)],
+          arguments: [record.supplier, encode(record), ttl],
+        })
         counts.written++
       } catch (error) {
         counts.dropped++
@@ -148,11 +154,7 @@ export function openRedis(options: RedisOptions): RedisState {
       }
     }
     // Each bid is counted when it is answered, which may be after the timeout.
-    const writes = batch.flatMap((record) => {
-      const key = bidKey(record.bidId)
-      return [write(key, record), client.pExpire(key, ttl)]
-    })
-    await attempt<unknown>(() => Promise.all(writes), null)
+    await attempt<unknown>(() => Promise.all(batch.map(write)), null)
   }
   const flusher = setInterval(() => void flush(), flushEvery)
   flusher.unref()

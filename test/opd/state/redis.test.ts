@@ -68,6 +68,25 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     })
     t.same([...found[0]!.features], [1, 2, 3])
     t.same(await two.shared.find('nothing'), [])
+    one.shared.put({ ...record('b1'), id: 'later' })
+    await until(async () => (await two.shared.find('b1')).some(({ id }) => id === 'later'))
+    t.equal((await two.shared.find('b1')).length, 2, 'the latest of each supplier')
+  })
+
+  t.test('a bid is one command, and expires', async (t) => {
+    const client = await createClient({ url: server.url }).connect()
+    t.teardown(() => client.destroy())
+    const written = one.counts.written
+    await client.sendCommand(['CONFIG', 'RESETSTAT'])
+    for (let n = 0; n < 50; n++) one.shared.put(record(`counted ${n}`))
+    await until(() => one.counts.written === written + 50)
+    const stats = await client.info('commandstats')
+    const calls = (name: string) =>
+      Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0)
+    t.equal(calls('eval'), 50, 'commands of the client')
+    t.equal(calls('hset'), 50, 'what they do')
+    const left = await client.pTTL('bidweir:bid:counted 49')
+    t.ok(left > 0 && left <= 60_000, String(left))
   })
 
   t.test('live nodes are counted', async (t) => {
