@@ -47,7 +47,7 @@ async function race(
   t.equal(before, 0)
   const answers: string[][] = []
   for (let round = 0; round < races / together; round++) {
-    const bids = Array.from({ length: together }, (_, n) => `${round}-${n}`)
+    const bids = Array.from({ length: together }, (_, n) => `${t.name}-${round}-${n}`)
     const won = bids.map((id) => ({ id, svcOpd: auction(one.engine, { id }).svcOpd }))
     // Bids are written in order.
     await decided(won.at(-1)!.id)

@@ -88,13 +88,13 @@ onBoth(async (t, database) => {
         return result
       },
     })
-    // Quick for the first 3000 rows, then slow.
+    // Quick for the first 4000 rows, then slow.
     let clock = 0
     const deleted = () => slices.reduce((sum, rows) => sum + rows, 0)
     const options = { keep: () => 10 * day, now: () => now, log: silent, pauseMs: 0 }
     const retention = createRetention(
       { ...store, db },
-      { ...options, clock: () => (clock += deleted() < 3000 ? 1 : 100) },
+      { ...options, clock: () => (clock += deleted() < 4000 ? 1 : 100) },
     )
     t.teardown(() => retention.close())
     slices = []
