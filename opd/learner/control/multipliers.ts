@@ -5,6 +5,7 @@
  */
 
 import type { Policy } from '../types.ts'
+import type { Losses } from './calibration.ts'
 import type { Evidence } from './kept.ts'
 
 /** e-folds of a multiplier for a gap of 1, a decision. With the usual slope a move takes 350 decisions. */
@@ -39,6 +40,14 @@ export interface Standing {
   raised: number
   usual: number
 }
+
+/** `all`: of all suppliers, whose error is taken: the bids of one supplier are too few to tell it. */
+export const standingOf = ({ kept, raised, usual }: Losses, all: Losses): Standing => ({
+  kept,
+  error: all.deviation,
+  raised: raised.at,
+  usual,
+})
 
 const within = (value: number, low: number, high: number) =>
   value > low ? (value < high ? value : high) : low

@@ -5,7 +5,7 @@ import { measureLosses, unverified } from './calibration.ts'
 import { explorationRate, nearShare } from './exploration.ts'
 import { Guards, type Matured } from './guardrails.ts'
 import { Evidence, received } from './kept.ts'
-import { Controller, free, type Standing } from './multipliers.ts'
+import { Controller, free, standingOf } from './multipliers.ts'
 import { groupOf, type Outcome, seenOf } from './outcome.ts'
 import type { Segment, Segments } from './segments.ts'
 
@@ -42,12 +42,8 @@ const kinds = ['wins', 'spend'] as const
 /** Written by each judgement before it reads them. */
 const pooled = unverified()
 const own = unverified()
-
-/** Of a supplier that was never judged. */
-function standing(): Standing {
-  const { kept, deviation, raised, usual } = unverified()
-  return { kept, error: deviation, raised: raised.at, usual }
-}
+/** Before the first judgement. */
+const unjudged = () => standingOf(unverified(), unverified())
 
 export class SupplierState {
   readonly evidence = new Evidence()
@@ -58,7 +54,7 @@ export class SupplierState {
   exposures = 0
   private readonly pool: Evidence
   private readonly segments: Segments
-  private readonly standings = { wins: standing(), spend: standing() }
+  private readonly standings = { wins: unjudged(), spend: unjudged() }
   private floor = 0
   private bound = true
   /** Most wins say the lowest winning price. */
@@ -124,13 +120,9 @@ export class SupplierState {
     this.judgeIn = judgeEvery
     const { evidence, pool, guards, controller, standings } = this
     for (const kind of kinds) {
-      const standing = standings[kind]
       measureLosses(pool, kind, pooled)
       measureLosses(evidence, kind, own, pooled)
-      standing.error = pooled.deviation
-      standing.raised = own.raised.at
-      standing.usual = own.usual
-      standing.kept = own.kept
+      standings[kind] = standingOf(own, pooled)
     }
     this.told =
       evidence.total('optimised', 'knownWinsIn') > mostly * evidence.total('optimised', 'wins')
