@@ -1,13 +1,11 @@
 /** Writes docs/reference from the code: `npm run docs`. A test fails when the files are out of date. */
 import { writeFileSync } from 'node:fs'
 import { eventJsonSchema } from '../service/events/event.ts'
-import { api } from './generate/api.ts'
 import { chartFiles } from './generate/chart.ts'
 import { commands } from './generate/commands.ts'
 import { configuration } from './generate/configuration.ts'
-import { metrics } from './generate/metrics.ts'
 import { reasons } from './generate/reasons.ts'
-import { inspectService } from './generate/service.ts'
+import { api, inspectService, metrics } from './generate/service.ts'
 
 /** The text of each file of docs/reference. */
 export async function reference(): Promise<Record<string, string>> {

@@ -3,8 +3,8 @@ import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'f
 import { replyHook } from '../http/hooks.ts'
 import { problem } from '../http/problem.ts'
 import type { Caller, TokenVerifier } from '../ports.ts'
-import { TokenError, type TokenErrorCode, tokenErrors } from './errors.ts'
 import { may, type Role } from './roles.ts'
+import { TokenError, type TokenErrorCode, tokenErrors } from './tokens.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -6,14 +6,12 @@ import type { AuthConfig } from '../config.ts'
 import type { TokenVerifier } from '../ports.ts'
 import type { Store } from '../store/index.ts'
 import { peerOf, reachedAt } from './address.ts'
-import { cachedVerifier } from './cache.ts'
 import { tokenEndpoint } from './embedded/endpoint.ts'
-import { createIssuer } from './embedded/issuer.ts'
-import { openKeys } from './embedded/keys.ts'
+import { createIssuer, openKeys } from './embedded/issuer.ts'
 import { refreshTokens } from './embedded/refresh.ts'
-import { externalCheck } from './external/check.ts'
-import { issuerKeys } from './external/keys.ts'
+import { externalCheck, issuerKeys } from './external.ts'
 import { createThrottle } from './throttle.ts'
+import { cachedVerifier } from './tokens.ts'
 
 export interface AuthDeps {
   store: Pick<Store, 'db' | 'postgres'>

@@ -1,11 +1,11 @@
 /** Users of the embedded token endpoint. */
 import { randomBytes } from 'node:crypto'
-import type { Kysely } from 'kysely'
+import type { Kysely, Transaction } from 'kysely'
 import type { Store } from '../store/index.ts'
 import { audit } from '../store/suppliers.ts'
 import type { Tables } from '../store/tables.ts'
 import { checkPassword, hashPassword, maxPassword, minPassword } from './passwords.ts'
-import { roles as known } from './roles.ts'
+import { roles as known, may } from './roles.ts'
 
 interface NewUser {
   name: string
@@ -35,7 +35,7 @@ const notAName = /[\s\p{Cc}]/u
 /** Whether a text may be the name of an account; a user also needs at least one character. */
 export const isName = (text: string): boolean => text.length <= maxName && !notAName.test(text)
 
-export function passwordFault(password: string): string | null {
+function passwordFault(password: string): string | null {
   if (password.length >= minPassword && password.length <= maxPassword) return null
   return `a password has ${minPassword} to ${maxPassword} characters`
 }
@@ -65,7 +65,7 @@ export interface UserAuthor {
 }
 
 /** The audit entry for a change of a user. The command line opens the store directly, so there is no token. */
-export const userAudit = (verb: string, before: object | null, after: object | null) => ({
+const userAudit = (verb: string, before: object | null, after: object | null) => ({
   who: 'command line',
   account: '*',
   supplier: '',
@@ -167,4 +167,68 @@ export async function logIn(
   const user = await findUser(db, name)
   const right = await checkPassword(password.slice(0, maxPassword), user?.hash)
   return right && password.length <= maxPassword && user?.disabled === false ? user : null
+}
+
+export type UserVerb = 'passwd' | 'disable' | 'enable' | 'remove'
+
+/** `last_admin`: without this user, no enabled user would have the role operator and see all suppliers. */
+export type Changed = 'changed' | 'unknown' | 'last_admin'
+
+interface Apply {
+  trx: Transaction<Tables>
+  name: string
+  hash: string
+}
+
+const set = ({ trx, name }: Apply, values: { hash: string } | { disabled: 0 | 1 }) =>
+  trx.updateTable('users').set(values).where('name', '=', name).execute()
+
+interface Rule {
+  apply(to: Apply): Promise<unknown>
+  /** Whether the user cannot log in afterwards. */
+  closes: boolean
+}
+
+const rules: Readonly<Record<UserVerb, Rule>> = {
+  passwd: { apply: (to) => set(to, { hash: to.hash }), closes: false },
+  disable: { apply: (to) => set(to, { disabled: 1 }), closes: true },
+  enable: { apply: (to) => set(to, { disabled: 0 }), closes: false },
+  remove: {
+    apply: ({ trx, name }) => trx.deleteFrom('users').where('name', '=', name).execute(),
+    closes: true,
+  },
+}
+
+const isAdmin = ({ account, roles, disabled }: StoredUser) =>
+  !disabled && account === '*' && may(new Set(roles), 'operator')
+
+/**
+ * One transaction contains the change, the end of the user's sessions and the audit entry. Only `passwd` uses
+ * `password`. Throws a RangeError if the password is too short or too long.
+ */
+export async function changeUser(
+  { db, postgres }: Pick<Store, 'db' | 'postgres'>,
+  name: string,
+  verb: UserVerb,
+  options: { password?: string; force?: boolean; now?: number; by?: UserAuthor } = {},
+): Promise<Changed> {
+  const { password = '', force = false, now = Date.now(), by } = options
+  const fault = verb === 'passwd' ? passwordFault(password) : null
+  if (fault !== null) throw new RangeError(fault)
+  const hash = verb === 'passwd' ? await hashPassword(password) : ''
+  const { apply, closes } = rules[verb]
+  return db.transaction().execute(async (trx) => {
+    // All users are locked: otherwise two concurrent commands could disable one admin each and leave none.
+    const before = await allUsers(trx, postgres)
+    const user = before.find((each) => each.name === name)
+    if (user === undefined) return 'unknown'
+    const left = before.some((each) => each.name !== name && isAdmin(each))
+    if (closes && isAdmin(user) && !left && !force) return 'last_admin'
+    await apply({ trx, name, hash })
+    await trx.deleteFrom('refresh_tokens').where('user_name', '=', name).execute()
+    const after = await findUser(trx, name)
+    const change = userAudit(verb, shown(user), after === null ? null : shown(after))
+    await audit(trx, now, { ...change, ...by })
+    return 'changed'
+  })
 }

@@ -1,11 +1,176 @@
 /** Calls that the console needs besides those of management and reports. */
+
 import type { FastifyPluginAsync } from 'fastify'
-import { type Authenticate, addRoute } from '../http/call.ts'
+import * as z from 'zod'
+import type { OpdConfig } from '../../opd/config.ts'
+import type { Engine } from '../../opd/engine/types.ts'
+import type { BidFacts } from '../../opd/learner.ts'
+import type { Mode } from '../../opd/pricing/arms.ts'
+import { type AccountOf, canSee, seesSupplier } from '../auth/roles.ts'
+import { type Authenticate, addRoute, parsedQuery, type Route } from '../http/call.ts'
 import { takeJsonAsBytes } from '../http/json-body.ts'
-import { type BidDeps, bidRoute } from './bid.ts'
-import { type ConfigurationDeps, configurationRoute } from './configuration.ts'
-import { type CurveDeps, curveRoute } from './curve.ts'
+import { malformed, problem } from '../http/problem.ts'
+import { decisionSchema, explained } from '../prices/decisions.ts'
 import { type UsersDeps, userRoutes } from './users.ts'
+
+interface BidDeps {
+  engine: Pick<Engine, 'findDecision'>
+  account: AccountOf
+}
+
+const bidQuery = z.strictObject({
+  bid_id: z.string().min(1).max(512),
+  ssp: z.string().optional().describe('The supplier, if several have sent this bid id'),
+})
+
+const bidRoute = ({ engine, account }: BidDeps): Route => ({
+  method: 'GET',
+  path: '/api/svc/decisions/',
+  id: 'explainBid',
+  tag: 'reports',
+  summary: 'Explains the latest decision of a bid id',
+  description:
+    'From the bid log, which keeps decisions for `contextTtl`, or less if there are many. With the context of the bid, use `/api/svc/decisions/{svc_opd}`.',
+  role: 'viewer',
+  query: bidQuery,
+  answers: { 200: { description: 'The decision', content: { schema: decisionSchema } } },
+  problems: [400, 401, 403, 404, 409],
+  async handler(request, reply) {
+    const query = parsedQuery(bidQuery, request.query)
+    if ('faults' in query) return malformed(reply, query.faults)
+    const { bid_id: bidId, ssp } = query.value
+    const sees = (supplier: string) => seesSupplier(request.caller, supplier, account)
+    const found = await engine.findDecision({ bidId, svcOpd: undefined, ssp, sees })
+    const [first] = found.ambiguous
+    if (first !== undefined) {
+      const detail = `${found.ambiguous.join(', ')} have sent this bid id: name one, as in ssp=${first}`
+      const title = 'Several suppliers have sent this bid id'
+      return problem(reply, 409, 'ambiguous', title, [{ pointer: 'ssp', detail }])
+    }
+    if (found.record === null)
+      return problem(reply, 404, 'unknown_decision', 'No visible decision for this bid id')
+    return explained(found.record, found.late)
+  },
+})
+
+interface ConfigurationDeps {
+  suppliers(): readonly { id: string; account: string | null }[]
+  /** Without secrets. */
+  configuration(): { suppliers: readonly { id: string }[]; currency: unknown; location: string }
+}
+
+const configurationSchema = z.looseObject({
+  location: z.string(),
+  suppliers: z.array(z.looseObject({ id: z.string() })),
+})
+
+const configurationRoute = (deps: ConfigurationDeps): Route => ({
+  method: 'GET',
+  path: '/api/svc/configuration/',
+  id: 'configuration',
+  tag: 'service',
+  summary: 'The running configuration, with secrets hidden',
+  description:
+    'Defaults are filled in. Account `*` sees all of it, other accounts their suppliers and the currency.',
+  role: 'viewer',
+  answers: {
+    200: { description: 'The configuration', content: { schema: configurationSchema } },
+  },
+  problems: [401, 403],
+  async handler({ caller }) {
+    const all = deps.configuration()
+    if (caller!.account === '*') return all
+    const own = new Set(
+      deps
+        .suppliers()
+        .filter(({ account }) => canSee(caller!, account))
+        .map(({ id }) => id),
+    )
+    const { location, currency, suppliers } = all
+    return { location, currency, suppliers: suppliers.filter(({ id }) => own.has(id)) }
+  },
+})
+
+interface CurveDeps {
+  suppliers(): readonly { id: string; account: string | null }[]
+  /** The opd block of a supplier; null: OPD is off or its configuration is not valid. */
+  opd(ssp: string): OpdConfig | null
+  /** Chance of winning at a price; null: the model has no curve. */
+  chance(mode: Mode, facts: BidFacts, price: number): number | null
+  currency(): string
+}
+
+const curveQuery = z.strictObject({
+  ssp: z.string().describe('The supplier'),
+  publisher: z.string().max(256).optional(),
+  domain: z.string().max(256).optional(),
+  in: z
+    .string()
+    .regex(/^\d{1,6}(\.\d{1,6})?$/, 'is a price')
+    .describe('Inbound price, CPM in the base currency'),
+  floor: z
+    .string()
+    .regex(/^\d{1,6}(\.\d{1,6})?$/, 'is a price')
+    .default('0')
+    .describe('Floor of the auction, CPM in the base currency'),
+})
+
+const pointSchema = z.strictObject({
+  factor: z.number(),
+  price: z.number().describe('Outbound price, CPM'),
+  win: z.number().describe('Chance of winning'),
+  kept: z.number().nullable().describe('Chance of winning divided by that at factor 1'),
+  margin: z.number().describe('Expected margin of 1,000 bids, in units of `currency`'),
+})
+const curveSchema = z.strictObject({
+  mode: z.enum(['revenue', 'margin']),
+  currency: z.string(),
+  min_factor: z.number(),
+  points: z.array(pointSchema),
+})
+
+/** Factors from 0.5 to 1. */
+const steps = 50
+
+const curveRoute = ({ suppliers, opd, chance, currency }: CurveDeps): Route => ({
+  method: 'GET',
+  path: '/api/svc/curve/',
+  id: 'winCurve',
+  tag: 'reports',
+  summary: 'The chance of winning and the expected margin by price',
+  description: 'As the model of the answering node estimates them now. Nothing is changed.',
+  role: 'viewer',
+  query: curveQuery,
+  answers: { 200: { description: 'From factor 0.5 to 1', content: { schema: curveSchema } } },
+  problems: [400, 401, 403, 404],
+  async handler(request, reply) {
+    const query = parsedQuery(curveQuery, request.query)
+    if ('faults' in query) return malformed(reply, query.faults)
+    const { ssp, publisher, domain, in: price, floor } = query.value
+    const supplier = suppliers().find(({ id }) => id === ssp)
+    if (supplier === undefined || !canSee(request.caller!, supplier.account))
+      return problem(reply, 404, 'unknown_supplier', 'No such supplier')
+    const config = opd(ssp)
+    if (config === null) return problem(reply, 404, 'opd_off', 'OPD is off for this supplier')
+    const { mode, minFactor } = config
+    const inBa = Number(price)
+    const facts: BidFacts = {
+      ...{ supplier: ssp, mode, inBa, floor: Number(floor) },
+      ...(publisher === undefined ? {} : { publisher }),
+      ...(domain === undefined ? {} : { domain }),
+    }
+    const whole = chance(mode, facts, inBa)
+    if (whole === null) return problem(reply, 404, 'no_curve', 'The model has no win curve')
+    const points = Array.from({ length: steps + 1 }, (_, at) => {
+      const factor = Number((0.5 + (at * 0.5) / steps).toFixed(2))
+      const out = inBa * factor
+      const win = chance(mode, facts, out) ?? 0
+      const kept = whole > 0 ? win / whole : null
+      return { factor, price: out, win, kept, margin: (inBa - out) * win }
+    })
+    return { mode, currency: currency(), min_factor: minFactor, points }
+  },
+})
 
 interface ConsoleDeps extends BidDeps, ConfigurationDeps, CurveDeps {
   authenticate: Authenticate

@@ -3,8 +3,17 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import { maxPassword, minPassword, PasswordsBusyError } from '../auth/passwords.ts'
 import { roles } from '../auth/roles.ts'
-import { type Changed, changeUser, type UserVerb } from '../auth/user-changes.ts'
-import { addUser, allUsers, isName, maxName, shown, type UserAuthor } from '../auth/users.ts'
+import {
+  addUser,
+  allUsers,
+  type Changed,
+  changeUser,
+  isName,
+  maxName,
+  shown,
+  type UserAuthor,
+  type UserVerb,
+} from '../auth/users.ts'
 import type { Route } from '../http/call.ts'
 import { malformed, problem } from '../http/problem.ts'
 import { ofAllAccounts } from '../management/access.ts'

@@ -1,21 +1,117 @@
 /** The admin listener: everything but bid traffic. All errors are sent as problem documents. */
 
 import { randomUUID } from 'node:crypto'
-import { METHODS } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, METHODS, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
 import fastify, {
   type FastifyError,
   type FastifyInstance,
   type FastifyPluginAsync,
   type FastifyReply,
+  type FastifyRequest,
 } from 'fastify'
 import type { Log } from '../../opd/shared/log.ts'
+import { pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
 import { StoreError } from '../store/errors.ts'
 import { drainBody, replyHook, singularFields } from './hooks.ts'
-import { createHttpServer, onClientError } from './http-server.ts'
-import { notFoundHandler } from './not-found.ts'
 import { serveDocument } from './openapi.ts'
 import { problem } from './problem.ts'
+
+/** Milliseconds. */
+const headTimeout = 10_000
+const idleTimeout = 75_000
+
+type HeadError = readonly [status: number, title: string, code: string]
+
+/** Responses to malformed heads, by Node's error code. */
+const headErrors: Readonly<Record<string, HeadError>> = {
+  HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large', 'too_large'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout', 'timeout'],
+}
+const malformed: HeadError = [400, 'Bad Request', 'malformed']
+
+function documentOf([status, title, code]: HeadError, ...fields: string[]): string {
+  const body = JSON.stringify({ type: 'about:blank', title, status, code })
+  return [
+    `HTTP/1.1 ${status} ${title}`,
+    ...fields,
+    'Connection: close',
+    'Content-Type: application/problem+json',
+    'Cache-Control: no-store',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    '',
+    body,
+  ].join('\r\n')
+}
+
+/** The server below fastify sends pipelined responses in order, and problem documents for malformed heads. */
+function createHttpServer(serve: RequestListener): Server {
+  const server = createServer({
+    headersTimeout: headTimeout,
+    requestTimeout: headTimeout,
+    keepAliveTimeout: idleTimeout,
+    requireHostHeader: false,
+    connectionsCheckingInterval: 1000,
+    maxHeaderSize: 32 * 1024,
+  })
+  server.setTimeout(idleTimeout)
+  pipelined(server, {
+    serve,
+    expectationFailed: documentOf([417, 'Expectation Failed', 'expectation']),
+    noTunnel: documentOf([405, 'Method Not Allowed', 'method_not_allowed'], 'Allow: GET'),
+    onReset() {},
+  })
+  return server
+}
+
+function onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET') return void socket.destroy()
+  refuseBytes(socket, documentOf(headErrors[error.code ?? ''] ?? malformed))
+}
+
+interface Route {
+  pattern: RegExp
+  methods: Set<string>
+}
+
+/** `:id` and `:id(…)` match one non-empty path segment, `*` matches the rest. */
+const parts = /:\w+(?:\([^)]*\))?|\*|[^:*]+/g
+const patternOf = (url: string) => {
+  const pattern = url.replaceAll(parts, (part) =>
+    part === '*' ? '.*' : part.startsWith(':') ? '[^/]+' : RegExp.escape(part),
+  )
+  return new RegExp(`^${pattern}$`)
+}
+
+/**
+ * Answers requests that match no route: 405 with `Allow` if another method exists for the path (RFC 9110 15.5.6), else
+ * 404. Must be called before any plugin: it collects routes as they are registered.
+ */
+function notFoundHandler(app: FastifyInstance) {
+  const routes = new Map<string, Route>()
+  app.addHook('onRoute', ({ method, url }) => {
+    const route = routes.get(url) ?? { pattern: patternOf(url), methods: new Set() }
+    routes.set(url, route)
+    for (const each of [method].flat()) route.methods.add(each)
+  })
+  return ({ method, url }: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    const path = url.split('?', 1)[0]!
+    const allowed = new Set<string>()
+    reply.header('cache-control', 'no-store')
+    for (const { pattern, methods } of routes.values())
+      if (pattern.test(path)) for (const each of methods) allowed.add(each)
+    // if the method exists but the route did not match, for example because a name is too long, there is no such
+    // resource
+    if (allowed.size === 0 || allowed.has(method))
+      return problem(reply, 404, 'not_found', 'No such path')
+    return problem(
+      reply.header('allow', [...allowed].sort().join(', ')),
+      405,
+      'method_not_allowed',
+      `${method} is not allowed for this path`,
+    )
+  }
+}
 
 interface AdminDeps {
   /** host:port */

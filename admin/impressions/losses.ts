@@ -6,10 +6,15 @@ import { type AccountOf, seesSupplier } from '../auth/roles.ts'
 import { type Caller, clockSlack, type Ledger } from '../ports.ts'
 import type { LossStore } from '../store/losses.ts'
 import type { ImpressionCounters } from './counters.ts'
-import { isReported } from './earlier-notices.ts'
 import { ledgerBidId } from './ledger-entry.ts'
+import {
+  type ImpressionAuth,
+  isCredential,
+  isReported,
+  traceNotice,
+  visibleTrace,
+} from './lookup.ts'
 import type { Notice } from './notice.ts'
-import { type ImpressionAuth, isCredential, traceNotice, visibleTrace } from './visibility.ts'
 
 type LossStatus = 'recorded' | 'unattributed' | 'duplicate' | 'rejected'
 

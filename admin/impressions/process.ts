@@ -14,18 +14,19 @@ import {
 import { type ApplyWinDeps, applyWin } from './apply-win.ts'
 import { clearedPrice } from './clearing.ts'
 import type { Status } from './counters.ts'
-import { isReported, wonLongAgo } from './earlier-notices.ts'
 import { attributedEntry, isImplausible, rejectedEntry, unattributedEntry } from './ledger-entry.ts'
-import { auditPrice, type Notice, plainDecimal } from './notice.ts'
 import {
   type ImpressionAuth,
   isCredential,
+  isReported,
   reasonOf,
   traceNotice,
   unreadableContexts,
   type VisibleTrace,
   visibleTrace,
-} from './visibility.ts'
+  wonLongAgo,
+} from './lookup.ts'
+import { auditPrice, type Notice, plainDecimal } from './notice.ts'
 
 export interface NoticeDeps extends ApplyWinDeps {
   ledger: Ledger

@@ -2,17 +2,17 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import { admit, refuseToken } from '../auth/bearer.ts'
-import type { TokenErrorCode } from '../auth/errors.ts'
 import { may } from '../auth/roles.ts'
+import type { TokenErrorCode } from '../auth/tokens.ts'
 import { addRoute, type Call } from '../http/call.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
 import type { TokenVerifier } from '../ports.ts'
 import type { LossStore } from '../store/losses.ts'
+import { callerOf } from './lookup.ts'
 import { Losses, type RecordedLoss } from './losses.ts'
 import { auditPrice, lossSchema, noticeSchema, parseLoss, parseNotice } from './notice.ts'
 import { type NoticeDeps, type NoticeResult, Notices, type Rejection } from './process.ts'
 import { type NoticeTracer, traceNotices } from './tracer.ts'
-import { callerOf } from './visibility.ts'
 
 interface ImpressionDeps extends NoticeDeps {
   /** null: no token is valid. */

@@ -2,16 +2,15 @@
 import { Kysely, sql } from 'kysely'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
-import { clockOf } from './clock.ts'
 import { day } from './hour.ts'
-import { checkSql, createIntegrity } from './integrity.ts'
 import { createLedger, type GroupLedger } from './ledger.ts'
-import { channel, listen } from './listen.ts'
 import { createLosses, type LossStore } from './losses.ts'
 import { migrate } from './migrations/index.ts'
-import { postgresDialect } from './postgres.ts'
+import { channel, listen, postgresDialect } from './postgres.ts'
 import { sqliteDialect } from './sqlite.ts'
+import { checkSql, createIntegrity } from './sqlite-file.ts'
 import type { Tables } from './tables.ts'
+import { clockOf } from './tables.ts'
 
 export interface Store {
   db: Kysely<Tables>

@@ -1,7 +1,7 @@
 /** Only one node at a time sums and deletes rows. The lease expires if its node ends without releasing it. */
 import { type Kysely, sql } from 'kysely'
-import { clockOf } from './clock.ts'
 import type { Tables } from './tables.ts'
+import { clockOf } from './tables.ts'
 
 const leaseMs = 300_000
 

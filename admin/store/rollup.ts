@@ -1,13 +1,129 @@
 /** Hourly sums that are written without rows of the ledger: decided bids, and repeated notices. */
+
 import type { DecisionObserver } from '../../opd/ports.ts'
 import type { Log } from '../../opd/shared/log.ts'
+import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import type { DuplicateNotice } from '../ports.ts'
-import { createBufferedCounts } from './buffered-counts.ts'
 import { createDecidedRows, type SeatRow } from './decided-rows.ts'
+import { isOfTheRow } from './errors.ts'
 import { hourKey, hourOf } from './hour.ts'
 import type { Store } from './index.ts'
 import { seatSums } from './seat-sums.ts'
 import { type HourRow, storable, type WithSeat } from './tables.ts'
+
+const every = 5000
+
+interface CountRow {
+  supplier: string
+  publisher: string
+  domain: string
+  seat: string
+}
+
+interface BufferedCountsOptions<Row> {
+  /** The name of the counts in log lines. */
+  what: string
+  /** Maximum of waiting rows. Beyond, counts are added to a row of the supplier without publisher, domain and seat. */
+  maxRows: number
+  /** Rows of one statement. */
+  sliceRows: number
+  log: Log
+  keyOf(row: Row): string
+  /** Called before each round: `add`s the rows that the caller still holds. */
+  drain?(): void
+  /** Adds the counts of `other` to `row`. */
+  merge(row: Row, other: Row): void
+  /** Adds the rows to the stored ones: all of them, or none. */
+  write(rows: Row[]): Promise<void>
+}
+
+interface BufferedCounts<Row> {
+  /** Takes ownership of the row. */
+  add(row: Row): void
+  flush(): Promise<void>
+  close(): Promise<void>
+}
+
+/**
+ * Counts that are summed in memory and written every few seconds. If the store is lost, the rows wait and grow. A row
+ * that the database rejects is dropped and does not block the others.
+ */
+function createBufferedCounts<Row extends CountRow>(
+  options: BufferedCountsOptions<Row>,
+): BufferedCounts<Row> {
+  const { what, maxRows, sliceRows, log, keyOf, merge, write } = options
+  const rows = new Map<string, Row>()
+
+  function put(key: string, row: Row): void {
+    const known = rows.get(key)
+    if (known === undefined) rows.set(key, row)
+    else merge(known, row)
+  }
+
+  function add(row: Row): void {
+    const key = keyOf(row)
+    if (rows.size < maxRows || rows.has(key)) return put(key, row)
+    const pooled = { ...row, publisher: '', domain: '', seat: '' }
+    put(keyOf(pooled), pooled)
+  }
+
+  /** Writes rows and returns how many are done, counted from the first: all, unless the store is lost. */
+  async function writeRows(slice: Row[]): Promise<number> {
+    try {
+      await write(slice)
+      return slice.length
+    } catch (error) {
+      const err = (error as Error).message
+      if (!isOfTheRow(error)) {
+        log.warn({ err }, `${what} could not be written and will be retried`)
+        return 0
+      }
+      if (slice.length === 1) {
+        log.warn({ err, row: slice[0] }, `${what} were rejected by the database`)
+        return 1
+      }
+    }
+    for (const [at, row] of slice.entries()) if ((await writeRows([row])) === 0) return at
+    return slice.length
+  }
+
+  /** Removes the oldest rows and returns them. */
+  function take(most: number): Row[] {
+    const taken: [string, Row][] = []
+    for (const entry of rows) {
+      if (taken.length === most) break
+      taken.push(entry)
+      rows.delete(entry[0])
+    }
+    // sorted, so that two nodes do not deadlock on the same rows in PostgreSQL
+    return taken.sort(([one], [other]) => (one < other ? -1 : 1)).map(([, row]) => row)
+  }
+
+  /** Writes the rows that are waiting now. Rows that are added meanwhile come later. */
+  async function round(): Promise<void> {
+    options.drain?.()
+    for (let left = rows.size; left > 0; ) {
+      const slice = take(Math.min(left, sliceRows))
+      const done = await writeRows(slice)
+      for (const row of slice.slice(done)) add(row)
+      if (done < slice.length) return
+      left -= done
+    }
+  }
+
+  // a call during a round must also cover the rows of this round and later ones, so it waits for another round
+  const flush = oneAtATime(round)
+  const timer = setInterval(() => void flush(), every)
+  timer.unref()
+  return {
+    add,
+    flush,
+    async close() {
+      clearInterval(timer)
+      await flush()
+    },
+  }
+}
 
 interface Rollup extends DecisionObserver {
   /** Adds the rows of another process of this node, and takes ownership of them. */

@@ -1,7 +1,7 @@
 /**
  * The tables, the same in SQLite and PostgreSQL. Times are milliseconds since the epoch; money is exact decimal text.
  */
-import type { Generated } from 'kysely'
+import { type Generated, sql } from 'kysely'
 
 /** 0 or 1: SQLite has no booleans. */
 type Flag = number
@@ -189,3 +189,9 @@ export interface HourRow {
 
 /** A text that both databases accept: PostgreSQL rejects NUL and lone surrogates. */
 export const storable = (text: string) => text.replaceAll('\0', '\uFFFD').toWellFormed()
+
+/** Milliseconds since the epoch by the clock of PostgreSQL, which all nodes share; a node on SQLite is alone. */
+export const clockOf = (postgres: boolean, now: () => number) =>
+  postgres
+    ? sql<number>`cast(extract(epoch from clock_timestamp()) * 1000 as bigint)`
+    : sql<number>`${sql.lit(now())}`

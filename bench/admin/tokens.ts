@@ -2,9 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { cachedVerifier } from '../../admin/auth/cache.ts'
-import { createIssuer } from '../../admin/auth/embedded/issuer.ts'
-import { openKeys } from '../../admin/auth/embedded/keys.ts'
+import { createIssuer, openKeys } from '../../admin/auth/embedded/issuer.ts'
+import { cachedVerifier } from '../../admin/auth/tokens.ts'
 import { openStore } from '../../admin/store/index.ts'
 import type { Block } from '../harness/report.ts'
 

@@ -1,4 +1,7 @@
-/** What a running service shows: its OpenAPI document and its metrics. One supplier, one bid, one win notice. */
+/**
+ * What a running service shows: its OpenAPI document and its metrics. One supplier, one bid, one win notice.
+ */
+
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -14,8 +17,69 @@ import type { Config } from '../../service/config/schema.ts'
 import { type Components, openComponents } from '../../service/data-plane.ts'
 import { newKey } from '../../service/default-config.ts'
 import { activeSuppliers } from '../../service/supplier-swap.ts'
-import type { ApiDocument } from './api.ts'
-import type { MetricRow } from './metrics.ts'
+import { code, page, table } from './markdown.ts'
+
+interface Operation {
+  summary?: string
+  security?: { bearer?: string[] }[]
+  responses: Record<string, unknown>
+}
+
+interface ApiDocument {
+  info: { description: string }
+  paths: Record<string, Record<string, Operation>>
+}
+
+function roleOf({ security = [] }: Operation): string {
+  const [role] = security[0]?.bearer ?? []
+  return role === undefined ? '' : code(role)
+}
+
+export function api({ info, paths }: ApiDocument): string {
+  const rows = Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, operation]) => [
+      method.toUpperCase(),
+      code(path),
+      roleOf(operation),
+      operation.summary ?? '',
+      Object.keys(operation.responses).join(', '),
+    ]),
+  )
+  rows.sort(([, one = ''], [, other = '']) => (one < other ? -1 : Number(one > other)))
+  return page(
+    'API',
+    `${info.description} The whole document is at \`/api/openapi.json\`, and as a page at \`/api/docs\`.`,
+    'Each role includes those before it: `viewer`, `api`, `operator`. Calls without a role need no access token; win notices need the credential of `admin.impressions.auth`.',
+    table(['method', 'path', 'role', 'summary', 'statuses'], rows),
+  )
+}
+
+export interface MetricRow {
+  name: string
+  type: string
+  labels: string[]
+  help: string
+}
+
+const tableOf = (rows: readonly MetricRow[]) =>
+  table(
+    ['name', 'type', 'labels', 'meaning'],
+    [...rows]
+      .sort((one, other) => (one.name < other.name ? -1 : 1))
+      .map(({ name, type, labels, help }) => [code(name), type, labels.map(code).join(', '), help]),
+  )
+
+export function metrics(rows: readonly MetricRow[]): string {
+  const own = rows.filter(({ name }) => name.startsWith('bidweir_'))
+  const ofProcess = rows.filter(({ name }) => !name.startsWith('bidweir_'))
+  return page(
+    'Metrics',
+    '`GET /metrics` on the admin listener. Durations are in seconds, sizes in bytes, prices in CPM of the base currency.',
+    tableOf(own),
+    '## The process',
+    tableOf(ofProcess),
+  )
+}
 
 const silent = { info() {}, warn() {}, error() {} }
 

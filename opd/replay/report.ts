@@ -1,7 +1,7 @@
 /** The report of a replay. Its keys are documented and stable. */
-import type { Estimate } from './ratio.ts'
+
 import type { ReplayPolicy } from './replica.ts'
-import type { ReplaySums } from './sums.ts'
+import type { Estimate, ReplaySums } from './sums.ts'
 
 /** One integration in one mode. */
 export interface Evaluated {

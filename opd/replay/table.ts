@@ -1,8 +1,8 @@
 /** The report of a replay as text: one block for each integration, one line for each figure. */
 
-import type { Estimate } from './ratio.ts'
 import type { ReplayCounts } from './replay.ts'
 import type { IntegrationReport, TotalReport } from './report.ts'
+import type { Estimate } from './sums.ts'
 
 interface ReplayReport {
   counts: ReplayCounts

@@ -2,8 +2,36 @@
 import type { OpdConfig } from '../config.ts'
 import type { Fault } from '../engine/types.ts'
 import type { RequestFacts } from '../openrtb/facts.ts'
-import { misplacedFloors } from './misplaced.ts'
 import { isWrong, type PriceField, type StandaloneBid, type StandaloneCall } from './offer.ts'
+
+/** A search that avoids parsing: most calls without `imp` have neither key. */
+const mayHoldFloors = (text: string) => text.includes('"imp"') || text.includes('"bidfloor"')
+
+const isFloor = (key: string, value: unknown) =>
+  (key === 'imp' && Array.isArray(value) && value.length > 0) ||
+  (key === 'bidfloor' && Number(value) > 0)
+
+const escaped = (key: string) => key.replaceAll('~', '~0').replaceAll('/', '~1')
+
+/**
+ * Floors that are not read and would silently count as 0: JSON pointers (RFC 6901), at most `most`, of `imp` and `bidfloor` in a body without an `imp` in its place. Members of
+ * `ext` are extensions, not floors. `text` is the JSON as latin1.
+ */
+function misplacedFloors(text: string, most: number): string[] {
+  const found: string[] = []
+  if (!mayHoldFloors(text)) return found
+  const open: [pointer: string, value: object][] = [
+    ['', JSON.parse(Buffer.from(text, 'latin1').toString())],
+  ]
+  for (let each = open.pop(); each !== undefined && found.length < most; each = open.pop())
+    for (const [key, value] of Object.entries(each[1])) {
+      const pointer = `${each[0]}/${escaped(key)}`
+      if (isFloor(key, value)) found.push(pointer)
+      else if (key !== 'ext' && typeof value === 'object' && value !== null)
+        open.push([pointer, value])
+    }
+  return found
+}
 
 const fault = (pointer: string, detail: string): Fault => ({ pointer, detail })
 

@@ -1,7 +1,14 @@
 /** `bidweir user`: the users of the embedded token endpoint. Passwords come from a prompt or stdin, never from argv. */
 import type { ReadStream } from 'node:tty'
-import { type Changed, changeUser, type UserVerb } from '../../admin/auth/user-changes.ts'
-import { addUser, allUsers, findUser, shown } from '../../admin/auth/users.ts'
+import {
+  addUser,
+  allUsers,
+  type Changed,
+  changeUser,
+  findUser,
+  shown,
+  type UserVerb,
+} from '../../admin/auth/users.ts'
 import type { Store } from '../../admin/store/index.ts'
 import { type CommandStreams, configOf, withStore } from './command.ts'
 import { badConfig } from './exit-codes.ts'

@@ -1,10 +1,14 @@
 /** Bid traffic and win notices against a running service, with its figures every few seconds. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type ConsoleFigures, type Failures, summary } from './figures.ts'
-import { createNotices } from './notices.ts'
+import {
+  type Answered,
+  type ConsoleFigures,
+  createTally,
+  type Failures,
+  summary,
+} from './figures.ts'
+import { createNotices, sendTraffic } from './platform.ts'
 import type { DemoSupplier } from './supplier.ts'
-import { type Answered, createTally } from './tally.ts'
-import { sendTraffic } from './traffic.ts'
 
 /** Bid requests a second, and the mean delay of a win notice in milliseconds. */
 export const demoTraffic = { rate: 200, noticeDelay: 3000 } as const

@@ -1,8 +1,8 @@
 /** Bid requests as an exchange sends them: OpenRTB 2.6, 2.7 to 3 KB of JSON. */
 
 import { pick, type Random } from '../../opd/shared/random.ts'
-import type { DemoImp } from './bids.ts'
 import type { Publisher } from './market.ts'
+import type { DemoImp } from './supplier.ts'
 
 export interface MadeRequest {
   id: string

@@ -1,6 +1,6 @@
 /** The adaptive limit and the queue before a supplier, in simulated time (CONTRACT 3, overload). */
 import t from 'tap'
-import { bimodal, lognormal, overload } from '../../bench/overload/scenarios.ts'
+import { bimodal, lognormal, overload } from '../../bench/overload/simulated.ts'
 import { type Request, type Scenario, simulate } from '../../bench/overload/simulation.ts'
 import { Gate } from '../../proxy/gate.ts'
 

@@ -1,10 +1,10 @@
 /** `/opd/imp` on port 0, for callers of several accounts and roles. */
 import type { Test } from 'tap'
-import { TokenError } from '../../admin/auth/errors.ts'
+import { TokenError } from '../../admin/auth/tokens.ts'
 import { createAdmin } from '../../admin/http/server.ts'
 import { ImpressionCounters } from '../../admin/impressions/counters.ts'
+import type { ImpressionAuth } from '../../admin/impressions/lookup.ts'
 import { impressions } from '../../admin/impressions/route.ts'
-import type { ImpressionAuth } from '../../admin/impressions/visibility.ts'
 import type { Caller, Ledger } from '../../admin/ports.ts'
 import { hour, type TestEngineOptions, testEngine } from '../support/engine.ts'
 import { integration, memoryLedger } from '../support/opd-doubles.ts'

@@ -1,7 +1,7 @@
 /** The management API over a real socket, for callers of several accounts and roles. */
 import type { Test } from 'tap'
 import { bearer } from '../../admin/auth/bearer.ts'
-import { TokenError } from '../../admin/auth/errors.ts'
+import { TokenError } from '../../admin/auth/tokens.ts'
 import { createDirectory } from '../../admin/directory.ts'
 import { createAdmin } from '../../admin/http/server.ts'
 import { management } from '../../admin/management/route.ts'

@@ -2,7 +2,7 @@
 import * as z from 'zod'
 import type { Answer, Call } from '../../http/call.ts'
 import { defaultScope } from './form.ts'
-import { algorithm } from './keys.ts'
+import { algorithm } from './issuer.ts'
 
 export interface RealmCall extends Call {
   name: 'token' | 'revoke' | 'logOut' | 'discovery' | 'keys'

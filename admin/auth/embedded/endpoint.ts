@@ -10,8 +10,8 @@ import type { Throttle } from '../throttle.ts'
 import { logIn } from '../users.ts'
 import { discoveryOf, type RealmCall, realmCalls } from './calls.ts'
 import { askedScopes, grantScope, need, OAuthError, oauthErrors, readForm } from './form.ts'
+import type { SigningKeys } from './issuer.ts'
 import { accessLife, clientId, type Issuer } from './issuer.ts'
-import type { SigningKeys } from './keys.ts'
 import { type RefreshTokens, refreshLife, type Session } from './refresh.ts'
 
 interface EndpointDeps {

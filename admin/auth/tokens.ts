@@ -1,4 +1,7 @@
+/** Checked access tokens: the reasons to refuse one, and a cache of those that were accepted. */
 import { errors } from 'jose'
+import NodeCache from 'node-cache'
+import type { Caller, TokenVerifier } from '../ports.ts'
 
 /** Reasons to refuse a token, with status, RFC 6750 error and title. Tests and logs use the codes. */
 export const tokenErrors = {
@@ -55,4 +58,43 @@ export function failureOf(error: unknown): TokenError {
   if (error instanceof errors.JWSSignatureVerificationFailed)
     return new TokenError('signature', options)
   return new TokenError('malformed', options)
+}
+
+export interface AcceptedToken {
+  caller: Caller
+  /** Milliseconds since the epoch. */
+  expiresAt: number
+}
+
+const maxTokens = 5000
+/** Seconds. A key that the issuer has withdrawn is accepted at most this much longer. */
+const longest = 60
+/** Characters. Longer tokens are not cached. */
+const maxKept = 4096
+
+/**
+ * A cache of verified tokens: a look-up replaces the signature check. `check` throws a TokenError. Failures are not
+ * cached, so forged tokens use no memory.
+ */
+export function cachedVerifier(
+  check: (token: string) => Promise<AcceptedToken>,
+  now: () => number,
+): TokenVerifier & { close(): void } {
+  const cache = new NodeCache({ useClones: false, maxKeys: maxTokens, checkperiod: 0 })
+  return {
+    verify(token): Caller | Promise<Caller> {
+      const known = cache.get<AcceptedToken>(token)
+      if (known !== undefined && now() < known.expiresAt) return known.caller
+      return check(token).then((accepted) => {
+        if (token.length <= maxKept) {
+          // a full cache is emptied: every entry can be verified again
+          if (cache.keys().length >= maxTokens) cache.flushAll()
+          const expiresAt = Math.min(accepted.expiresAt, now() + longest * 1000)
+          cache.set(token, { caller: accepted.caller, expiresAt })
+        }
+        return accepted.caller
+      })
+    },
+    close: () => cache.close(),
+  }
 }

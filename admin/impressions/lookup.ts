@@ -1,8 +1,11 @@
-/** The bid of a notice, and who may report it: authentication (CONTRACT 2 `admin.impressions.auth`), look-up, visibility. */
+/**
+ * The decision of a notice: authentication (CONTRACT 2 `admin.impressions.auth`), look-up, visibility, and whether the ledger has its win.
+ */
 import type { ContextState, Engine, LookupResult } from '../../opd/engine/types.ts'
-import { TokenError } from '../auth/errors.ts'
 import { type AccountOf, seesSupplier } from '../auth/roles.ts'
-import { type Caller, foreignBid, type TokenVerifier } from '../ports.ts'
+import { TokenError } from '../auth/tokens.ts'
+import { type Caller, clockSlack, foreignBid, type Ledger, type TokenVerifier } from '../ports.ts'
+import { ledgerBidId } from './ledger-entry.ts'
 import type { Notice } from './notice.ts'
 
 export type ImpressionAuth = 'bearer' | 'context' | 'none'
@@ -81,4 +84,19 @@ export function reasonOf({ foreign, ambiguous, context }: VisibleTrace): string 
   if (foreign) return foreignBid
   if (ambiguous.length > 0) return 'ambiguous'
   return unreadableContexts.has(context) ? `context_${context}` : 'unknown_bid'
+}
+
+export const isReported = (
+  ledger: Ledger,
+  { bidId, event }: Notice,
+  since: number,
+  only: Parameters<Ledger['seenBid']>[3],
+): Promise<boolean> => ledger.seenBid(ledgerBidId(bidId), event, since, only)
+
+/** Whether the win of an expired context was recorded before it expired. An expired context does not prove a win. */
+export async function wonLongAgo(engine: Engine, ledger: Ledger, notice: Notice): Promise<boolean> {
+  const { record } = engine.explain(notice.svcOpd ?? '', notice.bidId)
+  if (record === null) return false
+  const only = { status: 'attributed' as const, supplier: record.supplier }
+  return isReported(ledger, notice, record.at - clockSlack, only)
 }

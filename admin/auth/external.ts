@@ -1,0 +1,251 @@
+/**
+ * Access tokens of an OpenID Connect issuer such as Keycloak (CONTRACT 9), and the keys that sign them.
+ */
+import { type CryptoKey, importJWK, type JWK, type JWTPayload, jwtVerify } from 'jose'
+import { fetch } from 'undici'
+import { getOrAdd } from '../../opd/shared/get-or-add.ts'
+import type { Log } from '../../opd/shared/log.ts'
+import type { Caller } from '../ports.ts'
+import { type AcceptedToken, failureOf, TokenError } from './tokens.ts'
+
+/** Only asymmetric algorithms: a public key must not be used as a shared secret. */
+const algorithms = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+]
+
+const every = 10 * 60_000
+const retry = 2000
+/** Milliseconds between two fetches for unknown key ids, so that a flood of them causes one fetch. */
+const coolDown = 5000
+const timeout = 5000
+const maxKeys = 100
+const maxBytes = 512 * 1024
+
+interface IssuerKeys {
+  /** Throws a TokenError: `unknown_key`, or `unavailable` if no keys have been fetched yet. */
+  find(kid: string, alg: string): Promise<CryptoKey>
+  /** Resolves after the first attempt, successful or not. */
+  ready: Promise<void>
+  close(): void
+}
+
+const fits: Record<string, (alg: string, jwk: JWK) => boolean> = {
+  RSA: (alg) => alg.startsWith('RS') || alg.startsWith('PS'),
+  EC: (alg, { crv }) => alg === { 'P-256': 'ES256', 'P-384': 'ES384', 'P-521': 'ES512' }[crv ?? ''],
+  OKP: (alg, { crv }) => alg === 'EdDSA' && crv === 'Ed25519',
+}
+
+async function getJson(url: string): Promise<Record<string, unknown>> {
+  const answer = await fetch(url, {
+    headers: { accept: 'application/json' },
+    redirect: 'error',
+    signal: AbortSignal.timeout(timeout),
+  })
+  if (!answer.ok || answer.body === null) {
+    await answer.body?.cancel()
+    throw new Error(`${url} returned ${answer.status}`)
+  }
+  const parts: Uint8Array[] = []
+  let size = 0
+  for await (const part of answer.body) {
+    size += part.byteLength
+    if (size > maxBytes) throw new Error(`${url} returned more than ${maxBytes} bytes`)
+    parts.push(part)
+  }
+  const value: unknown = JSON.parse(Buffer.concat(parts).toString())
+  if (typeof value !== 'object' || value === null) throw new Error(`${url} returned no JSON object`)
+  return value as Record<string, unknown>
+}
+
+/** The keys are discovered, refreshed, and kept while the issuer is unreachable. */
+export function issuerKeys(issuer: string, log: Log, now: () => number): IssuerKeys {
+  let known: Map<string, JWK> | null = null
+  let imported = new Map<string, Promise<CryptoKey>>()
+  let fetching: Promise<void> | null = null
+  let fetchedAt = Number.NEGATIVE_INFINITY
+  let closed = false
+  let timer: NodeJS.Timeout | undefined
+
+  async function load(): Promise<void> {
+    const found = await getJson(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
+    // OpenID Connect Discovery 4.3
+    if (found['issuer'] !== issuer) throw new Error('the document names another issuer')
+    if (typeof found['jwks_uri'] !== 'string') throw new Error('the document names no jwks_uri')
+    const { keys } = await getJson(found['jwks_uri'])
+    if (!Array.isArray(keys)) throw new Error('the key set contains no keys')
+    const next = new Map<string, JWK>()
+    for (const jwk of (keys as JWK[]).slice(0, maxKeys))
+      if (
+        typeof jwk?.kid === 'string' &&
+        Object.hasOwn(fits, String(jwk.kty)) &&
+        (jwk.use === undefined || jwk.use === 'sig')
+      )
+        next.set(jwk.kid, jwk)
+    // An empty set indicates a fault of the issuer, so the previous keys are kept.
+    if (next.size === 0) throw new Error('the key set contains no usable key')
+    known = next
+    imported = new Map()
+  }
+
+  function refresh(): Promise<void> {
+    fetchedAt = now()
+    fetching ??= load()
+      .then(
+        () => schedule(every),
+        (error: Error) => {
+          const cause = error.cause instanceof Error ? `: ${error.cause.message}` : ''
+          const kept = known?.size ?? 0
+          log.warn(
+            { issuer, err: error.message + cause, kept },
+            'keys of the issuer could not be fetched',
+          )
+          schedule(known === null ? retry : every / 10)
+        },
+      )
+      .finally(() => {
+        fetching = null
+      })
+    return fetching
+  }
+
+  function schedule(after: number): void {
+    if (closed) return
+    clearTimeout(timer)
+    timer = setTimeout(() => void refresh(), after).unref()
+  }
+
+  const ready = refresh()
+  return {
+    ready,
+    async find(kid, alg) {
+      if (known === null || !known.has(kid)) {
+        if (fetching !== null) await fetching
+        else if (now() - fetchedAt >= coolDown) await refresh()
+      }
+      if (known === null) throw new TokenError('unavailable')
+      const jwk = known.get(kid)
+      if (jwk === undefined) throw new TokenError('unknown_key')
+      if (fits[String(jwk.kty)]?.(alg, jwk) !== true || (jwk.alg ?? alg) !== alg)
+        throw new TokenError('algorithm')
+      const name = `${alg} ${kid}`
+      return getOrAdd(imported, name, () => importJWK(jwk, alg) as Promise<CryptoKey>)
+    },
+    close() {
+      closed = true
+      clearTimeout(timer)
+    },
+  }
+}
+
+interface ExternalSettings {
+  issuer: string
+  audience: string
+  /** The name of the role `api` at the issuer. */
+  role: string
+  accountClaim: string
+}
+
+/** Tolerated clock skew in seconds. */
+const leeway = 5
+/** Seconds by which `iat` may be in the future; beyond, one of the clocks is wrong. */
+const ahead = 60
+const maxText = 512
+const maxRoles = 1000
+
+const textOf = (value: unknown): string | null =>
+  typeof value === 'string' && value.length <= maxText && !/\p{Cc}/u.test(value) ? value : null
+
+function member(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined
+}
+
+function rolesOf(payload: JWTPayload, { audience, role }: ExternalSettings): Set<string> {
+  const roles = new Set<string>()
+  for (const holder of [payload['realm_access'], member(payload['resource_access'], audience)]) {
+    const list = member(holder, 'roles')
+    if (!Array.isArray(list)) continue
+    for (const each of list.slice(0, maxRoles)) if (typeof each === 'string') roles.add(each)
+  }
+  // only the configured role grants `api`; a role with the name `api` at the issuer is a different one
+  const api = roles.has(role)
+  roles.delete('api')
+  if (api) roles.add('api')
+  return roles
+}
+
+/** A claim by its name, or by a path of names with dots. An array with one element counts as the element. */
+function accountOf(payload: JWTPayload, claim: string): string {
+  let value: unknown = member(payload, claim)
+  if (value === undefined)
+    value = claim.split('.').reduce<unknown>((at, name) => member(at, name), payload)
+  const one = Array.isArray(value) && value.length === 1 ? value[0] : value
+  if (one === undefined || one === null) return ''
+  const account = textOf(one)
+  if (account === null) throw new TokenError('claims')
+  return account
+}
+
+/** Rejects ID and refresh tokens, which are signed by the same keys. */
+function checkType(payload: JWTPayload, header: string | undefined): void {
+  const kind = header?.toLowerCase().replace(/^application\//, '')
+  if (kind !== undefined && kind !== 'jwt' && kind !== 'at+jwt') throw new TokenError('type')
+  const { typ } = payload
+  if (typ !== undefined && (typeof typ !== 'string' || typ.toLowerCase() !== 'bearer'))
+    throw new TokenError('type')
+  // OpenID Connect Core 3.1.3.6: only ID tokens have the first two; RFC 7800: possession of a key cannot be proved
+  // here
+  for (const claim of ['at_hash', 'c_hash', 'cnf'])
+    if (payload[claim] !== undefined) throw new TokenError('type')
+}
+
+export function externalCheck(
+  settings: ExternalSettings,
+  keys: IssuerKeys,
+  now: () => number,
+): (token: string) => Promise<AcceptedToken> {
+  const { issuer, audience, accountClaim } = settings
+  return async (token) => {
+    try {
+      const { payload, protectedHeader } = await jwtVerify(
+        token,
+        // jku, jwk, x5u and x5c are chosen by the sender and are ignored
+        ({ kid, alg }) => {
+          if (textOf(kid) === null) throw new TokenError('unknown_key')
+          return keys.find(kid ?? '', alg)
+        },
+        {
+          algorithms,
+          issuer,
+          clockTolerance: leeway,
+          currentDate: new Date(now()),
+          requiredClaims: ['exp', 'sub'],
+        },
+      )
+      const { aud, azp, sub, exp = 0, iat = 0 } = payload
+      if (iat > now() / 1000 + ahead) throw new TokenError('not_yet')
+      if (![aud].flat().includes(audience) && azp !== audience) throw new TokenError('audience')
+      checkType(payload, protectedHeader.typ)
+      const subject = textOf(sub)
+      if (subject === null) throw new TokenError('claims')
+      const caller: Caller = {
+        subject: textOf(payload['preferred_username']) ?? subject,
+        account: accountOf(payload, accountClaim),
+        roles: rolesOf(payload, settings),
+      }
+      return { caller, expiresAt: (exp + leeway) * 1000 }
+    } catch (error) {
+      throw failureOf(error)
+    }
+  }
+}
