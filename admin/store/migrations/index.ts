@@ -2,42 +2,10 @@
 import type { Kysely } from 'kysely'
 import { sql } from 'kysely'
 import type { Tables } from '../tables.ts'
-import { core } from './001-core.ts'
-import { auth } from './002-auth.ts'
-import { refreshExpiry } from './003-refresh-expiry.ts'
-import { hours } from './004-hours.ts'
-import { staleHours } from './005-stale-hours.ts'
-import { userStates } from './006-user-states.ts'
-import { models } from './007-models.ts'
-import { nodes } from './008-nodes.ts'
-import { nodeFigures } from './009-node-figures.ts'
-import { losses } from './010-losses.ts'
-import { seats } from './011-seats.ts'
-import { ledgerDays } from './012-ledger-days.ts'
-import { armSums } from './013-arm-sums.ts'
-import { eventMarks } from './014-event-marks.ts'
-import { takenOff } from './015-taken-off.ts'
-import { modelBus } from './016-model-bus.ts'
+import { upTo016 } from './001-to-016.ts'
 import type { Migration } from './migration.ts'
 
-export const migrations: readonly Migration[] = [
-  core,
-  auth,
-  refreshExpiry,
-  hours,
-  staleHours,
-  userStates,
-  models,
-  nodes,
-  losses,
-  nodeFigures,
-  seats,
-  ledgerDays,
-  armSums,
-  eventMarks,
-  takenOff,
-  modelBus,
-]
+export const migrations: readonly Migration[] = [...upTo016]
 
 /** A row of this kind beside a migration's own: programs that do not know the migration must not start. */
 const requiredPrefix = 'required:'
