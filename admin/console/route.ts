@@ -1,5 +1,4 @@
 /** Calls that the console needs besides those of management and reports. */
-
 import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
 import type { OpdConfig } from '../../opd/config.ts'
@@ -7,7 +6,7 @@ import type { Engine } from '../../opd/engine/types.ts'
 import type { BidFacts } from '../../opd/learner.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
 import { type AccountOf, canSee, seesSupplier } from '../auth/roles.ts'
-import { type Authenticate, addRoute, parsedQuery, type Route } from '../http/call.ts'
+import { type Authenticate, addRoute, jsonAnswer, parsedQuery, type Route } from '../http/call.ts'
 import { takeJsonAsBytes } from '../http/json-body.ts'
 import { malformed, problem } from '../http/problem.ts'
 import { decisionSchema, explained } from '../prices/decisions.ts'
@@ -33,7 +32,7 @@ const bidRoute = ({ engine, account }: BidDeps): Route => ({
     'From the bid log, which keeps decisions for `contextTtl`, or less if there are many. With the context of the bid, use `/api/svc/decisions/{svc_opd}`.',
   role: 'viewer',
   query: bidQuery,
-  answers: { 200: { description: 'The decision', content: { schema: decisionSchema } } },
+  answers: { 200: jsonAnswer('The decision', decisionSchema) },
   problems: [400, 401, 403, 404, 409],
   async handler(request, reply) {
     const query = parsedQuery(bidQuery, request.query)
@@ -73,9 +72,7 @@ const configurationRoute = (deps: ConfigurationDeps): Route => ({
   description:
     'Defaults are filled in. Account `*` sees all of it, other accounts their suppliers and the currency.',
   role: 'viewer',
-  answers: {
-    200: { description: 'The configuration', content: { schema: configurationSchema } },
-  },
+  answers: { 200: jsonAnswer('The configuration', configurationSchema) },
   problems: [401, 403],
   async handler({ caller }) {
     const all = deps.configuration()
@@ -141,7 +138,7 @@ const curveRoute = ({ suppliers, opd, chance, currency }: CurveDeps): Route => (
   description: 'As the model of the answering node estimates them now. Nothing is changed.',
   role: 'viewer',
   query: curveQuery,
-  answers: { 200: { description: 'From factor 0.5 to 1', content: { schema: curveSchema } } },
+  answers: { 200: jsonAnswer('From factor 0.5 to 1', curveSchema) },
   problems: [400, 401, 403, 404],
   async handler(request, reply) {
     const query = parsedQuery(curveQuery, request.query)

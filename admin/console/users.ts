@@ -15,6 +15,7 @@ import {
   type UserVerb,
 } from '../auth/users.ts'
 import type { Route } from '../http/call.ts'
+import { jsonAnswer } from '../http/call.ts'
 import { malformed, problem } from '../http/problem.ts'
 import { ofAllAccounts } from '../management/access.ts'
 import { parsed } from '../management/body.ts'
@@ -116,10 +117,7 @@ export function userRoutes({ store, now }: UsersDeps): Route[] {
     params: { name: ['The user', 'ann'] },
     ...(body === undefined ? {} : { body }),
     answers: {
-      200: {
-        description: verb === 'remove' ? 'The user, as before' : 'The user',
-        content: { schema: userSchema, example },
-      },
+      200: jsonAnswer(verb === 'remove' ? 'The user, as before' : 'The user', userSchema, example),
     },
     problems: [...(body === undefined ? [] : [400, 413, 415]), 401, 403, 404, 409, 503],
     handler: handled(async (request, reply) => {
@@ -143,12 +141,7 @@ export function userRoutes({ store, now }: UsersDeps): Route[] {
       tag: 'management',
       summary: 'The users of the embedded realm',
       role: 'operator',
-      answers: {
-        200: {
-          description: 'Users by name',
-          content: { schema: z.array(userSchema), example: [example] },
-        },
-      },
+      answers: { 200: jsonAnswer('Users by name', z.array(userSchema), [example]) },
       problems: [401, 403, 503],
       handler: handled(async () => (await allUsers(store.db)).map(shown)),
     },
@@ -160,9 +153,7 @@ export function userRoutes({ store, now }: UsersDeps): Route[] {
       summary: 'Adds a user to the embedded realm',
       role: 'operator',
       body: { schema: newUserSchema, example: newUser },
-      answers: {
-        201: { description: 'The user', content: { schema: userSchema, example } },
-      },
+      answers: { 201: jsonAnswer('The user', userSchema, example) },
       problems: [400, 401, 403, 409, 413, 415, 503],
       handler: handled(async (request, reply) => {
         const body = parsed(request.body, newUserSchema)

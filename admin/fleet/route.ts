@@ -1,7 +1,7 @@
 /** `GET /api/svc/live/`: the figures of the console, over all nodes or of one. */
 import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
-import { type Authenticate, addRoute, parsedQuery, type Route } from '../http/call.ts'
+import { type Authenticate, addRoute, jsonAnswer, parsedQuery, type Route } from '../http/call.ts'
 import { malformed, problem } from '../http/problem.ts'
 import { type LiveDeps, liveSnapshot } from './live.ts'
 
@@ -31,7 +31,7 @@ export function fleet(deps: FleetDeps): FastifyPluginAsync {
     summary: 'The figures of the console, summed over all nodes',
     role: 'viewer',
     query: liveQuery,
-    answers: { 200: { description: 'Figures by integration', content: { schema: liveSchema } } },
+    answers: { 200: jsonAnswer('Figures by integration', liveSchema) },
     problems: [400, 401, 403, 404, 503],
     async handler(request, reply) {
       const query = parsedQuery(liveQuery, request.query)

@@ -30,6 +30,12 @@ export interface Answer {
   content?: Content | readonly Content[]
 }
 
+/** An answer of JSON. */
+export const jsonAnswer = (description: string, schema: z.ZodType, example?: unknown): Answer => ({
+  description,
+  content: { schema, example },
+})
+
 export interface Call {
   method: 'GET' | 'POST' | 'PUT'
   /** `/api/svc/ssp/{id}/`. Calls below `/api/svc/` and `/opd/` also have the other trailing-slash form. */

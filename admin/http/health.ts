@@ -6,7 +6,7 @@ import * as z from 'zod'
 import type { RegisteredMetric } from '../../opd/shared/metrics.ts'
 import { createSlices } from '../../opd/shared/slices.ts'
 import { contentType, exposition } from '../metrics/exposition.ts'
-import { addRoute, type Call, type Route } from './call.ts'
+import { addRoute, type Call, jsonAnswer, type Route } from './call.ts'
 import { problem } from './problem.ts'
 
 interface HealthDeps {
@@ -40,12 +40,7 @@ const probe = (path: string, id: string, summary: string, status: string): Call 
   tag: 'service',
   summary,
   role: null,
-  answers: {
-    200: {
-      description: summary,
-      content: { schema: z.object({ status: z.literal(status) }), example: { status } },
-    },
-  },
+  answers: { 200: jsonAnswer(summary, z.object({ status: z.literal(status) }), { status }) },
   problems: path === '/healthz' ? [] : [503],
 })
 

@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
-import { type Answer, addRoute, type Call, type Content } from './call.ts'
+import { type Answer, addRoute, type Call, type Content, jsonAnswer } from './call.ts'
 import {
   type Contents,
   documentPage,
@@ -71,10 +71,7 @@ const documentCall: Call = {
   summary: 'This document',
   role: null,
   answers: {
-    200: {
-      description: 'OpenAPI 3.1',
-      content: { schema: z.looseObject({ openapi: z.string() }), example: { openapi: '3.1.0' } },
-    },
+    200: jsonAnswer('OpenAPI 3.1', z.looseObject({ openapi: z.string() }), { openapi: '3.1.0' }),
   },
   problems: [],
 }

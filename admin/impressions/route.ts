@@ -4,7 +4,7 @@ import * as z from 'zod'
 import { admit, refuseToken } from '../auth/bearer.ts'
 import { may } from '../auth/roles.ts'
 import type { TokenErrorCode } from '../auth/tokens.ts'
-import { addRoute, type Call } from '../http/call.ts'
+import { addRoute, type Call, jsonAnswer } from '../http/call.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
 import type { TokenVerifier } from '../ports.ts'
 import type { LossStore } from '../store/losses.ts'
@@ -69,18 +69,16 @@ const call: Call & { head: boolean } = {
   role: { optional: role },
   query: noticeSchema,
   answers: {
-    200: {
-      description: 'The notice was processed',
-      content: {
-        schema: z.object({
-          status: z.enum(['attributed', 'unattributed', 'duplicate', 'ignored']),
-          by: z.enum(['context', 'bid_log']).nullable(),
-          late: z.literal(true).optional(),
-          reason: z.string().optional(),
-        }),
-        example: { status: 'attributed', by: 'context' },
-      },
-    },
+    200: jsonAnswer(
+      'The notice was processed',
+      z.object({
+        status: z.enum(['attributed', 'unattributed', 'duplicate', 'ignored']),
+        by: z.enum(['context', 'bid_log']).nullable(),
+        late: z.literal(true).optional(),
+        reason: z.string().optional(),
+      }),
+      { status: 'attributed', by: 'context' },
+    ),
   },
   problems: [400, 401, 403, 422, 503],
   // a HEAD request must not count a win
@@ -98,13 +96,11 @@ const lossCall: Call & { head: boolean } = {
   role: { optional: role },
   query: lossSchema,
   answers: {
-    200: {
-      description: 'The notice was processed',
-      content: {
-        schema: z.object({ status: z.enum(['recorded', 'unattributed', 'duplicate']) }),
-        example: { status: 'recorded' },
-      },
-    },
+    200: jsonAnswer(
+      'The notice was processed',
+      z.object({ status: z.enum(['recorded', 'unattributed', 'duplicate']) }),
+      { status: 'recorded' },
+    ),
   },
   problems: [400, 401, 403, 503],
   head: false,

@@ -1,6 +1,7 @@
 /** `/api/svc/opd/`: holds one integration, or all, at factor 1. */
 import * as z from 'zod'
 import type { Route } from '../http/call.ts'
+import { jsonAnswer } from '../http/call.ts'
 import { malformed, problem } from '../http/problem.ts'
 import { readHolds, setHold } from '../store/suppliers.ts'
 import { type Access, entryOf, everyone, find, notFound, visible } from './access.ts'
@@ -18,16 +19,10 @@ export function holdRoutes(access: Access): Route[] {
       summary: 'Which integrations are held at factor 1',
       role: 'viewer',
       answers: {
-        200: {
-          description: 'All integrations (`*`) first',
-          content: {
-            schema: z.array(holdStateSchema),
-            example: [
-              { supplier: everyone, hold: false },
-              { supplier: 'acme', hold: true },
-            ],
-          },
-        },
+        200: jsonAnswer('All integrations (`*`) first', z.array(holdStateSchema), [
+          { supplier: everyone, hold: false },
+          { supplier: 'acme', hold: true },
+        ]),
       },
       problems: [401, 403, 503],
       async handler(request) {
@@ -47,10 +42,10 @@ export function holdRoutes(access: Access): Route[] {
       params: { id: ['The supplier, or `*` for all', everyone] },
       body: { schema: holdSchema, example: { hold: true } },
       answers: {
-        200: {
-          description: 'The state of the hold',
-          content: { schema: holdStateSchema, example: { supplier: everyone, hold: true } },
-        },
+        200: jsonAnswer('The state of the hold', holdStateSchema, {
+          supplier: everyone,
+          hold: true,
+        }),
       },
       problems: [400, 401, 403, 404, 413, 415, 503],
       async handler(request, reply) {

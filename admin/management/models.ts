@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { modes } from '../../opd/pricing/arms.ts'
 import { type SnapshotCatalog, SnapshotError } from '../../opd/state/snapshot-catalog.ts'
 import type { Route } from '../http/call.ts'
+import { jsonAnswer } from '../http/call.ts'
 import { malformed, problem } from '../http/problem.ts'
 import { forgetSupplier, readModelControl, rollBack, setFrozen } from '../store/model-control.ts'
 import { type Access, entryOf, everyone, notFound, ofAllAccounts, visible } from './access.ts'
@@ -59,12 +60,7 @@ const command = (
     description: 'Takes effect on every node within two seconds, and persists.',
     role: 'operator',
     ...(body === undefined ? {} : { body }),
-    answers: {
-      200: {
-        description: 'The state after the change',
-        content: { schema: modelsSchema, example },
-      },
-    },
+    answers: { 200: jsonAnswer('The state after the change', modelsSchema, example) },
     problems: [400, 401, 403, ...more, 413, 415, 503],
   }) as const
 
@@ -112,9 +108,7 @@ export function modelRoutes(access: ModelAccess): Route[] {
       tag: 'management',
       summary: 'The models: frozen or not, rollbacks, forgotten suppliers, snapshots of this node',
       role: 'viewer',
-      answers: {
-        200: { description: 'The present state', content: { schema: modelsSchema, example } },
-      },
+      answers: { 200: jsonAnswer('The present state', modelsSchema, example) },
       problems: [401, 403, 503],
       handler: async (request, reply) => reply.send(await state(request)),
     },

@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import type { Answer, Route } from '../http/call.ts'
+import { jsonAnswer } from '../http/call.ts'
 import { malformed, problem } from '../http/problem.ts'
 import { changeSupplier, readSuppliers, type SupplierRows } from '../store/suppliers.ts'
 import { type Access, entryOf, find, type ListedSupplier, notFound, visible } from './access.ts'
@@ -123,10 +124,9 @@ export function supplierRoutes(access: Access): Route[] {
       summary: "The suppliers of the caller's account",
       role: 'viewer',
       answers: {
-        200: {
-          description: 'The suppliers that the account may see',
-          content: { schema: z.array(supplierSchema), example: [example] },
-        },
+        200: jsonAnswer('The suppliers that the account may see', z.array(supplierSchema), [
+          example,
+        ]),
       },
       problems: [401, 403, 503],
       handler: list,

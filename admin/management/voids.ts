@@ -1,5 +1,6 @@
 /** `POST /api/svc/impressions/<decision>/void`: removes a win from all sums. A repetition changes nothing. */
 import type { Route } from '../http/call.ts'
+import { jsonAnswer } from '../http/call.ts'
 import { problem } from '../http/problem.ts'
 import { storable } from '../store/tables.ts'
 import { voidWin } from '../store/voids.ts'
@@ -17,18 +18,12 @@ export const voidRoute = (access: Access): Route => ({
   role: 'operator',
   params: { decision: ['The decision: `id` of the explain call', 'bf_SYc-nqWIAAAAB'] },
   answers: {
-    200: {
-      description: 'The win is voided',
-      content: {
-        schema: voidedSchema,
-        example: {
-          decision: 'bf_SYc-nqWIAAAAB',
-          status: 'voided',
-          supplier: 'acme',
-          events: ['win'],
-        },
-      },
-    },
+    200: jsonAnswer('The win is voided', voidedSchema, {
+      decision: 'bf_SYc-nqWIAAAAB',
+      status: 'voided',
+      supplier: 'acme',
+      events: ['win'],
+    }),
   },
   problems: [401, 403, 404, 413, 415, 503],
   async handler(request, reply) {

@@ -4,7 +4,7 @@ import * as z from 'zod'
 import type { DecisionRecord, Engine } from '../../opd/engine/types.ts'
 import { type Arm, armRules, arms, type Guard, guards, modes } from '../../opd/pricing/arms.ts'
 import { type AccountOf, seesSupplier } from '../auth/roles.ts'
-import { type Authenticate, addRoute, parsedQuery, type Route } from '../http/call.ts'
+import { type Authenticate, addRoute, jsonAnswer, parsedQuery, type Route } from '../http/call.ts'
 import { problem } from '../http/problem.ts'
 
 interface DecisionsDeps {
@@ -167,12 +167,7 @@ export function decisions({ engine, authenticate, account }: DecisionsDeps): Fas
     role: 'viewer',
     params: { svc_opd: ['The context', 'AQEx'] },
     query: querySchema,
-    answers: {
-      200: {
-        description: 'The decision, from its context',
-        content: { schema: decisionSchema, example },
-      },
-    },
+    answers: { 200: jsonAnswer('The decision, from its context', decisionSchema, example) },
     problems: [400, 401, 403, 404, 410],
     async handler(request, reply) {
       const query = parsedQuery(querySchema, request.query)

@@ -3,7 +3,7 @@ import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import * as z from 'zod'
 import type { Engine, StandaloneEntry } from '../../opd/engine/types.ts'
 import { type AccountOf, seesSupplier } from '../auth/roles.ts'
-import { type Authenticate, addRoute, type Route } from '../http/call.ts'
+import { type Authenticate, addRoute, jsonAnswer, type Route } from '../http/call.ts'
 import { takeJsonAsBytes } from '../http/json-body.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
 
@@ -84,13 +84,9 @@ const call: Omit<Route, 'handler'> = {
     },
   },
   answers: {
-    200: {
-      description: 'One entry for each bid',
-      content: {
-        schema: z.array(entrySchema),
-        example: [{ id: 'b1', modified_price: 1.9, svc_opd: 'AQEx' }],
-      },
-    },
+    200: jsonAnswer('One entry for each bid', z.array(entrySchema), [
+      { id: 'b1', modified_price: 1.9, svc_opd: 'AQEx' },
+    ]),
   },
   problems: [400, 401, 403, 404, 413, 415],
 }

@@ -1,6 +1,6 @@
 /** The calls of the embedded realm, and its discovery document. An external issuer documents its own. */
 import * as z from 'zod'
-import type { Answer, Call } from '../../http/call.ts'
+import { type Call, jsonAnswer } from '../../http/call.ts'
 import { defaultScope } from './form.ts'
 import { algorithm } from './issuer.ts'
 
@@ -43,10 +43,8 @@ const logOutForm = z.object({
 })
 
 const errorSchema = z.object({ error: z.string(), error_description: z.string().optional() })
-const oauth = (description: string, error: string): Answer => ({
-  description,
-  content: { schema: errorSchema, example: { error } },
-})
+const oauth = (description: string, error: string) =>
+  jsonAnswer(description, errorSchema, { error })
 const refusals = {
   400: oauth('RFC 6749 5.2', 'invalid_request'),
   401: oauth('No such client', 'invalid_client'),
@@ -79,20 +77,14 @@ export function realmCalls(base: string): RealmCall[] {
         },
       },
       answers: {
-        200: {
-          description: 'Tokens',
-          content: {
-            schema: granted,
-            example: {
-              access_token: 'ey…',
-              expires_in: 300,
-              refresh_token: 'k3…',
-              refresh_expires_in: 2592000,
-              token_type: 'Bearer',
-              scope: 'openid email profile',
-            },
-          },
-        },
+        200: jsonAnswer('Tokens', granted, {
+          access_token: 'ey…',
+          expires_in: 300,
+          refresh_token: 'k3…',
+          refresh_expires_in: 2592000,
+          token_type: 'Bearer',
+          scope: 'openid email profile',
+        }),
         400: oauth('RFC 6749 5.2', 'invalid_grant'),
         401: refusals[401],
         429: oauth('Too many failed log-ins: wait `Retry-After` seconds', 'slow_down'),
@@ -144,10 +136,7 @@ export function realmCalls(base: string): RealmCall[] {
       id: 'discovery',
       summary: 'OpenID Connect discovery',
       answers: {
-        200: {
-          description: 'The issuer and its endpoints',
-          content: { schema: z.looseObject({ issuer: z.string() }) },
-        },
+        200: jsonAnswer('The issuer and its endpoints', z.looseObject({ issuer: z.string() })),
       },
     },
     {
@@ -158,13 +147,7 @@ export function realmCalls(base: string): RealmCall[] {
       id: 'keys',
       summary: 'The public keys that tokens are signed with (RFC 7517)',
       answers: {
-        200: {
-          description: 'A key set',
-          content: {
-            schema: z.object({ keys: z.array(z.looseObject({})) }),
-            example: { keys: [] },
-          },
-        },
+        200: jsonAnswer('A key set', z.object({ keys: z.array(z.looseObject({})) }), { keys: [] }),
       },
     },
   ]
