@@ -2,16 +2,9 @@
 import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
 import { replyHook } from '../http/hooks.ts'
 import { problem } from '../http/problem.ts'
-import type { Caller, TokenVerifier } from '../ports.ts'
+import type { TokenVerifier } from '../ports.ts'
 import { may, type Role } from './roles.ts'
 import { TokenError, type TokenErrorCode, tokenErrors } from './tokens.ts'
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The authenticated caller; set by `bearer` before the handler runs. */
-    caller?: Caller
-  }
-}
 
 // RFC 6750 2.1; the scheme's case does not matter (RFC 9110 11.1)
 const shape = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i

@@ -1,19 +1,18 @@
-/** The figures of the console: sums over nodes, with intervals, and the state of each integration. */
+/**
+ * `GET /api/svc/live/`: the figures of the console, over all nodes or of one, with intervals, and the state of each
+ * integration. Money is in units of the base currency.
+ */
+import type { FastifyPluginAsync } from 'fastify'
+import * as z from 'zod'
 import type { ArmSums } from '../../opd/engine/stats.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
 import { type Interval, keptSpend, keptWins, uplift } from '../../opd/pricing/confidence.ts'
-import { canSee, may, type Role, roles } from '../auth/roles.ts'
+import { canSee, may, roles } from '../auth/roles.ts'
+import { type Authenticate, addRoute, jsonAnswer, parsedQuery, type Route } from '../http/call.ts'
+import { malformed, problem } from '../http/problem.ts'
 import type { Caller } from '../ports.ts'
-import {
-  added,
-  addedCounts,
-  type EndpointFigures,
-  type NodeFigures,
-  type NodeProblem,
-  quantile,
-  type SupplierFigures,
-} from './figures.ts'
-import { type Health, healthOf, keptLevel, type Level } from './health.ts'
+import { added, addedCounts, type NodeFigures, quantile, type SupplierFigures } from './figures.ts'
+import { healthOf, keptLevel, type Level } from './health.ts'
 import type { ArmPair, KeptSums } from './kept-sums.ts'
 
 export interface LiveState {
@@ -26,79 +25,6 @@ export interface LiveState {
 export interface Kept extends Interval {
   floor: number
   level: Level
-}
-
-export interface LiveMode {
-  mode: Mode
-  bids: number
-  wins: number
-  /** Currency units. */
-  margin: number
-  revenue: number
-  kept: Kept | null
-  keptSpend: Kept | null
-  /**
-   * Wins and spend (currency units) that optimized bids would have had at the rates of the holdout, minus theirs. Below 0:
-   * they have more.
-   */
-  missing: { wins: number; spend: number } | null
-  /** Margin per bid of optimized bids minus that of the holdout, in currency units for 1,000 bids. */
-  uplift: Interval | null
-  factors: { upTo: number; bids: number }[]
-  guards: Record<string, number>
-  alarms: Record<string, number>
-}
-
-export interface LiveIntegration {
-  ssp: string
-  name: string
-  account: string | null
-  /** `all`: because all integrations are held. */
-  held: 'no' | 'own' | 'all'
-  opd: LiveState | null
-  health: Health
-  /** Requests of the last minutes by outcome. */
-  requests: Record<string, number>
-  /** Requests a second in the same minutes. */
-  rate: number
-  /** Seconds; null without requests. */
-  p50: number | null
-  p99: number | null
-  /** The configured mode first, then other modes with bids. */
-  modes: LiveMode[]
-  left: Record<string, number>
-  notices: Record<string, number>
-  endpoints: EndpointFigures[]
-  qps: number | null
-}
-
-export interface LiveNode {
-  node: string
-  location: string
-  version: string
-  /** ISO 8601. */
-  started: string
-  /** Seconds since its figures were published. */
-  age: number
-  /** Seconds that the requests of the last minutes cover. */
-  window: number
-  problems: NodeProblem[]
-}
-
-export interface LiveSnapshot {
-  /** Milliseconds since the epoch. */
-  at: number
-  /** What the figures are summed over. */
-  scope: 'all nodes' | 'one node'
-  /** The node that answered. */
-  node: string
-  nodes: LiveNode[]
-  currency: string
-  caller: { name: string; account: string; role: Role | null }
-  heldAll: boolean
-  /** Notices without an integration, by status; only for account `*`. */
-  unplaced: Record<string, number>
-  integrations: LiveIntegration[]
 }
 
 export interface LiveDeps {
@@ -121,7 +47,8 @@ const beside = (interval: Interval | null, floor: number | undefined): Kept | nu
 /** Sums of CPM are for a thousand impressions. */
 const units = (cpm: number) => cpm / 1000
 
-function missingOf(optimised: ArmSums, holdout: ArmSums): LiveMode['missing'] {
+/** Wins and spend that optimized bids would have had at the rates of the holdout, minus theirs. Below 0: they have more. */
+function missingOf(optimised: ArmSums, holdout: ArmSums) {
   if (holdout.bids === 0) return null
   const share = optimised.bids / holdout.bids
   return {
@@ -130,11 +57,14 @@ function missingOf(optimised: ArmSums, holdout: ArmSums): LiveMode['missing'] {
   }
 }
 
+export type LiveMode = ReturnType<typeof modesOf>[number]
+
+/** The configured mode first, then other modes with bids. */
 function modesOf(
   figures: SupplierFigures | undefined,
   opd: LiveState | null,
   armsOf: (mode: Mode) => ArmPair | null,
-): LiveMode[] {
+) {
   return [...modes]
     .sort((one, other) => Number(other === opd?.mode) - Number(one === opd?.mode))
     .flatMap((mode) => {
@@ -152,18 +82,53 @@ function modesOf(
         kept: beside(keptWins(optimised, holdout), opd?.minWinRate),
         keptSpend: beside(keptSpend(optimised, holdout), opd?.minSpend),
         missing: missingOf(optimised, holdout),
-        // CPM for each bid is the amount for 1,000 bids
+        // Margin per bid of optimized bids minus that of the holdout: CPM for each bid is the amount for 1,000 bids
         uplift: uplift(optimised, holdout),
       }
     })
 }
 
+type LiveSupplier = ReturnType<LiveDeps['suppliers']>[number]
+export type LiveIntegration = ReturnType<typeof integrationOf>
+
+function integrationOf(
+  { id, name, account }: LiveSupplier,
+  figures: SupplierFigures | undefined,
+  opd: LiveState | null,
+  modes: LiveMode[],
+  holds: ReadonlySet<string>,
+) {
+  const measured = opd?.state === 'on' ? modes[0] : undefined
+  const held: 'all' | 'own' | 'no' = holds.has('*') ? 'all' : holds.has(id) ? 'own' : 'no'
+  return {
+    ...{ ssp: id, name, account, opd, modes },
+    /** `all`: because all integrations are held. */
+    held,
+    health: healthOf(figures, {
+      opd: opd?.state ?? null,
+      held: held !== 'no',
+      kept: measured?.kept ?? null,
+      keptSpend: measured?.keptSpend ?? null,
+      minWinRate: opd?.minWinRate ?? null,
+      minSpend: opd?.minSpend ?? null,
+    }),
+    /** Requests of the last minutes by outcome, their number a second, and quantiles of their durations in seconds. */
+    requests: figures?.requests ?? {},
+    rate: figures?.rate ?? 0,
+    p50: quantile(figures?.durations ?? {}, 0.5),
+    p99: quantile(figures?.durations ?? {}, 0.99),
+    left: figures?.left ?? {},
+    notices: figures?.notices ?? {},
+    endpoints: figures?.endpoints ?? [],
+    qps: figures?.qps ?? null,
+  }
+}
+
+export type LiveSnapshot = NonNullable<Awaited<ReturnType<typeof liveSnapshot>>>
+export type LiveNode = LiveSnapshot['nodes'][number]
+
 /** Only the caller's suppliers; account `*` sees all. `only`: the id of a node. Null: there is no such node. */
-export async function liveSnapshot(
-  deps: LiveDeps,
-  caller: Caller,
-  only: string | undefined,
-): Promise<LiveSnapshot | null> {
+export async function liveSnapshot(deps: LiveDeps, caller: Caller, only: string | undefined) {
   const { suppliers, holds, now } = deps
   const all = await deps.nodes()
   const counted = only === undefined ? all : all.filter(({ node }) => node === only)
@@ -174,56 +139,76 @@ export async function liveSnapshot(
   const at = now()
   const integrations = suppliers()
     .filter(({ account }) => canSee(caller, account))
-    .map(({ id, name, account }): LiveIntegration => {
+    .map((supplier) => {
+      const { id } = supplier
       let figures: SupplierFigures | undefined
       for (const node of counted)
         if (node.suppliers[id] !== undefined) figures = added(figures, node.suppliers[id])
       const opd = deps.opd(id)
       const own = modesOf(figures, opd, (mode) => kept(id, mode))
-      const [first] = own
-      const isHeld = held.has('*') || held.has(id)
-      const measured = opd?.state === 'on'
-      return {
-        ...{ ssp: id, name, account, opd, modes: own },
-        held: held.has('*') ? 'all' : held.has(id) ? 'own' : 'no',
-        health: healthOf(figures, {
-          opd: opd?.state ?? null,
-          held: isHeld,
-          kept: measured ? (first?.kept ?? null) : null,
-          keptSpend: measured ? (first?.keptSpend ?? null) : null,
-          minWinRate: opd?.minWinRate ?? null,
-          minSpend: opd?.minSpend ?? null,
-        }),
-        requests: figures?.requests ?? {},
-        rate: figures?.rate ?? 0,
-        p50: quantile(figures?.durations ?? {}, 0.5),
-        p99: quantile(figures?.durations ?? {}, 0.99),
-        left: figures?.left ?? {},
-        notices: figures?.notices ?? {},
-        endpoints: figures?.endpoints ?? [],
-        qps: figures?.qps ?? null,
-      }
+      return integrationOf(supplier, figures, opd, own, held)
     })
   const { subject, account } = caller
   const role = roles.findLast((each) => may(caller.roles, each)) ?? null
   return {
     at,
-    scope: only === undefined ? 'all nodes' : 'one node',
+    scope: only === undefined ? ('all nodes' as const) : ('one node' as const),
+    /** The node that answered. */
     node: all[0]!.node,
     nodes: all.map(
       ({ node, location, version, started, at: published, window, problems = [] }) => ({
         ...{ node, location, version, window, problems },
         started: new Date(started).toISOString(),
+        /** Seconds since its figures were published. */
         age: Math.max(0, (at - published) / 1000),
       }),
     ),
     currency: deps.currency(),
     caller: { name: subject, account, role },
     heldAll: held.has('*'),
+    /** Notices without an integration, by status; only for account `*`. */
     unplaced:
       account === '*'
         ? counted.reduce<Record<string, number>>((sum, node) => addedCounts(sum, node.unplaced), {})
         : {},
     integrations,
   }
+}
+
+interface FleetDeps extends LiveDeps {
+  authenticate: Authenticate
+}
+
+const liveQuery = z.strictObject({
+  node: z.string().optional().describe('Only this node; by default the sums of all nodes'),
+})
+
+const liveSchema = z.looseObject({
+  at: z.number().describe('Milliseconds since the epoch'),
+  scope: z.enum(['all nodes', 'one node']),
+  node: z.string().describe('The node that answered'),
+  nodes: z.array(z.looseObject({ node: z.string(), location: z.string() })),
+  currency: z.string().describe('Currency of all amounts, in units'),
+  integrations: z.array(z.looseObject({ ssp: z.string() })),
+})
+
+export function fleet(deps: FleetDeps): FastifyPluginAsync {
+  const live: Route = {
+    method: 'GET',
+    path: '/api/svc/live/',
+    id: 'live',
+    tag: 'service',
+    summary: 'The figures of the console, summed over all nodes',
+    role: 'viewer',
+    query: liveQuery,
+    answers: { 200: jsonAnswer('Figures by integration', liveSchema) },
+    problems: [400, 401, 403, 404, 503],
+    async handler(request, reply) {
+      const query = parsedQuery(liveQuery, request.query)
+      if ('faults' in query) return malformed(reply, query.faults)
+      const snapshot = await liveSnapshot(deps, request.caller!, query.value.node)
+      return snapshot ?? problem(reply, 404, 'unknown_node', 'No such node')
+    },
+  }
+  return async (app) => addRoute(app, live, deps.authenticate)
 }

@@ -8,12 +8,17 @@ import type {
 } from 'fastify'
 import type * as z from 'zod'
 import type { Role } from '../auth/roles.ts'
+import type { Caller } from '../ports.ts'
 import { rejectEncodedBody } from './hooks.ts'
 import type { ProblemFault } from './problem.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
     call?: Call
+  }
+  interface FastifyRequest {
+    /** The authenticated caller; set before the handler of a call with a role runs. */
+    caller?: Caller
   }
 }
 
