@@ -5,16 +5,18 @@ import type { Store } from '../admin/store/index.ts'
 import { modelBusOf } from '../admin/store/model-bus.ts'
 import { modelControlSource } from '../admin/store/model-control.ts'
 import { nodeCountsOf } from '../admin/store/nodes.ts'
+import type { Mode } from '../opd/pricing/arms.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
+import { localModels } from '../opd/state/local-models.ts'
 import { localTokens } from '../opd/state/local-tokens.ts'
-import { createModelManager } from '../opd/state/model-manager.ts'
-import { createModelSync } from '../opd/state/model-sync.ts'
+import { createModelManager, type ModelManager } from '../opd/state/model-manager.ts'
+import { createModelSync, type ModelBus } from '../opd/state/model-sync.ts'
+import { type RelayedModels, relayedModels } from '../opd/state/relayed-models.ts'
 import type { ConfigRef } from './apply-config.ts'
 import type { Config } from './config/schema.ts'
 import { modelMetrics, modelSyncMetrics } from './metrics/models.ts'
 import { sharedBidTtl } from './runtime-config.ts'
-import { modelBuses } from './workers/model-buses.ts'
 
 export const modelsDirOf = (config: Config) => join(config.stateDir, 'models')
 
@@ -30,6 +32,18 @@ interface ModelParts {
   onControl: () => void
   /** The number of live nodes has changed. */
   onNodes: () => void
+}
+
+/** How the processes of a node exchange model updates, with each other and with other nodes. Null: the only process of the only node. `began`: milliseconds since the epoch. */
+function modelBuses(
+  { models }: ModelManager,
+  processes: number,
+  shared: ModelBus | null,
+  began: number,
+): RelayedModels | null {
+  if (processes === 1) return shared === null ? null : { first: shared, worker: shared }
+  const local = localModels(models.node, (mode) => models.packed(mode as Mode), began)
+  return shared === null ? { first: local, worker: local } : relayedModels(local, shared)
 }
 
 export async function openModels(parts: ModelParts) {

@@ -9,7 +9,7 @@ import type {
 } from '../admin/fleet/figures.ts'
 import { programVersion } from '../admin/http/version.ts'
 import type { ImpressionCounters } from '../admin/impressions/counters.ts'
-import { sides } from '../admin/metrics/kept.ts'
+import { sides } from '../admin/metrics/comparison.ts'
 import {
   bidReasons,
   type EngineStats,

@@ -1,11 +1,16 @@
 /** Token verification for an external or the embedded issuer, and the token endpoint of the embedded one. */
+import type { IncomingMessage } from 'node:http'
 import type { FastifyPluginAsync } from 'fastify'
-import { type AddressCheck, addressRanges, clientAddress } from '../../opd/shared/client-address.ts'
+import {
+  type AddressCheck,
+  addressOf,
+  addressRanges,
+  clientAddress,
+} from '../../opd/shared/client-address.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import type { AuthConfig } from '../config.ts'
 import type { TokenVerifier } from '../ports.ts'
 import type { Store } from '../store/index.ts'
-import { peerOf, reachedAt } from './address.ts'
 import { tokenEndpoint } from './embedded/endpoint.ts'
 import { createIssuer, openKeys } from './embedded/issuer.ts'
 import { refreshTokens } from './embedded/refresh.ts'
@@ -39,6 +44,35 @@ interface Auth {
   /** Refused calls and log-ins by kind: the code of the token error, `password`, `refresh_token`, `throttled`. */
   failures: ReadonlyMap<string, number>
   close(): void
+}
+
+/** The address of the socket's peer; '' if there is none. */
+const peerOf = ({ socket }: Pick<IncomingMessage, 'socket'>): string =>
+  addressOf(socket.remoteAddress ?? '') ?? ''
+
+const authority = /^([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:\d{1,5})?$/
+
+/** The last value, which the nearest proxy wrote. The client may have sent the values before it. */
+const last = (header: string | string[] | undefined) =>
+  [header].flat().join(',').split(',').at(-1)?.trim() ?? ''
+
+/**
+ * The URL by which a client reached the admin listener (CONTRACT 2 `admin.publicUrl`): `scheme://host[:port]` from `X-Forwarded-Host` and `-Proto` of a trusted proxy, or from `Host`; `otherwise` if
+ * neither is valid. The listener itself has no TLS.
+ */
+function reachedAt(
+  request: Pick<IncomingMessage, 'headers' | 'socket'>,
+  trusted: AddressCheck,
+  otherwise: string,
+): string {
+  const { headers } = request
+  const proxied = trusted(peerOf(request))
+  const forwarded = proxied ? last(headers['x-forwarded-host']) : ''
+  const host = authority.test(forwarded) ? forwarded : (headers.host ?? '')
+  if (!authority.test(host)) return otherwise
+  const proto = proxied && last(headers['x-forwarded-proto']) === 'https' ? 'https' : 'http'
+  const base = `${proto}://${host}`
+  return URL.canParse(base) ? base : otherwise
 }
 
 /** The start does not fail if an external issuer cannot be reached: its keys are fetched again later. */

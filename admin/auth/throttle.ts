@@ -3,8 +3,15 @@
  * who has logged in from an address before has a counter of this pair alone. So attempts on the same name from other
  * addresses, or on other names from the same address, do not lock the user out.
  */
+import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
-import { networkOf } from './address.ts'
+
+/** The unit that is throttled: an IPv4 address, or an IPv6 /64, which one household has. */
+export function networkOf(address: string): string {
+  if (!ipaddr.IPv6.isValid(address)) return address
+  const parsed = ipaddr.IPv6.parse(address)
+  return Buffer.from(parsed.toByteArray().slice(0, 8)).toString('hex')
+}
 
 interface Tries {
   count: number

@@ -2,7 +2,7 @@
 
 import type { ArmSums } from '../../opd/engine/stats.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
-import { addedArms } from '../metrics/kept.ts'
+import { addedArms } from '../metrics/comparison.ts'
 
 export interface ModeFigures {
   /** Since the start of the node, all arms. Money is CPM in the base currency, summed over wins. */

@@ -20,8 +20,7 @@ import {
   others,
   type Sample,
 } from '../../opd/shared/metrics.ts'
-import { armRows } from './arm-rows.ts'
-import { type Comparison, compared } from './kept.ts'
+import { armRows, type Comparison, compared } from './comparison.ts'
 
 /** Whether bids arrived in this mode. */
 const live = (stats: ModeStats) =>

@@ -1,12 +1,30 @@
 /**
- * Sums one hour of the ledger. A read-only connection groups the rows, so that no win waits, and the connection of
+ * Sums of the ledger: their SQL, and those of one hour. A read-only connection groups the rows, so that no win waits, and the connection of
  * the store writes the sums a few rows at a time.
  */
 import { type Kysely, sql } from 'kysely'
 import { hour, hourKey } from './hour.ts'
 import type { Store } from './index.ts'
-import { margins, money, squares } from './sums.ts'
 import { type HourRow, ledgerTable, type Tables } from './tables.ts'
+
+/** The exact sum of decimal texts. */
+export const exactSum = (postgres: boolean, value: ReturnType<typeof sql>) =>
+  postgres
+    ? sql<string>`cast(coalesce(sum(${value}), 0) as text)`
+    : sql<string>`exact_sum(${value})`
+
+/** The exact sum of a column over the rows with a margin, which are those that count money. */
+export const money = (postgres: boolean, column: string) =>
+  exactSum(postgres, sql`case when margin is not null then ${sql.ref(column)} end`)
+
+/**
+ * Limits a margin as the metrics do: 1e300 is a valid price, and its square is infinite; 1e-300 is one, too, and PostgreSQL
+ * refuses its square, and the sum of every other row with it.
+ */
+const plausible = sql`case when abs(margin) between 1e-9 and 1e9 then cast(margin as double precision) else 0 end`
+
+export const margins = sql<number>`coalesce(sum(${plausible}), 0)`
+export const squares = sql<number>`coalesce(sum(${plausible} * ${plausible}), 0)`
 
 /** Rows of one statement, 20 columns each. */
 const sliceRows = 100

@@ -1,16 +1,11 @@
-/** `npm run bench:workers`: what a second process adds, and how connections spread over processes; about 3 minutes. */
-import { connect, type Socket } from 'node:net'
-import { type Bench, bench, type Run } from '../harness/bench.ts'
+/** `npm run bench:workers`: what a second process adds; about 2 minutes. */
+import { bench, type Run } from '../harness/bench.ts'
 import { Child } from '../harness/child.ts'
 import { cpu, tree } from '../harness/process.ts'
 import type { Block } from '../harness/report.ts'
 import { type Service, startService, supplier } from '../harness/service.ts'
 import type { Job, Outcome } from '../harness/source.ts'
 import { inTurns, median } from '../harness/statistics.ts'
-
-type Section = Bench<Record<never, never>, undefined>['sections'][string]
-
-const ways = ['SO_REUSEPORT', 'round robin', 'shared handle']
 
 /** Requests a second for each process: the load of the machine is the same for each. */
 const perProcess = 1500
@@ -97,54 +92,12 @@ async function speed(run: Run): Promise<Block[]> {
   }
 }
 
-const open = (port: number) =>
-  new Promise<Socket>((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1').once('error', reject)
-    socket.once('data', () => resolve(socket))
-  })
-
-/** The largest share of a process over the mean, and milliseconds until all connections were answered. */
-async function spread(port: number, child: Child<string, number[]>, connections: number) {
-  const began = performance.now()
-  const sockets = await Promise.all(Array.from({ length: connections }, () => open(port)))
-  const took = performance.now() - began
-  const counts = await child.ask('count')
-  for (const socket of sockets) socket.destroy()
-  return { largest: (Math.max(...counts) * counts.length) / connections, took }
-}
-
-async function spreads(run: Run): Promise<Block[]> {
-  const rows: string[][] = []
-  for (const processes of [2, 4])
-    for (const way of ways) {
-      const file = new URL('./listener.ts', import.meta.url)
-      const child = new Child<string, number[] | number>(file, [way, String(processes)])
-      const port = (await child.answer()) as number
-      const cells = []
-      for (const connections of [16, 64, 256, 1024]) {
-        const rounds = []
-        for (let round = 0; round < (run.quick ? 5 : 15); round++)
-          rounds.push(await spread(port, child as Child<string, number[]>, connections))
-        const largest = median(rounds.map(({ largest }) => largest)).toFixed(2)
-        cells.push(`${largest} / ${median(rounds.map(({ took }) => took)).toFixed(0)} ms`)
-      }
-      run.say(`  ${processes} ${way}: ${cells.join(', ')}`)
-      rows.push([String(processes), way, ...cells])
-      await child.close()
-    }
-  return [
-    'Connections opened at once: connections of the busiest process over the mean, and time until all were answered. Round robin and shared handle are node:cluster.',
-    { head: ['processes', 'way', '16', '64', '256', '1024'], rows },
-  ]
-}
-
 await bench({
   folder: import.meta.dirname,
   title: 'bench/workers',
   about:
     'One and two processes of bidweir between the same load source and the same supplier on this machine, the mix of bench/proxy, 1,500 requests a second and 32 connections for each process, with all that bidweir does. Rounds are interleaved, figures are medians; only ratios within one run count. The source and the supplier take cores, too, so throughput is computed from CPU time.',
   sections: {
-    speed: { title: 'Two processes beside one', run: speed } satisfies Section,
-    spread: { title: 'How connections spread over processes', run: spreads } satisfies Section,
+    speed: { title: 'Two processes beside one', run: speed },
   },
 })

@@ -1,9 +1,8 @@
 /** Guessed passwords: many names, many addresses, forged headers. */
 import fastify from 'fastify'
 import t, { type Test } from 'tap'
-import { networkOf } from '../../../admin/auth/address.ts'
 import { createAuth } from '../../../admin/auth/index.ts'
-import { createThrottle } from '../../../admin/auth/throttle.ts'
+import { createThrottle, networkOf } from '../../../admin/auth/throttle.ts'
 import { addUser } from '../../../admin/auth/users.ts'
 import { openStore } from '../../../admin/store/index.ts'
 import { addressOf, addressRanges, clientAddress } from '../../../opd/shared/client-address.ts'
