@@ -34,7 +34,10 @@ interface ModelParts {
   onNodes: () => void
 }
 
-/** How the processes of a node exchange model updates, with each other and with other nodes. Null: the only process of the only node. `began`: milliseconds since the epoch. */
+/**
+ * How the processes of a node exchange model updates, with each other and with other nodes. Null: the only process of
+ * the only node. `began`: milliseconds since the epoch.
+ */
 function modelBuses(
   { models }: ModelManager,
   processes: number,

@@ -57,8 +57,9 @@ const last = (header: string | string[] | undefined) =>
   [header].flat().join(',').split(',').at(-1)?.trim() ?? ''
 
 /**
- * The URL by which a client reached the admin listener (CONTRACT 2 `admin.publicUrl`): `scheme://host[:port]` from `X-Forwarded-Host` and `-Proto` of a trusted proxy, or from `Host`; `otherwise` if
- * neither is valid. The listener itself has no TLS.
+ * The URL by which a client reached the admin listener (CONTRACT 2 `admin.publicUrl`): `scheme://host[:port]` from
+ * `X-Forwarded-Host` and `-Proto` of a trusted proxy, or from `Host`; `otherwise` if neither is valid. The listener
+ * itself has no TLS.
  */
 function reachedAt(
   request: Pick<IncomingMessage, 'headers' | 'socket'>,

@@ -8,6 +8,7 @@ import {
   allUsers,
   type Changed,
   changeUser,
+  findUser,
   isName,
   maxName,
   shown,
@@ -103,8 +104,7 @@ const author = ({ caller, id }: FastifyRequest): UserAuthor => ({
 })
 
 export function userRoutes({ store, now }: UsersDeps): Route[] {
-  const find = async (name: string) =>
-    (await allUsers(store.db)).find((each) => each.name === name) ?? null
+  const find = (name: string) => findUser(store.db, name)
 
   const change = (verb: UserVerb, summary: string, body?: Route['body']): Route => ({
     method: 'POST',

@@ -93,22 +93,7 @@ function listedRate({ rates }: ReportRules, currency: string): number | null {
 
 const optimized = new Set(['treated', 'explored'])
 
-interface GroupSums {
-  decided: number
-  wins: number
-  unattributed: number
-  duplicate: number
-  rejected: number
-  voided: number
-  late: number
-  over: number
-  totals: CurrencyTotals
-  treated: ArmTotals
-  holdout: ArmTotals
-}
-
-const noArm = (): ArmTotals => ({ bids: 0, wins: 0, margin: 0, marginSquares: 0 })
-const empty = (): GroupSums => ({
+const noCounts = {
   decided: 0,
   wins: 0,
   unattributed: 0,
@@ -117,6 +102,18 @@ const empty = (): GroupSums => ({
   voided: 0,
   late: 0,
   over: 0,
+}
+
+interface GroupSums {
+  counts: typeof noCounts
+  totals: CurrencyTotals
+  treated: ArmTotals
+  holdout: ArmTotals
+}
+
+const noArm = (): ArmTotals => ({ bids: 0, wins: 0, margin: 0, marginSquares: 0 })
+const empty = (): GroupSums => ({
+  counts: { ...noCounts },
   totals: new Map(),
   treated: noArm(),
   holdout: noArm(),
@@ -155,11 +152,11 @@ function addWins(sums: GroupSums, row: WinRow, rules: ReportRules): void {
   const n = winsIn(row, rules.notices[row.supplier ?? ''])
   const totals = armOf(sums, row.arm)
   const rate = listedRate(rules, row.currency ?? '')
-  sums.wins += n
+  sums.counts.wins += n
   if (totals !== null) totals.wins += n
   if (n > 0) {
-    sums.late += Number(row.late)
-    sums.over += Number(row.over_count)
+    sums.counts.late += Number(row.late)
+    sums.counts.over += Number(row.over_count)
   }
   addMoney(sums.totals, row.currency ?? '', n, row)
   if (totals === null || rate === null) return
@@ -180,18 +177,17 @@ export async function readRows(
   }
   for (const { key, arm, n } of await decidedRows(source, scope)) {
     const sums = sumsOf(key)
-    sums.decided += Number(n)
+    sums.counts.decided += Number(n)
     const totals = armOf(sums, arm)
     if (totals !== null) totals.bids += Number(n)
   }
   const ranges = split(scope, await readRollupState(source))
   for (const row of await winRows(source, scope, ranges)) addWins(sumsOf(row.key), row, rules)
   for (const { key, status, n, bids } of await otherRows(source, scope, ranges)) {
-    const sums = sumsOf(key)
-    if (status === 'rejected') sums.rejected += Number(n)
-    else if (status === 'duplicate') sums.duplicate += Number(n)
-    else if (status === 'voided') sums.voided += Number(bids)
-    else sums.unattributed += Number(bids)
+    const { counts } = sumsOf(key)
+    if (status === 'rejected' || status === 'duplicate') counts[status] += Number(n)
+    else if (status === 'voided') counts.voided += Number(bids)
+    else counts.unattributed += Number(bids)
   }
   const order = (one: string | null, other: string | null) =>
     one === other ? 0 : (one ?? '') < (other ?? '') ? -1 : 1
@@ -200,16 +196,9 @@ export async function readRows(
     .map(({ keys: [key, key2], sums }) => ({
       key,
       key2,
-      decided: sums.decided,
-      wins: sums.wins,
-      unattributed: sums.unattributed,
-      duplicate: sums.duplicate,
-      rejected: sums.rejected,
-      voided: sums.voided,
-      late: sums.late,
-      over: sums.over,
+      ...sums.counts,
       ...convertTotals(sums.totals, (currency) => listedRate(rules, currency)),
-      win_rate: sums.decided === 0 ? null : sums.wins / sums.decided,
+      win_rate: sums.counts.decided === 0 ? null : sums.counts.wins / sums.counts.decided,
       ...keptOf(sums),
       ...upliftOf(sums),
       currency: rules.base ?? 'USD',

@@ -1,6 +1,6 @@
 /**
- * Sums of the ledger: their SQL, and those of one hour. A read-only connection groups the rows, so that no win waits, and the connection of
- * the store writes the sums a few rows at a time.
+ * Sums of the ledger: their SQL, and those of one hour. A read-only connection groups the rows, so that no win waits,
+ * and the connection of the store writes the sums a few rows at a time.
  */
 import { type Kysely, sql } from 'kysely'
 import { hour, hourKey } from './hour.ts'

@@ -1,7 +1,8 @@
-/** `bidweir check`: checks a configuration without starting. */
+/** `bidweir check` and `bidweir migrate`: what can be done before a start, so that it neither fails nor waits. */
 import { createLoad } from '../config/loader.ts'
 import { warningsOf } from '../runtime-config.ts'
-import { type CommandStreams, printFaults } from './command.ts'
+import { type CommandStreams, configOf, printFaults, withStore } from './command.ts'
+import { badConfig } from './exit-codes.ts'
 
 export async function check(file: string, streams: CommandStreams): Promise<number> {
   const { stdout } = streams
@@ -13,4 +14,15 @@ export async function check(file: string, streams: CommandStreams): Promise<numb
   const { length } = loaded.config!.suppliers
   stdout.write(`${file}: good, ${length} ${length === 1 ? 'supplier' : 'suppliers'}\n`)
   return 0
+}
+
+/** Runs the migrations of the database. */
+export async function migrate(file: string | undefined, streams: CommandStreams): Promise<number> {
+  const config = configOf(file, streams)
+  if (config === null) return badConfig
+  return withStore(config, streams, async ({ migrated }) => {
+    for (const id of migrated) streams.stdout.write(`${id}\n`)
+    streams.stdout.write('the database is up to date\n')
+    return 0
+  })
 }

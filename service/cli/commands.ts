@@ -120,7 +120,7 @@ const addStore: Add = (program, handle, streams) => {
     .option(...config)
     .action(
       handle(async ({ config }: { config?: string }) =>
-        (await import('./migrate.ts')).migrate(config, streams),
+        (await import('./check.ts')).migrate(config, streams),
       ),
     )
   program
