@@ -28,74 +28,57 @@ export interface EventMarks {
   wins(decision: string): Promise<LedgerRow[]>
 }
 
+/** The rows by pages; `after` reads those that follow a row. */
+async function* paged<Key, Row extends Key>(
+  start: Key,
+  after: (last: Key) => Promise<Row[]>,
+): AsyncGenerator<Row[]> {
+  for (let last: Key | undefined = start; last !== undefined; ) {
+    const rows: Row[] = await after(last)
+    if (rows.length > 0) yield rows
+    last = rows.length < pageRows ? undefined : rows.at(-1)
+  }
+}
+
 export function eventMarks(store: Store, node: string): EventMarks {
   const { wins: db, postgres } = store
 
-  async function* winPages(from: number): AsyncGenerator<Page> {
-    let [at, decision, event] = [from - 1, '', '']
-    for (;;) {
-      const wins = await db
-        .selectFrom(ledgerTable(postgres))
-        .selectAll()
-        .where(sql<boolean>`(at, decision, event) > (${at}, ${decision}, ${event})`)
-        .where('status', 'in', ['attributed', 'voided'])
-        .orderBy('at')
-        .orderBy('decision')
-        .orderBy('event')
-        .limit(pageRows)
-        .execute()
-      if (wins.length > 0) yield { wins, losses: [] }
-      if (wins.length < pageRows) return
-      const last = wins.at(-1)!
-      ;[at, decision, event] = [Number(last.at), last.decision, last.event]
-    }
-  }
+  const winsAfter = ({ at, decision, event }: Pick<LedgerRow, 'at' | 'decision' | 'event'>) =>
+    db
+      .selectFrom(ledgerTable(postgres))
+      .selectAll()
+      .where(sql<boolean>`(at, decision, event) > (${Number(at)}, ${decision}, ${event})`)
+      .where('status', 'in', ['attributed', 'voided'])
+      .orderBy('at')
+      .orderBy('decision')
+      .orderBy('event')
+      .limit(pageRows)
+      .execute()
 
-  async function* lossPages(from: number): AsyncGenerator<Page> {
-    let [at, decision] = [from - 1, '']
-    for (;;) {
-      const losses = await db
-        .selectFrom('losses')
-        .select(['decision', 'at'])
-        .where(sql<boolean>`(at, decision) > (${at}, ${decision})`)
-        .orderBy('at')
-        .orderBy('decision')
-        .limit(pageRows)
-        .execute()
-      // A loss without a decision is stored under its bid id.
-      const attributed = losses.filter((row) => !row.decision.startsWith('bid:'))
-      if (attributed.length > 0) yield { wins: [], losses: attributed }
-      if (losses.length < pageRows) return
-      const last = losses.at(-1)!
-      ;[at, decision] = [Number(last.at), last.decision]
-    }
-  }
+  const lossesAfter = ({ at, decision }: Pick<LedgerRow, 'at' | 'decision'>) =>
+    db
+      .selectFrom('losses')
+      .select(['decision', 'at'])
+      .where(sql<boolean>`(at, decision) > (${Number(at)}, ${decision})`)
+      .orderBy('at')
+      .orderBy('decision')
+      .limit(pageRows)
+      .execute()
+
+  /** A void leaves the time of its win as it was. The audit trail has the time of the void. */
+  const voidsAfter = (from: number, id: number) =>
+    db
+      .selectFrom('audit')
+      .select(['id', 'after'])
+      .where('action', '=', 'void')
+      .where('at', '>=', from)
+      .where('id', '>', Number(id))
+      .orderBy('id')
+      .limit(pageRows)
+      .execute()
 
   const winsOf = (decision: string) =>
     db.selectFrom(ledgerTable(postgres)).selectAll().where('decision', '=', decision).execute()
-
-  /** A void leaves the time of its win as it was. The audit trail has the time of the void. */
-  async function* voidPages(from: number): AsyncGenerator<Page> {
-    let id = 0
-    for (;;) {
-      const rows = await db
-        .selectFrom('audit')
-        .select(['id', 'after'])
-        .where('action', '=', 'void')
-        .where('at', '>=', from)
-        .where('id', '>', id)
-        .orderBy('id')
-        .limit(pageRows)
-        .execute()
-      for (const { after } of rows) {
-        const voided = JSON.parse(after ?? '[]') as { decision: string }[]
-        for (const decision of new Set(voided.map((row) => row.decision)))
-          yield { wins: await winsOf(decision), losses: [] }
-      }
-      if (rows.length < pageRows) return
-      id = Number(rows.at(-1)!.id)
-    }
-  }
 
   const setAlive = (alive: number) =>
     db.updateTable('event_marks').set({ alive }).where('node', '=', node).execute()
@@ -137,9 +120,19 @@ export function eventMarks(store: Store, node: string): EventMarks {
       await setAlive(0)
     },
     async *pages(from) {
-      yield* winPages(from)
-      yield* voidPages(from)
-      yield* lossPages(from)
+      const before = { at: from - 1, decision: '', event: '' }
+      for await (const wins of paged(before, winsAfter)) yield { wins, losses: [] }
+      for await (const rows of paged({ id: 0 }, ({ id }) => voidsAfter(from, id)))
+        for (const { after } of rows) {
+          const voided = JSON.parse(after ?? '[]') as { decision: string }[]
+          for (const decision of new Set(voided.map((row) => row.decision)))
+            yield { wins: await winsOf(decision), losses: [] }
+        }
+      for await (const rows of paged(before, lossesAfter)) {
+        // A loss without a decision is stored under its bid id.
+        const losses = rows.filter((row) => !row.decision.startsWith('bid:'))
+        if (losses.length > 0) yield { wins: [], losses }
+      }
     },
     wins: winsOf,
   }
