@@ -2,10 +2,9 @@
 import { writeFileSync } from 'node:fs'
 import { eventJsonSchema } from '../service/events/event.ts'
 import { chartFiles } from './generate/chart.ts'
-import { commands } from './generate/commands.ts'
-import { configuration } from './generate/configuration.ts'
 import { reasons } from './generate/reasons.ts'
 import { api, inspectService, metrics } from './generate/service.ts'
+import { commands, configuration } from './generate/usage.ts'
 
 /** The text of each file of docs/reference. */
 export async function reference(): Promise<Record<string, string>> {

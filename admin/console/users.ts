@@ -17,9 +17,9 @@ import {
 } from '../auth/users.ts'
 import type { Route } from '../http/call.ts'
 import { jsonAnswer } from '../http/call.ts'
+import { parsed } from '../http/json-body.ts'
 import { malformed, problem } from '../http/problem.ts'
 import { ofAllAccounts } from '../management/access.ts'
-import { parsed } from '../management/body.ts'
 import type { Store } from '../store/index.ts'
 
 export interface UsersDeps {

@@ -2,10 +2,10 @@
 import * as z from 'zod'
 import type { Route } from '../http/call.ts'
 import { jsonAnswer } from '../http/call.ts'
+import { parsed } from '../http/json-body.ts'
 import { malformed, problem } from '../http/problem.ts'
 import { readHolds, setHold } from '../store/suppliers.ts'
 import { type Access, entryOf, everyone, find, notFound, visible } from './access.ts'
-import { parsed } from './body.ts'
 import { holdSchema, holdStateSchema } from './schema.ts'
 
 export function holdRoutes(access: Access): Route[] {

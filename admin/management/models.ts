@@ -6,10 +6,10 @@ import { modes } from '../../opd/pricing/arms.ts'
 import { type SnapshotCatalog, SnapshotError } from '../../opd/state/snapshot-catalog.ts'
 import type { Route } from '../http/call.ts'
 import { jsonAnswer } from '../http/call.ts'
+import { parsed } from '../http/json-body.ts'
 import { malformed, problem } from '../http/problem.ts'
 import { forgetSupplier, readModelControl, rollBack, setFrozen } from '../store/model-control.ts'
 import { type Access, entryOf, everyone, notFound, ofAllAccounts, visible } from './access.ts'
-import { parsed } from './body.ts'
 import {
   emptySchema,
   type ModelsResource,

@@ -8,10 +8,19 @@ import type { Store } from '../../store/index.ts'
 import { PasswordsBusyError } from '../passwords.ts'
 import type { Throttle } from '../throttle.ts'
 import { logIn } from '../users.ts'
-import { discoveryOf, type RealmCall, realmCalls } from './calls.ts'
-import { askedScopes, grantScope, need, OAuthError, oauthErrors, readForm } from './form.ts'
 import type { SigningKeys } from './issuer.ts'
 import { accessLife, clientId, type Issuer } from './issuer.ts'
+import {
+  askedScopes,
+  discoveryOf,
+  grantScope,
+  need,
+  OAuthError,
+  oauthErrors,
+  type RealmCall,
+  readForm,
+  realmCalls,
+} from './protocol.ts'
 import { type RefreshTokens, refreshLife, type Session } from './refresh.ts'
 
 interface EndpointDeps {
