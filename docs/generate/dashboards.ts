@@ -12,7 +12,11 @@ function panel({ title, unit, series, about }: Panel, at: number): object {
     description: about,
     datasource,
     gridPos: { h: 8, w: 12, x: (at % 2) * 12, y: Math.floor(at / 2) * 8 },
-    fieldConfig: { defaults: { unit, min: unit === 'none' ? null : 0 }, overrides: [] },
+    fieldConfig: { defaults: { unit, ...(unit === 'none' ? {} : { min: 0 }) }, overrides: [] },
+    options: {
+      legend: { showLegend: true, displayMode: 'list', placement: 'bottom', calcs: [] },
+      tooltip: { mode: 'multi', sort: 'desc' },
+    },
     targets: Object.entries(series).map(([legendFormat, expr], target) => ({
       refId: String.fromCharCode(65 + target),
       ...{ expr, legendFormat, datasource },
@@ -35,7 +39,10 @@ function dashboard(name: string, title: string, panels: readonly Panel[]): strin
   const made = {
     uid: `bidweir-${name}`,
     ...{ title, tags: ['bidweir'], schemaVersion: 39, editable: true, refresh: '30s' },
+    // one time under the pointer in all panels
+    graphTooltip: 1,
     time: { from: 'now-3h', to: 'now' },
+    annotations: { list: [] },
     templating: { list },
     panels: panels.map(panel),
   }

@@ -56,13 +56,25 @@ t.test('each alert fires on its series, and none on a healthy node', needsPromto
   t.ok(ok, text)
 })
 
-t.test('each alert has its section in the runbook, and says what happens', async (t) => {
+t.test('each alert says what happens and what to do, as its section in the runbook', async (t) => {
   const runbook = readFileSync(join(root, 'docs/operations/alerts.md'), 'utf8')
-  const sections = [...runbook.matchAll(/^## (.+)$/gm)].map((match) => match[1])
-  t.same(sections, names)
+  const sections = new Map(
+    [...runbook.matchAll(/^## (.+)\n([\s\S]*?)(?=^## |$(?![\s\S]))/gm)].map(([, name, text]) => [
+      name!,
+      text!
+        .replaceAll(/\s+/g, ' ')
+        .replaceAll(/\[([^\]]+)\]\([^)]+\)/g, '$1')
+        .trim(),
+    ]),
+  )
+  t.same([...sections.keys()], names)
   for (const { alert, labels, annotations } of rules) {
+    const { summary, description, action } = annotations
     t.match(labels['severity'], /^(page|ticket)$/, alert)
-    t.match(annotations, { summary: /\S/, description: /\S/ }, alert)
+    t.match(summary, /\S/, alert)
+    const [what, cause, act] = sections.get(alert)!.split(/ - (?:Cause|Act): /)
+    t.match(cause, /\S/, alert)
+    t.same([what, act], [`**${labels['severity']}.** ${description}`, action], alert)
   }
 })
 

@@ -3,12 +3,13 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse, stringify } from 'yaml'
+import { z } from 'zod'
 import { chart, manifests, needsHelm, root, template } from './helm.ts'
 import { needsPromtool, promtool } from './prometheus.ts'
 
 interface Dashboard {
   uid: string
-  panels: { title: string; targets: { expr: string }[] }[]
+  panels: { title: string; type: string; options: object; targets: { expr: string }[] }[]
 }
 const folder = join(chart, 'dashboards')
 const dashboards = readdirSync(folder).map(
@@ -60,6 +61,33 @@ t.test('Prometheus understands every query', needsPromtool, async (t) => {
   writeFileSync(file, stringify({ groups: [{ name: 'panels', rules }] }))
   const { ok, text } = promtool('check', 'rules', file)
   t.ok(ok, text)
+})
+
+/** A definition of the schemas that Grafana publishes (grafana-foundation-sdk). */
+const grafana = (file: string, definition: string) => {
+  const path = join(root, 'test/chart/fixtures/grafana', `${file}.schema.json`)
+  const schema = JSON.parse(readFileSync(path, 'utf8')) as Parameters<typeof z.fromJSONSchema>[0]
+  return z.fromJSONSchema({ ...(schema as object), $ref: `#/definitions/${definition}` })
+}
+
+t.test('each dashboard is one by the schemas of Grafana', async (t) => {
+  const [whole, options] = [grafana('dashboard', 'Dashboard'), grafana('timeseries', 'Options')]
+  const query = grafana('prometheus', 'Dataquery')
+  const faults = (schema: z.ZodType, value: unknown) => schema.safeParse(value).error?.issues ?? []
+  for (const each of dashboards) {
+    t.same(faults(whole, each), [], each.uid)
+    for (const panel of each.panels) {
+      t.equal(panel.type, 'timeseries', panel.title)
+      t.same(faults(options, panel.options), [], panel.title)
+      for (const target of panel.targets) t.same(faults(query, target), [], panel.title)
+    }
+  }
+  const { panels, ...rest } = dashboards[0]!
+  t.not(
+    faults(whole, { ...rest, panels: [{ ...panels[0], titel: 'a' }] }).length,
+    0,
+    'a key of no panel',
+  )
 })
 
 t.test('each dashboard is a ConfigMap that Grafana’s sidecar finds', needsHelm, async (t) => {

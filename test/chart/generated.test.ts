@@ -31,8 +31,16 @@ t.test('package, chart, image and the annotation of Artifact Hub have one versio
   t.match(meta, { version, appVersion: version })
   const [image] = parse(meta.annotations['artifacthub.io/images'])
   t.equal(image.image, `bidweir:${version}`)
-  for (const name of ['changes', 'recommendations'])
-    t.ok(parse(meta.annotations[`artifacthub.io/${name}`]).length > 0, name)
+  const listed = (name: string) =>
+    parse(meta.annotations[`artifacthub.io/${name}`]) as { kind: string; url: string }[]
+  // what Artifact Hub accepts, which refuses a version otherwise
+  const kinds = /^(added|changed|deprecated|removed|fixed|security)$/
+  for (const { kind } of listed('changes')) t.match(kind, kinds)
+  for (const { url } of listed('recommendations'))
+    t.match(url, /^https:\/\/artifacthub\.io\/packages\//)
+  t.equal(meta.annotations['artifacthub.io/category'], 'networking')
+  for (const name of ['containsSecurityUpdates', 'prerelease', 'operator'])
+    t.match(meta.annotations[`artifacthub.io/${name}`], /^(true|false)$/, name)
   t.match(readFileSync(join(root, 'Dockerfile'), 'utf8'), `ARG VERSION=${version}\n`)
 })
 

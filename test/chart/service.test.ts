@@ -74,7 +74,14 @@ t.test('the pod of `helm test` finds a release that serves', needsHelm, async (t
   t.not(others.code, 0)
   t.match(others.text, /not served: acme,bolt/)
 
-  writeFileSync(config, readFileSync(config, 'utf8').replace('timeout: 250ms', 'timeout: fast'))
+  const file = readFileSync(config, 'utf8')
+  writeFileSync(config, file.replace('location: local', 'location: eu-west'))
+  await until(() => service.stderr().includes('restart needed'))
+  const waiting = await test()
+  t.not(waiting.code, 0)
+  t.match(waiting.text, /not true: no change waits for a restart/)
+
+  writeFileSync(config, file.replace('timeout: 250ms', 'timeout: fast'))
   await until(() => service.stderr().includes('reload refused'))
   const refused = await test()
   t.not(refused.code, 0)

@@ -2,6 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { until } from '../../support/until.ts'
 import { type ControlPlane, restricted, startControlPlane } from '../cluster/control-plane.ts'
 import { kubernetesAbsent } from '../cluster/kubernetes.ts'
 import { chart, type Manifest, manifests, needsHelm } from '../helm.ts'
@@ -32,12 +33,19 @@ async function offerAll(t: Test, plane: ControlPlane, args: string[]) {
   t.ok(ok, error)
   const objects = manifests(text).flatMap((object) => [object, ...podsOf(object)])
   t.ok(objects.length > 8)
-  const answers: { what: string; status: number; warnings: string[]; message: string }[] = []
+  interface Answer {
+    what: string
+    object: Manifest
+    status: number
+    warnings: string[]
+    message: string
+  }
+  const answers: Answer[] = []
   for (const object of objects) {
     const namespace = (object.metadata as { namespace?: string }).namespace ?? 'bids'
     const { status, warnings, body } = await plane.offer(object, namespace)
     const what = `${object.kind} ${object.metadata.name}`
-    answers.push({ what, status, warnings, message: body.message ?? '' })
+    answers.push({ what, object, status, warnings, message: body.message ?? '' })
   }
   return answers
 }
@@ -108,5 +116,29 @@ t.test('the chart on an API server', { skip }, async (t) => {
     )
     const wrong = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a' }, dat: {} }
     t.equal((await plane.offer(wrong as Manifest, 'bids')).status, 400)
+  })
+
+  // last: from here on the server is one of OpenShift
+  t.test('without user and group, which OpenShift assigns, pods are restricted', async (t) => {
+    const group = 'security.openshift.io'
+    const names = { kind: 'SecurityContextConstraints', plural: 'securitycontextconstraints' }
+    const schema = { openAPIV3Schema: { type: 'object' } }
+    await plane.api('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', {
+      metadata: { name: `${names.plural}.${group}` },
+      spec: {
+        ...{ group, names, scope: 'Cluster' },
+        versions: [{ name: 'v1', served: true, storage: true, schema }],
+      },
+    })
+    const served = async () => (await plane.api('GET', `/apis/${group}/v1`)).status === 200
+    await until(served, { limit: 120_000 })
+    const egress = 'networkPolicy.enabled=true,networkPolicy.egress.enabled=true'
+    const answers = await offerAll(t, plane, ['--set', egress])
+    t.match(JSON.stringify(answers), /"port":5353/)
+    for (const { what, object, status, warnings, message } of answers) {
+      t.equal(status, 201, `${what} ${message}`)
+      t.same(warnings, [], what)
+      t.notMatch(JSON.stringify(object), /runAsUser|runAsGroup|fsGroup"/, what)
+    }
   })
 })

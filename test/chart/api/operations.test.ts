@@ -95,6 +95,24 @@ t.test('operations on an API server', { skip: needsHelm.skip || kubernetesAbsent
     t.match((await api('GET', scale)).body, { spec: { replicas: 7 } })
   })
 
+  t.test('an upgrade that brings the autoscaler says how many pods there were', async (t) => {
+    const { helm, deployments } = await place('handed-over')
+    const stores = ['--set', 'store.database.url=postgres://u@db/x,store.redis.url=redis://cache']
+    await helm(t, 'install', 'bids', chart, ...stores, '--set', 'replicaCount=5')
+    const upgrade = () =>
+      plane.helm(
+        ...['upgrade', 'bids', chart, '--namespace', 'handed-over', '--no-hooks', ...stores],
+        ...['--set', 'autoscaling.enabled=true'],
+      )
+    const command = 'scale deployment/bids-bidweir --replicas=5'
+    t.match((await upgrade()).text, command)
+    const scale = `${deployments}/bids-bidweir/scale`
+    t.match((await api('GET', scale)).body, { spec: { replicas: 1 } }, 'helm leaves one')
+    await api('PATCH', scale, { spec: { replicas: 5 } }, 'application/merge-patch+json')
+    t.notMatch((await upgrade()).text, 'scale deployment')
+    t.match((await api('GET', scale)).body, { spec: { replicas: 5 } })
+  })
+
   t.test('a change of what only a restart takes over is a new revision of pods', async (t) => {
     const { helm, deployments } = await place('restart')
     const generation = async () =>

@@ -75,3 +75,33 @@ export function startLoad(bids: string, notices: string, perSecond: number): Loa
   }
   return load
 }
+
+/** Bids one after the other on each of some connections, which are kept as long as the server keeps them. */
+export function startKeptLoad(bids: string, connections: number) {
+  const agents = Array.from(
+    { length: connections },
+    () => new Agent({ keepAlive: true, maxSockets: 1 }),
+  )
+  const load = { bids: 0, failures: [] as string[], stop }
+  let going = true
+  const running = agents.map(async (agent, at) => {
+    for (let number = 0; going; number++) {
+      const id = `curl-kept-${process.pid}-${at}-${number}`
+      const imp = [{ id: '1', banner: { w: 300, h: 250 }, bidfloor: 0.5 }]
+      try {
+        const { status } = await send(bids, agent, 'POST', { id, imp, tmax: 900 })
+        if (status !== 200 && status !== 204) throw new Error(`bid: ${status}`)
+        load.bids++
+      } catch (error) {
+        load.failures.push(`${id}: ${error}`)
+      }
+    }
+  })
+
+  async function stop() {
+    going = false
+    await Promise.all(running)
+    for (const agent of agents) agent.destroy()
+  }
+  return load
+}

@@ -1,9 +1,6 @@
 /** Releases of the chart on a node, each in a namespace of its own, and what is asked of them. */
 import type { Test } from 'tap'
-import { restricted } from './control-plane.ts'
-import type { startNode } from './node.ts'
-
-type KubernetesNode = Awaited<ReturnType<typeof startNode>>
+import { type ControlPlane, restricted } from './control-plane.ts'
 
 export interface Pod {
   metadata: { name: string; uid: string; deletionTimestamp?: string }
@@ -19,7 +16,7 @@ export const common = [
 ]
 
 /** A release in a namespace of its own, in which Pod Security refuses what is not `restricted`. */
-export async function place(node: KubernetesNode, namespace: string) {
+export async function place(node: ControlPlane, namespace: string) {
   const { api } = node
   await restricted(node, namespace)
   const at = `/api/v1/namespaces/${namespace}`
@@ -55,6 +52,15 @@ export async function place(node: KubernetesNode, namespace: string) {
     const { body } = await api('GET', `${at}/services/bids-bidweir-${service}`)
     return `http://${body.spec.clusterIP}:${body.spec.ports[0].port}`
   }
+  /** Bid requests that each pod has had. */
+  const requests = async () =>
+    Promise.all(
+      (await pods()).map(async ({ status }) => {
+        const text = await (await fetch(`http://${status.podIP}:8081/metrics`)).text()
+        const counts = text.matchAll(/^bidweir_requests_total\{.*\} (\d+)$/gm)
+        return [...counts].reduce((sum, [, count]) => sum + Number(count), 0)
+      }),
+    )
   /** Each pod's estimates of the chance of winning, as `admin` reads them. */
   const curves = async () => {
     const { body } = await api('GET', `${at}/secrets/bids-bidweir-admin-password`)
@@ -83,5 +89,5 @@ export async function place(node: KubernetesNode, namespace: string) {
       }),
     )
   }
-  return { at, run, helm, all, pods, url, curves }
+  return { at, run, helm, all, pods, url, curves, requests }
 }

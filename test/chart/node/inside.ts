@@ -1,46 +1,21 @@
 /** Releases on a node: runs in the namespaces that cluster.test.ts makes. */
 import pg from 'pg'
 import t, { type Test } from 'tap'
-import { programVersion } from '../../../admin/http/version.ts'
 import { startPostgres } from '../../support/postgres.ts'
 import { startRedis } from '../../support/redis.ts'
 import { until } from '../../support/until.ts'
-import { startLoad } from '../cluster/load.ts'
+import { startKeptLoad, startLoad } from '../cluster/load.ts'
 import { nodeAddress, startNode } from '../cluster/node.ts'
 import { relay } from '../cluster/relay.ts'
 import { common, type Pod, place } from '../cluster/release.ts'
 import { chart } from '../helm.ts'
+import { imageAlone } from './alone.ts'
 
 const node = await startNode(process.env['BIDWEIR_IMAGES']!, process.env['BIDWEIR_CGROUP']!)
 t.teardown(() => node.close())
 const { api } = node
 
-t.test('the image alone, as `docker run -p` starts it', async (t) => {
-  const { at } = await place(node, 'alone')
-  const image = `bidweir:${programVersion()}`
-  const securityContext = {
-    ...{ allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: { drop: ['ALL'] } },
-    seccompProfile: { type: 'RuntimeDefault' },
-  }
-  const pod = {
-    metadata: { name: 'alone' },
-    spec: { containers: [{ name: 'bidweir', image, securityContext }] },
-  }
-  t.equal((await api('POST', `${at}/pods`, pod)).status, 201)
-  const reached = async (port: number, path: string, init?: RequestInit) => {
-    const { podIP } = (await api('GET', `${at}/pods/alone`)).body.status
-    const response = await fetch(`http://${podIP}:${port}${path}`, init).catch(() => null)
-    return response?.status
-  }
-  const [notReady, limit] = ['a listener that is reached from outside', 300_000]
-  await until(async () => (await reached(8081, '/readyz')) === 200, { what: notReady, limit })
-  t.equal(await reached(8081, '/'), 200, 'the console')
-  const imp = [{ id: '1', banner: { w: 300, h: 250 }, bidfloor: 0.5 }]
-  const body = JSON.stringify({ id: 'curl-1', imp, tmax: 1000 })
-  const bid = { method: 'POST', headers: { 'content-type': 'application/json' }, body }
-  await until(async () => (await reached(8080, '/bid/demo', bid)) === 200, { what: 'a bid', limit })
-  await api('DELETE', `${at}/pods/alone?gracePeriodSeconds=0`)
-})
+t.test('the image alone, as `docker run -p` starts it', (t) => imageAlone(t, node))
 
 t.test('one pod, as `helm install` leaves it', async (t) => {
   const { at, run, helm, all, pods, url } = await place(node, 'one')
@@ -73,9 +48,11 @@ t.test('one pod, as `helm install` leaves it', async (t) => {
   t.test('what `bidweir check` refuses never comes to the pods', async (t) => {
     const before = await pods()
     const wrong = ['--set', 'config.proxy.tls.cert=/none,config.proxy.tls.key=/none']
-    const { ok, error } = await run('upgrade', chart, '--wait', ...common, ...wrong)
+    const { ok, text, error } = await run('upgrade', chart, '--wait', ...common, ...wrong)
     t.notOk(ok)
     t.match(error, /pre-upgrade hooks failed/)
+    // the log of the hook, which helm prints
+    t.match(text + error, /bidweir\.yaml:\d+: proxy\.tls\.key: found a string, allowed: /)
     t.same(
       (await pods()).map(({ metadata }) => metadata.uid),
       before.map(({ metadata }) => metadata.uid),
@@ -126,7 +103,7 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
     ...['--set', 'config.opd.attributionWindow=10s'],
   ]
   const three = [...values, '--set', 'replicaCount=3']
-  const { at, helm, pods, url, curves } = await place(node, 'three')
+  const { at, helm, pods, url, curves, requests } = await place(node, 'three')
   await helm(t, 'install', chart, '--wait', ...three)
   const cold = (await curves())[0]!
   const [proxy, notices] = [await url('proxy'), await url('notices')]
@@ -222,6 +199,30 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
     }
     t.same(await under(t, scale(1)), [], 'three to one')
     t.same(await under(t, scale(3)), [], 'one to three')
+  })
+
+  t.test('kept connections reach new pods within their age', async (t) => {
+    const aged = ['--set', 'config.proxy.maxConnectionAge=10s,restartOnConfigChange=true']
+    const scale = async (count: number) => {
+      await helm(
+        t,
+        'upgrade',
+        chart,
+        '--wait',
+        ...values,
+        ...aged,
+        '--set',
+        `replicaCount=${count}`,
+      )
+      await settled(count)
+    }
+    await scale(1)
+    const traffic = startKeptLoad(`${proxy}/bid/demo`, 8)
+    await until(() => traffic.bids > 50, { limit: 120_000 })
+    await scale(3)
+    await until(async () => (await requests()).filter((count) => count > 0).length === 3)
+    await traffic.stop()
+    t.same(traffic.failures, [])
   })
 
   t.test('a pod that is killed takes no acknowledged win with it', async (t) => {
