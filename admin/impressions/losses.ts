@@ -6,7 +6,7 @@ import { type AccountOf, seesSupplier } from '../auth/roles.ts'
 import { type Caller, clockSlack, type Ledger } from '../ports.ts'
 import type { LossStore } from '../store/losses.ts'
 import type { ImpressionCounters } from './counters.ts'
-import { ledgerBidId } from './ledger-entry.ts'
+import { eventsOf, ledgerBidId } from './ledger-entry.ts'
 import {
   type ImpressionAuth,
   isCredential,
@@ -85,8 +85,10 @@ export class Losses {
     }
     const ssp = record.supplier
     const won = { status: 'attributed' as const, supplier: ssp }
-    if (await isReported(ledger, notice, record.at - clockSlack, won))
-      return { status: 'duplicate', ssp }
+    const { teaches, money } = eventsOf(integration(ssp))
+    for (const event of new Set([teaches, money]))
+      if (await isReported(ledger, { ...notice, event }, record.at - clockSlack, won))
+        return { status: 'duplicate', ssp }
     if (!(await losses.record(record.id, at))) return { status: 'duplicate', ssp }
     const { reason, minToWin } = notice
     this.deps.onLoss?.({ decision: record.id, ssp, at, reason, minToWin })

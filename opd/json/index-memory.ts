@@ -109,10 +109,10 @@ function reserve(memory: Memory, length: number): boolean {
   return true
 }
 
-/** False: the document is malformed, or it is too long. The index is valid until the next call. */
+/** False: the document is malformed (an empty one is), or it is too long. The index is valid until the next call. */
 export function indexDocument(body: Body): boolean {
   const { length } = body
-  if (indexer === null || length > maxLength) return false
+  if (indexer === null || length === 0 || length > maxLength) return false
   if (length > capacity && !reserve(indexer.memory, length)) return false
   indexed = null
   if (typeof body === 'string') bytes.write(body, input, 'latin1')

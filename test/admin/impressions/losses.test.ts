@@ -40,6 +40,28 @@ t.test('a loss is recorded once, and taught at once with what would have won', a
   t.equal(learner.taught.length, 3)
 })
 
+t.test(
+  'a bid whose win was reported is not lost, whichever event its supplier reports',
+  async (t) => {
+    for (const [notices, event] of [
+      ['billing', 'billing'],
+      ['both', 'billing'],
+      ['both', 'win'],
+    ] as const) {
+      const { engine, lose, notify, learner } = await impressionsApi(t, {
+        integrations: [{ ...integration('acme'), notices }],
+      })
+      const { svcOpd } = auction(engine, { id: 'b1' })
+      const win = { bid_id: 'b1', price: '0.8', svc_opd: svcOpd, event }
+      t.match((await notify(win)).body, { status: 'attributed' })
+      const taught = learner.taught.length
+      const late = await lose({ bid_id: 'b1', svc_opd: svcOpd })
+      t.match(late.body, { status: 'duplicate' }, `${notices}, ${event}`)
+      t.equal(learner.taught.length, taught)
+    }
+  },
+)
+
 t.test('who may report a loss, and wrong parameters', async (t) => {
   const api = await impressionsApi(t, { auth: 'context' })
   const { svcOpd } = auction(api.engine, { id: 'b1' })

@@ -33,6 +33,10 @@ const offer = (bids: unknown[], more: object = {}) => ({
   ...more,
 })
 
+t.test('an empty body is a fault, also before any other document', async (t) => {
+  t.match(call('').answer, { ok: false, status: 400 })
+})
+
 t.test('one entry a bid, in order, across seats', async (t) => {
   const { answer } = call({
     seatbid: [
