@@ -22,6 +22,8 @@ export class Exchange extends RequestPhases implements ResponseSink {
   private response: ResponseHead = noResponse
   private length: number | null = null
   private processed = false
+  /** Until it is sent. */
+  private result: ProcessingResult | null = null
 
   /** Called by the gate, at once or after the queue. */
   send(now: number): void {
@@ -104,8 +106,9 @@ export class Exchange extends RequestPhases implements ResponseSink {
       this.account(status === 204 ? 'no_bid' : 'answer')
     } else if (this.stage === 'buffering') {
       const body = this.buffer.whole()
-      if (this.processed) this.price(body, false)
-      else this.reply({ kind: 'unchanged', body })
+      if (!this.processed) return this.reply({ kind: 'unchanged', body })
+      this.price(body, false)
+      this.sendPriced()
     }
   }
 
@@ -126,7 +129,7 @@ export class Exchange extends RequestPhases implements ResponseSink {
 
   // --- price ---
 
-  /** `shared`: the bytes are valid only during the call. */
+  /** Prices the response; the result is sent by `sendPriced`. `shared`: the bytes are valid only during the call. */
   price(body: Buffer, shared: boolean): void {
     // The deadline has passed, or the caller has gone, since the response arrived.
     if (this.stage === 'done') return
@@ -135,11 +138,18 @@ export class Exchange extends RequestPhases implements ResponseSink {
     const isDone = () => this.stage === 'done'
     const response = { supplier, head, body, shared, buffer, request, isDone }
     const result = processResponse(response, this.context)
-    if (result instanceof Promise) void result.then((late) => this.priced(late))
-    else this.priced(result)
+    if (result instanceof Promise) void result.then((late) => this.finish(late))
+    else this.result = result
   }
 
-  private priced(result: ProcessingResult): void {
+  /** Sends what `price` returned, unless it has to wait for more. */
+  sendPriced(): void {
+    const { result } = this
+    this.result = null
+    if (result !== null) this.finish(result)
+  }
+
+  private finish(result: ProcessingResult): void {
     if (this.stage === 'done') return
     if (result.kind === 'no_bid') this.noBid(result.reason)
     else this.reply(result)

@@ -11,7 +11,7 @@ import { until } from '../support/until.ts'
 const macro = 'svc_opd=${SVC_OPD_CONTEXT}'
 const auction = (n: number) => JSON.stringify({ id: `auction-${n}`, imp: [{ id: '1' }] })
 /** More than a batch has, and together more bytes than it holds. */
-const callers = 18
+const callers = 36
 const padding = (n: number) => 'x'.repeat(n % 5 === 4 ? 60_000 : n)
 const bid = (n: number) => ({ id: `bid-${n}`, impid: '1', price: 2, adm: macro, crid: padding(n) })
 
@@ -23,7 +23,7 @@ async function world(onRequests: (sockets: Map<number, Socket>) => void) {
   })
   const { engine } = testEngine({ integrations: [integration('acme')] })
   const proxy = await startProxy(
-    { acme: { endpoints: [supplier.url], timeout: '20s' } },
+    { acme: { endpoints: [supplier.url], timeout: '20s', maxInFlight: callers } },
     { engine },
   )
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
