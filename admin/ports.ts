@@ -108,7 +108,7 @@ export interface Caller {
 }
 
 export interface TokenVerifier {
-  /** Throws a `TokenError` (admin/auth/errors.ts) for anything but a valid access token. */
+  /** Throws a `TokenError` (admin/auth/tokens.ts) for anything but a valid access token. */
   verify(token: string): Promise<Caller> | Caller
   /** Counts a refused call, by the code of its error. */
   refused?(code: string): void

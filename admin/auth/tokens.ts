@@ -3,27 +3,21 @@ import { errors } from 'jose'
 import NodeCache from 'node-cache'
 import type { Caller, TokenVerifier } from '../ports.ts'
 
+const invalid = (title: string) => ({ status: 401, error: 'invalid_token', title }) as const
+
 /** Reasons to refuse a token, with status, RFC 6750 error and title. Tests and logs use the codes. */
 export const tokenErrors = {
   missing: { status: 401, error: null, title: 'A bearer token is required' },
-  malformed: { status: 401, error: 'invalid_token', title: 'The bearer token is malformed' },
-  algorithm: {
-    status: 401,
-    error: 'invalid_token',
-    title: 'The algorithm of the signature is not supported',
-  },
-  unknown_key: {
-    status: 401,
-    error: 'invalid_token',
-    title: 'The key of the signature is not known',
-  },
-  signature: { status: 401, error: 'invalid_token', title: 'The signature is not valid' },
-  expired: { status: 401, error: 'invalid_token', title: 'The token has expired' },
-  not_yet: { status: 401, error: 'invalid_token', title: 'The token is not valid yet' },
-  issuer: { status: 401, error: 'invalid_token', title: 'The token was issued by another issuer' },
-  audience: { status: 401, error: 'invalid_token', title: 'The token is for another service' },
-  type: { status: 401, error: 'invalid_token', title: 'The token is not an access token' },
-  claims: { status: 401, error: 'invalid_token', title: 'A claim of the token is not valid' },
+  malformed: invalid('The bearer token is malformed'),
+  algorithm: invalid('The algorithm of the signature is not supported'),
+  unknown_key: invalid('The key of the signature is not known'),
+  signature: invalid('The signature is not valid'),
+  expired: invalid('The token has expired'),
+  not_yet: invalid('The token is not valid yet'),
+  issuer: invalid('The token was issued by another issuer'),
+  audience: invalid('The token is for another service'),
+  type: invalid('The token is not an access token'),
+  claims: invalid('A claim of the token is not valid'),
   forbidden: { status: 403, error: 'insufficient_scope', title: 'The caller lacks the role' },
   unavailable: { status: 503, error: null, title: 'Tokens cannot be verified at the moment' },
 } as const

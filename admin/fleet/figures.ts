@@ -2,7 +2,6 @@
 
 import type { ArmSums } from '../../opd/engine/stats.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
-import { addedArms } from '../metrics/comparison.ts'
 
 export interface ModeFigures {
   /** Since the start of the node, all arms. Money is CPM in the base currency, summed over wins. */
@@ -65,27 +64,17 @@ export interface NodeFigures {
   suppliers: Record<string, SupplierFigures>
 }
 
-type Counts = Record<string, number>
-
-export function addedCounts(a: Counts, b: Counts): Counts {
-  const sums = { ...a }
-  for (const [name, count] of Object.entries(b)) sums[name] = (sums[name] ?? 0) + count
-  return sums
-}
-
-function addedMode(a: ModeFigures | undefined, b: ModeFigures): ModeFigures {
-  if (a === undefined) return b
-  return {
-    bids: a.bids + b.bids,
-    wins: a.wins + b.wins,
-    margin: a.margin + b.margin,
-    revenue: a.revenue + b.revenue,
-    optimised: addedArms(a.optimised, b.optimised),
-    holdout: addedArms(a.holdout, b.holdout),
-    factors: addedCounts(a.factors, b.factors),
-    guards: addedCounts(a.guards, b.guards),
-    alarms: addedCounts(a.alarms, b.alarms),
+/** The sums of all numbers of two objects, at any depth. What one of them lacks counts as 0 there. */
+export function addedCounts<T extends object>(a: T, b: T): T {
+  const sums = { ...a } as Record<string, unknown>
+  for (const [name, value] of Object.entries(b)) {
+    const known = sums[name]
+    if (known === undefined) sums[name] = value
+    else
+      sums[name] =
+        typeof value === 'number' ? Number(known) + value : addedCounts(known as object, value)
   }
+  return sums as T
 }
 
 const worse = { up: 0, failing: 1, ejected: 2 } as const
@@ -102,23 +91,17 @@ function mergedEndpoints(a: EndpointFigures[], b: EndpointFigures[]): EndpointFi
 
 export function added(a: SupplierFigures | undefined, b: SupplierFigures): SupplierFigures {
   if (a === undefined) return b
-  const modes = { ...a.modes }
-  for (const [mode, figures] of Object.entries(b.modes) as [Mode, ModeFigures][])
-    modes[mode] = addedMode(modes[mode], figures)
+  const { endpoints, qps, ...sums } = a
+  const { endpoints: others, qps: limit, ...more } = b
   return {
-    requests: addedCounts(a.requests, b.requests),
-    durations: addedCounts(a.durations, b.durations),
-    rate: a.rate + b.rate,
-    modes,
-    left: addedCounts(a.left, b.left),
-    notices: addedCounts(a.notices, b.notices),
-    endpoints: mergedEndpoints(a.endpoints, b.endpoints),
-    qps: a.qps === null || b.qps === null ? null : a.qps + b.qps,
+    ...addedCounts(sums, more),
+    endpoints: mergedEndpoints(endpoints, others),
+    qps: qps === null || limit === null ? null : qps + limit,
   }
 }
 
 /** A quantile of a histogram, interpolated within its bucket; null without observations. */
-export function quantile(counts: Counts, share: number): number | null {
+export function quantile(counts: Record<string, number>, share: number): number | null {
   const buckets = Object.entries(counts)
     .map(([bound, count]) => ({ bound: Number(bound), count }))
     .sort((one, other) => one.bound - other.bound)

@@ -60,12 +60,15 @@ export const supplierSchema = z
   .meta({ id: 'Supplier' })
 export type SupplierResource = z.infer<typeof supplierSchema>
 
+/** They cannot be changed, but may be sent. */
+const names = z
+  .object({ id: z.string(), name: z.string(), name_external: z.string() })
+  .partial().shape
+
 /** POST: complete seats. Omitted fields of a data center keep their values; a new one is active and unlimited. */
 export const createSchema = z
   .strictObject({
-    id: z.string().optional(),
-    name: z.string().optional(),
-    name_external: z.string().optional(),
+    ...names,
     dsp_seats: seats(
       z.strictObject({
         ...seatSchema.shape,
@@ -82,9 +85,7 @@ export type CreateBody = z.infer<typeof createSchema>
 /** PUT: entries are matched by `name` and `location`. Omitted fields keep their values. */
 export const updateSchema = z
   .strictObject({
-    id: z.string().optional(),
-    name: z.string().optional(),
-    name_external: z.string().optional(),
+    ...names,
     dsp_seats: seats(seatSchema.partial().required({ name: true })).default([]),
     datacenters: centers(dataCenterSchema.partial().required({ location: true })).default([]),
   })

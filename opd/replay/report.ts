@@ -1,7 +1,6 @@
 /** The report of a replay. Its keys are documented and stable. */
-
 import type { ReplayPolicy } from './replica.ts'
-import type { Estimate, ReplaySums } from './sums.ts'
+import type { Estimate, Ratio, ReplaySums } from './sums.ts'
 
 /** One integration in one mode. */
 export interface Evaluated {
@@ -30,14 +29,8 @@ interface Figures {
   kept_spend: number | null
 }
 
-interface Estimates {
-  win_rate: Estimate | null
-  margin_per_bid: Estimate | null
-  margin_share: Estimate | null
-  /** Against the holdout; null: the holdout is too small. */
-  kept_wins: Estimate | null
-  kept_spend: Estimate | null
-}
+/** Kept wins and spend are against the holdout; null: the holdout is too small. */
+type Estimates = Record<Exclude<keyof Figures, 'mean_factor'>, Estimate | null>
 
 interface Slice {
   /** Bids of randomized arms, from which ips and doubly_robust are estimated. */
@@ -70,29 +63,21 @@ export interface IntegrationReport extends TotalReport {
 }
 
 const finite = (value: number) => (Number.isFinite(value) ? value : null)
+const mapped = <Name extends string, T>(ratios: Record<Name, Ratio>, of: (ratio: Ratio) => T) =>
+  Object.fromEntries(
+    Object.entries<Ratio>(ratios).map(([name, ratio]) => [name, of(ratio)]),
+  ) as Record<Name, T>
 const percent = (part: number, whole: number) => `${((100 * part) / whole).toFixed(1)} %`
 
-function loggedFigures(sums: ReplaySums): Figures {
-  const { logged, treated, heldOut, ips } = sums
+const valuesOf = <Name extends string>(ratios: Record<Name, Ratio>) =>
+  mapped(ratios, ({ value }) => finite(value))
+
+function loggedFigures({ logged, treated, heldOut, ips }: ReplaySums): Figures {
   const compared = ips.baseWins.effective >= leastEffective
   return {
-    win_rate: finite(logged.rate.value),
-    mean_factor: finite(logged.factor.value),
-    margin_per_bid: finite(logged.margin.value),
-    margin_share: finite(logged.share.value),
+    ...valuesOf(logged),
     kept_wins: compared ? finite(treated.wins.value / heldOut.wins.value) : null,
     kept_spend: compared ? finite(treated.spend.value / heldOut.spend.value) : null,
-  }
-}
-
-function modelFigures({ model }: ReplaySums): Figures {
-  return {
-    win_rate: finite(model.rate.value),
-    mean_factor: finite(model.factor.value),
-    margin_per_bid: finite(model.margin.value),
-    margin_share: finite(model.share.value),
-    kept_wins: finite(model.keptWins.value),
-    kept_spend: finite(model.keptSpend.value),
   }
 }
 
@@ -114,13 +99,8 @@ function ipsEstimates({ ips, inSum, bids }: ReplaySums, compared: boolean): Esti
 }
 
 function robustEstimates({ robust }: ReplaySums, compared: boolean): Estimates {
-  return {
-    win_rate: robust.rate.estimate(),
-    margin_per_bid: robust.margin.estimate(),
-    margin_share: robust.share.estimate(),
-    kept_wins: compared ? robust.keptWins.estimate() : null,
-    kept_spend: compared ? robust.keptSpend.estimate() : null,
-  }
+  const estimates = mapped(robust, (ratio) => ratio.estimate())
+  return compared ? estimates : { ...estimates, kept_wins: null, kept_spend: null }
 }
 
 /** Reasons why the result is unverified (`forbid`), or verified in part (`narrow`). */
@@ -153,7 +133,7 @@ function totals(sums: ReplaySums): TotalReport {
     bids: sums.bids,
     wins: sums.wins,
     logged: loggedFigures(sums),
-    model: modelFigures(sums),
+    model: valuesOf(sums.model),
     ips: verified ? ipsEstimates(sums, compared) : null,
     doubly_robust: verified ? robustEstimates(sums, compared) : null,
     slice: {

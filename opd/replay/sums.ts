@@ -14,7 +14,7 @@ export interface Estimate {
 const z95 = 1.959964
 
 /** A ratio of two sums with its confidence interval, from five moments. Bids can be added and subtracted again. */
-class Ratio {
+export class Ratio {
   private u = 0
   private v = 0
   private uu = 0
@@ -84,6 +84,10 @@ export interface Row {
   second: boolean
 }
 
+/** Sums by the names that their figures have in the report. */
+const ratios = <Name extends string>(...names: Name[]) =>
+  Object.fromEntries(names.map((name) => [name, new Ratio()])) as Record<Name, Ratio>
+
 export class ReplaySums {
   bids = 0
   wins = 0
@@ -93,34 +97,21 @@ export class ReplaySums {
   explored = 0
   holdouts = 0
   inSum = 0
-  logged = { rate: new Ratio(), factor: new Ratio(), margin: new Ratio(), share: new Ratio() }
+  logged = ratios('win_rate', 'mean_factor', 'margin_per_bid', 'margin_share')
   /** As logged: wins and spend of treated bids and of the holdout. */
-  treated = { wins: new Ratio(), spend: new Ratio() }
-  heldOut = { wins: new Ratio(), spend: new Ratio() }
-  model = {
-    rate: new Ratio(),
-    factor: new Ratio(),
-    margin: new Ratio(),
-    share: new Ratio(),
-    keptWins: new Ratio(),
-    keptSpend: new Ratio(),
-  }
+  treated = ratios('wins', 'spend')
+  heldOut = ratios('wins', 'spend')
+  model = ratios(
+    'win_rate',
+    'mean_factor',
+    'margin_per_bid',
+    'margin_share',
+    'kept_wins',
+    'kept_spend',
+  )
   /** Weighted wins, spend and margin of matching bids; wins and spend of the holdout. */
-  ips = {
-    wins: new Ratio(),
-    spend: new Ratio(),
-    margin: new Ratio(),
-    share: new Ratio(),
-    baseWins: new Ratio(),
-    baseSpend: new Ratio(),
-  }
-  robust = {
-    rate: new Ratio(),
-    margin: new Ratio(),
-    share: new Ratio(),
-    keptWins: new Ratio(),
-    keptSpend: new Ratio(),
-  }
+  ips = ratios('wins', 'spend', 'margin', 'share', 'baseWins', 'baseSpend')
+  robust = ratios('win_rate', 'margin_per_bid', 'margin_share', 'kept_wins', 'kept_spend')
 
   /** `cleared` is null if the bid is not won so far. `sign` -1 subtracts a row. */
   add(row: Row, cleared: number | null, sign: 1 | -1): void {
@@ -131,10 +122,10 @@ export class ReplaySums {
     this.inSum += sign * row.in
     if (row.match.unsupported) this.unsupported += sign
     const { logged } = this
-    logged.rate.add(won, 1, sign)
-    logged.factor.add(Math.min(1, row.out / row.in), 1, sign)
-    logged.margin.add(margin, 1, sign)
-    logged.share.add(margin, won * row.in, sign)
+    logged.win_rate.add(won, 1, sign)
+    logged.mean_factor.add(Math.min(1, row.out / row.in), 1, sign)
+    logged.margin_per_bid.add(margin, 1, sign)
+    logged.margin_share.add(margin, won * row.in, sign)
     this.addModel(row, sign)
     if (!isRandomized(row.arm)) return
     this.slice += sign
@@ -150,14 +141,14 @@ export class ReplaySums {
 
   private addModel(row: Row, sign: 1 | -1): void {
     const { in: inBa, priced, winIn, winPriced } = row
-    const { rate, factor, margin, share, keptWins, keptSpend } = this.model
+    const { model } = this
     const expected = winPriced * (inBa - row.clears)
-    rate.add(winPriced, 1, sign)
-    factor.add(priced / inBa, 1, sign)
-    margin.add(expected, 1, sign)
-    share.add(expected, winPriced * inBa, sign)
-    keptWins.add(winPriced, winIn, sign)
-    keptSpend.add(winPriced * inBa, winIn * inBa, sign)
+    model.win_rate.add(winPriced, 1, sign)
+    model.mean_factor.add(priced / inBa, 1, sign)
+    model.margin_per_bid.add(expected, 1, sign)
+    model.margin_share.add(expected, winPriced * inBa, sign)
+    model.kept_wins.add(winPriced, winIn, sign)
+    model.kept_spend.add(winPriced * inBa, winIn * inBa, sign)
   }
 
   private addIps(row: Row, won: number, gain: number, sign: 1 | -1): void {
@@ -177,18 +168,18 @@ export class ReplaySums {
   }
 
   private addRobust(row: Row, won: number, gain: number, sign: 1 | -1): void {
-    const { rate, margin, share, keptWins, keptSpend } = this.robust
+    const { robust } = this
     const { in: inBa, winIn, winPriced, winLogged } = row
     const { evaluated: w, holdout: h } = row.match
     const expected = inBa - row.clears
     const wins = winPriced + w * (won - winLogged)
     const gained = winPriced * expected + w * (gain - winLogged * expected)
     const base = winIn + h * (won - winIn)
-    rate.add(wins, 1, sign)
-    margin.add(gained, 1, sign)
-    share.add(gained, inBa * wins, sign)
-    keptWins.add(wins, base, sign)
-    keptSpend.add(inBa * wins, inBa * base, sign)
+    robust.win_rate.add(wins, 1, sign)
+    robust.margin_per_bid.add(gained, 1, sign)
+    robust.margin_share.add(gained, inBa * wins, sign)
+    robust.kept_wins.add(wins, base, sign)
+    robust.kept_spend.add(inBa * wins, inBa * base, sign)
   }
 }
 
