@@ -42,3 +42,27 @@ t.test('3,000 suppliers with traffic and wins', async (t) => {
   const limits = [...metrics.keys()].filter((series) => series.startsWith('bidweir_supplier_limit'))
   t.ok(limits.length >= 300 && limits.length < 400, 'the busiest have all gauges')
 })
+
+t.test('publishers and domains have no series of their own if none is wanted', async (t) => {
+  const supplier = await echoSupplier()
+  const node = await startNode({
+    endpoint: supplier.url,
+    suppliers: ['id: acme, opd: {enabled: true}'],
+    auth: 'none',
+    more: 'metrics: {publishers: 0, domains: 0}',
+  })
+  t.teardown(async () => {
+    await node.stop()
+    await supplier.close()
+  })
+  const { id, svcOpd } = await node.bid({ id: 'b', ssp: 'acme' })
+  await node.notify({ bid_id: id, price: '0.5', svc_opd: svcOpd })
+  const text = await (await fetch(`${node.admin}/metrics`)).text()
+  t.match(text, /^bidweir_impressions_total\{.*status="attributed".*\} 1$/m)
+  t.same(
+    text.match(
+      /^bidweir_(publisher|domain)_impressions_total\{.*(publisher|domain)="(?!other").*$/gm,
+    ),
+    null,
+  )
+})
