@@ -5,15 +5,13 @@
 import { type Kysely, sql } from 'kysely'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
 import type { ModelBus } from '../../opd/state/model-sync.ts'
-import type { SharedModelHead } from '../../opd/state/shared-model.ts'
+import { leaseLife, type SharedModelHead } from '../../opd/state/shared-model.ts'
 import type { Tables } from './tables.ts'
 import { clockOf } from './tables.ts'
 
 /** Deltas kept for the next node that leads. Older ones are in the shared model. */
 const maxDeltas = 1200
 const fetchBatch = 100
-/** Milliseconds. A node that ended is replaced within them. */
-const leaseLife = 6000
 /** Milliseconds between two marks of nodes that read curves, and after the last one until none is written. */
 const markEvery = 5000
 const readersGone = 15_000
@@ -44,9 +42,12 @@ export function modelBusOf(db: Kysely<Tables>): ModelBus {
       return { deltas, last: deltas.at(-1)?.place ?? from }
     },
     async look(mode, node, candidate, known) {
+      // No row is written, nor locked, while another node has the lease.
       if (candidate)
         await sql`insert into shared_models as shared (mode, holder, held_until)
-          values (${mode}, ${node}, ${clock} + ${leaseLife})
+          select ${mode}, ${node}, ${clock} + ${leaseLife} where not exists (
+            select from shared_models
+              where mode = ${mode} and holder <> ${node} and held_until > ${clock})
           on conflict (mode) do update set holder = excluded.holder, held_until = excluded.held_until
           where shared.holder = excluded.holder or shared.held_until <= ${clock}`.execute(db)
       else

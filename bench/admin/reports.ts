@@ -15,8 +15,11 @@ import { postgresAbsent, startPostgres } from '../../test/support/postgres.ts'
 import type { Run } from '../harness/bench.ts'
 import { cpu, tree } from '../harness/process.ts'
 import type { Block, Cell } from '../harness/report.ts'
+import { median } from '../harness/statistics.ts'
 
 const days = 30
+/** The machine is shared: the quickest attempt says what a report takes. */
+const attempts = 7
 /** A slice takes less than the time limit of a statement, on a busy machine too. */
 const sliceRows = 25_000
 const say = (fields: object, text: string) =>
@@ -113,12 +116,25 @@ async function measure(run: Progress, name: string, count: number): Promise<[Cel
     const rows: Cell[][] = []
     for (const [what, [by, then]] of Object.entries(cases)) {
       const scope = { suppliers: [], all: true, from: now - days * day, to: now, by, then }
-      const [seconds, found, busy] = await timed(() =>
-        readRows(reader, scope, { notices: {}, rates: null }),
-      )
+      const read = () => timed(() => readRows(reader, scope, { notices: {}, rates: null }))
+      const tries = []
+      for (let n = 0; n < attempts; n++) tries.push(await read())
+      tries.sort(([one], [other]) => one - other)
+      const [seconds, found, busy] = tries[0]!
+      const middle = median(tries.map(([each]) => each))
       const wins = found.reduce((sum, row) => sum + row.wins, 0)
-      run.say(`  ${name}, ${what}: ${seconds.toFixed(2)} s, ${busy.toFixed(2)} s of CPU`)
-      rows.push([name, what, seconds.toFixed(2), busy.toFixed(2), found.length, wins])
+      run.say(
+        `  ${name}, ${what}: ${seconds.toFixed(2)} s, median ${middle.toFixed(2)} s, ${busy.toFixed(2)} s of CPU`,
+      )
+      rows.push([
+        name,
+        what,
+        seconds.toFixed(2),
+        middle.toFixed(2),
+        busy.toFixed(2),
+        found.length,
+        wins,
+      ])
       if (wins !== count) run.refuse(`${name}, ${what}: ${wins} wins of ${count}`)
     }
     await reader.db.destroy()
@@ -149,6 +165,18 @@ export async function reports(run: Progress, count: number, stores: string): Pro
     rows.push(...found)
     notes.push(note)
   }
-  const head = ['store', '30 days, all figures', 'seconds', 'CPU seconds', 'rows', 'wins counted']
-  return [`${count} wins of 30 days.`, { head, rows }, ...notes]
+  const head = [
+    'store',
+    '30 days, all figures',
+    'seconds',
+    'median',
+    'CPU seconds',
+    'rows',
+    'wins counted',
+  ]
+  return [
+    `${count} wins of 30 days; the quickest of ${attempts} attempts, and the median.`,
+    { head, rows },
+    ...notes,
+  ]
 }

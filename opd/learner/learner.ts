@@ -226,6 +226,7 @@ export class OnlineLearner implements Learner {
     teaching.rows.clear()
     teaching.rows.restore(rows)
     teaching.rows.settled = state.settled
+    if (fitted.length > 0) teaching.resumed()
     teaching.received.replace(received)
     this.know(told)
   }

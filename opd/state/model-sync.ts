@@ -10,7 +10,7 @@ import type { Log } from '../shared/log.ts'
 import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
 import type { ModelManager } from './model-manager.ts'
 import { SharedCurve } from './shared-curve.ts'
-import { SharedModel, type SharedModelBus } from './shared-model.ts'
+import { keepEvery, SharedModel, type SharedModelBus } from './shared-model.ts'
 
 /** Milliseconds. */
 const syncInterval = 2000
@@ -56,6 +56,8 @@ export interface ModelSync {
   readonly joined: boolean
   /** Runs one round immediately. */
   round(): Promise<void>
+  /** Between rounds: renews the lease of the node that leads. Of one that ended, another node takes it, and runs a round. */
+  keep(): Promise<void>
   close(): Promise<void>
 }
 
@@ -205,8 +207,32 @@ export function createModelSync(options: {
     })
     return running
   }
+  async function keepLeases(): Promise<void> {
+    if (!joined) return
+    let due = false
+    for (const mode of modes) {
+      if (modelManager.of(mode).isFrozen) continue
+      due = (await sharedModels[mode].keep()) || due
+      if (sharedModels[mode].leads) due = (await sharedCurves[mode].keep()) || due
+    }
+    if (due) await round()
+  }
+
+  let keeping: Promise<void> | null = null
+  const keep = () => {
+    keeping ??= keepLeases()
+      .catch((error: Error) => {
+        log.info({ err: error.message }, 'the lease of the shared model was not renewed')
+      })
+      .finally(() => {
+        keeping = null
+      })
+    return keeping
+  }
+
   /** The last round of this node: another one leads at once. */
   async function leave(): Promise<void> {
+    await keeping
     await round()
     try {
       for (const mode of modes)
@@ -220,6 +246,8 @@ export function createModelSync(options: {
   }
   const timer = setInterval(() => void round(), syncInterval)
   timer.unref()
+  const keeper = setInterval(() => void keep(), keepEvery)
+  keeper.unref()
   const joining = setInterval(() => {
     if (joined) clearInterval(joining)
     else void round()
@@ -232,8 +260,10 @@ export function createModelSync(options: {
       return joined || now() - began > joinTimeout
     },
     round,
+    keep,
     async close() {
       clearInterval(timer)
+      clearInterval(keeper)
       clearInterval(joining)
       // If the store of the bus hangs, the last round is given up: the models are saved to disk afterwards.
       const finished = new AbortController()

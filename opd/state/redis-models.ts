@@ -1,14 +1,11 @@
 /** Models in Redis: one stream of deltas for each mode, and one shared model. */
 import type { ModelBus } from './model-sync.ts'
 import type { RedisClient } from './redis-client.ts'
-import type { SharedModelHead } from './shared-model.ts'
+import { leaseLife, type SharedModelHead } from './shared-model.ts'
 
 /** Deltas kept for the next node that leads: 12 s of 100 nodes twice over. Older ones are in the shared model. */
 const maxDeltas = 1200
 const fetchBatch = 100
-
-/** Milliseconds. A node that ended is replaced within them. */
-const leaseLife = 6000
 
 const look = `
 local lead = redis.call('GET', KEYS[1])

@@ -5,6 +5,7 @@
  */
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
+import { isRefit } from '../learner.ts'
 import type { Mode } from '../pricing/arms.ts'
 import type { Log } from '../shared/log.ts'
 import { type Envelope, VersionVector } from './envelope.ts'
@@ -31,6 +32,7 @@ export class SharedCurve {
   /** Deltas of this node that were sent. */
   private recent: Envelope[] = []
   private isChanged = false
+  private hasLease = false
   private number = 0
   /** Of the curve that was seen last. */
   private version = 0
@@ -62,6 +64,8 @@ export class SharedCurve {
   /** A delta of this node was sent. */
   sent(envelope: Envelope): void {
     this.isChanged = true
+    // At once: it may change chances more than all that was learned since the last curve.
+    if (isRefit(envelope.delta)) this.sharedAt = Number.NEGATIVE_INFINITY
     this.recent.push(envelope)
     if (this.recent.length > maxRecent) this.recent.shift()
   }
@@ -70,7 +74,14 @@ export class SharedCurve {
     const { bus, mode, models } = this
     const look = await bus.look(`${mode}-curve`, models.node, leads, this.number)
     this.version = Math.max(this.version, look.head?.version ?? 0)
+    this.hasLease = look.leads
     return look
+  }
+
+  /** Of the node that leads, between rounds. Returns whether a round is due: the lease of the one before has ended. */
+  async keep(): Promise<boolean> {
+    const { hasLease } = this
+    return (await this.look(true)).leads && !hasLease
   }
 
   /** Of the node that leads, when it has merged all deltas. `send` sends those that came meanwhile. */

@@ -32,6 +32,13 @@ export interface SharedModelBus {
   readModel(mode: string): Promise<Uint8Array | null>
 }
 
+/**
+ * Milliseconds. A lease that is not renewed for so long is free. The node that leads renews it, and another one takes it,
+ * every `keepEvery`: after a crash the others have the next curve within 6 s, a round of theirs included.
+ */
+export const leaseLife = 3000
+export const keepEvery = 500
+
 /** Milliseconds, or deltas, after which the holder of the lease shares its model again. The stream keeps 1200 deltas. */
 const shareEvery = 30_000
 const shareAfter = 150
@@ -46,8 +53,9 @@ export class SharedModel {
   private readonly now: () => number
   private readonly log: Log
   private readonly serves: boolean
-  /** Whether this node has the lease, as of the last round. */
+  /** Whether this node has the lease and leads, as of the last round. */
   leads = false
+  private hasLease = false
   private isAlone = false
   private begun = false
   /** Number and head of the shared model, as last seen. */
@@ -137,9 +145,18 @@ export class SharedModel {
     // A store that lost it gets it again.
     else if (number === 0) Object.assign(this, { number, head })
     // A node of an earlier epoch follows the roll-back first.
+    this.hasLease = leads
     this.leads = leads && (this.head === null || this.head.epoch <= this.state.epoch)
     this.isAlone = alone
     return this.leads
+  }
+
+  /** Between rounds: renews the lease, or takes it if it is free. Returns whether a round is due, as the holder changed. */
+  async keep(): Promise<boolean> {
+    const { bus, mode, models } = this
+    if (this.serves || !(this.state.isWhole || this.head !== null)) return false
+    const { leads } = await bus.look(mode, models.node, true, this.number)
+    return leads !== this.hasLease
   }
 
   /** Another node may lead. */

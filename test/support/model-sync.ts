@@ -2,7 +2,7 @@
 import type { Learner } from '../../opd/learner.ts'
 import { createModelManager, type ModelManager } from '../../opd/state/model-manager.ts'
 import type { ModelBus } from '../../opd/state/model-sync.ts'
-import type { SharedModelHead } from '../../opd/state/shared-model.ts'
+import { leaseLife, type SharedModelHead } from '../../opd/state/shared-model.ts'
 
 export const log = { info() {}, warn() {}, error() {} }
 
@@ -101,13 +101,16 @@ export const learn = (modelManager: ModelManager, amount: number) =>
 /**
  * What Redis keeps, in memory. `fault` may repeat, reorder or lose what is fetched. Leases move after each model that is
  * written, unless the bus keeps them, as Redis does while their holders live. Of a holder that is gone they move after
- * some looks of others.
+ * some looks of others, or, with a clock, when they expire.
  */
 export function memoryBus(
-  options: ((rows: string[]) => string[]) | { keepsLeases: true } = (rows) => rows,
+  options: ((rows: string[]) => string[]) | { keepsLeases: true; now?: () => number } = (rows) =>
+    rows,
 ): ModelBus {
   const fault = typeof options === 'function' ? options : (rows: string[]) => rows
   const keepsLeases = typeof options !== 'function'
+  const now = typeof options === 'function' ? undefined : options.now
+  const heldUntil = new Map<string, number>()
   const streams = new Map<string, Buffer[]>()
   const stream = (mode: string) => {
     const rows = streams.get(mode) ?? []
@@ -122,9 +125,11 @@ export function memoryBus(
     async look(mode, node, candidate, known) {
       const others = leases.get(mode) === node ? 0 : (looks.get(mode) ?? 0) + 1
       looks.set(mode, others)
-      if (others > looksWithout) leases.delete(mode)
+      const isExpired = now !== undefined && (heldUntil.get(mode) ?? 0) <= now()
+      if (now === undefined ? others > looksWithout : isExpired) leases.delete(mode)
       if (candidate && !leases.has(mode)) leases.set(mode, node)
       if (!candidate && leases.get(mode) === node) leases.delete(mode)
+      if (now !== undefined && leases.get(mode) === node) heldUntil.set(mode, now() + leaseLife)
       const { number, head } = models.get(mode) ?? { number: 0, head: null }
       return { leads: leases.get(mode) === node, number, head: number === known ? null : head }
     },

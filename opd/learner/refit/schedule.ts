@@ -10,6 +10,12 @@ export class RefitSchedule {
   private rows = 0
   private at = Number.NEGATIVE_INFINITY
 
+  /** Another node made the last fit, of so many rows. */
+  fitted(rows: number, now: number): void {
+    this.rows = rows
+    this.at = now
+  }
+
   /** The rows to fit again, with the result of the fit before; null: not now. */
   job(settled: SettledRows, now: number, patience: number, before: Uint8Array): Uint8Array | null {
     if (settled.size < fewest || now - this.at < interval) return null

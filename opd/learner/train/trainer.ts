@@ -188,6 +188,11 @@ export class Teaching {
     this.controls.advance(now, this.delays.patience)
   }
 
+  /** The rows and the fit of another node were taken. */
+  resumed(): void {
+    this.schedule.fitted(this.rows.settled, this.now)
+  }
+
   refitJob(now: number, before: Uint8Array): Uint8Array | null {
     return this.schedule.job(this.rows, now, this.delays.patience, before)
   }

@@ -2,8 +2,9 @@
 import t from 'tap'
 import { type BidFacts, createLearner, refit } from '../../../opd/learner.ts'
 import { encodeEnvelope } from '../../../opd/state/envelope.ts'
-import { createModelManager } from '../../../opd/state/model-manager.ts'
+import { createModelManager, type ModelManager } from '../../../opd/state/model-manager.ts'
 import { createModelSync, type ModelBus } from '../../../opd/state/model-sync.ts'
+import { keepEvery } from '../../../opd/state/shared-model.ts'
 import { memoryBus } from '../../support/model-sync.ts'
 import { source } from '../../support/random.ts'
 
@@ -43,11 +44,17 @@ function counted(bus: ModelBus, reads: { deltas: number; bytes: number }): Model
   }
 }
 
+/** The node that leads, and the others. */
+function divided<N extends { modelManager: ModelManager }>(nodes: readonly N[]) {
+  const leads = ({ modelManager }: N) => modelManager.models.of('revenue').refits
+  return { leader: nodes.find(leads)!, followers: nodes.filter((node) => !leads(node)) }
+}
+
 /** `whole` nodes with models, and more nodes of which only the updates are made. */
 function cluster(whole: number, others: number, bidsPerSecond: number) {
   const uniform = source(7)
   let now = 1.7e12
-  const bus: ModelBus = memoryBus({ keepsLeases: true })
+  const bus: ModelBus = memoryBus({ keepsLeases: true, now: () => now })
   const nodeOf = () => {
     const reads = { deltas: 0, bytes: 0 }
     const modelManager = createModelManager({
@@ -61,6 +68,7 @@ function cluster(whole: number, others: number, bidsPerSecond: number) {
   const nodes = Array.from({ length: whole }, nodeOf)
   // A few learners make the updates of many nodes, in turn.
   const senders = Array.from({ length: Math.min(4, others) }, () => createLearner({}))
+  const crashed: typeof nodes = []
   const learners = [...nodes.map(({ learner }) => learner), ...senders]
   const sequences = new Map<string, number>()
   let turn = 0
@@ -112,7 +120,8 @@ function cluster(whole: number, others: number, bidsPerSecond: number) {
       for (let n = 0; traffic && n < (bidsPerSecond * step) / second; n++) bid()
       const due = wins.filter(({ at }) => at <= now)
       wins = wins.filter(({ at }) => at > now)
-      for (const { node, bytes, cleared } of due) learners[node]!.win(bytes, cleared, now)
+      for (const { node, bytes, cleared } of due)
+        learners[node % learners.length]!.win(bytes, cleared, now)
       for (const learner of learners) learner.advance(now)
       for (const { modelManager, learner } of nodes) {
         if (now % second !== 0 || !modelManager.models.of('revenue').refits) continue
@@ -122,6 +131,7 @@ function cluster(whole: number, others: number, bidsPerSecond: number) {
         learner.applyRefit(result)
         modelManager.models.pushRefit('revenue', result)
       }
+      if (now % keepEvery === 0) for (const { modelSync } of nodes) await modelSync.keep()
       if (now % round !== 0) continue
       await send()
       for (const { modelSync } of nodes) await modelSync.round()
@@ -144,14 +154,22 @@ function cluster(whole: number, others: number, bidsPerSecond: number) {
     nodes.push(node)
     return node
   }
+  /** The node that leads ends without a word. */
+  const crash = () => {
+    const { leader } = divided(nodes)
+    nodes.splice(nodes.indexOf(leader), 1)
+    learners.splice(learners.indexOf(leader.learner), 1)
+    crashed.push(leader)
+    return leader
+  }
   const close = () =>
     Promise.all(
-      nodes.map(async ({ modelManager, modelSync }) => {
+      [...nodes, ...crashed].map(async ({ modelManager, modelSync }) => {
         await modelSync.close()
         await modelManager.close()
       }),
     )
-  return { nodes, pass, spread, join, close, waiting: () => wins.length }
+  return { nodes, pass, spread, join, crash, close, waiting: () => wins.length }
 }
 
 t.test('four nodes agree 10 s after the last notice', async (t) => {
@@ -163,13 +181,6 @@ t.test('four nodes agree 10 s after the last notice', async (t) => {
   t.ok(spread() <= 0.03, String(spread()))
   t.same(errors, [])
 })
-
-/** The node that leads, and the others. */
-function divided(nodes: ReturnType<typeof cluster>['nodes']) {
-  const leads = ({ modelManager }: (typeof nodes)[number]) =>
-    modelManager.models.of('revenue').refits
-  return { leader: nodes.find(leads)!, followers: nodes.filter((node) => !leads(node)) }
-}
 
 t.test(
   'what a node reads does not grow with the number of nodes, save for the one that leads',
@@ -205,6 +216,38 @@ t.test('nodes of 100 go on when the one that leads ends: nothing is lost', async
   t.ok(spread() <= 0.03, String(spread()))
   for (const { modelSync } of nodes) t.match(modelSync.counts, { lost: 0, dropped: 0, refused: 0 })
   t.ok(divided(nodes).leader.modelSync.counts.taken > 0)
+  t.same(errors, [])
+})
+
+for (const after of [0, 2000, 4000])
+  t.test(`the one that leads crashes ${after} ms after the last notice`, async (t) => {
+    const { pass, spread, waiting, crash, close } = cluster(4, 0, 60)
+    t.teardown(close)
+    await pass(20_000, true)
+    while (waiting() > 0) await pass(step, false)
+    await pass(after, false)
+    const leader = crash()
+    await pass(10_000 - after, false)
+    t.ok(spread() <= 0.03, String(spread()))
+    t.ok(leader.modelSync.counts.curvesShared > 0)
+    t.same(errors, [])
+  })
+
+t.test('nodes go on when the one that leads crashes: the next one leads within 4 s', async (t) => {
+  const { nodes, pass, spread, waiting, crash, close } = cluster(4, 0, 60)
+  t.teardown(close)
+  await pass(20_000, true)
+  crash()
+  t.equal(divided(nodes).leader, undefined)
+  await pass(4000, true)
+  const { leader } = divided(nodes)
+  t.ok(leader.modelSync.counts.taken > 0, 'with the model of the one before')
+  await pass(10_000, true)
+  while (waiting() > 0) await pass(step, false)
+  await pass(10_000, false)
+  t.ok(spread() <= 0.03, String(spread()))
+  for (const { modelSync } of nodes) t.match(modelSync.counts, { lost: 0, refused: 0 })
+  t.ok(leader.modelSync.counts.curvesShared > 0)
   t.same(errors, [])
 })
 
