@@ -202,7 +202,8 @@ export class Listener {
       if (this.unread.size === 0) this.server.closeIdleConnections()
       this.fast?.closeIdle()
     }
-    // A connection may become idle without a response, after a request that was cut short.
+    // Not at once: a caller that has just connected, or found its connection open, is about to send a request. Again and
+    // again, because a connection may become idle without a response, after a request that was cut short.
     const timer = setInterval(closeIdle, 100)
     await new Promise<void>((resolve) => {
       // node:http's own close() stops its time limits first: an incomplete head would delay the drain.
@@ -212,7 +213,6 @@ export class Listener {
         this.fast?.close()
         resolve()
       })
-      closeIdle()
     })
   }
 

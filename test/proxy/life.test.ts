@@ -8,7 +8,7 @@ import t from 'tap'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { certificate } from '../support/certificate.ts'
 import { startProxy } from '../support/proxy.ts'
-import { post, raw } from '../support/raw.ts'
+import { keptOpen, post, raw } from '../support/raw.ts'
 import { httpSupplier } from '../support/supplier.ts'
 import { until } from '../support/until.ts'
 
@@ -54,6 +54,31 @@ t.test('who had connected when the listener closed is answered', async (t) => {
   t.same(statuses, Array(20).fill(200))
   await closed
 })
+
+for (const fastLane of [true, false])
+  t.test(
+    `a request that crosses the end of a drain is answered, fast lane: ${fastLane}`,
+    async (t) => {
+      const supplier = await httpSupplier((_request, response) => void response.end('{}'))
+      const proxy = await startProxy(
+        { acme: { endpoints: [supplier.url] } },
+        { proxy: { fastLane } },
+      )
+      t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+      const callers = [keptOpen(proxy.port), keptOpen(proxy.port)] as const
+      for (const { end } of callers) t.teardown(end)
+      t.equal((await callers[0].ask(post('/bid/acme', '1'))).status, 200)
+      const closed = proxy.proxy.close()
+      // The listener is closed by then.
+      for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+      const answers = await Promise.all(callers.map(({ ask }) => ask(post('/bid/acme', '2'))))
+      for (const { status, head } of answers) {
+        t.equal(status, 200)
+        t.match(head, /Connection: close/i)
+      }
+      await closed
+    },
+  )
 
 t.test(
   'a reload keeps requests in flight and counters, and adds, changes and removes suppliers',
