@@ -11,18 +11,18 @@ import { Decider } from './decide/decider.ts'
 import { OwnDecision } from './decide/own.ts'
 import { describe, featureBytes, hasFloor, keysOf, supplierKey } from './features.ts'
 import { type Fitted, readFitted } from './refit/job.ts'
-import { DeltaError, joined, readingDense, readTold, writeDense, writeTold } from './snapshot.ts'
+import { DeltaError, joined, readDelta, readingDense, writeDelta, writeDense } from './snapshot.ts'
 import { readSnapshot, snapshotMagic, writeTail } from './snapshot-state.ts'
-import { ToldSums } from './train/told-sums.ts'
+import { DeltaSums } from './train/delta-sums.ts'
 import { Teaching } from './train/trainer.ts'
 import { isRows } from './train/update-log.ts'
 import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from './types.ts'
 
-const toldMagic = 0x62774438
+const deltaMagic = 0x62774438
 const curveMagic = 0x62774332
 const none = new Uint8Array(0)
 /** Milliseconds between two curves, over which notices at other nodes came. */
-const toldEvery = 4000
+const curveEvery = 4000
 
 export class OnlineLearner implements Learner {
   private readonly curve = new Curve()
@@ -32,8 +32,8 @@ export class OnlineLearner implements Learner {
   private readonly keys = new Uint32Array(keyCount)
   /** The last fit. */
   private fitted: Uint8Array = none
-  /** What the deltas in this model told, its own too. */
-  private told = new ToldSums()
+  /** Of the deltas in this model, its own too. */
+  private deltaSums = new DeltaSums()
   /** Frozen: decisions move no multiplier. */
   private still = false
 
@@ -128,28 +128,28 @@ export class OnlineLearner implements Learner {
 
   delta(): Uint8Array {
     const [rows, records] = [this.teaching.telling.take(), this.controls.delta()]
-    this.told.add(rows, records)
-    return writeTold(toldMagic, rows, records)
+    this.deltaSums.add(rows, records)
+    return writeDelta(deltaMagic, rows, records)
   }
 
   merge(delta: Uint8Array): void {
-    const read = readTold(toldMagic, delta)
-    if (read === null || !isRows(read.told))
+    const read = readDelta(deltaMagic, delta)
+    if (read === null || !isRows(read.rows))
       throw new DeltaError('a delta that is damaged, or no delta at all')
     this.teaching.accompanied()
-    this.teaching.received.add(read.told)
+    this.teaching.received.add(read.rows)
     this.controls.merge(read.tail)
-    this.told.add(read.told, read.tail)
+    this.deltaSums.add(read.rows, read.tail)
   }
 
-  /** What other nodes told since this node had their sums last. */
-  private know(told: ToldSums): void {
-    const { ages, records } = told.since(this.told)
-    this.told = told
+  /** Takes over what the deltas of other nodes reported since this node had their sums last. */
+  private catchUp(sums: DeltaSums): void {
+    const { ages, records } = sums.since(this.deltaSums)
+    this.deltaSums = sums
     this.controls.merge(records)
     const { now } = this.teaching
     for (const [n, age] of ages.entries())
-      this.teaching.noticed(age, now - toldEvery * (1 - (n + 1) / ages.length))
+      this.teaching.noticed(age, now - curveEvery * (1 - (n + 1) / ages.length))
     if (records.length > 0) this.teaching.accompanied()
   }
 
@@ -167,8 +167,8 @@ export class OnlineLearner implements Learner {
     return yield* writeDense(snapshotMagic, curve.weights.both, () => {
       taken()
       const { now, wins, delays, pending, received, rows } = teaching
-      const told = this.told.bytes.toString('base64')
-      const state = { now, wins, settled: rows.settled, delays, told, controls }
+      const sums = this.deltaSums.bytes.toString('base64')
+      const state = { now, wins, settled: rows.settled, delays, told: sums, controls }
       return writeTail(state, pending, received.rows.saved(), this.fitted, rows)
     })
   }
@@ -181,7 +181,7 @@ export class OnlineLearner implements Learner {
 
   private *besides(taken: () => void): Generator<undefined, Uint8Array[]> {
     taken()
-    const tail = writeCurveTail(this.fitted, this.told)
+    const tail = writeCurveTail(this.fitted, this.deltaSums)
     yield
     return tail
   }
@@ -199,15 +199,15 @@ export class OnlineLearner implements Learner {
     const { received, rows } = this.teaching
     received.replace(none)
     rows.clear()
-    const { fitted, told } = tail
+    const { fitted, deltaSums } = tail
     this.replace(read.array, fitted)
     for (const delta of deltas) {
-      const own = readTold(toldMagic, delta)
-      if (own === null || !isRows(own.told)) continue
-      received.repeated.add(own.told)
-      told.add(own.told, own.tail)
+      const own = readDelta(deltaMagic, delta)
+      if (own === null || !isRows(own.rows)) continue
+      received.repeated.add(own.rows)
+      deltaSums.add(own.rows, own.tail)
     }
-    this.know(told)
+    this.catchUp(deltaSums)
     return true
   }
 
@@ -220,7 +220,7 @@ export class OnlineLearner implements Learner {
   }
 
   resume(snapshot: Uint8Array): void {
-    const { weights, fitted, state, told, received, rows } = readSnapshot(snapshot)
+    const { weights, fitted, state, deltaSums, received, rows } = readSnapshot(snapshot)
     this.replace(weights, fitted)
     const { teaching } = this
     teaching.rows.clear()
@@ -228,16 +228,16 @@ export class OnlineLearner implements Learner {
     teaching.rows.settled = state.settled
     if (fitted.length > 0) teaching.resumed()
     teaching.received.replace(received)
-    this.know(told)
+    this.catchUp(deltaSums)
   }
 
   private restore(snapshot: Uint8Array, carries: boolean): void {
-    const { weights, fitted, state, told, exposures, received, rows } = readSnapshot(snapshot)
+    const { weights, fitted, state, deltaSums, exposures, received, rows } = readSnapshot(snapshot)
     this.replace(weights, fitted)
     this.teaching.rows.restore(rows)
     this.teaching.delays.restore(state.delays)
     this.controls.restore(state.controls)
-    this.told = told
+    this.deltaSums = deltaSums
     const { now, wins, settled } = state
     this.teaching.restore({ now, wins, settled }, received, carries ? exposures : null)
   }

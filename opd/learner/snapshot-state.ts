@@ -9,8 +9,8 @@ import { slotCount } from './curve/weights.ts'
 import { featureBytes } from './features.ts'
 import type { SettledRows } from './refit/settled-rows.ts'
 import { readDense, SnapshotError } from './snapshot.ts'
+import { DeltaSums } from './train/delta-sums.ts'
 import type { Pending } from './train/pending-exposures.ts'
-import { ToldSums } from './train/told-sums.ts'
 import { isRows } from './train/update-log.ts'
 
 export const snapshotMagic = 0x62775336
@@ -24,7 +24,7 @@ interface State {
   wins: number
   settled: number
   delays: number[]
-  /** In base64; absent in snapshots of earlier versions. */
+  /** Sums of deltas in base64; absent in snapshots of earlier versions. */
   told?: string
   controls: Saved
 }
@@ -66,7 +66,7 @@ export function* writeTail(
 interface Snapshot {
   weights: Float32Array
   state: State
-  told: ToldSums
+  deltaSums: DeltaSums
   exposures: { bytes: Uint8Array; weight: number }[]
   /** Whole rows. */
   received: Uint8Array
@@ -95,7 +95,7 @@ export function readSnapshot(bytes: Uint8Array): Snapshot {
   return {
     weights: read.array,
     state,
-    told: new ToldSums(Buffer.from(state.told ?? '', 'base64')),
+    deltaSums: new DeltaSums(Buffer.from(state.told ?? '', 'base64')),
     exposures,
     received: isRows(waiting) ? waiting : new Uint8Array(0),
     fitted: take(fitted!),

@@ -53,16 +53,16 @@ function opened(
   return { units, body: bytes.slice(headBytes, end), tail: bytes.slice(end, sealAt) }
 }
 
-export const writeTold = (magic: number, told: Uint8Array, tail: Uint8Array): Uint8Array =>
-  framed(magic, told.length, told.length, tail, (bytes) => bytes.set(told, headBytes))
+export const writeDelta = (magic: number, rows: Uint8Array, tail: Uint8Array): Uint8Array =>
+  framed(magic, rows.length, rows.length, tail, (bytes) => bytes.set(rows, headBytes))
 
 /** null: damaged, cut, or something else. */
-export function readTold(
+export function readDelta(
   magic: number,
   bytes: Uint8Array,
-): { told: Uint8Array; tail: Uint8Array } | null {
+): { rows: Uint8Array; tail: Uint8Array } | null {
   const read = opened(magic, bytes, 1)
-  return read === null ? null : { told: read.body, tail: read.tail }
+  return read === null ? null : { rows: read.body, tail: read.tail }
 }
 
 /** Bytes that are cleared or summed in one go: a quarter of a millisecond. */

@@ -88,7 +88,7 @@ export interface Learner {
   /** The curve alone, as pieces, made in slices. `taken` is called in the slice whose state it is. */
   sharing?(taken: () => void): Generator<undefined, Uint8Array[]>
   /**
-   * Replaces the curve by that of another node, in slices; of the rest it takes what other nodes told. `missing` returns the
+   * Replaces the curve by that of another node, in slices; of the rest it takes what other nodes reported. `missing` returns the
    * deltas of this node that the curve lacks, which train it again; null: the curve is not wanted any more. Throws if the
    * curve is damaged. Returns whether it was replaced. Rows to fit again are then of this node alone, and dropped.
    */
@@ -97,11 +97,11 @@ export interface Learner {
     missing: () => readonly Uint8Array[] | null,
   ): Generator<undefined, boolean>
   /**
-   * Takes the curve and the rows to fit again of another node's `snapshot`, and what others told. Exposures that wait, and
+   * Takes the curve and the rows to fit again of another node's `snapshot`, and what others reported. Exposures that wait, and
    * what decisions moved, are still those of this node. Throws, and changes nothing, if it is damaged.
    */
   resume?(snapshot: Uint8Array): void
-  /** While frozen, decisions move nothing: no multiplier, no guard. What is told besides is for the caller to hold back. */
+  /** While frozen, decisions move nothing: no multiplier, no guard. What is reported besides is for the caller to hold back. */
   freeze?(is: boolean): void
   /** W(price | facts) as the model stands; changes nothing. Replay asks it of the prices that were logged. */
   chance?(facts: BidFacts, price: number): number

@@ -1,7 +1,7 @@
 /**
  * The curve that nodes share. The node that leads writes its curve; the others replace theirs by it, and train it again
  * with updates of their own that it lacks, so nothing that was learned is lost. With the curve comes what the deltas of all
- * nodes told of notices and kept wins.
+ * nodes reported of notices and kept wins.
  */
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'

@@ -149,11 +149,11 @@ function compared(
   const [low, high] = [rates(evidence, columns, lower), rates(evidence, columns, higher)]
   if (!(low.due > 0 && high.due > 0)) return null
   // The variance that the model expects: that of a few wins, as counted, would be too small. The fewer notices come, the larger.
-  const told = Math.min(1, (low.come + high.come) / (low.due + high.due))
+  const reported = Math.min(1, (low.come + high.come) / (low.due + high.due))
   return {
     expected: 1 - low.due / high.due,
     found: 1 - low.come / high.come,
-    deviation: Math.sqrt((low.variance + high.variance) / told),
+    deviation: Math.sqrt((low.variance + high.variance) / reported),
   }
 }
 

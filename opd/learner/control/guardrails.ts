@@ -101,7 +101,7 @@ export class Guards {
   }
 
   /** What others sent: in the slice that their wins are counted in, or a burst of one would look like a fall. */
-  told(due: number, bids: number, at: number, now: number, patience: number): void {
+  exposedElsewhere(due: number, bids: number, at: number, now: number, patience: number): void {
     if (this.dues.addBack(due, at)) this.bids.addBack(bids, at)
     else this.exposed(due, bids, now, patience)
   }

@@ -1,6 +1,6 @@
 /**
  * What is known of kept wins, kept spend and margin: wins as they came beside what the model expected of the same bids.
- * Sums alone, so nodes add what others saw: a win may be told to any node.
+ * Sums alone, so nodes add what others saw: a win may be reported to any node.
  */
 
 /** How a bid went out: with theta lowered or raised, at a drawn price, or, held out, at its own. */
@@ -55,8 +55,7 @@ const columns = [
 export type Column = (typeof columns)[number]
 const at = Object.fromEntries(columns.map((name, index) => [name, index])) as Record<Column, number>
 const width = columns.length
-const evidenceWidth = groups.length * width
-export const toldWidth = evidenceWidth
+export const evidenceWidth = groups.length * width
 
 /**
  * Bids that the sums remember: at first the later part, since what a cold model was wrong by says little of a warm one, and at

@@ -60,7 +60,7 @@ export class Segments {
 
   /**
    * `ratio`: wins over expected wins at the bids' own prices, of all bids of the supplier whose wins come to this node;
-   * `kept` what those keep. Notices lost, late or told elsewhere cancel between the two.
+   * `kept` what those keep. Notices lost, late or reported elsewhere cancel between the two.
    */
   judge(segment: Segment, ratio: number, kept: number, floor: number): void {
     if (!(ratio > 0.1)) return

@@ -58,7 +58,7 @@ export class SupplierState {
   private floor = 0
   private bound = true
   /** Most wins say the lowest winning price. */
-  private told = false
+  private saysLeast = false
   private judgeIn = judgeEvery
 
   constructor(pool: Evidence, segments: Segments) {
@@ -92,7 +92,7 @@ export class SupplierState {
    * lose, and prices of one placement differ, so that the curve above a chosen price is seen. Lowest winning prices tell both.
    */
   raising(): number {
-    return this.bound && this.theta > 1 && !this.told ? raise : 1
+    return this.bound && this.theta > 1 && !this.saysLeast ? raise : 1
   }
 
   /** A price of the treated or explored was found. */
@@ -124,7 +124,7 @@ export class SupplierState {
       measureLosses(evidence, kind, own, pooled)
       standings[kind] = standingOf(own, pooled)
     }
-    this.told =
+    this.saysLeast =
       evidence.total('optimised', 'knownWinsIn') > mostly * evidence.total('optimised', 'wins')
     if (!guards.judge(evidence, this.floor - killBelow, now)) return
     // what was measured was of prices that are gone
@@ -203,7 +203,7 @@ export class SupplierState {
     const due = Math.max(0, received(sums, 'due'))
     const dueIn = received(sums, 'dueIn')
     const bids = dueIn > 0 ? (received(sums, 'bids') * due) / dueIn : 0
-    this.guards.told(due, bids, at, now, patience)
+    this.guards.exposedElsewhere(due, bids, at, now, patience)
     this.guards.received(received(sums, 'wins'), at, now)
   }
 
@@ -223,7 +223,8 @@ export class SupplierState {
   }
 
   saved() {
-    const { evidence, controller, guards, exposures, standings, floor, bound, told, judgeIn } = this
+    const { evidence, controller, guards, exposures, standings, floor, bound, saysLeast, judgeIn } =
+      this
     const { spend, wins, margin } = controller
     return {
       exposures,
@@ -232,7 +233,7 @@ export class SupplierState {
       multipliers: [spend, wins, margin] as [number, number, number],
       means: controller.saved(),
       guards: guards.saved(),
-      judged: { standings, floor, bound, told, judgeIn },
+      judged: { standings, floor, bound, told: saysLeast, judgeIn },
     }
   }
 
@@ -244,7 +245,8 @@ export class SupplierState {
     this.controller.startFrom({ spend, wins, margin })
     this.controller.restore(from.means)
     this.guards.restore(from.guards)
-    const { standings, ...judged } = from.judged
+    const { standings, told, ...judged } = from.judged
+    this.saysLeast = told
     Object.assign(this, judged)
     for (const kind of kinds) Object.assign(this.standings[kind], standings[kind])
   }

@@ -1,10 +1,10 @@
 /** The states of all suppliers and modes, and what they tell other nodes and a restart. */
 
+import { readRecords, writeRecords } from './evidence-records.ts'
 import type { Matured } from './guardrails.ts'
 import { Evidence } from './kept.ts'
 import { Segments } from './segments.ts'
 import { SupplierState } from './supplier-state.ts'
-import { readRecords, writeRecords } from './told-records.ts'
 import { Fall } from './win-rate-cusum.ts'
 
 const suppliersKept = 1000

@@ -11,7 +11,7 @@
 import { type Grid, tickOf } from '../decide/price-grid.ts'
 import { Step } from './kalman-step.ts'
 import { usualSum } from './layout.ts'
-import { PriceDensities } from './price-density.ts'
+import { groupOf, PriceDensities } from './price-density.ts'
 import { keyAt, parameterCount, tuned } from './priors.ts'
 import { Savings } from './second-price.ts'
 import { sigmoid } from './sigmoid.ts'
@@ -54,7 +54,7 @@ export class Curve {
     this.lnIn = lnIn
     this.floored = floored
     this.loaded.load(keys)
-    this.densities.load(keys[keyAt.placement]!)
+    this.densities.load(keys[keyAt.placement]!, groupOf(keys, floored))
     this.sumUp()
   }
 

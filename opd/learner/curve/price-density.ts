@@ -3,11 +3,20 @@
  * parametric form's. A placement without one has the form alone.
  */
 
+import { mix } from '../../shared/hash.ts'
+import { keyAt } from './priors.ts'
+
 /** Ticks of 1.26 % that a placement has: a factor of 25. */
 export const binCount = 256
 export const placementsMost = 2048
 
-/** By placement; `cumulative` by placement and bin. */
+/** Placements of few bids share a distribution by supplier, format and size, and whether there is a floor; 0: none. */
+export const groupOf = (keys: Uint32Array, floored: boolean): number => {
+  const size = keys[keyAt.size]!
+  return size === 0 ? 0 : mix(size, floored ? 31 : 30) || 1
+}
+
+/** By placement or group; `cumulative` by placement and bin. */
 export interface Densities {
   keys: Uint32Array
   /** The tick of the first bin. */
@@ -36,8 +45,9 @@ export class PriceDensities {
     this.formShare = 1
   }
 
-  load(placement: number): void {
-    const place = this.places.get(placement)
+  /** The placement's, or that of its group. */
+  load(placement: number, group: number): void {
+    const place = this.places.get(placement) ?? this.places.get(group)
     if (place === undefined) {
       this.at = -1
       this.formShare = 1

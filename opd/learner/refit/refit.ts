@@ -2,19 +2,20 @@
  * The joint fit of a window of settled rows: the parametric form by all keys, then the distribution of prices by placement.
  * Pure: bytes in, bytes out.
  */
-import { fitDensities } from './density.ts'
+import { fitDensities, type Strengths } from './density.ts'
 import { Form } from './form.ts'
 import { readFitted, readJob, writeFitted } from './job.ts'
 import { type Observations, observationsOf } from './observations.ts'
 import { families, familyPriors, formPlaces, type Rows, rowsOf } from './rows.ts'
+import { chosenStrengths } from './strengths.ts'
 import { fitUsual } from './usual.ts'
 
 /** Rows by which the weight of a row is halved. */
 const halfLife = 60_000
 /** Evaluations of a fit that begins at the result before, and of one that begins at nothing. */
 const [warm, cold] = [16, 40]
-/** Of a fit to half of the rows. */
-const crossFit = 14
+/** Of a fit to half of the rows; it begins at nothing, since the result before knows all rows. */
+const crossFit = 30
 /** Values of a family by which its prior variance counts against what was found. */
 const priorCount = 30
 /** A prior variance stays within these of the first. */
@@ -36,8 +37,9 @@ export function refit(bytes: Uint8Array): Uint8Array {
   fitUsual(rows, form, familyPriors)
   const observed = observationsOf(rows)
   const evaluations = before === null ? cold : warm
-  form.fit(observed, priors, evaluations, calibrated(rows, form, observed, priors))
-  const densities = fitDensities(rows, form)
+  const { shared, strengths } = calibrated(rows, form, observed, priors)
+  form.fit(observed, priors, evaluations, shared)
+  const densities = fitDensities(rows, form, strengths)
   return writeFitted({
     slots: Uint32Array.from(rows.slots.slice(1)),
     means: Float32Array.from(form.x.subarray(1)),
@@ -49,26 +51,28 @@ export function refit(bytes: Uint8Array): Uint8Array {
 
 /**
  * The shared sums B, Q and T, from rows that the other weights were not fitted to. Fitted together with thousands of weights
- * they would be too steep: a row helps its own weights to agree with it (Neyman and Scott 1948). Sets them and answers which
- * they are.
+ * they would be too steep: a row helps its own weights to agree with it (Neyman and Scott 1948). Sets them, and returns
+ * which they are. The same rows tell how much the form counts beside the distributions of prices.
  */
 function calibrated(
   rows: Rows,
   form: Form,
   observed: Observations,
   priors: Float32Array,
-): number[] {
+): { shared: number[]; strengths: Strengths } {
   const shared = [1, 3, 4].map(
     (sum) => rows.form[formPlaces.findIndex((place) => place.key === 0 && place.sum === sum)]!,
   )
-  if (rows.count === 0) return []
+  let strengths: Strengths = { formShares: new Map(), rows: new Map() }
+  if (rows.count === 0) return { shared: [], strengths }
   const start = form.x.slice()
   const sums = new Float64Array(shared.length)
   for (const fold of [0, 1]) {
     const inFold = (_each: number, row: number) => (row & 1) === fold
-    form.x.set(start)
+    for (const at of rows.form) form.x[at] = 0
     form.weight = rows.weight.map((each, row) => (inFold(each, row) ? each : 0))
     form.fit(observed, priors, crossFit)
+    if (fold === 0) strengths = chosenStrengths(rows, form, (row) => (row & 1) === fold)
     form.weight = rows.weight.map((each, row) => (inFold(each, row) ? 0 : each))
     const change = form.calibrate(observed)
     shared.forEach((at, n) => {
@@ -80,7 +84,7 @@ function calibrated(
   shared.forEach((at, n) => {
     form.x[at] = sums[n]!
   })
-  return shared
+  return { shared, strengths }
 }
 
 /** Prior variances by family, from what was found (empirical Bayes). */

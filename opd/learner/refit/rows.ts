@@ -1,5 +1,6 @@
 /** Settled rows as a fit needs them: prices, outcomes and, for every weight of a row, where it is among those fitted. */
 import { blockFrom, blockMask, blocks, priorOf, sumOf, usualSum } from '../curve/layout.ts'
+import { groupOf } from '../curve/price-density.ts'
 import { keyAt, keyCount, parameterCount, parameterNames, stepShares } from '../curve/priors.ts'
 import { slotCount } from '../curve/weights.ts'
 import { noExposure, readExposure } from '../exposure.ts'
@@ -33,6 +34,8 @@ export interface Rows {
   floored: Uint8Array
   supplier: Uint32Array
   placement: Uint32Array
+  /** Of placements that share a distribution of prices: `groupOf`. */
+  group: Uint32Array
   /** By row and place, of `formPlaces` and `usualPlaces`: the weight fitted, 0 where the row has none. */
   form: Int32Array
   usual: Int32Array
@@ -54,6 +57,7 @@ export function rowsOf(job: Job, halfLife: number): Rows {
     floored: new Uint8Array(most),
     supplier: new Uint32Array(most),
     placement: new Uint32Array(most),
+    group: new Uint32Array(most),
     form: new Int32Array(most * formPlaces.length),
     usual: new Int32Array(most * usualPlaces.length),
     slots: [0],
@@ -88,6 +92,7 @@ export function rowsOf(job: Job, halfLife: number): Rows {
     rows.floored[row] = hasFloor(features) ? 1 : 0
     rows.supplier[row] = keys[keyAt.supplier]!
     rows.placement[row] = keys[keyAt.placement]!
+    rows.group[row] = groupOf(keys, hasFloor(features))
     formPlaces.forEach(({ key, at, family }, place) => {
       rows.form[row * formPlaces.length + place] = indexOf(key, at, family)
     })

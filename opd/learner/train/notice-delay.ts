@@ -40,8 +40,8 @@ export class Delays {
   private began = Number.POSITIVE_INFINITY
   private now = 0
   private total = 0
-  /** Of these, told to this node: as many as its own bids won, where notices are spread evenly. */
-  private told = 0
+  /** Of these, received by this node: as many as its own bids won, where notices are spread evenly. */
+  private own = 0
   private unknown = false
   private late = 30_000
   private seen = 0
@@ -61,7 +61,7 @@ export class Delays {
 
   /** A notice came of a bid of this age. */
   came(age: number, now: number, here = true): void {
-    if (here) this.told++
+    if (here) this.own++
     const bin = binOf(age)
     this.wins[bin]!++
     this.arrived[bin]!.add(1, now)
@@ -82,7 +82,7 @@ export class Delays {
       ? Math.max(leastWins / this.total, Math.exp(-since / (memory * this.patience)))
       : 1
     this.total *= kept
-    this.told *= kept
+    this.own *= kept
     for (let n = 0; n < bins; n++) {
       const passed = this.sent.until(now - middles[n]!)
       this.reached[n] = this.reached[n]! * kept + Math.max(0, passed - this.passed[n]!)
@@ -111,7 +111,7 @@ export class Delays {
     const oldest = this.oldest
     let seen = 0
     for (let n = 0; n <= oldest; n++) seen += wins[n]! / Math.max(reached[n]!, few)
-    this.weigh(oldest, this.total > 0 ? (seen * this.told) / this.total : 0)
+    this.weigh(oldest, this.total > 0 ? (seen * this.own) / this.total : 0)
     // Of the wins known at a bin's age, the share that came in that very bin: whatever share of bids wins, it cancels.
     let below = 1
     let left = 0
@@ -198,7 +198,7 @@ export class Delays {
     this.wins.fill(0)
     this.reached.fill(0)
     this.known.fill(0)
-    this.total = this.told = 0
+    this.total = this.own = 0
     this.began = this.now
     this.renew()
   }
@@ -214,7 +214,7 @@ export class Delays {
     this.wins.set(counts.slice(0, bins))
     this.reached.set(counts.slice(bins, 2 * bins))
     this.known.set(counts.slice(2 * bins))
-    this.total = this.told = this.wins.reduce((sum, count) => sum + count, 0)
+    this.total = this.own = this.wins.reduce((sum, count) => sum + count, 0)
     this.renew()
   }
 }

@@ -18,7 +18,7 @@ export class Silence {
     if (now > this.wonAt) this.wonAt = now
   }
 
-  /** Exposures fell due at `dueAt`. Long settled traffic, told late, is no silence now. */
+  /** Exposures fell due at `dueAt`. Long settled traffic, reported late, is no silence now. */
   settled(wins: number, dueAt: number): void {
     if (dueAt > this.wonAt) this.due += wins
   }

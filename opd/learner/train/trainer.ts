@@ -24,7 +24,7 @@ export class Teaching {
   readonly delays = new Delays()
   readonly pending: Pending
   readonly telling = new Telling()
-  /** What other nodes told. */
+  /** Updates of other nodes. */
   readonly received: Receiving
   private readonly controls: Controls
   private readonly window: number
@@ -40,7 +40,7 @@ export class Teaching {
   }
   private behind = false
   private readonly schedule = new RefitSchedule()
-  /** The latest time that was told. */
+  /** The latest time that was given. */
   now = 0
   /** When the exposure that was read last is looked at; a ticket's own share of notices has come by then. */
   private readonly dueOf = (ticket: number) => {
@@ -132,7 +132,7 @@ export class Teaching {
     return this.before.took(at, () => this.delays.age(shareOf(ticket)), now)
   }
 
-  /** An own exposure, read and loaded, is taught as if lost, and told. */
+  /** An own exposure, read and loaded, trains as if lost, and is reported. */
   private lost(features: Uint8Array, weight: number, age: number): void {
     this.telling.add('lost', weight, age, features)
     this.lessons.lost(features, weight)
@@ -156,7 +156,7 @@ export class Teaching {
     this.silence.won(now)
   }
 
-  /** What another node taught its model is taught to this one; a win that was told there takes its exposure out here. */
+  /** What another node taught its model is taught to this one; a win that was reported there takes its exposure out here. */
   private receive({ part, weight, age, features }: Row): void {
     const { seen } = this
     if (!this.lessons.read(features)) return

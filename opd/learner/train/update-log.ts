@@ -1,5 +1,5 @@
 /**
- * What a node taught its model, told as it was: exposures as they settled and wins as they came. Others teach themselves the
+ * What a node trained its model with, as it was: exposures as they settled and wins as they came. Others teach themselves the
  * same, so that many nodes know what one would that saw all. Sums of what was learned would be smaller, but each node answers
  * the same surprise in full, and their sum answers it too often: that cost 2.5 points of margin with eight nodes and 5 s.
  *
@@ -16,7 +16,7 @@ export type TaughtPart = (typeof parts)[number]
 const headBytes = 6
 export const rowBytes = headBytes + featureBytes
 /** Sent between two deltas. Of more, every second bid is left out with all its rows, then every second of the rest. */
-export const toldMost = 8192
+export const updatesMost = 8192
 
 export interface Row {
   part: TaughtPart
@@ -35,11 +35,11 @@ export class Telling {
   private level = 0
 
   add(part: TaughtPart, weight: number, age: number, features: Uint8Array): void {
-    while (this.count === toldMost) this.thin()
+    while (this.count === updatesMost) this.thin()
     if (!this.sampled(features, 0)) return
     const at = this.count++ * rowBytes
     if (at === this.bytes.length) {
-      const wider = new Uint8Array(Math.min(2 * this.bytes.length, toldMost * rowBytes))
+      const wider = new Uint8Array(Math.min(2 * this.bytes.length, updatesMost * rowBytes))
       wider.set(this.bytes)
       this.bytes = wider
     }

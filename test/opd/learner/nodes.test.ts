@@ -4,7 +4,7 @@ import t from 'tap'
 import { Evidence } from '../../../opd/learner/control/kept.ts'
 import { Segments } from '../../../opd/learner/control/segments.ts'
 import { SupplierState } from '../../../opd/learner/control/supplier-state.ts'
-import { rowBytes, toldMost } from '../../../opd/learner/train/update-log.ts'
+import { rowBytes, updatesMost } from '../../../opd/learner/train/update-log.ts'
 import { createLearner, type Learner, refit } from '../../../opd/learner.ts'
 import { apart, bid, chances, long, off, pure, start, taught } from '../../support/learners.ts'
 
@@ -33,7 +33,7 @@ t.test('eight nodes know what one would that saw all', (t) => {
 })
 
 t.test('what one node hears is no part of what it tells, in full or sampled', (t) => {
-  for (const bids of [300, toldMost + 500]) {
+  for (const bids of [300, updatesMost + 500]) {
     const [told] = taught(1, 900, 40)
     const heard = told!.delta()
     const [alone, among] = [createLearner({}), createLearner({})]
@@ -49,7 +49,7 @@ t.test('what one node hears is no part of what it tells, in full or sampled', (t
     for (const learner of [alone, among])
       for (let n = 1; n < 4; n++) learner.advance(start + n * long)
     const [from, also] = [alone.delta(), among.delta()]
-    t.equal(from.length > toldMost * rowBytes, false, 'bounded')
+    t.equal(from.length > updatesMost * rowBytes, false, 'bounded')
     const [one, other] = [createLearner({}), createLearner({})]
     one.merge(from)
     other.merge(also)

@@ -5,15 +5,16 @@
  *   notices by age  records of suppliers
  *   8 x 60          676 each
  */
-import { toldWidth } from '../control/kept.ts'
-import { readRecords, writeRecords } from '../control/told-records.ts'
+
+import { readRecords, writeRecords } from '../control/evidence-records.ts'
+import { evidenceWidth } from '../control/kept.ts'
 import { binOf, bins, middles } from './delay-shapes.ts'
 import { winAges } from './update-log.ts'
 
 const agesBytes = 8 * bins
 const suppliersKept = 1000
 
-export class ToldSums {
+export class DeltaSums {
   private readonly ages = new Float64Array(bins)
   private readonly suppliers = new Map<number, Float64Array>()
 
@@ -38,13 +39,13 @@ export class ToldSums {
     const { suppliers } = this
     for (const [supplier, sums] of readRecords(records)) {
       const known = suppliers.get(supplier)
-      if (known !== undefined) for (let n = 0; n < toldWidth; n++) known[n]! += sums[n]!
+      if (known !== undefined) for (let n = 0; n < evidenceWidth; n++) known[n]! += sums[n]!
       else if (suppliers.size < suppliersKept) suppliers.set(supplier, sums)
     }
   }
 
   /** What is in these sums and not in `other`: ages of notices in milliseconds, and records. */
-  since(other: ToldSums): { ages: number[]; records: Uint8Array } {
+  since(other: DeltaSums): { ages: number[]; records: Uint8Array } {
     const ages = [...this.ages].flatMap((count, n) =>
       Array<number>(Math.max(0, Math.round(count - other.ages[n]!))).fill(middles[n]!),
     )
