@@ -31,8 +31,6 @@ const maxBytes = 512 * 1024
 export interface IssuerKeys {
   /** Throws a TokenError: `unknown_key`, or `unavailable` if no keys have been fetched yet. */
   find(kid: string, alg: string): Promise<CryptoKey>
-  /** Resolves after the first attempt, successful or not. */
-  ready: Promise<void>
   close(): void
 }
 
@@ -121,9 +119,8 @@ export function issuerKeys(issuer: string, log: Log, now: () => number = Date.no
     timer.unref()
   }
 
-  const ready = refresh()
+  void refresh()
   return {
-    ready,
     async find(kid, alg) {
       if (known === null || !known.has(kid)) {
         if (fetching !== null) await fetching
