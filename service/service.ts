@@ -155,11 +155,20 @@ function watchConfig(
   files: FileVersions,
   log: Log,
 ) {
+  /** The files are not watched while they are read: after an edit and a signal the watcher would have them read twice. */
+  async function readFiles(): Promise<LoadedConfig> {
+    watch.set(new Map())
+    try {
+      const loaded = await again()
+      files = loaded.files
+      return loaded
+    } finally {
+      watch.set(files)
+    }
+  }
   const read = oneAtATime(async () => {
-    const loaded = await again()
-    if (closed) return
-    watch.set(loaded.files)
-    await reload(loaded)
+    const loaded = await readFiles()
+    if (!closed) await reload(loaded)
   })
   const reloadNow = () =>
     void read().catch((error: Error) => log.error({ err: error.message }, 'the reload failed'))

@@ -33,8 +33,6 @@ const maxBytes = 512 * 1024
 interface IssuerKeys {
   /** Throws a TokenError: `unknown_key`, or `unavailable` if no keys have been fetched yet. */
   find(kid: string, alg: string): Promise<CryptoKey>
-  /** Resolves after the first attempt, successful or not. */
-  ready: Promise<void>
   close(): void
 }
 
@@ -123,9 +121,8 @@ export function issuerKeys(issuer: string, log: Log, now: () => number): IssuerK
     timer = setTimeout(() => void refresh(), after).unref()
   }
 
-  const ready = refresh()
+  void refresh()
   return {
-    ready,
     async find(kid, alg) {
       if (known === null || !known.has(kid)) {
         if (fetching !== null) await fetching

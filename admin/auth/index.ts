@@ -76,7 +76,7 @@ function reachedAt(
   return URL.canParse(base) ? base : otherwise
 }
 
-/** The start does not fail if an external issuer cannot be reached: its keys are fetched again later. */
+/** Does not wait for an external issuer: its keys are fetched meanwhile, and calls with tokens wait for the first attempt. */
 export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Auth> {
   const { store, log, now = Date.now } = deps
   const failures = new Map<string, number>()
@@ -84,7 +84,6 @@ export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Au
   if ('issuer' in config) {
     const keys = issuerKeys(config.issuer, log, now)
     const verifier = cachedVerifier(externalCheck(config, keys, now), now)
-    await keys.ready
     const close = () => {
       keys.close()
       verifier.close()

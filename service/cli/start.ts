@@ -27,8 +27,6 @@ const signalsOf = (file: string | undefined) =>
   file === undefined ? ([...signals, 'SIGHUP'] as const) : signals
 /** Process 1 of a container ignores signals without a handler, and a start may wait for a database. */
 const exitNow = () => process.exit(0)
-/** Node ends at SIGHUP without a handler; the one that reloads exists neither during the start nor during the drain. */
-const ignore = () => {}
 
 /** Advice if the state or an address is in use. */
 const conflictAdvice = {
@@ -44,7 +42,6 @@ async function startProcess(
   configOf = defaultConfig,
 ): Promise<Running | number> {
   for (const signal of signalsOf(file)) process.on(signal, exitNow)
-  if (file !== undefined) process.on('SIGHUP', ignore)
   const demo = file === undefined ? await createDemoSupplier() : null
   const load = file === undefined ? null : createLoad(file)
   const loaded = load === null ? check(configOf(demo!.url), '.') : await load()

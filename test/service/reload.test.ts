@@ -2,10 +2,13 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { loadConfig } from '../../service/config/load.ts'
+import { createLoad } from '../../service/config/loader.ts'
+import { startService } from '../../service/service.ts'
 import { newFolder } from '../support/process.ts'
 import { post, raw } from '../support/raw.ts'
 import { echoSupplier, startNode, yamlOf } from '../support/service-node.ts'
-import { until } from '../support/until.ts'
+import { timePasses, until } from '../support/until.ts'
 
 const priced = 'id: acme, account: a, opd: {enabled: true, holdout: 0}'
 
@@ -192,4 +195,37 @@ t.test('signals during a reload: the newest file is the one that holds', async (
   await until(async () => (await status('name-9')) === 200)
   t.equal(await status('acme'), 404)
   t.equal((await node.metrics()).get('bidweir_config_reloads_total{result="refused"}') ?? 0, 0)
+})
+
+t.test('an edit and a signal together are one reload, however long it takes', async (t) => {
+  const folder = newFolder()
+  const file = join(folder, 'bidweir.yaml')
+  const yaml = yamlOf({ endpoint: 'http://127.0.0.1:9/', folder, suppliers: [priced] })
+  writeFileSync(file, yaml)
+  const loaded = loadConfig(file)
+  const load = createLoad(file)
+  const release = Promise.withResolvers<void>()
+  let loads = 0
+  const again = async () => {
+    loads++
+    const next = await load()
+    await release.promise
+    return next
+  }
+  const service = await startService({
+    loaded: { ...loaded, config: loaded.config! },
+    ...{ again, log: { info() {}, warn() {}, error() {} } },
+  })
+  t.teardown(() => service.stop(0))
+  const ids = () => service.config().suppliers.map(({ id }) => id)
+  writeFileSync(file, yaml.replaceAll('acme', 'other'))
+  process.kill(process.pid, 'SIGHUP')
+  await until(() => loads === 1)
+  await timePasses(1000, 'the watcher polls four times a second')
+  release.resolve()
+  await until(() => ids().includes('other'))
+  t.equal(loads, 1)
+  writeFileSync(file, yaml.replaceAll('acme', 'third'))
+  await until(() => ids().includes('third'))
+  t.equal(loads, 2, 'the file is watched again')
 })

@@ -1,5 +1,7 @@
 /** Signals to a running service (CONTRACT 1, 2): one drains, a second exits, SIGHUP reloads the file. */
+import { writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type Bidweir, newFolder, runBidweir, startBidweir } from '../support/process.ts'
 import { post, raw } from '../support/raw.ts'
@@ -117,4 +119,27 @@ t.test('without a file SIGHUP, a closed terminal, ends the service as SIGINT doe
   const bidweir = await runBidweir(['demo', ...at], newFolder())
   t.teardown(() => bidweir.stop('SIGKILL'))
   t.equal(await bidweir.stop('SIGHUP'), 0)
+})
+
+t.test('SIGHUP before the command is loaded does not end a start with a file', async (t) => {
+  const folder = newFolder()
+  const signal = join(folder, 'signal.mjs')
+  writeFileSync(
+    signal,
+    `import { registerHooks } from 'node:module'
+registerHooks({
+  load(url, context, next) {
+    if (url.endsWith('/service/cli/index.ts')) process.kill(process.pid, 'SIGHUP')
+    return next(url, context)
+  },
+})`,
+  )
+  const yaml = `
+proxy: {listen: "127.0.0.1:0"}
+admin: {listen: "127.0.0.1:0"}
+suppliers: []
+`
+  const bidweir = await startBidweir(yaml, folder, ['--import', signal])
+  t.teardown(() => bidweir.stop('SIGKILL'))
+  t.equal((await fetch(`http://127.0.0.1:${bidweir.adminPort}/readyz`)).status, 200)
 })
