@@ -123,9 +123,8 @@ export function issuerKeys(issuer: string, log: Log, now: () => number): IssuerK
     timer = setTimeout(() => void refresh(), after).unref()
   }
 
-  const ready = refresh()
   return {
-    ready,
+    ready: refresh(),
     async find(kid, alg) {
       if (known === null || !known.has(kid)) {
         if (fetching !== null) await fetching
@@ -136,8 +135,7 @@ export function issuerKeys(issuer: string, log: Log, now: () => number): IssuerK
       if (jwk === undefined) throw new TokenError('unknown_key')
       if (fits[String(jwk.kty)]?.(alg, jwk) !== true || (jwk.alg ?? alg) !== alg)
         throw new TokenError('algorithm')
-      const name = `${alg} ${kid}`
-      return getOrAdd(imported, name, () => importJWK(jwk, alg) as Promise<CryptoKey>)
+      return getOrAdd(imported, `${alg} ${kid}`, () => importJWK(jwk, alg) as Promise<CryptoKey>)
     },
     close() {
       closed = true
