@@ -133,8 +133,7 @@ export function issuerKeys(issuer: string, log: Log, now: () => number): IssuerK
       if (jwk === undefined) throw new TokenError('unknown_key')
       if (fits[String(jwk.kty)]?.(alg, jwk) !== true || (jwk.alg ?? alg) !== alg)
         throw new TokenError('algorithm')
-      const name = `${alg} ${kid}`
-      return getOrAdd(imported, name, () => importJWK(jwk, alg) as Promise<CryptoKey>)
+      return getOrAdd(imported, `${alg} ${kid}`, () => importJWK(jwk, alg) as Promise<CryptoKey>)
     },
     close() {
       closed = true
