@@ -45,7 +45,7 @@ export class DeadlineWheel {
   private wake(at: number): void {
     clearTimeout(this.timer)
     this.wakeAt = at
-    this.timer = setTimeout(this.turn, Math.ceil(at - performance.now()))
+    this.timer = setTimeout(this.turn, Math.max(0, Math.ceil(at - performance.now())))
     // Requests in flight have sockets, which keep the process alive.
     this.timer.unref()
   }

@@ -17,6 +17,26 @@ class Entry extends WheelEntry {
   }
 }
 
+// The first test: Node.js warns once in a process.
+t.test('a deadline that has passed is due at once, without a warning of Node.js', async (t) => {
+  const warnings: Error[] = []
+  const onWarning = (warning: Error) => warnings.push(warning)
+  process.on('warning', onWarning)
+  t.teardown(() => process.off('warning', onWarning))
+  const wheel = new DeadlineWheel()
+  const idleUntil = performance.now() + 20
+  while (performance.now() < idleUntil);
+  await new Promise<void>((resolve) => {
+    const alive = setInterval(() => {}, 1000)
+    const entry = new Entry(() => {
+      clearInterval(alive)
+      resolve()
+    })
+    wheel.set(entry, performance.now() - 10)
+  })
+  t.same(warnings, [])
+})
+
 t.test('deadlines of more than one turn of the wheel', async (t) => {
   // The wheel's own timer does not keep the process alive.
   const alive = setInterval(() => {}, 1000)
