@@ -162,9 +162,9 @@ export function drive(market: Market, options: DriveOptions): Driven {
     const features = bidder.expose(decision, price, now)
     const wins = offer.wins(price)
     const won = u < wins
-    const told = options.minimumToWin === true
-    if ((won || told) && losing >= lost) {
-      const least = told ? minimumToWin(offer, u, 3 * inBa) : undefined
+    const saysLeast = options.minimumToWin === true
+    if ((won || saysLeast) && losing >= lost) {
+      const least = saysLeast ? minimumToWin(offer, u, 3 * inBa) : undefined
       queue.push({
         due: now + takes,
         features,

@@ -103,7 +103,7 @@ export function speed(): Speed {
     decideMedian: quantile(decide, 0.5),
     decideP99: quantile(decide, 0.99),
     expose: (total('expose') / bids) * 1000,
-    // Half of what `advance` does here is to teach what the other node told.
+    // Half of what `advance` does here is to train with what the other node reported.
     winAndSettle: ((total('win') + total('advance') / 2) / bids) * 1000,
     modelMiB,
     pendingMB: pending(),
