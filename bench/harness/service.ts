@@ -23,7 +23,7 @@ export interface Service {
   /** Writes the configuration and has it reloaded. */
   reload(config: Config): void
   /** The answer of the module that runs inside, if there is one. */
-  probe(): Promise<number>
+  probe<T = number>(): Promise<T>
   metrics(): Promise<string>
   stop(): Promise<void>
 }
@@ -78,9 +78,9 @@ export async function startService(
       renameSync(`${file}.new`, file)
       child.kill('SIGHUP')
     },
-    async probe() {
+    async probe<T = number>() {
       child.send('probe')
-      return (await once(child, 'message'))[0] as number
+      return (await once(child, 'message'))[0] as T
     },
     metrics: async () => (await fetch(`http://127.0.0.1:${admin}/metrics`)).text(),
     async stop() {

@@ -3,18 +3,20 @@
  * the time in which the thread was ready to run and the machine gave its processor to others.
  */
 import { isMainThread } from 'node:worker_threads'
-import { waited } from './processor.ts'
+import { type Reading, read } from './processor.ts'
 
 const period = 5
 
 if (isMainThread) {
   let late: number[] = []
   let due = performance.now() + period
-  let waitedBefore = waited()
+  const reading: Reading = { at: 0, ran: 0, waited: 0 }
+  read(reading)
+  let waitedBefore = reading.waited
   const tick = () => {
-    const now = waited()
-    late.push(performance.now() - due - (now - waitedBefore))
-    waitedBefore = now
+    read(reading)
+    late.push(reading.at - due - (reading.waited - waitedBefore))
+    waitedBefore = reading.waited
     due = performance.now() + period
     setTimeout(tick, period).unref()
   }

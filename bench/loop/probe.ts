@@ -1,25 +1,46 @@
 /**
- * Runs inside the service: measures the longest time that a turn of the event loop took between two messages, less the
- * time in which the thread was ready to run and the machine gave its processor to others.
+ * Runs inside the service: the longest time between two turns of the event loop since the last message, what the main
+ * thread did in it, and the longest time that it ran between any two turns.
  */
 import { isMainThread } from 'node:worker_threads'
-import { waited } from './processor.ts'
+import { type Reading, read } from './processor.ts'
+
+/** Milliseconds. What is left of `hold` the thread was blocked, such as by threads of the garbage collector. */
+export interface Longest {
+  hold: number
+  /** Of `hold`: the thread ran. */
+  ran: number
+  /** Of `hold`: the thread was ready to run, and others had the processor. */
+  waited: number
+  /** The longest time that the thread ran in any turn. */
+  own: number
+}
 
 if (isMainThread) {
-  let worst = 0
-  let last = performance.now()
-  let waitedBefore = waited()
+  const none = (): Longest => ({ hold: 0, ran: 0, waited: 0, own: 0 })
+  let longest = none()
+  let [last, now]: [Reading, Reading] = [
+    { at: 0, ran: 0, waited: 0 },
+    { at: 0, ran: 0, waited: 0 },
+  ]
+  read(last)
   const turn = () => {
-    const now = waited()
-    worst = Math.max(worst, performance.now() - last - (now - waitedBefore))
-    waitedBefore = now
-    last = performance.now()
+    read(now)
+    const hold = now.at - last.at
+    const ran = now.ran - last.ran
+    if (hold > longest.hold) {
+      longest.hold = hold
+      longest.ran = ran
+      longest.waited = now.waited - last.waited
+    }
+    longest.own = Math.max(longest.own, ran)
+    ;[last, now] = [now, last]
     setImmediate(turn)
   }
   turn()
   process.on('message', () => {
-    process.send!(worst)
-    worst = 0
+    process.send!(longest)
+    longest = none()
   })
   process.channel!.unref()
 }

@@ -9,7 +9,8 @@ interface TcpProxy {
   close(): Promise<void>
 }
 
-export async function tcpProxy(target: number): Promise<TcpProxy> {
+/** `delay`: milliseconds in each direction. */
+export async function tcpProxy(target: number, delay = 0): Promise<TcpProxy> {
   let swallowing = false
   const sockets = new Set<Socket>()
   const server = createServer((near) => {
@@ -20,7 +21,9 @@ export async function tcpProxy(target: number): Promise<TcpProxy> {
     ] as const) {
       sockets.add(from)
       from.on('data', (chunk) => {
-        if (!swallowing) to.write(chunk)
+        if (swallowing) return
+        if (delay === 0) to.write(chunk)
+        else setTimeout(() => to.write(chunk), delay)
       })
       from.on('error', () => undefined)
       from.on('close', () => {

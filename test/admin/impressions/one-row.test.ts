@@ -1,4 +1,4 @@
-/** One win is one row, in any order of notices: on SQLite, and with two nodes on one PostgreSQL. */
+/** One win is one row, in any order of notices and any state of Redis: on one node, and with two nodes on one PostgreSQL. */
 import t, { type Test } from 'tap'
 import type { Store } from '../../../admin/store/index.ts'
 import { ledgerTable } from '../../../admin/store/tables.ts'
@@ -10,17 +10,18 @@ import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { newFolder } from '../../support/process.ts'
 import { type Redis, redisAbsent, startRedis } from '../../support/redis.ts'
 import { silent, storeAt } from '../../support/store.ts'
+import { tcpProxy } from '../../support/tcp-proxy.ts'
 import { until } from '../../support/until.ts'
 
 type ImpressionsApi = Awaited<ReturnType<typeof impressionsApi>>
 
 /** A node with a memory of its own. */
-async function nodeOn(t: Test, store: Store, redis?: Redis) {
+async function nodeOn(t: Test, store: Store, url?: string) {
   const integrations = [integration('acme')]
   const options = { auth: 'none', store: store.ledger, integrations } as const
-  if (redis === undefined) return impressionsApi(t, options)
+  if (url === undefined) return impressionsApi(t, options)
   const state = openRedis({
-    url: redis.url,
+    url,
     location: 'here',
     bidTtl: () => 48 * hour,
     log: silent,
@@ -41,7 +42,7 @@ async function race(
   one: ImpressionsApi,
   two: ImpressionsApi,
   store: Store,
-  decided = async (_id: string) => {},
+  decided: (id: string) => Promise<void> | undefined,
 ) {
   const { rows: before } = await ledgerOf(store)
   t.equal(before, 0)
@@ -94,51 +95,90 @@ async function ledgerOf(store: Store) {
   }
 }
 
-t.test('SQLite', async (t) => {
-  const store = await storeAt(t, { url: `sqlite:${newFolder()}/b.db` })
-  await race(t, await nodeOn(t, store), await nodeOn(t, store), store)
+/** The state of Redis while the notices arrive. */
+interface Mode {
+  /** Its address for the nodes; absent: Redis is not configured. */
+  url?: (t: Test, redis: Redis) => Promise<string>
+  /** After the nodes have connected. */
+  begin?: (redis: Redis) => unknown
+  /** After the bids of a round, before their notices. */
+  decided?: (redis: Redis, id: string) => Promise<void>
+  end?: (redis: Redis) => unknown
+}
+
+const direct = { url: async (_t: Test, redis: Redis) => redis.url }
+/** Milliseconds in each direction. */
+const delay = 100
+
+const modes: Readonly<Record<string, Mode>> = {
+  'no Redis': {},
+  'Redis, the notices as soon as the bid is answered': direct,
+  'Redis, the notices when the shared log has the bid': {
+    ...direct,
+    decided: async (redis, id) => void (await until(() => redis.holds(id))),
+  },
+  'Redis that is slow': {
+    async url(t, redis) {
+      const link = await tcpProxy(Number(new URL(redis.url).port), delay)
+      t.teardown(() => link.close())
+      return `redis://127.0.0.1:${link.port}`
+    },
+  },
+  'Redis that does not answer': {
+    ...direct,
+    begin: (redis) => redis.hang(),
+    end: (redis) => redis.resume(),
+  },
+  'Redis that loses its keys and connections after the bids': {
+    ...direct,
+    async decided(redis) {
+      await redis.stop()
+      await redis.start()
+    },
+  },
+  'Redis that is away': {
+    ...direct,
+    begin: (redis) => redis.stop(),
+    end: (redis) => redis.start(),
+  },
+}
+
+function eachMode(
+  t: Test,
+  redis: Redis,
+  place: string,
+  storesOf: (t: Test) => Promise<[Store, ...Store[]]>,
+): void {
+  for (const [name, { url, begin, decided, end }] of Object.entries(modes))
+    t.test(`${place}: ${name}`, async (t) => {
+      const shared = await url?.(t, redis)
+      const stores = await storesOf(t)
+      const nodes: ImpressionsApi[] = []
+      for (const store of stores) nodes.push(await nodeOn(t, store, shared))
+      await begin?.(redis)
+      await race(t, nodes[0]!, nodes.at(-1)!, stores[0], (id) => decided?.(redis, id))
+      await end?.(redis)
+    })
+}
+
+t.test('SQLite', { skip: redisAbsent }, async (t) => {
+  const redis = await startRedis()
+  t.teardown(() => redis.stop())
+  const open = (t: Test) => storeAt(t, { url: `sqlite:${newFolder()}/b.db` })
+  eachMode(t, redis, 'one node', async (t) => [await open(t)])
+  t.test('two engines on one store', async (t) => {
+    const store = await open(t)
+    await race(t, await nodeOn(t, store), await nodeOn(t, store), store, () => undefined)
+  })
 })
 
 t.test('PostgreSQL', { skip: postgresAbsent || redisAbsent }, async (t) => {
   const [postgres, redis] = await Promise.all([startPostgres(), startRedis()])
   t.teardown(() => Promise.all([postgres.close(), redis.stop()]))
-
-  /** Two nodes with pools of their own on an empty ledger. */
-  async function pair(t: Test, shared?: Redis) {
-    const stores = [await storeAt(t, postgres), await storeAt(t, postgres)] as const
+  /** Pools of two nodes on an empty ledger. */
+  eachMode(t, redis, 'two nodes', async (t) => {
+    const stores: [Store, Store] = [await storeAt(t, postgres), await storeAt(t, postgres)]
     await stores[0].db.deleteFrom(ledgerTable(true)).execute()
-    const [one, two] = [await nodeOn(t, stores[0], shared), await nodeOn(t, stores[1], shared)]
-    return { one, two, store: stores[0] }
-  }
-
-  t.test('no Redis', async (t) => {
-    const { one, two, store } = await pair(t)
-    await race(t, one, two, store)
-  })
-
-  t.test('Redis, the notices as soon as the bid is answered', async (t) => {
-    const { one, two, store } = await pair(t, redis)
-    await race(t, one, two, store)
-  })
-
-  t.test('Redis, the notices when the shared log has the bid', async (t) => {
-    const { one, two, store } = await pair(t, redis)
-    await race(t, one, two, store, async (id) => {
-      await until(() => redis.holds(id))
-    })
-  })
-
-  t.test('Redis that does not answer', async (t) => {
-    const { one, two, store } = await pair(t, redis)
-    redis.hang()
-    await race(t, one, two, store)
-    redis.resume()
-  })
-
-  t.test('Redis that is away', async (t) => {
-    const { one, two, store } = await pair(t, redis)
-    await redis.stop()
-    await race(t, one, two, store)
-    await redis.start()
+    return stores
   })
 })
