@@ -21,6 +21,8 @@ import type { Rows } from './rows.ts'
 const formShares = [1, 0.7, 0.4, 0.2, 0.1, 0]
 /** Rows that the prior of a placement counts as much as; infinite: the prior alone. */
 const strengths = [Number.POSITIVE_INFINITY, 200, 60, 20]
+/** What a distribution must add to the log likelihood; of less the form alone is taken. */
+const leastGain = 3
 /** Of expectation-maximisation. */
 const rounds = 80
 
@@ -79,7 +81,7 @@ function logLikelihood(rows: Rows, row: number, w: number): number {
   return rows.weight[row]! * Math.log(rows.won[row] === 1 ? known : 1 - known)
 }
 
-/** By supplier: the one of `choices` that has the best score over all places. */
+/** By supplier: the one of `choices` that has the best score over all places; the first, if none is better by enough. */
 function chosen<T>(
   places: readonly Place[],
   choices: readonly T[],
@@ -92,9 +94,9 @@ function chosen<T>(
     score(place, scores)
   }
   return new Map(
-    Array.from(bySupplier, ([supplier, scores]) => [
-      supplier,
-      choices[scores.indexOf(Math.max(...scores))]!,
-    ]),
+    Array.from(bySupplier, ([supplier, scores]) => {
+      const best = Math.max(...scores)
+      return [supplier, choices[best > scores[0]! + leastGain ? scores.indexOf(best) : 0]!]
+    }),
   )
 }
