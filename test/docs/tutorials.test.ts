@@ -51,7 +51,7 @@ const servers: Readonly<Record<string, Server>> = {
       const own = ownKeycloak()
       t.teardown(() => rmSync(own, { recursive: true, force: true }))
       return `
-      KC_BOOTSTRAP_ADMIN_USERNAME=root KC_BOOTSTRAP_ADMIN_PASSWORD=root-1 ${own}/bin/kc.sh start-dev --cache=local \\
+      JAVA_OPTS_APPEND=-XX:TieredStopAtLevel=1 KC_BOOTSTRAP_ADMIN_USERNAME=root KC_BOOTSTRAP_ADMIN_PASSWORD=root-1 ${own}/bin/kc.sh start-dev --cache=local \\
         --http-host=127.0.0.1 --http-port=8180 >${own}/log 2>&1 &
       until curl -sf http://127.0.0.1:8180/realms/master >/dev/null; do sleep 0.5; done`
     },
