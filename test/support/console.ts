@@ -131,7 +131,7 @@ export async function consoleInBrowser(t: Test, options?: Parameters<typeof cons
 /** A page that collects its errors and the violations of its policy. */
 export async function openPage(browser: Browser, options: object = {}) {
   const page = await browser.newPage({ viewport: { width: 1440, height: 900 }, ...options })
-  page.setDefaultTimeout(60_000)
+  page.setDefaultTimeout(120_000)
   const faults: string[] = []
   page.on('pageerror', (error) => faults.push(error.message))
   page.on('console', (message) => {
