@@ -75,7 +75,8 @@ t.test('any query has its answer', async (t) => {
       const answer = await send(text, token)
       sent++
       const body = (await answer.json()) as { status: unknown; errors?: { pointer: string }[] }
-      if (![200, 400, 401, 422].includes(answer.status)) throw new Error(`${answer.status}: ${text}`)
+      if (![200, 400, 401, 422].includes(answer.status))
+        throw new Error(`${answer.status}: ${text}`)
       if (answer.headers.get('cache-control') !== 'no-store') throw new Error(`stored: ${text}`)
       if (answer.status === 400 && !body.errors?.length) throw new Error(`unnamed fault: ${text}`)
       const counted = Object.values(tally()).reduce((sum, count) => sum + count, 0)
