@@ -24,7 +24,7 @@ t.test('a deadline that has passed is due at once, without a warning of Node.js'
   process.on('warning', onWarning)
   t.teardown(() => process.off('warning', onWarning))
   const wheel = new DeadlineWheel()
-  // The event loop's own time stands still meanwhile.
+  // Node.js does not update the time of its timers meanwhile.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20)
   await new Promise<void>((resolve) => {
     const alive = setInterval(() => {}, 1000)
