@@ -17,35 +17,45 @@ function dateNow(): string {
   return date
 }
 
-const closing = 'Connection: close\r\n\r\n'
+/** The ends of a head: up to the value of a Content-Length, before a body in chunks, and without either. */
+interface Endings {
+  length: string
+  chunked: string
+  none: string
+}
 
-/** The end of a head after which the connection is kept for another request. */
-let keeping = ''
+const endings = (fields: string): Endings => ({
+  length: `${fields}Content-Length: `,
+  chunked: `${fields}Transfer-Encoding: chunked\r\n\r\n`,
+  none: `${fields}\r\n`,
+})
+
+const closing = endings('Connection: close\r\n')
+
+/** After these heads the connection is kept for another request. */
+let keeping = closing
 let keepingFor = -1
-function persistence(keepAlive: number): string {
+function keepingAlive(keepAlive: number): Endings {
   if (keepAlive !== keepingFor) {
     keepingFor = keepAlive
-    keeping = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1000)}\r\n\r\n`
+    const seconds = Math.floor(keepAlive / 1000)
+    keeping = endings(`Connection: keep-alive\r\nKeep-Alive: timeout=${seconds}\r\n`)
   }
   return keeping
 }
 
-/** `length` null: there is no Content-Length. `keepAlive`: milliseconds; null: the connection ends with this response. */
-function responseHead(
-  head: OutgoingResponse,
-  length: number | null,
-  keepAlive: number | null,
-): string {
-  let text = head.text
-  if (!head.dated) text += `Date: ${dateNow()}\r\n`
-  if (length !== null) text += `Content-Length: ${length}\r\n`
-  else if (needsChunks(head, length)) text += 'Transfer-Encoding: chunked\r\n'
-  return text + (keepAlive === null ? closing : persistence(keepAlive))
-}
+const headWith = (head: OutgoingResponse, ending: string): string =>
+  head.dated ? head.textWith(ending) : `${head.text}Date: ${dateNow()}\r\n${ending}`
 
 /** Whether a response with this head needs the chunked coding. */
 const needsChunks = ({ status }: OutgoingResponse, length: number | null): boolean =>
   length === null && status !== 204 && status !== 304
+
+/** `length` null: there is no Content-Length. */
+function headOf(head: OutgoingResponse, length: number | null, ends: Endings): string {
+  if (length !== null) return `${headWith(head, ends.length)}${length}\r\n\r\n`
+  return headWith(head, needsChunks(head, length) ? ends.chunked : ends.none)
+}
 
 /** False: the caller reads more slowly than the response arrives. */
 function writeChunk(socket: Socket, chunk: Buffer): boolean {
@@ -91,20 +101,22 @@ export abstract class StrictReply implements Reply {
 
   whole(head: OutgoingResponse, length: number | null, body: Body | null): void {
     const now = performance.now()
-    writeMessage(this.socket, this.headOf(head, length, now), body)
+    const ends = this.begun(now)
+    if (body === null) this.socket.write(headOf(head, length, ends), 'latin1')
+    else writeMessage(this.socket, headWith(head, ends.length), body)
     this.responded(now)
-  }
-
-  private headOf(head: OutgoingResponse, length: number | null, now: number): string {
-    this.started = true
-    // Bytes that follow this request may be another one, which gets its response, too.
-    this.last = this.early === null && this.lane.isOver(this.life, now)
-    return responseHead(head, length, this.last ? null : this.lane.keepAlive)
   }
 
   start(head: OutgoingResponse, length: number | null): void {
     this.chunked = needsChunks(head, length)
-    this.socket.write(this.headOf(head, length, performance.now()), 'latin1')
+    this.socket.write(headOf(head, length, this.begun(performance.now())), 'latin1')
+  }
+
+  private begun(now: number): Endings {
+    this.started = true
+    // Bytes that follow this request may be another one, which gets its response, too.
+    this.last = this.early === null && this.lane.isOver(this.life, now)
+    return this.last ? closing : keepingAlive(this.lane.keepAlive)
   }
 
   write(chunk: Buffer): boolean {

@@ -97,7 +97,7 @@ export class StrictClient implements Connection, BodySink {
 
   private write({ text }: OutgoingRequest, body: Body): void {
     this.uses++
-    writeMessage(this.socket, `${text}Content-Length: ${body.length}\r\n\r\n`, body)
+    writeMessage(this.socket, text, body)
   }
 
   abort(): void {

@@ -16,8 +16,9 @@ export class OutgoingRequest {
     this.fields = fields
   }
 
+  /** Up to the value of its Content-Length. */
   get text(): string {
-    this.lines ??= headText(`POST ${this.path} HTTP/1.1\r\n`, this.fields)
+    this.lines ??= `${headText(`POST ${this.path} HTTP/1.1\r\n`, this.fields)}Content-Length: `
     return this.lines
   }
 
@@ -33,6 +34,8 @@ export class OutgoingResponse {
   /** Whether it has a Date. */
   readonly dated: boolean
   private lines: string | null = null
+  private ending = ''
+  private whole = ''
 
   constructor(status: number, message: string, fields: readonly string[]) {
     this.status = status
@@ -46,6 +49,15 @@ export class OutgoingResponse {
     const reason = message === '' ? (STATUS_CODES[status] ?? '') : message
     this.lines ??= headText(`HTTP/1.1 ${status} ${reason}\r\n`, fields)
     return this.lines
+  }
+
+  /** The text and its ending: most responses with this head have the same one. */
+  textWith(ending: string): string {
+    if (ending !== this.ending) {
+      this.ending = ending
+      this.whole = this.text + ending
+    }
+    return this.whole
   }
 
   /** `length` null: there is no Content-Length. */

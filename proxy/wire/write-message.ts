@@ -1,17 +1,31 @@
 /** Writes a message of the fast lane: head and body. */
 import type { Socket } from 'node:net'
+import type { Body } from '../listen/types.ts'
 
-/** Head and body up to this length are written as one string: Node copies it to the stack and allocates nothing. */
+/** Head and body up to this length are written at once. */
 export const singleWrite = 16 * 1024
 
-/** `body`: bytes, the same as latin1 text, or null. */
-export function writeMessage(socket: Socket, head: string, body: Buffer | string | null): void {
-  if (body === null) socket.write(head, 'latin1')
-  else if (head.length + body.length <= singleWrite)
-    socket.write(head + (typeof body === 'string' ? body : body.toString('latin1')), 'latin1')
-  else {
+/**
+ * Messages are put together here, one after another. Node would copy a string of several parts to a new string first, and then
+ * to the memory that is written.
+ */
+let message = Buffer.allocUnsafeSlow(singleWrite)
+
+/** `head`: up to the value of its Content-Length. */
+export function writeMessage(socket: Socket, head: string, body: Body): void {
+  const length = `${body.length}\r\n\r\n`
+  const from = head.length + length.length
+  if (from + body.length <= singleWrite) {
+    message.write(head, 'latin1')
+    message.write(length, head.length, 'latin1')
+    if (typeof body === 'string') message.write(body, from, 'latin1')
+    else message.set(body, from)
+    socket.write(message.subarray(0, from + body.length))
+    // What the kernel has not taken yet remains with the socket.
+    if (socket.writableLength > 0) message = Buffer.allocUnsafeSlow(singleWrite)
+  } else {
     socket.cork()
-    socket.write(head, 'latin1')
+    socket.write(head + length, 'latin1')
     if (typeof body === 'string') socket.write(body, 'latin1')
     else socket.write(body)
     socket.uncork()
