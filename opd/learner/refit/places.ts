@@ -1,6 +1,6 @@
 /** Rows of a placement, or of a group of placements, and the distribution of their lowest winning price. */
 import { binCount } from '../curve/price-density.ts'
-import { tickOf } from '../decide/price-grid.ts'
+import { fineGrid, tickOf } from '../decide/price-grid.ts'
 import type { Form } from './form.ts'
 import type { Rows } from './rows.ts'
 
@@ -60,6 +60,13 @@ export function placesOf(
 export const binOf = (place: Place, lnPrice: number) =>
   Math.max(0, Math.min(binCount - 1, tickOf(lnPrice) - place.first))
 
+/** The first bin whose price of the grid wins where `lnLeast` is the lowest winning price; `binCount`: none does. */
+export function exactBin(place: Place, lnLeast: number): number {
+  const tick = tickOf(lnLeast)
+  const first = fineGrid.ln[tick]! < lnLeast - 1e-6 ? tick + 1 : tick
+  return Math.max(0, Math.min(binCount, first - place.first))
+}
+
 /** Expected rows by bin, without the prior's; and of how many rows. */
 export function estimate(
   rows: Rows,
@@ -78,8 +85,7 @@ export function estimate(
     const bin = binOf(place, rows.lnPrice[row]!)
     total += weight
     const least = rows.lnLeast[row]!
-    if (!Number.isNaN(least))
-      exact[Math.max(0, Math.min(binCount, tickOf(least) - place.first))]! += weight
+    if (!Number.isNaN(least)) exact[exactBin(place, least)]! += weight
     else if (rows.won[row] === 1) won[bin]! += weight
     else lost[bin]! += weight
   }
