@@ -1,6 +1,6 @@
 /** The learner behind the door: decisions, teaching, deltas, snapshots. */
 
-import type { Explained } from './control/supplier-state.ts'
+import type { Explained } from './control/explained.ts'
 import { Controls } from './control/supplier-states.ts'
 import { Curve } from './curve/curve.ts'
 import { sound } from './curve/numbers.ts'
