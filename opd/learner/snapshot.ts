@@ -1,5 +1,24 @@
-/** Deltas and snapshots as bytes: a head, a body, a tail, a checksum. */
-import { crc32 } from 'node:zlib'
+/**
+ * Deltas, shared curves and snapshots as bytes. Their frames hold
+ *
+ *            body     tail
+ *   delta    rows     records of suppliers
+ *   curve    weights  length of the fit  last fit  sums of deltas
+ *                     4                  n         rest
+ *   snapshot weights  lengths  state, JSON  exposures  weights  rows of other nodes  last fit  settled rows  outcomes  least
+ *                     20       n            51 x n     n        n                    n         51 x n        n         4 x n
+ */
+
+import { drained } from '../shared/slices.ts'
+import type { Controls, Saved } from './control/supplier-states.ts'
+import { slotCount, type Weights } from './curve/weights.ts'
+import { featureBytes } from './features.ts'
+import { bytesOf, framed, joined, reader, sliceBytes, unframed, viewOf } from './frame.ts'
+import { readFitted } from './refit/job.ts'
+import type { RowArrays } from './refit/settled-rows.ts'
+import { DeltaSums } from './train/delta-sums.ts'
+import type { Trainer } from './train/trainer.ts'
+import { isRows } from './train/update-log.ts'
 
 export class DeltaError extends Error {
   override name = 'DeltaError'
@@ -8,143 +27,177 @@ export class SnapshotError extends Error {
   override name = 'SnapshotError'
 }
 
-const headBytes = 12
+const [deltaMagic, curveMagic, snapshotMagic] = [0x62774438, 0x62774332, 0x62775336]
 
-/** The end of what is sealed: a checksum of all before it. */
-const sealBytes = 4
-const sumOf = (bytes: Uint8Array) => crc32(bytes.subarray(0, bytes.length - sealBytes))
+/** Pieces, made in slices of a millisecond or two. */
+type Pieces = Generator<undefined, Uint8Array[]>
 
-/** Magic, how many units the body has, the tail's length; the body, which `fill` writes, the tail, a checksum. */
-function framed(
-  magic: number,
-  units: number,
-  bodyLength: number,
-  tail: Uint8Array,
-  fill: (bytes: Uint8Array) => void,
-): Uint8Array {
-  const bytes = new Uint8Array(headBytes + bodyLength + tail.length + sealBytes)
-  const view = new DataView(bytes.buffer)
-  writeHead(view, magic, units, tail.length)
-  fill(bytes)
-  bytes.set(tail, headBytes + bodyLength)
-  view.setUint32(bytes.length - sealBytes, sumOf(bytes))
-  return bytes
-}
-
-function writeHead(view: DataView, magic: number, units: number, tailLength: number): void {
-  view.setUint32(0, magic)
-  view.setUint32(4, units)
-  view.setUint32(8, tailLength)
-}
-
-/** Units, body and tail of what is framed, as copies; null: damaged, cut, or something else. `unit`: bytes of one. */
-function opened(
-  magic: number,
-  bytes: Uint8Array,
-  unit: number,
-): { units: number; body: Uint8Array<ArrayBuffer>; tail: Uint8Array } | null {
-  if (bytes.length < headBytes + sealBytes) return null
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  const units = view.getUint32(4)
-  const end = headBytes + units * unit
-  const sealAt = bytes.length - sealBytes
-  if (view.getUint32(0) !== magic || end + view.getUint32(8) !== sealAt) return null
-  if (view.getUint32(sealAt) !== sumOf(bytes)) return null
-  return { units, body: bytes.slice(headBytes, end), tail: bytes.slice(end, sealAt) }
-}
-
-export const writeDelta = (magic: number, rows: Uint8Array, tail: Uint8Array): Uint8Array =>
-  framed(magic, rows.length, rows.length, tail, (bytes) => bytes.set(rows, headBytes))
+export const writeDelta = (rows: Uint8Array, records: Uint8Array): Uint8Array =>
+  joined(drained(framed(deltaMagic, rows.length, rows, [records])))
 
 /** null: damaged, cut, or something else. */
-export function readDelta(
-  magic: number,
-  bytes: Uint8Array,
-): { rows: Uint8Array; tail: Uint8Array } | null {
-  const read = opened(magic, bytes, 1)
-  return read === null ? null : { rows: read.body, tail: read.tail }
+export function readDelta(delta: Uint8Array): { rows: Uint8Array; records: Uint8Array } | null {
+  const read = unframed(deltaMagic, delta, 1)
+  return read !== null && isRows(read.body) ? { rows: read.body, records: read.tail } : null
 }
 
-/** Bytes that are cleared or summed in one go: a quarter of a millisecond. */
-const slice = 2 ** 19
-
-/**
- * A whole array behind a head: magic, its length, the tail's length; the tail and a checksum at the end. In pieces, made in
- * slices of a millisecond or two: the array is copied when `makeTail` is called.
- */
-export function* writeDense(
-  magic: number,
-  { buffer, byteOffset, byteLength, length }: Float32Array,
-  makeTail: () => Generator<undefined, Uint8Array[]>,
-): Generator<undefined, Uint8Array[]> {
-  const bytes = new Uint8Array(Buffer.allocUnsafeSlow(headBytes + byteLength).buffer)
+/** The weights are copied when `makeTail` is called. */
+function* writeWeights(magic: number, { both }: Weights, makeTail: () => Pieces): Pieces {
+  const bytes = new Uint8Array(Buffer.allocUnsafeSlow(both.byteLength).buffer)
   // Pages are handed out as they are touched, which takes ten times as long as the copy.
-  for (let at = 0; at < bytes.length; at += slice) {
-    bytes.fill(0, at, at + slice)
+  for (let at = 0; at < bytes.length; at += sliceBytes) {
+    bytes.fill(0, at, at + sliceBytes)
     yield
   }
-  bytes.set(new Uint8Array(buffer, byteOffset, byteLength), headBytes)
-  const tail = yield* makeTail()
-  const tailLength = tail.reduce((sum, piece) => sum + piece.length, 0)
-  writeHead(new DataView(bytes.buffer), magic, length, tailLength)
-  let sum = 0
-  for (const piece of [bytes, ...tail])
-    for (let at = 0; at < piece.length; at += slice) {
-      yield
-      sum = crc32(piece.subarray(at, at + slice), sum)
-    }
-  const end = Buffer.alloc(sealBytes)
-  end.writeUInt32BE(sum)
-  return [bytes, ...tail, end]
-}
-
-export function joined(pieces: readonly Uint8Array[]): Uint8Array {
-  const bytes = new Uint8Array(
-    Buffer.allocUnsafeSlow(pieces.reduce((sum, { length }) => sum + length, 0)).buffer,
-  )
-  let at = 0
-  for (const piece of pieces) {
-    bytes.set(piece, at)
-    at += piece.length
-  }
-  return bytes
-}
-
-/** null: damaged, cut, of another length, or with a number that is none. */
-export function readDense(magic: number, bytes: Uint8Array, length: number): Dense | null {
-  const reading = readingDense(magic, bytes, length)
-  for (;;) {
-    const { done, value } = reading.next()
-    if (done) return value
-  }
-}
-
-/** `every` with a callback takes eight times as long. */
-function allFinite(array: Float32Array, from: number, to: number): boolean {
-  let sum = 0
-  // 0 times a number is 0, unless it is infinite or none.
-  for (let at = from; at < to; at++) sum += 0 * array[at]!
-  return sum === 0
+  bytes.set(bytesOf(both))
+  return yield* framed(magic, both.length, bytes, yield* makeTail())
 }
 
 interface Dense {
-  array: Float32Array
+  weights: Float32Array
   tail: Uint8Array
 }
 
-/** The same in slices of a millisecond or two. */
-export function* readingDense(
-  magic: number,
-  bytes: Uint8Array,
-  length: number,
-): Generator<undefined, Dense | null> {
-  const read = opened(magic, bytes, 4)
-  if (read === null || read.units !== length) return null
-  const array = new Float32Array(read.body.buffer)
-  const numbers = slice / 4
-  for (let at = 0; at < array.length; at += numbers) {
+/** In slices of a millisecond or two. null: damaged, cut, of another length, or with a number that is not finite. */
+function* readingWeights(magic: number, bytes: Uint8Array): Generator<undefined, Dense | null> {
+  const read = unframed(magic, bytes, 4)
+  if (read === null || read.body.length !== 8 * slotCount) return null
+  const weights = new Float32Array(read.body.buffer)
+  const step = sliceBytes / 4
+  for (let from = 0; from < weights.length; from += step) {
     yield
-    if (!allFinite(array, at, Math.min(array.length, at + numbers))) return null
+    // 0 times a number is 0, unless it is infinite or none. `every` with a callback takes eight times as long.
+    let sum = 0
+    for (let at = from; at < from + step; at++) sum += 0 * weights[at]!
+    if (sum !== 0) return null
   }
-  return { array, tail: read.tail }
+  return { weights, tail: read.tail }
+}
+
+/** What belongs to weights: the last fit, and the sums of the deltas that are in them. */
+export interface Origin {
+  fitted: Uint8Array
+  deltaSums: DeltaSums
+}
+
+/** `take` is called when the weights are copied. */
+export const writeCurve = (weights: Weights, take: () => Origin): Pieces =>
+  writeWeights(curveMagic, weights, function* () {
+    const { fitted, deltaSums } = take()
+    const head = Buffer.alloc(4)
+    head.writeUInt32BE(fitted.length)
+    const tail = [head, fitted, deltaSums.bytes]
+    yield
+    return tail
+  })
+
+interface SharedCurve extends Origin {
+  weights: Float32Array
+}
+
+/** In slices. Throws `DeltaError` if it is damaged. */
+export function* readingCurve(bytes: Uint8Array): Generator<undefined, SharedCurve> {
+  const read = yield* readingWeights(curveMagic, bytes)
+  const curve = read === null ? null : curveOf(read)
+  if (curve === null) throw new DeltaError('a curve that is damaged, or of another version')
+  return curve
+}
+
+function curveOf({ weights, tail }: Dense): SharedCurve | null {
+  if (tail.length < 4) return null
+  const end = 4 + viewOf(tail).getUint32(0)
+  if (end > tail.length) return null
+  const fitted = tail.slice(4, end)
+  if (fitted.length > 0 && readFitted(fitted) === null) return null
+  return { weights, fitted, deltaSums: new DeltaSums(tail.subarray(end)) }
+}
+
+/** Pending exposures that a snapshot contains; of more, an even sample. */
+const sampled = 65_536
+/** Suppliers whose state is spelt in one go. */
+const suppliersAtOnce = 50
+
+interface State {
+  /** Milliseconds. */
+  now: number
+  wins: number
+  settled: number
+  delays: number[]
+  /** Sums of deltas in base64. */
+  told: string
+  controls: Saved
+}
+
+/** `take` is called when the weights are copied. */
+export const writeSnapshot = (
+  weights: Weights,
+  trainer: Trainer,
+  controls: Controls,
+  take: () => Origin,
+): Pieces =>
+  writeWeights(snapshotMagic, weights, function* () {
+    const { fitted, deltaSums } = take()
+    const { now, silence, delays, pending, received, rows } = trainer
+    const waiting = received.rows.saved()
+    const told = deltaSums.bytes.toString('base64')
+    const state = { now, wins: silence.wins, settled: rows.settled, delays, told }
+    const text = yield* stateText(JSON.stringify(state), controls)
+    yield
+    const { bytes, weights } = yield* pending.sample(sampled)
+    yield
+    const { features, outcome, least } = yield* rows.copying()
+    const head = Buffer.alloc(20)
+    const lengths = [text.length, weights.length, waiting.length, fitted.length, outcome.length]
+    for (const [n, length] of lengths.entries()) head.writeUInt32BE(length, 4 * n)
+    return [head, text, bytes, weights, waiting, fitted, features, outcome, bytesOf(least)]
+  })
+
+function* stateText(state: string, controls: Controls): Generator<undefined, Buffer> {
+  const texts = [`${state.slice(0, -1)},"controls":{"suppliers":[`]
+  yield
+  const suppliers = controls.saved()
+  for (let at = 0; at < suppliers.length; at += suppliersAtOnce) {
+    const some = suppliers.slice(at, at + suppliersAtOnce)
+    texts.push((at === 0 ? '' : ',') + some.map((each) => JSON.stringify(each())).join())
+    yield
+  }
+  texts.push(`],${JSON.stringify(controls.rest()).slice(1)}}`)
+  return Buffer.from(texts.join(''))
+}
+
+interface Snapshot extends SharedCurve {
+  state: State
+  exposures: { bytes: Uint8Array; weight: number }[]
+  /** Whole rows. */
+  received: Uint8Array
+  rows: RowArrays
+}
+
+/** Throws `SnapshotError` if it is damaged, or of another version. */
+export function readSnapshot(bytes: Uint8Array): Snapshot {
+  const read = drained(readingWeights(snapshotMagic, bytes))
+  if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
+  const { weights, tail } = read
+  const view = viewOf(tail)
+  const [text, count, received, fitted, rows] = [0, 4, 8, 12, 16].map((at) => view.getUint32(at))
+  const take = reader(tail, 20)
+  const state = JSON.parse(Buffer.from(take(text!)).toString()) as State
+  const features = take(count! * featureBytes)
+  const exposures = Array.from(take(count!), (weight, n) => ({
+    bytes: features.slice(n * featureBytes, (n + 1) * featureBytes),
+    weight,
+  }))
+  return {
+    weights,
+    state,
+    deltaSums: new DeltaSums(Buffer.from(state.told, 'base64')),
+    exposures,
+    received: take(received!),
+    fitted: take(fitted!),
+    rows: {
+      features: take(rows! * featureBytes),
+      outcome: take(rows!),
+      least: new Float32Array(take(4 * rows!).buffer),
+    },
+  }
 }

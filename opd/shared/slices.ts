@@ -21,3 +21,11 @@ export function createSlices(now = () => performance.now(), yieldToLoop = nextIt
     },
   }
 }
+
+/** The result of work that is written as a generator which yields between slices, without a pause. */
+export function drained<T>(slices: Generator<undefined, T>): T {
+  for (;;) {
+    const { done, value } = slices.next()
+    if (done) return value
+  }
+}

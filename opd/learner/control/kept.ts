@@ -123,15 +123,15 @@ export class Evidence {
     this.add(base, 'weighedSpend', weight * Math.sqrt(inBa))
   }
 
-  /** The lowest winning price of a bid became known. */
-  knew(group: Group, inBa: number, sent: number, least: number): void {
+  /** The lowest winning price of a bid became known; it counts for so many bids. */
+  knew(group: Group, inBa: number, sent: number, least: number, times = 1): void {
     if (least > inBa) return
     const base = groupAt[group] * width
-    this.add(base, 'knownWinsIn', 1)
-    this.add(base, 'knownSpendIn', inBa)
+    this.add(base, 'knownWinsIn', times)
+    this.add(base, 'knownSpendIn', times * inBa)
     if (least > sent) return
-    this.add(base, 'knownWins', 1)
-    this.add(base, 'knownSpend', inBa)
+    this.add(base, 'knownWins', times)
+    this.add(base, 'knownSpend', times * inBa)
   }
 
   private fade(): void {

@@ -1,31 +1,16 @@
 /** What is held per supplier and mode: evidence, the controller's multipliers, the guards. */
-import type { Guard } from '../../pricing/arms.ts'
 import type { Policy } from '../types.ts'
 import { measureLosses, unverified } from './calibration.ts'
+import type { Explained } from './explained.ts'
 import { explorationRate, nearShare } from './exploration.ts'
 import { Guards, type Matured } from './guardrails.ts'
 import { Evidence, received } from './kept.ts'
 import { Controller, free, standingOf } from './multipliers.ts'
 import { groupOf, type Outcome, seenOf } from './outcome.ts'
 import type { Segment, Segments } from './segments.ts'
+import { ToldLosses } from './told-losses.ts'
 
 type Mode = 'revenue' | 'margin'
-
-/** What explains a decision, and what a metric shows. */
-export interface Explained {
-  theta: number
-  /** CPM. */
-  lambda: number
-  guard: Guard
-  /** Milliseconds; when the guard changed. */
-  since: number
-  /** Shares kept by the last 25,000 bids, as measured; and the realised margin share. */
-  wins: number
-  spend: number
-  margin: number
-  /** How often each guard acted. */
-  alarms: Readonly<Partial<Record<Guard, number>>>
-}
 
 /** Decisions between two judgements of what is kept. */
 const judgeEvery = 64
@@ -45,6 +30,11 @@ const own = unverified()
 /** Before the first judgement. */
 const unjudged = () => standingOf(unverified(), unverified())
 
+/** As saved; releases before counted no told losses. */
+type Saved = Omit<ReturnType<SupplierState['saved']>, 'toldLosses'> & {
+  toldLosses?: [number, number]
+}
+
 export class SupplierState {
   readonly evidence = new Evidence()
   readonly controller = new Controller()
@@ -60,6 +50,7 @@ export class SupplierState {
   /** Most wins say the lowest winning price. */
   private saysLeast = false
   private judgeIn = judgeEvery
+  private readonly toldLosses = new ToldLosses()
 
   constructor(pool: Evidence, segments: Segments) {
     this.pool = pool
@@ -135,6 +126,7 @@ export class SupplierState {
 
   exposed(outcome: Outcome, patience: number, publisher: number, seat: number): void {
     this.exposures++
+    this.toldLosses.exposed()
     const expected = outcome.arm === 'holdout' ? outcome.winIn : outcome.winOut
     const keeps = outcome.winIn > 0 ? expected / outcome.winIn : 1
     this.guards.exposed(expected, keeps, outcome.at, patience)
@@ -158,6 +150,7 @@ export class SupplierState {
 
   won(outcome: Outcome, cleared: number, now: number, publisher: number, seat: number): void {
     this.guards.won(outcome.at, outcome.sent, cleared, now)
+    this.toldLosses.won()
     const group = groupOf(outcome)
     if (group === null) return
     const { inBa, sent, weight } = outcome
@@ -171,11 +164,15 @@ export class SupplierState {
 
   /** A notice said the lowest price that would have won. */
   knew(outcome: Outcome, least: number): void {
-    const group = groupOf(outcome)
-    if (group === null) return
     const { inBa, sent } = outcome
-    this.evidence.knew(group, inBa, sent, least)
-    this.pool.knew(group, inBa, sent, least)
+    const lost = least > sent
+    if (lost) this.toldLosses.lost()
+    const group = groupOf(outcome)
+    const { each } = this.toldLosses
+    if (group === null || each === 0) return
+    const times = lost ? each : 1
+    this.evidence.knew(group, inBa, sent, least, times)
+    this.pool.knew(group, inBa, sent, least, times)
   }
 
   /** The exposure teaches nothing; its notice came, so its supplier is not silent. */
@@ -223,8 +220,8 @@ export class SupplierState {
   }
 
   saved() {
-    const { evidence, controller, guards, exposures, standings, floor, bound, saysLeast, judgeIn } =
-      this
+    const { evidence, controller, guards, exposures, standings, floor, bound, saysLeast } = this
+    const { judgeIn, toldLosses } = this
     const { spend, wins, margin } = controller
     return {
       exposures,
@@ -234,10 +231,11 @@ export class SupplierState {
       means: controller.saved(),
       guards: guards.saved(),
       judged: { standings, floor, bound, told: saysLeast, judgeIn },
+      toldLosses: toldLosses.saved(),
     }
   }
 
-  restore(from: ReturnType<SupplierState['saved']>): void {
+  restore(from: Saved): void {
     this.exposures = from.exposures
     // With its age: what is young forgets.
     this.evidence.restore(from.sums, from.age)
@@ -245,6 +243,7 @@ export class SupplierState {
     this.controller.startFrom({ spend, wins, margin })
     this.controller.restore(from.means)
     this.guards.restore(from.guards)
+    this.toldLosses.restore(from.toldLosses ?? [0, 0])
     const { standings, told, ...judged } = from.judged
     this.saysLeast = told
     Object.assign(this, judged)

@@ -9,40 +9,33 @@
  */
 
 import { type Grid, tickOf } from '../decide/price-grid.ts'
+import { chanceOf, pA, pB, pC, pF, pQ, pT, WinForm } from './form.ts'
 import { Step } from './kalman-step.ts'
-import { usualSum } from './layout.ts'
+import { savingFirst, savingSecond, usualSum } from './layout.ts'
 import { groupOf, PriceDensities } from './price-density.ts'
-import { keyAt, parameterCount, tuned } from './priors.ts'
-import { Savings } from './second-price.ts'
+import { keyAt } from './priors.ts'
 import { sigmoid } from './sigmoid.ts'
 import { Sums } from './sums.ts'
 import { Weights } from './weights.ts'
 
-const [pA, pB, pC, pQ, pT, pF] = [0, 1, 2, 3, 4, 5] as const
-const edge = 1e-4
-/** e^B stays between these. */
-const slopeOf = (b: number) => Math.exp(b < -1 ? -1 : b > 4 ? 4 : b)
-/** Variance of ln in about its usual value. */
-const usualNoise = 0.5
-
-type Part = 'exposure' | 'win'
+/** Variance of ln in about its usual value, and of whether a win was cheaper than what was sent. */
+const [usualNoise, savingNoise] = [0.5, 0.1]
+/** A share of wins that pay less than they bid is taken for none below this. */
+const leastSaving = 0.02
 
 export class Curve {
   readonly weights = new Weights()
   readonly densities = new PriceDensities()
+  /** The fine tick of the price that `wins` was asked for last. */
+  tick = 0
   private readonly loaded = new Sums(this.weights)
   private readonly sums = this.loaded.sums
-  private readonly gradient = new Float64Array(parameterCount)
-  private readonly step = new Step(this.weights, tuned.forgetting)
-  readonly savings = new Savings(this.loaded, this.step)
-  tick = 0
+  private readonly form = new WinForm()
+  private readonly step = new Step(this.weights)
   private lnIn = 0
   private x = 0
   private floored = false
-  /** Q, L, S, A + C x; and W as low + high sigmoid, with the share K. */
-  private plateau = 0
-  private foot = 0
-  private slope = 1
+  /** A + C x; and K W0 as low + high sigmoid. */
   private offset = 0
   private low = 0
   private high = 0
@@ -58,26 +51,17 @@ export class Curve {
     this.sumUp()
   }
 
-  /** Its sums, also after weights have moved. */
   private sumUp(): void {
+    const { sums, form } = this
     this.stale = false
-    const { sums } = this
     this.loaded.add()
     this.x = this.lnIn - sums[usualSum]!
-    this.settle()
-  }
-
-  private settle(): void {
-    const { sums } = this
-    const t = sigmoid(sums[pT]!)
     const f = this.floored ? sigmoid(sums[pF]!) : 0
-    this.plateau = sigmoid(sums[pQ]!)
-    this.foot = t + (1 - t) * f
-    this.slope = slopeOf(sums[pB]!)
+    form.set(sigmoid(sums[pQ]!), sigmoid(sums[pT]!), f, sums[pB]!)
     this.offset = sums[pA]! + sums[pC]! * this.x
-    const share = this.plateau * this.densities.formShare
-    this.low = share * this.foot
-    this.high = share * (1 - this.foot)
+    const share = form.q * this.densities.formShare
+    this.low = share * form.l
+    this.high = share * (1 - form.l)
   }
 
   /**
@@ -92,69 +76,56 @@ export class Curve {
     to: number,
     by: number,
   ): void {
-    const { low, high, slope, densities } = this
+    const { low, high, densities } = this
+    const { slope } = this.form
     const shift = this.offset - slope * this.lnIn
     const { ln, fine } = grid
     for (let n = from; n <= to; n += by) {
       if (out[n]! >= 0) continue
       const tick = ticks[n]!
-      const w = low + high * sigmoid(slope * ln[tick]! + shift) + densities.below(fine[tick]!)
-      out[n] = w < edge ? edge : w > 1 - edge ? 1 - edge : w
+      out[n] = chanceOf(
+        low + high * sigmoid(slope * ln[tick]! + shift) + densities.below(fine[tick]!),
+      )
     }
   }
 
-  /** The probability to win at any price, of which `tick` then is the fine tick. */
+  /** The probability to win at any price. */
   wins(price: number): number {
     const ln = Math.log(price)
     this.tick = tickOf(ln)
-    const s = sigmoid(this.slope * (ln - this.lnIn) + this.offset)
-    const w = this.low + this.high * s + this.densities.below(this.tick)
-    return w < edge ? edge : w > 1 - edge ? 1 - edge : w
-  }
-
-  /** What W0 says at a price, and how that leans on its parameters. */
-  private ask(price: number): number {
-    const { sums, gradient } = this
-    const lnF = Math.log(price) - this.lnIn
-    const steep = this.slope
-    const s = sigmoid(steep * lnF + this.offset)
-    const q = this.plateau
-    const l = this.foot
-    const t = sigmoid(sums[pT]!)
-    const f = this.floored ? sigmoid(sums[pF]!) : 0
-    const inner = l + (1 - l) * s
-    const w = q * inner
-    const ds = q * (1 - l) * s * (1 - s)
-    gradient[pA] = ds
-    gradient[pB] = ds * steep * lnF
-    gradient[pC] = ds * this.x
-    gradient[pQ] = q * (1 - q) * inner
-    gradient[pT] = q * (1 - s) * (1 - f) * t * (1 - t)
-    gradient[pF] = q * (1 - s) * (1 - t) * f * (1 - f)
-    return w < edge ? edge : w > 1 - edge ? 1 - edge : w
+    const s = sigmoid(this.form.slope * (ln - this.lnIn) + this.offset)
+    return chanceOf(this.low + this.high * s + this.densities.below(this.tick))
   }
 
   /**
    * One observation of the loaded bid at `price`: an exposure (as if lost), or its win (the difference). Linear in the
-   * outcome, so the two may be taught apart, on different nodes. `sign` -1 undoes an exposure.
+   * outcome, so the two may be trained apart, on different nodes. `sign` -1 undoes an exposure. A win does not say how sure
+   * the weights are.
    */
-  teach(price: number, part: Part, sign: 1 | -1 = 1): void {
-    if (part === 'win') this.move(price, 1, 0, 1, 0)
-    else this.move(price, 0, 1, sign, sign)
-    if (part === 'exposure') this.learnUsual(sign)
-  }
-
-  /** By the error `come - due W`, times `rate`; `sure`: how often it counts for how sure we are. */
-  private move(price: number, come: number, due: number, rate: number, sure: number): void {
+  teach(price: number, part: 'exposure' | 'win', sign: 1 | -1 = 1): void {
     if (this.stale) this.sumUp()
     this.stale = true
-    const w = this.ask(price)
-    const all = w * (1 - w) + this.loaded.gatherAll(this.gradient, this.step)
-    this.step.move((rate * (come - due * w)) / all, sure / all)
+    const { form, loaded, step } = this
+    const lnF = Math.log(price) - this.lnIn
+    const w = form.derive(sigmoid(form.slope * lnF + this.offset), lnF, this.x)
+    const all = w * (1 - w) + loaded.gatherAll(form.gradient, step)
+    if (part === 'win') return step.move(1 / all, 0)
+    step.move((-sign * w) / all, sign / all)
+    const allUsual = usualNoise + loaded.gather(usualSum, 1, step)
+    step.move((sign * this.x) / allUsual, sign / allUsual)
   }
 
-  private learnUsual(sign: number): void {
-    const all = usualNoise + this.loaded.gather(usualSum, 1, this.step)
-    this.step.move((sign * this.x) / all, sign / all)
+  /** The share of wins that pay less than they bid, by supplier and kind of auction: there a lower bid saves nothing. */
+  saving(second: boolean): number {
+    const share = this.sums[savingSum(second)]!
+    return share < leastSaving ? 0 : share > 1 ? 1 : share
+  }
+
+  teachSaving(second: boolean, saved: boolean): void {
+    const sum = savingSum(second)
+    const all = savingNoise + this.loaded.gather(sum, 1, this.step)
+    this.step.move(((saved ? 1 : 0) - this.sums[sum]!) / all, 1 / all)
   }
 }
+
+const savingSum = (second: boolean) => (second ? savingSecond : savingFirst)

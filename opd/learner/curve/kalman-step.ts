@@ -1,12 +1,13 @@
 import { bound, surest, type Weights } from './weights.ts'
 
-/** More weights than one expert has for a bid. */
+/** More weights than a bid has. */
 const stepRoom = 256
+/** A variance grows by this share of its prior a step: what was learned is slowly doubted. */
+const forgetting = 5e-6
 
 /** One Kalman step of many weights: gathered with how what was seen leans on each, then moved. */
 export class Step {
   private readonly weights: Weights
-  private readonly forgetting: number
   private readonly slots = new Int32Array(stepRoom)
   private readonly priors = new Float64Array(stepRoom)
   private readonly variances = new Float64Array(stepRoom)
@@ -14,10 +15,8 @@ export class Step {
   private readonly leans = new Float64Array(stepRoom)
   private count = 0
 
-  /** A variance grows by `forgetting` of its prior a step. */
-  constructor(weights: Weights, forgetting: number) {
+  constructor(weights: Weights) {
     this.weights = weights
-    this.forgetting = forgetting
   }
 
   clear(): void {
@@ -39,7 +38,7 @@ export class Step {
 
   /** `scaled`: error over all variance; `known`: 1 over the same, 0 where a win tells nothing of how sure we are. */
   move(scaled: number, known: number): void {
-    const { slots, priors, variances, leans, count, forgetting } = this
+    const { slots, priors, variances, leans, count } = this
     const { means, variances: into } = this.weights
     const grows = known === 0 ? 0 : forgetting
     for (let n = 0; n < count; n++) {

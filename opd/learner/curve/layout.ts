@@ -7,12 +7,11 @@
  * and behind them, where a key has them, the shared ones: usual ln in, shares of savings.
  */
 import {
-  type Key,
   keyNames,
   type Priors,
   parameterCount,
   parameterNames,
-  priors as parameterPriors,
+  priors,
   saving,
   stepShares,
   usual,
@@ -26,38 +25,23 @@ export const [usualSum, savingFirst, savingSecond] = [
 ] as const
 export const sumCount = parameterCount + 3
 
-const shared: [number, Priors][] = [
-  [usualSum, usual],
-  [savingFirst, saving],
-  [savingSecond, saving],
+/** Prior variances by sum; of the parameters what steps may use. */
+const priorsBySum: readonly Priors[] = [
+  ...parameterNames.map((name) =>
+    Object.fromEntries(
+      Object.entries(priors[name]).map(([key, prior]) => [key, prior * stepShares[name]]),
+    ),
+  ),
+  usual,
+  saving,
+  saving,
 ]
 
-/** The weights of one key: which sum each belongs to, and its prior variance. */
-interface Block {
-  sums: number[]
-  priors: number[]
-  /** Weights of the parameters; they come first. */
-  half: number
-}
-
-function blockOf(key: Key): Block {
-  const sums: number[] = []
-  const priors: number[] = []
-  const add = (sum: number, prior: number | undefined) => {
-    if (prior === undefined) return
-    sums.push(sum)
-    priors.push(prior)
-  }
-  parameterNames.forEach((name, p) => {
-    const prior = parameterPriors[name][key]
-    add(p, prior === undefined ? undefined : prior * stepShares[name])
-  })
-  const half = sums.length
-  for (const [sum, priorsOf] of shared) add(sum, priorsOf[key])
-  return { sums, priors, half }
-}
-
-export const blocks: readonly Block[] = keyNames.map(blockOf)
+/** The weights of one key: which sum each belongs to, and its prior variance. Those of the parameters come first. */
+export const blocks = keyNames.map((key) => {
+  const sums = [...priorsBySum.keys()].filter((sum) => priorsBySum[sum]![key] !== undefined)
+  return { sums, priors: sums.map((sum) => priorsBySum[sum]![key]!) }
+})
 const widths = blocks.map(({ sums }) => sums.length)
 
 /** By key, flat: where its block begins below, how many weights it has, those of the parameters, and how it is aligned. */
@@ -65,7 +49,10 @@ export const blockFrom = Int32Array.from(blocks, (_each, at) =>
   widths.slice(0, at).reduce((sum, width) => sum + width, 0),
 )
 export const blockWidth = Int32Array.from(widths)
-export const blockHalf = Int32Array.from(blocks, ({ half }) => half)
+export const blockHalf = Int32Array.from(
+  blocks,
+  ({ sums }) => sums.filter((sum) => sum < parameterCount).length,
+)
 export const blockMask = Int32Array.from(widths, (width) => -(2 ** Math.ceil(Math.log2(width))))
 /** By weight. */
 export const sumOf = Uint8Array.from(blocks.flatMap(({ sums }) => sums))

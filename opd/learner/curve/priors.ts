@@ -81,8 +81,3 @@ export const usual: Priors = {
 export const saving: Priors = { all: 0.05, supplier: 0.05 }
 /** Before anything cleared, of first-price and of second-price auctions. */
 export const savingMeans = [0, 0.75] as const
-
-export const tuned = {
-  /** A variance grows by this share of its prior a touch: what was learned is slowly doubted. */
-  forgetting: 5e-6,
-}

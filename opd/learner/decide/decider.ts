@@ -3,8 +3,9 @@
 import type { SupplierState } from '../control/supplier-state.ts'
 import type { Controls } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
-import { sound } from '../curve/numbers.ts'
-import { featureBytes, hasFloor, publisherIn, seatIn, supplierIn } from '../features.ts'
+import { keyAt } from '../curve/priors.ts'
+import { featureBytes, hasFloor, hashAt, keyed } from '../features.ts'
+import { isPrice, sound } from '../numbers.ts'
 import type { BidFacts, Decision, Policy } from '../types.ts'
 import { AuctionDraws, Described } from './described.ts'
 import { OwnDecision } from './own.ts'
@@ -20,12 +21,6 @@ const nearBy = 0.2
 const [leastApart, leastVariance] = [0.02, 0.02]
 /** Where the policy does not say: as the configuration. */
 const usualExplore = 0.005
-
-function ownPrice(facts: BidFacts, bytes: Uint8Array): OwnDecision {
-  const decision = new OwnDecision(facts, bytes)
-  decision.outBa = facts.inBa
-  return decision
-}
 
 export class Decider {
   private readonly curve: Curve
@@ -49,12 +44,12 @@ export class Decider {
     random: () => number,
     still: boolean,
   ): Decision {
-    const { described, auction } = this
-    const { inBa } = facts
-    if (!(inBa >= 1e-9 && inBa < 1e9)) return ownPrice(facts, new Uint8Array(featureBytes))
+    const { described, auction, curve } = this
+    const { inBa, mode } = facts
+    if (!isPrice(inBa)) return new OwnDecision(facts, new Uint8Array(featureBytes))
     const bytes = described.load(facts, now > 0 ? now : 0)
-    const decision = ownPrice(facts, bytes)
-    this.curve.load(described.keys, Math.log(inBa), hasFloor(bytes))
+    const decision = new OwnDecision(facts, bytes)
+    curve.load(described.keys, Math.log(inBa), hasFloor(bytes))
     auction.load(key)
     const holdout = sound(policy.holdout, 0, 1, 0)
     const held = holdout > 0 && auction.holdout < holdout
@@ -64,43 +59,35 @@ export class Decider {
     }
     const floor = facts.floor > 0 ? facts.floor : 0
     if (floor >= inBa) return this.unchanged(decision)
-    const state = this.controls.of(supplierIn(bytes, facts.mode))
-    state.load(policy, facts.mode, publisherIn(bytes), seatIn(bytes))
+    const state = this.controls.of(keyed(hashAt(bytes, keyAt.supplier), mode === 'margin'))
+    state.load(policy, mode, hashAt(bytes, keyAt.publisher), hashAt(bytes, keyAt.dsp))
     decision.raised = auction.raised
     const raise = decision.raised ? state.raising() : 1
     decision.theta = 1 + (state.theta - 1) * raise
     decision.lambda = state.lambda * raise
     decision.guard = state.guards.guard
     const least = Math.max(sound(policy.minFactor, 0, 1, 0), floor / inBa)
-    const guarded = Math.max(least, state.guards.lowest(least))
-    if (held) return this.hold(decision, state, guarded, floor)
+    const lowest = Math.max(floor, inBa * Math.max(least, state.guards.lowest(least)))
+    if (held) {
+      // For what it says of what lower prices lose.
+      this.choose(decision, state, lowest)
+      decision.outBa = inBa
+      decision.factor = 1
+      decision.winOut = decision.winIn
+      return decision
+    }
     const explore = state.exploration(sound(policy.explore, 0, 1, usualExplore))
     const explores = explore > 0 && random() < explore
     decision.propensity = (1 - holdout) * (explores ? explore : 1 - explore)
-    this.choose(decision, state, guarded, floor)
+    this.choose(decision, state, lowest)
     if (explores) this.explore(decision, Math.max(least, exploredLeast), state.exploresNear, random)
     const { outBa: out, winIn, winOut, raised } = decision
-    if (!still) state.decided(policy, facts.mode, { inBa, out, winIn, winOut, raised }, now)
+    if (!still) state.decided(policy, mode, { inBa, out, winIn, winOut, raised }, now)
     return decision
   }
 
   private unchanged(decision: OwnDecision): Decision {
-    decision.winIn = this.curve.wins(decision.inBa)
-    decision.winOut = decision.winIn
-    return decision
-  }
-
-  /** Its own price, and in the features how much it says of what lower prices lose. */
-  private hold(
-    decision: OwnDecision,
-    state: SupplierState,
-    lowest: number,
-    floor: number,
-  ): Decision {
-    this.choose(decision, state, lowest, floor)
-    decision.outBa = decision.inBa
-    decision.factor = 1
-    decision.winOut = decision.winIn
+    decision.winIn = decision.winOut = this.curve.wins(decision.inBa)
     return decision
   }
 
@@ -109,8 +96,7 @@ export class Decider {
     decision.arm = 'explored'
     const from = Math.max(least, decision.factor * (1 - nearBy))
     const to = Math.min(1, decision.factor * (1 + nearBy))
-    const isNear = random() < near
-    const [low, high] = isNear ? [from, to] : [least, 1]
+    const [low, high] = random() < near ? [from, to] : [least, 1]
     const factor = low + random() * (high - low)
     decision.density =
       (1 - near) / (1 - least) + (factor >= from && factor <= to ? near / (to - from) : 0)
@@ -119,33 +105,32 @@ export class Decider {
     decision.winOut = Math.min(decision.winIn, this.curve.wins(decision.outBa))
   }
 
-  private choose(decision: OwnDecision, state: SupplierState, lowest: number, floor: number): void {
+  private choose(decision: OwnDecision, state: SupplierState, lowest: number): void {
     const { curve, chooser, asked } = this
     const { inBa } = decision
-    asked.inBa = inBa
-    asked.lowest = Math.max(floor, inBa * lowest)
-    const extra = (state.theta - 1) * inBa + state.lambda
-    const raised = inBa + extra * state.raising()
-    asked.reward = decision.raised ? raised : inBa + extra
-    asked.other = decision.raised ? inBa + extra : raised
-    asked.saving = curve.savings.share(decision.second)
-    if (asked.lowest >= inBa) {
+    if (lowest >= inBa) {
       this.unchanged(decision)
       return
     }
     // What is quite unknown is not left at its own price: it would never be known.
-    const cold = state.guards.winsKnown === 0 && state.exposures < coldFor
-    const price = cold ? asked.lowest : chooser.best(curve, asked)
-    decision.outBa = price < asked.lowest ? asked.lowest : price
-    decision.factor = decision.outBa / inBa
-    if (cold) {
+    if (state.guards.winsKnown === 0 && state.exposures < coldFor) {
       decision.winIn = curve.wins(inBa)
-      decision.winOut = Math.min(decision.winIn, curve.wins(price))
-      return
+      decision.winOut = Math.min(decision.winIn, curve.wins(lowest))
+      decision.outBa = lowest
+    } else {
+      const extra = (state.theta - 1) * inBa + state.lambda
+      const [usual, raised] = [inBa + extra, inBa + extra * state.raising()]
+      asked.inBa = inBa
+      asked.lowest = lowest
+      asked.reward = decision.raised ? raised : usual
+      asked.other = decision.raised ? usual : raised
+      asked.saving = curve.saving(decision.second)
+      decision.outBa = Math.max(lowest, chooser.best(curve, asked))
+      decision.winIn = chooser.winIn
+      decision.winOut = chooser.winOut
+      decision.weight = this.weigh(chooser.winBetween, chooser.winApart)
     }
-    decision.winIn = chooser.winIn
-    decision.winOut = chooser.winOut
-    decision.weight = this.weigh(chooser.winBetween, chooser.winApart)
+    decision.factor = decision.outBa / inBa
   }
 
   /** Of an auction in comparisons: what theta is expected to change over the variance of a win. */

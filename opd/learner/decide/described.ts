@@ -4,7 +4,7 @@
  */
 import { hashText } from '../../shared/hash.ts'
 import { keyCount } from '../curve/priors.ts'
-import { describe, featureBytes, floorOf, keysOf, quarterOf, setFloor } from '../features.ts'
+import { describe, featureBytes, keysOf, quarterOf, setFloor } from '../features.ts'
 import type { BidFacts } from '../types.ts'
 
 const isAlike = (one: BidFacts, other: BidFacts) =>
@@ -35,8 +35,7 @@ export class Described {
       describe(facts, bytes)
       // The caller may change its object for the next bid.
       this.facts = { ...facts }
-    }
-    setFloor(bytes, floorOf(facts))
+    } else setFloor(bytes, facts)
     if (!isKnown || quarter !== this.quarter) {
       this.quarter = quarter
       keysOf(bytes, now, this.keys)

@@ -1,8 +1,8 @@
 import type { BidFacts, Decision } from '../types.ts'
 
-/** A decision that still knows what it was made from: `expose` follows with the price really sent. */
+/** A decision, at first the bid's own price, that keeps what `expose` needs: it follows with the price that was sent. */
 export class OwnDecision implements Decision {
-  outBa = 0
+  outBa: number
   factor = 1
   arm: Decision['arm'] = 'treated'
   propensity = 1
@@ -25,6 +25,7 @@ export class OwnDecision implements Decision {
 
   constructor({ inBa, auction, mode }: BidFacts, bytes: Uint8Array) {
     this.inBa = inBa
+    this.outBa = inBa
     this.second = auction === 2
     this.mode = mode
     this.bytes = bytes

@@ -5,7 +5,6 @@
 const decade = 184
 /** Fine steps a coarse one has: 5.1 %. */
 export const coarse = 4
-const perDecade = decade / coarse
 /** Ticks are counted from here, so that none is negative: prices are above 1e-9 CPM. */
 const lowestDecade = -12
 
@@ -20,12 +19,6 @@ function roundest(low: number, high: number): number {
   return low
 }
 
-const table = (steps: number) =>
-  Float64Array.from({ length: steps }, (_each, n) =>
-    roundest(10 ** (n / steps), 10 ** ((n + 1) / steps)),
-  )
-const fineMantissas = table(decade)
-const coarseMantissas = table(perDecade)
 const tens = Float64Array.from({ length: 24 }, (_each, n) => 10 ** (n + lowestDecade))
 
 const perLn = decade / Math.LN10
@@ -34,6 +27,9 @@ export const tickOf = (lnPrice: number): number => {
   const tick = Math.floor(lnPrice * perLn + 1e-6) - lowestDecade * decade
   return tick > 0 ? tick : 0
 }
+
+/** ln of the price at which a fine tick begins. */
+export const lnOf = (tick: number): number => (tick + lowestDecade * decade) * (Math.LN10 / decade)
 
 /** Prices by tick: tables, a look-up is all that a price costs. */
 export interface Grid {
@@ -44,19 +40,18 @@ export interface Grid {
   fine: Int32Array
 }
 
-/** What is the same in every decade but for its power of ten. */
-function gridOf(mantissas: Float64Array): Grid {
-  const steps = mantissas.length
+/** The same in every decade but for its power of ten. */
+function gridOf(steps: number): Grid {
+  const mantissas = Float64Array.from({ length: steps }, (_each, n) =>
+    roundest(10 ** (n / steps), 10 ** ((n + 1) / steps)),
+  )
   const price = Float64Array.from(
     { length: tens.length * steps },
     (_each, n) => mantissas[n % steps]! * tens[Math.floor(n / steps)]!,
   )
-  return {
-    price,
-    ln: price.map(Math.log),
-    fine: Int32Array.from(price, (at) => tickOf(Math.log(at))),
-  }
+  const ln = price.map(Math.log)
+  return { price, ln, fine: Int32Array.from(ln, tickOf) }
 }
 
-export const fineGrid = gridOf(fineMantissas)
-export const coarseGrid = gridOf(coarseMantissas)
+export const fineGrid = gridOf(decade)
+export const coarseGrid = gridOf(decade / coarse)

@@ -61,14 +61,11 @@ export function groupCurve(
   rounds: number,
   uses: Uses,
 ): Mixture {
-  const { counts, total } = estimate(rows, group, groupStrength, rounds, uses)
-  const cumulative = new Float64Array(binCount)
-  let sum = 0
-  for (let bin = 0; bin < binCount; bin++) {
-    sum += counts[bin]!
-    const all = (groupStrength * group.base[bin]! + sum) / (groupStrength + total)
-    cumulative[bin] = (1 - formShare) * all
-  }
+  const { below, total } = estimate(rows, group, groupStrength, rounds, uses)
+  const all = groupStrength + total
+  const cumulative = group.base.map(
+    (base, bin) => (1 - formShare) * ((groupStrength * base + below[bin]!) / all),
+  )
   return { first: group.first, formShare, cumulative }
 }
 
@@ -88,8 +85,9 @@ export function groupCurves(
   for (const place of places) {
     const group = curveOfGroup(rows, place, found)
     if (group === undefined) continue
-    for (let bin = 0; bin < binCount; bin++)
-      place.base[bin] = group.formShare * place.base[bin]! + below(group, place.first + bin)
+    place.base = place.base.map(
+      (base, bin) => group.formShare * base + below(group, place.first + bin),
+    )
   }
   return found
 }
@@ -98,24 +96,32 @@ export function groupCurves(
 export const curveOfGroup = (rows: Rows, place: Place, curves: Map<number, Mixture>) =>
   place.rows.length < sparseBelow ? curves.get(rows.group[place.rows[0]!]!) : undefined
 
+/** A placement's curve, with a prior that counts as much as `strength` rows. */
+function placeCurve(
+  rows: Rows,
+  place: Place,
+  strength: number,
+  group: Mixture | undefined,
+): Mixture {
+  const counts = estimate(rows, place, strength, rounds, () => true)
+  const all = strength + counts.total
+  const cumulative = place.base.map((_base, bin) => {
+    const prior = group === undefined ? 0 : below(group, place.first + bin)
+    return (strength * prior + counts.below[bin]!) / all
+  })
+  const formShare = ((group?.formShare ?? 1) * strength) / all
+  return { first: place.first, formShare, cumulative }
+}
+
 export function fitDensities(rows: Rows, form: Form, strengths: Strengths): Densities {
   const layers = layersOf(rows, form)
   const curves = groupCurves(rows, layers, strengths.formShares, rounds, () => true)
-  const found: [number, Mixture][] = [...curves]
+  const found = [...curves]
   for (const place of layers.places) {
-    const by = strengths.rows.get(place.supplier) ?? Number.POSITIVE_INFINITY
-    if (!Number.isFinite(by)) continue
+    const strength = strengths.rows.get(place.supplier) ?? Number.POSITIVE_INFINITY
+    if (!Number.isFinite(strength)) continue
     const group = curveOfGroup(rows, place, curves)
-    const { counts, total } = estimate(rows, place, by, rounds, () => true)
-    const cumulative = new Float64Array(binCount)
-    let sum = 0
-    for (let bin = 0; bin < binCount; bin++) {
-      sum += counts[bin]!
-      const prior = group === undefined ? 0 : below(group, place.first + bin)
-      cumulative[bin] = (by * prior + sum) / (by + total)
-    }
-    const formShare = ((group?.formShare ?? 1) * by) / (by + total)
-    found.push([place.key, { first: place.first, formShare, cumulative }])
+    found.push([place.key, placeCurve(rows, place, strength, group)])
   }
   const cumulative = new Float32Array(found.length * binCount)
   for (const [n, [, each]] of found.entries()) cumulative.set(each.cumulative, n * binCount)

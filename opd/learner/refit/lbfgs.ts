@@ -2,6 +2,7 @@
 
 const memory = 8
 const sufficient = 1e-4
+const tolerance = 1e-5
 
 /** The value at `x`; the gradient goes into `gradient`. */
 export type Objective = (x: Float64Array, gradient: Float64Array) => number
@@ -18,8 +19,7 @@ export function minimize(
   x: Float64Array,
   scale: Float64Array,
   evaluations: number,
-  tolerance = 1e-5,
-): number {
+): void {
   const size = x.length
   let gradient = new Float64Array(size)
   let value = objective(x, gradient)
@@ -74,5 +74,4 @@ export function minimize(
     value = nextValue
     if (gained < tolerance * Math.max(1, Math.abs(value)) * 0.1) break
   }
-  return value
 }

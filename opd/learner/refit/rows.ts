@@ -3,7 +3,7 @@ import { blockFrom, blockMask, blocks, priorOf, sumOf, usualSum } from '../curve
 import { groupOf } from '../curve/price-density.ts'
 import { keyAt, keyCount, parameterCount, parameterNames, stepShares } from '../curve/priors.ts'
 import { slotCount } from '../curve/weights.ts'
-import { noExposure, readExposure } from '../exposure.ts'
+import { Exposure, readExposure } from '../exposure.ts'
 import { featureBytes, hasFloor, keysOf } from '../features.ts'
 import type { Job } from './job.ts'
 import { outcomes } from './settled-rows.ts'
@@ -23,50 +23,36 @@ export const familyPriors = Float32Array.from(priorOf, (prior, family) => {
   return name === undefined ? prior : prior / stepShares[name]
 })
 
-export interface Rows {
-  count: number
-  lnIn: Float64Array
-  lnPrice: Float64Array
-  won: Uint8Array
+const emptyRows = (most: number) => ({
+  count: 0,
+  lnIn: new Float64Array(most),
+  lnPrice: new Float64Array(most),
+  won: new Uint8Array(most),
   /** The lowest winning price, its logarithm; NaN: not known. */
-  lnLeast: Float64Array
-  weight: Float64Array
-  floored: Uint8Array
-  supplier: Uint32Array
-  placement: Uint32Array
+  lnLeast: new Float64Array(most),
+  weight: new Float64Array(most),
+  floored: new Uint8Array(most),
+  supplier: new Uint32Array(most),
+  placement: new Uint32Array(most),
   /** Of placements that share a distribution of prices: `groupOf`. */
-  group: Uint32Array
+  group: new Uint32Array(most),
   /** By row and place, of `formPlaces` and `usualPlaces`: the weight fitted, 0 where the row has none. */
-  form: Int32Array
-  usual: Int32Array
+  form: new Int32Array(most * formPlaces.length),
+  usual: new Int32Array(most * usualPlaces.length),
   /** Of the weights fitted, from 1: the slot and the family. */
-  slots: number[]
-  family: number[]
-}
+  slots: [0],
+  family: [0],
+})
+export type Rows = ReturnType<typeof emptyRows>
 
 /** `halfLife`: rows by which the weight of a row is halved. */
 export function rowsOf(job: Job, halfLife: number): Rows {
   const most = job.outcome.length
-  const rows: Rows = {
-    count: 0,
-    lnIn: new Float64Array(most),
-    lnPrice: new Float64Array(most),
-    won: new Uint8Array(most),
-    lnLeast: new Float64Array(most),
-    weight: new Float64Array(most),
-    floored: new Uint8Array(most),
-    supplier: new Uint32Array(most),
-    placement: new Uint32Array(most),
-    group: new Uint32Array(most),
-    form: new Int32Array(most * formPlaces.length),
-    usual: new Int32Array(most * usualPlaces.length),
-    slots: [0],
-    family: [0],
-  }
+  const rows = emptyRows(most)
   const known = new Int32Array(slotCount)
   const keys = new Uint32Array(keyCount)
-  const seen = noExposure()
-  const indexOf = (key: number, at: number, family: number) => {
+  const seen = new Exposure()
+  const fittedAt = (key: number, at: number, family: number) => {
     if (keys[key] === 0) return 0
     const slot = ((keys[key]! >>> 13) & blockMask[key]!) + at
     if (known[slot] === 0) {
@@ -93,12 +79,13 @@ export function rowsOf(job: Job, halfLife: number): Rows {
     rows.supplier[row] = keys[keyAt.supplier]!
     rows.placement[row] = keys[keyAt.placement]!
     rows.group[row] = groupOf(keys, hasFloor(features))
-    formPlaces.forEach(({ key, at, family }, place) => {
-      rows.form[row * formPlaces.length + place] = indexOf(key, at, family)
-    })
-    usualPlaces.forEach(({ key, at, family }, place) => {
-      rows.usual[row * usualPlaces.length + place] = indexOf(key, at, family)
-    })
+    for (const [places, into] of [
+      [formPlaces, rows.form],
+      [usualPlaces, rows.usual],
+    ] as const)
+      places.forEach(({ key, at, family }, place) => {
+        into[row * places.length + place] = fittedAt(key, at, family)
+      })
   }
   return rows
 }

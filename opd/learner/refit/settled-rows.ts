@@ -6,7 +6,9 @@
  *   least    the lowest price that would have won; 0: not known
  *   heads, next                               chains by hash, so that a win finds its row
  */
-import { featureBytes } from '../features.ts'
+
+import { drained } from '../../shared/slices.ts'
+import { featureBytes, featureHash, hasFeatures } from '../features.ts'
 
 export const windowRows = 65_536
 const none = -1
@@ -14,36 +16,38 @@ const none = -1
 const sliceRows = 8192
 /** `void`: a win that may not train came for it. */
 export const outcomes = { lost: 0, won: 1, void: 2 } as const
-
-/** Wins whose exposure is not known here yet: another node is still to send it. */
+/** Wins that are kept until their exposure comes: another node is still to send it. */
 const earlyMost = 8192
 
-function hashOf(bytes: Uint8Array, from: number, seed: number): number {
-  let hash = seed
-  for (let at = from; at < from + featureBytes; at++)
-    hash = Math.imul(hash ^ bytes[at]!, 0x01000193)
-  return (hash ^ (hash >>> 15)) >>> 0
+/** Settled rows, oldest first. */
+export interface RowArrays {
+  features: Uint8Array
+  outcome: Uint8Array
+  /** Lowest winning prices. */
+  least: Float32Array
 }
-const chainOf = (bytes: Uint8Array, from = 0) => hashOf(bytes, from, 0x811c9dc5) % windowRows
+
+const chainOf = (bytes: Uint8Array, from = 0) => featureHash(bytes, from) % windowRows
 /** 53 bits. */
 const nameOf = (bytes: Uint8Array) =>
-  hashOf(bytes, 0, 0x811c9dc5) * 2 ** 21 + (hashOf(bytes, 0, 0x27d4eb2f) >>> 11)
+  featureHash(bytes) * 2 ** 21 + (featureHash(bytes, 0, 0x27d4eb2f) >>> 11)
 
 export class SettledRows {
+  size = 0
+  /** Rows ever. */
+  settled = 0
   private readonly rows = new Uint8Array(windowRows * featureBytes)
   private readonly outcome = new Uint8Array(windowRows)
   private readonly least = new Float32Array(windowRows)
   private readonly heads = new Int32Array(windowRows).fill(none)
   private readonly next = new Int32Array(windowRows).fill(none)
-  size = 0
-  /** Rows ever. */
-  settled = 0
+  /** Lowest winning prices of early wins, by name. */
   private readonly early = new Map<number, number>()
   private at = 0
 
   /** An exposure that settled, as lost for now. */
   add(features: Uint8Array): void {
-    const { rows, heads, next, at } = this
+    const { rows, heads, at } = this
     const from = at * featureBytes
     if (this.size === windowRows) this.unchain(at, chainOf(rows, from))
     else this.size++
@@ -53,53 +57,41 @@ export class SettledRows {
     this.early.delete(name)
     this.outcome[at] = least === undefined ? outcomes.lost : outcomes.won
     this.least[at] = least ?? 0
-    const hash = chainOf(rows, from)
-    next[at] = heads[hash]!
-    heads[hash] = at
+    const chain = chainOf(rows, from)
+    this.next[at] = heads[chain]!
+    heads[chain] = at
     this.at = (at + 1) % windowRows
     this.settled++
   }
 
-  private unchain(row: number, hash: number): void {
+  private unchain(row: number, chain: number): void {
     const { heads, next } = this
-    if (heads[hash] === row) {
-      heads[hash] = next[row]!
-      return
-    }
-    let before = heads[hash]!
-    while (next[before] !== row) before = next[before]!
-    next[before] = next[row]!
+    let before = none
+    for (let at = heads[chain]!; at !== row; at = next[at]!) before = at
+    if (before === none) heads[chain] = next[row]!
+    else next[before] = next[row]!
   }
 
   /** What became of an exposure: one that is in the window, or a win of one that is still to come. */
   became(outcome: keyof typeof outcomes, features: Uint8Array, least = 0): void {
-    const { rows, next } = this
+    const { rows, next, early } = this
     for (let row = this.heads[chainOf(features)]!; row !== none; row = next[row]!) {
-      const from = row * featureBytes
-      let same = 0
-      while (same < featureBytes && rows[from + same] === features[same]) same++
-      if (same < featureBytes) continue
+      if (!hasFeatures(rows, row * featureBytes, features)) continue
       this.outcome[row] = outcomes[outcome]
       this.least[row] = least
       return
     }
     if (outcome !== 'won') return
-    const { early } = this
     early.set(nameOf(features), least)
     if (early.size > earlyMost) for (const oldest of early.keys()) return void early.delete(oldest)
   }
 
-  /** Rows in order of settling, oldest first: features, outcomes and lowest winning prices. */
-  copy(): { features: Uint8Array; outcome: Uint8Array; least: Float32Array } {
-    const copying = this.copying()
-    for (;;) {
-      const { done, value } = copying.next()
-      if (done) return value
-    }
+  copy(): RowArrays {
+    return drained(this.copying())
   }
 
   /** The same in slices; rows that are new in between may replace the oldest. */
-  *copying(): Generator<undefined, ReturnType<SettledRows['copy']>> {
+  *copying(): Generator<undefined, RowArrays> {
     const { size } = this
     const oldest = size < windowRows ? 0 : this.at
     const features = new Uint8Array(size * featureBytes)
@@ -124,10 +116,10 @@ export class SettledRows {
     this.size = this.at = 0
   }
 
-  restore({ features, outcome, least }: ReturnType<SettledRows['copy']>): void {
+  restore({ features, outcome, least }: RowArrays): void {
     for (let n = 0; n < outcome.length; n++) {
+      const row = this.at
       this.add(features.subarray(n * featureBytes, (n + 1) * featureBytes))
-      const row = (this.at + windowRows - 1) % windowRows
       this.outcome[row] = outcome[n]!
       this.least[row] = least[n]!
     }

@@ -2,7 +2,6 @@
  * How much the form counts beside the distributions of prices, for each supplier: what best predicts rows that were left
  * out. The form must not have been fitted to those rows either, or it would win.
  */
-import { binCount } from '../curve/price-density.ts'
 import { tickOf } from '../decide/price-grid.ts'
 import {
   below,
@@ -56,12 +55,9 @@ function scoreStrengths(
   uses: Uses,
   scores: Float64Array,
 ): void {
-  const found = strengths.map((strength) => {
-    if (!Number.isFinite(strength)) return null
-    const each = estimate(rows, place, strength, rounds, uses)
-    for (let bin = 1; bin < binCount; bin++) each.counts[bin]! += each.counts[bin - 1]!
-    return each
-  })
+  const found = strengths.map((strength) =>
+    Number.isFinite(strength) ? estimate(rows, place, strength, rounds, uses) : null,
+  )
   for (const row of place.rows) {
     if (uses(row)) continue
     form.loadRow(row)
@@ -70,7 +66,7 @@ function scoreStrengths(
     const base = group === undefined ? own : group.formShare * own + below(group, place.first + bin)
     found.forEach((each, n) => {
       const by = strengths[n]!
-      const w = each === null ? base : (by * base + each.counts[bin]!) / (by + each.total)
+      const w = each === null ? base : (by * base + each.below[bin]!) / (by + each.total)
       scores[n]! += logLikelihood(rows, row, w)
     })
   }

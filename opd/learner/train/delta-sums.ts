@@ -8,6 +8,7 @@
 
 import { readRecords, writeRecords } from '../control/evidence-records.ts'
 import { evidenceWidth } from '../control/kept.ts'
+import { floatsAt, writeFloats } from '../frame.ts'
 import { binOf, bins, middles } from './delay-shapes.ts'
 import { winAges } from './update-log.ts'
 
@@ -21,11 +22,8 @@ export class DeltaSums {
   /** From `bytes` of other sums. Without any, or if they are cut: no sums. */
   constructor(bytes: Uint8Array = new Uint8Array(0)) {
     if (bytes.length < agesBytes) return
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-    this.ages.forEach((_age, n) => {
-      const count = view.getFloat64(8 * n)
-      this.ages[n] = Number.isFinite(count) ? count : 0
-    })
+    const ages = floatsAt(bytes, 0, bins)
+    this.ages.set(ages.map((count) => (Number.isFinite(count) ? count : 0)))
     this.addRecords(bytes.subarray(agesBytes))
   }
 
@@ -59,10 +57,7 @@ export class DeltaSums {
 
   get bytes(): Buffer {
     const ages = new Uint8Array(agesBytes)
-    const view = new DataView(ages.buffer)
-    this.ages.forEach((count, n) => {
-      view.setFloat64(8 * n, count)
-    })
+    writeFloats(ages, 0, this.ages)
     return Buffer.concat([ages, writeRecords([...this.suppliers])])
   }
 }

@@ -1,47 +1,38 @@
-/** What is taught, and when: exposures when their notice would have come, wins as they come, and what other nodes tell. */
+/** What trains the model, and when: exposures when their notice would have come, wins as they come, and rows of other nodes. */
 import type { Controls } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
 import type { OwnDecision } from '../decide/own.ts'
 import { seal } from '../exposure.ts'
 import { RefitSchedule } from '../refit/schedule.ts'
-import type { SettledRows } from '../refit/settled-rows.ts'
-import { Lessons } from './lessons.ts'
+import { CurveTrainer } from './curve-trainer.ts'
 import { Delays } from './notice-delay.ts'
 import { Pending } from './pending-exposures.ts'
-import { Receiving } from './receiving.ts'
+import { Received } from './received-rows.ts'
 import { LifeBefore, Silence } from './silence.ts'
-import { type Row, type TaughtPart, Telling } from './update-log.ts'
+import { type Row, UpdateLog, type UpdatePart } from './update-log.ts'
 
 /** Exposures settled by one call: 3 ms. Beyond these, some are settled beside each exposure. */
-const settledAtOnce = 300
+const [settledAtOnce, settledBeside] = [300, 4]
 /** Milliseconds between looks at an exposure before any notice came, and most that it waits for one. */
-const unknownFor = 5000
-const unknownMost = 15_000
+const [unknownFor, unknownMost] = [5000, 15_000]
 
 const shareOf = (ticket: number) => (Math.imul(ticket, 0x9e3779b1) >>> 0) / 2 ** 32
 
-export class Teaching {
+export class Trainer {
   readonly delays = new Delays()
   readonly pending: Pending
-  readonly telling = new Telling()
+  readonly log = new UpdateLog()
   /** Updates of other nodes. */
-  readonly received: Receiving
-  private readonly controls: Controls
-  private readonly window: number
-  private readonly lessons: Lessons
-  private readonly seen: Lessons['seen']
-  private readonly before = new LifeBefore()
-  private readonly silence = new Silence()
-  get wins(): number {
-    return this.silence.wins
-  }
-  get rows(): SettledRows {
-    return this.lessons.settled
-  }
-  private behind = false
-  private readonly schedule = new RefitSchedule()
+  readonly received: Received
+  readonly silence = new Silence()
   /** The latest time that was given. */
   now = 0
+  private readonly controls: Controls
+  private readonly window: number
+  private readonly training: CurveTrainer
+  private readonly before = new LifeBefore()
+  private readonly schedule = new RefitSchedule()
+  private behind = false
   /** When the exposure that was read last is looked at; a ticket's own share of notices has come by then. */
   private readonly dueOf = (ticket: number) => {
     const { at } = this.seen
@@ -51,7 +42,7 @@ export class Teaching {
   private readonly settleDue = (bytes: Uint8Array, weight: number) => this.settle(bytes, weight)
 
   /**
-   * `window`: milliseconds after which silence is a loss. `slices`: what others tell is taught bit by bit. `trains`: the
+   * `window`: milliseconds after which silence is a loss. `slices`: rows of others are trained with bit by bit. `trains`: the
    * curve is trained here.
    */
   constructor(
@@ -60,94 +51,97 @@ export class Teaching {
     window: number,
     { slices, trains }: { slices: boolean; trains: boolean },
   ) {
-    this.lessons = new Lessons(curve, trains)
-    this.seen = this.lessons.seen
     this.controls = controls
     this.window = window
-    this.received = new Receiving(
+    this.pending = new Pending(window)
+    const training = new CurveTrainer(curve, trains)
+    this.training = training
+    this.received = new Received(
       slices,
       (row) => this.receive(row),
-      (row) => this.lessons.again(row),
+      (row) => training.again(row),
     )
-    this.pending = new Pending(window)
   }
 
-  /** Keeps the exposure until it is taught; seals it into the decision's bytes. */
+  /** The exposure read last. */
+  private get seen() {
+    return this.training.seen
+  }
+  get rows() {
+    return this.training.settled
+  }
+
+  /** Keeps the exposure until it is trained with; seals it into the decision's bytes. */
   exposed(decision: OwnDecision, sent: number, now: number): void {
+    const { seen, delays } = this
     const { bytes } = decision
     const at = now > 0 && now < 2 ** 48 ? now : this.now
     this.now = at
     this.before.seen(at)
     this.received.beside()
-    if (this.behind) this.behind = !this.pending.advance(at, 4, this.settleDue)
-    seal(bytes, decision, decision, sent, at)
-    this.lessons.read(bytes)
-    const { supplier, publisher, seat, winIn, winOut } = this.seen
-    this.delays.exposed(decision.arm === 'holdout' ? winIn : winOut, at)
+    if (this.behind) this.behind = !this.pending.advance(at, settledBeside, this.settleDue)
+    seal(decision, sent, at)
+    this.training.read(bytes)
+    delays.exposed(seen.arm === 'holdout' ? seen.winIn : seen.winOut, at)
     this.pending.add(bytes, at, this.dueOf)
-    this.controls.of(supplier).exposed(this.seen, this.delays.patience, publisher, seat)
+    this.controls.of(seen.supplier).exposed(seen, delays.patience, seen.publisher, seen.seat)
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number, least?: number): void {
     this.received.beforeAsked()
     const { seen } = this
-    if (!(clearedPrice >= 0) || !this.lessons.read(features)) return
+    if (!(clearedPrice >= 0) || !this.training.read(features)) return
     const age = now - seen.at
-    if (this.isLost(now)) {
-      if (this.before.knew(seen.at))
-        this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
+    const count = () =>
+      this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
+    if (this.before.took(seen.at, () => this.delays.age(shareOf(seen.ticket)), now)) {
+      // Its exposure was lost in a crash before it was trained with, so the win trains nothing either.
+      if (this.before.knew(seen.at)) count()
       return
     }
     const weight = this.pending.take(seen.ticket, features)
-    this.lessons.load(features)
+    this.training.load(features)
     if (weight > 0) this.lost(features, weight, age)
     const part =
       clearedPrice > seen.sent * 1.005 ? 'won' : clearedPrice < seen.sent * 0.999 ? 'saved' : 'paid'
-    this.telling.add(part, 0, age, features)
+    this.log.add(part, 0, age, features)
     const known = least !== undefined && least > 0 && least <= seen.sent ? least : 0
     this.won(features, part, age, true, known)
-    const controls = this.controls.of(seen.supplier)
-    controls.won(seen, clearedPrice, now, seen.publisher, seen.seat)
-    if (known > 0) controls.knew(seen, known)
+    count()
+    if (known > 0) this.controls.of(seen.supplier).knew(seen, known)
   }
 
   /** A loss notice: the exposure settles at once. */
   lose(features: Uint8Array, least: number | null, now: number): void {
     this.received.beforeAsked()
     const { seen } = this
-    if (!this.lessons.read(features)) return
+    if (!this.training.read(features)) return
     const weight = this.pending.take(seen.ticket, features)
     if (weight > 0) {
-      this.lessons.load(features)
+      this.training.load(features)
       this.lost(features, weight, now - seen.at)
     }
     if (!(least !== null && least > seen.sent)) return
-    this.lessons.settled.became('lost', features, least)
+    this.rows.became('lost', features, least)
     this.controls.of(seen.supplier).knew(seen, least)
-  }
-
-  /** Its exposure went with the life before, untaught: the win read last teaches nothing either. */
-  private isLost(now: number): boolean {
-    const { at, ticket } = this.seen
-    return this.before.took(at, () => this.delays.age(shareOf(ticket)), now)
   }
 
   /** An own exposure, read and loaded, trains as if lost, and is reported. */
   private lost(features: Uint8Array, weight: number, age: number): void {
-    this.telling.add('lost', weight, age, features)
-    this.lessons.lost(features, weight)
+    this.log.add('lost', weight, age, features)
+    this.training.lost(features, weight)
   }
 
-  /** A win, read and loaded, is taught. */
+  /** A win, read and loaded. */
   private won(
     features: Uint8Array,
-    part: TaughtPart,
+    part: UpdatePart,
     age: number,
     here: boolean,
     least?: number,
   ): void {
     this.noticed(age, this.seen.at + age, here)
-    this.lessons.won(features, part, least)
+    this.training.won(features, part, least)
   }
 
   /** A notice came, here or at another node. */
@@ -156,27 +150,30 @@ export class Teaching {
     this.silence.won(now)
   }
 
-  /** What another node taught its model is taught to this one; a win that was reported there takes its exposure out here. */
+  /** What another node trained its model with; a win that was reported there takes its exposure out here. */
   private receive({ part, weight, age, features }: Row): void {
-    const { seen } = this
-    if (!this.lessons.read(features)) return
-    this.lessons.load(features)
-    const own = part === 'lost' ? 0 : this.pending.take(seen.ticket, features)
-    if (own > 0 && part !== 'undone') this.lost(features, own, age)
-    if (part === 'lost') this.lessons.lost(features, weight)
-    else if (part !== 'undone') this.won(features, part, age, false)
-    else if (own === 0) this.lessons.undo(features)
+    const { training } = this
+    if (!training.read(features)) return
+    training.load(features)
+    if (part === 'lost') return training.lost(features, weight)
+    const own = this.pending.take(this.seen.ticket, features)
+    if (part === 'undone') {
+      if (own === 0) training.undo(features)
+      return
+    }
+    if (own > 0) this.lost(features, own, age)
+    this.won(features, part, age, false)
   }
 
   withdraw(features: Uint8Array, now: number): void {
     this.received.beforeAsked()
-    const { seen } = this
-    if (!this.lessons.read(features)) return
+    const { seen, training } = this
+    if (!training.read(features)) return
     this.controls.of(seen.supplier).withdrawn(seen)
     if (this.pending.take(seen.ticket, features) > 0) return
-    this.lessons.load(features)
-    this.telling.add('undone', 1, now - seen.at, features)
-    this.lessons.undo(features)
+    training.load(features)
+    this.log.add('undone', 1, now - seen.at, features)
+    training.undo(features)
   }
 
   /** Settles what is due, a slice of it. */
@@ -197,23 +194,22 @@ export class Teaching {
     return this.schedule.job(this.rows, now, this.delays.patience, before)
   }
 
-  /** The time of an exposure has come: taught as if lost, or looked at again later. */
+  /** The time of an exposure has come: it trains as if lost, or is looked at again later. */
   private settle(bytes: Uint8Array, weight: number): number {
-    const { seen } = this
-    if (!this.lessons.read(bytes)) return 0
-    const age = this.now - seen.at
+    const { seen, delays, window, now } = this
+    if (!this.training.read(bytes)) return 0
+    const age = now - seen.at
     // Before the first notice nobody knows how long they take; where all go to other nodes, none comes here.
-    if (this.wins === 0 && age < unknownMost) return this.now + unknownFor
-    if (age < this.window && this.silence.doubts(this.now)) {
-      this.delays.forget()
+    if (this.silence.wins === 0 && age < unknownMost) return now + unknownFor
+    if (age < window && this.silence.doubts(now)) {
+      delays.forget()
       // A loss at the end of the window at the latest.
-      return Math.min(seen.at + this.window, this.now + this.window / 16)
+      return Math.min(seen.at + window, now + window / 16)
     }
     // By what is known of delays now, which may be more than when it was sent.
-    const wait = Math.min(this.window, this.delays.age(shareOf(seen.ticket)))
-    if (age < 0.95 * wait && age < this.window)
-      return seen.at + Math.min(this.window, this.delays.look(wait, age))
-    this.lessons.load(bytes)
+    const wait = Math.min(window, delays.age(shareOf(seen.ticket)))
+    if (age < 0.95 * wait && age < window) return seen.at + Math.min(window, delays.look(wait, age))
+    this.training.load(bytes)
     this.silence.settled(seen.winOut * weight, this.pending.dueAt)
     this.lost(bytes, weight, age)
     return 0
@@ -224,7 +220,7 @@ export class Teaching {
     this.before.forget()
   }
 
-  /** `settled`: bids that did. `exposures` null: they went with a life that ended out of order. */
+  /** `settled`: bids that did. `exposures` null: they were lost with a life that ended out of order. */
   restore(
     { now, wins, settled }: Record<'now' | 'wins' | 'settled', number>,
     received: Uint8Array,
@@ -232,7 +228,7 @@ export class Teaching {
   ): void {
     this.now = now
     this.silence.wins = wins
-    this.lessons.settled.settled = settled
+    this.rows.settled = settled
     this.received.add(received)
     if (exposures === null) this.before.ended(now)
     else for (const { bytes, weight } of exposures) this.wait(bytes, weight)
@@ -240,7 +236,7 @@ export class Teaching {
 
   /** An exposure of before the restart waits on. */
   private wait(bytes: Uint8Array, weight: number): void {
-    if (!this.lessons.read(bytes)) return
+    if (!this.training.read(bytes)) return
     const { at } = this.seen
     // It was not due when the snapshot was made: its share of notices is one of those that come later.
     const come = this.delays.share(this.now - at)

@@ -119,7 +119,7 @@ t.test(
   'theta is raised for some auctions, save where notices say the lowest winning price',
   (t) => {
     const random = source(6)
-    const raised = (says: boolean) => {
+    const raised = (says: 'nothing' | 'wins' | 'all') => {
       const controls = new Controls()
       const state = controls.of(1)
       const policy: Policy = { minWinRate: 0.97 }
@@ -131,8 +131,8 @@ t.test(
         state.exposed(outcome, 20_000, 2, 3)
         if (random() < 0.48) {
           state.won(outcome, 0.9, start, 2, 3)
-          if (says) state.knew(outcome, 0.8)
-        }
+          if (says !== 'nothing') state.knew(outcome, 0.8)
+        } else if (says === 'all') state.knew(outcome, 2)
         const bid = { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.48, raised: false }
         state.decided(policy, 'revenue', bid, start)
       }
@@ -140,8 +140,9 @@ t.test(
       state.load(policy, 'revenue', 2, 3)
       return state.raising()
     }
-    t.ok(raised(false) > 1.5)
-    t.equal(raised(true), 1)
+    t.ok(raised('nothing') > 1.5)
+    t.ok(raised('wins') > 1.5, 'wins alone do not say what is lost')
+    t.equal(raised('all'), 1)
     t.end()
   },
 )

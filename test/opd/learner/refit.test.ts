@@ -132,6 +132,19 @@ t.test('lowest winning prices teach both sides: fewer rows say as much', (t) => 
   t.end()
 })
 
+t.test('a price of the grid just below the lowest winning one does not win', (t) => {
+  // 1.375 is the price of the grid that stands for [1.367, 1.384].
+  const learner = traffic(
+    1500,
+    (price) => price >= 1.38,
+    () => 1.38,
+  )
+  learner.applyRefit(refit(learner.refitJob(late)!))
+  const [below, at] = [1.375, 1.4].map((price) => learner.chance!(spot(1.6), price))
+  t.ok(below! < 0.1 && at! > 0.9, `${below} below it, ${at} above it`)
+  t.end()
+})
+
 t.test('a loss notice settles its exposure at once', (t) => {
   const [silent, told] = [createLearner({}), createLearner({})]
   const before = silent.chance!(spot(1.5), 1)

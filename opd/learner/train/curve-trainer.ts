@@ -1,14 +1,14 @@
 /** Trains the curve with one exposure, read from its features; keeps what settled for the next refit. */
 import type { Curve } from '../curve/curve.ts'
 import { keyCount } from '../curve/priors.ts'
-import { type Exposure, noExposure, readExposure } from '../exposure.ts'
+import { Exposure, readExposure } from '../exposure.ts'
 import { hasFloor, keysOf } from '../features.ts'
 import { SettledRows } from '../refit/settled-rows.ts'
-import type { Row, TaughtPart } from './update-log.ts'
+import type { Row, UpdatePart } from './update-log.ts'
 
-export class Lessons {
+export class CurveTrainer {
   /** The exposure read last. */
-  readonly seen: Exposure = noExposure()
+  readonly seen = new Exposure()
   readonly settled = new SettledRows()
   private readonly curve: Curve
   private readonly keys = new Uint32Array(keyCount)
@@ -24,7 +24,7 @@ export class Lessons {
     return readExposure(features, this.seen)
   }
 
-  /** Turns the curve to the exposure that was read; then it can be taught. */
+  /** Turns the curve to the exposure that was read; then it can be trained with. */
   load(features: Uint8Array): void {
     keysOf(features, this.seen.at, this.keys)
     this.curve.load(this.keys, this.seen.lnIn, hasFloor(features))
@@ -33,29 +33,13 @@ export class Lessons {
   /** Settled, as lost for now, as often as it counts. */
   lost(features: Uint8Array, weight: number): void {
     if (!this.trains) return
-    for (let n = 0; n < weight; n++) this.curve.teach(this.seen.sent, 'exposure')
+    this.trainLost(weight)
     this.settled.add(features)
   }
 
-  /** A row that was trained before, to a curve that lacks it. */
-  again({ part, weight, features }: Row): void {
-    if (!this.trains || !this.read(features)) return
-    this.load(features)
-    const { curve, seen } = this
-    if (part === 'undone') curve.teach(seen.sent, 'exposure', -1)
-    else if (part === 'lost') for (let n = 0; n < weight; n++) curve.teach(seen.sent, 'exposure')
-    else this.teachWin(part)
-  }
-
-  private teachWin(part: TaughtPart): void {
-    const { curve, seen } = this
-    curve.teach(seen.sent, 'win')
-    if (part !== 'won') curve.savings.teach(seen.second, part === 'saved')
-  }
-
-  won(features: Uint8Array, part: TaughtPart, least?: number): void {
+  won(features: Uint8Array, part: UpdatePart, least?: number): void {
     if (!this.trains) return
-    this.teachWin(part)
+    this.trainWon(part)
     this.settled.became('won', features, least)
   }
 
@@ -63,5 +47,24 @@ export class Lessons {
     if (!this.trains) return
     this.curve.teach(this.seen.sent, 'exposure', -1)
     this.settled.became('void', features)
+  }
+
+  /** A row that was trained with before, for a curve that lacks it. */
+  again({ part, weight, features }: Row): void {
+    if (!this.trains || !this.read(features)) return
+    this.load(features)
+    if (part === 'undone') this.curve.teach(this.seen.sent, 'exposure', -1)
+    else if (part === 'lost') this.trainLost(weight)
+    else this.trainWon(part)
+  }
+
+  private trainLost(weight: number): void {
+    for (let n = 0; n < weight; n++) this.curve.teach(this.seen.sent, 'exposure')
+  }
+
+  private trainWon(part: UpdatePart): void {
+    const { curve, seen } = this
+    curve.teach(seen.sent, 'win')
+    if (part !== 'won') curve.teachSaving(seen.second, part === 'saved')
   }
 }

@@ -1,0 +1,39 @@
+/** W0 of one bid, with its derivatives: Q (L + (1 - L) s), L = T + (1 - T) F, s = sigmoid(e^B ln f + A + C x). */
+import { parameterCount } from './priors.ts'
+
+export const [pA, pB, pC, pQ, pT, pF] = [0, 1, 2, 3, 4, 5] as const
+const edge = 1e-4
+/** A chance is never quite 0 or 1. */
+export const chanceOf = (w: number) => (w < edge ? edge : w > 1 - edge ? 1 - edge : w)
+
+export class WinForm {
+  /** Derivatives of W0 by the six sums, after `derive`. */
+  readonly gradient = new Float64Array(parameterCount)
+  q = 0
+  l = 0
+  slope = 1
+  private t = 0
+  private f = 0
+
+  /** Q, T and F as chances, and the logarithm of the slope: e^B stays between e^-1 and e^4. */
+  set(q: number, t: number, f: number, b: number): void {
+    this.q = q
+    this.t = t
+    this.f = f
+    this.l = t + (1 - t) * f
+    this.slope = Math.exp(b < -1 ? -1 : b > 4 ? 4 : b)
+  }
+
+  derive(s: number, lnF: number, x: number): number {
+    const { gradient, q, l, t, f } = this
+    const inner = l + (1 - l) * s
+    const ds = q * (1 - l) * s * (1 - s)
+    gradient[pA] = ds
+    gradient[pB] = ds * this.slope * lnF
+    gradient[pC] = ds * x
+    gradient[pQ] = q * (1 - q) * inner
+    gradient[pT] = q * (1 - s) * (1 - f) * t * (1 - t)
+    gradient[pF] = q * (1 - s) * (1 - t) * f * (1 - f)
+    return chanceOf(q * inner)
+  }
+}

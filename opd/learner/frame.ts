@@ -1,0 +1,90 @@
+/**
+ * Bytes between a head and a checksum of all before it:
+ *
+ *   magic  units of the body  length of the tail  body  tail  CRC-32
+ *   4      4                  4                   n     n     4
+ */
+import { crc32 } from 'node:zlib'
+
+const headBytes = 12
+const sealBytes = 4
+/** Bytes that are copied or summed in one go: a quarter of a millisecond. */
+export const sliceBytes = 2 ** 19
+
+const lengthOf = (pieces: readonly Uint8Array[]) =>
+  pieces.reduce((sum, { length }) => sum + length, 0)
+
+export function joined(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(Buffer.allocUnsafeSlow(lengthOf(pieces)).buffer)
+  let at = 0
+  for (const piece of pieces) {
+    bytes.set(piece, at)
+    at += piece.length
+  }
+  return bytes
+}
+
+export const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength)
+
+export const viewOf = ({ buffer, byteOffset, byteLength }: Uint8Array) =>
+  new DataView(buffer, byteOffset, byteLength)
+
+/** Big-endian, as all numbers but those of weights and fits. */
+export function writeFloats(bytes: Uint8Array, at: number, values: Float64Array): void {
+  const view = viewOf(bytes)
+  for (const [n, value] of values.entries()) view.setFloat64(at + 8 * n, value)
+}
+export function floatsAt(bytes: Uint8Array, at: number, length: number): Float64Array {
+  const view = viewOf(bytes)
+  return Float64Array.from({ length }, (_each, n) => view.getFloat64(at + 8 * n))
+}
+
+/** Takes copies of one part after the other, which begin at multiples of `alignment`. Throws if there are too few bytes. */
+export function reader(bytes: Uint8Array, from: number, alignment = 1) {
+  let at = from
+  return (length: number): Uint8Array<ArrayBuffer> => {
+    const part = new Uint8Array(bytes.subarray(at, at + length))
+    if (part.length !== length) throw new RangeError('cut')
+    at += Math.ceil(length / alignment) * alignment
+    return part
+  }
+}
+
+/** In pieces, made in slices of a millisecond or two. */
+export function* framed(
+  magic: number,
+  units: number,
+  body: Uint8Array,
+  tail: readonly Uint8Array[],
+): Generator<undefined, Uint8Array[]> {
+  const head = Buffer.alloc(headBytes)
+  for (const [n, value] of [magic, units, lengthOf(tail)].entries())
+    head.writeUInt32BE(value, 4 * n)
+  const pieces = [head, body, ...tail]
+  let sum = 0
+  for (const piece of pieces)
+    for (let at = 0; at < piece.length; at += sliceBytes) {
+      yield
+      sum = crc32(piece.subarray(at, at + sliceBytes), sum)
+    }
+  const end = Buffer.alloc(sealBytes)
+  end.writeUInt32BE(sum)
+  return [...pieces, end]
+}
+
+/** Body and tail, as copies; null: damaged, cut, or something else. `unit`: bytes of one. */
+export function unframed(
+  magic: number,
+  bytes: Uint8Array,
+  unit: number,
+): { body: Uint8Array<ArrayBuffer>; tail: Uint8Array<ArrayBuffer> } | null {
+  if (bytes.length < headBytes + sealBytes) return null
+  const view = viewOf(bytes)
+  const end = headBytes + view.getUint32(4) * unit
+  const sealAt = bytes.length - sealBytes
+  if (view.getUint32(0) !== magic || end + view.getUint32(8) !== sealAt) return null
+  if (view.getUint32(sealAt) !== crc32(bytes.subarray(0, sealAt))) return null
+  const take = reader(bytes, headBytes)
+  return { body: take(end - headBytes), tail: take(sealAt - end) }
+}

@@ -1,0 +1,59 @@
+/** The loss that lowest winning prices count is right whatever share of the losses is told. */
+import t from 'tap'
+import type { Outcome } from '../../../opd/learner/control/outcome.ts'
+import { Controls } from '../../../opd/learner/control/supplier-states.ts'
+import { source } from '../../support/random.ts'
+
+const start = 1_760_000_000_000
+
+/** Bids that win half at their own price and lose 6 % of that; `told`: the share of losses that have a notice. */
+function counted(told: number, nodes = 1): { losses: number; known: number } {
+  const controls = Array.from({ length: nodes }, () => new Controls())
+  const random = source(3)
+  const any = () => controls[Math.floor(nodes * random())]!.of(1)
+  for (let n = 0; n < 60_000; n++) {
+    const outcome: Outcome = {
+      arm: 'treated',
+      raised: false,
+      inBa: 1,
+      weight: 1,
+      lnF: Math.log(0.9),
+      sent: 0.9,
+      winIn: 0.5,
+      winOut: 0.49,
+      at: start + n,
+    }
+    any().exposed(outcome, 20_000, 2, 3)
+    const least = random() < 0.47 ? 0.8 : random() < 0.03 / 0.53 ? 0.95 : 2
+    if (least <= 0.9) {
+      const state = any()
+      state.won(outcome, 0.9, start + n, 2, 3)
+      state.knew(outcome, least)
+    } else if (random() < told) any().knew(outcome, least)
+  }
+  let [known, knownIn] = [0, 0]
+  for (const each of controls) {
+    known += each.of(1).evidence.total('optimised', 'knownWins')
+    knownIn += each.of(1).evidence.total('optimised', 'knownWinsIn')
+  }
+  return { losses: 1 - known / knownIn, known: knownIn }
+}
+
+t.test('all losses are told', (t) => {
+  for (const nodes of [1, 4]) {
+    const { losses } = counted(0.97, nodes)
+    t.ok(Math.abs(losses - 0.06) < 0.006, `${losses}`)
+  }
+  t.end()
+})
+
+t.test('those that are told count for the others', (t) => {
+  const { losses } = counted(0.6)
+  t.ok(losses > 0.05 && losses < 0.068, `${losses}`)
+  t.end()
+})
+
+t.test('where few are told nothing is counted', (t) => {
+  for (const told of [0, 0.3]) t.equal(counted(told).known, 0)
+  t.end()
+})
