@@ -16,11 +16,14 @@ export interface Loaded extends Service {
   token: string
   /** Wins in the ledger. */
   rows(): Promise<number>
+  /** Of the database. */
+  bytes(): Promise<number>
 }
 
 interface Backing {
   store: { database: string; redis?: string }
   rows(): Promise<number>
+  bytes(): Promise<number>
   close(): Promise<void>
 }
 
@@ -29,14 +32,17 @@ const count = "select count(*) as n from ledger where status = 'attributed'"
 async function sqlite(): Promise<Backing> {
   const folder = mkdtempSync(join(tmpdir(), 'bidweir-bench-'))
   const file = join(folder, 'a.db')
+  async function read(sql: string) {
+    const database = new DatabaseSync(file, { readOnly: true })
+    const { n } = database.prepare(sql).get() as { n: number }
+    database.close()
+    return n
+  }
   return {
     store: { database: `sqlite:${file}` },
-    async rows() {
-      const database = new DatabaseSync(file, { readOnly: true })
-      const { n } = database.prepare(count).get() as { n: number }
-      database.close()
-      return n
-    },
+    rows: () => read(count),
+    bytes: () =>
+      read('select page_count * page_size as n from pragma_page_count, pragma_page_size'),
     close: async () => rmSync(folder, { recursive: true, force: true }),
   }
 }
@@ -44,15 +50,17 @@ async function sqlite(): Promise<Backing> {
 async function postgres(withRedis: boolean): Promise<Backing> {
   const server = await startPostgres()
   const redis = withRedis ? await startRedis() : null
+  async function read(sql: string) {
+    const client = new pg.Client({ connectionString: server.url })
+    await client.connect()
+    const { rows } = await client.query<{ n: string }>(sql)
+    await client.end()
+    return Number(rows[0]!.n)
+  }
   return {
     store: { database: server.url, ...(redis !== null && { redis: redis.url }) },
-    async rows() {
-      const client = new pg.Client({ connectionString: server.url })
-      await client.connect()
-      const { rows } = await client.query<{ n: string }>(count)
-      await client.end()
-      return Number(rows[0]!.n)
-    },
+    rows: () => read(count),
+    bytes: () => read('select pg_database_size(current_database()) as n'),
     async close() {
       await redis?.stop()
       await server.close()
@@ -96,6 +104,7 @@ export async function startLoaded(name: string, profile: string): Promise<Loaded
     ...service,
     token: await logIn(service.admin),
     rows: backing.rows,
+    bytes: backing.bytes,
     async stop() {
       await Promise.all([service.stop(), origin.close()])
       await backing.close()

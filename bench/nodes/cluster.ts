@@ -15,11 +15,23 @@ export interface StoreCounts {
   walBytes: number
 }
 
+/** What is kept now. */
+export interface Kept {
+  /** Bytes of Redis, without models and connections. */
+  redisBytes: number
+  /** Bids in Redis. */
+  bids: number
+  wins: number
+  /** Of the ledger with its indexes. */
+  ledgerBytes: number
+}
+
 export interface Cluster {
   nodes: readonly Service[]
   /** Accepted by every node, for some minutes. */
   token(): Promise<string>
   stores(): Promise<StoreCounts>
+  kept(): Promise<Kept>
   stop(): Promise<void>
 }
 
@@ -40,12 +52,33 @@ export async function startCluster(count: number, endpoint: string): Promise<Clu
   const client = await createClient({ url: redis.url }).connect()
   const database = new pg.Client({ connectionString: postgres.url })
   await database.connect()
+  async function redisInfo() {
+    const info = await client.info()
+    return (name: string) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)?.[1])
+  }
   return {
     nodes,
     token: () => logIn(nodes[0]!.admin),
+    async kept() {
+      const of = await redisInfo()
+      let [others, bids] = [0, 0]
+      for await (const keys of client.scanIterator({ COUNT: 1000 }))
+        for (const key of keys)
+          if (key.startsWith('bidweir:bid:')) bids++
+          else others += (await client.memoryUsage(key, { SAMPLES: 0 })) ?? 0
+      const { rows } = await database.query<Record<'wins' | 'bytes', string>>(
+        `select (select count(*) from ledger_days) as wins, sum(pg_total_relation_size(inhrelid)) as bytes
+          from pg_inherits where inhparent = 'ledger_days'::regclass`,
+      )
+      return {
+        redisBytes: of('used_memory') - of('mem_clients_normal') - others,
+        bids,
+        wins: Number(rows[0]!.wins),
+        ledgerBytes: Number(rows[0]!.bytes),
+      }
+    },
     async stores() {
-      const info = await client.info()
-      const of = (name: string) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)?.[1])
+      const of = await redisInfo()
       const { rows } = await database.query<Record<'commits' | 'wal', string>>(
         `select xact_commit as commits, wal_bytes as wal from pg_stat_wal, pg_stat_database
           where datname = current_database()`,

@@ -11,7 +11,9 @@ import { Child } from '../harness/child.ts'
 import type { Block } from '../harness/report.ts'
 import type { Job as BidJob, Outcome } from '../harness/source.ts'
 import { inTurns, median } from '../harness/statistics.ts'
-import { type Cluster, type StoreCounts, startCluster } from './cluster.ts'
+import { type Cluster, startCluster } from './cluster.ts'
+import { speed } from './speed.ts'
+import { type Cost, costOf, type Window, windowOf } from './window.ts'
 
 const options = {
   nodes: { value: '1,2,4', help: 'sizes of the clusters' },
@@ -32,45 +34,10 @@ interface Caller {
   platform: Child<Job, Reported>
 }
 
-/** Per second of an idle cluster, or per bid or win. */
-interface Cost extends StoreCounts {
-  cpu: number
-}
-
-const costOf = (value: (name: keyof Cost) => number): Cost => ({
-  cpu: value('cpu'),
-  redisCommands: value('redisCommands'),
-  redisUs: value('redisUs'),
-  redisBytesIn: value('redisBytesIn'),
-  commits: value('commits'),
-  walBytes: value('walBytes'),
-})
-
 interface Sample {
   idle: Cost
   bid: Cost
   win: Cost
-}
-
-const cpuOf = ({ nodes }: Cluster) => nodes.reduce((sum, node) => sum + node.cpu(), 0)
-
-interface Window {
-  cost: Cost
-  seconds: number
-  /** Bids or wins. */
-  count: number
-}
-
-/** `work` resolves to the number of bids or wins. */
-async function windowOf(cluster: Cluster, work: () => Promise<number>): Promise<Window> {
-  const [cpu, before, began] = [cpuOf(cluster), await cluster.stores(), performance.now()]
-  const count = await work()
-  // What is written in batches is written.
-  await wait(200)
-  const seconds = (performance.now() - began) / 1000
-  const now: Cost = { ...(await cluster.stores()), cpu: cpuOf(cluster) }
-  const then: Cost = { ...before, cpu }
-  return { cost: costOf((name) => now[name] - then[name]), seconds, count }
 }
 
 async function sample(run: NodesRun, cluster: Cluster, callers: readonly Caller[]) {
@@ -206,5 +173,8 @@ await bench({
   about:
     'Clusters of nodes, each on a PostgreSQL and a Redis of its own, take the same load in turn: medians over the rounds, less what an idle cluster does in that time. The ratio is that of the CPU in the same round. All nodes have the role `all`: one of them reads the updates of all and shares a curve every four seconds, which the others adopt: at the low rates of this benchmark that is most of what further nodes add.',
   options,
-  sections: { costs: { title: 'Costs', run: costs } satisfies Section },
+  sections: {
+    costs: { title: 'Costs', run: costs } satisfies Section,
+    speed: { title: 'At full speed', run: speed } satisfies Section,
+  },
 })

@@ -3,7 +3,7 @@ import { mkdirSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { command, newFolder, startBidweir } from '../support/process.ts'
+import { type Bidweir, command, newFolder, runBidweir, startBidweir } from '../support/process.ts'
 
 const yaml = (more = '') => `
 proxy: {listen: "127.0.0.1:0"}
@@ -22,33 +22,40 @@ async function running(t: Test) {
 
 const port0 = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 
+/** The exit code and the message of a start that is refused; one that is not is ended. */
+async function refusal(start: Promise<Bidweir>): Promise<string> {
+  const started = await start.catch((error: Error) => error.message)
+  if (typeof started === 'string') return started
+  await started.stop('SIGKILL')
+  return 'it was not refused'
+}
+
 t.test('a second start is refused and names the folder and its process', async (t) => {
   const { folder, state, pid } = await running(t)
-  const argv = ['start', '--config', join(folder, 'bidweir.yaml')]
-  const second = await command(argv, { cwd: folder })
-  t.equal(second.code, 75)
-  t.match(second.stderr, `the state folder ${state} is in use by process ${pid} on `)
-  t.match(second.stderr, / since \d{4}-\d\d-\d\dT\S+Z; .*stateDir, .*proxy\.listen/)
+  const second = await refusal(startBidweir(yaml(), folder))
+  t.match(
+    second,
+    `it exited with 75: bidweir: the service does not start: the state folder ${state} `,
+  )
+  t.match(second, ` is in use by process ${pid} on `)
+  t.match(second, / since \d{4}-\d\d-\d\dT\S+Z; .*stateDir, .*proxy\.listen/)
 })
 
 t.test('so is the demo, which says what it needs; with that it runs', async (t) => {
   const { folder, state, pid } = await running(t)
-  const demo = await command(['demo', ...port0], { cwd: folder })
-  t.equal(demo.code, 75)
-  t.match(demo.stderr, `${state} is in use by process ${pid} on `)
-  t.match(demo.stderr, /--state DIR, --listen HOST:PORT and --admin HOST:PORT/)
+  const demo = await refusal(runBidweir(['demo', ...port0], folder))
+  t.match(demo, /^it exited with 75: /)
+  t.match(demo, `${state} is in use by process ${pid} on `)
+  t.match(demo, /--state DIR, --listen HOST:PORT and --admin HOST:PORT/)
   const taken = createServer()
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
   t.teardown(() => taken.close())
   const { port } = taken.address() as { port: number }
   const own = ['--state', 'own', '--listen', '127.0.0.1:0', '--admin', `127.0.0.1:${port}`]
-  const other = await command(['demo', ...own], { cwd: folder })
-  t.equal(other.code, 1, 'its state is its own, its address is not')
-  t.match(other.stderr, `EADDRINUSE: address already in use 127.0.0.1:${port}`)
-  t.match(
-    other.stderr,
-    /stop the other process, or .*--admin HOST:PORT:\n {2}npm run demo -- --state /,
-  )
+  const other = await refusal(runBidweir(['demo', ...own], folder))
+  t.match(other, /^it exited with 1: /, 'its state is its own, its address is not')
+  t.match(other, `EADDRINUSE: address already in use 127.0.0.1:${port}`)
+  t.match(other, /stop the other process, or .*--admin HOST:PORT:\n {2}npm run demo -- --state /)
 })
 
 t.test('a database file is refused by another path from another state folder', async (t) => {
@@ -57,17 +64,19 @@ t.test('a database file is refused by another path from another state folder', a
   mkdirSync(join(folder, 'mine'))
   symlinkSync(join(state, 'bidweir.db'), join(folder, 'mine', 'link.db'))
   const store = 'store: {database: "sqlite:mine/link.db"}'
-  await t.rejects(startBidweir(yaml(store), folder), {
-    message: `75: bidweir: the service does not start: the database file ${state}/bidweir.db is in use by process ${pid} on `,
-  })
+  t.match(
+    await refusal(startBidweir(yaml(store), folder)),
+    `75: bidweir: the service does not start: the database file ${state}/bidweir.db is in use by process ${pid} on `,
+  )
 })
 
 t.test('with PostgreSQL the state folder has one process too', async (t) => {
   const { folder, state, pid } = await running(t)
   const store = `store: {database: "postgres://127.0.0.1:1/x"}\nopd: {keys: [{id: 1, secret: ${key}}]}`
-  await t.rejects(startBidweir(yaml(store), folder), {
-    message: `75: bidweir: the service does not start: the state folder ${state} is in use by process ${pid} on `,
-  })
+  t.match(
+    await refusal(startBidweir(yaml(store), folder)),
+    `75: bidweir: the service does not start: the state folder ${state} is in use by process ${pid} on `,
+  )
 })
 
 t.test('the lock ends with its process, and holds up no other command', async (t) => {

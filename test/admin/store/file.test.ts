@@ -100,16 +100,33 @@ t.test('a transaction during which the file is written over leaves nothing behin
   t.equal(n, 1)
 })
 
-t.test('a corrupt file is refused by its name', async (t) => {
+/** The path of a file whose last page is damaged, a leaf of the ledger: every statement of a start succeeds. */
+async function withoutLastPage(t: Test): Promise<string> {
   const { file, store } = await opened(t)
   for (let n = 0; n < 50; n++) await store.ledger.record(entry(`row ${n}`))
   await store.close()
-  const open = () => openStore(`sqlite:${file}`, { now: Date.now, log: silent, owns: true })
-  await (await open()).close()
+  await (await openStore(`sqlite:${file}`, { now: Date.now, log: silent, owns: true })).close()
   const torn = readFileSync(file)
-  // the last page is a leaf: every statement of a start goes well
   torn.fill(0x5a, torn.length - 4096)
   writeFileSync(file, torn)
+  return file
+}
+
+t.test(
+  'a file is lost when a statement finds a damaged page, though it can be written',
+  async (t) => {
+    const file = await withoutLastPage(t)
+    const store = await storeAt(t, { url: `sqlite:${file}` }, { owns: false })
+    t.same(await store.lost(), [])
+    await t.rejects(store.db.selectFrom('ledger').selectAll().execute(), refused)
+    t.same(await store.lost(), ['store'])
+  },
+)
+
+t.test('a corrupt file is refused by its name', async (t) => {
+  const file = await withoutLastPage(t)
+  // closed by the test if it is not refused
+  const open = () => storeAt(t, { url: `sqlite:${file}` }, { owns: true })
   await t.rejects(open(), { message: new RegExp(`^the database file ${file} is corrupt: .`) })
   writeFileSync(file, 'no database at all, whatever its name says')
   await t.rejects(open(), { message: new RegExp(`^the database file ${file} does not open: .`) })
