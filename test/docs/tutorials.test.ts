@@ -125,6 +125,15 @@ function install(home: string): void {
   if (done.status !== 0) throw new Error(`the installation failed: ${done.stderr}`)
 }
 
+/** Variables of this process, of those that are set. */
+const given = (...names: string[]) =>
+  Object.fromEntries(
+    names.flatMap((name) => {
+      const value = process.env[name]
+      return value === undefined ? [] : [[name, value]]
+    }),
+  )
+
 function run(
   script: string,
   cwd: string,
@@ -141,7 +150,7 @@ function run(
         PATH: `${home}/.local/bin:${process.env['PATH'] ?? ''}`,
         HOME: home,
         CHECKOUT: root,
-        ...(process.env['JAVA_HOME'] === undefined ? {} : { JAVA_HOME: process.env['JAVA_HOME'] }),
+        ...given('JAVA_HOME', 'NODE_COMPILE_CACHE'),
       },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
