@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { needsHelm } from '../chart/helm.ts'
-import { keycloakAbsent, ownKeycloak } from '../support/keycloak.ts'
+import { keycloakAbsent, keycloakCommand, ownKeycloak } from '../support/keycloak.ts'
 import { namespace, namespaceAbsent } from '../support/network.ts'
 import { postgresAbsent, postgresPrograms } from '../support/postgres.ts'
 import { redisAbsent } from '../support/redis.ts'
@@ -48,11 +48,13 @@ const servers: Readonly<Record<string, Server>> = {
   keycloak: {
     absent: keycloakAbsent,
     start: (_state, t) => {
-      const own = ownKeycloak()
+      const own = ownKeycloak('root')
       t.teardown(() => rmSync(own, { recursive: true, force: true }))
+      const { command, args, env } = keycloakCommand(own, 8180)
       return `
-      JAVA_OPTS_APPEND=-XX:TieredStopAtLevel=1 KC_BOOTSTRAP_ADMIN_USERNAME=root KC_BOOTSTRAP_ADMIN_PASSWORD=root-1 ${own}/bin/kc.sh start-dev --cache=local \\
-        --http-host=127.0.0.1 --http-port=8180 >${own}/log 2>&1 &
+      ${Object.entries(env)
+        .map(([name, value]) => `${name}='${value}'`)
+        .join(' ')} ${command} ${args.join(' ')} >${own}/log 2>&1 &
       until curl -sf http://127.0.0.1:8180/realms/master >/dev/null; do sleep 0.5; done`
     },
   },
@@ -123,6 +125,15 @@ function install(home: string): void {
   if (done.status !== 0) throw new Error(`the installation failed: ${done.stderr}`)
 }
 
+/** Variables of this process, of those that are set. */
+const given = (...names: string[]) =>
+  Object.fromEntries(
+    names.flatMap((name) => {
+      const value = process.env[name]
+      return value === undefined ? [] : [[name, value]]
+    }),
+  )
+
 function run(
   script: string,
   cwd: string,
@@ -139,7 +150,7 @@ function run(
         PATH: `${home}/.local/bin:${process.env['PATH'] ?? ''}`,
         HOME: home,
         CHECKOUT: root,
-        ...(process.env['JAVA_HOME'] === undefined ? {} : { JAVA_HOME: process.env['JAVA_HOME'] }),
+        ...given('JAVA_HOME', 'NODE_COMPILE_CACHE'),
       },
       stdio: ['ignore', 'pipe', 'pipe'],
     })

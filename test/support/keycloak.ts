@@ -4,50 +4,63 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { endWithTest } from './children.ts'
 import { freePort } from './postgres.ts'
-import { until } from './until.ts'
+import { startLimit, until } from './until.ts'
 
 const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
 const home = process.env['KEYCLOAK_HOME'] ?? join(cache, 'bidweir', 'keycloak-26.0.7')
+/** Its builds: one that answers below /auth, and one that answers at the root. */
+const prepared = (name: 'auth' | 'root') => join(home, 'prepared', name)
 const realm = new URL('../admin/auth/fixtures/realm.json', import.meta.url)
 
-export const keycloakAbsent = existsSync(join(home, 'bin', 'kc.sh')) ? false : 'keycloak not found'
+export const keycloakAbsent = (['auth', 'root'] as const).every((name) =>
+  existsSync(prepared(name)),
+)
+  ? false
+  : 'keycloak not found (.ci/keycloak prepares it)'
 
-/** A home of its own: Keycloak writes its build and its database beside its libraries. */
-export function ownKeycloak(): string {
-  const own = mkdtempSync(join(tmpdir(), 'keycloak-'))
-  for (const part of ['bin', 'conf', 'providers', 'themes', 'version.txt'])
-    if (existsSync(join(home, part))) cpSync(join(home, part), join(own, part), { recursive: true })
-  mkdirSync(join(own, 'lib'))
-  for (const part of ['app', 'lib', 'quarkus', 'quarkus-run.jar']) {
-    const from = join(home, 'lib', part)
-    if (part === 'lib') symlinkSync(from, join(own, 'lib', part))
-    else cpSync(from, join(own, 'lib', part), { recursive: true })
-  }
+/** A home with a copy of the prepared database, in which `root` has the password `root-1`. */
+export function ownKeycloak(name: 'auth' | 'root'): string {
+  const [from, own] = [prepared(name), mkdtempSync(join(tmpdir(), 'keycloak-'))]
+  // The script takes the folder above its own for its home.
+  mkdirSync(join(own, 'bin'))
+  for (const part of ['bin/kc.sh', 'data'])
+    cpSync(join(from, part), join(own, part), { recursive: true })
+  for (const part of ['conf', 'lib', 'providers', 'themes', 'version.txt'])
+    symlinkSync(join(from, part), join(own, part))
   return own
 }
 
+/** Keycloak as prepared, on a port of this machine. It stays a server for production, but without TLS. */
+export const keycloakCommand = (own: string, port: number) => ({
+  command: join(own, 'bin', 'kc.sh'),
+  args: [
+    ...['start', '--optimized', '--import-realm', '--cache=local'],
+    ...['--http-enabled=true', '--hostname-strict=false'],
+    ...['--http-host=127.0.0.1', `--http-port=${port}`],
+  ],
+  env: {
+    // It lives for seconds: the second compiler, a parallel collector and checks of its bytecode cost more than they bring.
+    JAVA_OPTS: [
+      ...['-Xms256m', '-Xmx512m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1'],
+      ...['-XX:+UnlockDiagnosticVMOptions', '-XX:-BytecodeVerificationRemote'],
+    ].join(' '),
+  },
+})
+
 /** Resolves with its address, `http://host:port`, once the realm is there; ended with the test. */
 export async function startKeycloak(t: Test): Promise<string> {
-  const own = ownKeycloak()
-  mkdirSync(join(own, 'data', 'import'), { recursive: true })
+  const own = ownKeycloak('auth')
+  mkdirSync(join(own, 'data', 'import'))
   cpSync(realm, join(own, 'data/import/realm.json'))
   const port = await freePort()
-  const args = ['start-dev', '--import-realm', '--http-relative-path=/auth', '--cache=local']
-  const child = spawn(
-    join(own, 'bin', 'kc.sh'),
-    [...args, '--http-host=127.0.0.1', `--http-port=${port}`],
-    {
-      detached: true,
+  const { command, args, env } = keycloakCommand(own, port)
+  const child = endWithTest(
+    spawn(command, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: {
-        ...process.env,
-        // It lives for seconds: the second compiler costs more than it brings.
-        JAVA_OPTS_APPEND: '-XX:TieredStopAtLevel=1',
-        KC_BOOTSTRAP_ADMIN_USERNAME: 'root',
-        KC_BOOTSTRAP_ADMIN_PASSWORD: 'root-1',
-      },
-    },
+      env: { ...process.env, ...env },
+    }),
   )
   let said = ''
   for (const stream of [child.stdout, child.stderr])
@@ -56,8 +69,7 @@ export async function startKeycloak(t: Test): Promise<string> {
     })
   const gone = new Promise((resolve) => child.once('exit', resolve))
   t.teardown(async () => {
-    // the script starts Java: the whole group ends
-    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL')
+    child.kill('SIGKILL')
     await gone
     rmSync(own, { recursive: true, force: true })
   })
@@ -68,6 +80,6 @@ export async function startKeycloak(t: Test): Promise<string> {
     await answer?.body?.cancel()
     return answer?.ok === true
   }
-  await until(ready, { what: 'the realm of a Keycloak', limit: 240_000 })
+  await until(ready, { what: 'the realm of a Keycloak', limit: startLimit })
   return url
 }
