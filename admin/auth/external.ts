@@ -2,7 +2,6 @@
  * Access tokens of an OpenID Connect issuer such as Keycloak (CONTRACT 9), and the keys that sign them.
  */
 import { type CryptoKey, importJWK, type JWK, type JWTPayload, jwtVerify } from 'jose'
-import { fetch } from 'undici'
 import { getOrAdd } from '../../opd/shared/get-or-add.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import type { Caller } from '../ports.ts'

@@ -11,7 +11,7 @@ export type WorkerResponse =
   | { id: number; bytes: Uint8Array<ArrayBuffer> }
   | { id: number; error: string; lost: boolean }
 
-const source = openReader(workerData as string)
+const source = await openReader(workerData as string)
 let last = Promise.resolve()
 
 async function answer({ id, ...ask }: WorkerRequest): Promise<void> {

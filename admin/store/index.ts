@@ -6,7 +6,6 @@ import { day } from './hour.ts'
 import { createLedger, type GroupLedger } from './ledger.ts'
 import { createLosses, type LossStore } from './losses.ts'
 import { migrate } from './migrations/index.ts'
-import { channel, listen, postgresDialect } from './postgres.ts'
 import { sqliteDialect } from './sqlite.ts'
 import { checkSql, createIntegrity } from './sqlite-file.ts'
 import type { Tables } from './tables.ts'
@@ -62,10 +61,18 @@ const leastDifference = 500
 /** Connections to PostgreSQL of a node. One more listens, and reports and retention use one each. */
 const connections = { management: 4, wins: 6 }
 
+interface Listening {
+  close(): Promise<void>
+}
+
 interface Databases {
   db: Kysely<Tables>
   wins: Kysely<Tables>
   postgres: boolean
+  /** Tells other nodes of a change, within its transaction. */
+  notify(within: Kysely<Tables>): Promise<unknown>
+  /** Calls `changed` when other nodes have changed something; null: there are none. */
+  listen(changed: () => void): Listening | null
   /** Rejects with the fault of a damaged file. */
   verify(): Promise<unknown>
   /** Rejects if the file was damaged and has not passed a check since. */
@@ -87,12 +94,16 @@ function openSqlite(path: string, { now, owns = false }: StoreOptions): Database
   }
   return {
     ...{ db, wins: db, postgres: false, verify, check },
+    notify: async () => {},
+    listen: () => null,
     migrate: (at) => migrate(db, false, at),
     pings: { store: ping },
   }
 }
 
-function openPostgres(url: string, { now, log }: StoreOptions): Databases {
+async function openPostgres(url: string, { now, log }: StoreOptions): Promise<Databases> {
+  // not loaded where it is not used
+  const { channel, listen, postgresDialect } = await import('./postgres.ts')
   const lost = (error: Error) => log.warn({ err: error.message }, 'a database connection was lost')
   const open = (max: number, longest: number | null = 5000) =>
     new Kysely<Tables>({ dialect: postgresDialect(url, { max, longest, lost }) })
@@ -102,6 +113,8 @@ function openPostgres(url: string, { now, log }: StoreOptions): Databases {
     db,
     wins,
     postgres: true,
+    notify: (within) => sql`select pg_notify(${channel}, '')`.execute(within),
+    listen: (changed) => listen(url, changed, log),
     verify: async () => {},
     check: async () => {},
     async migrate(at) {
@@ -125,9 +138,10 @@ function openPostgres(url: string, { now, log }: StoreOptions): Databases {
 
 export async function openStore(url: string, options: StoreOptions): Promise<Store> {
   const { now, log, observe = () => {}, pollInterval = 500 } = options
-  const { db, wins, postgres, verify, check, migrate, pings } = url.startsWith('sqlite:')
+  const databases = url.startsWith('sqlite:')
     ? openSqlite(url.slice(7), options)
-    : openPostgres(url, options)
+    : await openPostgres(url, options)
+  const { db, wins, postgres, verify, check, migrate, pings } = databases
   const close = () => Promise.all([...new Set([db, wins])].map((each) => each.destroy()))
   let migrated: string[]
   try {
@@ -188,7 +202,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     }
   }
   let pinging: Promise<string[]> | null = null
-  const notifications = postgres ? listen(url, () => void poll(), log) : null
+  const notifications = databases.listen(() => void poll())
 
   return {
     db,
@@ -207,7 +221,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
         .updateTable('revision')
         .set(({ eb }) => ({ n: eb('n', '+', 1) }))
         .execute()
-      if (postgres) await sql`select pg_notify(${channel}, '')`.execute(within)
+      await databases.notify(within)
     },
     lost() {
       // concurrent calls share one result, so that readiness probes cost one write at a time

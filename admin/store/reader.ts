@@ -1,17 +1,21 @@
 /** A read-only connection beside that of the store, so that no win waits for long queries. */
 import { Kysely } from 'kysely'
-import { postgresDialect } from './postgres.ts'
 import { sqliteDialect } from './sqlite.ts'
 import type { Tables } from './tables.ts'
 
 /** Milliseconds: a report over a year may take long. */
 const longest = 60_000
 
-export function openReader(url: string): { db: Kysely<Tables>; postgres: boolean } {
+export async function openReader(url: string): Promise<{ db: Kysely<Tables>; postgres: boolean }> {
   const postgres = !url.startsWith('sqlite:')
   const dialect = postgres
     ? // the next query opens another connection, or fails
-      postgresDialect(url, { max: 1, longest, idle: 5000, lost: () => undefined })
+      (await import('./postgres.ts')).postgresDialect(url, {
+        max: 1,
+        longest,
+        idle: 5000,
+        lost: () => undefined,
+      })
     : sqliteDialect(url.slice(7), { create: false, owns: false })
   return { db: new Kysely<Tables>({ dialect }), postgres }
 }

@@ -77,7 +77,7 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
   async function reading<T>(work: (reader: Pick<Store, 'db' | 'postgres'>) => Promise<T>) {
     // only this thread can use a database in memory
     if (store.url === 'sqlite::memory:') return work(store)
-    const reader = openReader(store.url)
+    const reader = await openReader(store.url)
     return work(reader).finally(() => reader.db.destroy())
   }
 

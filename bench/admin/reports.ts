@@ -112,7 +112,7 @@ async function measure(run: Progress, name: string, count: number): Promise<[Cel
     const retention = createRetention(store, options)
     const [summed] = await timed(() => retention.run())
     run.say(`  ${name}: summed in ${summed.toFixed(0)} s`)
-    const reader = openReader(store.url)
+    const reader = await openReader(store.url)
     const rows: Cell[][] = []
     for (const [what, [by, then]] of Object.entries(cases)) {
       const scope = { suppliers: [], all: true, from: now - days * day, to: now, by, then }

@@ -4,12 +4,13 @@
  * of its response arrived (RFC 9112 9.3.1).
  */
 import type { LookupFunction } from 'node:net'
-import { buildConnector } from 'undici'
+import type { buildConnector as Undici } from 'undici'
 import { HeadTemplates } from '../wire/head-templates.ts'
 import type { UpstreamResponseHead } from '../wire/response-head.ts'
 import type { Connection, PoolEvents } from './connection.ts'
 import type { Resolver } from './resolver.ts'
 import { StrictClient } from './strict-client.ts'
+import { buildConnector } from './undici.ts'
 import { type Connector, UndiciClient } from './undici-client.ts'
 
 /** Upstream connections are used for 5 minutes at most, so that new addresses of a name get traffic. */
@@ -57,7 +58,7 @@ function connectorOf(origin: string, { resolver, lane }: Upstream) {
         callback(error, address, family)
       })
     }) satisfies LookupFunction,
-  } as buildConnector.BuildOptions)
+  } as Undici.BuildOptions)
   const connector: Connector = { connect, onAddress() {} }
   return (events: PoolEvents<Connection>): Connection => new UndiciClient(origin, connector, events)
 }

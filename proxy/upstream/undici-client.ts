@@ -1,11 +1,12 @@
 /** A connection of undici, with one Client for each: for https endpoints, and for the general lane. */
 import type { Socket } from 'node:net'
-import { type buildConnector, Client, type Dispatcher } from 'undici'
+import type { Dispatcher } from 'undici'
 import { header, plainPhrase, unsupportedCoding } from '../exchange/headers.ts'
 import { type Body, bytesOf, type ResponseSink, type SendFailure } from '../listen/types.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
 import { type Connection, idleTimeout, type PoolEvents, silentConnectMs } from './connection.ts'
 import { ResponseStart } from './response-start.ts'
+import { type buildConnector, Client } from './undici.ts'
 
 /** Characters that a reason phrase must not contain (RFC 9112 4). */
 const control = /[\0-\x08\x0a-\x1f\x7f]/
@@ -21,7 +22,7 @@ export class UndiciClient implements Connection {
   connectedAt = performance.now()
   /** undici itself closes idle connections. */
   reusableUntil = Number.POSITIVE_INFINITY
-  private readonly client: Client
+  private readonly client: InstanceType<typeof Client>
   private readonly pool: PoolEvents<UndiciClient>
   private socket: Socket | null = null
   private address = ''

@@ -93,7 +93,7 @@ async function copyAll({ dir, stateDir, database, stdout }: BackupDeps): Promise
     const to = join(dir, databaseCopy)
     // Created beforehand with mode 600, because it contains the key that signs tokens. SQLite writes into an empty file.
     writeFileSync(to, '', { mode: 0o600 })
-    const { db } = openReader(database)
+    const { db } = await openReader(database)
     try {
       await sql`vacuum into ${to}`.execute(db)
     } finally {
@@ -151,7 +151,7 @@ async function withState(
   streams: CommandStreams,
   work: (state: { stateDir: string; database: string }) => Promise<void> | void,
 ): Promise<number> {
-  const config = configOf(file, streams)
+  const config = await configOf(file, streams)
   if (config === null) return badConfig
   try {
     await work({ stateDir: config.stateDir, database: config.store.database })

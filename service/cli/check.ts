@@ -18,7 +18,7 @@ export async function check(file: string, streams: CommandStreams): Promise<numb
 
 /** Runs the migrations of the database. */
 export async function migrate(file: string | undefined, streams: CommandStreams): Promise<number> {
-  const config = configOf(file, streams)
+  const config = await configOf(file, streams)
   if (config === null) return badConfig
   return withStore(config, streams, async ({ migrated }) => {
     for (const id of migrated) streams.stdout.write(`${id}\n`)

@@ -1,6 +1,7 @@
 /** What commands share: streams, the configuration and the store. */
 import type { Store } from '../../admin/store/index.ts'
-import { check, faultLine, type LoadedConfig, loadConfig } from '../config/load.ts'
+import { check, type LoadedConfig } from '../config/check.ts'
+import { faultLine } from '../config/faults.ts'
 import type { Config } from '../config/schema.ts'
 import { defaultConfig } from '../default-config.ts'
 
@@ -20,9 +21,14 @@ export function printFaults(
 }
 
 /** The configuration that the service would use; null if it has faults, which are written to stderr. */
-export function configOf(file: string | undefined, streams: CommandStreams): Config | null {
+export async function configOf(
+  file: string | undefined,
+  streams: CommandStreams,
+): Promise<Config | null> {
   const loaded =
-    file === undefined ? check(defaultConfig('http://127.0.0.1:1/'), '.') : loadConfig(file)
+    file === undefined
+      ? check(defaultConfig('http://127.0.0.1:1/'), '.')
+      : (await import('../config/load.ts')).loadConfig(file)
   if (loaded.config === null) printFaults(loaded, file ?? 'configuration', streams)
   return loaded.config
 }

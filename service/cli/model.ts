@@ -116,7 +116,7 @@ export async function model(
   streams: CommandStreams,
 ): Promise<number> {
   const { stdout, stderr } = streams
-  const config = configOf(file, streams)
+  const config = await configOf(file, streams)
   if (config === null) return badConfig
   const suppliers = new Set(config.suppliers.map(({ id }) => id))
   return withStore(config, streams, (store) =>

@@ -9,7 +9,8 @@ import type { IntegrationReport, TotalReport } from '../../opd/replay/report.ts'
 import type { Estimate } from '../../opd/replay/sums.ts'
 import { milliseconds } from '../../opd/shared/units.ts'
 import { logFiles, type ReadLine, readLogs } from '../../opd/state/log-reader.ts'
-import { faultLine, loadConfig } from '../config/load.ts'
+import { faultLine } from '../config/faults.ts'
+import { loadConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
 import type { CommandStreams } from './command.ts'
 import { badConfig, badData, badUsage, noInput } from './exit-codes.ts'
@@ -168,7 +169,7 @@ async function run(
   if (Number.isNaN(warmUp)) throw new Refused(badUsage, '--warm-up is a duration such as 30m or 6h')
   if (pending !== undefined && !/^[1-9]\d{0,8}$/.test(pending))
     throw new Refused(badUsage, '--pending is a number of bids')
-  const config = configOf(options.config, streams)
+  const config = await configOf(options.config, streams)
   const files = await filesOf(logs)
   const replay = createReplay({
     attributionWindow: config?.opd.attributionWindow ?? halfAnHour,

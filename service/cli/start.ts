@@ -1,12 +1,10 @@
 /** `bidweir start` and `bidweir demo`: run the service until a signal ends it. */
 
-import { check } from '../config/load.ts'
+import { check } from '../config/check.ts'
 import { createLoad } from '../config/loader.ts'
 import type { Config, ConfigInput } from '../config/schema.ts'
 import { curlLine, defaultConfig, demoConfig, demoOpd } from '../default-config.ts'
-import { story } from '../demo/figures.ts'
-import { demoTraffic, runDemo } from '../demo/main.ts'
-import { createDemoSupplier, type DemoSupplier } from '../demo/supplier.ts'
+import type { DemoSupplier } from '../demo/supplier.ts'
 import { createLog } from '../log.ts'
 import { warningsOf } from '../runtime-config.ts'
 import { flushTime, type Service, startService } from '../service.ts'
@@ -36,13 +34,17 @@ const conflictAdvice = {
   npm run demo -- --state data/demo --listen 127.0.0.1:8180 --admin 127.0.0.1:8181`,
 }
 
+// Not loaded where the service has suppliers of its own.
+const demoSupplier = async (): Promise<DemoSupplier> =>
+  (await import('../demo/supplier.ts')).createDemoSupplier()
+
 async function startProcess(
   file: string | undefined,
   command: keyof typeof conflictAdvice,
   configOf = defaultConfig,
 ): Promise<Running | number> {
   for (const signal of signalsOf(file)) process.on(signal, exitNow)
-  const demo = file === undefined ? await createDemoSupplier() : null
+  const demo = file === undefined ? await demoSupplier() : null
   const load = file === undefined ? null : createLoad(file)
   const loaded = load === null ? check(configOf(demo!.url), '.') : await load()
   const { config } = loaded
@@ -182,6 +184,8 @@ export async function demo(at: {
   printAddresses(running, running.service.config())
   const { service } = running
   const adminUrl = `http://127.0.0.1:${service.adminPort}`
+  const { story } = await import('../demo/figures.ts')
+  const { demoTraffic, runDemo } = await import('../demo/main.ts')
   stdout.write(story({ ...demoTraffic, opd: demoOpd, console: `${adminUrl}/#/supplier/demo` }))
   void runDemo({
     proxyUrl: `http://127.0.0.1:${service.proxyPort}`,

@@ -143,7 +143,7 @@ export async function user(
   call: UserCall,
   streams: CommandStreams,
 ): Promise<number> {
-  const config = configOf(file, streams)
+  const config = await configOf(file, streams)
   if (config === null) return badConfig
   if ('issuer' in config.admin.auth) {
     streams.stderr.write('bidweir: the users are those of the external issuer\n')

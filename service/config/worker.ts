@@ -2,8 +2,10 @@
 import { hash } from 'node:crypto'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { blocksOf, type EqualBlocks, equalBlocks } from './blocks.ts'
+import type { LoadedConfig } from './check.ts'
+import type { ConfigFault } from './faults.ts'
 import type { FileVersions } from './files.ts'
-import { type ConfigFault, type LoadedConfig, loadConfig } from './load.ts'
+import { loadConfig } from './load.ts'
 import type { ParsedConfig } from './schema.ts'
 
 export interface LoadTask {

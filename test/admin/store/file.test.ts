@@ -140,7 +140,7 @@ t.test('a file that cannot be opened is named; a reader makes none', async (t) =
     message: new RegExp(`^the database file ${inside} does not open: .`),
   })
   const absent = `${folder}/absent.db`
-  const { db } = openReader(`sqlite:${absent}`)
+  const { db } = await openReader(`sqlite:${absent}`)
   await t.rejects(db.selectFrom('ledger').selectAll().execute(), refused)
   await db.destroy()
   t.equal(existsSync(absent), false)
@@ -149,7 +149,7 @@ t.test('a file that cannot be opened is named; a reader makes none', async (t) =
 t.test('commands and reports go on while the service writes to its file', async (t) => {
   const { file, store } = await opened(t)
   const url = `sqlite:${file}`
-  const { db } = openReader(url)
+  const { db } = await openReader(url)
   t.teardown(() => db.destroy())
   const command = await storeAt(t, { url })
   const rows = () => db.selectFrom('ledger').select('decision').execute()

@@ -46,7 +46,7 @@ t.test('PgBouncer', { skip: postgresAbsent || pgBouncerAbsent }, async (t) => {
     })
     while (summing) await store.ledger.record(win(0), same)
     await sums
-    const reader = openReader(bouncer.url)
+    const reader = await openReader(bouncer.url)
     t.teardown(() => reader.db.destroy())
     const scope = { suppliers: ['acme'], all: true, from: start, to: now, by: 'ssp' } as const
     t.match(await readRows(reader, scope, { notices: {}, rates: null }), [

@@ -1,7 +1,8 @@
 /** Faults of a configuration file: all at once, each with its place, and no secret among them. */
 import { join } from 'node:path'
 import t from 'tap'
-import { faultLine, loadConfig } from '../../../service/config/load.ts'
+import { faultLine } from '../../../service/config/faults.ts'
+import { loadConfig } from '../../../service/config/load.ts'
 import { warningsOf } from '../../../service/runtime-config.ts'
 import { file, folder, supplier } from '../../support/config.ts'
 
