@@ -4,7 +4,7 @@ const memory = 8
 const sufficient = 1e-4
 
 /** The value at `x`; the gradient goes into `gradient`. */
-export type Objective = (x: Float64Array, gradient: Float64Array) => number
+type Objective = (x: Float64Array, gradient: Float64Array) => number
 
 const dot = (a: Float64Array, b: Float64Array) => {
   let sum = 0
