@@ -2,7 +2,7 @@
 import type { NodeProblem } from '../admin/fleet/figures.ts'
 import type { ReloadState } from './metrics/reloads.ts'
 
-export interface NodeProblemDeps {
+interface NodeProblemDeps {
   reload: () => ReloadState
   redis: { connected: boolean } | null
   store: { lost(): Promise<string[]> }

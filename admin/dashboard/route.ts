@@ -36,7 +36,7 @@ const withoutMap = (text: string) => text.replace(/\/\/# sourceMappingURL=.*\s*$
  * The libraries of the page by path, from node_modules. A browser needs paths where the modules import packages by
  * name, and an import map would need an inline script, which the policy of the page forbids.
  */
-export async function libraries(): Promise<[path: string, text: string][]> {
+async function libraries(): Promise<[path: string, text: string][]> {
   const found = Object.entries(modules).map(
     async ([name, specifier]): Promise<[string, string]> => [
       pathOf(name),

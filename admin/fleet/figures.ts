@@ -19,7 +19,7 @@ export interface ModeFigures {
   alarms: Record<string, number>
 }
 
-export interface EndpointFigures {
+interface EndpointFigures {
   url: string
   state: 'up' | 'failing' | 'ejected'
   /** Consecutive failures up to the last request. */

@@ -5,7 +5,7 @@ import type { SupplierFigures } from './figures.ts'
 /** `none`: no traffic, so nothing is known. */
 export type Level = 'bad' | 'warn' | 'ok' | 'none'
 
-export interface Health {
+interface Health {
   level: Level
   /** Sentences, the worst first. */
   reasons: string[]

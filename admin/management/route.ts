@@ -11,8 +11,6 @@ import { type ModelAccess, modelRoutes } from './models.ts'
 import { supplierRoutes } from './suppliers.ts'
 import { voidRoute } from './voids.ts'
 
-export type { ListedSupplier } from './access.ts'
-
 interface ManagementDeps extends ModelAccess {
   authenticate: Authenticate
 }

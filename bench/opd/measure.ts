@@ -16,12 +16,12 @@ export interface Measured {
 
 const common = { holdout: 0.02, explore: 0.005, minFactor: 0 }
 export const pure: Policy = { ...common, minWinRate: 0, minSpend: 0, holdout: 0 }
-export const kept: Policy = { ...common, minWinRate: 0.97, minSpend: 0.97 }
-export const margin15: Policy = { ...common, targetMargin: 0.15 }
+const kept: Policy = { ...common, minWinRate: 0.97, minSpend: 0.97 }
+const margin15: Policy = { ...common, targetMargin: 0.15 }
 
 export const engine = () => createLearner({ attributionWindow: 1_800_000 })
 
-export function run(
+function run(
   of: MarketOf,
   seed: number,
   options: Partial<DriveOptions> & { bids: number },
@@ -60,7 +60,7 @@ export function lost(
 }
 
 /** The lowest kept win rate over windows of `size` bids after `skip`. */
-export function worstWindow(rows: readonly Row[], size: number, skip: number): number {
+function worstWindow(rows: readonly Row[], size: number, skip: number): number {
   const rowBids = rows[0]!.bids
   const long = Math.max(1, Math.round(size / rowBids))
   let worst = Number.POSITIVE_INFINITY

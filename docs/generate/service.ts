@@ -54,7 +54,7 @@ export function api({ info, paths }: ApiDocument): string {
   )
 }
 
-export interface MetricRow {
+interface MetricRow {
   name: string
   type: string
   labels: string[]

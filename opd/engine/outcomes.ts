@@ -6,7 +6,7 @@ import type { FaultPlace, ReportFault } from './fault-log.ts'
 import type { EngineStats } from './stats.ts'
 import type { DecisionRecord, Engine, WinMoney } from './types.ts'
 
-export interface OutcomeDeps {
+interface OutcomeDeps {
   learners: Learners
   sink: DecisionSink | null
   /** Milliseconds since the epoch. */

@@ -64,7 +64,7 @@ export function lower(name: string): string {
   return known
 }
 
-export interface Forwarding {
+interface Forwarding {
   /** The peer's address, and whether its X-Forwarded-* are kept. */
   remote: string
   trusted: boolean

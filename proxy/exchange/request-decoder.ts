@@ -23,7 +23,7 @@ const maxRunning = 2
 const maxWaiting = 64
 
 /** `bytes` null: the request cannot be decoded. `whole`: the request has no further bytes. */
-export interface Start {
+interface Start {
   bytes: Buffer | null
   whole: boolean
 }
@@ -44,7 +44,7 @@ function detached(bytes: Buffer): Buffer {
   return copy
 }
 
-export interface DecoderLimits {
+interface DecoderLimits {
   maxRequestBytes: number
   maxHeldBytes: number
 }

@@ -9,7 +9,7 @@ import { encodeChanged, ineligibleReason, type ResponseBody } from './response.t
 
 export type ProcessingResult = ResponseBody | { kind: 'no_bid'; reason: 'unreadable' | 'inactive' }
 
-export interface BufferedResponse {
+interface BufferedResponse {
   supplier: Supplier
   head: ResponseHead
   /** As received, still encoded. `shared`: the bytes are valid only until the event loop continues. */

@@ -15,10 +15,9 @@ import {
 import { basename, dirname, join, resolve } from 'node:path'
 import { sql } from 'kysely'
 import { openReader } from '../../admin/store/reader.ts'
-
 import { InUseError, lockState } from '../state-lock.ts'
 import { type CommandStreams, configOf } from './command.ts'
-import { badConfig, inUse } from './exit-codes.ts'
+import { CommandError, inUse } from './exit-codes.ts'
 
 interface BackupDeps {
   /** The folder of the backup. */
@@ -150,15 +149,12 @@ async function withState(
   file: string | undefined,
   streams: CommandStreams,
   work: (state: { stateDir: string; database: string }) => Promise<void> | void,
-): Promise<number> {
-  const config = await configOf(file, streams)
-  if (config === null) return badConfig
+): Promise<void> {
+  const { stateDir, store } = await configOf(file, streams)
   try {
-    await work({ stateDir: config.stateDir, database: config.store.database })
-    return 0
+    await work({ stateDir, database: store.database })
   } catch (error) {
-    streams.stderr.write(`bidweir: ${(error as Error).message}\n`)
-    return error instanceof InUseError ? inUse : 1
+    throw new CommandError(error instanceof InUseError ? inUse : 1, (error as Error).message)
   }
 }
 
@@ -168,7 +164,7 @@ export function backup(
   dir: string,
   streams: CommandStreams,
   keep?: number,
-): Promise<number> {
+): Promise<void> {
   const to = keep === undefined ? dir : join(dir, new Date().toISOString().replaceAll(':', '-'))
   return withState(file, streams, async (state) => {
     await writeBackup({ ...state, dir: to, stdout: streams.stdout })
@@ -194,7 +190,7 @@ export function restore(
   dir: string,
   force: boolean,
   streams: CommandStreams,
-): Promise<number> {
+): Promise<void> {
   return withState(file, streams, async (state) => {
     lockState(state.stateDir, state.database)
     restoreBackup({ ...state, dir, stdout: streams.stdout }, force)

@@ -2,27 +2,22 @@
 import { createLoad } from '../config/loader.ts'
 import { warningsOf } from '../runtime-config.ts'
 import { type CommandStreams, configOf, printFaults, withStore } from './command.ts'
-import { badConfig } from './exit-codes.ts'
+import { CommandError } from './exit-codes.ts'
 
-export async function check(file: string, streams: CommandStreams): Promise<number> {
+export async function check(file: string, streams: CommandStreams): Promise<void> {
   const { stdout } = streams
   const loaded = await createLoad(file)()
   printFaults(loaded, file, streams)
   if (loaded.config !== null)
     for (const warning of warningsOf(loaded.config)) stdout.write(`warning: ${warning}\n`)
-  if (loaded.faults.length > 0) return 1
+  if (loaded.faults.length > 0) throw new CommandError(1, '')
   const { length } = loaded.config!.suppliers
   stdout.write(`${file}: good, ${length} ${length === 1 ? 'supplier' : 'suppliers'}\n`)
-  return 0
 }
 
 /** Runs the migrations of the database. */
-export async function migrate(file: string | undefined, streams: CommandStreams): Promise<number> {
-  const config = await configOf(file, streams)
-  if (config === null) return badConfig
-  return withStore(config, streams, async ({ migrated }) => {
-    for (const id of migrated) streams.stdout.write(`${id}\n`)
-    streams.stdout.write('the database is up to date\n')
-    return 0
-  })
+export async function migrate(file: string | undefined, streams: CommandStreams): Promise<void> {
+  await withStore(await configOf(file, streams), streams, async ({ migrated }) =>
+    [...migrated, 'the database is up to date\n'].join('\n'),
+  )
 }

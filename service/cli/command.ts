@@ -4,6 +4,7 @@ import { check, type LoadedConfig } from '../config/check.ts'
 import { faultLine } from '../config/faults.ts'
 import type { Config } from '../config/schema.ts'
 import { defaultConfig } from '../default-config.ts'
+import { badConfig, CommandError } from './exit-codes.ts'
 
 export interface CommandStreams {
   stdin: NodeJS.ReadableStream & { isTTY?: boolean }
@@ -20,34 +21,34 @@ export function printFaults(
   for (const fault of loaded.faults) stderr.write(`${faultLine(fault, file)}\n`)
 }
 
-/** The configuration that the service would use; null if it has faults, which are written to stderr. */
-export async function configOf(
-  file: string | undefined,
-  streams: CommandStreams,
-): Promise<Config | null> {
+/** The configuration that the service would use. Its faults are written to stderr, and end the command. */
+export async function configOf(file: string | undefined, streams: CommandStreams): Promise<Config> {
   const loaded =
     file === undefined
       ? check(defaultConfig('http://127.0.0.1:1/'), '.')
       : (await import('../config/load.ts')).loadConfig(file)
-  if (loaded.config === null) printFaults(loaded, file ?? 'configuration', streams)
-  return loaded.config
+  if (loaded.config !== null) return loaded.config
+  printFaults(loaded, file ?? 'configuration', streams)
+  throw new CommandError(badConfig, '')
 }
 
-/** Runs `work` with the store. The exit code is 1 if the store cannot be reached. */
+/** Writes the text that `work` resolves to. What it rejects with ends the command. */
 export async function withStore(
   { store: { database } }: Config,
-  { stderr }: CommandStreams,
-  work: (store: Store) => Promise<number>,
-): Promise<number> {
+  { stdout }: CommandStreams,
+  work: (store: Store) => Promise<string>,
+): Promise<void> {
   const { openStore } = await import('../../admin/store/index.ts')
   const { createLog } = await import('../log.ts')
+  const options = { now: Date.now, log: createLog('error') }
+  const store = await openStore(database, options).catch((error: Error) => {
+    throw new CommandError(1, `the store cannot be used: ${error.message}`)
+  })
   try {
-    const store = await openStore(database, { now: Date.now, log: createLog('error') })
-    const code = await work(store)
-    await store.close()
-    return code
+    stdout.write(await work(store))
   } catch (error) {
-    stderr.write(`bidweir: the store cannot be used: ${(error as Error).message}\n`)
-    return 1
+    throw new CommandError(1, (error as Error).message)
+  } finally {
+    await store.close()
   }
 }

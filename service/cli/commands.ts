@@ -7,9 +7,6 @@ import type { ModelArgs } from './model.ts'
 import type { ReplayOptions } from './replay.ts'
 import type { UserCall } from './user.ts'
 
-/** The exit code of a command; null: the service runs, and ends the process itself. */
-export type Code = number | null
-
 const config = [
   '--config <file>',
   'configuration file (default: the embedded configuration)',
@@ -28,12 +25,10 @@ function wholeNumber(text: string): number {
   return Number(text)
 }
 
-export type Handle = <A extends unknown[]>(
-  run: (...args: A) => Promise<Code>,
-) => (...args: A) => Promise<void>
-type Add = (program: Command, handle: Handle, streams: CommandStreams) => void
+/** `running` is called when the service runs on after its command. */
+type Add = (program: Command, streams: CommandStreams, running: () => void) => void
 
-const addService: Add = (program, handle) => {
+const addService: Add = (program, _streams, running) => {
   program
     .command('start')
     .description('run the service')
@@ -41,56 +36,46 @@ const addService: Add = (program, handle) => {
     .addOption(
       new Option('--admin <host:port>', 'address of the API and the dashboard').conflicts('config'),
     )
-    .action(
-      handle(async ({ config, admin }: { config?: string; admin?: string }) =>
-        (await import('./start.ts')).start(config, admin),
-      ),
-    )
+    .action(async ({ config, admin }: { config?: string; admin?: string }) => {
+      await (await import('./start.ts')).start(config, admin)
+      running()
+    })
   program
     .command('demo')
     .description('run the service with a demo supplier, bid traffic and win notices')
     .option('--listen <host:port>', 'address of bid traffic')
     .option('--admin <host:port>', 'address of the API and the dashboard')
     .option('--state <dir>', 'folder for keys, models and the database')
-    .action(
-      handle(async (at: { listen?: string; admin?: string; state?: string }) =>
-        (await import('./start.ts')).demo(at),
-      ),
-    )
+    .action(async (at: { listen?: string; admin?: string; state?: string }) => {
+      await (await import('./start.ts')).demo(at)
+      running()
+    })
 }
 
-const addFiles: Add = (program, handle, streams) => {
+const addFiles: Add = (program, streams) => {
   program
     .command('check')
     .description('check a configuration without starting')
     .requiredOption('--config <file>', 'configuration file')
-    .action(
-      handle(async ({ config }: { config: string }) =>
-        (await import('./check.ts')).check(config, streams),
-      ),
+    .action(async ({ config }: { config: string }) =>
+      (await import('./check.ts')).check(config, streams),
     )
   program
     .command('schema')
     .description('print the JSON Schema of the configuration')
-    .action(
-      handle(async () => {
-        const { jsonSchema } = await import('../config/schema.ts')
-        streams.stdout.write(`${JSON.stringify(jsonSchema(), null, 2)}\n`)
-        return 0
-      }),
-    )
+    .action(async () => {
+      const { jsonSchema } = await import('../config/schema.ts')
+      streams.stdout.write(`${JSON.stringify(jsonSchema(), null, 2)}\n`)
+    })
   program
     .command('key')
     .description('keys of the OPD context')
     .command('new')
     .description('print a fresh key')
-    .action(
-      handle(async () => {
-        const { newKey } = await import('../default-config.ts')
-        streams.stdout.write(`${newKey()}\n`)
-        return 0
-      }),
-    )
+    .action(async () => {
+      const { newKey } = await import('../default-config.ts')
+      streams.stdout.write(`${newKey()}\n`)
+    })
   program
     .command('replay')
     .description('evaluate a policy on recorded decision logs')
@@ -106,22 +91,18 @@ const addFiles: Add = (program, handle, streams) => {
       '0s',
     )
     .option('--pending <bids>', 'maximum of bids that wait for their notice')
-    .action(
-      handle(async (logs: string[], options: ReplayOptions) =>
-        (await import('./replay.ts')).replayCommand(logs, options, streams),
-      ),
+    .action(async (logs: string[], options: ReplayOptions) =>
+      (await import('./replay.ts')).replayCommand(logs, options, streams),
     )
 }
 
-const addStore: Add = (program, handle, streams) => {
+const addStore: Add = (program, streams) => {
   program
     .command('migrate')
     .description('bring the database up to date, without a time limit; a start does the same')
     .option(...config)
-    .action(
-      handle(async ({ config }: { config?: string }) =>
-        (await import('./check.ts')).migrate(config, streams),
-      ),
+    .action(async ({ config }: { config?: string }) =>
+      (await import('./check.ts')).migrate(config, streams),
     )
   program
     .command('backup')
@@ -133,10 +114,8 @@ const addStore: Add = (program, handle, streams) => {
       'copy into a new folder below <dir>, named by the time, and remove all but the newest n',
       wholeNumber,
     )
-    .action(
-      handle(async (dir: string, { config, keep }: { config?: string; keep?: number }) =>
-        (await import('./backup.ts')).backup(config, dir, streams, keep),
-      ),
+    .action(async (dir: string, { config, keep }: { config?: string; keep?: number }) =>
+      (await import('./backup.ts')).backup(config, dir, streams, keep),
     )
   program
     .command('restore')
@@ -144,31 +123,25 @@ const addStore: Add = (program, handle, streams) => {
     .argument('<dir>', 'a folder that backup has written')
     .option(...config)
     .option('--force', 'even if a state exists, which is then replaced', false)
-    .action(
-      handle(async (dir: string, { config, force }: { config?: string; force: boolean }) =>
-        (await import('./backup.ts')).restore(config, dir, force, streams),
-      ),
+    .action(async (dir: string, { config, force }: { config?: string; force: boolean }) =>
+      (await import('./backup.ts')).restore(config, dir, force, streams),
     )
 }
 
-const addUsers: Add = (program, handle, streams) => {
+const addUsers: Add = (program, streams) => {
   const user = program
     .command('user')
     .description(
       'users of the embedded token endpoint; changes take effect at once while the service runs',
     )
     .option(...config)
-  const run = async (call: UserCall, command: Command): Promise<Code> =>
+  const run = async (call: UserCall, command: Command): Promise<void> =>
     (await import('./user.ts')).user(command.optsWithGlobals()['config'], call, streams)
   user
     .command('list')
     .description('print all users')
     .option('--json', 'print JSON', false)
-    .action(
-      handle(({ json }: { json: boolean }, command: Command) =>
-        run({ verb: 'list', json }, command),
-      ),
-    )
+    .action(({ json }: { json: boolean }, command: Command) => run({ verb: 'list', json }, command))
   user
     .command('add')
     .description('add a user; the password comes from a prompt or stdin')
@@ -180,21 +153,17 @@ const addUsers: Add = (program, handle, streams) => {
     )
     .option('--account <account>', 'account whose suppliers the user sees; * for all')
     .action(
-      handle(
-        (name: string, options: { role?: readonly Role[]; account?: string }, command: Command) =>
-          run(
-            { verb: 'add', name, roles: options.role ?? [], account: options.account ?? '' },
-            command,
-          ),
-      ),
+      (name: string, options: { role?: readonly Role[]; account?: string }, command: Command) =>
+        run(
+          { verb: 'add', name, roles: options.role ?? [], account: options.account ?? '' },
+          command,
+        ),
     )
   const change = (verb: UserVerb, description: string, forced: boolean) => {
     const command = user.command(verb).description(description).argument('<name>')
     if (forced) command.option('--force', 'even if it is the last user with all permissions')
-    command.action(
-      handle((name: string, { force = false }: { force?: boolean }, at: Command) =>
-        run({ verb, name, force }, at),
-      ),
+    command.action((name: string, { force = false }: { force?: boolean }, at: Command) =>
+      run({ verb, name, force }, at),
     )
   }
   change('passwd', 'set a password, from a prompt or stdin, and end the refresh tokens', false)
@@ -203,7 +172,7 @@ const addUsers: Add = (program, handle, streams) => {
   change('remove', 'remove a user and end the refresh tokens', true)
 }
 
-const addModels: Add = (program, handle, streams) => {
+const addModels: Add = (program, streams) => {
   const model = program
     .command('model')
     .description('the models of a node, whether the service runs or not')
@@ -214,35 +183,29 @@ const addModels: Add = (program, handle, streams) => {
     .command('list')
     .description('print the snapshots and the state')
     .addOption(format())
-    .action(
-      handle(({ format }: { format: string }, at: Command) =>
-        run({ verb: 'list', json: format === 'json' }, at),
-      ),
+    .action(({ format }: { format: string }, at: Command) =>
+      run({ verb: 'list', json: format === 'json' }, at),
     )
   const learning = (verb: 'freeze' | 'unfreeze', description: string) =>
     model
       .command(verb)
       .description(description)
-      .action(handle((_options: object, at: Command) => run({ verb }, at)))
+      .action((_options: object, at: Command) => run({ verb }, at))
   learning('freeze', 'stop learning and continue to decide')
   learning('unfreeze', 'continue to learn')
   model
     .command('rollback')
     .description('go back to a snapshot')
     .argument('[id]', 'the snapshot (default: the one before the newest)')
-    .action(
-      handle((id: string | undefined, _options: object, at: Command) =>
-        run({ verb: 'rollback', id }, at),
-      ),
+    .action((id: string | undefined, _options: object, at: Command) =>
+      run({ verb: 'rollback', id }, at),
     )
   model
     .command('reset')
     .description('forget what the model has learned about a supplier')
     .requiredOption('--supplier <ssp>', 'the supplier')
-    .action(
-      handle(({ supplier }: { supplier: string }, at: Command) =>
-        run({ verb: 'reset', supplier }, at),
-      ),
+    .action(({ supplier }: { supplier: string }, at: Command) =>
+      run({ verb: 'reset', supplier }, at),
     )
 }
 

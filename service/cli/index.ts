@@ -2,19 +2,15 @@
 import { Command, CommanderError } from 'commander'
 import { programVersion } from '../../admin/http/version.ts'
 import type { CommandStreams } from './command.ts'
-import { type Code, commands, type Handle } from './commands.ts'
-import { badUsage } from './exit-codes.ts'
+import { commands } from './commands.ts'
+import { badUsage, CommandError } from './exit-codes.ts'
 
 export const exitCodes = `
 Exit codes: 0 done, 1 refused or faults found, 64 wrong usage, 65 nothing in the input can be read,
 66 no such input, 75 the state folder is in use, 78 wrong configuration.
 `
-/** All commands; `finish` receives the exit code of the one that ran. */
-export function createProgram(streams: CommandStreams, finish: (code: Code) => void): Command {
-  const handle: Handle =
-    (run) =>
-    async (...args) =>
-      finish(await run(...args))
+/** All commands. `running` is called when the service runs on after its command. */
+export function createProgram(streams: CommandStreams, running: () => void): Command {
   const program = new Command('bidweir')
     .description('Ingress proxy for OpenRTB bid traffic')
     .version(programVersion(), '--version', 'print the version')
@@ -27,25 +23,30 @@ export function createProgram(streams: CommandStreams, finish: (code: Code) => v
     })
     .addHelpText('after', exitCodes)
     .exitOverride()
-  for (const add of commands) add(program, handle, streams)
+  for (const add of commands) add(program, streams, running)
   return program
 }
 
-/** Runs the command that the arguments name; help and faults of usage go to the streams as well. */
+/**
+ * Runs the command that the arguments name; help and faults of usage go to the streams as well. Returns the exit code; null:
+ * the service runs, and ends the process itself.
+ */
 export async function runCommand(
   argv: readonly string[],
   streams: CommandStreams = process,
-): Promise<Code> {
-  let code: Code = null
-  const program = createProgram(streams, (result) => {
-    code = result
+): Promise<number | null> {
+  let code: number | null = 0
+  const program = createProgram(streams, () => {
+    code = null
   })
   try {
     await program.parseAsync(argv, { from: 'user' })
     return code
   } catch (error) {
-    if (!(error instanceof CommanderError)) throw error
     // Requested help and the version have code 0. Help because of a missing command is wrong usage.
-    return error.exitCode === 0 ? 0 : badUsage
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : badUsage
+    if (!(error instanceof CommandError)) throw error
+    if (error.message !== '') streams.stderr.write(`bidweir: ${error.message}\n`)
+    return error.exitCode
   }
 }

@@ -13,13 +13,11 @@ import { modes } from '../../opd/pricing/arms.ts'
 import type { ModelControl } from '../../opd/state/model-control.ts'
 import { type SnapshotRow, snapshotCatalog } from '../../opd/state/snapshot-catalog.ts'
 import { modelsDirOf } from '../models.ts'
-
 import { type CommandStreams, configOf, withStore } from './command.ts'
-import { badConfig } from './exit-codes.ts'
 
 type Verb = 'list' | 'freeze' | 'unfreeze' | 'rollback' | 'reset'
 
-interface ModelCommandDeps extends Pick<CommandStreams, 'stdout' | 'stderr'> {
+interface ModelCommandDeps {
   store: Store
   /** Where the snapshots of this node are. */
   dir: string
@@ -100,29 +98,15 @@ const commands: Readonly<Record<Verb, Handle>> = {
 }
 
 /** Nodes follow within two seconds. A node that is not running follows when it starts. */
-async function modelCommand(args: ModelArgs, deps: ModelCommandDeps): Promise<number> {
-  try {
-    deps.stdout.write(await commands[args.verb](args, deps))
-    return 0
-  } catch (error) {
-    deps.stderr.write(`bidweir: ${(error as Error).message}\n`)
-    return 1
-  }
-}
-
 export async function model(
   file: string | undefined,
   args: ModelArgs,
   streams: CommandStreams,
-): Promise<number> {
-  const { stdout, stderr } = streams
+): Promise<void> {
   const config = await configOf(file, streams)
-  if (config === null) return badConfig
   const suppliers = new Set(config.suppliers.map(({ id }) => id))
+  const dir = modelsDirOf(config)
   return withStore(config, streams, (store) =>
-    modelCommand(args, {
-      ...{ store, dir: modelsDirOf(config), suppliers, now: Date.now },
-      ...{ stdout, stderr },
-    }),
+    commands[args.verb](args, { store, dir, suppliers, now: Date.now }),
   )
 }

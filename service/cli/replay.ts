@@ -9,11 +9,10 @@ import type { IntegrationReport, TotalReport } from '../../opd/replay/report.ts'
 import type { Estimate } from '../../opd/replay/sums.ts'
 import { milliseconds } from '../../opd/shared/units.ts'
 import { logFiles, type ReadLine, readLogs } from '../../opd/state/log-reader.ts'
-import { faultLine } from '../config/faults.ts'
 import { loadConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'
-import type { CommandStreams } from './command.ts'
-import { badConfig, badData, badUsage, noInput } from './exit-codes.ts'
+import { type CommandStreams, printFaults } from './command.ts'
+import { badConfig, badData, badUsage, CommandError, noInput } from './exit-codes.ts'
 
 interface ReplayReport {
   counts: ReplayCounts
@@ -117,14 +116,6 @@ export interface ReplayOptions {
   pending?: string
 }
 
-class Refused extends Error {
-  readonly code: number
-  constructor(code: number, message: string) {
-    super(message)
-    this.code = code
-  }
-}
-
 function policyOf(opd: OpdConfig, from: ReplayPolicy['from']): ReplayPolicy {
   const { mode, minWinRate, minSpend, explore, minFactor, targetMargin } = opd
   const policy = { minWinRate, minSpend, explore, minFactor }
@@ -143,33 +134,34 @@ function policies(config: Config | null) {
   return (ssp: string, mode: 'revenue' | 'margin') => byFile.get(ssp) ?? defaults[mode]
 }
 
-function configOf(file: string | undefined, { stderr }: Streams): Config | null {
+function configOf(file: string | undefined, streams: Streams): Config | null {
   if (file === undefined) return null
-  const { config, faults } = loadConfig(file)
-  if (config !== null && faults.length === 0) return config
-  for (const fault of faults) stderr.write(`${faultLine(fault, file)}\n`)
-  throw new Refused(badConfig, `${file}: the configuration is wrong`)
+  const loaded = loadConfig(file)
+  if (loaded.config !== null && loaded.faults.length === 0) return loaded.config
+  printFaults(loaded, file, streams)
+  throw new CommandError(badConfig, `${file}: the configuration is wrong`)
 }
 
 async function filesOf(paths: readonly string[]): Promise<string[]> {
   try {
     return await logFiles(paths)
   } catch (error) {
-    throw new Refused(noInput, (error as Error).message)
+    throw new CommandError(noInput, (error as Error).message)
   }
 }
 
-async function run(
+export async function replayCommand(
   logs: readonly string[],
   options: ReplayOptions,
   streams: Streams,
 ): Promise<void> {
   const { pending } = options
   const warmUp = milliseconds(options.warmUp)
-  if (Number.isNaN(warmUp)) throw new Refused(badUsage, '--warm-up is a duration such as 30m or 6h')
+  if (Number.isNaN(warmUp))
+    throw new CommandError(badUsage, '--warm-up is a duration such as 30m or 6h')
   if (pending !== undefined && !/^[1-9]\d{0,8}$/.test(pending))
-    throw new Refused(badUsage, '--pending is a number of bids')
-  const config = await configOf(options.config, streams)
+    throw new CommandError(badUsage, '--pending is a number of bids')
+  const config = configOf(options.config, streams)
   const files = await filesOf(logs)
   const replay = createReplay({
     attributionWindow: config?.opd.attributionWindow ?? halfAnHour,
@@ -188,7 +180,7 @@ async function run(
   if (counts.bad > bad.length)
     streams.stderr.write(`and ${counts.bad - bad.length} more bad lines\n`)
   if (counts.decisions === 0)
-    throw new Refused(
+    throw new CommandError(
       badData,
       counts.bad === 0 ? 'the log is empty' : 'no decision can be read in this log',
     )
@@ -204,19 +196,4 @@ function jsonCounts(counts: ReturnType<ReturnType<typeof createReplay>['report']
   const { unmatchedWins, warmUp, from, to, ...rest } = counts
   const at = (time: number | null) => (time === null ? null : new Date(time).toISOString())
   return { ...rest, unmatched_wins: unmatchedWins, warm_up: warmUp, from: at(from), to: at(to) }
-}
-
-export async function replayCommand(
-  logs: readonly string[],
-  options: ReplayOptions,
-  streams: Streams,
-): Promise<number> {
-  try {
-    await run(logs, options, streams)
-    return 0
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error
-    streams.stderr.write(`bidweir: ${error.message}\n`)
-    return error.code
-  }
 }

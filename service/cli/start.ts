@@ -10,7 +10,7 @@ import { warningsOf } from '../runtime-config.ts'
 import { flushTime, type Service, startService } from '../service.ts'
 import { InUseError, lockState } from '../state-lock.ts'
 import { printFaults } from './command.ts'
-import { badConfig, inUse } from './exit-codes.ts'
+import { badConfig, CommandError, inUse } from './exit-codes.ts'
 
 const { stdout, stderr } = process
 
@@ -42,7 +42,7 @@ async function startProcess(
   file: string | undefined,
   command: keyof typeof conflictAdvice,
   configOf = defaultConfig,
-): Promise<Running | number> {
+): Promise<Running> {
   for (const signal of signalsOf(file)) process.on(signal, exitNow)
   const demo = file === undefined ? await demoSupplier() : null
   const load = file === undefined ? null : createLoad(file)
@@ -51,7 +51,7 @@ async function startProcess(
   if (config === null) {
     printFaults(loaded, file ?? 'configuration')
     await demo?.close()
-    return badConfig
+    throw new CommandError(badConfig, '')
   }
   const log = createLog(config.log.level)
   for (const warning of warningsOf(config)) if (file !== undefined) log.warn({}, warning)
@@ -67,9 +67,8 @@ async function startProcess(
     const { message, code } = error as NodeJS.ErrnoException
     const locked = error instanceof InUseError
     const advice = locked || code === 'EADDRINUSE' ? `; ${conflictAdvice[command]}` : ''
-    stderr.write(`bidweir: the service does not start: ${message}${advice}\n`)
     await demo?.close()
-    return locked ? inUse : 1
+    throw new CommandError(locked ? inUse : 1, `the service does not start: ${message}${advice}`)
   }
 }
 
@@ -154,21 +153,14 @@ function printAddresses({ service, demo }: Running, config: Config): void {
   stdout.write(`${lines.join('\n')}\n`)
 }
 
-/** null: the service runs. `admin`: the address of the admin listener, if there is no file. */
-export async function start(file: string | undefined, admin?: string): Promise<number | null> {
+/** `admin`: the address of the admin listener, if there is no file. */
+export async function start(file: string | undefined, admin?: string): Promise<void> {
   const running = await startProcess(file, 'start', (url) => withAdmin(defaultConfig(url), admin))
-  if (typeof running === 'number') return running
   stopOnSignals(running, file, () => {})
   printAddresses(running, running.service.config())
-  return null
 }
 
-/** null: the service runs. */
-export async function demo(at: {
-  listen?: string
-  admin?: string
-  state?: string
-}): Promise<number | null> {
+export async function demo(at: { listen?: string; admin?: string; state?: string }): Promise<void> {
   const given: Pick<ConfigInput, 'proxy' | 'admin' | 'stateDir'> = {
     ...(at.listen === undefined ? {} : { proxy: { listen: at.listen } }),
     ...(at.state === undefined ? {} : { stateDir: at.state }),
@@ -178,7 +170,6 @@ export async function demo(at: {
     },
   }
   const running = await startProcess(undefined, 'demo', (url) => ({ ...demoConfig(url), ...given }))
-  if (typeof running === 'number') return running
   const over = new AbortController()
   stopOnSignals(running, undefined, () => over.abort())
   printAddresses(running, running.service.config())
@@ -195,5 +186,4 @@ export async function demo(at: {
     signal: over.signal,
     out: stdout,
   })
-  return null
 }

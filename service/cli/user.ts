@@ -11,7 +11,7 @@ import {
 } from '../../admin/auth/users.ts'
 import type { Store } from '../../admin/store/index.ts'
 import { type CommandStreams, configOf, withStore } from './command.ts'
-import { badConfig } from './exit-codes.ts'
+import { CommandError } from './exit-codes.ts'
 
 export type UserCall =
   | { verb: 'list'; json: boolean }
@@ -126,28 +126,14 @@ async function run(store: Store, call: UserCall, streams: CommandStreams): Promi
   return call.json ? `${JSON.stringify(users, null, 2)}\n` : table(users)
 }
 
-/** 0 done, 1 refused. */
-async function userCommand(store: Store, call: UserCall, streams: CommandStreams): Promise<number> {
-  try {
-    streams.stdout.write(await run(store, call, streams))
-    return 0
-  } catch (error) {
-    streams.stderr.write(`bidweir: ${(error as Error).message}\n`)
-    return 1
-  }
-}
-
 /** Works while the service runs and while it does not: the store is shared, and the state folder is not locked. */
 export async function user(
   file: string | undefined,
   call: UserCall,
   streams: CommandStreams,
-): Promise<number> {
+): Promise<void> {
   const config = await configOf(file, streams)
-  if (config === null) return badConfig
-  if ('issuer' in config.admin.auth) {
-    streams.stderr.write('bidweir: the users are those of the external issuer\n')
-    return 1
-  }
-  return withStore(config, streams, (store) => userCommand(store, call, streams))
+  if ('issuer' in config.admin.auth)
+    throw new CommandError(1, 'the users are those of the external issuer')
+  return withStore(config, streams, (store) => run(store, call, streams))
 }

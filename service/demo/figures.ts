@@ -24,7 +24,7 @@ interface Win {
   cleared: number
 }
 
-export interface Tally {
+interface Tally {
   counts: {
     answers: number
     bids: number

@@ -86,7 +86,7 @@ function asText(value: unknown, escapedSlashes: boolean): string {
 }
 
 /** The body of the response, or null for a no-bid. Equal requests get equal responses. */
-export function answer(request: DemoRequest, market: Market, seed: number): string | null {
+function answer(request: DemoRequest, market: Market, seed: number): string | null {
   const sure = request.id.startsWith('curl-')
   const random = mulberry32(hash(request.id, seed))
   if (!sure && random() < 0.3) return null

@@ -43,7 +43,7 @@ interface ConsoleWorld {
 }
 
 /** Resolves when all figures are known; the traffic has ended then. `more`: further suppliers, as YAML. */
-export async function consoleWorld({ more = '' } = {}): Promise<ConsoleWorld> {
+async function consoleWorld({ more = '' } = {}): Promise<ConsoleWorld> {
   const supplier = await createDemoSupplier()
   const folder = newFolder()
   const bidweir = await startBidweir(yaml(folder, supplier.url, more), folder)

@@ -29,7 +29,7 @@ const java = (main: string, ...args: string[]) => [
   ...['-cp', join(jars, '*'), main, ...args],
 ]
 
-export interface Credentials {
+interface Credentials {
   /** Of `localhost`. */
   cert: string
   key: string

@@ -16,7 +16,7 @@ export const bid = (inBa: number, publisher: number): BidFacts => ({
   placement: `p${publisher}/${publisher % 3}`,
   country: ['US', 'DE', 'FR'][publisher % 3]!,
 })
-export const wins = (price: number, publisher: number) =>
+const wins = (price: number, publisher: number) =>
   0.9 / (1 + Math.exp(-7 * Math.log(price / (0.7 + 0.1 * publisher))))
 const asked = Array.from({ length: 24 }, (_each, n) => [0.6 + 0.05 * n, n % 8] as const)
 export const chances = (learner: Learner) =>

@@ -8,7 +8,7 @@ import { redisAbsent, startRedis } from './redis.ts'
 import { silent, storeAt } from './store.ts'
 import { until } from './until.ts'
 
-export interface Carrier {
+interface Carrier {
   /** The bus of one node, with connections of its own. */
   open(): Promise<ModelBus>
   /** Kills the server and starts it again; what it does not keep on disk is lost. */

@@ -4,14 +4,14 @@ import { type Integration, type OpdConfig, opdSchema } from '../../opd/config.ts
 import type { Decision, Learner } from '../../opd/learner.ts'
 import type { EligibleBid } from '../../opd/pricing/types.ts'
 
-export interface Taught {
+interface Taught {
   kind: 'win' | 'loss' | 'withdraw'
   features: string
   cleared?: number
   minToWin?: number | null
 }
 
-export interface FixedLearner extends Learner {
+interface FixedLearner extends Learner {
   factor: number
   arm: Decision['arm']
   exposed: number[]
@@ -58,7 +58,7 @@ export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): 
   return learner
 }
 
-export interface MemoryLedger extends Ledger {
+interface MemoryLedger extends Ledger {
   rows: LedgerEntry[]
   fails: boolean
   replaced: number

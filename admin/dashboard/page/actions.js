@@ -19,7 +19,7 @@ import { html } from './html.js'
 const asked = signal(null)
 const fault = signal('')
 /** What runs now, for all buttons; empty: nothing. */
-export const pending = signal('')
+const pending = signal('')
 /** @type {import('@preact/signals').Signal<{ text: string, undo?: () => Promise<unknown>, bad?: boolean } | null>} */
 const said = signal(null)
 

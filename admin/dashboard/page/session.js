@@ -14,7 +14,7 @@ export const tokens = signal(JSON.parse(sessionStorage.getItem(kept) ?? 'null'))
 export const notice = signal('')
 
 /** @param {Tokens | null} next */
-export function keep(next) {
+function keep(next) {
   if (next === null) sessionStorage.removeItem(kept)
   else sessionStorage.setItem(kept, JSON.stringify(next))
   tokens.value = next
@@ -24,7 +24,7 @@ export function keep(next) {
 export const onEnd = new Set()
 
 /** @param {string} why */
-export function leave(why = '') {
+function leave(why = '') {
   keep(null)
   notice.value = why
   for (const listener of onEnd) listener()

@@ -41,7 +41,7 @@ export async function readLive() {
 let readAt = 0
 let readFor = ''
 
-export async function readToday() {
+async function readToday() {
   const from = startOfDay(dateOf(Date.now()))
   const rows = await call(`/api/svc/reports/margin?by=ssp&from=${from}`)
   if (tokens.value === null) return

@@ -45,7 +45,7 @@ export const unverified = (): Losses => ({
   usual: furtherBefore.at,
 })
 
-export type Kind = 'wins' | 'spend'
+type Kind = 'wins' | 'spend'
 type Columns = Record<
   'due' | 'dueIn' | 'weighedCome' | 'weighedDue' | 'weighedIn' | 'variance' | 'known' | 'knownIn',
   Column

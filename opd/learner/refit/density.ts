@@ -33,7 +33,7 @@ export interface Mixture {
   formShare: number
   cumulative: Float64Array
 }
-export interface Layers {
+interface Layers {
   groups: Place[]
   places: Place[]
 }

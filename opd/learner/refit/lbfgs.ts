@@ -5,7 +5,7 @@ const sufficient = 1e-4
 const tolerance = 1e-5
 
 /** The value at `x`; the gradient goes into `gradient`. */
-export type Objective = (x: Float64Array, gradient: Float64Array) => number
+type Objective = (x: Float64Array, gradient: Float64Array) => number
 
 const dot = (a: Float64Array, b: Float64Array) => {
   let sum = 0

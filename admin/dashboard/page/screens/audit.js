@@ -9,7 +9,7 @@ import { live } from '../state.js'
 /** @typedef {{ id: number, at: string, who: string, account: string, supplier: string, action: string, request_id: string, before: unknown, after: unknown }} Entry */
 
 /** The parts of two values that differ, as lines. @param {unknown} before @param {unknown} after @param {string} path @returns {string[]} */
-export function differences(before, after, path = '') {
+function differences(before, after, path = '') {
   if (JSON.stringify(before) === JSON.stringify(after)) return []
   const objects = [before, after].every((value) => typeof value === 'object' && value !== null)
   if (!objects) return [`${path === '' ? '' : `${path}: `}${text(before)} → ${text(after)}`]

@@ -6,7 +6,7 @@ import { call } from '../session.js'
 import { seesAll } from '../state.js'
 
 /** As YAML. @param {unknown} value @param {string} indent @returns {string} */
-export function yaml(value, indent = '') {
+function yaml(value, indent = '') {
   if (value === null || typeof value !== 'object') return ` ${JSON.stringify(value)}\n`
   const entries = Array.isArray(value) ? value.map((each) => ['-', each]) : Object.entries(value)
   if (entries.length === 0) return Array.isArray(value) ? ' []\n' : ' {}\n'

@@ -34,7 +34,7 @@ import { call } from '../session.js'
  */
 
 /** What was pasted: a notice or its parameters, a context, or a bid id. @param {string} text */
-export function pasted(text) {
+function pasted(text) {
   const trimmed = text.trim()
   const query = new URLSearchParams(trimmed.slice(trimmed.indexOf('?') + 1))
   const [context, bid] = [query.get('svc_opd'), query.get('bid_id')]
