@@ -76,7 +76,7 @@ export interface DecisionEntry {
   publisher: string | null
   domain: string | null
   /** The other features of the model. None is personal data. */
-  features: Record<string, string | number>
+  features: Record<string, string | number | undefined>
   model: number
 }
 

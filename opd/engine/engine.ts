@@ -88,34 +88,41 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     unreadable,
   })
 
-  function* rewriteInSlices(response: ResponseToRewrite): Generator<Pause, RewrittenResponse> {
-    const { supplier, body, inactiveSeats } = response
+  function rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse> {
+    const { supplier, body, request, inactiveSeats } = response
     const target = bound.get(supplier) ?? {
       integration: { id: supplier, opd: null, notices: 'win' as const },
       stats: null,
       handlers: neverPrices,
     }
-    let rewritten: RewrittenResponse
-    try {
-      rewritten = yield* rewriteBody({
-        body,
-        request: response.request,
-        integration: target.integration,
-        inactiveSeats,
-        rates: config.rates,
-        base: config.base,
-        ...target.handlers,
-        seatsOnly: response.seatsOnly ?? false,
-      })
-    } catch (error) {
-      // An internal error costs the optimisation, never the response. If inactive seats must be removed, the response is
-      // unreadable.
-      fault('rewrite', error, supplier)
-      if (target.stats !== null) target.stats.faults++
-      rewritten = unmodified(body, inactiveSeats.size > 0)
+    const { price, onBid } = target.handlers
+    const slices = rewriteBody({
+      body,
+      request,
+      integration: target.integration,
+      inactiveSeats,
+      rates: config.rates,
+      base: config.base,
+      price,
+      onBid,
+      seatsOnly: response.seatsOnly ?? false,
+    })
+    const next = (): IteratorResult<Pause, RewrittenResponse> => {
+      let slice: IteratorResult<Pause, RewrittenResponse>
+      try {
+        slice = slices.next()
+      } catch (error) {
+        // An internal error costs the optimisation, never the response. If inactive seats must be removed, the response is
+        // unreadable.
+        fault('rewrite', error, supplier)
+        if (target.stats !== null) target.stats.faults++
+        slice = { done: true, value: unmodified(body, inactiveSeats.size > 0) }
+      }
+      if (slice.done && slice.value.reason !== null)
+        target.stats?.countUnmodified(slice.value.reason)
+      return slice
     }
-    if (rewritten.reason !== null) target.stats?.countUnmodified(rewritten.reason)
-    return rewritten
+    return { next }
   }
 
   function rewrite(response: ResponseToRewrite): RewrittenResponse {

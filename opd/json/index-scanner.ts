@@ -26,12 +26,8 @@ import {
   words,
 } from './index-memory.ts'
 import { escapedKey } from './known-keys.ts'
-import { detach } from './strings.ts'
 import { BACKSLASH, BRACE, BRACKET, malformed, NINE, QUOTE, ZERO } from './syntax.ts'
 import type { Body, Keys, Read, Scanner } from './types.ts'
-
-/** A string that is its own bytes: ASCII without escapes. */
-const plain = /^[\x20-\x5b\x5d-\x7e]*$/
 
 export class IndexScanner implements Scanner {
   readonly text: string
@@ -154,11 +150,20 @@ export class IndexScanner implements Scanner {
 
   /** `start` and `end` include the quotes. */
   private decoded(start: number, end: number): string {
-    const raw = this.text.slice(start + 1, end - 1)
     const isOdd =
       (start < this.highTo && end > this.highFrom) || (start < this.slashTo && end > this.slashFrom)
-    if (isOdd && !plain.test(raw))
+    if (isOdd && !this.isPlain(start + 1, end - 1))
       return JSON.parse(this.bytes.toString('utf8', input + start, input + end)) as string
-    return detach(raw)
+    // A short slice is a copy.
+    if (end - start < 15) return this.text.slice(start + 1, end - 1)
+    return this.bytes.toString('latin1', input + start + 1, input + end - 1)
+  }
+
+  /** Whether a string is its own bytes: ASCII without escapes. */
+  private isPlain(start: number, end: number): boolean {
+    const { bytes } = this
+    for (let at = input + start; at < input + end; at++)
+      if (bytes[at]! > 126 || bytes[at] === BACKSLASH) return false
+    return true
   }
 }

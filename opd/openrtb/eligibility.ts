@@ -72,7 +72,7 @@ function impOf(impid: unknown, { imps }: RequestFacts): ImpFacts | BidReason {
 function dealOf(dealid: unknown, imp: ImpFacts, request: RequestFacts) {
   const id = dealIdOf(dealid)
   if (id === null) return null
-  const deal = id === undefined ? undefined : imp.deals.get(id)
+  const deal = id === undefined ? undefined : imp.deals?.get(id)
   if (deal === undefined) return 'unknown_deal'
   if (deal.ambiguous) return 'ambiguous'
   return isFixed(deal, request) ? 'fixed_price' : deal

@@ -64,7 +64,7 @@ export class ImpFacts implements MaybeAmbiguous {
   id: string | undefined = undefined
   floor: Floor = { amount: 0, text: '', currency: 'USD' }
   /** By id. A request may have thousands of deals, and a response a bid for each. */
-  readonly deals = new Map<string, DealFacts>()
+  deals: Map<string, DealFacts> | null = null
   banner: Size | null = null
   /** The first of `banner.format`. */
   format: Size | null = null

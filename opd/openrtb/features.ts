@@ -38,20 +38,18 @@ export function featuresOf(
   imp: ImpFacts | null,
   deal: DealFacts | null,
 ): BidFeatures {
-  const features: BidFeatures = {}
-  const domain = request.domains[0] ?? request.host ?? request.apps[0]
-  const format = formatOf(mtype, imp)
-  const size = sizeOf(bid, imp)
-  const auction = auctionOf(deal?.at ?? request.at)
-  if (request.publisher !== undefined) features.publisher = request.publisher
-  if (domain !== undefined) features.domain = domain
-  if (imp?.placement !== undefined) features.placement = imp.placement
-  if (request.country !== undefined) features.country = request.country
-  if (request.device !== undefined) features.device = request.device
-  if (format !== undefined) features.format = format
-  if (size !== undefined) features.size = size
-  if (bid.seat !== null) features.seat = bid.seat
-  if (deal !== null) features.deal = deal.id
-  if (auction !== undefined) features.auction = auction
-  return features
+  // All features have the same fields, absent ones included: what reads them then reads objects of one kind.
+  return {
+    publisher: request.publisher,
+    domain: request.domains[0] ?? request.host ?? request.apps[0],
+    placement: imp?.placement,
+    country: request.country,
+    device: request.device,
+    format: formatOf(mtype, imp),
+    size: sizeOf(bid, imp),
+    dsp: undefined,
+    seat: bid.seat ?? undefined,
+    deal: deal?.id,
+    auction: auctionOf(deal?.at ?? request.at),
+  }
 }

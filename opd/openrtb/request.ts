@@ -45,6 +45,7 @@ const readDeal: Read<ImpFacts> = (scan, at, imp) => {
   const deal = new DealFacts(imp)
   const end = readObject(scan, at, dealKeys, deal)
   if (deal.id === '') return end
+  imp.deals ??= new Map()
   const duplicate = imp.deals.get(deal.id)
   if (duplicate !== undefined) duplicate.ambiguous = true
   else imp.deals.set(deal.id, deal)

@@ -29,18 +29,18 @@ export type HeadReason = 'content_type' | 'charset' | 'no_transform'
 
 /** Features of a bid for the model, without its price. Never a user, device id or address. */
 export interface BidFeatures {
-  publisher?: string
-  domain?: string
-  placement?: string
-  country?: string
-  device?: string
-  format?: 'banner' | 'video' | 'native' | 'audio'
-  size?: string
-  dsp?: string
-  seat?: string
-  deal?: string
+  publisher?: string | undefined
+  domain?: string | undefined
+  placement?: string | undefined
+  country?: string | undefined
+  device?: string | undefined
+  format?: 'banner' | 'video' | 'native' | 'audio' | undefined
+  size?: string | undefined
+  dsp?: string | undefined
+  seat?: string | undefined
+  deal?: string | undefined
   /** `at` of the deal, else of the bid request. */
-  auction?: 1 | 2
+  auction?: 1 | 2 | undefined
 }
 
 /** A bid that passed every eligibility rule. Money is CPM in `currency`. */
