@@ -23,6 +23,7 @@ import {
   silentConnectMs,
   type Target,
 } from './connection.ts'
+import { writeSoon } from './request-batch.ts'
 import { connectTo } from './shared-reads.ts'
 
 export class StrictClient implements Connection, BodySink {
@@ -36,7 +37,7 @@ export class StrictClient implements Connection, BodySink {
   private destroyed = false
   private uses = 0
   private sink: ResponseSink | null = null
-  /** The request that waits until the socket is connected. */
+  /** The request that is not written yet. */
   private unsent: { head: OutgoingRequest; body: Body } | null = null
   private responded = false
   private error: Error | null = null
@@ -66,7 +67,11 @@ export class StrictClient implements Connection, BodySink {
     this.socket.on('lookup', (_error, address) => {
       this.address = address
     })
-    this.socket.on('connect', () => this.open())
+    this.socket.on('connect', () => {
+      this.connected = true
+      this.connectedAt = performance.now()
+      this.writeRequest()
+    })
     this.socket.on('error', (error: Error & { address?: string }) => {
       this.error = error
       if (!this.connected) pool.connectFailed(error.address ?? '')
@@ -83,21 +88,17 @@ export class StrictClient implements Connection, BodySink {
     this.sink = sink
     this.responded = false
     this.interim = 0
-    if (this.connected) this.write(head, body)
-    else this.unsent = { head, body }
+    this.unsent = { head, body }
+    if (this.connected) writeSoon(this)
   }
 
-  private open(): void {
-    this.connected = true
-    this.connectedAt = performance.now()
+  writeRequest(): void {
     const { unsent } = this
     this.unsent = null
-    if (unsent !== null) this.write(unsent.head, unsent.body)
-  }
-
-  private write({ text }: OutgoingRequest, body: Body): void {
+    if (unsent === null || this.destroyed) return
     this.uses++
-    writeMessage(this.socket, text, body)
+    const { head, body } = unsent
+    writeMessage(this.socket, head.text, body)
   }
 
   abort(): void {
@@ -118,7 +119,7 @@ export class StrictClient implements Connection, BodySink {
 
   private received(bytes: Buffer, count: number): void {
     // Bytes on an idle connection are not the response to the next request.
-    if (this.sink === null) return this.destroy()
+    if (this.sink === null || this.unsent !== null) return this.fail('bytes without a request')
     this.responded = true
     if (this.head === null) this.readHead(bytes, count)
     else this.readBody(bytes, 0, count)
@@ -243,6 +244,6 @@ export class StrictClient implements Connection, BodySink {
 
   private failureKind(): SendFailure['kind'] {
     if (!this.connected) return 'unsent'
-    return this.uses > 1 && !this.responded ? 'reused' : 'broken'
+    return (this.unsent !== null || this.uses > 1) && !this.responded ? 'reused' : 'broken'
   }
 }
