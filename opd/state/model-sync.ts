@@ -56,7 +56,10 @@ export interface ModelSync {
   readonly joined: boolean
   /** Runs one round immediately. */
   round(): Promise<void>
-  /** Between rounds: renews the lease of the node that leads. Of one that ended, another node takes it, and runs a round. */
+  /**
+   * Between rounds: renews the lease of the node that leads. Of one that ended, another node takes it. Runs a round if it
+   * did, and where there is another curve, or a refit to share.
+   */
   keep(): Promise<void>
   close(): Promise<void>
 }
@@ -213,7 +216,7 @@ export function createModelSync(options: {
     for (const mode of modes) {
       if (modelManager.of(mode).isFrozen) continue
       due = (await sharedModels[mode].keep()) || due
-      if (sharedModels[mode].leads) due = (await sharedCurves[mode].keep()) || due
+      due = (await sharedCurves[mode].keep(sharedModels[mode].leads)) || due
     }
     if (due) await round()
   }

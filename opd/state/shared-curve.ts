@@ -33,7 +33,9 @@ export class SharedCurve {
   private recent: Envelope[] = []
   private isChanged = false
   private hasLease = false
+  /** Of the curve that was shared or adopted last, and of the one that was seen last. */
   private number = 0
+  private newest = 0
   /** Of the curve that was seen last. */
   private version = 0
   private refused = 0
@@ -75,13 +77,19 @@ export class SharedCurve {
     const look = await bus.look(`${mode}-curve`, models.node, leads, this.number)
     this.version = Math.max(this.version, look.head?.version ?? 0)
     this.hasLease = look.leads
+    this.newest = look.number
     return look
   }
 
-  /** Of the node that leads, between rounds. Returns whether a round is due: the lease of the one before has ended. */
-  async keep(): Promise<boolean> {
-    const { hasLease } = this
-    return (await this.look(true)).leads && !hasLease
+  /**
+   * Between rounds. Returns whether a round is due: of the node that leads, if it has the lease for the first time or a
+   * refit is not shared; of the others, if there is another curve.
+   */
+  async keep(leads: boolean): Promise<boolean> {
+    const { hasLease, newest } = this
+    await this.look(leads)
+    if (!leads) return this.newest !== newest
+    return this.hasLease && (!hasLease || this.state.outbox.some(({ delta }) => isRefit(delta)))
   }
 
   /** Of the node that leads, when it has merged all deltas. `send` sends those that came meanwhile. */

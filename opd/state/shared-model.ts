@@ -34,7 +34,7 @@ export interface SharedModelBus {
 
 /**
  * Milliseconds. A lease that is not renewed for so long is free. The node that leads renews it, and another one takes it,
- * every `keepEvery`: after a crash the others have the next curve within 6 s, a round of theirs included.
+ * every `keepEvery`: after a crash the others have the next curve within 5 s.
  */
 export const leaseLife = 3000
 export const keepEvery = 500

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { encodeEnvelope } from '../../../opd/state/envelope.ts'
 import { createModelSync } from '../../../opd/state/model-sync.ts'
 import { operatorOf } from '../../support/model-control.ts'
 import {
@@ -98,6 +99,35 @@ t.test('deltas wait for a bus that is away, bounded', async (t) => {
   await modelSync.round()
   t.equal(modelSync.counts.sent, 100)
 })
+
+t.test(
+  'a missing delta is waited for before the model is shared, and counted if lost',
+  async (t) => {
+    for (const arrives of [true, false]) {
+      const bus = memoryBus({ keepsLeases: true })
+      const publish = (sequence: number, amount: number) => {
+        const delta = new Uint8Array(24)
+        new DataView(delta.buffer).setFloat64(0, amount)
+        return bus.publish('revenue', encodeEnvelope({ node: 'gone', epoch: 0, sequence, delta }))
+      }
+      await publish(1, 1)
+      await publish(3, 4)
+      const modelManager = modelManagerOf(null)
+      const modelSync = createModelSync({ modelManager, bus, log, now: roundClock() })
+      t.teardown(() => modelSync.close())
+      for (let n = 0; n < 4; n++) await modelSync.round()
+      t.equal(sumOf(modelManager), 5)
+      t.match(modelSync.counts, { lost: 0 })
+      t.equal(await bus.readModel('revenue'), null, 'not shared')
+      if (arrives) await publish(2, 2)
+      await modelSync.round()
+      t.equal(sumOf(modelManager), arrives ? 7 : 5)
+      t.match(modelSync.counts, { lost: arrives ? 0 : 1 })
+    await modelSync.round()
+      t.not(await bus.readModel('revenue'), null, 'shared')
+    }
+  },
+)
 
 t.test(
   'a shared model that is damaged is refused and replaced, and updates are exchanged',
