@@ -21,19 +21,23 @@ async function load(...args: string[]): Promise<{ code: number; text: string; st
   return { code: code as number, text, stdout }
 }
 
-/** A service that refuses every other request, each after `delay` milliseconds. */
-async function startTarget(t: Test, delay = 0): Promise<string> {
+/** A service that refuses every other request, each after `delay` milliseconds; with `null` it responds to none. */
+async function startTarget(t: Test, delay: number | null = 0): Promise<string> {
   let count = 0
   const server = createServer((request, response) => {
     const respond = () => {
       if (count++ % 2 === 0) response.writeHead(204, { 'x-bidweir-reason': 'overload' }).end()
       else response.writeHead(200, { 'content-type': 'application/json' }).end('{"seatbid":[]}')
     }
-    request.resume().on('end', () => (delay === 0 ? respond() : setTimeout(respond, delay)))
+    request.resume()
+    if (delay !== null) request.on('end', () => setTimeout(respond, delay))
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  t.teardown(() => server.close())
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
@@ -75,7 +79,7 @@ t.test('a rate that is missed fails the run, and --json prints figures alone', a
 })
 
 t.test('a target that does not respond fails the run', async (t) => {
-  const url = await startTarget(t, 60_000)
+  const url = await startTarget(t, null)
   const { code, text } = await load('--url', url, '--connections', '1', '--duration', '1')
   t.equal(code, 1)
   t.match(text, /^failed: no response from http/m)

@@ -17,7 +17,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { until } from '../support/until.ts'
-import { build, instructions, type Stage } from './stages.ts'
+import { build, instructions, isInstalled, type Stage } from './stages.ts'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
 const dockerfile = join(root, 'Dockerfile')
@@ -112,6 +112,7 @@ t.test('the stages build in a clean folder, and what they make serves', needsRoo
     context: join(dir, 'context'),
     into: join(dir, 'stages'),
     env,
+    installed: isInstalled(root) ? root : null,
   })
   const image = stages.at(-1)!
 

@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process'
 import {
   chownSync,
   cpSync,
+  existsSync,
   mkdirSync,
   readFileSync,
   statSync,
@@ -46,6 +47,27 @@ interface BuildOptions {
   /** Where the stages' folders are made. */
   into: string
   env: NodeJS.ProcessEnv
+  /** A folder with the packages that `npm ci` installs of the context's lock file; they are linked instead. */
+  installed: string | null
+}
+
+/** The RUN line that installs all packages of the lock file, as `npm ci` in a checkout does. */
+const installsAll = /^npm ci(?: --(?:ignore-scripts|no-fund|no-audit))*$/
+
+/** Whether the packages of a checkout are those of its lock file. */
+export function isInstalled(checkout: string): boolean {
+  type Packages = Record<string, { version?: string; optional?: boolean }>
+  const packagesOf = (file: string) =>
+    (JSON.parse(readFileSync(join(checkout, file), 'utf8')) as { packages: Packages }).packages
+  const hidden = 'node_modules/.package-lock.json'
+  if (!existsSync(join(checkout, hidden))) return false
+  const present = packagesOf(hidden)
+  return Object.entries(packagesOf('package-lock.json')).every(
+    ([path, { version, optional }]) =>
+      path === '' ||
+      present[path]?.version === version ||
+      (optional === true && present[path] === undefined),
+  )
 }
 
 /** Absolute paths of the image that RUN lines name. */
@@ -102,6 +124,10 @@ export function build(options: BuildOptions): Stage[] {
     },
     RUN(rest) {
       const stage = last()
+      if (options.installed !== null && installsAll.test(rest)) {
+        symlinkSync(join(options.installed, 'node_modules'), inside(stage, 'node_modules'))
+        return
+      }
       const command = rest.replace(
         known,
         (_whole, before, path) => `${before}${stage.root}/${path}`,
