@@ -5,7 +5,8 @@
 import { bench, type Run } from '../harness/bench.ts'
 import { Child } from '../harness/child.ts'
 import type { Block, Cell } from '../harness/report.ts'
-import type { Job as BidJob, Outcome } from '../harness/source.ts'
+import { startSource } from '../harness/service.ts'
+import type { Outcome } from '../harness/source.ts'
 import { reports } from './reports.ts'
 import { type Loaded, startLoaded, stores } from './service.ts'
 import type { Job, Reported } from './source.ts'
@@ -124,7 +125,7 @@ async function prices(run: AdminRun): Promise<Block[]> {
 async function bids(run: AdminRun): Promise<Block[]> {
   const beside = Math.round(run.options.rate / 25)
   const window = windowOf(run)
-  const caller = new Child<BidJob, Outcome>(new URL('../harness/source.ts', import.meta.url))
+  const caller = startSource()
   const pricing = startPlatform()
   const rows = await withService(run, 'SQLite', async (to, platform) => {
     const found: Cell[][] = []

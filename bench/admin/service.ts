@@ -7,8 +7,7 @@ import { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'
 import { postgresAbsent, startPostgres } from '../../test/support/postgres.ts'
 import { redisAbsent, startRedis } from '../../test/support/redis.ts'
-import { Child } from '../harness/child.ts'
-import { type Service, startService, supplier } from '../harness/service.ts'
+import { type Service, startOrigin, startService, supplier } from '../harness/service.ts'
 
 export const password = randomBytes(12).toString('hex')
 
@@ -87,7 +86,7 @@ export async function logIn(port: number): Promise<string> {
 
 export async function startLoaded(name: string, profile: string): Promise<Loaded> {
   const backing = await stores[name]!.open()
-  const origin = new Child<never, number>(new URL('../harness/supplier.ts', import.meta.url))
+  const origin = await startOrigin()
   const service = await startService(
     {
       admin: {
@@ -96,7 +95,7 @@ export async function startLoaded(name: string, profile: string): Promise<Loaded
         impressions: { auth: 'context' },
       },
       store: backing.store,
-      suppliers: [supplier('bench', `http://127.0.0.1:${await origin.answer()}/?kind=bid`)],
+      suppliers: [supplier('bench', `${origin.url}?kind=bid`)],
     },
     profile === '' ? {} : { profile },
   )

@@ -55,10 +55,16 @@ export function rss(pids: readonly number[]): number {
   return sum
 }
 
-/** CPU microseconds of one call in this process. */
-export function cpuOf(work: () => unknown, calls: number): number {
+/** CPU microseconds in this process, and the result. */
+export function timed<T>(work: () => T): { us: number; result: T } {
   const before = process.cpuUsage()
-  for (let n = 0; n < calls; n++) work()
+  const result = work()
   const { user, system } = process.cpuUsage(before)
-  return (user + system) / calls
+  return { us: user + system, result }
 }
+
+/** CPU microseconds of one call in this process. */
+export const cpuOf = (work: () => unknown, calls: number): number =>
+  timed(() => {
+    for (let n = 0; n < calls; n++) work()
+  }).us / calls

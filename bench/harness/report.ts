@@ -30,6 +30,12 @@ interface Report {
   refused: readonly string[]
 }
 
+/** Figures with what they are. */
+export const measured = (rows: Table['rows'], what = 'what'): Table => ({
+  head: [what, 'measured'],
+  rows,
+})
+
 const row = (cells: readonly Cell[]) => `| ${cells.join(' | ')} |`
 
 function markdownOf(block: Block): string {

@@ -6,8 +6,9 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { stop } from './child.ts'
+import { Child, stop } from './child.ts'
 import { cpu, tree } from './process.ts'
+import type { Job, Outcome } from './source.ts'
 
 /** The program that is measured: of this checkout, or `BIDWEIR_MAIN` (an older checkout, `dist/main.js`). */
 const main = process.env['BIDWEIR_MAIN'] ?? fileURLToPath(new URL('../../main.ts', import.meta.url))
@@ -27,6 +28,17 @@ export interface Service {
   metrics(): Promise<string>
   stop(): Promise<void>
 }
+
+/** The supplier of the benchmarks, a process of its own. */
+export async function startOrigin() {
+  const child = new Child<never, number>(new URL('supplier.ts', import.meta.url))
+  const port = await child.answer()
+  const url = `http://127.0.0.1:${port}/openrtb`
+  return { pid: child.pid, port, url, close: () => child.close() }
+}
+
+/** The caller of the benchmarks, a process of its own. */
+export const startSource = () => new Child<Job, Outcome>(new URL('source.ts', import.meta.url))
 
 /** A supplier with OPD on. */
 export const supplier = (id: string, endpoint: string, more: Config = {}): Config => ({

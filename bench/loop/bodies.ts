@@ -1,10 +1,9 @@
 /** What a request costs the process by how its body is encoded, as a multiple of a plain bid of 3 KB. */
 import * as zlib from 'node:zlib'
 import type { Run } from '../harness/bench.ts'
-import { Child } from '../harness/child.ts'
 import { drive } from '../harness/client.ts'
 import type { Block } from '../harness/report.ts'
-import { startService, supplier } from '../harness/service.ts'
+import { startOrigin, startService, supplier } from '../harness/service.ts'
 import { bidRequests, requestHead } from '../harness/traffic.ts'
 
 const [plain] = bidRequests as [Buffer]
@@ -31,9 +30,8 @@ const bodies: readonly [string, string, Buffer][] = [
 
 export async function encodedBodies({ quick, say }: Run): Promise<Block[]> {
   const requests = quick ? 50 : 500
-  const origin = new Child<never, number>(new URL('../harness/supplier.ts', import.meta.url))
-  const endpoint = `http://127.0.0.1:${await origin.answer()}/openrtb`
-  const service = await startService({ suppliers: [supplier('demo', endpoint)] })
+  const origin = await startOrigin()
+  const service = await startService({ suppliers: [supplier('demo', origin.url)] })
   async function cost(encoding: string, body: Buffer, count: number): Promise<number> {
     const head = requestHead('/bid/demo?kind=bid', body.length, `Content-Encoding: ${encoding}\r\n`)
     const bytes = Buffer.concat([head, body])

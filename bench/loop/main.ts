@@ -8,21 +8,23 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { runDemo } from '../../service/demo/main.ts'
 import { createDemoSupplier } from '../../service/demo/supplier.ts'
 import { bench, type Run } from '../harness/bench.ts'
-import { Child } from '../harness/child.ts'
 import { drive } from '../harness/client.ts'
 import { rss } from '../harness/process.ts'
-import type { Block } from '../harness/report.ts'
-import { type Service, startService, supplier } from '../harness/service.ts'
-import type { Job, Outcome } from '../harness/source.ts'
+import { type Block, measured } from '../harness/report.ts'
+import {
+  type Service,
+  startOrigin,
+  startService,
+  startSource,
+  supplier,
+} from '../harness/service.ts'
 import { median } from '../harness/statistics.ts'
 import { bidRequests, requestHead } from '../harness/traffic.ts'
 import { encodedBodies } from './bodies.ts'
 import type { Longest } from './probe.ts'
 import { tracingOff } from './tracing.ts'
 
-const harness = (file: string) => new URL(`../harness/${file}`, import.meta.url)
 const ms = (value: number) => `${value.toFixed(1)} ms`
-const measured = (rows: [string, string][]): Block[] => [{ head: ['what', 'measured'], rows }]
 
 /** A supplier that reads and never answers. */
 async function silentSupplier() {
@@ -46,13 +48,13 @@ async function silentSupplier() {
 async function deadlines({ quick }: Run): Promise<Block[]> {
   const timeout = 120
   const silent = await silentSupplier()
-  const origin = new Child<never, number>(harness('supplier.ts'))
-  const busy = supplier('busy', `http://127.0.0.1:${await origin.answer()}/openrtb`)
+  const origin = await startOrigin()
+  const busy = supplier('busy', origin.url)
   const late = supplier('silent', silent.url, {
     ...{ timeout: `${timeout}ms`, maxInFlight: 8192 },
   })
   const { proxy, stop } = await startService({ suppliers: [busy, late] })
-  const source = new Child<Job, Outcome>(harness('source.ts'))
+  const source = startSource()
   const job = { port: proxy, paths: ['/bid/busy'], connections: 64, warm: 500 }
   const most = await source.ask({ ...job, rate: 0, measure: quick ? 1000 : 3000 })
   const rate = Math.round((most.count / most.seconds) * 0.7)
@@ -71,23 +73,24 @@ async function deadlines({ quick }: Run): Promise<Block[]> {
   await Promise.all([stop(), source.close(), origin.close()])
   silent.close()
   const { count, p50, p99 } = kinds['timeout']!
-  return measured([
-    [
-      `no-bids of a supplier that never answers, past their deadline of ${timeout} ms, at the caller's socket, beside ${rate} requests/s (70 % of what the machine reached): median, p99 of ${count}`,
-      `${ms(p50 - timeout)}, ${ms(p99 - timeout)}`,
-    ],
-  ])
+  return [
+    measured([
+      [
+        `no-bids of a supplier that never answers, past their deadline of ${timeout} ms, at the caller's socket, beside ${rate} requests/s (70 % of what the machine reached): median, p99 of ${count}`,
+        `${ms(p50 - timeout)}, ${ms(p99 - timeout)}`,
+      ],
+    ]),
+  ]
 }
 
 /** How late the event loop is at 70 % of the load that the machine reaches: the mix of no-bids, bids and VAST. */
 async function underLoad({ quick }: Run): Promise<Block[]> {
-  const origin = new Child<never, number>(harness('supplier.ts'))
-  const url = `http://127.0.0.1:${await origin.answer()}/openrtb`
+  const origin = await startOrigin()
   const service = await startService(
-    { suppliers: [supplier('mix', url)] },
+    { suppliers: [supplier('mix', origin.url)] },
     { probe: new URL('lag-probe.ts', import.meta.url) },
   )
-  const source = new Child<Job, Outcome>(harness('source.ts'))
+  const source = startSource()
   const job = { port: service.proxy, paths: ['/bid/mix'], connections: 64, warm: 500 }
   const most = await source.ask({ ...job, rate: 0, measure: quick ? 1000 : 10_000 })
   const rate = Math.round((most.count / most.seconds) * 0.7)
@@ -95,12 +98,14 @@ async function underLoad({ quick }: Run): Promise<Block[]> {
   await source.ask({ ...job, rate, measure: quick ? 2000 : 10_000 })
   const p99 = await service.probe()
   await Promise.all([service.stop(), source.close(), origin.close()])
-  return measured([
-    [
-      `lateness of the event loop beside ${rate} requests/s (70 % of what the machine reached), p99 of a timer of 5 ms`,
-      ms(p99),
-    ],
-  ])
+  return [
+    measured([
+      [
+        `lateness of the event loop beside ${rate} requests/s (70 % of what the machine reached), p99 of a timer of 5 ms`,
+        ms(p99),
+      ],
+    ]),
+  ]
 }
 
 /** Bids, notices and scrapes together. */
@@ -127,12 +132,14 @@ async function lag({ quick }: Run): Promise<Block[]> {
   await demo
   await service.stop()
   await demoSupplier.close()
-  return measured([
-    [
-      `worst lateness of the event loop between ${seconds} scrapes, a second apart, 500 bid requests/s with notices (first ${skipped} s left out)`,
-      ms(worst * 1000),
-    ],
-  ])
+  return [
+    measured([
+      [
+        `worst lateness of the event loop between ${seconds} scrapes, a second apart, 500 bid requests/s with notices (first ${skipped} s left out)`,
+        ms(worst * 1000),
+      ],
+    ]),
+  ]
 }
 
 /** Requests whose supplier never answers: what each of them holds. */
@@ -157,12 +164,14 @@ async function memory({ quick }: Run): Promise<Block[]> {
   for (const socket of callers) socket.destroy()
   await stop()
   silent.close()
-  return measured([
-    [
-      `resident memory of one request in flight with a body of ${body.length} bytes, its two connections included (${stalled} stalled requests)`,
-      `${(bytes / 1024).toFixed(1)} KB`,
-    ],
-  ])
+  return [
+    measured([
+      [
+        `resident memory of one request in flight with a body of ${body.length} bytes, its two connections included (${stalled} stalled requests)`,
+        `${(bytes / 1024).toFixed(1)} KB`,
+      ],
+    ]),
+  ]
 }
 
 async function reload(service: Service, config: Record<string, unknown>): Promise<void> {

@@ -1,20 +1,20 @@
 /** What the spans of OpenTelemetry cost while no SDK is registered: beside a service whose code for them is taken out. */
 import type { Run } from '../harness/bench.ts'
-import { Child } from '../harness/child.ts'
-import type { Block } from '../harness/report.ts'
-import { type Service, startService, supplier } from '../harness/service.ts'
-import type { Job, Outcome } from '../harness/source.ts'
+import { type Block, measured } from '../harness/report.ts'
+import {
+  type Service,
+  startOrigin,
+  startService,
+  startSource,
+  supplier,
+} from '../harness/service.ts'
 import { median } from '../harness/statistics.ts'
-
-const harness = (file: string) => new URL(`../harness/${file}`, import.meta.url)
 
 export async function tracingOff({ quick, say }: Run): Promise<Block[]> {
   const [rounds, requests] = quick ? [4, 500] : [40, 1500]
-  const origin = new Child<never, number>(harness('supplier.ts'))
-  const config = {
-    suppliers: [supplier('mix', `http://127.0.0.1:${await origin.answer()}/openrtb`)],
-  }
-  const source = new Child<Job, Outcome>(harness('source.ts'))
+  const origin = await startOrigin()
+  const config = { suppliers: [supplier('mix', origin.url)] }
+  const source = startSource()
   const hook = (name: string) => ({ probe: new URL(name, import.meta.url) })
   const off = await startService(config, hook('without-tracing.ts?keep'))
   const without = await startService(config, hook('without-tracing.ts'))
@@ -39,16 +39,10 @@ export async function tracingOff({ quick, say }: Run): Promise<Block[]> {
   const at = (share: number) => ratios[Math.floor(share * (ratios.length - 1))]!.toFixed(3)
   return [
     `CPU time of all threads, ${rounds} rounds of ${requests} requests to each, in turn.`,
-    {
-      head: ['what', 'measured'],
-      rows: [
-        ['CPU of a request, no SDK registered', `${median(costs.map(([on]) => on)).toFixed(1)} us`],
-        [
-          'with the code of spans taken out',
-          `${median(costs.map(([, out]) => out)).toFixed(1)} us`,
-        ],
-        ['ratio: median (quartiles) of the rounds', `${at(0.5)} (${at(0.25)} to ${at(0.75)})`],
-      ],
-    },
+    measured([
+      ['CPU of a request, no SDK registered', `${median(costs.map(([on]) => on)).toFixed(1)} us`],
+      ['with the code of spans taken out', `${median(costs.map(([, out]) => out)).toFixed(1)} us`],
+      ['ratio: median (quartiles) of the rounds', `${at(0.5)} (${at(0.25)} to ${at(0.75)})`],
+    ]),
   ]
 }

@@ -7,7 +7,8 @@ import { type BidFacts, createLearner, type Learner } from '../../opd/learner.ts
 import { decisionEventOf } from '../../service/events/event.ts'
 import { messageOf } from '../../service/events/stream.ts'
 import { bench, type Run } from '../harness/bench.ts'
-import type { Block } from '../harness/report.ts'
+import { timed } from '../harness/process.ts'
+import { type Block, measured } from '../harness/report.ts'
 import { source } from '../opd/random.ts'
 
 const { uniform, below } = source(11)
@@ -22,14 +23,6 @@ function factsOf(names: number): BidFacts {
 }
 
 const start = 1.7e12
-
-/** CPU microseconds, and the result. */
-function cpuOf<T>(work: () => T): { us: number; result: T } {
-  const before = process.cpuUsage()
-  const result = work()
-  const { user, system } = process.cpuUsage(before)
-  return { us: user + system, result }
-}
 
 /** Each bid with an exposure that settles, a tenth of them won. */
 function play(learner: Learner, bids: number, names: number): void {
@@ -58,21 +51,21 @@ function updates({ quick }: Run): Block[] {
     play(teacher, rowsOf, 2000)
     const delta = teacher.delta()
     bytes += delta.length
-    us += cpuOf(() => {
+    us += timed(() => {
       pupil.merge(delta)
       pupil.advance(start + round)
     }).us
   }
   const bids = rounds * rowsOf
   return [
-    {
-      head: ['a bid that settles and its notice', 'measured'],
-      rows: [
+    measured(
+      [
         ['bytes in a delta', (bytes / bids).toFixed(0)],
         ['in Redis, in base64', ((bytes / bids) * (4 / 3)).toFixed(0)],
         ['CPU of the node that leads, us', (us / bids).toFixed(1)],
       ],
-    },
+      'a bid that settles and its notice',
+    ),
   ]
 }
 
@@ -80,11 +73,11 @@ function curves({ quick }: Run): Block[] {
   const rows = [500, 5000, 50_000].map((names) => {
     const learner = createLearner({})
     play(learner, quick ? 20_000 : 100_000, names)
-    const shared = cpuOf(() => Buffer.concat(finished(learner.sharing!(() => {}))))
-    const packed = cpuOf(() => gzipSync(shared.result, { level: 1 }))
-    const unpacked = cpuOf(() => new Uint8Array(gunzipSync(packed.result)))
+    const shared = timed(() => Buffer.concat(finished(learner.sharing!(() => {}))))
+    const packed = timed(() => gzipSync(shared.result, { level: 1 }))
+    const unpacked = timed(() => new Uint8Array(gunzipSync(packed.result)))
     const other = createLearner({})
-    const adopted = cpuOf(() => finished(other.adopting!(unpacked.result.slice(), () => [])))
+    const adopted = timed(() => finished(other.adopting!(unpacked.result.slice(), () => [])))
     const kib = (packed.result.length / 1024).toFixed(0)
     const ms = (of: { us: number }) => (of.us / 1000).toFixed(1)
     return [String(names), kib, ms(shared), ms(packed), ms(unpacked), ms(adopted)]
@@ -108,17 +101,17 @@ function events({ quick }: Run): Block[] {
     ...{ winIn: 0.41725, winOut: 0.40161 },
   }
   let bytes = 0
-  const { us } = cpuOf(() => {
+  const { us } = timed(() => {
     for (let n = 0; n < count; n++) bytes += messageOf(decisionEventOf(record)).value.length
   })
   return [
-    {
-      head: ['an event of a decision', 'measured'],
-      rows: [
+    measured(
+      [
         ['bytes', (bytes / count).toFixed(0)],
         ['CPU to make it, us', (us / count).toFixed(1)],
       ],
-    },
+      'an event of a decision',
+    ),
   ]
 }
 

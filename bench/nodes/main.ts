@@ -9,6 +9,7 @@ import type { Job, Reported } from '../admin/source.ts'
 import { type Bench, bench, type Run } from '../harness/bench.ts'
 import { Child } from '../harness/child.ts'
 import type { Block } from '../harness/report.ts'
+import { startOrigin, startSource } from '../harness/service.ts'
 import type { Job as BidJob, Outcome } from '../harness/source.ts'
 import { inTurns, median } from '../harness/statistics.ts'
 import { type Cluster, startCluster } from './cluster.ts'
@@ -105,15 +106,14 @@ async function costs(run: NodesRun): Promise<Block[]> {
     return []
   }
   const sizes = run.options.nodes.split(',').map(Number)
-  const origin = new Child<never, number>(new URL('../harness/supplier.ts', import.meta.url))
-  const endpoint = `http://127.0.0.1:${await origin.answer()}/?kind=bid`
+  const origin = await startOrigin()
   const callers: Caller[] = Array.from({ length: Math.max(...sizes) }, () => ({
-    bids: new Child<BidJob, Outcome>(new URL('../harness/source.ts', import.meta.url)),
+    bids: startSource(),
     platform: new Child<Job, Reported>(new URL('../admin/source.ts', import.meta.url)),
   }))
   const clusters: Cluster[] = []
   try {
-    for (const size of sizes) clusters.push(await startCluster(size, endpoint))
+    for (const size of sizes) clusters.push(await startCluster(size, `${origin.url}?kind=bid`))
     // Every node compiles what it runs.
     for (const cluster of clusters) await sample({ ...run, quick: false }, cluster, callers)
     const samples = await inTurns(run.quick ? 2 : 3, clusters, async (cluster) => {

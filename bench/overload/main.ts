@@ -11,6 +11,7 @@ import { bench, type Run } from '../harness/bench.ts'
 import { Child, freePort, startProgram, stop } from '../harness/child.ts'
 import { drive, type Latency, type Response } from '../harness/client.ts'
 import { firstLine } from '../harness/machine.ts'
+import { cpuOf } from '../harness/process.ts'
 import type { Block, Cell } from '../harness/report.ts'
 import { startService, supplier } from '../harness/service.ts'
 import { requestHead } from '../harness/traffic.ts'
@@ -160,10 +161,8 @@ function cost({ quick }: OverloadRun): Block[] {
   }
   let best = Number.POSITIVE_INFINITY
   for (let round = 0; round < 7; round++) {
-    const { user, system } = process.cpuUsage()
-    pass(round * requests * 2.5)
-    const after = process.cpuUsage()
-    best = Math.min(best, ((after.user + after.system - user - system) * 1000) / requests)
+    const us = cpuOf(() => pass(round * requests * 2.5), 1)
+    best = Math.min(best, (us * 1000) / requests)
   }
   const before = process.memoryUsage().heapUsed
   pass(10 * requests * 2.5)

@@ -3,11 +3,12 @@
  * `--proxies NAME,NAME` and `--only SECTION,SECTION` narrow it.
  */
 import { type Bench, bench, type Run } from '../harness/bench.ts'
-import { Child } from '../harness/child.ts'
+import type { Child } from '../harness/child.ts'
 import { firstLine } from '../harness/machine.ts'
 import { bars } from '../harness/plot.ts'
 import { rss } from '../harness/process.ts'
 import type { Block, Table } from '../harness/report.ts'
+import { startOrigin, startSource } from '../harness/service.ts'
 import type { Job, Outcome } from '../harness/source.ts'
 import { inTurns, medians } from '../harness/statistics.ts'
 import { type Running, startPeers, supplierIds } from './peers.ts'
@@ -18,7 +19,7 @@ type Section = Bench<Options, State>['sections'][string]
 
 interface State {
   source: Child<Job, Outcome>
-  supplier: Child<never, number>
+  supplier: Awaited<ReturnType<typeof startOrigin>>
   proxies: Running[]
 }
 
@@ -154,11 +155,10 @@ await bench<Options, State>({
   options,
   programs: () => [firstLine('nginx', '-v'), firstLine('haproxy', '-v')?.split(' 20')[0] ?? null],
   async open(run) {
-    const supplier = new Child<never, number>(new URL('../harness/supplier.ts', import.meta.url))
-    const origin = await supplier.answer()
-    const source = new Child<Job, Outcome>(new URL('../harness/source.ts', import.meta.url))
+    const supplier = await startOrigin()
+    const source = startSource()
     const wanted = run.options.proxies === '' ? [] : run.options.proxies.split(',')
-    const proxies = await startPeers(wanted, origin, run.missing)
+    const proxies = await startPeers(wanted, supplier.port, run.missing)
     const state = { source, supplier, proxies }
     const long = run.quick
       ? { most: 20_000, measure: 3000 }

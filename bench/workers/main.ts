@@ -1,9 +1,15 @@
 /** `npm run bench:workers`: what a second process adds; about 2 minutes. */
 import { bench, type Run } from '../harness/bench.ts'
-import { Child } from '../harness/child.ts'
+import type { Child } from '../harness/child.ts'
 import { cpu, tree } from '../harness/process.ts'
 import type { Block } from '../harness/report.ts'
-import { type Service, startService, supplier } from '../harness/service.ts'
+import {
+  type Service,
+  startOrigin,
+  startService,
+  startSource,
+  supplier,
+} from '../harness/service.ts'
 import type { Job, Outcome } from '../harness/source.ts'
 import { inTurns, median } from '../harness/statistics.ts'
 
@@ -39,10 +45,9 @@ async function measure(service: Service, source: Child<Job, Outcome>, job: Parti
 }
 
 async function speed(run: Run): Promise<Block[]> {
-  const origin = new Child<never, number>(new URL('../harness/supplier.ts', import.meta.url))
-  const port = await origin.answer()
-  const source = new Child<Job, Outcome>(new URL('../harness/source.ts', import.meta.url))
-  const suppliers = [supplier('bench', `http://127.0.0.1:${port}/openrtb`)]
+  const origin = await startOrigin()
+  const source = startSource()
+  const suppliers = [supplier('bench', origin.url)]
   const service = (workers: number) =>
     startService({ proxy: { listen: '127.0.0.1:0', workers }, suppliers })
   const one = await service(1)
