@@ -17,6 +17,28 @@ const maxHeld = 1000
 
 export type SeatRow = WithSeat<DecidedRow>
 
+interface NamedRows {
+  supplier: string
+  publisher: string
+  domain: string
+  seat: string
+  rows: SeatRow[]
+}
+
+/** A power of two. */
+const slots = 1024
+
+/** By two characters and the length of each name, which tell most of them apart. */
+const slotOf = (supplier: string, publisher: string, domain: string, seat: string) =>
+  (partOf(supplier) + 31 * partOf(publisher) + 997 * partOf(domain) + 4099 * partOf(seat)) &
+  (slots - 1)
+
+function partOf(text: string): number {
+  const { length } = text
+  if (length === 0) return 0
+  return length + 7 * text.charCodeAt(length - 1) + 131 * text.charCodeAt(length >> 1)
+}
+
 const newMap = () => new Map()
 const newList = () => []
 
@@ -25,11 +47,8 @@ class HourRows {
   readonly hour: number
   count = 0
   private readonly suppliers = new Map<string, Map<string, Map<string, Map<string, SeatRow[]>>>>()
-  /** The names and rows of the last bid: the bids of a response often share them. */
-  private readonly last = {
-    ...{ supplier: '', publisher: '', domain: '', seat: '' },
-    rows: null as SeatRow[] | null,
-  }
+  /** The names and rows of recent bids. A name that is not looked up in a map need not be hashed and made unique. */
+  private readonly recent: (NamedRows | null)[] = new Array(slots).fill(null)
 
   constructor(hour: number) {
     this.hour = hour
@@ -52,21 +71,19 @@ class HourRows {
   }
 
   private rowsOf({ supplier, publisher, domain, seat = '' }: DecisionRecord): SeatRow[] {
-    const { last } = this
+    const slot = slotOf(supplier, publisher, domain, seat)
+    const known = this.recent[slot] ?? null
     if (
-      last.rows === null ||
-      last.publisher !== publisher ||
-      last.domain !== domain ||
-      last.seat !== seat ||
-      last.supplier !== supplier
-    ) {
-      last.rows = this.find(supplier, publisher, domain, seat)
-      last.supplier = supplier
-      last.publisher = publisher
-      last.domain = domain
-      last.seat = seat
-    }
-    return last.rows
+      known !== null &&
+      known.publisher === publisher &&
+      known.domain === domain &&
+      known.seat === seat &&
+      known.supplier === supplier
+    )
+      return known.rows
+    const rows = this.find(supplier, publisher, domain, seat)
+    this.recent[slot] = { supplier, publisher, domain, seat, rows }
+    return rows
   }
 
   private find(supplier: string, publisher: string, domain: string, seat: string): SeatRow[] {
