@@ -3,6 +3,7 @@
  * when all are priced: what pricing needs then stays in the caches of the processor. Sockets and kernel would take them in
  * between, and a bid would take a quarter more of CPU time.
  */
+import { writeRequests } from '../upstream/request-batch.ts'
 
 interface Waiting {
   /** `body` is valid only during the call. */
@@ -44,6 +45,8 @@ function priceScheduled(): void {
 }
 
 function priceAll(): void {
+  // Suppliers work meanwhile.
+  writeRequests()
   // Nothing is read from a socket meanwhile.
   for (let at = 0; at < exchanges.length; at++) exchanges[at]!.price(bodies[at]!, true)
   for (let at = 0; at < exchanges.length; at++) exchanges[at]!.sendPriced()

@@ -15,7 +15,7 @@ let isScheduled = false
 /** Writes the request of this connection before the event loop waits for other events. */
 export function writeSoon(connection: Waiting): void {
   waiting.push(connection)
-  if (waiting.length === maxRequests) return writeAll()
+  if (waiting.length === maxRequests) return writeRequests()
   if (isScheduled) return
   isScheduled = true
   setImmediate(writeScheduled)
@@ -23,10 +23,11 @@ export function writeSoon(connection: Waiting): void {
 
 function writeScheduled(): void {
   isScheduled = false
-  writeAll()
+  writeRequests()
 }
 
-function writeAll(): void {
+/** Writes them now: before other work of this turn that takes long. */
+export function writeRequests(): void {
   for (let at = 0; at < waiting.length; at++) waiting[at]!.writeRequest()
   waiting.length = 0
 }

@@ -1,6 +1,7 @@
+import type { Socket } from 'node:net'
 import t from 'tap'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
-import { post, raw } from '../support/raw.ts'
+import { keptOpen, post, raw } from '../support/raw.ts'
 import { outcome, readsAll, type Script, scripted } from '../support/scripted-supplier.ts'
 import { answerText, rawSupplier } from '../support/supplier.ts'
 import { until } from '../support/until.ts'
@@ -96,6 +97,28 @@ t.test('a reused connection that closed is replaced once, unseen by the caller',
   )
   t.equal(await sample(proxy.registry, 'bidweir_replays_total{ssp="acme"}'), 1)
 })
+
+t.test(
+  'a connection that closes in the turn of a request is replaced, whatever it served',
+  async (t) => {
+    let idle: Socket | null = null
+    const { proxy, supplier } = await scripted(t, (socket) => {
+      idle = socket
+      socket.write(answerText('200 OK', '{}'))
+    })
+    const caller = keptOpen(proxy.port)
+    t.teardown(() => caller.end())
+    t.equal((await caller.ask(post('/bid/acme', '1'))).status, 200)
+    // Both are in the kernel before the proxy reads either.
+    const second = caller.ask(post('/bid/acme', '2'))
+    idle!.destroy()
+    t.equal((await second).status, 200)
+    t.same(
+      supplier.requests.map((request) => request.body),
+      ['1', '2'],
+    )
+  },
+)
 
 t.test('a reused connection that broke after a byte of answer is not replayed', async (t) => {
   const { proxy, supplier } = await scripted(t, (socket, _request, nth) => {
