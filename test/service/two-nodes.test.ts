@@ -137,6 +137,13 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     const lower = { datacenters: [{ location: 'east', client_qps: 40 }] }
     t.equal((await call(two, 'PUT', path, lower)).status, 200)
     for (const node of nodes) await until(async () => (await allotted(node)) === 20)
+    await redis.stop()
+    const three = await start()
+    t.equal(await allotted(three), 20, 'the number of nodes is known without Redis')
+    await three.stop()
+    await redis.start()
+    for (const node of nodes)
+      await until(async () => (await node.metrics()).get('bidweir_redis_up') === 1)
     const began = performance.now()
     let passed = 0
     let refused = 0
@@ -166,11 +173,6 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     })
     t.pass('a node that has all the load gets more than half of the allotment')
 
-    await redis.stop()
-    const three = await start()
-    t.equal(await allotted(three), 20, 'the number of nodes is known without Redis')
-    await three.stop()
-    await redis.start()
     await two.stop('SIGKILL')
     await until(async () => (await allotted(one)) === 40)
     t.equal(
