@@ -1,5 +1,5 @@
 /** One process for each state folder and each SQLite file: a second start says which process has it (CONTRACT 1). */
-import { mkdirSync, symlinkSync } from 'node:fs'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -22,60 +22,64 @@ async function running(t: Test) {
 
 const port0 = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 
-t.test('a second start is refused and names the folder and its process', async (t) => {
-  const { folder, state, pid } = await running(t)
-  const argv = ['start', '--config', join(folder, 'bidweir.yaml')]
-  const second = await command(argv, { cwd: folder })
-  t.equal(second.code, 75)
-  t.match(second.stderr, `the state folder ${state} is in use by process ${pid} on `)
-  t.match(second.stderr, / since \d{4}-\d\d-\d\dT\S+Z; .*stateDir, .*proxy\.listen/)
-})
+t.test('a process that runs', async (t) => {
+  const { bidweir, folder, state, pid } = await running(t)
 
-t.test('so is the demo, which says what it needs; with that it runs', async (t) => {
-  const { folder, state, pid } = await running(t)
-  const demo = await command(['demo', ...port0], { cwd: folder })
-  t.equal(demo.code, 75)
-  t.match(demo.stderr, `${state} is in use by process ${pid} on `)
-  t.match(demo.stderr, /--state DIR, --listen HOST:PORT and --admin HOST:PORT/)
-  const taken = createServer()
-  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => taken.close())
-  const { port } = taken.address() as { port: number }
-  const own = ['--state', 'own', '--listen', '127.0.0.1:0', '--admin', `127.0.0.1:${port}`]
-  const other = await command(['demo', ...own], { cwd: folder })
-  t.equal(other.code, 1, 'its state is its own, its address is not')
-  t.match(other.stderr, `EADDRINUSE: address already in use 127.0.0.1:${port}`)
-  t.match(
-    other.stderr,
-    /stop the other process, or .*--admin HOST:PORT:\n {2}npm run demo -- --state /,
-  )
-})
-
-t.test('a database file is refused by another path from another state folder', async (t) => {
-  const { state, pid } = await running(t)
-  const folder = newFolder()
-  mkdirSync(join(folder, 'mine'))
-  symlinkSync(join(state, 'bidweir.db'), join(folder, 'mine', 'link.db'))
-  const store = 'store: {database: "sqlite:mine/link.db"}'
-  await t.rejects(startBidweir(yaml(store), folder), {
-    message: `75: bidweir: the service does not start: the database file ${state}/bidweir.db is in use by process ${pid} on `,
+  t.test('a second start is refused and names the folder and its process', async (t) => {
+    const argv = ['start', '--config', join(folder, 'bidweir.yaml')]
+    const second = await command(argv, { cwd: folder })
+    t.equal(second.code, 75)
+    t.match(second.stderr, `the state folder ${state} is in use by process ${pid} on `)
+    t.match(second.stderr, / since \d{4}-\d\d-\d\dT\S+Z; .*stateDir, .*proxy\.listen/)
   })
-})
 
-t.test('with PostgreSQL the state folder has one process too', async (t) => {
-  const { folder, state, pid } = await running(t)
-  const store = `store: {database: "postgres://127.0.0.1:1/x"}\nopd: {keys: [{id: 1, secret: ${key}}]}`
-  await t.rejects(startBidweir(yaml(store), folder), {
-    message: `75: bidweir: the service does not start: the state folder ${state} is in use by process ${pid} on `,
+  t.test('so is the demo, which says what it needs; with that it runs', async (t) => {
+    const demo = await command(['demo', ...port0], { cwd: folder })
+    t.equal(demo.code, 75)
+    t.match(demo.stderr, `${state} is in use by process ${pid} on `)
+    t.match(demo.stderr, /--state DIR, --listen HOST:PORT and --admin HOST:PORT/)
+    const taken = createServer()
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
+    t.teardown(() => taken.close())
+    const { port } = taken.address() as { port: number }
+    const own = ['--state', 'own', '--listen', '127.0.0.1:0', '--admin', `127.0.0.1:${port}`]
+    const other = await command(['demo', ...own], { cwd: folder })
+    t.equal(other.code, 1, 'its state is its own, its address is not')
+    t.match(other.stderr, `EADDRINUSE: address already in use 127.0.0.1:${port}`)
+    t.match(
+      other.stderr,
+      /stop the other process, or .*--admin HOST:PORT:\n {2}npm run demo -- --state /,
+    )
   })
-})
 
-t.test('the lock ends with its process, and holds up no other command', async (t) => {
-  const { bidweir, folder } = await running(t)
-  const argv = ['user', 'add', 'ann', '--config', join(folder, 'bidweir.yaml')]
-  const added = await command(argv, { cwd: folder, stdin: 'long enough\n' })
-  t.match(added, { code: 0 }, added.stderr)
-  await bidweir.stop('SIGKILL')
-  const again = await startBidweir(yaml(), folder)
-  t.equal(await again.stop(), 0)
+  t.test('a database file is refused by another path from another state folder', async (t) => {
+    const folder = newFolder()
+    mkdirSync(join(folder, 'mine'))
+    symlinkSync(join(state, 'bidweir.db'), join(folder, 'mine', 'link.db'))
+    const store = 'store: {database: "sqlite:mine/link.db"}'
+    await t.rejects(startBidweir(yaml(store), folder), {
+      message: `75: bidweir: the service does not start: the database file ${state}/bidweir.db is in use by process ${pid} on `,
+    })
+  })
+
+  t.test('with PostgreSQL the state folder has one process too', async (t) => {
+    const store = `store: {database: "postgres://127.0.0.1:1/x"}\nopd: {keys: [{id: 1, secret: ${key}}]}`
+    const file = join(folder, 'postgres.yaml')
+    writeFileSync(file, yaml(store))
+    const second = await command(['start', '--config', file], { cwd: folder })
+    t.equal(second.code, 75)
+    t.match(
+      second.stderr,
+      `bidweir: the service does not start: the state folder ${state} is in use by process ${pid} on `,
+    )
+  })
+
+  t.test('the lock ends with its process, and holds up no other command', async (t) => {
+    const argv = ['user', 'add', 'ann', '--config', join(folder, 'bidweir.yaml')]
+    const added = await command(argv, { cwd: folder, stdin: 'long enough\n' })
+    t.match(added, { code: 0 }, added.stderr)
+    await bidweir.stop('SIGKILL')
+    const again = await startBidweir(yaml(), folder)
+    t.equal(await again.stop(), 0)
+  })
 })
