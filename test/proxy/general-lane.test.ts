@@ -1,6 +1,5 @@
 /** The tests of the fast lane, on the general lane: both must pass them. */
-import { fileURLToPath } from 'node:url'
-import { spawn } from 'tap'
+import t from 'tap'
 
 const subjects = [
   'admission',
@@ -19,10 +18,8 @@ const subjects = [
   'vectors',
 ]
 
-for (const subject of subjects)
-  spawn(
-    process.execPath,
-    [fileURLToPath(new URL(`./${subject}.test.ts`, import.meta.url))],
-    { env: { ...process.env, TEST_LANE: 'general' } },
-    `general lane: ${subject}`,
-  )
+// They run once all of them are loaded.
+t.test('the tests that follow are on the general lane', async () => {
+  process.env['TEST_LANE'] = 'general'
+  for (const subject of subjects) await import(`./${subject}.test.ts`)
+})

@@ -47,13 +47,14 @@ t.test('a locked ledger', { skip: postgresAbsent }, async (t) => {
   })
   const probe = fetch(`${node.admin}/readyz/admin`)
   let active = true
-  do {
+  await until(async () => {
     active = !active
     const put = await edit('PUT', [{ name: 'lead', is_active: active }])
     t.equal(put.status, 200)
     t.equal((await node.api('/api/svc/ssp/acme/')).status, 200)
     t.type(await token(node.bidweir), 'string')
-  } while (refused < answers.length)
+    return refused === answers.length
+  })
   for (const { http, headers, body } of await Promise.all(answers)) {
     t.equal(http, 503)
     t.match(headers.get('retry-after'), /^\d+$/)

@@ -1,5 +1,5 @@
 /** One process for each state folder and each SQLite file: a second start says which process has it (CONTRACT 1). */
-import { mkdirSync, symlinkSync } from 'node:fs'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -30,61 +30,63 @@ async function refusal(start: Promise<Bidweir>): Promise<string> {
   return 'it was not refused'
 }
 
-t.test('a second start is refused and names the folder and its process', async (t) => {
-  const { folder, state, pid } = await running(t)
-  const second = await refusal(startBidweir(yaml(), folder))
-  t.match(
-    second,
-    `it exited with 75: bidweir: the service does not start: the state folder ${state} `,
-  )
-  t.match(second, ` is in use by process ${pid} on `)
-  t.match(second, / since \d{4}-\d\d-\d\dT\S+Z; .*stateDir, .*proxy\.listen/)
-})
+t.test('a process that runs', async (t) => {
+  const { bidweir, folder, state, pid } = await running(t)
 
-t.test('so is the demo, which says what it needs; with that it runs', async (t) => {
-  const { folder, state, pid } = await running(t)
-  const demo = await refusal(runBidweir(['demo', ...port0], folder))
-  t.match(demo, /^it exited with 75: /)
-  t.match(demo, `${state} is in use by process ${pid} on `)
-  t.match(demo, /--state DIR, --listen HOST:PORT and --admin HOST:PORT/)
-  const taken = createServer()
-  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => taken.close())
-  const { port } = taken.address() as { port: number }
-  const own = ['--state', 'own', '--listen', '127.0.0.1:0', '--admin', `127.0.0.1:${port}`]
-  const other = await refusal(runBidweir(['demo', ...own], folder))
-  t.match(other, /^it exited with 1: /, 'its state is its own, its address is not')
-  t.match(other, `EADDRINUSE: address already in use 127.0.0.1:${port}`)
-  t.match(other, /stop the other process, or .*--admin HOST:PORT:\n {2}npm run demo -- --state /)
-})
+  t.test('a second start is refused and names the folder and its process', async (t) => {
+    const argv = ['start', '--config', join(folder, 'bidweir.yaml')]
+    const second = await refusal(runBidweir(argv, folder))
+    t.match(
+      second,
+      `it exited with 75: bidweir: the service does not start: the state folder ${state} `,
+    )
+    t.match(second, ` is in use by process ${pid} on `)
+    t.match(second, / since \d{4}-\d\d-\d\dT\S+Z; .*stateDir, .*proxy\.listen/)
+  })
 
-t.test('a database file is refused by another path from another state folder', async (t) => {
-  const { state, pid } = await running(t)
-  const folder = newFolder()
-  mkdirSync(join(folder, 'mine'))
-  symlinkSync(join(state, 'bidweir.db'), join(folder, 'mine', 'link.db'))
-  const store = 'store: {database: "sqlite:mine/link.db"}'
-  t.match(
-    await refusal(startBidweir(yaml(store), folder)),
-    `75: bidweir: the service does not start: the database file ${state}/bidweir.db is in use by process ${pid} on `,
-  )
-})
+  t.test('so is the demo, which says what it needs; with that it runs', async (t) => {
+    const demo = await refusal(runBidweir(['demo', ...port0], folder))
+    t.match(demo, /^it exited with 75: /)
+    t.match(demo, `${state} is in use by process ${pid} on `)
+    t.match(demo, /--state DIR, --listen HOST:PORT and --admin HOST:PORT/)
+    const taken = createServer()
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
+    t.teardown(() => taken.close())
+    const { port } = taken.address() as { port: number }
+    const own = ['--state', 'own', '--listen', '127.0.0.1:0', '--admin', `127.0.0.1:${port}`]
+    const other = await refusal(runBidweir(['demo', ...own], folder))
+    t.match(other, /^it exited with 1: /, 'its state is its own, its address is not')
+    t.match(other, `EADDRINUSE: address already in use 127.0.0.1:${port}`)
+    t.match(other, /stop the other process, or .*--admin HOST:PORT:\n {2}npm run demo -- --state /)
+  })
 
-t.test('with PostgreSQL the state folder has one process too', async (t) => {
-  const { folder, state, pid } = await running(t)
-  const store = `store: {database: "postgres://127.0.0.1:1/x"}\nopd: {keys: [{id: 1, secret: ${key}}]}`
-  t.match(
-    await refusal(startBidweir(yaml(store), folder)),
-    `75: bidweir: the service does not start: the state folder ${state} is in use by process ${pid} on `,
-  )
-})
+  t.test('a database file is refused by another path from another state folder', async (t) => {
+    const folder = newFolder()
+    mkdirSync(join(folder, 'mine'))
+    symlinkSync(join(state, 'bidweir.db'), join(folder, 'mine', 'link.db'))
+    const store = 'store: {database: "sqlite:mine/link.db"}'
+    t.match(
+      await refusal(startBidweir(yaml(store), folder)),
+      `75: bidweir: the service does not start: the database file ${state}/bidweir.db is in use by process ${pid} on `,
+    )
+  })
 
-t.test('the lock ends with its process, and holds up no other command', async (t) => {
-  const { bidweir, folder } = await running(t)
-  const argv = ['user', 'add', 'ann', '--config', join(folder, 'bidweir.yaml')]
-  const added = await command(argv, { cwd: folder, stdin: 'long enough\n' })
-  t.match(added, { code: 0 }, added.stderr)
-  await bidweir.stop('SIGKILL')
-  const again = await startBidweir(yaml(), folder)
-  t.equal(await again.stop(), 0)
+  t.test('with PostgreSQL the state folder has one process too', async (t) => {
+    const store = `store: {database: "postgres://127.0.0.1:1/x"}\nopd: {keys: [{id: 1, secret: ${key}}]}`
+    const file = join(folder, 'postgres.yaml')
+    writeFileSync(file, yaml(store))
+    t.match(
+      await refusal(runBidweir(['start', '--config', file], folder)),
+      `75: bidweir: the service does not start: the state folder ${state} is in use by process ${pid} on `,
+    )
+  })
+
+  t.test('the lock ends with its process, and holds up no other command', async (t) => {
+    const argv = ['user', 'add', 'ann', '--config', join(folder, 'bidweir.yaml')]
+    const added = await command(argv, { cwd: folder, stdin: 'long enough\n' })
+    t.match(added, { code: 0 }, added.stderr)
+    await bidweir.stop('SIGKILL')
+    const again = await startBidweir(yaml(), folder)
+    t.equal(await again.stop(), 0)
+  })
 })

@@ -31,36 +31,103 @@ async function world(t: Test, more = '', folder = newFolder()) {
   return { node, rewritten, yaml: yamlOf(options) }
 }
 
-t.test('a supplier that is taken out answers 404, and its rows stay', async (t) => {
+t.test('the file of a node, again and again', async (t) => {
   const { node, rewritten, yaml } = await world(t)
-  const ask = () => raw(node.bidweir.proxyPort, post('/bid/acme', '{"id":"q","ext":{"bids":[]}}'))
-  const made = await node.api('/api/svc/ssp/acme/', {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: '{"dsp_seats":[{"name":"s","name_external":"S","is_active":false,"qps":[]}]}',
-  })
-  t.equal(made.status, 201)
-  await rewritten(yaml.replaceAll('acme', 'other'))
-  t.equal((await ask()).status, 404)
-  t.equal((await node.api('/api/svc/ssp/acme/')).status, 404)
-  t.equal((await node.api('/api/svc/ssp/other/')).status, 200)
-  await rewritten(yaml)
-  const back = (await (await node.api('/api/svc/ssp/acme/')).json()) as { dsp_seats: unknown }
-  t.match(back.dsp_seats, [{ name: 's', name_external: 'S', is_active: false }])
-  t.equal((await ask()).status, 200)
-})
 
-t.test('a file without suppliers is refused; an empty list removes all', async (t) => {
-  const { node, rewritten, yaml } = await world(t)
-  const ask = async () =>
-    (await raw(node.bidweir.proxyPort, post('/bid/acme', '{"id":"q","ext":{"bids":[]}}'))).status
-  const without = yaml.slice(0, yaml.indexOf('suppliers:'))
-  writeFileSync(join(node.bidweir.folder, 'bidweir.yaml'), without)
-  await until(() => node.bidweir.stderr().includes('reload refused'))
-  t.match(node.bidweir.stderr(), /suppliers: found nothing[^"]*, allowed: [^"]*\[\] removes all/)
-  t.equal(await ask(), 200)
-  await rewritten(`${without}suppliers: []\n`)
-  t.equal(await ask(), 404)
+  t.test('a file without suppliers is refused; an empty list removes all', async (t) => {
+    const ask = async () =>
+      (await raw(node.bidweir.proxyPort, post('/bid/acme', '{"id":"q","ext":{"bids":[]}}'))).status
+    const without = yaml.slice(0, yaml.indexOf('suppliers:'))
+    writeFileSync(join(node.bidweir.folder, 'bidweir.yaml'), without)
+    await until(() => node.bidweir.stderr().includes('reload refused'))
+    t.match(node.bidweir.stderr(), /suppliers: found nothing[^"]*, allowed: [^"]*\[\] removes all/)
+    t.equal(await ask(), 200)
+    await rewritten(`${without}suppliers: []\n`)
+    t.equal(await ask(), 404)
+    await rewritten(yaml)
+  })
+
+  t.test('what waits for a restart is named, the rest of the file is taken', async (t) => {
+    const { proxyPort } = node.bidweir
+    const changed = yaml
+      .replace('{listen: "127.0.0.1:0"}', '{listen: "127.0.0.1:1", maxRequestBytes: 10}')
+      .replace(
+        'admin: {listen: "127.0.0.1:0"',
+        'admin: {listen: "127.0.0.1:2", auth: {embedded: {realm: x}}',
+      )
+    await rewritten(`store: {retentionDays: 40}\n${changed}`)
+    const named = /"paths":\[([^\]]*)\][^\n]*restart needed/.exec(node.bidweir.stderr())![1]!
+    t.same(
+      named.split(',').map((path) => JSON.parse(path)),
+      ['proxy.listen', 'admin.listen', 'admin.auth', 'store'],
+    )
+    const gauge = async (name: string) => (await node.metrics()).get(name)
+    t.equal(await gauge('bidweir_restart_needed'), 1)
+    t.equal(await gauge('bidweir_config_last_reload_successful'), 1)
+    t.equal((await raw(proxyPort, post('/bid/acme', '{"a":"long"}'))).status, 413, 'a limit')
+    t.equal((await node.api('/api/svc/ssp/acme/')).status, 200, 'the realm is the old one')
+    const loadedAt = await gauge('bidweir_config_last_reload_success_timestamp_seconds')
+    writeFileSync(join(node.bidweir.folder, 'bidweir.yaml'), 'nonsense: 1')
+    await until(async () => (await gauge('bidweir_config_last_reload_successful')) === 0)
+    t.equal(await gauge('bidweir_restart_needed'), 1, 'of the configuration in use')
+    t.equal(await gauge('bidweir_config_last_reload_success_timestamp_seconds'), loadedAt)
+    await rewritten(yaml)
+    t.equal(await gauge('bidweir_restart_needed'), 0)
+    t.equal(await gauge('bidweir_config_last_reload_successful'), 1)
+  })
+
+  t.test(
+    'a supplier without endpoints is standalone only, and a reload gives and takes them',
+    async (t) => {
+      const bid = () =>
+        raw(node.bidweir.proxyPort, post('/bid/acme', '{"id":"q","ext":{"bids":[]}}'))
+      const prices = async () => {
+        const body =
+          '{"seatbid":[{"bid":[{"id":"b","impid":"1","price":2,"dsp_id":"d","price_dsp":2.5}]}]}'
+        const headers = { 'content-type': 'application/json' }
+        return (await node.api('/opd/acme_yesbid', { method: 'POST', headers, body })).status
+      }
+      t.same([(await bid()).status, await prices()], [200, 200])
+      await rewritten(yaml.replace(/, endpoints: \[[^\]]*\]/, ''))
+      t.same([(await bid()).status, await prices()], [404, 200])
+      await rewritten(yaml)
+      t.same([(await bid()).status, await prices()], [200, 200])
+    },
+  )
+
+  t.test('a supplier that is taken out answers 404, and its rows stay', async (t) => {
+    const ask = () => raw(node.bidweir.proxyPort, post('/bid/acme', '{"id":"q","ext":{"bids":[]}}'))
+    const made = await node.api('/api/svc/ssp/acme/', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{"dsp_seats":[{"name":"s","name_external":"S","is_active":false,"qps":[]}]}',
+    })
+    t.equal(made.status, 201)
+    await rewritten(yaml.replaceAll('acme', 'other'))
+    t.equal((await ask()).status, 404)
+    t.equal((await node.api('/api/svc/ssp/acme/')).status, 404)
+    t.equal((await node.api('/api/svc/ssp/other/')).status, 200)
+    await rewritten(yaml)
+    const back = (await (await node.api('/api/svc/ssp/acme/')).json()) as { dsp_seats: unknown }
+    t.match(back.dsp_seats, [{ name: 's', name_external: 'S', is_active: false }])
+    t.equal((await ask()).status, 200)
+  })
+
+  t.test('signals during a reload: the newest file is the one that holds', async (t) => {
+    const file = join(node.folder, 'bidweir.yaml')
+    const refused = async () =>
+      (await node.metrics()).get('bidweir_config_reloads_total{result="refused"}')
+    const before = await refused()
+    for (let n = 0; n < 10; n++) {
+      writeFileSync(file, yaml.replaceAll('acme', `name-${n}`))
+      node.bidweir.child.kill('SIGHUP')
+    }
+    const status = async (id: string) =>
+      (await raw(node.bidweir.proxyPort, post(`/bid/${id}`, '{"id":"q","ext":{"bids":[]}}'))).status
+    await until(async () => (await status('name-9')) === 200)
+    t.equal(await status('acme'), 404)
+    t.equal(await refused(), before)
+  })
 })
 
 t.test('rates are taken from their file when it changes, and old ones are alerted', async (t) => {
@@ -84,36 +151,6 @@ t.test('rates are taken from their file when it changes, and old ones are alerte
   const age = (await node.metrics()).get('bidweir_rates_age_seconds')!
   t.ok(age >= 25 * 3600 && age < 26 * 3600, `${age} s`)
   t.ok((await factor()) < 1, 'they go on serving')
-})
-
-t.test('what waits for a restart is named, the rest of the file is taken', async (t) => {
-  const { node, rewritten, yaml } = await world(t)
-  const { proxyPort } = node.bidweir
-  const changed = yaml
-    .replace('{listen: "127.0.0.1:0"}', '{listen: "127.0.0.1:1", maxRequestBytes: 10}')
-    .replace(
-      'admin: {listen: "127.0.0.1:0"',
-      'admin: {listen: "127.0.0.1:2", auth: {embedded: {realm: x}}',
-    )
-  await rewritten(`store: {retentionDays: 40}\n${changed}`)
-  const named = /"paths":\[([^\]]*)\][^\n]*restart needed/.exec(node.bidweir.stderr())![1]!
-  t.same(
-    named.split(',').map((path) => JSON.parse(path)),
-    ['proxy.listen', 'admin.listen', 'admin.auth', 'store'],
-  )
-  const gauge = async (name: string) => (await node.metrics()).get(name)
-  t.equal(await gauge('bidweir_restart_needed'), 1)
-  t.equal(await gauge('bidweir_config_last_reload_successful'), 1)
-  t.equal((await raw(proxyPort, post('/bid/acme', '{"a":"long"}'))).status, 413, 'a limit')
-  t.equal((await node.api('/api/svc/ssp/acme/')).status, 200, 'the realm is the old one')
-  const loadedAt = await gauge('bidweir_config_last_reload_success_timestamp_seconds')
-  writeFileSync(join(node.bidweir.folder, 'bidweir.yaml'), 'nonsense: 1')
-  await until(async () => (await gauge('bidweir_config_last_reload_successful')) === 0)
-  t.equal(await gauge('bidweir_restart_needed'), 1, 'of the configuration in use')
-  t.equal(await gauge('bidweir_config_last_reload_success_timestamp_seconds'), loadedAt)
-  await rewritten(yaml)
-  t.equal(await gauge('bidweir_restart_needed'), 0)
-  t.equal(await gauge('bidweir_config_last_reload_successful'), 1)
 })
 
 t.test('keys of contexts rotate without a lost win', async (t) => {
@@ -144,25 +181,6 @@ t.test('keys of contexts rotate without a lost win', async (t) => {
 })
 
 t.test(
-  'a supplier without endpoints is standalone only, and a reload gives and takes them',
-  async (t) => {
-    const { node, rewritten, yaml } = await world(t)
-    const bid = () => raw(node.bidweir.proxyPort, post('/bid/acme', '{"id":"q","ext":{"bids":[]}}'))
-    const prices = async () => {
-      const body =
-        '{"seatbid":[{"bid":[{"id":"b","impid":"1","price":2,"dsp_id":"d","price_dsp":2.5}]}]}'
-      const headers = { 'content-type': 'application/json' }
-      return (await node.api('/opd/acme_yesbid', { method: 'POST', headers, body })).status
-    }
-    t.same([(await bid()).status, await prices()], [200, 200])
-    await rewritten(yaml.replace(/, endpoints: \[[^\]]*\]/, ''))
-    t.same([(await bid()).status, await prices()], [404, 200])
-    await rewritten(yaml)
-    t.same([(await bid()).status, await prices()], [200, 200])
-  },
-)
-
-t.test(
   'the window of attribution waits for a restart, how long contexts live does not',
   async (t) => {
     const { node, rewritten, yaml } = await world(
@@ -182,20 +200,6 @@ t.test(
     )
   },
 )
-
-t.test('signals during a reload: the newest file is the one that holds', async (t) => {
-  const { node, yaml } = await world(t)
-  const file = join(node.folder, 'bidweir.yaml')
-  for (let n = 0; n < 10; n++) {
-    writeFileSync(file, yaml.replaceAll('acme', `name-${n}`))
-    node.bidweir.child.kill('SIGHUP')
-  }
-  const status = async (id: string) =>
-    (await raw(node.bidweir.proxyPort, post(`/bid/${id}`, '{"id":"q","ext":{"bids":[]}}'))).status
-  await until(async () => (await status('name-9')) === 200)
-  t.equal(await status('acme'), 404)
-  t.equal((await node.metrics()).get('bidweir_config_reloads_total{result="refused"}') ?? 0, 0)
-})
 
 t.test('an edit and a signal together are one reload, however long it takes', async (t) => {
   const folder = newFolder()

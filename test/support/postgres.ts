@@ -86,7 +86,8 @@ export async function startPostgres(): Promise<Postgres> {
     }
   }
   const start = async () => {
-    const settings = ['-k', folder, '-h', '127.0.0.1', '-p', String(port)]
+    // Without fsync: a test kills processes, never the machine.
+    const settings = ['-k', folder, '-h', '127.0.0.1', '-p', String(port), '-F']
     const argv = ['-D', join(folder, 'data'), ...settings]
     child = endWithTest(spawn(join(bin, 'postgres'), argv, options))
     gone = new Promise((resolve) => child.once('exit', resolve))

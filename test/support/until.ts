@@ -23,7 +23,8 @@ export async function until(
   try {
     while (!(await Promise.race([condition(), late.promise]))) {
       await Promise.race([new Promise((resolve) => setTimeout(resolve, pause)), late.promise])
-      pause = Math.min(2 * pause, 50)
+      // a long wait is not spent on asking
+      pause = Math.min(2 * pause, Math.max(50, (performance.now() - began) / 20), 250)
     }
   } finally {
     clearTimeout(timer)

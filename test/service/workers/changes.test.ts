@@ -26,79 +26,93 @@ async function world(t: Test, more = '', suppliers = priced) {
     'Connection: close\r\n',
   )
   const ask = () => raw(node.bidweir.proxyPort, bid)
-  /** The responses of one request to each process at least: connections are spread at random. */
-  async function askAll() {
+  /** What several requests return, of each process one at least: connections are spread at random. */
+  async function ofEach<T>(request: () => Promise<T>): Promise<T[]> {
     const before = await node.requestsByWorker()
-    const answers = []
-    for (;;) {
-      answers.push(await ask())
+    const answers: T[] = []
+    await until(async () => {
+      answers.push(...(await Promise.all(Array.from({ length: 4 }, request))))
       const now = await node.requestsByWorker()
-      if (now.every((requests, at) => requests > before[at]!)) return answers
-    }
+      return now.every((requests, at) => requests > before[at]!)
+    })
+    return answers
   }
   const all = (reason: string | undefined) => async () =>
-    (await askAll()).every(({ headers }) => headers['x-bidweir-reason'] === reason)
-  /** Prices of a bid of 2, by each process at least once. */
-  const prices = async () => {
-    const before = await node.requestsByWorker()
-    const found = []
-    for (let n = 0; ; n++) {
-      found.push((await node.bid({ id: `h${n}`, price: 2 })).price)
-      const now = await node.requestsByWorker()
-      if (now.every((requests, at) => requests > before[at]!)) return found
-    }
-  }
+    (await ofEach(ask)).every(({ headers }) => headers['x-bidweir-reason'] === reason)
+  let bids = 0
+  /** Prices of a bid of 2. */
+  const prices = () => ofEach(async () => (await node.bid({ id: `h${bids++}`, price: 2 })).price)
   return { node, call, ask, all, prices, yaml: yamlOf(options) }
 }
 
-t.test('seats, data centers and holds are obeyed by all processes', async (t) => {
-  const { call, all, prices } = await world(t, 'location: east')
-  const seat = (is_active: boolean) => ({ dsp_seats: [{ name: 's', is_active }] })
-  const created = await call('POST', path, {
-    dsp_seats: [
-      { name: 's', name_external: 'S', is_active: false, qps: [{ location: 'east', value: 900 }] },
-    ],
-    datacenters: [{ location: 'east', client_qps: null, is_active: true }],
-  })
-  t.equal(created, 201)
-  await until(all('inactive'))
-  t.equal(await call('PUT', path, seat(true)), 200)
-  await until(all(undefined))
-  const location = (fields: object) => ({ datacenters: [{ location: 'east', ...fields }] })
-  t.equal(await call('PUT', path, location({ is_active: false })), 200)
-  await until(all('inactive'))
-  t.equal(await call('PUT', path, location({ is_active: true, client_qps: 0 })), 200)
-  await until(all('qps'))
-  t.equal(await call('PUT', path, location({ client_qps: null })), 200)
-  await until(all(undefined))
+t.test('the API of a node', async (t) => {
+  const { node, call, ask, all, prices } = await world(t, 'location: east')
 
-  t.equal(await call('PUT', '/api/svc/opd/acme/', { hold: true }), 200)
-  await until(async () => (await prices()).every((price) => price === 2))
-  t.equal(await call('PUT', '/api/svc/opd/acme/', { hold: false }), 200)
-  await until(async () => (await prices()).every((price) => price < 2))
-})
+  t.test('seats, data centers and holds are obeyed by all processes', async (t) => {
+    const seat = (is_active: boolean) => ({ dsp_seats: [{ name: 's', is_active }] })
+    const created = await call('POST', path, {
+      dsp_seats: [
+        {
+          name: 's',
+          name_external: 'S',
+          is_active: false,
+          qps: [{ location: 'east', value: 900 }],
+        },
+      ],
+      datacenters: [{ location: 'east', client_qps: null, is_active: true }],
+    })
+    t.equal(created, 201)
+    await until(all('inactive'))
+    t.equal(await call('PUT', path, seat(true)), 200)
+    await until(all(undefined))
+    const location = (fields: object) => ({ datacenters: [{ location: 'east', ...fields }] })
+    t.equal(await call('PUT', path, location({ is_active: false })), 200)
+    await until(all('inactive'))
+    t.equal(await call('PUT', path, location({ is_active: true, client_qps: 0 })), 200)
+    await until(all('qps'))
+    t.equal(await call('PUT', path, location({ client_qps: null })), 200)
+    await until(all(undefined))
 
-t.test('an allotment is that of the node, not of each process', async (t) => {
-  const { call, ask, all } = await world(t, 'location: east')
-  const qps = 40
-  await call('POST', path, {
-    dsp_seats: [
-      { name: 's', name_external: 'S', is_active: true, qps: [{ location: 'east', value: 900 }] },
-    ],
-    datacenters: [{ location: 'east', client_qps: 0, is_active: true }],
+    t.equal(await call('PUT', '/api/svc/opd/acme/', { hold: true }), 200)
+    await until(async () => (await prices()).every((price) => price === 2))
+    t.equal(await call('PUT', '/api/svc/opd/acme/', { hold: false }), 200)
+    await until(async () => (await prices()).every((price) => price < 2))
   })
-  await until(all('qps'))
-  const began = performance.now()
-  await call('PUT', path, { datacenters: [{ location: 'east', client_qps: qps }] })
-  let passed = 0
-  for (let n = 0; n < 25; n++) {
-    const answers = await Promise.all(Array.from({ length: 20 }, ask))
-    passed += answers.filter(({ status }) => status === 200).length
-  }
-  const seconds = (performance.now() - began) / 1000
-  // The bucket holds 0.1 s of it, and each process may admit a request in advance.
-  const most = qps * seconds + qps / 10 + 2
-  t.ok(passed > 0 && passed <= most, `${passed} in ${seconds} s, at most ${most}`)
+
+  t.test('an allotment is that of the node, not of each process', async (t) => {
+    const qps = 40
+    const allot = (client_qps: number | null) =>
+      call('PUT', path, { datacenters: [{ location: 'east', client_qps }] })
+    await allot(0)
+    await until(all('qps'))
+    const began = performance.now()
+    await allot(qps)
+    let passed = 0
+    for (let n = 0; n < 25; n++) {
+      const answers = await Promise.all(Array.from({ length: 20 }, ask))
+      passed += answers.filter(({ status }) => status === 200).length
+    }
+    const seconds = (performance.now() - began) / 1000
+    // The bucket holds 0.1 s of it, and each process may admit a request in advance.
+    const most = qps * seconds + qps / 10 + 2
+    t.ok(passed > 0 && passed <= most, `${passed} in ${seconds} s, at most ${most}`)
+    await allot(null)
+    await until(all(undefined))
+  })
+
+  t.test('models: frozen and thawed in all processes, which learn from each other', async (t) => {
+    const merged = async () =>
+      sumOf(await node.metrics(), 'bidweir_model_deltas_total', 'result="merged"')
+    const before = await merged()
+    for (let n = 0; n < 20; n++) {
+      const { id, svcOpd } = await node.bid({ id: `m${n}`, price: 2 })
+      await node.notify({ bid_id: id, price: '0.5', svc_opd: svcOpd })
+    }
+    // Exposures of the worker settle, and the first process learns them.
+    await until(async () => (await merged()) > before)
+    t.equal(await call('POST', '/api/svc/models/freeze', {}), 200)
+    t.equal(await call('POST', '/api/svc/models/unfreeze', {}), 200)
+  })
 })
 
 t.test('a cap of a day holds for all processes', async (t) => {
@@ -143,17 +157,3 @@ async function all413(port: number): Promise<number[]> {
   for (let n = 0; n < 24; n++) statuses.push((await raw(port, post('/bid/acme', body))).status)
   return statuses
 }
-
-t.test('models: frozen and thawed in all processes, which learn from each other', async (t) => {
-  const { node, call } = await world(t)
-  for (let n = 0; n < 20; n++) {
-    const { id, svcOpd } = await node.bid({ id: `m${n}`, price: 2 })
-    await node.notify({ bid_id: id, price: '0.5', svc_opd: svcOpd })
-  }
-  const merged = async () =>
-    sumOf(await node.metrics(), 'bidweir_model_deltas_total', 'result="merged"')
-  // Exposures of the worker settle, and the first process learns them.
-  await until(async () => (await merged()) > 0)
-  t.equal(await call('POST', '/api/svc/models/freeze', {}), 200)
-  t.equal(await call('POST', '/api/svc/models/unfreeze', {}), 200)
-})

@@ -24,47 +24,66 @@ const isRefused = (port: number) =>
     socket.once('connect', () => finish(false)).once('error', () => finish(true))
   })
 
-t.test('a worker that is killed is replaced; its decisions are found', async (t) => {
+t.test('a node whose processes are killed', async (t) => {
   const node = await nodeOf(t)
-  const [pid] = node.workers()
-  const bids = []
-  for (let n = 0; n < 30; n++) bids.push(await node.bid({ id: `bid-${n}`, price: 2 }))
-  const [, before = 0] = await node.requestsByWorker()
-  t.ok(before > 0)
-  process.kill(pid!, 'SIGKILL')
-  await until(async () => sumOf(await node.metrics(), 'bidweir_workers_replaced_total') === 1)
-  await until(async () => (await fetch(`${node.admin}/readyz`)).status === 200)
-  t.match(node.bidweir.stderr(), /"worker":1.*a worker is replaced/)
-  t.not(node.workers()[0], pid)
-  for (const { id } of bids) {
-    const { body } = await node.notify({ bid_id: id, price: '0.5' })
-    t.match(body, { status: 'attributed', by: 'bid_log' })
-  }
-  await until(async () => {
-    await node.bid({ id: 'later', price: 2 })
-    return (await node.requestsByWorker())[1]! > before
-  })
-  const metrics = await node.metrics()
-  const [first = 0, second = 0] = await node.requestsByWorker()
-  t.equal(sumOf(metrics, 'bidweir_requests_total', 'outcome="answer"'), first + second)
-  t.equal(
-    sumOf(metrics, 'bidweir_win_rate', 'optimised').toFixed(3),
-    (30 / (first + second)).toFixed(3),
-  )
-})
 
-t.test('while a worker is replaced the node is not ready, and serves', async (t) => {
-  const node = await nodeOf(t)
-  const [pid] = node.workers()
-  process.kill(pid!, 'SIGSTOP')
-  t.teardown(() => isAlive(pid!) && process.kill(pid!, 'SIGKILL'))
-  // The first process goes on without what the worker has not sent.
-  const { body } = await node.notify({ bid_id: 'none', price: '0.5' })
-  t.equal(body['status'], 'unattributed')
-  process.kill(pid!, 'SIGKILL')
-  await until(async () => (await fetch(`${node.admin}/readyz`)).status === 503)
-  await until(async () => (await fetch(`${node.admin}/readyz`)).status === 200)
-  t.equal((await node.bid({ id: 'bid', price: 2 })).id, 'bid')
+  t.test('a worker that is killed is replaced; its decisions are found', async (t) => {
+    const [pid] = node.workers()
+    const bids = []
+    for (let n = 0; n < 30; n++) bids.push(await node.bid({ id: `bid-${n}`, price: 2 }))
+    const [, before = 0] = await node.requestsByWorker()
+    t.ok(before > 0)
+    process.kill(pid!, 'SIGKILL')
+    await until(async () => sumOf(await node.metrics(), 'bidweir_workers_replaced_total') === 1)
+    await until(async () => (await fetch(`${node.admin}/readyz`)).status === 200)
+    t.match(node.bidweir.stderr(), /"worker":1.*a worker is replaced/)
+    t.not(node.workers()[0], pid)
+    for (const { id } of bids) {
+      const { body } = await node.notify({ bid_id: id, price: '0.5' })
+      t.match(body, { status: 'attributed', by: 'bid_log' })
+    }
+    await until(async () => {
+      await node.bid({ id: 'later', price: 2 })
+      return (await node.requestsByWorker())[1]! > before
+    })
+    const metrics = await node.metrics()
+    const [first = 0, second = 0] = await node.requestsByWorker()
+    t.equal(sumOf(metrics, 'bidweir_requests_total', 'outcome="answer"'), first + second)
+    t.equal(
+      sumOf(metrics, 'bidweir_win_rate', 'optimised').toFixed(3),
+      (30 / (first + second)).toFixed(3),
+    )
+  })
+
+  t.test('while a worker is replaced the node is not ready, and serves', async (t) => {
+    const [pid] = node.workers()
+    process.kill(pid!, 'SIGSTOP')
+    t.teardown(() => isAlive(pid!) && process.kill(pid!, 'SIGKILL'))
+    // The first process goes on without what the worker has not sent.
+    const { body } = await node.notify({ bid_id: 'none', price: '0.5' })
+    t.equal(body['status'], 'unattributed')
+    process.kill(pid!, 'SIGKILL')
+    await until(async () => (await fetch(`${node.admin}/readyz`)).status === 503)
+    await until(async () => (await fetch(`${node.admin}/readyz`)).status === 200)
+    t.equal((await node.bid({ id: 'bid', price: 2 })).id, 'bid')
+  })
+
+  t.test('a port in use refuses the start, also one that several processes share', async (t) => {
+    const second = startWorkers({
+      endpoint: 'http://127.0.0.1:9',
+      listen: `127.0.0.1:${node.bidweir.proxyPort}`,
+    })
+    await t.rejects(second, /EADDRINUSE/)
+  })
+
+  t.test('kill -9 of the first process ends the others', async () => {
+    const pids = node.workers()
+    const { proxyPort } = node.bidweir
+    await node.stop('SIGKILL')
+    await until(() => pids.every((pid) => !isAlive(pid)))
+    // The last thread of a process closes its sockets.
+    await until(() => isRefused(proxyPort))
+  })
 })
 
 /** A node with requests that are all at the supplier, until `release`. */
@@ -112,16 +131,6 @@ t.test('a killed worker costs the requests that it had in flight, nothing else',
   t.ok(lost > 0 && lost < count, `lost ${lost} of ${count}`)
 })
 
-t.test('kill -9 of the first process ends the others', async (t) => {
-  const node = await nodeOf(t)
-  const pids = node.workers()
-  const { proxyPort } = node.bidweir
-  await node.stop('SIGKILL')
-  await until(() => pids.every((pid) => !isAlive(pid)))
-  // The last thread of a process closes its sockets.
-  await until(() => isRefused(proxyPort))
-})
-
 t.test('SIGTERM: all processes answer what is in flight, then end', async (t) => {
   const { node, release, results } = await withRequests(t)
   const pids = node.workers()
@@ -138,13 +147,4 @@ t.test('SIGTERM: all processes answer what is in flight, then end', async (t) =>
   t.equal(await ended, 0)
   t.ok(pids.every((pid) => !isAlive(pid)))
   t.notMatch(node.bidweir.stderr(), /replaced/)
-})
-
-t.test('a port in use refuses the start, also one that several processes share', async (t) => {
-  const node = await nodeOf(t)
-  const second = startWorkers({
-    endpoint: 'http://127.0.0.1:9',
-    listen: `127.0.0.1:${node.bidweir.proxyPort}`,
-  })
-  await t.rejects(second, /EADDRINUSE/)
 })
