@@ -63,8 +63,7 @@ export class EventStream {
     this.target = target
     this.log = log
     this.now = now
-    this.timer = setInterval(() => void this.flush(), flushEvery)
-    this.timer.unref()
+    this.timer = setInterval(() => void this.flush(), flushEvery).unref()
   }
 
   get waiting(): number {

@@ -1,5 +1,5 @@
 /** What is held per supplier and mode: evidence, the controller's multipliers, the guards. */
-import type { Guard } from '../../pricing/arms.ts'
+import type { Guard, Mode } from '../../pricing/arms.ts'
 import type { Policy } from '../types.ts'
 import { measureLosses, unverified } from './calibration.ts'
 import { explorationRate, nearShare } from './exploration.ts'
@@ -8,8 +8,6 @@ import { Evidence, received } from './kept.ts'
 import { Controller, free, standingOf } from './multipliers.ts'
 import { groupOf, type Outcome, seenOf } from './outcome.ts'
 import type { Segment, Segments } from './segments.ts'
-
-type Mode = 'revenue' | 'margin'
 
 /** What explains a decision, and what a metric shows. */
 export interface Explained {
@@ -52,11 +50,12 @@ export class SupplierState {
   theta = 1
   lambda = 0
   exposures = 0
+  /** Without a floor or a target there is nothing that a lower win rate could break. */
+  guarded = true
   private readonly pool: Evidence
   private readonly segments: Segments
   private readonly standings = { wins: unjudged(), spend: unjudged() }
   private floor = 0
-  private bound = true
   /** Most wins say the lowest winning price. */
   private saysLeast = false
   private judgeIn = judgeEvery
@@ -92,7 +91,7 @@ export class SupplierState {
    * lose, and prices of one placement differ, so that the curve above a chosen price is seen. Lowest winning prices tell both.
    */
   raising(): number {
-    return this.bound && this.theta > 1 && !this.saysLeast ? raise : 1
+    return this.guarded && this.theta > 1 && !this.saysLeast ? raise : 1
   }
 
   /** A price of the treated or explored was found. */
@@ -103,7 +102,7 @@ export class SupplierState {
     now: number,
   ): void {
     this.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
-    this.bound = mode === 'margin' || !free(policy)
+    this.guarded = mode === 'margin' || !free(policy)
     this.judgeIn--
     if (!Number.isFinite(bid.winIn + bid.winOut + bid.out)) {
       this.guards.broken(now)
@@ -190,11 +189,6 @@ export class SupplierState {
     this.guards.mature(now, patience, into)
   }
 
-  /** Without a floor or a target there is nothing that a lower win rate could break. */
-  get guarded(): boolean {
-    return this.bound
-  }
-
   /** Sums of another node. */
   merge(sums: Float64Array, now: number, patience: number): void {
     this.evidence.merge(sums)
@@ -223,8 +217,7 @@ export class SupplierState {
   }
 
   saved() {
-    const { evidence, controller, guards, exposures, standings, floor, bound, saysLeast, judgeIn } =
-      this
+    const { evidence, controller, guards, exposures, standings, floor, judgeIn } = this
     const { spend, wins, margin } = controller
     return {
       exposures,
@@ -233,7 +226,7 @@ export class SupplierState {
       multipliers: [spend, wins, margin] as [number, number, number],
       means: controller.saved(),
       guards: guards.saved(),
-      judged: { standings, floor, bound, told: saysLeast, judgeIn },
+      judged: { standings, floor, bound: this.guarded, told: this.saysLeast, judgeIn },
     }
   }
 
@@ -245,9 +238,11 @@ export class SupplierState {
     this.controller.startFrom({ spend, wins, margin })
     this.controller.restore(from.means)
     this.guards.restore(from.guards)
-    const { standings, told, ...judged } = from.judged
+    const { standings, floor, bound, told, judgeIn } = from.judged
+    this.floor = floor
+    this.guarded = bound
     this.saysLeast = told
-    Object.assign(this, judged)
+    this.judgeIn = judgeIn
     for (const kind of kinds) Object.assign(this.standings[kind], standings[kind])
   }
 }
