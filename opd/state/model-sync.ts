@@ -3,9 +3,8 @@
  * leads merges the deltas of all, once each by their envelopes, and shares its model; the others follow its curve. So what
  * all nodes read together grows with their number. A delta that cannot be sent is kept and sent later.
  */
-
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type Mode, modes } from '../pricing/arms.ts'
+import { atMost } from '../shared/at-most.ts'
 import type { Log } from '../shared/log.ts'
 import { shareRun } from '../shared/one-at-a-time.ts'
 import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
@@ -213,14 +212,7 @@ export function createModelSync(options: {
     async close() {
       for (const timer of timers) clearInterval(timer)
       // If the store of the bus hangs, the last round is given up: the models are saved to disk afterwards.
-      const finished = new AbortController()
-      const timeout = sleep(options.timeout ?? closeTimeout, undefined, {
-        signal: finished.signal,
-      })
-      await Promise.race([leases.leave(), timeout])
-      finished.abort()
-      // It rejects because it was aborted.
-      await timeout.catch(() => undefined)
+      await atMost(options.timeout ?? closeTimeout, leases.leave())
     },
   }
 }
