@@ -1,6 +1,7 @@
 /** The life of the service: start, reload, drain. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { firstUser } from '../admin/auth/users.ts'
+import { atMost } from '../opd/shared/at-most.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import { createSlices, type Slices } from '../opd/shared/slices.ts'
@@ -130,7 +131,7 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
       await Promise.all([proxy.close(), pool?.close()])
       clearTimeout(cut)
       // A client that sends half a request must not delay the flush.
-      await Promise.race([adminPlane.close(), pause(Math.min(flushTime(limit) / 2, 2000))])
+      await atMost(Math.min(flushTime(limit) / 2, 2000), adminPlane.close())
       await components.close()
       adminPlane.end()
       await store.close()

@@ -15,8 +15,7 @@ import {
   type UserAuthor,
   type UserVerb,
 } from '../auth/users.ts'
-import type { Route } from '../http/call.ts'
-import { jsonAnswer } from '../http/call.ts'
+import { jsonAnswer, type Route } from '../http/call.ts'
 import { parsed } from '../http/json-body.ts'
 import { malformed, problem } from '../http/problem.ts'
 import { ofAllAccounts } from '../management/access.ts'

@@ -1,7 +1,6 @@
 /** `/api/svc/opd/`: holds one integration, or all, at factor 1. */
 import * as z from 'zod'
-import type { Route } from '../http/call.ts'
-import { jsonAnswer } from '../http/call.ts'
+import { jsonAnswer, type Route } from '../http/call.ts'
 import { parsed } from '../http/json-body.ts'
 import { malformed, problem } from '../http/problem.ts'
 import { readHolds, setHold } from '../store/suppliers.ts'

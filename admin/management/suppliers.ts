@@ -1,8 +1,7 @@
 /** `/api/svc/ssp/`: reads and changes suppliers. A change is atomic, under the lock of the supplier. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
-import type { Answer, Route } from '../http/call.ts'
-import { jsonAnswer } from '../http/call.ts'
+import { type Answer, jsonAnswer, type Route } from '../http/call.ts'
 import { parsed } from '../http/json-body.ts'
 import { malformed, problem } from '../http/problem.ts'
 import { changeSupplier, readSuppliers, type SupplierRows } from '../store/suppliers.ts'

@@ -1,6 +1,5 @@
 /** `POST /api/svc/impressions/<decision>/void`: removes a win from all sums. A repetition changes nothing. */
-import type { Route } from '../http/call.ts'
-import { jsonAnswer } from '../http/call.ts'
+import { jsonAnswer, type Route } from '../http/call.ts'
 import { problem } from '../http/problem.ts'
 import { storable } from '../store/tables.ts'
 import { voidWin } from '../store/voids.ts'

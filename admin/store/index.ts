@@ -1,15 +1,14 @@
 /** The store: the same tables and interface for SQLite and PostgreSQL. */
 import { Kysely, sql } from 'kysely'
 import type { Log } from '../../opd/shared/log.ts'
-import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
+import { oneAtATime, shareRun } from '../../opd/shared/one-at-a-time.ts'
 import { day } from './hour.ts'
 import { createLedger, type GroupLedger } from './ledger.ts'
 import { createLosses, type LossStore } from './losses.ts'
 import { migrate } from './migrations/index.ts'
 import { sqliteDialect } from './sqlite.ts'
 import { checkSql, createIntegrity } from './sqlite-file.ts'
-import type { Tables } from './tables.ts'
-import { clockOf } from './tables.ts'
+import { clockOf, type Tables } from './tables.ts'
 
 export interface Store {
   db: Kysely<Tables>
@@ -185,8 +184,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     }
   })
   await poll()
-  const timer = setInterval(() => void poll(), pollInterval)
-  timer.unref()
+  const timer = setInterval(() => void poll(), pollInterval).unref()
   const unresponsive = new Set<string>()
   /** Returns the name of the part if it does not respond. Each change of its state is logged once. */
   async function ping([part, ask]: [string, () => Promise<unknown>]): Promise<string[]> {
@@ -201,7 +199,6 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
       return [part]
     }
   }
-  let pinging: Promise<string[]> | null = null
   const notifications = databases.listen(() => void poll())
 
   return {
@@ -223,15 +220,8 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
         .execute()
       await databases.notify(within)
     },
-    lost() {
-      // concurrent calls share one result, so that readiness probes cost one write at a time
-      pinging ??= Promise.all(Object.entries(pings).map(ping))
-        .then((parts) => parts.flat())
-        .finally(() => {
-          pinging = null
-        })
-      return pinging
-    },
+    // concurrent calls share one result, so that readiness probes cost one write at a time
+    lost: shareRun(async () => (await Promise.all(Object.entries(pings).map(ping))).flat()),
     async close() {
       clearInterval(timer)
       await notifications?.close()

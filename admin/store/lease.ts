@@ -1,7 +1,6 @@
 /** Only one node at a time sums and deletes rows. The lease expires if its node ends without releasing it. */
 import { type Kysely, sql } from 'kysely'
-import type { Tables } from './tables.ts'
-import { clockOf } from './tables.ts'
+import { clockOf, type Tables } from './tables.ts'
 
 const leaseMs = 300_000
 

@@ -6,6 +6,7 @@
  */
 import { sql } from 'kysely'
 import type { Log } from '../../opd/shared/log.ts'
+import { shareRun } from '../../opd/shared/one-at-a-time.ts'
 import { clearStale, day, hour, hourOf, staleHours } from './hour.ts'
 import { addUpHour } from './hours.ts'
 import type { Store } from './index.ts'
@@ -210,19 +211,14 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
     }
   }
 
-  let running = false
-  const start = () => {
-    if (running || closed) return
-    running = true
-    run()
-      .catch((error: Error) => log.warn({ err: error.message }, 'old rows could not be deleted'))
-      .finally(() => {
-        running = false
-      })
-  }
-  const timers = [setInterval(start, every)]
-  if (first !== undefined) timers.push(setTimeout(start, first))
-  for (const timer of timers) timer.unref()
+  const start = shareRun(() =>
+    run().then(
+      () => {},
+      (error: Error) => log.warn({ err: error.message }, 'old rows could not be deleted'),
+    ),
+  )
+  const timers = [setInterval(start, every).unref()]
+  if (first !== undefined) timers.push(setTimeout(start, first).unref())
   return {
     run,
     close() {

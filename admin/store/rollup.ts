@@ -113,8 +113,7 @@ function createBufferedCounts<Row extends CountRow>(
 
   // a call during a round must also cover the rows of this round and later ones, so it waits for another round
   const flush = oneAtATime(round)
-  const timer = setInterval(() => void flush(), every)
-  timer.unref()
+  const timer = setInterval(() => void flush(), every).unref()
   return {
     add,
     flush,

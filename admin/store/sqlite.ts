@@ -11,6 +11,7 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely'
+import { shareRun } from '../../opd/shared/one-at-a-time.ts'
 import { StoreError, storeErrorOf } from './errors.ts'
 import type { Fault, Opened, Opening, WorkerRequest, WorkerResponse } from './worker.ts'
 
@@ -44,7 +45,6 @@ class WorkerLink {
   private readonly opening: Opening
   private readonly damaged: () => void
   private worker: Worker | null = null
-  private starting: Promise<Worker> | null = null
   private readonly waiting = new Map<number, Waiting>()
   private next = 0
   private closing = false
@@ -54,7 +54,7 @@ class WorkerLink {
     this.damaged = damaged
   }
 
-  private async start(): Promise<Worker> {
+  private readonly start = shareRun(async (): Promise<void> => {
     const name = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js'
     const worker = new Worker(new URL(name, import.meta.url), { workerData: this.opening })
     const failed = (error: Error) => {
@@ -86,17 +86,11 @@ class WorkerLink {
         })
     })
     this.worker = worker
-    return worker
-  }
+  })
 
   async run(sql: string, parameters: readonly unknown[]): Promise<QueryResult<unknown>> {
     if (this.closing) throw new StoreError('closed', 'the store is closed')
-    if (this.worker === null) {
-      this.starting ??= this.start().finally(() => {
-        this.starting = null
-      })
-      await this.starting
-    }
+    if (this.worker === null) await this.start()
     const { worker } = this
     if (worker === null) throw new StoreError('unavailable', 'the database thread is gone')
     const id = this.next++

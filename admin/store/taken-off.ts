@@ -71,8 +71,7 @@ export function createTakenOff(
         lost = true
       },
     )
-  const timer = setInterval(() => void exchange(), every)
-  timer.unref()
+  const timer = setInterval(() => void exchange(), every).unref()
   return {
     flush,
     async close() {

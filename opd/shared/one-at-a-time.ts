@@ -1,3 +1,14 @@
+/** Runs a job without overlap. All calls during a run share it. */
+export function shareRun<T>(job: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | null = null
+  return () => {
+    running ??= job().finally(() => {
+      running = null
+    })
+    return running
+  }
+}
+
 /** Runs a job without overlap. All calls during a run share one further run, which begins when the present one ends. */
 export function oneAtATime<T>(job: () => Promise<T>): () => Promise<T> {
   let running: Promise<unknown> = Promise.resolve()

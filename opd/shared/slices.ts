@@ -8,6 +8,13 @@ export interface Slices {
   next(): Promise<void> | undefined
 }
 
+/** The result of a generator, which yields where the event loop may serve bid traffic. */
+export async function inSlices<T>(work: Generator<unknown, T>): Promise<T> {
+  let slice = work.next()
+  for (; !slice.done; slice = work.next()) await nextIteration()
+  return slice.value
+}
+
 const nextIteration = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 export function createSlices(now = () => performance.now(), yieldToLoop = nextIteration): Slices {

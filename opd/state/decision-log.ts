@@ -6,6 +6,7 @@
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises'
 import type { DecisionEntry, DecisionSink, WinEntry } from '../ports.ts'
 import type { Log } from '../shared/log.ts'
+import { shareRun } from '../shared/one-at-a-time.ts'
 import type { DecisionLogConfig } from './config.ts'
 
 /** Lines in the buffer. Further lines are dropped and counted. */
@@ -70,17 +71,10 @@ export function createDecisionLog(config: DecisionLogConfig, log: Log): Decision
     }
   }
 
-  let running: Promise<void> | null = null
-  const flush = (): Promise<void> => {
-    running ??= (async () => {
-      while (waiting.length > 0) await write(waiting.splice(0, linesAtOnce))
-    })().finally(() => {
-      running = null
-    })
-    return running
-  }
-  const timer = setInterval(() => void flush(), flushEvery)
-  timer.unref()
+  const flush = shareRun(async () => {
+    while (waiting.length > 0) await write(waiting.splice(0, linesAtOnce))
+  })
+  const timer = setInterval(() => void flush(), flushEvery).unref()
   const add = (line: object) => {
     if (waiting.length >= maxWaiting) counts.dropped++
     else waiting.push(line)

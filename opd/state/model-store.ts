@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { isRefit, type Learner } from '../learner.ts'
 import { type Mode, modes } from '../pricing/arms.ts'
 import type { Log } from '../shared/log.ts'
+import { inSlices } from '../shared/slices.ts'
 import {
   decodeEnvelope,
   type Envelope,
@@ -151,14 +152,13 @@ export class ModelStore {
     let meta = metaOf([])
     let unsent: Uint8Array[] = []
     // Metadata is taken at the same moment as the model. Between slices the event loop is free.
-    const slices = state.learner.snapshotting(() => {
+    const snapshotting = state.learner.snapshotting(() => {
       this.takeDelta(mode)
       meta = metaOf(state.seen.rows())
       unsent = state.outbox.map(encodeEnvelope)
     })
-    let slice = slices.next()
-    for (; !slice.done; slice = slices.next()) await new Promise(setImmediate)
-    return pack({ meta, unsent, learned: slice.value })
+    const learned = await inSlices(snapshotting)
+    return pack({ meta, unsent, learned })
   }
 
   /** Replaces the model by `base` and starts an epoch. Throws, and changes nothing, if `base` is damaged. */

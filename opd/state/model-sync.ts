@@ -3,11 +3,12 @@
  * leads merges the deltas of all, once each by their envelopes, and shares its model; the others follow its curve. So what
  * all nodes read together grows with their number. A delta that cannot be sent is kept and sent later.
  */
-
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type Mode, modes } from '../pricing/arms.ts'
+import { atMost } from '../shared/at-most.ts'
 import type { Log } from '../shared/log.ts'
+import { shareRun } from '../shared/one-at-a-time.ts'
 import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
+import { modelLeases } from './model-leases.ts'
 import type { ModelManager } from './model-manager.ts'
 import { SharedCurve } from './shared-curve.ts'
 import { keepEvery, SharedModel, type SharedModelBus } from './shared-model.ts'
@@ -37,21 +38,21 @@ export interface ModelBus extends SharedModelBus {
 
 export interface ModelSync {
   /** `old`: of an earlier epoch; `seen`: received before. */
-  readonly counts: {
+  readonly counts: Readonly<{
     sent: number
     merged: number
-    readonly refused: number
+    refused: number
     old: number
     seen: number
-    readonly dropped: number
+    dropped: number
     /** Shared models that this node wrote and took, and deltas that no node had. */
-    readonly shared: number
-    readonly taken: number
+    shared: number
+    taken: number
     /** Curves that this node wrote, and adopted. */
-    readonly curvesShared: number
-    readonly curvesAdopted: number
-    readonly lost: number
-  }
+    curvesShared: number
+    curvesAdopted: number
+    lost: number
+  }>
   /** This node has had the model of the others, or has waited for it long enough. */
   readonly joined: boolean
   /** Runs one round immediately. */
@@ -85,39 +86,25 @@ export function createModelSync(options: {
     revenue: new SharedCurve('revenue', { models, bus, log, now }),
     margin: new SharedCurve('margin', { models, bus, log, now }),
   }
-  const sum = (name: 'shared' | 'taken' | 'lost' | 'refused') =>
-    modes.reduce((total, mode) => total + sharedModels[mode].counts[name], 0)
-  const curves = (name: 'shared' | 'adopted' | 'refused') =>
-    modes.reduce((total, mode) => total + sharedCurves[mode].counts[name], 0)
   // From now on the updates of this node are collected.
   models.publishes = true
-  let refused = 0
-  const counts = {
-    sent: 0,
-    merged: 0,
-    get refused() {
-      return refused + sum('refused') + curves('refused')
-    },
-    old: 0,
-    seen: 0,
-    get dropped() {
-      return models.counts.dropped
-    },
-    get shared() {
-      return sum('shared')
-    },
-    get taken() {
-      return sum('taken')
-    },
-    get curvesShared() {
-      return curves('shared')
-    },
-    get curvesAdopted() {
-      return curves('adopted')
-    },
-    get lost() {
-      return sum('lost')
-    },
+  const counts = { sent: 0, merged: 0, refused: 0, old: 0, seen: 0 }
+  function allCounts(): ModelSync['counts'] {
+    const of =
+      <Name extends string>(parts: Record<Mode, { counts: Record<Name, number> }>) =>
+      (name: Name) =>
+        modes.reduce((sum, mode) => sum + parts[mode].counts[name], 0)
+    const [ofModels, ofCurves] = [of(sharedModels), of(sharedCurves)]
+    return {
+      ...counts,
+      refused: counts.refused + ofModels('refused') + ofCurves('refused'),
+      dropped: models.counts.dropped,
+      shared: ofModels('shared'),
+      taken: ofModels('taken'),
+      lost: ofModels('lost'),
+      curvesShared: ofCurves('shared'),
+      curvesAdopted: ofCurves('adopted'),
+    }
   }
 
   async function send(mode: Mode): Promise<void> {
@@ -135,7 +122,7 @@ export function createModelSync(options: {
   function merge(mode: Mode, bytes: Uint8Array): boolean {
     const envelope = decodeEnvelope(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
     if (envelope === null) {
-      refused++
+      counts.refused++
       log.error({ mode }, 'a model delta was refused: damaged')
       return true
     }
@@ -149,7 +136,7 @@ export function createModelSync(options: {
       // Its own deltas come back, too.
       if (envelope.node !== models.node) counts[result]++
     } catch (error) {
-      refused++
+      counts.refused++
       log.error({ mode, err: (error as Error).message }, 'a model delta was refused')
     }
     return true
@@ -203,80 +190,32 @@ export function createModelSync(options: {
     joined ||= now() - began > joinTimeout
   }
 
-  let running: Promise<void> | null = null
-  const round = () => {
-    running ??= runRound().finally(() => {
-      running = null
-    })
-    return running
-  }
-  async function keepLeases(): Promise<void> {
-    if (!joined) return
-    let due = false
-    for (const mode of modes) {
-      if (modelManager.of(mode).isFrozen) continue
-      due = (await sharedModels[mode].keep()) || due
-      due = (await sharedCurves[mode].keep(sharedModels[mode].leads)) || due
-    }
-    if (due) await round()
-  }
+  const round = shareRun(runRound)
+  const leases = modelLeases({ modelManager, sharedModels, sharedCurves, log, round })
 
-  let keeping: Promise<void> | null = null
-  const keep = () => {
-    keeping ??= keepLeases()
-      .catch((error: Error) => {
-        log.info({ err: error.message }, 'the lease of the shared model was not renewed')
-      })
-      .finally(() => {
-        keeping = null
-      })
-    return keeping
+  const keep = async () => {
+    if (joined) await leases.keep()
   }
-
-  /** The last round of this node: another one leads at once. */
-  async function leave(): Promise<void> {
-    await keeping
-    await round()
-    try {
-      for (const mode of modes)
-        if (sharedModels[mode].leads) {
-          await sharedCurves[mode].leave()
-          await sharedModels[mode].leave()
-        }
-    } catch (error) {
-      log.info({ err: (error as Error).message }, 'the lease of the shared model was not given up')
-    }
-  }
-  const timer = setInterval(() => void round(), syncInterval)
-  timer.unref()
-  const keeper = setInterval(() => void keep(), keepEvery)
-  keeper.unref()
   const joining = setInterval(() => {
     if (joined) clearInterval(joining)
     else void round()
   }, joinInterval)
-  joining.unref()
+  const timers = [joining, setInterval(round, syncInterval), setInterval(keep, keepEvery)]
+  for (const timer of timers) timer.unref()
 
   return {
-    counts,
+    get counts() {
+      return allCounts()
+    },
     get joined() {
       return joined || now() - began > joinTimeout
     },
     round,
     keep,
     async close() {
-      clearInterval(timer)
-      clearInterval(keeper)
-      clearInterval(joining)
+      for (const timer of timers) clearInterval(timer)
       // If the store of the bus hangs, the last round is given up: the models are saved to disk afterwards.
-      const finished = new AbortController()
-      const timeout = sleep(options.timeout ?? closeTimeout, undefined, {
-        signal: finished.signal,
-      })
-      await Promise.race([leave(), timeout])
-      finished.abort()
-      // It rejects because it was aborted.
-      await timeout.catch(() => undefined)
+      await atMost(options.timeout ?? closeTimeout, leases.leave())
     },
   }
 }

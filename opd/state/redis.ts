@@ -177,8 +177,7 @@ export function openRedis(options: RedisOptions): RedisState {
     // Each bid is counted when it is answered, which may be after the timeout.
     await attempt<unknown>(() => Promise.all(parts.map(write)), null)
   }
-  const flusher = setInterval(() => void flush(), flushEvery)
-  flusher.unref()
+  const flusher = setInterval(() => void flush(), flushEvery).unref()
 
   let { nodes = 1 } = options
   let connectedAt = 0
@@ -198,8 +197,7 @@ export function openRedis(options: RedisOptions): RedisState {
     nodes = count
     onNodes(nodes)
   }
-  const beater = setInterval(() => void sendHeartbeat(), heartbeatEvery)
-  beater.unref()
+  const beater = setInterval(() => void sendHeartbeat(), heartbeatEvery).unref()
   connection.onReady(() => {
     connectedAt = performance.now()
     void sendHeartbeat()

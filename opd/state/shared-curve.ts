@@ -8,6 +8,7 @@ import { gunzip } from 'node:zlib'
 import { isRefit } from '../learner.ts'
 import type { Mode } from '../pricing/arms.ts'
 import type { Log } from '../shared/log.ts'
+import { inSlices } from '../shared/slices.ts'
 import { type Envelope, VersionVector } from './envelope.ts'
 import type { ModelStore } from './model-store.ts'
 import type { SharedModelBus, SharedModelHead } from './shared-model.ts'
@@ -132,18 +133,17 @@ export class SharedCurve {
     const { bus, mode, models, state } = this
     let head: SharedModelHead | null = null
     const version = Math.max(this.version, state.version) + 1
-    const slices = state.learner.sharing(() => {
+    const sharing = state.learner.sharing(() => {
       models.takeDelta(mode)
       this.recent = []
       head = { epoch: state.epoch, seen: state.seen.rows(), version }
     })
     this.isChanged = false
     this.sharedAt = this.now()
-    let slice = slices.next()
-    for (; !slice.done; slice = slices.next()) await new Promise(setImmediate)
+    const curve = await inSlices(sharing)
     // A learner without a curve has nothing to share.
-    if (slice.value.length === 0) return
-    const bytes = await compress(slice.value)
+    if (curve.length === 0) return
+    const bytes = await compress(curve)
     // What is in the curve is in the stream, for the next node that leads.
     await send()
     if (head === null || (head as SharedModelHead).epoch !== state.epoch) return
@@ -164,15 +164,13 @@ export class SharedCurve {
       // `slice` of a Buffer would be a view.
       const curve = new Uint8Array(buffer, byteOffset, length)
       let missing: Envelope[] = []
-      const slices = state.learner.adopting(curve, () => {
+      const adopting = state.learner.adopting(curve, () => {
         // A roll-back may have come meanwhile.
         if (head.epoch !== state.epoch) return null
         missing = this.missing(head)
         return missing.map(({ delta }) => delta)
       })
-      let slice = slices.next()
-      for (; !slice.done; slice = slices.next()) await new Promise(setImmediate)
-      if (!slice.value) return false
+      if (!(await inSlices(adopting))) return false
       const seen = new VersionVector(head.seen)
       for (const { node, sequence } of missing) seen.add(node, sequence)
       Object.assign(state, { seen, isWhole: false })

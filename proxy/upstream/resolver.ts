@@ -88,8 +88,7 @@ export function createResolver(options: {
       await slices.next()
     }
   }
-  const timer = setInterval(() => void refreshAll(), interval)
-  timer.unref()
+  const timer = setInterval(() => void refreshAll(), interval).unref()
 
   return {
     lookup(hostname, _options, callback) {

@@ -37,8 +37,7 @@ export function watchFiles(changed: () => void, every = 250): Watch {
     waiting = any
     if (settled && !closed) changed()
   }
-  const timer = setInterval(() => void poll(), every)
-  timer.unref()
+  const timer = setInterval(() => void poll(), every).unref()
 
   return {
     set(files) {

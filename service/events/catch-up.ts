@@ -84,8 +84,7 @@ export function createCatchUp({
       )
     }
   })
-  const timer = setInterval(() => void run(), every)
-  timer.unref()
+  const timer = setInterval(() => void run(), every).unref()
   void run()
 
   return {

@@ -7,6 +7,7 @@
  *   notices ──▶ outcomes  ──┴─▶ 500 at a time ──▶ log
  */
 import type { DecisionRecord } from '../../opd/engine/types.ts'
+import { atMost } from '../../opd/shared/at-most.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { decisionEventOf, type StreamEvent } from './event.ts'
 
@@ -63,8 +64,7 @@ export class EventStream {
     this.target = target
     this.log = log
     this.now = now
-    this.timer = setInterval(() => void this.flush(), flushEvery)
-    this.timer.unref()
+    this.timer = setInterval(() => void this.flush(), flushEvery).unref()
   }
 
   get waiting(): number {
@@ -145,12 +145,7 @@ export class EventStream {
   /** Sends what is queued within a time limit, even shortly after a failure. What is left is counted and logged. */
   async close(): Promise<void> {
     clearInterval(this.timer)
-    let timer: NodeJS.Timeout | undefined
-    const timedOut = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, closeTimeout)
-    })
-    await Promise.race([this.lastFlush(), timedOut])
-    clearTimeout(timer)
+    await atMost(closeTimeout, this.lastFlush())
     this.closed = true
     if (this.waiting > 0) this.leave()
     await this.target.close().catch((error: Error) => {

@@ -36,23 +36,28 @@ export function modelMetrics(registry: Registry, modelManager: ModelManager): vo
 
 const deltaResults = ['sent', 'merged', 'refused', 'old', 'seen', 'dropped', 'lost'] as const
 
-export function modelSyncMetrics(registry: Registry, { counts }: ModelSync): void {
+export function modelSyncMetrics(registry: Registry, modelSync: ModelSync): void {
   registerRows(registry, [
     counter(
       'bidweir_model_deltas_total',
       'Model updates between nodes: sent; received and merged, refused as damaged, of an old epoch, or seen before; dropped unsent; lost with a node that ended',
-      () => byName('result', deltaResults, (result) => counts[result]),
+      () => {
+        const { counts } = modelSync
+        return byName('result', deltaResults, (result) => counts[result])
+      },
     ),
     counter(
       'bidweir_model_shared_total',
       'Models that this node wrote for the others, or took from them because it lacked updates; curves that it wrote, or adopted',
-      () =>
-        byLabel('result', [
-          ['written', counts.shared],
-          ['taken', counts.taken],
-          ['curve_written', counts.curvesShared],
-          ['curve_adopted', counts.curvesAdopted],
-        ]),
+      () => {
+        const { shared, taken, curvesShared, curvesAdopted } = modelSync.counts
+        return byLabel('result', [
+          ['written', shared],
+          ['taken', taken],
+          ['curve_written', curvesShared],
+          ['curve_adopted', curvesAdopted],
+        ])
+      },
     ),
   ])
 }

@@ -1,6 +1,7 @@
 /** The worker processes of a node: started, supervised, replaced, notified of changes, drained. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'
+import { atMost } from '../../opd/shared/at-most.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { createSlices } from '../../opd/shared/slices.ts'
@@ -164,9 +165,6 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
     limit: number,
     use: (result: Result, index: number) => void = () => {},
   ): Promise<void> {
-    const late = new AbortController()
-    // It rejects when all have responded before.
-    const timeout = pause(limit, undefined, { signal: late.signal }).catch(() => undefined)
     const calls = listening().map(({ peer, place }) =>
       peer.call<Result>(method).then(
         (result) => use(result, place.index),
@@ -174,8 +172,7 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
         () => undefined,
       ),
     )
-    await Promise.race([Promise.all(calls), timeout])
-    late.abort()
+    await atMost(limit, Promise.all(calls))
   }
 
   const flush = oneAtATime(() => askAll('flush', flushTimeout))

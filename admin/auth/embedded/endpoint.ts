@@ -8,8 +8,7 @@ import type { Store } from '../../store/index.ts'
 import { PasswordsBusyError } from '../passwords.ts'
 import type { Throttle } from '../throttle.ts'
 import { logIn } from '../users.ts'
-import type { SigningKeys } from './issuer.ts'
-import { accessLife, clientId, type Issuer } from './issuer.ts'
+import { accessLife, clientId, type Issuer, type SigningKeys } from './issuer.ts'
 import {
   askedScopes,
   discoveryOf,

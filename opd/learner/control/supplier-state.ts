@@ -1,4 +1,5 @@
 /** What is held per supplier and mode: evidence, the controller's multipliers, the guards. */
+import type { Mode } from '../../pricing/arms.ts'
 import type { Policy } from '../types.ts'
 import { measureLosses, unverified } from './calibration.ts'
 import type { Explained } from './explained.ts'
@@ -9,8 +10,6 @@ import { Controller, free, standingOf } from './multipliers.ts'
 import { groupOf, type Outcome, seenOf } from './outcome.ts'
 import type { Segment, Segments } from './segments.ts'
 import { ToldLosses } from './told-losses.ts'
-
-type Mode = 'revenue' | 'margin'
 
 /** Decisions between two judgements of what is kept. */
 const judgeEvery = 64
@@ -42,11 +41,12 @@ export class SupplierState {
   theta = 1
   lambda = 0
   exposures = 0
+  /** Without a floor or a target there is nothing that a lower win rate could break. */
+  guarded = true
   private readonly pool: Evidence
   private readonly segments: Segments
   private readonly standings = { wins: unjudged(), spend: unjudged() }
   private floor = 0
-  private bound = true
   /** Most wins say the lowest winning price. */
   private saysLeast = false
   private judgeIn = judgeEvery
@@ -83,7 +83,7 @@ export class SupplierState {
    * lose, and prices of one placement differ, so that the curve above a chosen price is seen. Lowest winning prices tell both.
    */
   raising(): number {
-    return this.bound && this.theta > 1 && !this.saysLeast ? raise : 1
+    return this.guarded && this.theta > 1 && !this.saysLeast ? raise : 1
   }
 
   /** A price of the treated or explored was found. */
@@ -94,7 +94,7 @@ export class SupplierState {
     now: number,
   ): void {
     this.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
-    this.bound = mode === 'margin' || !free(policy)
+    this.guarded = mode === 'margin' || !free(policy)
     this.judgeIn--
     if (!Number.isFinite(bid.winIn + bid.winOut + bid.out)) {
       this.guards.broken(now)
@@ -187,11 +187,6 @@ export class SupplierState {
     this.guards.mature(now, patience, into)
   }
 
-  /** Without a floor or a target there is nothing that a lower win rate could break. */
-  get guarded(): boolean {
-    return this.bound
-  }
-
   /** Sums of another node. */
   merge(sums: Float64Array, now: number, patience: number): void {
     this.evidence.merge(sums)
@@ -220,8 +215,7 @@ export class SupplierState {
   }
 
   saved() {
-    const { evidence, controller, guards, exposures, standings, floor, bound, saysLeast } = this
-    const { judgeIn, toldLosses } = this
+    const { evidence, controller, guards, exposures, standings, floor, judgeIn, toldLosses } = this
     const { spend, wins, margin } = controller
     return {
       exposures,
@@ -230,7 +224,7 @@ export class SupplierState {
       multipliers: [spend, wins, margin] as [number, number, number],
       means: controller.saved(),
       guards: guards.saved(),
-      judged: { standings, floor, bound, told: saysLeast, judgeIn },
+      judged: { standings, floor, bound: this.guarded, told: this.saysLeast, judgeIn },
       toldLosses: toldLosses.saved(),
     }
   }
@@ -244,9 +238,11 @@ export class SupplierState {
     this.controller.restore(from.means)
     this.guards.restore(from.guards)
     this.toldLosses.restore(from.toldLosses ?? [0, 0])
-    const { standings, told, ...judged } = from.judged
+    const { standings, floor, bound, told, judgeIn } = from.judged
+    this.floor = floor
+    this.guarded = bound
     this.saysLeast = told
-    Object.assign(this, judged)
+    this.judgeIn = judgeIn
     for (const kind of kinds) Object.assign(this.standings[kind], standings[kind])
   }
 }
