@@ -173,6 +173,7 @@ await bench({
   about:
     'Clusters of nodes, each on a PostgreSQL and a Redis of its own, take the same load in turn: medians over the rounds, less what an idle cluster does in that time. The ratio is that of the CPU in the same round. All nodes have the role `all`: one of them reads the updates of all and shares a curve every four seconds, which the others adopt: at the low rates of this benchmark that is most of what further nodes add.',
   options,
+  file: (sections) => (sections.join() === 'speed' ? 'RESULTS-speed.md' : 'RESULTS.md'),
   sections: {
     costs: { title: 'Costs', run: costs } satisfies Section,
     speed: { title: 'At full speed', run: speed } satisfies Section,

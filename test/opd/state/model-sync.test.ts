@@ -123,7 +123,7 @@ t.test(
       await modelSync.round()
       t.equal(sumOf(modelManager), arrives ? 7 : 5)
       t.match(modelSync.counts, { lost: arrives ? 0 : 1 })
-    await modelSync.round()
+      await modelSync.round()
       t.not(await bus.readModel('revenue'), null, 'shared')
     }
   },
