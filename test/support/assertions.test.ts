@@ -4,9 +4,9 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 
 const notAssertions = 'test|teardown|comment|testdir|plan|end|before|beforeEach|after|afterEach'
-/** An assertion (t.pass says that a call which fails by itself has not), a wait that fails at its limit, a property, or a function that is given the test. */
+/** An assertion (t.pass says that a call which fails by itself has not), a wait that fails at its limit, a property, a function that is given the test, or a file of tests. */
 const asserts = new RegExp(
-  String.raw`\bt\.(?!(?:${notAssertions})\b)\w+\(|\b(?:until|assert|confirm)\(|\.waitFor\w*\(|\w\(t\b(?!\) =>)|\w\([^()\n]*, t[,)]`,
+  String.raw`\bt\.(?!(?:${notAssertions})\b)\w+\(|\b(?:until|assert|confirm|import)\(|\.waitFor\w*\(|\w\(t\b(?!\) =>)|\w\([^()\n]*, t[,)]`,
 )
 
 /** The tests of a file that is formatted, from their first line to the line that closes them. */
