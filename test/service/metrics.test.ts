@@ -4,7 +4,7 @@ import t from 'tap'
 import { needsPromtool } from '../chart/prometheus.ts'
 import { startBidweir } from '../support/process.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
-import { echoSupplier, startNode, sumOf } from '../support/service-node.ts'
+import { type Answered, echoSupplier, startNode, sumOf } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
 
 const sample =
@@ -97,10 +97,14 @@ t.test('what is promised is there, and has counted', async (t) => {
     await supplier.close()
   })
   const bid = async (ssp: string) => {
-    for (let n = 0; ; n++) {
-      const won = await node.bid({ id: `${ssp}-${n}`, ssp })
-      if (won.in !== won.out) return won
-    }
+    let n = 0
+    let priced: Answered | undefined
+    await until(async () => {
+      const bid = await node.bid({ id: `${ssp}-${n++}`, ssp })
+      if (bid.in !== bid.out) priced = bid
+      return priced !== undefined
+    })
+    return priced!
   }
   const won = await bid('acme')
   await bid('marg')

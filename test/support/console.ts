@@ -6,7 +6,7 @@ import type { Kept, LiveSnapshot } from '../../admin/fleet/live.ts'
 import { runDemo } from '../../service/demo/main.ts'
 import { createDemoSupplier } from '../../service/demo/supplier.ts'
 import { newFolder, startBidweir, token } from './process.ts'
-import { until } from './until.ts'
+import { startLimit, until } from './until.ts'
 
 const browserPath = '/usr/bin/chromium'
 export const browserAbsent = existsSync(browserPath) ? false : 'chromium not found'
@@ -37,13 +37,14 @@ interface ConsoleWorld {
   api(path: string, method?: string, body?: unknown): Promise<Response>
   /** Sends bid requests to a supplier one after the other, and returns the last response. */
   bids(ssp: string, count: number): Promise<Response>
+  /** Requests to the supplier that is down; it is shown as a fault for the minutes of the live figures. */
+  fail(): Promise<Response>
   /** An access token, if the user can log in with this password. */
   logIn(name: string, password: string): Promise<string | undefined>
-  close(): Promise<void>
 }
 
-/** Resolves when all figures are known; the traffic has ended then. `more`: further suppliers, as YAML. */
-async function consoleWorld({ more = '' } = {}): Promise<ConsoleWorld> {
+/** Resolves when all figures are known; the traffic has ended then. */
+async function consoleWorld(t: Test, more: string): Promise<ConsoleWorld> {
   const supplier = await createDemoSupplier()
   const folder = newFolder()
   const bidweir = await startBidweir(yaml(folder, supplier.url, more), folder)
@@ -54,6 +55,12 @@ async function consoleWorld({ more = '' } = {}): Promise<ConsoleWorld> {
     ...{ proxyUrl: proxy, adminUrl: base, supplier, rate: 200, signal: stop.signal },
     ...{ ssp: 'acme', every: 60_000, noticeDelay: 100, out: { write: () => {} } },
     figures: async () => null,
+  })
+  t.teardown(async () => {
+    stop.abort()
+    await traffic
+    await bidweir.stop()
+    await supplier.close()
   })
   let access = await token(bidweir)
   const api = async (path: string, method = 'GET', body?: unknown) => {
@@ -91,23 +98,21 @@ async function consoleWorld({ more = '' } = {}): Promise<ConsoleWorld> {
     const added = await api('/api/svc/users/', 'POST', user)
     if (!added.ok) throw new Error(await added.text())
   }
-  await bids('down', 12)
+  const fail = () => bids('down', 12)
+  await fail()
   // The wins are enough for each figure: the console shows it up to a width of 1, and wins on their way still change it.
   const isNarrow = (kept: Kept | null) => kept !== null && kept.upper - kept.lower <= 0.7
-  await until(async () => {
+  const known = async () => {
     const { integrations } = (await (await api('/api/svc/live/')).json()) as LiveSnapshot
     const [mode] = integrations.find(({ ssp }) => ssp === 'acme')!.modes
     return mode !== undefined && isNarrow(mode.kept) && isNarrow(mode.keptSpend)
-  })
+  }
+  await until(known, { what: 'figures that are known', limit: startLimit })
   stop.abort()
   await traffic
   return {
-    ...{ base, proxy, folder, api, bids },
+    ...{ base, proxy, folder, api, bids, fail },
     logIn: (name, secret) => token(bidweir, name, secret),
-    async close() {
-      await bidweir.stop()
-      await supplier.close()
-    },
   }
 }
 
@@ -117,14 +122,13 @@ export const launch = (): Promise<Browser> =>
     args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking'],
   })
 
-/** The same with a browser; both end with the test. */
-export async function consoleInBrowser(t: Test, options?: Parameters<typeof consoleWorld>[0]) {
-  const world = await consoleWorld(options)
+export type ConsoleInBrowser = Awaited<ReturnType<typeof consoleInBrowser>>
+
+/** The same with a browser; both end with the test. `more`: further suppliers, as YAML. */
+export async function consoleInBrowser(t: Test, { more = '' } = {}) {
+  const world = await consoleWorld(t, more)
   const browser = await launch()
-  t.teardown(async () => {
-    await browser.close()
-    await world.close()
-  })
+  t.teardown(() => browser.close())
   return { ...world, browser }
 }
 

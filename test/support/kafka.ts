@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { Admin, Consumer, MessagesStreamModes, stringDeserializers } from '@platformatic/kafka'
 import { endWithTest } from './children.ts'
 import { freePort } from './postgres.ts'
-import { until } from './until.ts'
+import { startLimit, until } from './until.ts'
 
 const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
 const jars = process.env['KAFKA_JARS'] ?? join(cache, 'bidweir', 'kafka-3.9.1')
@@ -120,7 +120,7 @@ export async function startKafka(credentials: Credentials | null = null): Promis
         await admin.close().catch(() => undefined)
       }
     }
-    await until(answers, { what: 'a Kafka that answers', limit: 120_000 })
+    await until(answers, { what: 'a Kafka that answers', limit: startLimit })
   }
   const stop = () =>
     new Promise<void>((resolve) => {

@@ -7,7 +7,7 @@ interface Wait {
 }
 
 /** Milliseconds for a server of seconds of CPU to start, and for what needs several of them, on a machine at load 20. */
-export const startLimit = 300_000
+export const startLimit = 450_000
 
 /** Resolves when the condition holds, with the milliseconds that took; rejects if it does not hold within the limit. */
 export async function until(

@@ -1,11 +1,13 @@
 /** The whole service on PostgreSQL behind a real Keycloak, and the walk through the API of docs/management-api.md there. */
 import t, { type Test } from 'tap'
 import { createDemoSupplier } from '../../../service/demo/supplier.ts'
+import { browserAbsent } from '../../support/console.ts'
 import { keycloakAbsent, startKeycloak } from '../../support/keycloak.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { startBidweir } from '../../support/process.ts'
 import { walkThrough } from '../../support/readme.ts'
 import { until } from '../../support/until.ts'
+import { consoleLogIn } from '../dashboard/issuer.ts'
 
 interface Tokens {
   access_token: string
@@ -27,12 +29,12 @@ suppliers:
 
 async function world(t: Test) {
   const supplier = await createDemoSupplier()
-  const [auth, database] = await Promise.all([startKeycloak(t), startPostgres()])
+  t.teardown(() => supplier.close())
+  const database = await startPostgres()
+  t.teardown(() => database.close())
+  const auth = await startKeycloak(t)
   const bidweir = await startBidweir(yaml(`${auth}/auth/realms/main`, database.url, supplier.url))
-  t.teardown(async () => {
-    await bidweir.stop()
-    await Promise.all([supplier.close(), database.close()])
-  })
+  t.teardown(() => bidweir.stop())
   const api = `http://127.0.0.1:${bidweir.adminPort}`
   const list = (token: string) =>
     fetch(`${api}/api/svc/ssp/`, { headers: { authorization: `Bearer ${token}` } })
@@ -67,7 +69,6 @@ async function addKey(t: Test, auth: string, root: string): Promise<void> {
   t.equal(made.status, 201)
 }
 
-// Keycloak builds itself first: a minute on two cores
 const skip = keycloakAbsent || postgresAbsent
 t.test('behind a real Keycloak', { skip }, async (t) => {
   const { auth, bidweir, api, list, ask } = await world(t)
@@ -98,6 +99,8 @@ t.test('behind a real Keycloak', { skip }, async (t) => {
     const bob = await ask({ ...password, username: 'bob', password: 'secret-2' })
     t.equal((await list(bob.access_token)).status, 403, 'without the role')
   })
+
+  t.test('the console', { skip: browserAbsent }, (t) => consoleLogIn(t, auth))
 
   t.test('tokens of another realm are refused, a newer key is found', async (t) => {
     const root = { grant_type: 'password', username: 'root', password: 'root-1' }

@@ -11,9 +11,11 @@ import {
   row,
 } from '../../support/console.ts'
 import { until } from '../../support/until.ts'
+import { accessibility } from './accessible.ts'
 
 t.test('the console', { skip: browserAbsent }, async (t) => {
-  const { base, api, browser } = await consoleInBrowser(t)
+  const world = await consoleInBrowser(t)
+  const { base, api, browser, fail } = world
   const held = async () =>
     ((await (await api('/api/svc/opd/')).json()) as { supplier: string; hold: boolean }[])
       .filter(({ hold }) => hold)
@@ -30,6 +32,7 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
   })
 
   t.test('suppliers: problems first, unknown is not 0, totals, search', async (t) => {
+    await fail()
     const { page, faults } = await openPage(browser)
     const others: string[] = []
     page.on('request', (request) => {
@@ -238,4 +241,6 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     await page.getByText('Your session has ended: log in again').waitFor()
     await page.close()
   })
+
+  t.test('each screen is accessible', (t) => accessibility(t, world))
 })

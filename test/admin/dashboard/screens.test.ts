@@ -14,10 +14,14 @@ import {
 } from '../../support/console.ts'
 import { silent } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
+import { manySuppliers, waysOfUse } from './ways.ts'
 
 t.test('the screens', { skip: browserAbsent }, async (t) => {
-  const world = await consoleInBrowser(t)
+  const world = await consoleInBrowser(t, { more: manySuppliers })
   const { base, proxy, api, browser } = world
+  // First, while the model is the one of the traffic.
+  await t.test('in each way that people use it', (t) => waysOfUse(t, world))
+
   const { page, faults } = await openPage(browser, { acceptDownloads: true })
   await logIn(page, base, 'op')
 
@@ -73,6 +77,7 @@ t.test('the screens', { skip: browserAbsent }, async (t) => {
     await page.getByRole('slider').fill('0.8')
     await page.getByText('Factor 0.8: the bid leaves at 2.4 USD CPM').waitFor()
     await page.getByText('of the wins at the inbound price').waitFor()
+    await world.fail()
     await show(page, base, 'supplier/down', 'Down <b>')
     await page.getByText('no request was answered').waitFor()
     await page.getByText(/\d+ failures in a row/).waitFor()

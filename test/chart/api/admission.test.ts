@@ -2,10 +2,11 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { until } from '../../support/until.ts'
+import { startLimit, until } from '../../support/until.ts'
 import { type ControlPlane, restricted, startControlPlane } from '../cluster/control-plane.ts'
 import { kubernetesAbsent } from '../cluster/kubernetes.ts'
 import { chart, type Manifest, manifests, needsHelm } from '../helm.ts'
+import { operations } from './operations.ts'
 
 const skip = needsHelm.skip || kubernetesAbsent
 const values = (name: string) => ['--values', join(chart, `ci/${name}-values.yaml`)]
@@ -118,6 +119,8 @@ t.test('the chart on an API server', { skip }, async (t) => {
     t.equal((await plane.offer(wrong as Manifest, 'bids')).status, 400)
   })
 
+  t.test('operations of helm', (t) => operations(t, plane))
+
   // last: from here on the server is one of OpenShift
   t.test('without user and group, which OpenShift assigns, pods are restricted', async (t) => {
     const group = 'security.openshift.io'
@@ -131,7 +134,7 @@ t.test('the chart on an API server', { skip }, async (t) => {
       },
     })
     const served = async () => (await plane.api('GET', `/apis/${group}/v1`)).status === 200
-    await until(served, { limit: 120_000 })
+    await until(served, { limit: startLimit })
     const egress = 'networkPolicy.enabled=true,networkPolicy.egress.enabled=true'
     const answers = await offerAll(t, plane, ['--set', egress])
     t.match(JSON.stringify(answers), /"port":5353/)

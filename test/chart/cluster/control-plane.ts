@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { parse, stringify } from 'yaml'
 import { freePort } from '../../support/postgres.ts'
-import { until } from '../../support/until.ts'
+import { startLimit, until } from '../../support/until.ts'
 import type { Manifest, Rendered } from '../helm.ts'
 import { definitions, run } from './kubernetes.ts'
 
@@ -112,7 +112,7 @@ export async function startControlPlane(host = '127.0.0.1', more: string[] = [])
       const { group, versions } = definition.spec
       const { name: version } = versions.find((each: { storage: boolean }) => each.storage)
       const path = `/apis/${group}/${version}/${definition.spec.names.plural}`
-      await until(async () => (await api('GET', path)).status === 200, { limit: 120_000 })
+      await until(async () => (await api('GET', path)).status === 200, { limit: startLimit })
     }
   }
   const close = async () => {
@@ -131,7 +131,7 @@ export async function startControlPlane(host = '127.0.0.1', more: string[] = [])
         return false
       },
     )
-  await until(ready, { what: 'an API server that is ready', limit: 180_000 })
+  await until(ready, { what: 'an API server that is ready', limit: startLimit })
   return { folder, api, kubeconfig, helm, offer, defineMore, close } satisfies ControlPlane
 }
 

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
-import { until } from '../../support/until.ts'
+import { startLimit, until } from '../../support/until.ts'
 import { type ControlPlane, startControlPlane } from './control-plane.ts'
 import { serveDns } from './dns.ts'
 import { type Running, run } from './kubernetes.ts'
@@ -116,7 +116,7 @@ export async function startNode(images: string, cgroup: string): Promise<Cluster
         return false
       }
     },
-    { what: 'a containerd that answers', limit: 120_000 },
+    { what: 'a containerd that answers', limit: startLimit },
   )
   for (const name of ['pause', 'bidweir']) image('import', join(images, `${name}.tar`))
   const key = join(folder, 'sa.key')
@@ -143,7 +143,7 @@ export async function startNode(images: string, cgroup: string): Promise<Cluster
     const conditions = (body.status?.conditions ?? []) as { type: string; status: string }[]
     return conditions.some(({ type, status }) => type === 'Ready' && status === 'True')
   }
-  await until(ready, { what: 'a node that is ready', limit: 180_000 }).catch((error) => {
+  await until(ready, { what: 'a node that is ready', limit: startLimit }).catch((error) => {
     throw new Error(`${error.message}\n${logs()}`)
   })
   return {

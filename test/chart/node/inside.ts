@@ -3,7 +3,7 @@ import pg from 'pg'
 import t, { type Test } from 'tap'
 import { startPostgres } from '../../support/postgres.ts'
 import { startRedis } from '../../support/redis.ts'
-import { until } from '../../support/until.ts'
+import { startLimit, until } from '../../support/until.ts'
 import { startKeptLoad, startLoad } from '../cluster/load.ts'
 import { nodeAddress, startNode } from '../cluster/node.ts'
 import { relay } from '../cluster/relay.ts'
@@ -36,7 +36,7 @@ t.test('one pod, as `helm install` leaves it', async (t) => {
     }
     const earlier = await reloads()
     await helm(t, 'upgrade', chart, '--wait', ...common, '--set', 'config.proxy.maxInFlight=1000')
-    await until(async () => (await reloads()) > earlier, { limit: 300_000 })
+    await until(async () => (await reloads()) > earlier, { limit: startLimit })
     const after = await pods()
     t.same(
       after.map(({ metadata }) => metadata.uid),
@@ -75,7 +75,7 @@ t.test('one pod, as `helm install` leaves it', async (t) => {
         statuses.every(({ ready }) => ready)
       )
     }
-    await until(ready, { what: 'another pod', limit: 300_000 })
+    await until(ready, { what: 'another pod', limit: startLimit })
     await helm(t, 'test')
   })
 
@@ -83,7 +83,7 @@ t.test('one pod, as `helm install` leaves it', async (t) => {
     await helm(t, 'uninstall', '--wait')
     const left = async () =>
       (await all()).filter(({ metadata }) => !metadata.name.endsWith('-test'))
-    await until(async () => (await left()).length === 0, { limit: 120_000 })
+    await until(async () => (await left()).length === 0, { limit: startLimit })
   })
 })
 
@@ -130,15 +130,15 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
         )
         return all.length === count && ready.length === count
       },
-      { what: `${count} pods that are ready`, limit: 300_000 },
+      { what: `${count} pods that are ready`, limit: startLimit },
     )
   /** Carries load while something happens, and some requests longer. */
   const under = async (t: Test, what: () => Promise<unknown>) => {
     const traffic = load()
-    await until(() => traffic.wins.size > 20, { limit: 120_000 })
+    await until(() => traffic.wins.size > 20, { limit: startLimit })
     await what()
     const enough = traffic.bids + 50
-    await until(() => traffic.bids > enough, { limit: 120_000 })
+    await until(() => traffic.bids > enough, { limit: startLimit })
     await traffic.stop()
     t.comment(
       `${traffic.bids} bids, ${traffic.wins.size} wins, ${traffic.failures.length} failures`,
@@ -170,14 +170,14 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
       Math.max(...one.map((win, at) => Math.abs(win - other[at]!)))
     const traffic = load()
     const learned = async () => (await curves()).every((curve) => apart(curve, cold) > 0.2)
-    await until(learned, { what: 'three pods that have learned', limit: 300_000 })
+    await until(learned, { what: 'three pods that have learned', limit: startLimit })
     await traffic.stop()
     // no traffic from here on: what new pods know is from the pods before them
     const agreed = async () => {
       const [one = [], ...others] = await curves()
       return others.length === 2 && others.every((other) => apart(one, other) <= 0.03)
     }
-    await until(agreed, { what: 'three pods that agree', limit: 120_000 })
+    await until(agreed, { what: 'three pods that agree', limit: startLimit })
     const before = await pods()
     const [curve = []] = await curves()
     await helm(t, 'upgrade', chart, '--wait', ...three, '--set', 'podAnnotations.update=three')
@@ -218,7 +218,7 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
     }
     await scale(1)
     const traffic = startKeptLoad(`${proxy}/bid/demo`, 8)
-    await until(() => traffic.bids > 50, { limit: 120_000 })
+    await until(() => traffic.bids > 50, { limit: startLimit })
     await scale(3)
     await until(async () => (await requests()).filter((count) => count > 0).length === 3)
     await traffic.stop()

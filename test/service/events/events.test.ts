@@ -2,11 +2,13 @@
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { eventSchema, type StreamEvent } from '../../../service/events/event.ts'
+import { certificate } from '../../support/certificate.ts'
 import { clickhouseAbsent, queryClickhouse, statementsOf } from '../../support/clickhouse.ts'
 import { type Kafka, kafkaAbsent, readTopic, startKafka } from '../../support/kafka.ts'
 import { newFolder } from '../../support/process.ts'
 import { type Answered, echoSupplier, type Node, startNode } from '../../support/service-node.ts'
 import { until } from '../../support/until.ts'
+import { secureTransport } from './secure.ts'
 
 const example = (name: string) =>
   readFileSync(new URL(`../../../examples/clickhouse/${name}`, import.meta.url), 'utf8')
@@ -77,7 +79,9 @@ async function decisionOf(node: Node, { id, svcOpd }: Answered): Promise<string>
 }
 
 t.test('events', { skip: kafkaAbsent }, async (t) => {
-  const kafka: Kafka = await startKafka()
+  const tls = certificate('localhost')
+  const user = tls && { ...tls, username: 'bidweir', password: 'open-sesame' }
+  const kafka: Kafka = await startKafka(user)
   t.teardown(() => kafka.close())
 
   await t.test('decisions, wins and losses are events, and make the margin report', async (t) => {
@@ -157,6 +161,10 @@ t.test('events', { skip: kafkaAbsent }, async (t) => {
       }
     })
   })
+
+  await t.test('TLS and SASL', { skip: user === null && 'openssl not found' }, (t) =>
+    secureTransport(t, kafka, user!),
+  )
 
   await t.test('a log that is away delays no bid, and every win comes later', async (t) => {
     const topic = 'away'

@@ -1,18 +1,15 @@
-/** Operations of helm on a real API server: what each keeps, and what it changes. */
+/** A part of admission.test.ts: operations of helm on a real API server: what each keeps, and what it changes. */
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
 import { lastReleaseAbsent, unpackLastRelease } from '../../support/last-release.ts'
-import { restricted, startControlPlane } from '../cluster/control-plane.ts'
-import { kubernetesAbsent } from '../cluster/kubernetes.ts'
-import { chart, needsHelm } from '../helm.ts'
+import { type ControlPlane, restricted } from '../cluster/control-plane.ts'
+import { chart } from '../helm.ts'
 
 interface Listed {
   items: { metadata: { name: string; uid: string }; data?: Record<string, string> }[]
 }
 
-t.test('operations on an API server', { skip: needsHelm.skip || kubernetesAbsent }, async (t) => {
-  const plane = await startControlPlane()
-  t.teardown(() => plane.close())
+export async function operations(t: Test, plane: ControlPlane) {
   const { api } = plane
 
   /** A namespace of its own, helm in it, and what it holds. */
@@ -181,4 +178,4 @@ t.test('operations on an API server', { skip: needsHelm.skip || kubernetesAbsent
     const { body } = await api('GET', `${at}/secrets?labelSelector=owner=helm`)
     t.equal(body.items.length, 1, 'no revision was made')
   })
-})
+}

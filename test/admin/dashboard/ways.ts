@@ -1,0 +1,147 @@
+/** A part of screens.test.ts: the ways in which people use the console: many suppliers, keyboard, selection, large text, other languages. */
+import type { Page } from 'playwright-core'
+import type { Test } from 'tap'
+import { type ConsoleInBrowser, logIn, openPage, row } from '../../support/console.ts'
+import { until } from '../../support/until.ts'
+
+const poll = (page: Page) =>
+  page.waitForResponse((response) => response.url().includes('/api/svc/live/'))
+
+/** 200 suppliers of an account, as YAML. */
+export const manySuppliers = Array.from(
+  { length: 200 },
+  (_, n) =>
+    `  - {id: s${n}, name: Supplier ${n}, account: others, endpoints: ["http://127.0.0.1:1"]}`,
+).join('\n')
+
+/** The suppliers of the service are `manySuppliers` and those of every console. */
+export async function waysOfUse(t: Test, { base, api, browser, fail }: ConsoleInBrowser) {
+  t.test(
+    '203 suppliers fit the window: head and totals stay, a state picks its rows',
+    async (t) => {
+      await fail()
+      const { page } = await openPage(browser)
+      await logIn(page, base, 'op')
+      await page.getByText('Total of 203').waitFor()
+      t.ok(await page.evaluate('document.documentElement.scrollHeight <= 1.1 * innerHeight'))
+      t.match(await page.locator('tbody tr').first().textContent(), /^Down <b>/)
+      await page.getByRole('link', { name: 'Supplier 199', exact: true }).scrollIntoViewIfNeeded()
+      for (const name of ['Total of 203', 'Margin today'])
+        t.ok(
+          await page.getByText(name, { exact: true }).evaluate((each) => {
+            const { top, bottom } = (
+              each as { getBoundingClientRect(): DOMRectLike }
+            ).getBoundingClientRect()
+            return top >= 0 && bottom <= 900
+          }),
+          `${name} is in sight`,
+        )
+      await page.getByRole('button', { name: 'Fault: 1' }).click()
+      await page.getByText('Total of 1', { exact: true }).waitFor()
+      t.equal(await page.locator('tbody tr').count(), 1)
+      await page.getByRole('button', { name: 'Fault: 1' }).click()
+      await page.getByText('Total of 203').waitFor()
+      await page.close()
+    },
+  )
+
+  t.test('polls keep focus and selection, and say nothing to a screen reader', async (t) => {
+    const { page } = await openPage(browser)
+    await logIn(page, base, 'op')
+    await row(page, 'Acme').getByText(/^USD/).waitFor()
+    await page.evaluate(`
+      window.spoken = 0
+      const live = '[role=status], [role=alert], [aria-live]'
+      new MutationObserver((changes) => {
+        for (const { target } of changes)
+          if ((target.closest ? target : target.parentElement)?.closest(live)) window.spoken += 1
+      }).observe(document.body, { subtree: true, childList: true, characterData: true })
+      const link = [...document.querySelectorAll('tbody a')].find((a) => a.textContent === 'Acme')
+      getSelection().selectAllChildren(link)
+      document.querySelector('button[aria-label="Hold Acme"]').focus()
+      window.focused = document.activeElement`)
+    const asOf = () => page.locator('.as-of').textContent()
+    const before = await asOf()
+    for (let polls = 0; polls < 3; polls++) await poll(page)
+    await until(async () => (await asOf()) !== before)
+    t.equal(await page.evaluate('String(getSelection())'), 'Acme')
+    t.ok(await page.evaluate('document.activeElement === window.focused'))
+    t.equal(await page.evaluate('window.spoken'), 0)
+    await page.close()
+  })
+
+  t.test('a hold and its undo by keyboard alone', async (t) => {
+    const held = async () =>
+      ((await (await api('/api/svc/opd/')).json()) as { hold: boolean }[]).some(({ hold }) => hold)
+    const { page, faults } = await openPage(browser)
+    await logIn(page, base, 'op')
+    const button = page.getByRole('button', { name: 'Hold Acme', exact: true })
+    await button.focus()
+    await page.keyboard.press('Enter')
+    const dialog = page.getByRole('dialog')
+    await dialog.waitFor()
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'hidden' })
+    const focused = () => page.evaluate<boolean>("document.activeElement.ariaLabel === 'Hold Acme'")
+    await until(focused, { what: 'the focus returns' })
+    await page.keyboard.press('Enter')
+    await dialog.getByRole('button', { name: 'Hold', exact: true }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('status').getByText('Acme is on hold.').waitFor()
+    t.equal(await held(), true)
+    await page.getByRole('button', { name: 'Undo' }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByText('Undone.').waitFor()
+    t.equal(await held(), false)
+    t.same(faults, [])
+    await page.close()
+  })
+
+  t.test('text of twice the size fits, also on a phone', async (t) => {
+    const { page } = await openPage(browser, { viewport: { width: 390, height: 844 } })
+    await logIn(page, base, 'op')
+    const size = () => page.evaluate<number>('parseFloat(getComputedStyle(document.body).fontSize)')
+    const before = await size()
+    await page.evaluate("document.documentElement.style.fontSize = '200%'")
+    t.equal(await size(), 2 * before)
+    for (const screen of ['suppliers', 'supplier/acme', 'explain', 'configuration', 'nodes']) {
+      await page.goto(`${base}/#/${screen}`)
+      await page.getByRole('heading', { level: 1 }).waitFor()
+      const fits = () =>
+        page.evaluate<boolean>('document.documentElement.scrollWidth <= innerWidth')
+      await until(fits, { what: `${screen} does not scroll sideways` })
+    }
+    await page.close()
+  })
+
+  t.test('numbers of the language and times of the zone of the browser', async () => {
+    const { page } = await openPage(browser, {
+      locale: 'de-DE',
+      timezoneId: 'America/New_York',
+    })
+    await logIn(page, base, 'op')
+    const acme = row(page, 'Acme')
+    await acme.getByText(/^-?\d+,\d{2,4}\sUSD$/).waitFor()
+    await acme
+      .getByText(/floor 80\s%/)
+      .first()
+      .waitFor()
+    await page.goto(`${base}/#/supplier/acme`)
+    await page.getByText('days of America/New_York').waitFor()
+    await page.close()
+  })
+
+  t.test('an account without suppliers is told so', async () => {
+    const user = { name: 'new', password: 'secret-1', roles: ['viewer'], account: 'nobody' }
+    await api('/api/svc/users/', 'POST', user)
+    const { page } = await openPage(browser)
+    await logIn(page, base, 'new')
+    await page.getByText('No supplier belongs to the account nobody').waitFor()
+    await page.close()
+  })
+}
+
+interface DOMRectLike {
+  top: number
+  bottom: number
+}
