@@ -30,7 +30,7 @@ export const parts: Readonly<Record<string, () => () => void>> = {
     replaced(Form.prototype, 'fit', function (this: Form, observed, priors, evaluations) {
       fit.call(this, observed, priors, evaluations)
     }),
-  'steps between fits': () => replaced(Curve.prototype, 'teach', () => undefined),
+  'steps between fits': () => replaced(Curve.prototype, 'train', () => undefined),
   exploration: () => replaced(SupplierState.prototype, 'exploration', () => 0),
   'theta raised': () => replaced(SupplierState.prototype, 'raising', () => 1),
   'weights of comparisons': () => replaced(Decider.prototype, 'weigh', () => 1),

@@ -50,10 +50,10 @@ export interface LearnerOptions {
   attributionWindow?: number
   /**
    * false: exposures that wait in the snapshot are left out (after a crash, a rollback, or of another node), and wins of what
-   * was sent before this life and not settled in the snapshot teach nothing, or a crash would look like wins without bids.
+   * was sent before this life and not settled in the snapshot train nothing, or a crash would look like wins without bids.
    */
   carries?: boolean
-  /** true: what was merged is taught by `advance` and `expose`, some at a time, and not before the next decision. */
+  /** true: what was merged is trained with by `advance` and `expose`, some at a time, and not before the next decision. */
   slices?: boolean
   /** false: the curve is that of other nodes; what is learned here is only reported by `delta`. */
   trains?: boolean
@@ -66,7 +66,7 @@ export interface Learner {
   win(features: Uint8Array, clearedPrice: number, now: number, minToWin?: number): void
   /** A loss notice: settles the exposure at once. `minToWin`: the lowest price that would have won. */
   lose(features: Uint8Array, minToWin: number | null, now: number): void
-  /** This exposure teaches nothing (a win that may not teach came for it). */
+  /** This exposure trains nothing (a win that may not train came for it). */
   withdraw(features: Uint8Array, now: number): void
   /** Settles bids whose window has passed; idempotent. */
   advance(now: number): void

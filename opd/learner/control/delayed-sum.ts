@@ -3,7 +3,7 @@
  */
 const slices = 64
 
-export class Maturing {
+export class DelayedSum {
   private readonly from = new Float64Array(slices)
   private readonly amounts = new Float64Array(slices)
   private head = 0

@@ -4,9 +4,9 @@
  */
 import type { Guard } from '../../pricing/arms.ts'
 import { halfWidth } from '../../pricing/confidence.ts'
-import { Maturing } from './delayed-sum.ts'
+import { DelayedSum } from './delayed-sum.ts'
 import type { Evidence } from './kept.ts'
-import { Fall } from './win-rate-cusum.ts'
+import { WinRateCusum } from './win-rate-cusum.ts'
 
 /** The lowest factor, by wins received since the start or the last alarm. */
 const depths: readonly [wins: number, factor: number][] = [
@@ -54,11 +54,11 @@ export class Guards {
   private doublings = 0
   private over = 0
   /** By when the bids were sent, so that neither a ramp of traffic nor a long delay is a fall. */
-  private readonly dues = new Maturing()
-  private readonly bids = new Maturing()
-  private readonly arrived = new Maturing()
+  private readonly dues = new DelayedSum()
+  private readonly bids = new DelayedSum()
+  private readonly arrived = new DelayedSum()
   private late = 0
-  private readonly fall = new Fall(memory, alarm)
+  private readonly fall = new WinRateCusum(memory, alarm)
 
   get acts(): boolean {
     return this.guard !== 'none' && this.guard !== 'start'

@@ -3,6 +3,8 @@
  * Sums alone, so nodes add what others saw: a win may be reported to any node.
  */
 
+import type { Exposure } from '../exposure.ts'
+
 /** How a bid went out: with theta lowered or raised, at a drawn price, or, held out, at its own. */
 const groups = ['usual', 'raised', 'explored', 'held'] as const
 export type Group = (typeof groups)[number]
@@ -64,14 +66,8 @@ export const evidenceWidth = groups.length * width
 const horizon = 25_000
 const [youngest, ofAge] = [400, 0.6]
 
-/** One bid: what the model expected of it, at its own price and at the one sent, and its weight in comparisons. */
-export interface Seen {
-  inBa: number
-  sent: number
-  winIn: number
-  winSent: number
-  weight: number
-}
+/** One bid: its prices, what the model expected at its own price and at the one sent, and its weight in comparisons. */
+type Expected = Pick<Exposure, 'inBa' | 'sent' | 'winIn' | 'winOut' | 'weight'>
 
 export class Evidence {
   readonly sums = new Float64Array(evidenceWidth)
@@ -87,16 +83,17 @@ export class Evidence {
   }
 
   private add(base: number, name: Column, value: number): void {
-    this.sums[base + at[name]]! += value
-    this.fresh[base + at[name]]! += value
+    const column = base + at[name]
+    this.sums[column]! += value
+    this.fresh[column]! += value
   }
 
   /** `sign` -1 takes one back. */
-  exposed(group: Group, { inBa, sent, winIn, winSent, weight }: Seen, sign: 1 | -1 = 1): void {
+  exposed(group: Group, { inBa, sent, winIn, winOut, weight }: Expected, sign: 1 | -1 = 1): void {
     const base = groupAt[group] * width
-    const due = winSent * sign
+    const due = winOut * sign
     const dueIn = winIn * sign
-    const variance = due * (1 - winSent)
+    const variance = due * (1 - winOut)
     this.add(base, 'bids', sign)
     this.add(base, 'due', due)
     this.add(base, 'spendDue', due * inBa)

@@ -4,6 +4,7 @@
  * expectation, corrected by the holdout, lies from the goal; the goal moves a little with what was missed before.
  */
 
+import type { Mode } from '../../pricing/arms.ts'
 import type { Policy } from '../types.ts'
 import type { Losses } from './calibration.ts'
 import type { Evidence } from './kept.ts'
@@ -52,6 +53,15 @@ export const standingOf = ({ kept, raised, usual }: Losses, all: Losses): Standi
 const within = (value: number, low: number, high: number) =>
   value > low ? (value < high ? value : high) : low
 
+/** A bid of the treated or explored: its own price and the decided one, CPM, and their chances. */
+export interface Decided {
+  inBa: number
+  out: number
+  winIn: number
+  winOut: number
+  raised: boolean
+}
+
 export class Controller {
   /** theta - 1 and lambda over the mean bid, where the constraint is one of keeping. */
   spend = startSpend
@@ -62,13 +72,13 @@ export class Controller {
   private readonly means = new Float64Array(4)
   private seen = 0
 
-  theta(policy: Policy, mode: 'revenue' | 'margin'): number {
+  theta(policy: Policy, mode: Mode): number {
     if (mode === 'margin') return 1 - (policy.targetMargin ?? 0.15)
     return free(policy) ? 1 : 1 + this.spend
   }
 
   /** CPM. */
-  lambda(policy: Policy, mode: 'revenue' | 'margin'): number {
+  lambda(policy: Policy, mode: Mode): number {
     if (mode === 'margin') return this.margin * this.means[0]!
     return free(policy) ? 0 : this.wins * this.means[0]!
   }
@@ -90,8 +100,8 @@ export class Controller {
   /** `shallow`: prices are held up by a guard, so what is kept now says nothing against the multipliers. */
   decided(
     policy: Policy,
-    mode: 'revenue' | 'margin',
-    bid: { inBa: number; out: number; winIn: number; winOut: number; raised: boolean },
+    mode: Mode,
+    bid: Decided,
     evidence: Evidence,
     wins: Standing,
     spend: Standing,

@@ -1,21 +1,11 @@
-/** An exposure as evidence: which group it belongs to, and what was expected of it. */
-import { shareStep } from '../exposure.ts'
-import type { Group, Seen } from './kept.ts'
+/** Which group of the evidence an exposure belongs to. */
+import { type Exposure, shareStep } from '../exposure.ts'
+import type { Group } from './kept.ts'
 
 /** An exposure, as far as it matters here. */
-export interface Outcome {
-  arm: 'holdout' | 'explored' | 'treated'
-  raised: boolean
-  lnF: number
-  inBa: number
-  sent: number
-  winIn: number
-  winOut: number
-  weight: number
-  /** Milliseconds. */
-  at: number
-}
+export type Outcome = Omit<Exposure, 'ticket' | 'supplier' | 'second' | 'lnIn'>
 
+/** ln of a factor above which a bid left at its own price. */
 const own = -1e-3
 /**
  * What an exposure is evidence of. One held up by shadow, hold or share went out at another price than was decided: it is
@@ -26,11 +16,3 @@ export function groupOf({ arm, raised, lnF, winIn, winOut }: Outcome): Group | n
   if (lnF >= own && winOut < winIn - 2 * shareStep) return null
   return arm === 'explored' ? 'explored' : raised ? 'raised' : 'usual'
 }
-
-export const seenOf = ({ arm, inBa, sent, winIn, winOut, weight }: Outcome): Seen => ({
-  inBa,
-  sent,
-  winIn,
-  winSent: arm === 'holdout' ? winIn : winOut,
-  weight,
-})

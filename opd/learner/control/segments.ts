@@ -2,7 +2,7 @@
  * Seats and publishers of their own: a pooled floor hides victims. One that has settled 20,000 bids and keeps less than
  * the floor minus 4 points gets a larger multiplier until it keeps more. Bounded: the least busy gives way.
  */
-const rooms = 4096
+const slots = 4096
 const settledBefore = 20_000
 const horizon = 40_000
 /** Below the floor by this it is a victim; by the second it is none any more. */
@@ -73,7 +73,7 @@ export class Segments {
   private admit(key: number): Segment {
     const segment: Segment = { key, bids: 0, wins: 0, dueIn: 0, boost: 1, next: 0 }
     this.known.set(key, segment)
-    if (this.ring.length < rooms) {
+    if (this.ring.length < slots) {
       this.ring.push(segment)
       return segment
     }
@@ -83,11 +83,11 @@ export class Segments {
       passed.bids /= 2
       passed.dueIn /= 2
       passed.wins /= 2
-      this.hand = (this.hand + 1) % rooms
+      this.hand = (this.hand + 1) % slots
     }
     this.known.delete(this.ring[this.hand]!.key)
     this.ring[this.hand] = segment
-    this.hand = (this.hand + 1) % rooms
+    this.hand = (this.hand + 1) % slots
     return segment
   }
 

@@ -4,10 +4,10 @@ import type { Policy } from '../types.ts'
 import { measureLosses, unverified } from './calibration.ts'
 import type { Explained } from './explained.ts'
 import { explorationRate, nearShare } from './exploration.ts'
-import { Guards, type Matured } from './guardrails.ts'
+import { Guards } from './guardrails.ts'
 import { Evidence, received } from './kept.ts'
-import { Controller, free, standingOf } from './multipliers.ts'
-import { groupOf, type Outcome, seenOf } from './outcome.ts'
+import { Controller, type Decided, free, standingOf } from './multipliers.ts'
+import { groupOf, type Outcome } from './outcome.ts'
 import type { Segment, Segments } from './segments.ts'
 import { ToldLosses } from './told-losses.ts'
 
@@ -44,6 +44,8 @@ export class SupplierState {
   /** Without a floor or a target there is nothing that a lower win rate could break. */
   guarded = true
   private readonly pool: Evidence
+  /** Its own evidence and that of all suppliers. */
+  private readonly both: readonly Evidence[]
   private readonly segments: Segments
   private readonly standings = { wins: unjudged(), spend: unjudged() }
   private floor = 0
@@ -54,6 +56,7 @@ export class SupplierState {
 
   constructor(pool: Evidence, segments: Segments) {
     this.pool = pool
+    this.both = [this.evidence, pool]
     this.segments = segments
   }
 
@@ -87,12 +90,7 @@ export class SupplierState {
   }
 
   /** A price of the treated or explored was found. */
-  decided(
-    policy: Policy,
-    mode: Mode,
-    bid: { inBa: number; out: number; winIn: number; winOut: number; raised: boolean },
-    now: number,
-  ): void {
+  decided(policy: Policy, mode: Mode, bid: Decided, now: number): void {
     this.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
     this.guarded = mode === 'margin' || !free(policy)
     this.judgeIn--
@@ -124,20 +122,17 @@ export class SupplierState {
     controller.wins *= 1.5
   }
 
-  exposed(outcome: Outcome, patience: number, publisher: number, seat: number): void {
+  exposed(outcome: Outcome, patience: number): void {
+    const { arm, winIn, winOut, publisher, seat } = outcome
     this.exposures++
     this.toldLosses.exposed()
-    const expected = outcome.arm === 'holdout' ? outcome.winIn : outcome.winOut
-    const keeps = outcome.winIn > 0 ? expected / outcome.winIn : 1
-    this.guards.exposed(expected, keeps, outcome.at, patience)
+    this.guards.exposed(winOut, winIn > 0 ? winOut / winIn : 1, outcome.at, patience)
     const group = groupOf(outcome)
     if (group === null) return
-    const seen = seenOf(outcome)
-    this.evidence.exposed(group, seen)
-    this.pool.exposed(group, seen)
-    if (outcome.arm === 'holdout') return
-    this.segment(this.segments.exposed(publisher, outcome.winIn))
-    if (seat !== publisher) this.segment(this.segments.exposed(seat, outcome.winIn))
+    for (const evidence of this.both) evidence.exposed(group, outcome)
+    if (arm === 'holdout') return
+    this.segment(this.segments.exposed(publisher, winIn))
+    if (seat !== publisher) this.segment(this.segments.exposed(seat, winIn))
   }
 
   private segment(segment: Segment): void {
@@ -148,16 +143,14 @@ export class SupplierState {
     this.segments.judge(segment, ratio, this.standings.wins.kept, this.floor)
   }
 
-  won(outcome: Outcome, cleared: number, now: number, publisher: number, seat: number): void {
-    this.guards.won(outcome.at, outcome.sent, cleared, now)
+  won(outcome: Outcome, cleared: number, now: number): void {
+    const { arm, inBa, sent, weight, publisher, seat } = outcome
+    this.guards.won(outcome.at, sent, cleared, now)
     this.toldLosses.won()
     const group = groupOf(outcome)
     if (group === null) return
-    const { inBa, sent, weight } = outcome
-    const paid = Math.min(cleared, sent)
-    this.evidence.won(group, inBa, paid, weight)
-    this.pool.won(group, inBa, paid, weight)
-    if (outcome.arm === 'holdout') return
+    for (const evidence of this.both) evidence.won(group, inBa, Math.min(cleared, sent), weight)
+    if (arm === 'holdout') return
     this.segments.won(publisher)
     if (seat !== publisher) this.segments.won(seat)
   }
@@ -170,27 +163,19 @@ export class SupplierState {
     const group = groupOf(outcome)
     const { each } = this.toldLosses
     if (group === null || each === 0) return
-    const times = lost ? each : 1
-    this.evidence.knew(group, inBa, sent, least, times)
-    this.pool.knew(group, inBa, sent, least, times)
+    for (const evidence of this.both) evidence.knew(group, inBa, sent, least, lost ? each : 1)
   }
 
-  /** The exposure teaches nothing; its notice came, so its supplier is not silent. */
+  /** The exposure trains nothing; its notice came, so its supplier is not silent. */
   withdrawn(outcome: Outcome): void {
     const group = groupOf(outcome)
     if (group === null) return
-    this.evidence.exposed(group, seenOf(outcome), -1)
-    this.pool.exposed(group, seenOf(outcome), -1)
-  }
-
-  mature(now: number, patience: number, into: Matured): void {
-    this.guards.mature(now, patience, into)
+    for (const evidence of this.both) evidence.exposed(group, outcome, -1)
   }
 
   /** Sums of another node. */
   merge(sums: Float64Array, now: number, patience: number): void {
-    this.evidence.merge(sums)
-    this.pool.merge(sums)
+    for (const evidence of this.both) evidence.merge(sums)
     const at = now - patience / 4
     const due = Math.max(0, received(sums, 'due'))
     const dueIn = received(sums, 'dueIn')

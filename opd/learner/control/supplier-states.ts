@@ -5,7 +5,7 @@ import type { Matured } from './guardrails.ts'
 import { Evidence } from './kept.ts'
 import { Segments } from './segments.ts'
 import { SupplierState } from './supplier-state.ts'
-import { Fall } from './win-rate-cusum.ts'
+import { WinRateCusum } from './win-rate-cusum.ts'
 
 const suppliersKept = 1000
 /** Bids by which another supplier's multipliers are worth copying. */
@@ -14,7 +14,7 @@ const settledIn = 2000
 export interface Saved {
   suppliers: [number, Parameters<SupplierState['restore']>[0]][]
   segments: Parameters<Segments['restore']>[0]
-  fall: ReturnType<Fall['saved']>
+  fall: ReturnType<WinRateCusum['saved']>
   pool: { sums: number[]; age: number }
 }
 
@@ -24,7 +24,7 @@ export class Controls {
   private readonly segments = new Segments()
   private readonly suppliers = new Map<number, SupplierState>()
   /** The win rate of all suppliers together: it falls sooner than one can be sure of, and later, for each. */
-  private readonly fall = new Fall(3_600_000, 10)
+  private readonly fall = new WinRateCusum(3_600_000, 10)
   private readonly all: Matured = { bids: 0, wins: 0 }
   private readonly own: Matured = { bids: 0, wins: 0 }
   private now = 0
@@ -57,7 +57,7 @@ export class Controls {
     const usual = Math.max(0.5, Math.min(1.2, this.fall.ratio))
     for (const state of this.suppliers.values()) {
       state.judge(now)
-      state.mature(now, patience, own)
+      state.guards.mature(now, patience, own)
       all.bids += own.bids
       all.wins += own.wins
       if (own.bids > 0 && state.guards.compare(own, usual, now) && state.guarded)

@@ -14,7 +14,7 @@ const hourWinsBefore = 80
 /** Under this share of the same hour before it is a fall. */
 const sameHour = 0.9
 
-export class Fall {
+export class WinRateCusum {
   private readonly memory: number
   private readonly alarm: number
   private bids = 0
@@ -95,7 +95,7 @@ export class Fall {
     return { state, hours: [...this.hours] }
   }
 
-  restore({ state, hours }: ReturnType<Fall['saved']>): void {
+  restore({ state, hours }: ReturnType<WinRateCusum['saved']>): void {
     Object.assign(this, state)
     this.hours.set(hours)
   }

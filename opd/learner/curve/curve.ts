@@ -102,7 +102,7 @@ export class Curve {
    * outcome, so the two may be trained apart, on different nodes. `sign` -1 undoes an exposure. A win does not say how sure
    * the weights are.
    */
-  teach(price: number, part: 'exposure' | 'win', sign: 1 | -1 = 1): void {
+  train(price: number, part: 'exposure' | 'win', sign: 1 | -1 = 1): void {
     if (this.stale) this.sumUp()
     this.stale = true
     const { form, loaded, step } = this
@@ -121,7 +121,7 @@ export class Curve {
     return share < leastSaving ? 0 : share > 1 ? 1 : share
   }
 
-  teachSaving(second: boolean, saved: boolean): void {
+  trainSaving(second: boolean, saved: boolean): void {
     const sum = savingSum(second)
     const all = savingNoise + this.loaded.gather(sum, 1, this.step)
     this.step.move(((saved ? 1 : 0) - this.sums[sum]!) / all, 1 / all)

@@ -45,7 +45,7 @@ export class CurveTrainer {
 
   undo(features: Uint8Array): void {
     if (!this.trains) return
-    this.curve.teach(this.seen.sent, 'exposure', -1)
+    this.curve.train(this.seen.sent, 'exposure', -1)
     this.settled.became('void', features)
   }
 
@@ -53,18 +53,18 @@ export class CurveTrainer {
   again({ part, weight, features }: Row): void {
     if (!this.trains || !this.read(features)) return
     this.load(features)
-    if (part === 'undone') this.curve.teach(this.seen.sent, 'exposure', -1)
+    if (part === 'undone') this.curve.train(this.seen.sent, 'exposure', -1)
     else if (part === 'lost') this.trainLost(weight)
     else this.trainWon(part)
   }
 
   private trainLost(weight: number): void {
-    for (let n = 0; n < weight; n++) this.curve.teach(this.seen.sent, 'exposure')
+    for (let n = 0; n < weight; n++) this.curve.train(this.seen.sent, 'exposure')
   }
 
   private trainWon(part: UpdatePart): void {
     const { curve, seen } = this
-    curve.teach(seen.sent, 'win')
-    if (part !== 'won') curve.teachSaving(seen.second, part === 'saved')
+    curve.train(seen.sent, 'win')
+    if (part !== 'won') curve.trainSaving(seen.second, part === 'saved')
   }
 }

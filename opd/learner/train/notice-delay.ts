@@ -1,6 +1,6 @@
 /**
- * How long notices take: F(age), the share of wins that are known by then. An exposure is taught as lost at the age where F
- * passes a number of its own, so that at any moment as large a share of losses has been taught as of wins.
+ * How long notices take: F(age), the share of wins that are known by then. An exposure trains as lost at the age where F
+ * passes a number of its own, so that at any moment as large a share of losses has trained as of wins.
  *
  * Of what was sent lately only the quick notices can have come: counted alone they make silence look sure too early, and a
  * cold start sees mostly losses (3 points of margin at 2,000 bids a second). So wins are counted by age against the bids that

@@ -28,8 +28,8 @@ class Chunk {
   readonly weight = new Uint8Array(perChunk)
 }
 
-/** When an exposure is due, or when the exposure with a ticket is. Milliseconds. */
-type Due = number | ((ticket: number) => number)
+/** When the exposure with a ticket is due, milliseconds. */
+type Due = (ticket: number) => number
 
 export class Pending {
   /** Exposures that wait, and ones that were not kept because slots ran out: others count for them. */
@@ -89,7 +89,7 @@ export class Pending {
     chunk.bytes.set(bytes, at * featureBytes)
     chunk.weight[at] = weight
     this.size++
-    this.chain(slot, now, typeof due === 'number' ? due : due(ticket))
+    this.chain(slot, now, due(ticket))
     return ticket
   }
 

@@ -1,4 +1,4 @@
-/** What silence means: whether bids without a notice are lost, or notices have stopped, or a crash took what their wins teach. */
+/** What silence means: whether bids without a notice are lost, or notices have stopped, or a crash took the exposures of their wins. */
 
 /** Wins that are due since the last one came, before losses are no longer taken for losses; and wins that must have come. */
 const dueBeforeDoubt = 15

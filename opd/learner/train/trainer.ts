@@ -82,9 +82,9 @@ export class Trainer {
     if (this.behind) this.behind = !this.pending.advance(at, settledBeside, this.settleDue)
     seal(decision, sent, at)
     this.training.read(bytes)
-    delays.exposed(seen.arm === 'holdout' ? seen.winIn : seen.winOut, at)
+    delays.exposed(seen.winOut, at)
     this.pending.add(bytes, at, this.dueOf)
-    this.controls.of(seen.supplier).exposed(seen, delays.patience, seen.publisher, seen.seat)
+    this.controls.of(seen.supplier).exposed(seen, delays.patience)
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number, least?: number): void {
@@ -92,8 +92,7 @@ export class Trainer {
     const { seen } = this
     if (!(clearedPrice >= 0) || !this.training.read(features)) return
     const age = now - seen.at
-    const count = () =>
-      this.controls.of(seen.supplier).won(seen, clearedPrice, now, seen.publisher, seen.seat)
+    const count = () => this.controls.of(seen.supplier).won(seen, clearedPrice, now)
     if (this.before.took(seen.at, () => this.delays.age(shareOf(seen.ticket)), now)) {
       // Its exposure was lost in a crash before it was trained with, so the win trains nothing either.
       if (this.before.knew(seen.at)) count()

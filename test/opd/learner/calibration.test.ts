@@ -44,7 +44,7 @@ function verified({
     const sent = group === 'held' ? 1 : 0.9
     const by = weight(n)
     const least = random()
-    const seen = { inBa: 2, sent, winIn, winSent: winIn * (1 - expected), weight: by }
+    const seen = { inBa: 2, sent, winIn, winOut: winIn * (1 - expected), weight: by }
     evidence.exposed(group, seen)
     const wins = least < winIn * (1 - truth)
     if (wins && random() >= lost) evidence.won(group, 2, sent, by)

@@ -29,7 +29,7 @@ function settled(policy: Policy, mode: 'revenue' | 'margin', decisions: number) 
       false,
     )
     if (random() < winOut) evidence.won('usual', inBa, out, 1)
-    evidence.exposed('usual', { inBa, sent: out, winIn, winSent: winOut, weight: 1 })
+    evidence.exposed('usual', { inBa, sent: out, winIn, winOut, weight: 1 })
     if (n < decisions / 2) continue
     sums.in += winIn
     sums.out += winOut

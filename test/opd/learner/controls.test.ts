@@ -18,16 +18,18 @@ t.test('what was measured is not forgotten by a restart', (t) => {
     sent: 0.9,
     winIn: 0.5,
     winOut: 0.48,
+    publisher: 2,
+    seat: 3,
     at: start,
   }
-  for (let n = 0; n < 20_000; n++) before.of(1).exposed(outcome, 20_000, 2, 3)
+  for (let n = 0; n < 20_000; n++) before.of(1).exposed(outcome, 20_000)
   const saved = { suppliers: before.saved().map((each) => each()), ...before.rest() }
   const after = new Controls()
   after.restore(JSON.parse(JSON.stringify(saved)))
   t.same(after.saved()[0]!(), saved.suppliers[0])
   t.same(after.rest(), before.rest())
   const bids = before.of(1).evidence.total('optimised', 'bids')
-  for (let n = 0; n < 100; n++) after.of(1).exposed(outcome, 20_000, 2, 3)
+  for (let n = 0; n < 100; n++) after.of(1).exposed(outcome, 20_000)
   t.ok(after.of(1).evidence.total('optimised', 'bids') > 0.9 * bids)
   t.end()
 })
@@ -49,7 +51,9 @@ function cluster(nodes: number, to: (node: number) => number) {
       lnF: held ? 0 : Math.log(0.9),
       sent: held ? 1 : 0.9,
       winIn: 0.5,
-      winOut: 0.48,
+      winOut: held ? 0.5 : 0.48,
+      publisher: 2,
+      seat: 3,
       at: now,
     }
     const state = controls[node]!.of(1)
@@ -59,11 +63,11 @@ function cluster(nodes: number, to: (node: number) => number) {
       { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.48, raised: false },
       now,
     )
-    state.exposed(outcome, 20_000, 2, 3)
+    state.exposed(outcome, 20_000)
     if (random() < (held ? 0.5 : 0.46)) due.push([now + 6000, to(node), outcome])
     while (due.length > 0 && due[0]![0] <= now) {
       const [, at, won] = due.shift()!
-      controls[at]!.of(1).won(won, won.sent, now, 2, 3)
+      controls[at]!.of(1).won(won, won.sent, now)
     }
     if (n % 20 === 0) for (const each of controls) each.advance(now, 20_000)
     if (n % 20 !== 0 || nodes === 1) continue
@@ -126,11 +130,11 @@ t.test(
       for (let n = 0; n < 2000; n++) {
         const outcome: Outcome = {
           ...{ arm: 'treated', raised: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9 },
-          ...{ winIn: 0.5, winOut: 0.48, weight: 1, at: start },
+          ...{ winIn: 0.5, winOut: 0.48, weight: 1, publisher: 2, seat: 3, at: start },
         }
-        state.exposed(outcome, 20_000, 2, 3)
+        state.exposed(outcome, 20_000)
         if (random() < 0.48) {
-          state.won(outcome, 0.9, start, 2, 3)
+          state.won(outcome, 0.9, start)
           if (says !== 'nothing') state.knew(outcome, 0.8)
         } else if (says === 'all') state.knew(outcome, 2)
         const bid = { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.48, raised: false }

@@ -28,8 +28,8 @@ function taught(seed: number, bids: number): Curve {
     const price = inBa * (0.2 + 0.8 * random())
     curve.load(keysFrom(n % 5), Math.log(inBa), false)
     const won = random() < 0.1 + 0.7 * (price / inBa) ** 2 + (price >= 1 ? 0.1 : 0)
-    curve.teach(price, 'exposure')
-    if (won) curve.teach(price, 'win')
+    curve.train(price, 'exposure')
+    if (won) curve.train(price, 'win')
   }
   return curve
 }

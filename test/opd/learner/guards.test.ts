@@ -2,7 +2,7 @@
 import t from 'tap'
 import { Guards } from '../../../opd/learner/control/guardrails.ts'
 import { Evidence } from '../../../opd/learner/control/kept.ts'
-import { Fall } from '../../../opd/learner/control/win-rate-cusum.ts'
+import { WinRateCusum } from '../../../opd/learner/control/win-rate-cusum.ts'
 import { source } from '../../support/random.ts'
 
 const start = 1_760_000_000_000
@@ -116,7 +116,7 @@ for (const [name, traffic] of Object.entries(quiet))
 
 t.test('a night that was as poor the day before is no alarm', (t) => {
   const poor = (day: number) => {
-    const fall = new Fall(hour, 10)
+    const fall = new WinRateCusum(hour, 10)
     const random = source(5)
     let alarms = 0
     for (let n = 0; n < 2 * 86_400; n++) {
@@ -158,7 +158,7 @@ function evidenceOf(kept: number, seed: number, each: (evidence: Evidence, n: nu
     const held = random() < 0.05
     const group = held ? 'held' : 'usual'
     const sent = held ? 1 : 0.9
-    evidence.exposed(group, { inBa: 1, sent, winIn: 0.5, winSent: held ? 0.5 : 0.49, weight: 1 })
+    evidence.exposed(group, { inBa: 1, sent, winIn: 0.5, winOut: held ? 0.5 : 0.49, weight: 1 })
     if (random() < (held ? 0.5 : 0.5 * kept)) evidence.won(group, 1, sent, 1)
     if (n % 64 === 0) each(evidence, n)
   }

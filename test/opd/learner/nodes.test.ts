@@ -172,11 +172,13 @@ t.test('exploration decays with bids of any node', (t) => {
     winIn: 0.5,
     winOut: 0.4,
     weight: 1,
+    publisher: 0,
+    seat: 0,
     at: start,
   } as const
-  here.exposed(outcome, 1000, 0, 0)
+  here.exposed(outcome, 1000)
   const before = here.exploration(0.005)
-  for (let n = 0; n < 20_000; n++) there.exposed(outcome, 1000, 0, 0)
+  for (let n = 0; n < 20_000; n++) there.exposed(outcome, 1000)
   here.merge(there.evidence.fresh, start, 1000)
   t.ok(here.exploration(0.005) < before / 5)
   t.end()

@@ -21,13 +21,15 @@ function counted(told: number, nodes = 1): { losses: number; known: number } {
       sent: 0.9,
       winIn: 0.5,
       winOut: 0.49,
+      publisher: 2,
+      seat: 3,
       at: start + n,
     }
-    any().exposed(outcome, 20_000, 2, 3)
+    any().exposed(outcome, 20_000)
     const least = random() < 0.47 ? 0.8 : random() < 0.03 / 0.53 ? 0.95 : 2
     if (least <= 0.9) {
       const state = any()
-      state.won(outcome, 0.9, start + n, 2, 3)
+      state.won(outcome, 0.9, start + n)
       state.knew(outcome, least)
     } else if (random() < told) any().knew(outcome, least)
   }
