@@ -29,7 +29,7 @@ const java = (main: string, ...args: string[]) => [
   ...['-cp', join(jars, '*'), main, ...args],
 ]
 
-interface Credentials {
+export interface Credentials {
   /** Of `localhost`. */
   cert: string
   key: string
