@@ -16,7 +16,7 @@ export interface StoreCounts {
 }
 
 /** What is kept now. */
-export interface Kept {
+interface Kept {
   /** Bytes of Redis, without models and connections. */
   redisBytes: number
   /** Bids in Redis. */

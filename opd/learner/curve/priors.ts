@@ -17,7 +17,7 @@ export const keyNames = [
   'domain',
   'hour',
 ] as const
-export type Key = (typeof keyNames)[number]
+type Key = (typeof keyNames)[number]
 export const keyCount = keyNames.length
 export const keyAt = Object.fromEntries(keyNames.map((name, at) => [name, at])) as Record<
   Key,

@@ -20,7 +20,7 @@ export interface Job extends RowArrays {
   before: Uint8Array
 }
 
-export interface Fitted extends Densities {
+interface Fitted extends Densities {
   slots: Uint32Array
   means: Float32Array
   variances: Float32Array

@@ -54,7 +54,7 @@ export const binOf = ({ first }: Place, lnPrice: number) =>
   Math.max(0, Math.min(binCount - 1, tickOf(lnPrice) - first))
 
 /** The first bin whose price of the grid wins where `lnLeast` is the lowest winning price; `binCount`: none does. */
-export function exactBin({ first }: Place, lnLeast: number): number {
+function exactBin({ first }: Place, lnLeast: number): number {
   const tick = tickOf(lnLeast)
   const wins = fineGrid.ln[tick]! < lnLeast - 1e-6 ? tick + 1 : tick
   return Math.max(0, Math.min(binCount, wins - first))

@@ -13,7 +13,7 @@ interface Run {
  * Taken by time, then by their bytes: the order of the deltas does not matter. Each delta is sorted as it comes (it nearly
  * is), and deltas are merged as rows are taken: sorting 60,000 rows in one go took 50 ms.
  */
-export class ReceivedRows {
+class ReceivedRows {
   size = 0
   private runs: Run[] = []
 
