@@ -174,5 +174,9 @@ export const press = (page: Page, name: string) =>
 /** Confirms what a button asks, and waits for the message that follows. */
 export async function confirm(page: Page, verb: string, message: string) {
   await page.getByRole('dialog').getByRole('button', { name: verb, exact: true }).click()
-  await page.getByRole('status').getByText(message).waitFor()
+  const said = page.getByRole('status').getByText(message).waitFor()
+  await said.catch(async (error: Error) => {
+    const shown = await page.locator('dialog, [role=status]').allInnerTexts()
+    throw new Error(`${error.message}\nshown: ${shown.join('; ')}`)
+  })
 }

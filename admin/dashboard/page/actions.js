@@ -61,14 +61,18 @@ async function undo() {
 
 export function Dialog() {
   const ref = useRef(/** @type {HTMLDialogElement | null} */ (null))
+  /** What the dialog showed when it was opened or closed last. */
+  const shown = useRef(/** @type {Action | null} */ (null))
   const action = asked.value
   useEffect(() => {
+    shown.current = action
     if (action !== null) ref.current?.showModal()
     else ref.current?.close()
   }, [action])
   const busy = pending.value !== ''
   return html`<dialog ref=${ref} aria-labelledby="ask-title" onClose=${() => {
-    asked.value = null
+    // Of a dialog that was closed here the event comes later, maybe when another one is asked.
+    if (asked.value === shown.current && !ref.current?.open) asked.value = null
   }}>
     ${
       action &&

@@ -149,6 +149,19 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     await press(page, 'Change the allotment of us-east')
     await page.getByRole('dialog').getByRole('button', { name: 'Change' }).click()
     await page.getByText(/Not changed: client_qps 901 .* exceeds 900/).waitFor()
+    // Asked again as soon as the dialog closes, when its event is on the way.
+    await page.evaluate(`new Promise((resolve) => {
+      const dialog = document.querySelector('dialog')
+      const observer = new MutationObserver(() => {
+        observer.disconnect()
+        document.querySelector('[aria-label="Change the allotment of us-east"]').click()
+        dialog.addEventListener('close', () => setTimeout(resolve))
+      })
+      observer.observe(dialog, { attributeFilter: ['open'] })
+      for (const button of dialog.querySelectorAll('button'))
+        if (button.textContent === 'Cancel') button.click()
+    })`)
+    await page.getByRole('dialog').getByText('may send 901 requests / s').waitFor()
     await press(page, 'Cancel')
     await allotment.fill('800')
     await press(page, 'Change the allotment of us-east')
