@@ -162,7 +162,8 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     )
     const seconds = (performance.now() - began) / 1000
     t.ok(refused > 0)
-    t.ok(passed <= 40 * seconds + 4 + 2 + 1, `${passed} of both in ${seconds} s`)
+    // In the first two seconds with Redis up to a tenth more.
+    t.ok(passed <= 1.1 * 40 * seconds + 4 + 2 + 1, `${passed} of both in ${seconds} s`)
 
     const aloneSince = performance.now()
     let alone = 0
