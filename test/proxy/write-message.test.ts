@@ -4,6 +4,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { test } from 'tap'
 import { writeMessage } from '../../proxy/wire/write-message.ts'
+import { until } from '../support/until.ts'
 
 const head = 'POST /bid HTTP/1.1\r\nContent-Length: '
 const expected = (bodies: readonly string[]) =>
@@ -52,7 +53,7 @@ test('messages written before their sockets are connected', async (t) => {
     writeMessage(near, head, body)
     near.end().resume()
   }
-  while (received.length < bodies.length) await once(server, 'connection')
+  await until(() => received.length === bodies.length)
   const texts = (await Promise.all(received)).map((bytes) => bytes.toString('latin1'))
   t.strictSame(texts.sort(), bodies.map((body) => expected([body])).sort())
   server.close()

@@ -154,8 +154,8 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
       const dialog = document.querySelector('dialog')
       const observer = new MutationObserver(() => {
         observer.disconnect()
+        dialog.addEventListener('close', () => resolve())
         document.querySelector('[aria-label="Change the allotment of us-east"]').click()
-        dialog.addEventListener('close', () => setTimeout(resolve))
       })
       observer.observe(dialog, { attributeFilter: ['open'] })
       for (const button of dialog.querySelectorAll('button'))
@@ -163,6 +163,8 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     })`)
     await page.getByRole('dialog').getByText('may send 901 requests / s').waitFor()
     await press(page, 'Cancel')
+    // A dialog that closes takes the focus from what is filled meanwhile.
+    await page.getByRole('dialog').waitFor({ state: 'hidden' })
     await allotment.fill('800')
     await press(page, 'Change the allotment of us-east')
     await confirm(page, 'Change', 'The allotment of us-east is 800 requests / s.')
