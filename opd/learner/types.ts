@@ -1,23 +1,12 @@
 /** What the learner is asked and what it answers. */
+import type { BidFeatures } from '../pricing/types.ts'
 
-export interface BidFacts {
+export interface BidFacts extends BidFeatures {
   supplier: string
   mode: 'revenue' | 'margin'
   /** CPM, same currency as `floor`. */
   inBa: number
   floor: number
-  publisher?: string | undefined
-  domain?: string | undefined
-  placement?: string | undefined
-  country?: string | undefined
-  device?: string | undefined
-  format?: 'banner' | 'video' | 'native' | 'audio' | undefined
-  size?: string | undefined
-  dsp?: string | undefined
-  seat?: string | undefined
-  deal?: string | undefined
-  /** BidRequest.at; at 2 a lower bid loses wins and saves little. */
-  auction?: 1 | 2 | undefined
 }
 export interface Decision {
   outBa: number

@@ -39,7 +39,7 @@ export interface BidFeatures {
   dsp?: string | undefined
   seat?: string | undefined
   deal?: string | undefined
-  /** `at` of the deal, else of the bid request. */
+  /** `at` of the deal, else of the bid request. At 2 a lower bid loses wins and saves little. */
   auction?: 1 | 2 | undefined
 }
 
