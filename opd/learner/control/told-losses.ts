@@ -26,7 +26,7 @@ export class ToldLosses {
     this.told++
   }
 
-  /** Losses that one that is told stands for; 0: most are not told. */
+  /** How many losses one loss with a notice counts for; 0: most losses have no notice. */
   get each(): number {
     const share = Math.min(1, this.told / (this.losses * (1 - without)))
     return share > mostly ? 1 / share : 0

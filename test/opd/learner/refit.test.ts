@@ -133,7 +133,7 @@ t.test('lowest winning prices teach both sides: fewer rows say as much', (t) => 
 })
 
 t.test('a price of the grid just below the lowest winning one does not win', (t) => {
-  // 1.375 is the price of the grid that stands for [1.367, 1.384].
+  // 1.375 is the one price of the grid in [1.367, 1.384].
   const learner = traffic(
     1500,
     (price) => price >= 1.38,
