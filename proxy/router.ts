@@ -1,8 +1,8 @@
 /** Routes the requests of the proxy listener: `/bid/<ssp>` begins an exchange, `/pass/<ssp>/…` is forwarded to the origin. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { ExchangeContext } from './exchange/exchange.ts'
 import { Exchange } from './exchange/exchange.ts'
-import type { ExchangeContext } from './exchange/request-phases.ts'
 import { headFault, inboundOf, pathOf } from './listen/node-http.ts'
 import type { Inbound } from './listen/types.ts'
 import type { PassThrough } from './pass/pass.ts'

@@ -11,7 +11,7 @@ const replaced: readonly [file: string, code: string, by: string][] = [
     '',
   ],
   [
-    '/proxy/exchange/request-phases.ts',
+    '/proxy/exchange/exchange.ts',
     'this.traced = context.tracer === null ? null : inbound.head.fields',
     'this.traced = null',
   ],
