@@ -23,7 +23,6 @@ import { createSlices } from '../opd/shared/slices.ts'
 import { bounds, outcomes, type SupplierMetrics } from '../proxy/metrics.ts'
 import { nodeQps, type ProcessLoad } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
-import { endpointsOf } from './status-adapters.ts'
 
 interface NodeFiguresDeps {
   proxy: BidProxy
@@ -96,6 +95,14 @@ function leftOf(stats: SupplierStats): Counts {
     for (const [name, count] of Object.entries(named(bidReasons, stats.modes[mode].left)))
       left[name] = (left[name] ?? 0) + count
   return left
+}
+
+function endpointsOf(proxy: BidProxy, id: string) {
+  const all = proxy.suppliers.get(id)?.endpoints.all ?? []
+  return all.map(({ url, state, failures }) => ({
+    url: url.origin + url.pathname,
+    ...{ state, failures },
+  }))
 }
 
 export function createNodeFigures(deps: NodeFiguresDeps) {
