@@ -21,7 +21,7 @@ import {
 import { guards, type Mode, modes } from '../opd/pricing/arms.ts'
 import { createSlices } from '../opd/shared/slices.ts'
 import { bounds, outcomes, type SupplierMetrics } from '../proxy/metrics.ts'
-import { nodeQps, type ProcessLoad } from '../proxy/node-load.ts'
+import { nodeLoad, type ProcessLoad } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
 
 interface NodeFiguresDeps {
@@ -163,7 +163,7 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
         left: own === undefined ? {} : leftOf(own),
         notices: notices.get(id) ?? {},
         endpoints: endpointsOf(proxy, id),
-        qps: supplier === undefined ? null : nodeQps(supplier, others()),
+        qps: supplier === undefined ? null : nodeLoad(supplier, others()).clientQps,
       }
     }
     const ids = new Set([...proxy.suppliers.keys(), ...stats.suppliers.keys()])
