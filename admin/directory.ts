@@ -9,7 +9,7 @@ import type { DirectorySnapshot, SupplierState } from './ports.ts'
 import type { Store } from './store/index.ts'
 import { readHolds } from './store/suppliers.ts'
 
-export interface Directory {
+interface Directory {
   snapshot(): DirectorySnapshot
   onChange(listener: (snapshot: DirectorySnapshot) => void): void
   /** Reads the store now and resolves after all listeners have been called. */

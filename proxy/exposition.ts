@@ -9,90 +9,92 @@ import {
   histogram,
   type MetricRow,
   one,
-  others,
+  others as otherSuppliers,
   registerRows,
   type Sample,
 } from '../opd/shared/metrics.ts'
 import { bounds, type DurationHistogram, outcomes, type SupplierMetrics } from './metrics.ts'
+import { type Gauges, nodeLoad, type ProcessLoad, type SupplierLoad } from './node-load.ts'
+import type { Supplier } from './supplier.ts'
 
-export interface EndpointState {
-  url: URL
-  inFlight: number
-  state: 'up' | 'failing' | 'ejected'
-  pool: { open: number; idle: number }
-}
-
-export interface SupplierState {
-  id: string
-  inFlight: number
-  clientQps: number | null
-  active: boolean
-  gate: { limit: number; queued: number }
-  metrics: SupplierMetrics
-  endpoints: { all: readonly EndpointState[] }
-}
-
-/** The state of the proxy that a scrape reads. */
-export interface ProxyState {
-  suppliers: () => Iterable<SupplierState>
-  connections: () => number
-  heldBytes: () => number
-  maxHeldBytes: () => number
-  /** gzip requests of which the whole body is decoded. */
-  decoder: { running: number; waiting: number; bytes: number }
+/** What a scrape reads. */
+interface ProxyState {
+  suppliers: ReadonlyMap<string, Supplier>
+  gauges: () => Gauges
+  /** The other processes of this node. */
+  others: () => Iterable<ProcessLoad>
+  decoder: { bytes: number }
   /** Connections closed or refused by reason. */
   closed: ReadonlyMap<string, number>
 }
 
-/** The series of thousands of suppliers without traffic would be most of a scrape. */
-export const hadTraffic = ({ inFlight, metrics }: SupplierState) =>
-  inFlight > 0 || metrics.total > 0
+/** A supplier as a scrape sees it, with the sums of all processes. */
+interface Scraped extends SupplierLoad {
+  id: string
+  active: boolean
+  metrics: SupplierMetrics
+  /** It has all gauges. Others have those that differ from a supplier at rest: thousands would be most of a scrape. */
+  isTop: boolean
+}
 
-function* outcomeSamples({ id, metrics }: SupplierState): Generator<Sample> {
+const isBusy = ({ inFlight, isTop, metrics }: Scraped) =>
+  inFlight > 0 || (isTop && metrics.total > 0)
+const isLimited = ({ queued, isTop }: Scraped) => queued > 0 || isTop
+
+function* outcomeSamples(ssp: string, { requests }: SupplierMetrics): Generator<Sample> {
   for (const [at, outcome] of outcomes.entries()) {
-    const value = metrics.requests[at]!
-    if (value > 0) yield { value, labels: { ssp: id, outcome } }
+    const value = requests[at]!
+    if (value > 0) yield { value, labels: { ssp, outcome } }
   }
 }
 
 function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
-  /** Suppliers with all gauges. The others have those that differ from a supplier at rest. */
-  let top: ReadonlySet<SupplierState> = new Set()
-  function* outcomesOf() {
-    top = yield* busiest(state.suppliers(), ({ metrics }) => metrics.total)
-    yield* each(outcomeSamples)()
+  const { suppliers, others, decoder, closed } = state
+  /** Taken by the first metric that reads it, for all of a scrape. */
+  let scraped: Scraped[] = []
+  function* requests() {
+    const top = yield* busiest(suppliers.values(), ({ metrics }) => metrics.total)
+    scraped = []
+    for (const supplier of suppliers.values()) {
+      const { id, active, metrics } = supplier
+      const isTop = top.has(supplier)
+      scraped.push({ id, active, metrics, isTop, ...nodeLoad(supplier, others()) })
+      yield* outcomeSamples(id, metrics)
+      yield null
+    }
   }
-  const isTop = (supplier: SupplierState) => top.has(supplier)
-  const isBusy = (supplier: SupplierState) =>
-    supplier.inFlight > 0 || (isTop(supplier) && hadTraffic(supplier))
-  const isLimited = (supplier: SupplierState) => supplier.gate.queued > 0 || isTop(supplier)
   /** The samples of all suppliers that are shown. */
   const each = (
-    samples: (supplier: SupplierState) => Iterable<Sample>,
-    shown: (supplier: SupplierState) => boolean = () => true,
+    samples: (supplier: Scraped) => Iterable<Sample>,
+    shown: (supplier: Scraped) => boolean,
   ) =>
     function* () {
-      for (const supplier of state.suppliers()) {
+      for (const supplier of scraped) {
         if (shown(supplier)) yield* samples(supplier)
         yield null
       }
     }
   const perSupplier = (
-    value: (supplier: SupplierState) => number,
-    shown?: (supplier: SupplierState) => boolean,
+    value: (supplier: Scraped) => number,
+    shown: (supplier: Scraped) => boolean,
   ) => each((supplier) => one(value(supplier), { ssp: supplier.id }), shown)
   const perEndpoint = (
-    value: (endpoint: EndpointState) => number,
-    shown?: (supplier: SupplierState) => boolean,
+    value: (endpoint: Scraped['endpoints'][number]) => number,
+    shown: (supplier: Scraped) => boolean,
   ) =>
     each(
       ({ id, endpoints }) =>
-        endpoints.all.map((endpoint) => ({
+        endpoints.map((endpoint) => ({
           value: value(endpoint),
-          labels: { ssp: id, endpoint: endpoint.url.origin + endpoint.url.pathname },
+          labels: { ssp: id, endpoint: endpoint.url.replace(/\?.*/s, '') },
         })),
       shown,
     )
+  const nodeGauge = (name: keyof Gauges) => {
+    let sum = state.gauges()[name]
+    for (const load of others()) sum += load[name]
+    return sum
+  }
   function durations(
     name: string,
     help: string,
@@ -100,9 +102,9 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
   ): MetricRow {
     const series = new HistogramSeries(name, bounds)
     function* histograms(): Generator<[{ ssp: string }, DurationHistogram]> {
-      for (const { id, metrics } of state.suppliers()) yield [{ ssp: id }, of(metrics)]
+      for (const { id, metrics } of suppliers.values()) yield [{ ssp: id }, of(metrics)]
     }
-    return histogram(name, help, () => series.samples(histograms(), { ssp: others }))
+    return histogram(name, help, () => series.samples(histograms(), { ssp: otherSuppliers }))
   }
 
   return [
@@ -124,7 +126,7 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
     counter(
       'bidweir_requests_total',
       'Bid requests by outcome; an outcome is absent until its first request',
-      outcomesOf,
+      requests,
     ),
     counter(
       'bidweir_replays_total',
@@ -142,12 +144,12 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
     gauge(
       'bidweir_supplier_limit',
       'Limit of requests that are at the supplier at once',
-      perSupplier(({ gate }) => gate.limit, isLimited),
+      perSupplier(({ limit }) => limit, isLimited),
     ),
     gauge(
       'bidweir_supplier_queued',
       'Requests that wait because the supplier is at its limit',
-      perSupplier(({ gate }) => gate.queued, isLimited),
+      perSupplier(({ queued }) => queued, isLimited),
     ),
     gauge(
       'bidweir_qps_allotment',
@@ -162,7 +164,7 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       '1 if this location takes bids of the supplier',
       perSupplier(
         ({ active }) => (active ? 1 : 0),
-        (supplier) => !supplier.active || isTop(supplier),
+        ({ active, isTop }) => !active || isTop,
       ),
     ),
     gauge(
@@ -170,7 +172,7 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       '0 while an endpoint fails or is ejected',
       perEndpoint(
         ({ state }) => (state === 'up' ? 1 : 0),
-        (supplier) => isTop(supplier) || supplier.endpoints.all.some(({ state }) => state !== 'up'),
+        ({ endpoints, isTop }) => isTop || endpoints.some(({ state }) => state !== 'up'),
       ),
     ),
     gauge(
@@ -182,28 +184,29 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       'bidweir_endpoint_connections',
       'Open connections to an endpoint',
       perEndpoint(
-        ({ pool }) => pool.open,
-        (supplier) => isTop(supplier) && hadTraffic(supplier),
+        ({ open }) => open,
+        (supplier) => supplier.isTop && isBusy(supplier),
       ),
     ),
-    gauge('bidweir_connections', 'Connections of callers', () => one(state.connections())),
-    gauge('bidweir_held_bytes', 'Bytes of bodies in memory', () => one(state.heldBytes())),
+    gauge('bidweir_connections', 'Connections of callers', () => one(nodeGauge('connections'))),
+    gauge('bidweir_held_bytes', 'Bytes of bodies in memory', () => one(nodeGauge('heldBytes'))),
     gauge('bidweir_held_bytes_limit', 'Limit for the bytes of bodies in memory', () =>
-      one(state.maxHeldBytes()),
+      one(nodeGauge('maxHeldBytes')),
     ),
     gauge(
       'bidweir_request_decodes',
       'gzip requests whose whole body is being decoded, or that wait for it',
-      () => {
-        const { running, waiting } = state.decoder
-        return byLabel('state', Object.entries({ running, waiting }))
-      },
+      () =>
+        byLabel('state', [
+          ['running', nodeGauge('decoding')],
+          ['waiting', nodeGauge('waiting')],
+        ]),
     ),
     counter('bidweir_request_decoded_bytes_total', 'Bytes decoded from gzip requests', () =>
-      one(state.decoder.bytes),
+      one(decoder.bytes),
     ),
     counter('bidweir_connections_closed_total', 'Connections closed or refused, by reason', () =>
-      byLabel('reason', state.closed),
+      byLabel('reason', closed),
     ),
     gauge(
       'bidweir_event_loop_lag_seconds',

@@ -14,7 +14,7 @@ import { bindMetrics } from './exposition.ts'
 import { Listener } from './listen/listener.ts'
 import { heldBytesLimit } from './memory.ts'
 import { SupplierMetrics } from './metrics.ts'
-import { loadOf, nodeState, type ProcessLoad } from './node-load.ts'
+import { type Gauges, loadsOf, type ProcessLoad } from './node-load.ts'
 import { createPassThrough } from './pass/pass.ts'
 import { Router } from './router.ts'
 import { Supplier } from './supplier.ts'
@@ -27,27 +27,7 @@ export interface DirectoryState {
   allotment: Allotment | undefined
 }
 
-export interface BidProxy {
-  /** `port`: that of the first process, if several share it. */
-  listen(port?: number): Promise<AddressInfo>
-  /** Limits, for all suppliers at once. */
-  configure(config: ProxyConfig): void
-  /** Adds a supplier, or changes its configuration. A supplier without endpoints has no `/bid` path. */
-  setRoute(route: Route): void
-  /** Removes a supplier; its requests in flight get their responses. */
-  removeRoute(supplier: string): void
-  /** The directory or the number of live nodes has changed. `share`: 1 / live nodes. */
-  setDirectory(stateOf: (supplier: string) => DirectoryState | undefined, share: number): void
-  drain(): void
-  /** Resolves when all requests in flight have their responses. */
-  close(): Promise<void>
-  destroy(): void
-  /** For the dashboard. */
-  readonly suppliers: ReadonlyMap<string, Supplier>
-  /** The gauges of this process. */
-  load(): ProcessLoad
-  readonly counters: ProxyCounters
-}
+export type BidProxy = ReturnType<typeof createProxy>
 
 /** The counters of this process, to which those of others can be added. */
 export interface ProxyCounters {
@@ -80,7 +60,7 @@ export function createProxy(
     others?: () => Iterable<ProcessLoad>
     tracer?: BidTracer | null
   },
-): BidProxy {
+) {
   const {
     engine,
     registry,
@@ -98,20 +78,19 @@ export function createProxy(
   const suppliers = new Map<string, Supplier>()
   /** Origins of `/pass`, by supplier. */
   const passOrigins = new Map<string, string>()
-  let stateOf: Parameters<BidProxy['setDirectory']>[0] = () => undefined
+  let stateOf = (_supplier: string): DirectoryState | undefined => undefined
   let share = 1
   let maxInFlight = config.maxInFlightPerSupplier
   /** Metrics of all suppliers since the start: counters survive the removal of a supplier. */
   const metricsOf = new Map<string, SupplierMetrics>()
-  const state = {
-    suppliers: () => suppliers.values(),
-    connections: () => listener.connections,
-    heldBytes: () => budget.bytes,
-    maxHeldBytes: () => context.limits.maxHeldBytes,
-    decoder,
-    closed,
-  }
-  const bound = bindMetrics(registry, sharesPort ? nodeState(state, others) : state)
+  const gauges = (): Gauges => ({
+    connections: listener.connections,
+    heldBytes: budget.bytes,
+    maxHeldBytes: context.limits.maxHeldBytes,
+    decoding: decoder.running,
+    waiting: decoder.waiting,
+  })
+  const bound = bindMetrics(registry, { suppliers, gauges, others, decoder, closed })
   const lag = new LoopLag(bound.lag)
   const resolver = createResolver({
     onError: (hostname, error) =>
@@ -195,6 +174,7 @@ export function createProxy(
     suppliers.delete(id)
   }
 
+  /** Adds a supplier, or changes its configuration. A supplier without endpoints has no `/bid` path. */
   const setRoute = (next: Route) => {
     const { id, endpoints, passThrough } = next
     if (passThrough === undefined) passOrigins.delete(id)
@@ -216,20 +196,25 @@ export function createProxy(
     sharedTokens === null ? null : leaseTokens(sharedTokens, leasedBuckets, () => share)
 
   return {
-    listen: (port) => listener.listen(port),
+    /** `port`: that of the first process, if several share it. */
+    listen: (port?: number): Promise<AddressInfo> => listener.listen(port),
+    /** Limits, for all suppliers at once. */
     configure,
     setRoute,
-    removeRoute(id) {
+    /** Removes a supplier; its requests in flight get their responses. */
+    removeRoute(id: string): void {
       passOrigins.delete(id)
       remove(id)
     },
-    setDirectory(next, nextShare) {
+    /** The directory or the number of live nodes has changed. `share`: 1 / live nodes. */
+    setDirectory(next: typeof stateOf, nextShare: number): void {
       stateOf = next
       share = nextShare
       for (const supplier of suppliers.values()) applyDirectory(supplier)
     },
     drain: () => listener.drain(),
-    async close() {
+    /** Resolves when all requests in flight have their responses. */
+    async close(): Promise<void> {
       pass.closeUpgraded()
       await listener.close()
       lag.close()
@@ -238,12 +223,14 @@ export function createProxy(
       pass.close()
       for (const supplier of suppliers.values()) supplier.destroy()
     },
-    destroy() {
+    destroy(): void {
       listener.destroy()
       for (const supplier of suppliers.values()) supplier.destroy()
     },
-    suppliers,
-    load: () => loadOf(state),
-    counters: { suppliers: metricsOf, of: metricsFor, closed, decoder, ...bound },
+    /** For the dashboard. */
+    suppliers: suppliers as ReadonlyMap<string, Supplier>,
+    /** The gauges of this process. */
+    load: (): ProcessLoad => ({ ...gauges(), suppliers: loadsOf(suppliers.values()) }),
+    counters: { suppliers: metricsOf, of: metricsFor, closed, decoder, ...bound } as ProxyCounters,
   }
 }

@@ -5,7 +5,7 @@ import type { ExchangeContext } from './exchange/exchange.ts'
 import { Exchange } from './exchange/exchange.ts'
 import { headFault, inboundOf, pathOf } from './listen/node-http.ts'
 import type { Inbound } from './listen/types.ts'
-import type { PassThrough } from './pass/pass.ts'
+import type { PassTarget, PassThrough } from './pass/pass.ts'
 import { type ProblemCode, problem } from './problem.ts'
 import type { Supplier } from './supplier.ts'
 import { closingResponse } from './wire/fields.ts'
@@ -102,10 +102,10 @@ export class Router {
     const target = this.passTarget(url)
     if (target === null) return this.refuse(response, 'not_found')
     if (request.method === 'TRACE') return this.refuse(response, 'trace')
-    this.deps.pass.web(request, response, target.origin, target.path, this.deps.isLast)
+    this.deps.pass.web(request, response, target, this.deps.isLast)
   }
 
-  private passTarget(url: string): { origin: string; path: string } | null {
+  private passTarget(url: string): PassTarget | null {
     const match = passPath.exec(url)
     const origin = match === null ? undefined : this.deps.passOrigins.get(match[1]!)
     if (origin === undefined) return null
@@ -116,6 +116,6 @@ export class Router {
   upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
     const target = headFault(request) === null ? this.passTarget(pathOf(request.url!)) : null
     if (target === null) socket.end(notFound)
-    else this.deps.pass.upgrade(request, socket, head, target.origin, target.path)
+    else this.deps.pass.upgrade(request, socket, head, target)
   }
 }

@@ -7,7 +7,7 @@ import { dashboard } from '../admin/dashboard/route.ts'
 import { createFleet } from '../admin/fleet/exchange.ts'
 import { createKeptSums } from '../admin/fleet/kept-sums.ts'
 import { fleet, type LiveDeps } from '../admin/fleet/live.ts'
-import { health } from '../admin/http/health.ts'
+import { alive, health } from '../admin/http/health.ts'
 import { createAdmin } from '../admin/http/server.ts'
 import { ImpressionCounters } from '../admin/impressions/counters.ts'
 import { impressions } from '../admin/impressions/route.ts'
@@ -19,16 +19,15 @@ import { reporting } from '../admin/reports/route.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { metricsOf } from '../opd/shared/metrics.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
-import type { ConfigRef } from './apply-config.ts'
+import type { ConfigRef } from './bid-path.ts'
 import { shownConfig } from './config/hidden.ts'
 import { consoleFigures } from './console-figures.ts'
 import type { Components } from './data-plane.ts'
 import { modelsDirOf } from './models.ts'
 import { createNodeFigures } from './node-figures.ts'
 import { createNodeProblems } from './node-problems.ts'
-import { createNoticesListener } from './notices-listener.ts'
+import { activeOpd, opdState } from './opd-state.ts'
 import { listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
-import { activeOpd, opdState } from './status-adapters.ts'
 import { nodeMetrics } from './workers/metrics.ts'
 
 /** `notReady` returns the reasons why bid traffic cannot be served now. */
@@ -60,7 +59,7 @@ export async function openAdminPlane(
     ...{ proxy, stats: engine.stats, counters, location, now },
     others: () => pool?.loads() ?? [],
     problems: createNodeProblems({
-      ...{ redis: components.redis, store, reload: meters.reloads.state },
+      ...{ redis: components.redis, lost: components.lost, reload: meters.reloads.state },
       ratesStale: () => ratesAge(current.config, Date.now())?.stale ?? false,
       draining: () => meters.life.draining,
     }),
@@ -174,10 +173,16 @@ export async function openAdminPlane(
       notices,
     ],
   })
-  const noticesListener = createNoticesListener(current.config.notices.listen, notices, log)
+  const noticesAddress = current.config.notices.listen
+  // The plugin is that of the admin listener, so that both share their limits.
+  const noticesListener =
+    noticesAddress === null
+      ? null
+      : createAdmin({ listen: noticesAddress, log, plugins: [alive, notices], document: false })
   return {
     figures: figuresOf,
-    listenForNotices: () => noticesListener.listen(),
+    /** The port; null: notices have no listener of their own. */
+    listenForNotices: async () => (await noticesListener?.listen())?.port ?? null,
     async listen() {
       const bound = await admin.listen()
       address = listen.replace(/\d+$/, String(bound.port))
@@ -186,11 +191,11 @@ export async function openAdminPlane(
     /** Connections end with their next responses, while other nodes take over. */
     drain() {
       admin.drain()
-      noticesListener.drain()
+      noticesListener?.drain()
     },
     async close() {
       figures.close()
-      await Promise.all([admin.close(), noticesListener.close(), allNodes.close()])
+      await Promise.all([admin.close(), noticesListener?.close(), allNodes.close()])
     },
     /** Frees issuers and tokens. Call it after the last request. */
     end: () => auth.close(),

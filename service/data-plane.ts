@@ -5,33 +5,22 @@ import { openStore } from '../admin/store/index.ts'
 import { createRetention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
 import { createTakenOff } from '../admin/store/taken-off.ts'
-import { createEngine } from '../opd/engine/engine.ts'
-import { trainedPerSecond } from '../opd/pricing/exposures.ts'
 import type { Log } from '../opd/shared/log.ts'
 import type { Slices } from '../opd/shared/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
 import { bidLogLimit } from '../proxy/memory.ts'
-import { createProxy } from '../proxy/proxy.ts'
-import { applyConfig, type ConfigRef } from './apply-config.ts'
+import type { DirectoryState } from '../proxy/proxy.ts'
+import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts'
 import type { Config } from './config/schema.ts'
-import { dayCaps } from './day-caps.ts'
 import { loadOrCreateKeys } from './default-config.ts'
-import { eventMetrics } from './metrics/events.ts'
-import { bindStateMetrics } from './metrics/state.ts'
+import { bindProcessMetrics, bindStateMetrics, lastLost } from './metrics.ts'
 import { openModels } from './models.ts'
-import {
-  contextKeys,
-  engineSettings,
-  integrationOf,
-  ratesAge,
-  retentionMs,
-  routeOf,
-} from './runtime-config.ts'
-import { bindServiceMetrics } from './status-adapters.ts'
+import { dayCaps } from './opd-state.ts'
+import { ratesAge, retentionMs } from './runtime-config.ts'
 import { createTracing } from './tracing.ts'
-import { dividedConfig, dividedRoute, type Place, workerCount } from './workers/limits.ts'
-import { openWorkers, statesAt, withWorkers } from './workers/node.ts'
+import { type Place, workerCount } from './workers/limits.ts'
+import { openWorkers, withWorkers } from './workers/node.ts'
 import type { WorkerPool } from './workers/pool.ts'
 
 export type Components = Awaited<ReturnType<typeof openComponents>>
@@ -48,7 +37,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const now = Date.now
   const registry = new Registry()
   const tracing = createTracing(log)
-  const meters = bindServiceMetrics(registry, () => ratesAge(current.config, now())?.age ?? null)
+  const meters = bindProcessMetrics(registry, () => ratesAge(current.config, now())?.age ?? null)
   const store = await openStore(started.store.database, {
     now,
     log,
@@ -56,7 +45,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     owns: true,
   })
   const directory = await createDirectory(store, log)
-  const { attributionWindow, contextTtl, decisionLog } = started.opd
+  const { contextTtl, decisionLog } = started.opd
   // Until the proxy is made, it takes the number of nodes from `models`.
   let onNodes = () => {}
   const models = await openModels({
@@ -76,6 +65,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       ? null
       : (await import('./events/index.ts')).openEvents({
           config: started.events.kafka,
+          registry,
           store,
           node: modelManager.models.node,
           noticesOf: (id) => current.active.get(id ?? '')?.supplier.notices ?? 'win',
@@ -85,13 +75,9 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const duplicates = createDuplicateCounts(winStore, log)
   const keep = () => retentionMs(current.config)
   const retention = createRetention(winStore, { keep, now, log, first: firstRetention })
-  const integrations = [...current.active.values()].map(({ supplier, invalid }) =>
-    integrationOf(supplier, invalid),
-  )
-  const settings = engineSettings(started, contextKeys(keysOf(started)), attributionWindow)
-  const engine = createEngine(
-    { ...settings, integrations },
-    {
+  const bidPath = createBidPath({
+    ...{ current, place, keysOf, log },
+    engine: {
       learners: modelManager,
       bidLog,
       observer: events?.observing(rollup) ?? rollup,
@@ -100,59 +86,46 @@ export async function openComponents(current: ConfigRef, log: Log) {
           ? (redis?.shared ?? null)
           : withWorkers(() => pool!, redis?.shared ?? null, bidLog),
       sink,
-      log,
-      now,
-      random: Math.random,
-      trainedPerSecond: trainedPerSecond / place.count,
     },
-  )
+    proxy: {
+      ...{ registry, sharedTokens: tokens, sharesPort: place.count > 1, tracer: tracing },
+      others: () => pool?.loads() ?? [],
+    },
+  })
+  const { engine, proxy } = bidPath
   const takenOff = createTakenOff(winStore, engine.reductions, { now, log })
   await takenOff.flush()
   const { ledger } = store
   const capsOfToday = () => dayCaps(engine, current.active.keys(), now())
+  const lost = lastLost(store)
   bindStateMetrics(registry, {
-    ...{ redis, ledger, store, sink, stats: engine.stats, dayCaps: capsOfToday },
+    ...{ redis, ledger, lost, sink, stats: engine.stats, dayCaps: capsOfToday },
     nodes: () => models.nodes,
   })
-  if (events !== null) eventMetrics(registry, events)
-  const proxy = createProxy(
-    dividedConfig(started.proxy, place),
-    started.suppliers.map((supplier) => dividedRoute(routeOf(supplier), place)),
-    {
-      ...{ engine, registry, log },
-      sharedTokens: tokens,
-      sharesPort: place.count > 1,
-      others: () => pool?.loads() ?? [],
-      tracer: tracing,
-    },
-  )
-
-  const directoryMessage = () => ({
-    states: statesAt(directory, started.location),
-    holds: directory.snapshot().holds,
-    share: 1 / models.nodes,
-  })
-  /** Applies the directory's snapshot to engine and proxy. */
-  const applyDirectory = () => {
-    const message = directoryMessage()
-    engine.setHolds(message.holds)
-    proxy.setDirectory((id) => message.states.get(id), message.share / place.count)
-    pool?.tellAll('directory', message)
+  const location = (): LocationState => {
+    const { suppliers, holds } = directory.snapshot()
+    const states = new Map<string, DirectoryState>()
+    for (const [id, { inactiveSeats, datacenters }] of suppliers)
+      states.set(id, { inactiveSeats, allotment: datacenters.get(started.location) })
+    return { states, holds, share: 1 / models.nodes }
   }
-  directory.onChange(applyDirectory)
-  onNodes = applyDirectory
-  applyDirectory()
+  const applyLocation = () => {
+    const state = location()
+    bidPath.setLocation(state)
+    pool?.tellAll('location', state)
+  }
+  directory.onChange(applyLocation)
+  onNodes = applyLocation
+  applyLocation()
   if (buses !== null && place.count > 1) {
     pool = openWorkers(place.count, {
       ...{ current, modelManager, models: buses.worker, tokens: tokens!, bidLog, sink, log },
-      keysOf: () => keysOf(current.config),
-      directory: directoryMessage,
+      ...{ location, stats: engine.stats, counters: proxy.counters },
+      keys: () => keysOf(current.config),
       shared: redis?.shared ?? null,
       addRows: rollup.add,
       reductions: () => [...capsOfToday()],
       onDecided: events?.decided ?? null,
-      stats: engine.stats,
-      proxy: () => proxy,
     })
   }
 
@@ -161,6 +134,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       registry,
       meters,
       store,
+      lost,
       directory,
       modelManager,
       followModelControl,
@@ -179,8 +153,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     /** Applies another configuration, in time slices. */
     async configure(config: Config, slices: Slices) {
       bidLog.retain(config.opd.contextTtl)
-      const targets = { engine, proxy, place, attributionWindow }
-      await applyConfig(current, config, contextKeys(keysOf(config)), targets, slices)
+      await bidPath.configure(config, slices)
       await pool?.reload({ ...config, opd: { ...config.opd, keys: keysOf(config) } })
     },
     /** Flushes and closes the components that outlive the listeners. */

@@ -21,9 +21,8 @@ import {
 import { guards, type Mode, modes } from '../opd/pricing/arms.ts'
 import { createSlices } from '../opd/shared/slices.ts'
 import { bounds, outcomes, type SupplierMetrics } from '../proxy/metrics.ts'
-import { nodeQps, type ProcessLoad } from '../proxy/node-load.ts'
+import { nodeLoad, type ProcessLoad } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
-import { endpointsOf } from './status-adapters.ts'
 
 interface NodeFiguresDeps {
   proxy: BidProxy
@@ -98,6 +97,14 @@ function leftOf(stats: SupplierStats): Counts {
   return left
 }
 
+function endpointsOf(proxy: BidProxy, id: string) {
+  const all = proxy.suppliers.get(id)?.endpoints.all ?? []
+  return all.map(({ url, state, failures }) => ({
+    url: url.origin + url.pathname,
+    ...{ state, failures },
+  }))
+}
+
 export function createNodeFigures(deps: NodeFiguresDeps) {
   const { proxy, stats, counters, location, now, others, problems } = deps
   const node = `${hostname()}-${randomBytes(2).toString('hex')}`
@@ -156,7 +163,7 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
         left: own === undefined ? {} : leftOf(own),
         notices: notices.get(id) ?? {},
         endpoints: endpointsOf(proxy, id),
-        qps: supplier === undefined ? null : nodeQps(supplier, others()),
+        qps: supplier === undefined ? null : nodeLoad(supplier, others()).clientQps,
       }
     }
     const ids = new Set([...proxy.suppliers.keys(), ...stats.suppliers.keys()])

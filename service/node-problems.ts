@@ -1,23 +1,20 @@
 /** What is wrong with this node as a whole, in sentences for the console. Suppliers have their own states. */
 import type { NodeProblem } from '../admin/fleet/figures.ts'
-import type { ReloadState } from './metrics/reloads.ts'
+import type { ReloadState } from './metrics.ts'
 
 interface NodeProblemDeps {
   reload: () => ReloadState
   redis: { connected: boolean } | null
-  store: { lost(): Promise<string[]> }
+  /** Parts of the database that did not complete a write. */
+  lost: () => string[]
   ratesStale: () => boolean
   draining: () => boolean
 }
 
-/** The state of the store is that of the reading before: it is known only after a write. */
 export function createNodeProblems(deps: NodeProblemDeps): () => NodeProblem[] {
-  const { reload, redis, store, ratesStale, draining } = deps
-  let lost: string[] = []
+  const { reload, redis, ratesStale, draining } = deps
   return () => {
-    void store.lost().then((parts) => {
-      lost = parts
-    })
+    const lost = deps.lost()
     const { successful, restart } = reload()
     const problems: NodeProblem[] = []
     const add = (level: NodeProblem['level'], text: string) => problems.push({ level, text })

@@ -1,22 +1,9 @@
-/** Converts the checked configuration into the options of each component. */
-
-import { type ContextKey, type Integration, type OpdConfig, opdSchema } from '../opd/config.ts'
-import type { EngineSettings } from '../opd/engine/types.ts'
-import { type Rates, rateOf } from '../opd/shared/rates.ts'
-import type { Route } from '../proxy/config.ts'
+/** What components need to know of the checked configuration. */
+import { type OpdConfig, opdSchema } from '../opd/config.ts'
+import { rateOf } from '../opd/shared/rates.ts'
 import type { Config, SupplierConfig } from './config/schema.ts'
 import { valueAt } from './config/values.ts'
 import { workerCount } from './workers/limits.ts'
-
-export function integrationOf(supplier: SupplierConfig, invalid: boolean): Integration {
-  const { id, opd, notices, clearing } = supplier
-  return { id, notices, clearing, opd: invalid ? 'invalid' : (opd ?? null) }
-}
-
-function ratesOf(config: Config): Rates | null {
-  const { rates } = config.currency
-  return rates === undefined ? null : { base: rates.base, rates: rates.rates }
-}
 
 const day = 86_400_000
 
@@ -26,8 +13,7 @@ export const retentionMs = ({ store, opd }: Config) =>
 
 /** What reports need: each supplier's notices, and exchange rates. */
 export function reportSettings(config: Config) {
-  const rates = ratesOf(config)
-  const { base } = config.currency
+  const { base, rates = null } = config.currency
   const currencies = new Set([base, ...Object.keys(rates?.rates ?? {})])
   return {
     base,
@@ -50,39 +36,6 @@ export function ratesAge(config: Config, now: number): { age: number; stale: boo
   if (asOf === undefined) return null
   const age = now - Date.parse(asOf)
   return { age, stale: age > staleAfter }
-}
-
-export function contextKeys(rows: readonly { id: number; secret: string }[]): ContextKey[] {
-  return rows.map(({ id, secret }) => ({ id, secret: Buffer.from(secret, 'base64url') }))
-}
-
-/** `attributionWindow` is the value at the start: a learner cannot change it. */
-export function engineSettings(
-  config: Config,
-  keys: readonly ContextKey[],
-  attributionWindow: number,
-): EngineSettings {
-  return {
-    keys,
-    attributionWindow,
-    contextTtl: config.opd.contextTtl,
-    rates: ratesOf(config),
-    base: config.currency.base,
-  }
-}
-
-export function routeOf({
-  id,
-  endpoints,
-  timeout,
-  tmaxMargin,
-  maxInFlight,
-  onFailure,
-  callers,
-  passThrough,
-}: SupplierConfig): Route {
-  const pass = passThrough === undefined ? {} : { passThrough }
-  return { id, endpoints, timeout, tmaxMargin, maxInFlight, onFailure, callers, ...pass }
 }
 
 /** The suppliers as the management API lists them: names default to the id, without account only `*` sees them. */

@@ -6,7 +6,8 @@ import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
 import { createSlices, type Slices } from '../opd/shared/slices.ts'
 import { openAdminPlane } from './admin-plane.ts'
-import type { ConfigRef } from './apply-config.ts'
+import type { ConfigRef } from './bid-path.ts'
+import { activeSuppliers } from './bid-path.ts'
 import type { LoadedConfig } from './config/check.ts'
 import { faultLine } from './config/faults.ts'
 import type { FileVersions } from './config/files.ts'
@@ -16,7 +17,6 @@ import { watchFiles } from './config/watch.ts'
 import { openComponents } from './data-plane.ts'
 import type { ConsoleFigures } from './demo/figures.ts'
 import { needsRestart, ratesAge } from './runtime-config.ts'
-import { activeSuppliers } from './supplier-swap.ts'
 
 export interface Service {
   proxyPort: number

@@ -5,12 +5,10 @@ import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { isIdle, pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
 import type { ProxyConfig } from '../config.ts'
 import { closingResponse } from '../wire/fields.ts'
-import { assertFree, bind } from './bind.ts'
 import { ConnectionLives } from './connection-life.ts'
 import { hasBody } from './node-http.ts'
-import { createNodeServer, secureContext } from './node-server.ts'
-import type { FastLane } from './strict-connection.ts'
-import { StrictConnections } from './strict-connections.ts'
+import { assertFree, bind, checkInterval, createNodeServer, secureContext } from './node-server.ts'
+import { type FastLane, StrictConnection } from './strict-connection.ts'
 
 interface ListenerOptions {
   config: ProxyConfig
@@ -46,7 +44,10 @@ export class Listener {
   private accepted = 0
   /** Responses that are complete, but not yet read by their callers. */
   private readonly unread = new Set<ServerResponse>()
-  private readonly fast: StrictConnections | null
+  /** Connections of the fast lane. One timer checks the time limits of all. */
+  private readonly strict = new Set<StrictConnection>()
+  private readonly strictTimer: NodeJS.Timeout
+  private readonly lane: FastLane | null
 
   constructor(options: ListenerOptions) {
     this.onClosed = options.onClosed
@@ -57,10 +58,12 @@ export class Listener {
     this.applyLimits()
     // Plain connections begin on the fast lane; TLS connections are on the general lane.
     const { beginFast } = options
-    this.fast =
-      beginFast === null || options.config.tls !== undefined
-        ? null
-        : new StrictConnections(this.fastLane(beginFast), options.config.headTimeout)
+    this.lane =
+      beginFast === null || options.config.tls !== undefined ? null : this.fastLane(beginFast)
+    this.strictTimer = setInterval(() => {
+      const now = performance.now()
+      for (const connection of this.strict) connection.check(now)
+    }, checkInterval(options.config.headTimeout)).unref()
     this.acceptConnections()
     this.serveRequests(options)
   }
@@ -81,28 +84,20 @@ export class Listener {
     const { server, lives, onClosed } = this
     const [acceptGeneral] = server.listeners('connection') as ((socket: Socket) => void)[]
     server.removeAllListeners('connection')
-    const config = () => this.config
     return {
-      begin,
+      ...{ begin, lives, onClosed, config: () => this.config },
       handOver(socket, bytes) {
         socket.pause()
         if (bytes.length > 0) socket.unshift(bytes)
         acceptGeneral!.call(server, socket)
         socket.resume()
       },
-      isOver: (life, now) => lives.isOver(life, now),
-      onClosed,
-      get headTimeout() {
-        return config().headTimeout
-      },
-      get keepAlive() {
-        return config().keepAlive
-      },
     }
   }
 
   private acceptConnections(): void {
-    const { server, open, onClosed } = this
+    const { server, open, onClosed, lane, strict } = this
+    const removed = (connection: StrictConnection) => void strict.delete(connection)
     const begin = (socket: Socket) =>
       this.lives.begin(socket, this.config.maxConnectionAge * (0.8 + 0.4 * this.random()))
     server.on('connection', (socket: Socket) => {
@@ -112,7 +107,7 @@ export class Listener {
       // Until 'secureConnection' there is no other listener: a reset in the handshake would end the process.
       socket.on('error', () => onClosed('reset'))
       const life = begin(socket)
-      this.fast?.accept(socket, life)
+      if (lane !== null) strict.add(new StrictConnection(socket, life, lane, removed))
     })
     // Requests of a TLS connection have this socket, not the one below it.
     server.on('secureConnection', begin)
@@ -200,7 +195,7 @@ export class Listener {
     const closeIdle = () => {
       // node:http regards a connection as idle while its response is still being sent; `awaitReader` bounds that.
       if (this.unread.size === 0) this.server.closeIdleConnections()
-      this.fast?.closeIdle()
+      for (const connection of this.strict) if (connection.idle) connection.destroy()
     }
     // Not at once: a caller that has just connected, or found its connection open, is about to send a request. Again and
     // again, because a connection may become idle without a response, after a request that was cut short.
@@ -210,7 +205,7 @@ export class Listener {
       NetServer.prototype.close.call(this.server, () => {
         clearInterval(timer)
         this.server.close(() => {})
-        this.fast?.close()
+        clearInterval(this.strictTimer)
         resolve()
       })
     })

@@ -1,6 +1,12 @@
-/** The HTTP server of Node.js under the listener: its parser's settings, TLS, and which upgrades it offers. */
+/** The HTTP server of Node.js under the listener: its parser's settings, TLS, which upgrades it offers, and its address. */
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
+import {
+  type AddressInfo,
+  createServer as createNetServer,
+  type ListenOptions,
+  type Server as NetServer,
+} from 'node:net'
 import { isIdle } from '../../opd/shared/pipelining.ts'
 import type { ProxyConfig } from '../config.ts'
 import { hasBody, pathOf } from './node-http.ts'
@@ -32,4 +38,23 @@ export function createNodeServer({ tls, headTimeout }: ProxyConfig): Server | Tl
   return tls === undefined
     ? createServer(settings)
     : createTlsServer({ ...settings, ...secureContext(tls), handshakeTimeout: headTimeout })
+}
+
+/** For one process, or for several that share the port. */
+export function bind(server: NetServer, options: ListenOptions): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(options, () => {
+      server.off('error', reject)
+      resolve(server.address() as AddressInfo)
+    })
+  })
+}
+
+/** With SO_REUSEPORT, a second service of the same user would get a part of the connections without an error. */
+export async function assertFree(address: { host: string; port: number }): Promise<void> {
+  if (address.port === 0) return
+  const server = createNetServer()
+  await bind(server, address)
+  await new Promise((resolve) => server.close(resolve))
 }

@@ -12,9 +12,9 @@ import { problem } from '../problem.ts'
 import { closingResponse } from '../wire/fields.ts'
 import { HeadTemplates } from '../wire/head-templates.ts'
 import { type RequestHead, readRequestHead, setLength } from '../wire/request-head.ts'
+import { SocketReads } from '../wire/socket-reads.ts'
 import { singleWrite } from '../wire/write-message.ts'
 import type { ConnectionLife } from './connection-life.ts'
-import { SocketReads } from './socket-reads.ts'
 import { type ReplyLane, StrictReply } from './strict-reply.ts'
 import type { Inbound } from './types.ts'
 
@@ -25,8 +25,6 @@ export interface FastLane extends ReplyLane {
   handOver(socket: Socket, bytes: Buffer): void
   /** Counts a connection that was closed for a reason. */
   onClosed(reason: string): void
-  /** Milliseconds for a head or a body to arrive. */
-  readonly headTimeout: number
 }
 
 const blankLine = Buffer.from('\r\n\r\n')
@@ -231,7 +229,8 @@ export class StrictConnection extends StrictReply implements Inbound {
   check(now: number): void {
     const { writableLength } = this.socket
     const idle = this.state === 'head' && this.requests > 0 && writableLength === 0
-    const limit = idle ? this.lane.keepAlive : this.lane.headTimeout
+    const { keepAlive, headTimeout } = this.lane.config()
+    const limit = idle ? keepAlive : headTimeout
     if (this.state === 'responding' || now - this.since <= limit) return
     if (!this.closed && writableLength === 0) return this.expire(!idle)
     // A caller that does not read its response would occupy memory and a connection for ever.

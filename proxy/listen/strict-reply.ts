@@ -1,8 +1,9 @@
 /** The response to a request of the fast lane: its head, and its body, whole, as a stream, or in chunks. */
 import type { Socket } from 'node:net'
+import type { ProxyConfig } from '../config.ts'
 import type { OutgoingResponse } from '../wire/outgoing-heads.ts'
 import { writeMessage } from '../wire/write-message.ts'
-import type { ConnectionLife } from './connection-life.ts'
+import type { ConnectionLife, ConnectionLives } from './connection-life.ts'
 import type { Body, Reply } from './types.ts'
 
 /** The value of `Date` (RFC 9110 6.6.1), formatted once a second. */
@@ -68,10 +69,9 @@ function writeChunk(socket: Socket, chunk: Buffer): boolean {
 }
 
 export interface ReplyLane {
-  /** Whether the connection ends with its next response. */
-  isOver(life: ConnectionLife, now: number): boolean
-  /** Milliseconds between requests. */
-  readonly keepAlive: number
+  readonly lives: ConnectionLives
+  /** The current configuration. */
+  config(): ProxyConfig
 }
 
 export abstract class StrictReply implements Reply {
@@ -115,8 +115,8 @@ export abstract class StrictReply implements Reply {
   private begun(now: number): Endings {
     this.started = true
     // Bytes that follow this request may be another one, which gets its response, too.
-    this.last = this.early === null && this.lane.isOver(this.life, now)
-    return this.last ? closing : keepingAlive(this.lane.keepAlive)
+    this.last = this.early === null && this.lane.lives.isOver(this.life, now)
+    return this.last ? closing : keepingAlive(this.lane.config().keepAlive)
   }
 
   write(chunk: Buffer): boolean {

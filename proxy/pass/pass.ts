@@ -18,25 +18,12 @@ import { header, lower, towardsSupplier } from '../exchange/headers.ts'
 import { forward } from './forward.ts'
 import { overseeUpgrade } from './upgrade.ts'
 
-export interface PassThrough {
-  /** `isLast`: whether the connection ends with this response. */
-  web(
-    request: IncomingMessage,
-    response: ServerResponse,
-    origin: string,
-    path: string,
-    isLast: (response: ServerResponse) => boolean,
-  ): void
-  upgrade(
-    request: IncomingMessage,
-    socket: Socket,
-    head: Buffer,
-    origin: string,
-    path: string,
-  ): void
-  /** Upgraded connections do not end by themselves: a drain closes them. */
-  closeUpgraded(): void
-  close(): void
+export type PassThrough = ReturnType<typeof createPassThrough>
+
+/** `path`: that of the request after `/pass/<ssp>`, with its query. */
+export interface PassTarget {
+  origin: string
+  path: string
 }
 
 /** Milliseconds without any data after which a request fails. */
@@ -57,7 +44,7 @@ export function createPassThrough(options: {
   trusted: (remote: string) => boolean
   via: () => string | null
   onError: (error: Error) => void
-}): PassThrough {
+}) {
   const agents = {
     http: new HttpAgent({ keepAlive: true, maxSockets: 256 }),
     https: new HttpsAgent({ keepAlive: true, maxSockets: 256 }),
@@ -102,23 +89,21 @@ export function createPassThrough(options: {
   }
 
   return {
-    web(request, response, origin, path, isLast) {
-      const url = new URL(origin)
-      const fields = fieldsOf(request, url.host)
-      const { onError } = options
-      const via = options.via()
+    /** `isLast`: whether the connection ends with this response. */
+    web(
+      request: IncomingMessage,
+      response: ServerResponse,
+      target: PassTarget,
+      isLast: (response: ServerResponse) => boolean,
+    ): void {
+      const origin = new URL(target.origin)
       forward(request, response, {
-        origin: url,
-        path,
-        fields,
-        agents,
-        via,
-        silence,
-        onError,
-        isLast,
+        ...{ origin, path: target.path, fields: fieldsOf(request, origin.host), agents, isLast },
+        ...{ via: options.via(), silence, onError: options.onError },
       })
     },
-    upgrade(request, socket, head, origin, path) {
+    upgrade(request: IncomingMessage, socket: Socket, head: Buffer, target: PassTarget): void {
+      const { origin, path } = target
       if (ending) return void socket.destroy()
       // http-proxy sends these headers.
       request.headers = upgradeHeaders(fieldsOf(request, new URL(origin).host))
@@ -130,11 +115,12 @@ export function createPassThrough(options: {
       // No agent: an upgraded socket never returns to its pool.
       proxy.ws(request, socket, head, { target: origin })
     },
-    closeUpgraded() {
+    /** Upgraded connections do not end by themselves: a drain closes them. */
+    closeUpgraded(): void {
       ending = true
       for (const socket of upgraded) socket.destroy()
     },
-    close() {
+    close(): void {
       for (const agent of Object.values(agents)) agent.destroy()
       proxy.close()
     },

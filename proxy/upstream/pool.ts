@@ -3,15 +3,12 @@
  * undici's Pool is not used: a replay depends on whether a request was sent on a reused connection, and whether a byte
  * of its response arrived (RFC 9112 9.3.1).
  */
-import type { LookupFunction } from 'node:net'
-import type { buildConnector as Undici } from 'undici'
 import { HeadTemplates } from '../wire/head-templates.ts'
 import type { UpstreamResponseHead } from '../wire/response-head.ts'
 import type { Connection, PoolEvents } from './connection.ts'
 import type { Resolver } from './resolver.ts'
 import { StrictClient } from './strict-client.ts'
-import { buildConnector } from './undici.ts'
-import { type Connector, UndiciClient } from './undici-client.ts'
+import { undiciConnector } from './undici-client.ts'
 
 /** Upstream connections are used for 5 minutes at most, so that new addresses of a name get traffic. */
 const maxAge = 300_000
@@ -20,15 +17,7 @@ const sweepInterval = 1000
 /** Heads of responses that are kept for an endpoint: it has one for bids, and one for no-bids. */
 const headsOfEndpoint = 4
 
-export interface ConnectionPool {
-  /** The idle connection that was used last; with `fresh`, or if none is idle, a new one. */
-  acquire(fresh: boolean, now: number): Connection
-  readonly idle: number
-  readonly open: number
-  /** Closes idle connections now, and the others when their responses are complete. */
-  close(): void
-  destroy(): void
-}
+export type ConnectionPool = ReturnType<typeof createPool>
 
 export interface Upstream {
   resolver: Resolver
@@ -40,30 +29,14 @@ export interface Upstream {
 function connectorOf(origin: string, { resolver, lane }: Upstream) {
   const { protocol, hostname, port } = new URL(origin)
   const { lookup } = resolver
-  if (protocol === 'http:' && lane === 'fast') {
-    const host = hostname.replace(/^\[|\]$/g, '')
-    const target = { host, port: Number(port === '' ? 80 : port), lookup }
-    const templates = new HeadTemplates<UpstreamResponseHead>(headsOfEndpoint)
-    return (events: PoolEvents<Connection>): Connection =>
-      new StrictClient(target, events, templates)
-  }
-  const connect = buildConnector({
-    timeout: 10_000,
-    allowH2: false,
-    autoSelectFamily: false,
-    lookup: ((name, options, callback) => {
-      const { onAddress } = connector
-      lookup(name, options, (error, address, family) => {
-        onAddress(String(address))
-        callback(error, address, family)
-      })
-    }) satisfies LookupFunction,
-  } as Undici.BuildOptions)
-  const connector: Connector = { connect, onAddress() {} }
-  return (events: PoolEvents<Connection>): Connection => new UndiciClient(origin, connector, events)
+  if (protocol !== 'http:' || lane === 'general') return undiciConnector(origin, lookup)
+  const host = hostname.replace(/^\[|\]$/g, '')
+  const target = { host, port: Number(port === '' ? 80 : port), lookup }
+  const templates = new HeadTemplates<UpstreamResponseHead>(headsOfEndpoint)
+  return (events: PoolEvents<Connection>): Connection => new StrictClient(target, events, templates)
 }
 
-export function createPool(origin: string, upstream: Upstream): ConnectionPool {
+export function createPool(origin: string, upstream: Upstream) {
   const { hostname } = new URL(origin)
   const connect = connectorOf(origin, upstream)
   const idle: Connection[] = []
@@ -93,6 +66,7 @@ export function createPool(origin: string, upstream: Upstream): ConnectionPool {
     all.add(connection)
     return connection
   }
+  /** The idle connection that was used last; with `fresh`, or if none is idle, a new one. */
   const acquire = (fresh: boolean, now: number): Connection => {
     if (fresh) return open()
     for (let connection = idle.pop(); connection !== undefined; connection = idle.pop()) {
@@ -119,17 +93,18 @@ export function createPool(origin: string, upstream: Upstream): ConnectionPool {
 
   return {
     acquire,
-    get idle() {
+    get idle(): number {
       return idle.length
     },
-    get open() {
+    get open(): number {
       return all.size
     },
-    close() {
+    /** Closes idle connections now, and the others when their responses are complete. */
+    close(): void {
       stop()
       for (const connection of idle.splice(0)) connection.destroy()
     },
-    destroy() {
+    destroy(): void {
       stop()
       for (const connection of [...all]) connection.destroy()
     },

@@ -17,16 +17,7 @@ interface Entry {
   unknownUntil: number
 }
 
-export interface Resolver {
-  /** For `net.connect`: uses the addresses in memory, if there are any. */
-  lookup: LookupFunction
-  /** Resolves a name periodically, until `unwatch` was called as often as `watch`. */
-  watch(hostname: string): void
-  unwatch(hostname: string): void
-  /** A connection to this address has failed: other addresses are preferred for a while. */
-  failed(hostname: string, address: string): void
-  close(): void
-}
+export type Resolver = ReturnType<typeof createResolver>
 
 /** Milliseconds. */
 const avoidFor = 10_000
@@ -39,7 +30,7 @@ export function createResolver(options: {
   resolve?: (hostname: string) => Promise<LookupAddress[]>
   onError: (hostname: string, error: Error) => void
   now?: () => number
-}): Resolver {
+}) {
   const { onError, interval = 15_000, now = Date.now } = options
   const resolve = options.resolve ?? ((hostname) => dns.lookup(hostname, { all: true }))
   const entries = new Map<string, Entry>()
@@ -91,7 +82,8 @@ export function createResolver(options: {
   const timer = setInterval(() => void refreshAll(), interval).unref()
 
   return {
-    lookup(hostname, _options, callback) {
+    /** For `net.connect`: uses the addresses in memory, if there are any. */
+    lookup: ((hostname, _options, callback) => {
       const entry = entryOf(hostname)
       const respond = () => {
         const found = pick(entry)
@@ -101,20 +93,22 @@ export function createResolver(options: {
       }
       if (entry.addresses.length > 0 || now() < entry.unknownUntil) respond()
       else void refresh(hostname, entry).then(respond)
-    },
-    watch(hostname) {
+    }) satisfies LookupFunction as LookupFunction,
+    /** Resolves a name periodically, until `unwatch` was called as often as `watch`. */
+    watch(hostname: string): void {
       if (!isName(hostname)) return
       const entry = entryOf(hostname)
       if (entry.users++ === 0) void refresh(hostname, entry)
     },
-    unwatch(hostname) {
+    unwatch(hostname: string): void {
       const entry = entries.get(hostname)
       if (entry !== undefined && --entry.users <= 0) entries.delete(hostname)
     },
-    failed(hostname, address) {
+    /** A connection to this address has failed: other addresses are preferred for a while. */
+    failed(hostname: string, address: string): void {
       entries.get(hostname)?.avoid.set(address, now() + avoidFor)
     },
-    close() {
+    close(): void {
       clearInterval(timer)
     },
   }

@@ -15,6 +15,7 @@ import {
   readResponseHead,
   type UpstreamResponseHead,
 } from '../wire/response-head.ts'
+import { connectTo } from '../wire/socket-reads.ts'
 import { writeMessage } from '../wire/write-message.ts'
 import {
   type Connection,
@@ -24,7 +25,6 @@ import {
   type Target,
 } from './connection.ts'
 import { writeSoon } from './request-batch.ts'
-import { connectTo } from './shared-reads.ts'
 
 export class StrictClient implements Connection, BodySink {
   connectedAt = performance.now()

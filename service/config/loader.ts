@@ -5,12 +5,11 @@
 import { resolve } from 'node:path'
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { createSlices } from '../../opd/shared/slices.ts'
-import { shareBlocks } from './blocks.ts'
 import type { LoadedConfig } from './check.ts'
 import type { ConfigFault } from './faults.ts'
 import { currentVersions, type FileVersions } from './files.ts'
 import type { SupplierConfig } from './schema.ts'
-import type { Batch, LoadSummary, LoadTask, Row } from './worker.ts'
+import type { LoadSummary, LoadTask, SupplierRow } from './worker.ts'
 
 interface LoadLimits {
   /** Milliseconds. */
@@ -53,10 +52,10 @@ const failureOf = (error: NodeJS.ErrnoException, { memory }: LoadLimits): Failur
     : { found: `a file that cannot be read: ${error.message}`, allowed: 'YAML 1.2' }
 
 /** Passes the next `count` rows to `take`. */
-async function receive(port: MessagePort, count: number, take: (row: Row) => void) {
+async function receive<Row>(port: MessagePort, count: number, take: (row: Row) => void) {
   const slices = createSlices()
   for (let left = count; left > 0; ) {
-    const batch = receiveMessageOnPort(port)!.message as Batch
+    const batch = receiveMessageOnPort(port)!.message as Row[]
     left -= batch.length
     for (const row of batch) {
       take(row)
@@ -74,16 +73,11 @@ export function createLoad(file: string, { time, memory }: LoadLimits = limits):
     const { config, invalidOpd, files } = summary
     read = files
     const next = new Map<string, SupplierConfig>()
-    let before: SupplierConfig | null = null
-    await receive(port, summary.suppliers, ({ digest, text, equal }) => {
-      if (text === undefined) return void next.set(digest, known.get(digest)!)
-      const supplier: SupplierConfig = JSON.parse(text)
-      if (before !== null && equal !== undefined) shareBlocks(supplier, before, equal)
-      before = supplier
-      next.set(digest, supplier)
+    await receive<SupplierRow>(port, summary.suppliers, ({ digest, supplier }) => {
+      next.set(digest, supplier ?? known.get(digest)!)
     })
     const faults: ConfigFault[] = []
-    await receive(port, summary.faults, ({ text }) => faults.push(JSON.parse(text!)))
+    await receive<ConfigFault>(port, summary.faults, (fault) => void faults.push(fault))
     if (config === null) return { config, faults, invalidOpd, files }
     known = next
     return { config: { ...config, suppliers: [...next.values()] }, faults, invalidOpd, files }

@@ -1,12 +1,12 @@
 /** The worker thread that loads a configuration: 3,000 suppliers take a second. */
 import { hash } from 'node:crypto'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { blocksOf, type EqualBlocks, equalBlocks } from './blocks.ts'
+import { getOrAdd } from '../../opd/shared/get-or-add.ts'
 import type { LoadedConfig } from './check.ts'
 import type { ConfigFault } from './faults.ts'
 import type { FileVersions } from './files.ts'
 import { loadConfig } from './load.ts'
-import type { ParsedConfig } from './schema.ts'
+import type { SupplierConfig } from './schema.ts'
 
 export interface LoadTask {
   file: string
@@ -16,14 +16,11 @@ export interface LoadTask {
   port: MessagePort
 }
 
-/** `text`: JSON; absent if a supplier is the same as in the load before. `equal`: of a supplier, to the last one with a text. */
-export interface Row {
+/** Without `supplier`, the supplier is that of the load before with the same digest. */
+export interface SupplierRow {
   digest: string
-  text?: string
-  equal?: EqualBlocks
+  supplier?: SupplierConfig
 }
-
-export type Batch = Row[]
 
 export interface LoadSummary {
   /** All but the suppliers. */
@@ -52,41 +49,52 @@ function truncateFaults(faults: readonly ConfigFault[]): ConfigFault[] {
   return reported
 }
 
-/** The main thread receives and parses only what has changed. */
-function sendBatches<T extends object>(
-  port: MessagePort,
-  rows: readonly T[],
-  known: ReadonlySet<string>,
-  equalOf: (row: T) => { equal?: EqualBlocks } = () => ({}),
-): void {
-  let batch: Batch = []
+/**
+ * Equal objects become one, also where the message is received. Most suppliers leave most blocks at their defaults, and
+ * the garbage collector copies all new objects of a reload in one turn.
+ */
+function withSharedObjects(rows: readonly string[]): unknown[] {
+  const objects = new Map<string, unknown>()
+  return JSON.parse(`[${rows.join()}]`, (_key, value: unknown) =>
+    typeof value === 'object' ? getOrAdd(objects, JSON.stringify(value), () => value) : value,
+  )
+}
+
+/** Sends rows of JSON in batches. */
+function send(port: MessagePort, rows: readonly string[]): void {
+  let batch: string[] = []
   let length = 0
   for (const row of rows) {
-    const text = JSON.stringify(row)
-    const digest = hash('sha256', text, 'base64url')
-    const isKnown = known.has(digest)
-    batch.push(isKnown ? { digest } : { digest, text, ...equalOf(row) })
-    length += isKnown ? digest.length : text.length
+    batch.push(row)
+    length += row.length
     if (length < batchBytes) continue
-    port.postMessage(batch)
+    port.postMessage(withSharedObjects(batch))
     batch = []
     length = 0
   }
-  if (batch.length > 0) port.postMessage(batch)
+  if (batch.length > 0) port.postMessage(withSharedObjects(batch))
+}
+
+/** The main thread receives only what has changed. */
+function rowOf(supplier: SupplierConfig, known: ReadonlySet<string>): string {
+  const text = JSON.stringify(supplier)
+  const digest = hash('sha256', text, 'base64url')
+  return known.has(digest) ? `{"digest":"${digest}"}` : `{"digest":"${digest}","supplier":${text}}`
 }
 
 const { file, port, known } = workerData as LoadTask
 const { config, invalidOpd, files, ...loaded } = loadConfig(file, known.length > 0)
 const faults = truncateFaults(loaded.faults)
-const suppliers: ParsedConfig['suppliers'] = config?.suppliers ?? []
-let blocks: readonly string[] = []
-sendBatches(port, suppliers, new Set(known), (supplier) => {
-  const before = blocks
-  blocks = blocksOf(supplier)
-  return { equal: equalBlocks(blocks, before) }
-})
-sendBatches(port, faults, new Set())
-const { suppliers: _, ...rest } = config ?? { suppliers: [] }
+const { suppliers = [], ...rest } = config ?? {}
+const knownDigests = new Set(known)
+send(
+  port,
+  suppliers.map((supplier) => rowOf(supplier, knownDigests)),
+)
+send(
+  port,
+  faults.map((fault) => JSON.stringify(fault)),
+)
 const summary = {
   config: config === null ? null : (rest as LoadSummary['config']),
   ...{ invalidOpd, files, suppliers: suppliers.length, faults: faults.length },

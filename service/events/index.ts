@@ -1,4 +1,5 @@
-/** Opens the event stream, and connects it with bids, notices and the store. */
+/** Opens the event stream, and connects it with bids, notices, the store and the metrics. */
+import type { Registry } from 'prom-client'
 import type { RecordedLoss } from '../../admin/impressions/losses.ts'
 import type { LedgerEntry } from '../../admin/ports.ts'
 import { eventMarks } from '../../admin/store/event-marks.ts'
@@ -7,6 +8,7 @@ import { rowOf } from '../../admin/store/ledger.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { DecisionObserver } from '../../opd/ports.ts'
 import type { Log } from '../../opd/shared/log.ts'
+import { byName, counter, gauge, one, registerRows } from '../../opd/shared/metrics.ts'
 import { createCatchUp } from './catch-up.ts'
 import type { KafkaConfig } from './config.ts'
 import { lossEventOf, type Notices, winEventOf } from './event.ts'
@@ -15,6 +17,7 @@ import { EventStream } from './stream.ts'
 
 interface EventsOptions {
   config: KafkaConfig
+  registry: Registry
   store: Store
   /** Identifies this process. */
   node: string
@@ -23,9 +26,7 @@ interface EventsOptions {
   log: Log
 }
 
-export interface Events {
-  readonly stream: EventStream
-  readonly resent: { readonly resent: number }
+interface Events {
   decided(record: DecisionRecord): void
   /** Observes each decision, beside `observer`. */
   observing(observer: DecisionObserver): DecisionObserver
@@ -35,14 +36,14 @@ export interface Events {
   close(): Promise<void>
 }
 
-export function openEvents({ config, store, node, noticesOf, now, log }: EventsOptions): Events {
+export function openEvents(options: EventsOptions): Events {
+  const { config, registry, store, node, noticesOf, now, log } = options
   const stream = new EventStream(openKafka(config), { log, now })
   const marks = eventMarks(store, node)
   const alone = !store.postgres
   const catchUp = createCatchUp({ stream, marks, noticesOf, alone, now, log })
+  registerMetrics(registry, stream, catchUp.counts)
   return {
-    stream,
-    resent: catchUp.counts,
     decided: (record) => stream.decided(record),
     observing: (observer) => ({
       decided(record, inBa, outBa) {
@@ -73,4 +74,40 @@ export function openEvents({ config, store, node, noticesOf, now, log }: EventsO
       await catchUp.close()
     },
   }
+}
+
+const types = ['decision', 'win', 'loss'] as const
+
+function registerMetrics(
+  registry: Registry,
+  stream: EventStream,
+  caughtUp: { readonly resent: number },
+): void {
+  const { counts, sent } = stream
+  registerRows(registry, [
+    counter('bidweir_events_sent_total', 'Events that the event log has stored', () =>
+      byName('type', types, (type) => sent[type]),
+    ),
+    gauge('bidweir_events_waiting', 'Events in the queues', () => one(stream.waiting)),
+    counter(
+      'bidweir_events_dropped_total',
+      'Decisions that did not fit into the queue; they are not sent',
+      () => one(counts.dropped),
+    ),
+    counter(
+      'bidweir_events_deferred_total',
+      'Wins and losses that did not fit into the queue; they are read from the store later',
+      () => one(counts.deferred),
+    ),
+    counter(
+      'bidweir_events_resent_total',
+      'Wins and losses that were read from the store and sent again, after a crash or a full queue',
+      () => one(caughtUp.resent),
+    ),
+    counter(
+      'bidweir_events_failures_total',
+      'Requests that the event log did not confirm; they are tried again',
+      () => one(counts.failed),
+    ),
+  ])
 }

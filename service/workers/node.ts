@@ -1,39 +1,23 @@
 /** The first process of a node with workers: what it shares with them, and what it does with what they send. */
-import type { Directory } from '../../admin/directory.ts'
 import type { SeatRow } from '../../admin/store/decided-rows.ts'
 import type { DayAmount } from '../../opd/engine/day-reductions.ts'
 import type { EngineStats } from '../../opd/engine/stats.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { BidLog, DecisionSink, SharedBidLog, SharedTokens } from '../../opd/ports.ts'
-import { type Mode, modes } from '../../opd/pricing/arms.ts'
+import { modes } from '../../opd/pricing/arms.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { recordsOf } from '../../opd/state/bid-entry.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import type { ModelManager } from '../../opd/state/model-manager.ts'
 import type { ModelBus } from '../../opd/state/model-sync.ts'
-import type { BidProxy, DirectoryState } from '../../proxy/proxy.ts'
-import type { ConfigRef } from '../apply-config.ts'
+import type { ProxyCounters } from '../../proxy/proxy.ts'
+import type { ConfigRef, KeyRow, LocationState } from '../bid-path.ts'
 import { addCounts } from './counters.ts'
-import { served } from './peer.ts'
 import { createWorkerPool, type WorkerPool } from './pool.ts'
-import { busMethods, controlMethods, type DirectoryMessage, tokenMethods } from './protocol.ts'
+import type { Progress } from './protocol.ts'
 
-/** Milliseconds between two looks at the versions of the models. */
-const versionsEvery = 1000
-/** The same for what OPD took off: a cap may be exceeded by what wins in this time. */
-const reductionsEvery = 100
-
-/** Sends a value to all workers whenever it has changed. */
-function tellChanges(pool: WorkerPool, method: string, read: () => unknown, every: number) {
-  let sent = JSON.stringify(read())
-  return setInterval(() => {
-    const value = read()
-    const text = JSON.stringify(value)
-    if (text === sent) return
-    sent = text
-    pool.tellAll(method, value)
-  }, every).unref()
-}
+/** Milliseconds between two looks at it: a cap of a day may be exceeded by what wins in this time. */
+const progressEvery = 100
 
 /**
  * The commands as the first process has executed them, and its models: a worker needs no store, and starts while the
@@ -48,9 +32,9 @@ const controlOf = (modelManager: ModelManager): ModelControlSource => ({
 
 interface NodeParts {
   current: ConfigRef
-  /** The context keys of a configuration. */
-  keysOf: () => { id: number; secret: string }[]
-  directory: () => DirectoryMessage
+  /** The context keys of the current configuration. */
+  keys: () => KeyRow[]
+  location: () => LocationState
   modelManager: ModelManager
   models: ModelBus
   tokens: SharedTokens
@@ -64,32 +48,32 @@ interface NodeParts {
   reductions: () => DayAmount[]
   sink: DecisionSink | null
   stats: EngineStats
-  proxy: () => BidProxy
+  counters: ProxyCounters
   log: Log
 }
 
 export function openWorkers(count: number, parts: NodeParts): WorkerPool {
   const { current, modelManager, models, tokens, bidLog, shared, sink, onDecided } = parts
-  const versionsNow = () =>
-    Object.fromEntries(modes.map((mode) => [mode, modelManager.version(mode)])) as Record<
-      Mode,
-      number
-    >
+  const progress = (): Progress => ({
+    versions: Object.fromEntries(
+      modes.map((mode) => [mode, modelManager.version(mode)]),
+    ) as Progress['versions'],
+    reductions: parts.reductions(),
+  })
   const pool = createWorkerPool({
     count,
     start: () => ({
-      config: { ...current.config, opd: { ...current.config.opd, keys: parts.keysOf() } },
+      config: { ...current.config, opd: { ...current.config.opd, keys: parts.keys() } },
       invalidOpd: new Set(
         [...current.active].filter(([, { invalid }]) => invalid).map(([id]) => id),
       ),
-      directory: parts.directory(),
-      versions: versionsNow(),
-      reductions: parts.reductions(),
+      location: parts.location(),
+      progress: progress(),
     }),
     methods: {
-      ...served('models', models, busMethods),
-      ...served('tokens', tokens, tokenMethods),
-      ...served('control', controlOf(modelManager), controlMethods),
+      models,
+      tokens,
+      control: controlOf(modelManager),
       bids(batch: Buffer) {
         bidLog.append(batch)
         if (shared === null && onDecided === null) return
@@ -103,20 +87,23 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
         for (const [kind, entry] of entries) sink?.[kind](entry)
       },
     },
-    onFigures: ({ counts }) => addCounts(counts, parts.stats, parts.proxy().counters),
+    onFigures: ({ counts }) => addCounts(counts, parts.stats, parts.counters),
     log: parts.log,
   })
-  const following = [
-    tellChanges(pool, 'versions', versionsNow, versionsEvery),
-    tellChanges(pool, 'reductions', parts.reductions, reductionsEvery),
-  ]
+  let sent = ''
+  const following = setInterval(() => {
+    const value = progress()
+    const text = JSON.stringify(value)
+    if (text !== sent) pool.tellAll('progress', value)
+    sent = text
+  }, progressEvery).unref()
   return {
     ...pool,
     get missing() {
       return pool.missing
     },
     close() {
-      for (const timer of following) clearInterval(timer)
+      clearInterval(following)
       return pool.close()
     },
   }
@@ -134,11 +121,3 @@ export const withWorkers = (
     return [...own.find(bidId), ...elsewhere]
   },
 })
-
-/** The directory's state of each supplier at a location. */
-export function statesAt(directory: Directory, location: string): Map<string, DirectoryState> {
-  const states = new Map<string, DirectoryState>()
-  for (const [id, { inactiveSeats, datacenters }] of directory.snapshot().suppliers)
-    states.set(id, { inactiveSeats, allotment: datacenters.get(location) })
-  return states
-}

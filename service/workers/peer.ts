@@ -8,6 +8,8 @@ interface Channel {
 
 // biome-ignore lint/suspicious/noExplicitAny: a method of any port
 type Method = (...args: any[]) => unknown
+/** What the other process may call: methods, and ports, which have methods of their own. */
+export type Methods = Record<string, Method | object>
 
 type Message =
   | { kind: 'call'; id: number; method: string; args: unknown[] }
@@ -25,14 +27,13 @@ const maxUnsent = 2000
 
 export class Peer {
   private readonly channel: Channel
-  private readonly methods: Record<string, Method>
+  private readonly methods: Methods
   private readonly waiting = new Map<number, Waiting>()
   private id = 0
   private unsent = 0
   private ended: Error | null = null
 
-  /** `methods`: what the other process may call. */
-  constructor(channel: Channel, methods: Record<string, Method>) {
+  constructor(channel: Channel, methods: Methods) {
     this.channel = channel
     this.methods = methods
     channel.on('message', (message) => void this.receive(message as Message))
@@ -57,14 +58,13 @@ export class Peer {
     return this.unsent >= maxUnsent
   }
 
-  /** The methods of a port that the other process implements. */
-  port<Port extends object>(name: string, methods: readonly (keyof Port & string)[]): Port {
-    return Object.fromEntries(
-      methods.map((method) => [
-        method,
-        (...args: unknown[]) => this.call(`${name}.${method}`, ...args),
-      ]),
-    ) as Port
+  /** A port of the other process: all methods of the interface exist, and return promises. */
+  port<Port extends object>(name: string): Port {
+    const get = (_target: object, method: string | symbol) => {
+      const path = `${name}.${String(method)}`
+      return (...args: unknown[]) => this.call(path, ...args)
+    }
+    return new Proxy({}, { get }) as Port
   }
 
   /** The other process has ended. */
@@ -84,7 +84,7 @@ export class Peer {
   }
 
   private async receive(message: Message): Promise<void> {
-    if (message.kind === 'tell') return void this.methods[message.method]!(...message.args)
+    if (message.kind === 'tell') return void this.run(message.method, message.args)
     if (message.kind === 'call') return this.respond(message)
     const waiting = this.waiting.get(message.id)
     this.waiting.delete(message.id)
@@ -92,20 +92,18 @@ export class Peer {
     else waiting?.reject(new Error(message.message))
   }
 
+  /** `path`: `method` or `port.method`. */
+  private run(path: string, args: unknown[]): unknown {
+    const dot = path.indexOf('.')
+    const target = dot < 0 ? this.methods : this.methods[path.slice(0, dot)]
+    return (target as Record<string, Method>)[path.slice(dot + 1)]!(...args)
+  }
+
   private async respond({ id, method, args }: Message & { kind: 'call' }): Promise<void> {
     try {
-      this.send({ kind: 'result', id, value: await this.methods[method]!(...args) })
+      this.send({ kind: 'result', id, value: await this.run(method, args) })
     } catch (error) {
       this.send({ kind: 'error', id, message: (error as Error).message })
     }
   }
 }
-
-/** The methods of a port, by the names that `Peer.port` calls. */
-export const served = (name: string, port: object, methods: readonly string[]) =>
-  Object.fromEntries(
-    methods.map((method) => [
-      `${name}.${method}`,
-      (...args: unknown[]) => (port as Record<string, Method>)[method]!(...args),
-    ]),
-  )

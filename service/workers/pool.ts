@@ -9,7 +9,7 @@ import type { ProcessLoad } from '../../proxy/node-load.ts'
 import type { Config, SupplierConfig } from '../config/schema.ts'
 import { requestsIn } from './counters.ts'
 import type { Place } from './limits.ts'
-import { Peer } from './peer.ts'
+import { type Methods, Peer } from './peer.ts'
 import { type ProcessMetrics, ProcessMetricsBySlot } from './process-metrics.ts'
 import {
   type Figures,
@@ -24,7 +24,7 @@ interface PoolOptions {
   /** What a worker starts with. */
   start: () => Omit<StartMessage, 'place' | 'port'>
   /** What workers may call, besides `figures`. */
-  methods: ConstructorParameters<typeof Peer>[1]
+  methods: Methods
   onFigures: (figures: Figures) => void
   log: Log
 }
@@ -71,7 +71,7 @@ async function reloadAll(
 }
 
 const entry = new URL(
-  import.meta.url.endsWith('.ts') ? './process.ts' : './process.js',
+  import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js',
   import.meta.url,
 )
 
@@ -125,12 +125,13 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
     const before = reloads
     await Promise.race([peer.call('start', { ...start(), place, port }), exited])
     // Changes during the start.
-    const { config, directory } = start()
+    const { config, location, progress } = start()
     if (before !== reloads) {
       const [result] = await reloadAll([peer], config, config.suppliers)
       if (result?.status === 'rejected') throw result.reason
     }
-    peer.tell('directory', directory)
+    peer.tell('location', location)
+    peer.tell('progress', progress)
     peer.tell('control')
     slot.listens = true
     exited.catch((error: Error) => void replace(slot, error))

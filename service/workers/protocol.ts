@@ -1,22 +1,18 @@
 /** What the first process of a node and its workers tell each other. */
-
 import type { DayAmount } from '../../opd/engine/day-reductions.ts'
-import type { SharedTokens } from '../../opd/ports.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
-import type { ModelControlSource } from '../../opd/state/model-control.ts'
-import type { ModelBus } from '../../opd/state/model-sync.ts'
 import type { ProcessLoad } from '../../proxy/node-load.ts'
-import type { DirectoryState } from '../../proxy/proxy.ts'
+import type { LocationState } from '../bid-path.ts'
 import type { Config } from '../config/schema.ts'
 import type { Counts } from './counters.ts'
 import type { Place } from './limits.ts'
 
-/** The state of suppliers at this location, and holds. */
-export interface DirectoryMessage {
-  states: Map<string, DirectoryState>
-  holds: ReadonlySet<string>
-  /** 1 / live nodes. */
-  share: number
+/** What the first process knows, because wins come to it. */
+export interface Progress {
+  /** Of the models. */
+  versions: Record<Mode, number>
+  /** What OPD took off today, of suppliers with a cap of a day. */
+  reductions: DayAmount[]
 }
 
 export interface StartMessage {
@@ -25,10 +21,8 @@ export interface StartMessage {
   /** With the context keys. */
   config: Config
   invalidOpd: ReadonlySet<string>
-  directory: DirectoryMessage
-  versions: Record<Mode, number>
-  /** What OPD took off today, of suppliers with a cap of a day. */
-  reductions: DayAmount[]
+  location: LocationState
+  progress: Progress
 }
 
 /** A new configuration. Suppliers that have changed come before it, in messages of their own. */
@@ -45,17 +39,3 @@ export interface Figures {
   counts: Counts & { dropped: number }
   load: ProcessLoad
 }
-
-export const tokenMethods = ['ask'] as const satisfies (keyof SharedTokens)[]
-export const busMethods = [
-  'publish',
-  'fetch',
-  'look',
-  'writeModel',
-  'readModel',
-] as const satisfies (keyof ModelBus)[]
-export const controlMethods = [
-  'read',
-  'base',
-  'raise',
-] as const satisfies (keyof ModelControlSource)[]

@@ -1,37 +1,24 @@
-/** A worker: engine and proxy of one process. What it decides and counts goes to the first process, which has the rest. */
+/**
+ * A worker process: it serves bids with an engine and a proxy of its own. What it decides and counts goes to the first
+ * process, which has the rest. It ends with the first process, however that ends.
+ */
 import { setTimeout as pause } from 'node:timers/promises'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { createDecidedRows, type SeatRow } from '../../admin/store/decided-rows.ts'
-import type { DayAmount } from '../../opd/engine/day-reductions.ts'
-import { createEngine } from '../../opd/engine/engine.ts'
 import type { DecisionSink, SharedTokens } from '../../opd/ports.ts'
-import type { Mode } from '../../opd/pricing/arms.ts'
-import { trainedPerSecond } from '../../opd/pricing/exposures.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { createSlices } from '../../opd/shared/slices.ts'
 import { createBidBatch } from '../../opd/state/bid-batch.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import { createModelManager } from '../../opd/state/model-manager.ts'
 import { createModelSync, type ModelBus } from '../../opd/state/model-sync.ts'
-import { createProxy } from '../../proxy/proxy.ts'
-import { applyConfig, type ConfigRef } from '../apply-config.ts'
+import { activeSuppliers, type ConfigRef, createBidPath } from '../bid-path.ts'
 import type { SupplierConfig } from '../config/schema.ts'
 import { createLog } from '../log.ts'
-import { contextKeys, engineSettings, integrationOf, routeOf } from '../runtime-config.ts'
-import { activeSuppliers } from '../supplier-swap.ts'
 import { createTracing } from '../tracing.ts'
 import { countsTaker } from './counters.ts'
-import { dividedConfig, dividedRoute } from './limits.ts'
-import type { Peer } from './peer.ts'
-import {
-  busMethods,
-  controlMethods,
-  type DirectoryMessage,
-  type Figures,
-  type ReloadMessage,
-  type StartMessage,
-  tokenMethods,
-} from './protocol.ts'
+import { type Methods, Peer } from './peer.ts'
+import type { Figures, Progress, ReloadMessage, StartMessage } from './protocol.ts'
 
 /** Milliseconds between two batches of decisions, and between two reports of counters. */
 const flushEvery = 10
@@ -39,19 +26,15 @@ const reportEvery = 250
 /** Entries of the decision log that wait for a batch. Further ones are dropped. */
 const maxEntries = 20_000
 
-export type Worker = Awaited<ReturnType<typeof openWorker>>
-
-export async function openWorker(start: StartMessage, peer: Peer) {
-  const { place, port, invalidOpd } = start
-  let { config } = start
-  const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, invalidOpd) }
+/** Opens the worker; returns what the first process may call. */
+async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
+  const { config } = start
+  const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, start.invalidOpd) }
   const { attributionWindow, decisionLog } = config.opd
   const log = createLog(config.log.level, { worker: place.index })
-  const now = Date.now
   const registry = new Registry()
   const tracing = createTracing(log)
   collectDefaultMetrics({ register: registry })
-  const versions = { ...start.versions }
 
   /** Decisions, or lines of the decision log, that the first process did not take in time. */
   let dropped = 0
@@ -73,47 +56,32 @@ export async function openWorker(start: StartMessage, peer: Peer) {
   }
 
   const modelManager = createModelManager({
-    ...{ dir: null, attributionWindow, now, log },
+    ...{ dir: null, attributionWindow, now: Date.now, log },
     trains: config.node.role !== 'serve',
   })
-  const control = peer.port<ModelControlSource>('control', controlMethods)
-  await modelManager.execute(control)
-  const followModelControl = oneAtATime(() =>
-    // It fails only if the first process has ended.
-    modelManager.execute(control).catch(() => undefined),
-  )
-  const bus = peer.port<ModelBus>('models', busMethods)
+  const source = peer.port<ModelControlSource>('control')
+  await modelManager.execute(source)
+  const bus = peer.port<ModelBus>('models')
   const modelSync = createModelSync({ modelManager, bus, log, role: config.node.role })
-  const keysOf = () => contextKeys(config.opd.keys!)
-  const engine = createEngine(
-    {
-      ...engineSettings(config, keysOf(), attributionWindow),
-      integrations: [...current.active.values()].map(({ supplier, invalid }) =>
-        integrationOf(supplier, invalid),
-      ),
-    },
-    {
+  let { versions } = start.progress
+  const bidPath = createBidPath({
+    ...{ current, place, log },
+    keysOf: ({ opd }) => opd.keys!,
+    engine: {
       learners: { of: modelManager.of, version: (mode) => versions[mode] },
       bidLog: bids,
       observer: decided,
       shared: null,
       sink: decisionLog === null ? null : sink,
-      log,
-      now,
-      random: Math.random,
-      trainedPerSecond: trainedPerSecond / place.count,
     },
-  )
-  const proxy = createProxy(
-    dividedConfig(config.proxy, place),
-    config.suppliers.map((supplier) => dividedRoute(routeOf(supplier), place)),
-    {
-      ...{ engine, registry: new Registry(), log },
-      sharedTokens: peer.port<SharedTokens>('tokens', tokenMethods),
+    proxy: {
+      registry: new Registry(),
+      sharedTokens: peer.port<SharedTokens>('tokens'),
       sharesPort: true,
       tracer: tracing,
     },
-  )
+  })
+  const { engine, proxy } = bidPath
   const takeCounts = countsTaker(engine.stats, proxy.counters)
 
   const flush = () => {
@@ -133,39 +101,35 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     peer.tell('figures', { counts, load: proxy.load() } satisfies Figures)
   }
   const timers = [setInterval(flush, flushEvery), setInterval(report, reportEvery)]
-  const applyDirectory = ({ states, holds, share }: DirectoryMessage) => {
-    engine.setHolds(holds)
-    proxy.setDirectory((id) => states.get(id), share / place.count)
-  }
-  // Notices come to the first process: it counts what OPD took off.
-  const setReductions = (amounts: readonly DayAmount[]) => {
-    for (const amount of amounts) engine.reductions.load(amount)
+  const follow = (progress: Progress) => {
+    versions = progress.versions
+    for (const amount of progress.reductions) engine.reductions.load(amount)
   }
   const changedSuppliers = new Map<string, SupplierConfig>()
-  applyDirectory(start.directory)
-  setReductions(start.reductions)
+  bidPath.setLocation(start.location)
+  follow(start.progress)
   while (!modelSync.joined) await pause(20)
   await proxy.listen(port)
 
   return {
     flush,
-    report,
-    applyDirectory,
-    processMetrics: () => registry.getMetricsAsJSON(),
-    followModelControl,
-    setReductions,
-    setVersions: (next: Record<Mode, number>) => void Object.assign(versions, next),
+    scrape() {
+      report()
+      return registry.getMetricsAsJSON()
+    },
+    location: bidPath.setLocation,
+    progress: follow,
+    /** It fails only if the first process has ended. */
+    control: oneAtATime(() => modelManager.execute(source).catch(() => undefined)),
     /** Suppliers that the next reload has changed. */
-    takeSuppliers(changed: readonly SupplierConfig[]) {
+    suppliers(changed: readonly SupplierConfig[]) {
       for (const supplier of changed) changedSuppliers.set(supplier.id, supplier)
     },
     async reload({ config: next, ids }: ReloadMessage) {
-      const known = new Map(config.suppliers.map((supplier) => [supplier.id, supplier]))
+      const known = new Map(current.config.suppliers.map((supplier) => [supplier.id, supplier]))
       const suppliers = ids.map((id) => changedSuppliers.get(id) ?? known.get(id)!)
       changedSuppliers.clear()
-      config = { ...next, suppliers }
-      const targets = { engine, proxy, place, attributionWindow }
-      await applyConfig(current, config, keysOf(), targets, createSlices())
+      await bidPath.configure({ ...next, suppliers }, createSlices())
     },
     drain: () => proxy.drain(),
     destroy: () => proxy.destroy(),
@@ -180,3 +144,15 @@ export async function openWorker(start: StartMessage, peer: Peer) {
     },
   }
 }
+
+process.title = 'bidweir worker'
+// A terminal and some supervisors send signals to all processes. The first one decides.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+process.on('disconnect', () => process.exit(1))
+
+const methods: Methods = {
+  async start(message: StartMessage) {
+    Object.assign(methods, await openWorker(message, peer))
+  },
+}
+const peer: Peer = new Peer(process, methods)

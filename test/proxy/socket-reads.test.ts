@@ -1,7 +1,7 @@
 /** What a caller sends before its response: the socket is paused, read again, and passed to the general lane. */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t from 'tap'
-import { SocketReads } from '../../proxy/listen/socket-reads.ts'
+import { SocketReads } from '../../proxy/wire/socket-reads.ts'
 import { startProxy } from '../support/proxy.ts'
 import { post, segment } from '../support/raw.ts'
 import { rawSupplier } from '../support/supplier.ts'

@@ -1,8 +1,8 @@
 /** A configuration is applied supplier by supplier, with yields to the event loop. */
 import t from 'tap'
 import { createSlices } from '../../opd/shared/slices.ts'
+import { activeSuppliers, swapSuppliers } from '../../service/bid-path.ts'
 import { loadConfig } from '../../service/config/load.ts'
-import { activeSuppliers, swapSuppliers } from '../../service/supplier-swap.ts'
 import { file } from '../support/config.ts'
 
 const suppliersOf = (ids: string[]) =>

@@ -1,0 +1,148 @@
+/** Engine and proxy of a process, and how a configuration is applied to both. */
+import type { Integration } from '../opd/config.ts'
+import { createEngine } from '../opd/engine/engine.ts'
+import type { EngineSettings } from '../opd/engine/types.ts'
+import { trainedPerSecond } from '../opd/pricing/exposures.ts'
+import type { Log } from '../opd/shared/log.ts'
+import type { Slices } from '../opd/shared/slices.ts'
+import { createProxy, type DirectoryState } from '../proxy/proxy.ts'
+import type { Config, SupplierConfig } from './config/schema.ts'
+import { dividedConfig, dividedRoute, type Place } from './workers/limits.ts'
+
+interface ActiveSupplier {
+  supplier: SupplierConfig
+  /** Its `opd` block has faults. Only a start accepts that. */
+  invalid: boolean
+}
+
+/** The current configuration. A reload replaces it. */
+export interface ConfigRef {
+  config: Config
+  /** Suppliers by id. During a reload some are newer than `config`. */
+  active: Map<string, ActiveSupplier>
+}
+
+/** The state of the suppliers at this location, from the directory. */
+export interface LocationState {
+  states: Map<string, DirectoryState>
+  holds: ReadonlySet<string>
+  /** 1 / live nodes. */
+  share: number
+}
+
+export interface KeyRow {
+  id: number
+  secret: string
+}
+
+interface BidPathParts {
+  current: ConfigRef
+  place: Place
+  /** The context keys of a configuration. */
+  keysOf: (config: Config) => readonly KeyRow[]
+  log: Log
+  engine: Pick<
+    Parameters<typeof createEngine>[1],
+    'learners' | 'bidLog' | 'observer' | 'shared' | 'sink'
+  >
+  proxy: Pick<
+    Parameters<typeof createProxy>[2],
+    'registry' | 'sharedTokens' | 'sharesPort' | 'others' | 'tracer'
+  >
+}
+
+export function createBidPath({ current, place, keysOf, log, ...parts }: BidPathParts) {
+  const started = current.config
+  const settingsOf = (config: Config): EngineSettings => ({
+    keys: keysOf(config).map(({ id, secret }) => ({
+      id,
+      secret: Buffer.from(secret, 'base64url'),
+    })),
+    // A learner cannot change it.
+    attributionWindow: started.opd.attributionWindow,
+    contextTtl: config.opd.contextTtl,
+    rates: config.currency.rates ?? null,
+    base: config.currency.base,
+  })
+  const engine = createEngine(
+    { ...settingsOf(started), integrations: [...current.active.values()].map(integrationOf) },
+    {
+      ...{ ...parts.engine, log, now: Date.now, random: Math.random },
+      trainedPerSecond: trainedPerSecond / place.count,
+    },
+  )
+  const proxy = createProxy(
+    dividedConfig(started.proxy, place),
+    started.suppliers.map((supplier) => dividedRoute(supplier, place)),
+    { ...parts.proxy, engine, log },
+  )
+  const targets = {
+    set(supplier: SupplierConfig) {
+      engine.setIntegration(integrationOf({ supplier, invalid: false }))
+      proxy.setRoute(dividedRoute(supplier, place))
+    },
+    remove(id: string) {
+      engine.removeIntegration(id)
+      proxy.removeRoute(id)
+    },
+  }
+  return {
+    engine,
+    proxy,
+    setLocation({ states, holds, share }: LocationState): void {
+      engine.setHolds(holds)
+      proxy.setDirectory((id) => states.get(id), share / place.count)
+    },
+    /** Applies another configuration, in time slices. */
+    async configure(config: Config, slices: Slices): Promise<void> {
+      engine.configure(settingsOf(config))
+      proxy.configure(dividedConfig(config.proxy, place))
+      await swapSuppliers(current.active, config.suppliers, targets, slices)
+      current.config = config
+    },
+  }
+}
+
+function integrationOf({ supplier, invalid }: ActiveSupplier): Integration {
+  const { id, opd, notices, clearing } = supplier
+  return { id, notices, clearing, opd: invalid ? 'invalid' : (opd ?? null) }
+}
+
+export const activeSuppliers = (
+  suppliers: readonly SupplierConfig[],
+  invalidOpd: ReadonlySet<string>,
+) =>
+  new Map(
+    suppliers.map((supplier): [string, ActiveSupplier] => [
+      supplier.id,
+      { supplier, invalid: invalidOpd.has(supplier.id) },
+    ]),
+  )
+
+/**
+ * Makes `active` equal to `next`. A supplier that is the same object as before has not changed. `targets` are synchronous,
+ * so that no request sees the new supplier in one component and the old one in another.
+ */
+export async function swapSuppliers(
+  active: Map<string, ActiveSupplier>,
+  next: readonly SupplierConfig[],
+  targets: { set(supplier: SupplierConfig): void; remove(id: string): void },
+  slices: Slices,
+): Promise<void> {
+  const removed = new Set(active.keys())
+  for (const supplier of next) {
+    const { id } = supplier
+    removed.delete(id)
+    const before = active.get(id)
+    if (before?.supplier !== supplier || before.invalid) {
+      targets.set(supplier)
+      active.set(id, { supplier, invalid: false })
+    }
+    await slices.next()
+  }
+  for (const id of removed) {
+    targets.remove(id)
+    active.delete(id)
+    await slices.next()
+  }
+}

@@ -1,0 +1,193 @@
+/** Metrics of the process, its configuration, the store, Redis and the decision log. */
+import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client'
+import { programVersion } from '../admin/http/version.ts'
+import { type FaultCounts, faultPlaces } from '../opd/engine/fault-log.ts'
+import { byName, counter, gauge, type MetricRow, one, registerRows } from '../opd/shared/metrics.ts'
+import { bounds } from '../proxy/metrics.ts'
+import type { DayCap } from './opd-state.ts'
+
+/** `ratesAge`: milliseconds; null: there are no rates with a date. */
+export function bindProcessMetrics(registry: Registry, ratesAge: () => number | null) {
+  collectDefaultMetrics({ register: registry })
+  // These gauges have names of counters; the same figures are in the metrics by type.
+  for (const name of ['handles', 'requests', 'resources'])
+    registry.removeSingleMetric(`nodejs_active_${name}_total`)
+  const version = programVersion()
+  const life = { draining: false }
+  registerRows(registry, [
+    gauge('bidweir_draining', '1 from the signal to end until the end of the process', () =>
+      one(Number(life.draining)),
+    ),
+    gauge('bidweir_build_info', '1; the labels name the running version', () =>
+      one(1, { version, node: process.versions.node }),
+    ),
+    gauge(
+      'bidweir_rates_age_seconds',
+      'Age of the exchange rates by their asOf; absent if they have none',
+      () => {
+        const age = ratesAge()
+        return age === null ? [] : one(age / 1000)
+      },
+    ),
+  ])
+  const store = new Histogram({
+    name: 'bidweir_store_commit_seconds',
+    help: 'Commits of the impression ledger',
+    buckets: bounds.filter((bound) => bound >= 0.0005 && bound <= 1),
+    registers: [registry],
+  })
+  return { reloads: createReloadMeter(registry), store, life }
+}
+
+export interface ReloadState {
+  /** Whether the last reload was taken. */
+  successful: boolean
+  /** The changed keys that take effect only after a restart. */
+  restart: readonly string[]
+}
+
+/** What the last reload came to, and whether a change waits for a restart. */
+function createReloadMeter(registry: Registry) {
+  const reloads = new Counter({
+    name: 'bidweir_config_reloads_total',
+    help: 'Reloads of the configuration, by result',
+    labelNames: ['result'],
+    registers: [registry],
+  })
+  // An alert on an increase needs the value before the first reload.
+  for (const result of ['taken', 'refused']) reloads.inc({ result }, 0)
+  let successful = true
+  let takenAt = Date.now()
+  let restart: readonly string[] = []
+  registerRows(registry, [
+    gauge(
+      'bidweir_config_last_reload_successful',
+      '0 while the configuration file is one that was refused; the last good one is in use',
+      () => one(Number(successful)),
+    ),
+    gauge(
+      'bidweir_config_last_reload_success_timestamp_seconds',
+      'Unix time at which the configuration in use was loaded',
+      () => one(takenAt / 1000),
+    ),
+    gauge(
+      'bidweir_restart_needed',
+      '1 while a change of the configuration file waits for a restart',
+      () => one(Number(restart.length > 0)),
+    ),
+  ])
+  return {
+    state: (): ReloadState => ({ successful, restart }),
+    refused() {
+      successful = false
+      reloads.inc({ result: 'refused' })
+    },
+    /** `waiting`: the changed keys that take effect only after a restart. */
+    taken(waiting: readonly string[]) {
+      successful = true
+      takenAt = Date.now()
+      restart = waiting
+      reloads.inc({ result: 'taken' })
+    },
+  }
+}
+
+interface WriteCounts {
+  written: number
+  dropped: number
+  failed: number
+}
+
+interface StateParts {
+  redis: { connected: boolean; counts: WriteCounts } | null
+  ledger: { waiting: number; replaced: number }
+  /** Parts of the database that did not complete a write, as seen last. */
+  lost: () => string[]
+  sink: { counts: WriteCounts } | null
+  stats: { faults: FaultCounts }
+  nodes: () => number
+  /** Suppliers with a cap of a day, and the share of it that is used. */
+  dayCaps: () => Iterable<DayCap>
+}
+
+function redisRows(redis: NonNullable<StateParts['redis']>): MetricRow[] {
+  const { counts } = redis
+  return [
+    gauge('bidweir_redis_up', '1 while Redis is connected and answers', () =>
+      one(Number(redis.connected)),
+    ),
+    counter('bidweir_redis_written_total', 'Bids written to the shared log', () =>
+      one(counts.written),
+    ),
+    counter(
+      'bidweir_redis_dropped_total',
+      'Bids not written to the shared log: the queue was full, or the connection was lost',
+      () => one(counts.dropped),
+    ),
+    counter('bidweir_redis_failures_total', 'Commands of Redis that failed', () =>
+      one(counts.failed),
+    ),
+  ]
+}
+
+function decisionLogRows({ counts }: NonNullable<StateParts['sink']>): MetricRow[] {
+  return [
+    counter('bidweir_decision_log_lines_total', 'Lines written', () => one(counts.written)),
+    counter('bidweir_decision_log_dropped_total', 'Lines dropped because the queue was full', () =>
+      one(counts.dropped),
+    ),
+    counter(
+      'bidweir_decision_log_failures_total',
+      'Lines that could not be written to the disk',
+      () => one(counts.failed),
+    ),
+  ]
+}
+
+/** Nobody waits for a write of the store: each call returns the result of the last one, and starts the next. */
+export function lastLost(store: { lost(): Promise<string[]> }): () => string[] {
+  let lost: string[] = []
+  return () => {
+    void store.lost().then((parts) => {
+      lost = parts
+    })
+    return lost
+  }
+}
+
+export function bindStateMetrics(registry: Registry, parts: StateParts): void {
+  const { redis, ledger, lost, sink, stats, nodes, dayCaps } = parts
+  registerRows(registry, [
+    gauge(
+      'bidweir_store_up',
+      '1 if each part of the database completed a write at the scrape before',
+      () => one(Number(lost().length === 0)),
+    ),
+    gauge('bidweir_ledger_waiting', 'Notices that wait for the commit of the store', () =>
+      one(ledger.waiting),
+    ),
+    counter(
+      'bidweir_ledger_replaced_total',
+      'Unattributed rows replaced because a later notice attributed the win',
+      () => one(ledger.replaced),
+    ),
+    gauge('bidweir_live_nodes', 'Nodes that share the allotments of this location', () =>
+      one(nodes()),
+    ),
+    counter(
+      'bidweir_engine_faults_total',
+      'Exceptions in the pricing engine, by place; the bid then keeps its price',
+      () => byName('place', faultPlaces, (place) => stats.faults[place]),
+    ),
+    gauge(
+      'bidweir_opd_day_cap_used_ratio',
+      'Share of opd.caps.perDay that OPD took off today (UTC), on all nodes; from 1 on, bids keep their price',
+      function* () {
+        for (const { supplier, amount, cap } of dayCaps())
+          yield { value: amount / cap, labels: { ssp: supplier } }
+      },
+    ),
+    ...(redis === null ? [] : redisRows(redis)),
+    ...(sink === null ? [] : decisionLogRows(sink)),
+  ])
+}

@@ -1,0 +1,40 @@
+/** The state of integrations in the engine, for the admin listener and the metrics. */
+import type { LiveState } from '../admin/fleet/live.ts'
+import type { Integration, OpdConfig } from '../opd/config.ts'
+import { type DayAmount, dayOf } from '../opd/engine/day-reductions.ts'
+import type { BidweirEngine } from '../opd/engine/engine.ts'
+
+/** The opd block of an integration that prices or would price; null: OPD is off. */
+export function activeOpd(integration: Integration | null): OpdConfig | null {
+  const opd = integration?.opd ?? null
+  return opd === null || opd === 'invalid' || opd.enabled === false ? null : opd
+}
+
+/** null: there is no such integration. */
+export function opdState(integration: Integration | null): LiveState | null {
+  if (integration === null) return null
+  const { opd } = integration
+  if (opd === null || opd === 'invalid')
+    return { state: opd ?? 'off', mode: 'revenue', minWinRate: 0, minSpend: 0 }
+  const { enabled, mode, minWinRate, minSpend } = opd
+  const state = enabled === false ? 'off' : enabled === 'shadow' ? 'shadow' : 'on'
+  return { state, mode, minWinRate, minSpend }
+}
+
+export interface DayCap extends DayAmount {
+  cap: number
+}
+
+/** Suppliers with a cap of a day (`opd.caps.perDay`), and what OPD took off their bids today. */
+export function* dayCaps(
+  engine: Pick<BidweirEngine, 'integration' | 'reductions'>,
+  suppliers: Iterable<string>,
+  at: number,
+): Generator<DayCap> {
+  for (const supplier of suppliers) {
+    const opd = engine.integration(supplier)?.opd
+    if (opd == null || opd === 'invalid' || opd.caps.perDay === null) continue
+    const amount = engine.reductions.of(supplier, at)
+    yield { day: dayOf(at), supplier, amount, cap: opd.caps.perDay }
+  }
+}
