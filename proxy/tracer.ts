@@ -1,5 +1,5 @@
 /** What a tracer receives when a bid request ends. Without a tracer, a request costs one check for null. */
-import type { Body } from '../opd/json/types.ts'
+import type { Body } from '../opd/json/scanner.ts'
 import type { RequestOutcome } from './metrics.ts'
 
 /** Times are `performance.now()`. */

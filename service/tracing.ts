@@ -14,7 +14,7 @@ import {
 } from '@opentelemetry/api'
 import { programVersion } from '../admin/http/version.ts'
 import type { FinishedNotice, NoticeTracer } from '../admin/impressions/tracer.ts'
-import { requestIdOf, shortId } from '../opd/openrtb/request-id.ts'
+import { requestIdOf, shortId } from '../opd/openrtb/request.ts'
 import type { Log } from '../opd/shared/log.ts'
 import type { BidTracer, FinishedBid } from '../proxy/tracer.ts'
 

@@ -5,9 +5,10 @@ import type { Integration } from '../config.ts'
 import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { createContextCodec, Nonces } from '../pricing/context.ts'
 import { ExposureSampler } from '../pricing/exposures.ts'
-import { rewriteInSlices as rewriteBody } from '../rewrite/rewrite.ts'
+import { rewriteInSlices as rewriteBody, unmodified } from '../rewrite/rewrite.ts'
 import type { Log } from '../shared/log.ts'
 import { rateOf } from '../shared/rates.ts'
+import { drained } from '../shared/slices.ts'
 import { standalone } from '../standalone/standalone.ts'
 import { BoundIntegration, neverPrices } from './bound-integration.ts'
 import { DayReductions } from './day-reductions.ts'
@@ -80,14 +81,6 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   const bind = (integration: Integration) =>
     new BoundIntegration(integration, stats.of(integration.id), pricingDeps)
 
-  const unmodified = (body: Buffer, unreadable: boolean): RewrittenResponse => ({
-    body,
-    reason: 'malformed',
-    removed: 0,
-    left: 0,
-    unreadable,
-  })
-
   function rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse> {
     const { supplier, body, request, inactiveSeats } = response
     const target = bound.get(supplier) ?? {
@@ -116,21 +109,14 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
         // unreadable.
         fault('rewrite', error, supplier)
         if (target.stats !== null) target.stats.faults++
-        slice = { done: true, value: unmodified(body, inactiveSeats.size > 0) }
+        const unreadable = inactiveSeats.size > 0
+        slice = { done: true, value: { ...unmodified(body, 'malformed'), unreadable } }
       }
       if (slice.done && slice.value.reason !== null)
         target.stats?.countUnmodified(slice.value.reason)
       return slice
     }
     return { next }
-  }
-
-  function rewrite(response: ResponseToRewrite): RewrittenResponse {
-    const slices = rewriteInSlices(response)
-    for (;;) {
-      const slice = slices.next()
-      if (slice.done) return slice.value
-    }
   }
 
   async function findDecision(
@@ -211,7 +197,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       holds = suppliers
       holdsAll = suppliers.has('*')
     },
-    rewrite,
+    rewrite: (response) => drained(rewriteInSlices(response)),
     rewriteInSlices,
     countUnmodified: (supplier, reason) => bound.get(supplier)?.stats.countUnmodified(reason),
     readsResponses: (supplier) => bound.get(supplier)?.readsResponses ?? false,

@@ -2,7 +2,7 @@
  * Counts and logs internal errors. Such an error costs a bid its optimisation and nothing else. The first error of each
  * place is logged at once, then at most one a minute with the number of those that were not logged.
  */
-import { shortId } from '../openrtb/request-id.ts'
+import { shortId } from '../openrtb/request.ts'
 import type { Log } from '../shared/log.ts'
 
 /** The consequence of an error, by place. */

@@ -1,5 +1,5 @@
 import type { ContextKey, Integration } from '../config.ts'
-import type { Body } from '../json/types.ts'
+import type { Body } from '../json/scanner.ts'
 import type { Arm, Guard, Mode } from '../pricing/arms.ts'
 import type { ResponseReason } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'

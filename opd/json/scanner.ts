@@ -1,36 +1,239 @@
-/** Creates scanners, and reads objects and arrays with them. */
-import { isAscii, isUtf8 } from 'node:buffer'
-import { indexDocument } from './index-memory.ts'
-import { IndexScanner } from './index-scanner.ts'
-import type { KeyTable } from './key-table.ts'
-import { BRACE, BRACKET } from './syntax.ts'
-import { TextScanner } from './text-scanner.ts'
-import type { Body, Read, Scanner } from './types.ts'
+/**
+ * Reads JSON documents by their index: visits the members of the objects that are read, and passes over all other values.
+ * Positions are byte offsets.
+ */
+import {
+  ASCII_ESCAPES,
+  type Body,
+  bytes,
+  END,
+  escapedKey,
+  FIRST,
+  FOUND_END,
+  found,
+  HIGH_FROM,
+  HIGH_TO,
+  header,
+  indexDocument,
+  input,
+  KEY,
+  KEY_START,
+  keyNumber,
+  NEXT,
+  recordWords,
+  root,
+  SIBLING,
+  SLASH_FROM,
+  SLASH_TO,
+  START,
+  words,
+} from './document-index.ts'
 
-export { KeyTable } from './key-table.ts'
-export type { Body, Read, Scanner } from './types.ts'
+const QUOTE = 34
+const BACKSLASH = 92
+const BRACKET = 91
+const BRACE = 123
+const MINUS = 45
+const ZERO = 48
+const NINE = 57
+const TRUE = 116
+const FALSE = 102
+const NULL = 110
+
+/** `undefined` for an object or an array. */
+export type Leaf = string | number | boolean | null | undefined
+
+/** Reads the present value of `scan` into `into`. */
+export type Read<T> = (scan: Scanner, into: T) => void
+
+/** The keys of a JSON object that are read, each with the function that reads its value. A table is built once. */
+export class KeyTable<T> {
+  readonly keys: readonly string[]
+  readonly reads: readonly Read<T>[]
+  /** Called for each key of the table that is repeated in an object. */
+  readonly repeated: ((into: T, key: string) => void) | null
+  /** Index of a key by its number; -1: not in the table. */
+  readonly byNumber = new Int8Array(256).fill(-1)
+
+  constructor(
+    members: Readonly<Record<string, Read<T>>>,
+    repeated: ((into: T, key: string) => void) | null = null,
+  ) {
+    this.keys = Object.keys(members)
+    this.reads = Object.values(members)
+    this.repeated = repeated
+    for (const [index, key] of this.keys.entries()) this.byNumber[keyNumber(key)] = index
+  }
+}
+
+export type { Body }
 
 /**
- * null: not UTF-8. A byte-order mark is not JSON, so the scan rejects it. A document that cannot be indexed, malformed or
- * too long, is left to the reference, so that it alone decides what is refused.
+ * A scanner of the document, at its whole value, valid until the next call. null: not JSON in UTF-8 (RFC 8259), nested
+ * deeper than 1,000, or too long.
  */
-export function createScanner(body: Body): Scanner | null {
-  return indexDocument(body) ? new IndexScanner(body) : createTextScanner(body)
+export const createScanner = (body: Body): Scanner | null =>
+  indexDocument(body) ? new Scanner(body) : null
+
+/** At any time it is at one value, the present one. A reader gets it at its value, and leaves it there. */
+export class Scanner {
+  /** The document as latin1: a character is a byte. */
+  readonly text: string
+  /** Whether any string may contain an escape of an ASCII character as `\u00XX`. */
+  readonly asciiEscapes = words[header + ASCII_ESCAPES] !== 0
+  private readonly bytes = bytes
+  private readonly words = words
+  /** The record of the present value. */
+  private record = root
+  /** Bounds of the bytes that are not ASCII, and of the backslashes. */
+  private readonly highFrom = words[header + HIGH_FROM]!
+  private readonly highTo = words[header + HIGH_TO]!
+  private readonly slashFrom = words[header + SLASH_FROM]!
+  private readonly slashTo = words[header + SLASH_TO]!
+
+  /** `body` is indexed. */
+  constructor(body: Body) {
+    this.text = typeof body === 'string' ? body : body.toString('latin1')
+  }
+
+  /** Adds the position and the number of each literal, by rising positions. */
+  literals(positions: number[], numbers: number[]): void {
+    const end = words[header + FOUND_END]!
+    for (let at = found; at < end; at += 2) {
+      positions.push(words[at]!)
+      numbers.push(words[at + 1]!)
+    }
+  }
+
+  /** Where the value begins, and where it ends (exclusive). */
+  get start(): number {
+    return this.words[this.record + START]!
+  }
+
+  get end(): number {
+    return this.words[this.record + END]!
+  }
+
+  /** The value as it was sent. */
+  get source(): string {
+    return this.text.slice(this.start, this.end)
+  }
+
+  get isObject(): boolean {
+    return this.code === BRACE
+  }
+
+  get isArray(): boolean {
+    return this.code === BRACKET
+  }
+
+  get isString(): boolean {
+    return this.code === QUOTE
+  }
+
+  get isNumber(): boolean {
+    const { code } = this
+    return code === MINUS || (code >= ZERO && code <= NINE)
+  }
+
+  /** `null` counts as absent. */
+  get isNull(): boolean {
+    return this.code === NULL
+  }
+
+  /** The first byte of the value. */
+  private get code(): number {
+    return this.bytes[input + this.words[this.record + START]!]!
+  }
+
+  /** Reads the values of the table's keys into `into`. A value that is not an object has none. */
+  object<T>(table: KeyTable<T>, into: T): void {
+    const { words, record } = this
+    const { byNumber, reads } = table
+    let seen = 0
+    for (let at = words[record + FIRST]!; at !== 0; at = words[at + SIBLING]!) {
+      const key = words[at + KEY]!
+      const member = key === escapedKey ? this.escapedMember(table, at) : byNumber[key]!
+      if (member === -1) continue
+      if ((seen & (1 << member)) !== 0) table.repeated?.(into, table.keys[member]!)
+      seen |= 1 << member
+      this.record = at
+      reads[member]!(this, into)
+    }
+    this.record = record
+  }
+
+  private escapedMember<T>({ keys }: KeyTable<T>, record: number): number {
+    const { bytes, words } = this
+    const start = words[record + KEY_START]!
+    let end = start + 1
+    while (bytes[input + end] !== QUOTE) end += bytes[input + end] === BACKSLASH ? 2 : 1
+    return keys.indexOf(this.decoded(start, end + 1))
+  }
+
+  /** Reads the elements of an array into `into`. A value that is not an array has none. */
+  array<T>(element: Read<T>, into: T): void {
+    if (!this.isArray) return
+    const { words, record } = this
+    const last = words[record + NEXT]!
+    for (let at = record + recordWords; at < last; at = words[at + NEXT]!) {
+      this.record = at
+      element(this, into)
+    }
+    this.record = record
+  }
+
+  leaf(): Leaf {
+    switch (this.code) {
+      case QUOTE:
+        return this.decoded(this.start, this.end)
+      case BRACE:
+      case BRACKET:
+        return undefined
+      case TRUE:
+        return true
+      case FALSE:
+        return false
+      case NULL:
+        return null
+      default:
+        return this.number(this.start, this.end)
+    }
+  }
+
+  private number(start: number, end: number): number {
+    const { bytes } = this
+    let value = 0
+    // Most numbers have few digits: faster than a slice and Number().
+    if (end - start < 10)
+      for (let at = start; ; at++) {
+        if (at === end) return value
+        const code = bytes[input + at]!
+        if (code < ZERO || code > NINE) break
+        value = value * 10 + code - ZERO
+      }
+    return Number(this.text.slice(start, end))
+  }
+
+  /** `start` and `end` include the quotes. */
+  private decoded(start: number, end: number): string {
+    const isOdd =
+      (start < this.highTo && end > this.highFrom) || (start < this.slashTo && end > this.slashFrom)
+    if (isOdd && !this.isPlain(start + 1, end - 1))
+      return JSON.parse(this.bytes.toString('utf8', input + start, input + end)) as string
+    // A short slice is a copy.
+    if (end - start < 15) return this.text.slice(start + 1, end - 1)
+    return this.bytes.toString('latin1', input + start + 1, input + end - 1)
+  }
+
+  /** Whether a string is its own bytes: ASCII without escapes. */
+  private isPlain(start: number, end: number): boolean {
+    const { bytes } = this
+    for (let at = input + start; at < input + end; at++)
+      if (bytes[at]! > 126 || bytes[at] === BACKSLASH) return false
+    return true
+  }
 }
 
-/** The same without the index. */
-export function createTextScanner(body: Body): Scanner | null {
-  const bytes = typeof body === 'string' ? Buffer.from(body, 'latin1') : body
-  const ascii = isAscii(bytes)
-  return ascii || isUtf8(bytes) ? new TextScanner(bytes, ascii) : null
-}
-
-/** Reads an object by its key table. Any other value is skipped. */
-export function readObject<T>(scan: Scanner, at: number, table: KeyTable<T>, into: T): number {
-  return scan.text.charCodeAt(at) === BRACE ? scan.object(at, table, into) : scan.skip(at)
-}
-
-/** Reads an array, element by element. Any other value is skipped. */
-export function readArray<T>(scan: Scanner, at: number, element: Read<T>, into: T): number {
-  return scan.text.charCodeAt(at) === BRACKET ? scan.array(at, element, into) : scan.skip(at)
-}
+/** Copies a slice. In V8 a slice of 13 or more characters retains the whole body, and ids are kept for hours. */
+export const detach = (slice: string) => (slice.length < 13 ? slice : `${slice} `.slice(0, -1))

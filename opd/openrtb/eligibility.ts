@@ -2,28 +2,11 @@
 import type { OpdConfig } from '../config.ts'
 import type { BidFeatures, BidReason, EligibleBid } from '../pricing/types.ts'
 import { type Rates, rateOf } from '../shared/rates.ts'
+import type { Bid } from './bid.ts'
 import { exclusionsOf } from './exclusions.ts'
 import type { DealFacts, ImpFacts, RequestFacts } from './facts.ts'
 import { featuresOf } from './features.ts'
 import { type BidFloor, floorOf } from './floors.ts'
-
-/** The fields of a bid that eligibility depends on, from a bid response or a standalone call. */
-export interface BidView {
-  bidId: string
-  impid: unknown
-  dealid: unknown
-  mtype: unknown
-  dur: unknown
-  width: unknown
-  height: unknown
-  adomain: readonly string[] | null
-  seat: string | null
-  /** The text of `price`; null: not a JSON number. */
-  priceText: string | null
-  /** null: of a wrong type. */
-  currency: string | null
-  ambiguous: boolean
-}
 
 /** The rules of one response or standalone call. */
 export interface Rules {
@@ -31,12 +14,12 @@ export interface Rules {
   rates: Rates | null
   base: string
   /** Of the bid that was checked last. */
-  last?: BidTerms
+  last?: SharedTerms
 }
 
 /** What bids share that refer to the same imp and deal, with the same seat, type, size and duration. */
-interface BidTerms {
-  view: BidView
+interface SharedTerms {
+  bid: Bid
   request: RequestFacts
   terms: BidReason | { deal: DealFacts | null; floor: BidFloor | null; features: BidFeatures }
 }
@@ -80,48 +63,48 @@ function dealOf(dealid: unknown, imp: ImpFacts, request: RequestFacts) {
 
 /** The bid with its floor and features, or the first reason to leave it unmodified. */
 export function checkEligibility(
-  view: BidView,
+  bid: Bid,
   request: RequestFacts | null,
   rules: Rules,
 ): Eligibility {
-  if (view.ambiguous) return { reason: 'ambiguous' }
-  const price = view.priceText === null ? Number.NaN : Number(view.priceText)
+  if (bid.ambiguous) return { reason: 'ambiguous' }
+  const price = bid.priceText === null ? Number.NaN : Number(bid.priceText)
   if (!(price > 0 && Number.isFinite(price))) return { reason: 'no_price' }
   if (request === null) return { reason: 'request' }
   if (request.ambiguous) return { reason: 'ambiguous' }
   let { last } = rules
-  if (last === undefined || last.request !== request || !hasEqualTerms(last.view, view)) {
-    last = { view, request, terms: termsOf(view, request, rules) }
+  if (last === undefined || last.request !== request || !hasEqualTerms(last.bid, bid)) {
+    last = { bid, request, terms: termsOf(bid, request, rules) }
     rules.last = last
   }
   const { terms } = last
   if (typeof terms === 'string') return { reason: terms }
   const { deal, floor, features } = terms
-  if (exclusionsOf(rules.opd).matches(view, request, deal !== null)) return { reason: 'excluded' }
+  if (exclusionsOf(rules.opd).matches(bid, request, deal !== null)) return { reason: 'excluded' }
   if (floor === null) return { reason: 'currency' }
-  return { bid: eligibleBid(view, request, price, floor, features, rules) }
+  return { bid: eligibleBid(bid, request, price, floor, features, rules) }
 }
 
-const hasEqualTerms = (one: BidView, other: BidView) =>
+const hasEqualTerms = (one: Bid, other: Bid) =>
   one.impid === other.impid &&
   one.dealid === other.dealid &&
   one.mtype === other.mtype &&
   one.dur === other.dur &&
   one.width === other.width &&
   one.height === other.height &&
-  one.seat === other.seat &&
+  one.seatName === other.seatName &&
   one.currency === other.currency
 
-function termsOf(view: BidView, request: RequestFacts, rules: Rules): BidTerms['terms'] {
-  const imp = impOf(view.impid, request)
+function termsOf(bid: Bid, request: RequestFacts, rules: Rules): SharedTerms['terms'] {
+  const imp = impOf(bid.impid, request)
   if (typeof imp === 'string') return imp
-  const deal = dealOf(view.dealid, imp, request)
+  const deal = dealOf(bid.dealid, imp, request)
   if (typeof deal === 'string') return deal
-  const mtype = mtypeOf(view.mtype)
+  const mtype = mtypeOf(bid.mtype)
   if (!rules.opd.audio && isAudio(mtype, imp)) return 'audio'
-  const currency = view.currency ?? noCurrency
-  const floor = floorOf({ currency, dur: view.dur, mtype }, imp, deal, rules.rates, rules.base)
-  const features = featuresOf(view, mtype, request, imp, deal)
+  const { rates, base } = rules
+  const floor = floorOf(bid.currency ?? noCurrency, bid.dur, mtype, imp, deal, rates, base)
+  const features = featuresOf(bid, mtype, request, imp, deal)
   return { deal, floor, features }
 }
 
@@ -131,27 +114,27 @@ export function isAudio(mtype: number | undefined, imp: ImpFacts | null): boolea
 }
 
 /** A standalone bid that is not eligible: its floor is 0, and it still gets a context. */
-export function ineligibleBid(view: BidView, request: RequestFacts, rules: Rules): EligibleBid {
-  const imp = (typeof view.impid === 'string' ? request.imps.get(view.impid) : undefined) ?? null
-  const features = featuresOf(view, mtypeOf(view.mtype), request, imp, null)
-  return eligibleBid(view, request, Number(view.priceText), { amount: 0 }, features, rules)
+export function ineligibleBid(bid: Bid, request: RequestFacts, rules: Rules): EligibleBid {
+  const imp = (typeof bid.impid === 'string' ? request.imps.get(bid.impid) : undefined) ?? null
+  const features = featuresOf(bid, mtypeOf(bid.mtype), request, imp, null)
+  return eligibleBid(bid, request, Number(bid.priceText), { amount: 0 }, features, rules)
 }
 
 /** The input of pricing. */
 function eligibleBid(
-  view: BidView,
+  bid: Bid,
   request: RequestFacts,
   price: number,
   floor: BidFloor,
   features: BidFeatures,
   { rates, base }: Rules,
 ): EligibleBid {
-  const currency = view.currency ?? noCurrency
+  const currency = bid.currency ?? noCurrency
   return {
-    bidId: view.bidId,
+    bidId: bid.bidId,
     // Without a request id, each bid counts as an auction of its own.
-    auction: request.id === '' ? view.bidId : request.id,
-    priceText: view.priceText!,
+    auction: request.id === '' ? bid.bidId : request.id,
+    priceText: bid.priceText!,
     price,
     currency,
     floor: floor.amount,

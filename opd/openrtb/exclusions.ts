@@ -1,13 +1,7 @@
 /** Bids that the operator excluded from OPD: `exclude` and `deals: false` (CONTRACT 2). */
 import type { OpdConfig } from '../config.ts'
+import type { Bid } from './bid.ts'
 import type { RequestFacts } from './facts.ts'
-
-/** The fields of a bid that exclusions test. */
-interface Excludable {
-  dealid: unknown
-  seat: string | null
-  adomain: readonly string[] | null
-}
 
 /** The exclusions of one integration. Domains are compared case-insensitively. */
 class Exclusions {
@@ -29,12 +23,12 @@ class Exclusions {
     }
   }
 
-  matches({ dealid, seat, adomain }: Excludable, request: RequestFacts, isDeal: boolean): boolean {
+  matches({ dealid, seatName, adomain }: Bid, request: RequestFacts, isDeal: boolean): boolean {
     if (this.isEmpty) return false
     return (
       (!this.deals && isDeal) ||
       (typeof dealid === 'string' && this.sets.deals.has(dealid)) ||
-      (seat !== null && this.sets.seats.has(seat)) ||
+      (seatName !== null && this.sets.seats.has(seatName)) ||
       (request.publisher !== undefined && this.sets.publishers.has(request.publisher)) ||
       this.hasDomain(request) ||
       request.apps.some((name) => this.sets.apps.has(name)) ||

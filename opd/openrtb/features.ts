@@ -1,12 +1,7 @@
 /** Features of a bid for the model. Never a user, a device id or an address (CONTRACT 5). */
 import type { BidFeatures } from '../pricing/types.ts'
+import type { Bid } from './bid.ts'
 import type { DealFacts, ImpFacts, RequestFacts, Size } from './facts.ts'
-
-interface Featured {
-  seat: string | null
-  width: unknown
-  height: unknown
-}
 
 const formats = [undefined, 'banner', 'video', 'audio', 'native'] as const
 
@@ -21,7 +16,7 @@ function formatOf(mtype: number | undefined, imp: ImpFacts | null): BidFeatures[
 const isSize = (size: Size | null) => size !== null && size.w !== undefined && size.h !== undefined
 
 /** The size of the creative, else of the placement, else the first size that the placement accepts. */
-function sizeOf({ width, height }: Featured, imp: ImpFacts | null): string | undefined {
+function sizeOf({ width, height }: Bid, imp: ImpFacts | null): string | undefined {
   if (typeof width === 'number' && typeof height === 'number' && width > 0 && height > 0)
     return `${width}x${height}`
   const size = isSize(imp?.banner ?? null) ? imp!.banner! : imp?.format
@@ -32,7 +27,7 @@ const auctionOf = (at: number | undefined): 1 | 2 | undefined =>
   at === 1 || at === 2 ? at : undefined
 
 export function featuresOf(
-  bid: Featured,
+  bid: Bid,
   mtype: number | undefined,
   request: RequestFacts,
   imp: ImpFacts | null,
@@ -48,7 +43,7 @@ export function featuresOf(
     format: formatOf(mtype, imp),
     size: sizeOf(bid, imp),
     dsp: undefined,
-    seat: bid.seat ?? undefined,
+    seat: bid.seatName ?? undefined,
     deal: deal?.id,
     auction: auctionOf(deal?.at ?? request.at),
   }

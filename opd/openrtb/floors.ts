@@ -8,13 +8,6 @@ export interface BidFloor {
   text?: string
 }
 
-/** The fields of a bid that its floor depends on. */
-interface FloorTerms {
-  currency: string
-  dur: unknown
-  mtype: number | undefined
-}
-
 /** The floor in another currency; null: a rate is missing. */
 function converted(floor: Floor, to: string, rates: Rates | null, base: string): number | null {
   if (floor.currency === to) return floor.amount
@@ -57,7 +50,9 @@ function durationFloors(
 
 /** null: a floor above 0 is in a currency that cannot be converted. */
 export function floorOf(
-  { currency, dur, mtype }: FloorTerms,
+  currency: string,
+  dur: unknown,
+  mtype: number | undefined,
   imp: ImpFacts,
   deal: DealFacts | null,
   rates: Rates | null,

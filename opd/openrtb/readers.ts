@@ -1,18 +1,6 @@
 /** Readers that the key tables of a BidRequest share. */
-import { KeyTable, type Read, readArray, readObject, type Scanner } from '../json/scanner.ts'
-import { malformed } from '../json/syntax.ts'
+import { KeyTable, type Leaf, type Read } from '../json/scanner.ts'
 import type { DurationFloor, DurationFloors, Floor, MaybeAmbiguous } from './facts.ts'
-
-type Leaf = Scanner['value']
-
-/** Reads a value and passes it to `take`; an object or an array is `undefined`. */
-export const leaf =
-  <T>(take: (into: T, value: Leaf) => void): Read<T> =>
-  (scan, at, into) => {
-    const end = scan.read(at)
-    if (end !== malformed) take(into, scan.value)
-    return end
-  }
 
 /** A string that is not empty. */
 export const textOf = (value: Leaf): string | undefined =>
@@ -25,6 +13,15 @@ export const numberOf = (value: Leaf): number | undefined => {
   return Number.isNaN(number) ? undefined : number
 }
 
+/** A flag of OpenRTB: 1, or true. */
+export const flagOf = (value: Leaf): boolean => value === true || numberOf(value) === 1
+
+/** A currency, USD by default; null: of a wrong type. */
+export const currencyOf = (value: Leaf): string | null => {
+  if (value === null || value === '') return 'USD'
+  return typeof value === 'string' ? value.toUpperCase() : null
+}
+
 /** A floor that is negative or not a number counts as 0. An infinite floor is above every price. */
 const amountOf = (value: Leaf): number => {
   const amount = numberOf(value)
@@ -35,22 +32,18 @@ export const markAmbiguous = (into: MaybeAmbiguous) => {
   into.ambiguous = true
 }
 
-/** `bidfloor` and `bidfloorcur` of an imp or a deal. The default currency is USD; a deal does not inherit the one of its imp. */
+/** `bidfloor` and `bidfloorcur` of an imp or a deal. A deal does not inherit the currency of its imp. */
 export const floorMembers = {
-  bidfloor: ((scan, at, { floor }) => {
-    const end = scan.read(at)
-    if (end === malformed) return end
-    const { value } = scan
+  bidfloor: (scan, { floor }) => {
+    const value = scan.leaf()
     floor.amount = amountOf(value)
     const isExact = typeof value === 'number' && floor.amount !== Number.MAX_VALUE
-    floor.text = isExact ? scan.text.slice(at, end) : ''
-    return end
-  }) satisfies Read<{ floor: Floor }>,
-  bidfloorcur: leaf<{ floor: Floor }>(({ floor }, value) => {
-    if (value === null || value === '') floor.currency = 'USD'
-    else floor.currency = typeof value === 'string' ? value.toUpperCase() : null
-  }),
-}
+    floor.text = isExact ? scan.source : ''
+  },
+  bidfloorcur: (scan, { floor }) => {
+    floor.currency = currencyOf(scan.leaf())
+  },
+} satisfies Record<string, Read<{ floor: Floor }>>
 
 interface Range extends DurationFloor {
   owner: MaybeAmbiguous
@@ -58,15 +51,15 @@ interface Range extends DurationFloor {
 
 const rangeKeys = new KeyTable<Range>(
   {
-    mindur: leaf((range, value) => {
-      range.from = numberOf(value) ?? 0
-    }),
-    maxdur: leaf((range, value) => {
-      range.to = numberOf(value) ?? Number.POSITIVE_INFINITY
-    }),
-    bidfloor: leaf((range, value) => {
-      range.amount = amountOf(value)
-    }),
+    mindur: (scan, range) => {
+      range.from = numberOf(scan.leaf()) ?? 0
+    },
+    maxdur: (scan, range) => {
+      range.to = numberOf(scan.leaf()) ?? Number.POSITIVE_INFINITY
+    },
+    bidfloor: (scan, range) => {
+      range.amount = amountOf(scan.leaf())
+    },
   },
   (range) => markAmbiguous(range.owner),
 )
@@ -76,21 +69,15 @@ const maxRanges = 200
 
 /** `owner` returns the object that becomes ambiguous with a range. */
 export const durationMembers = <T extends DurationFloors>(owner: (into: T) => MaybeAmbiguous) => {
-  const readRange: Read<T> = (scan, at, into) => {
-    if (into.ranges.length === maxRanges) {
-      markAmbiguous(owner(into))
-      return scan.skip(at)
-    }
+  const readRange: Read<T> = (scan, into) => {
+    if (into.ranges.length === maxRanges) return markAmbiguous(owner(into))
     const range = { from: 0, to: Number.POSITIVE_INFINITY, amount: 0, owner: owner(into) }
     into.ranges.push(range)
-    return readObject(scan, at, rangeKeys, range)
+    scan.object(rangeKeys, range)
   }
-  const mincpmpersec: Read<T> = leaf((into, value) => {
-    into.perSecond = amountOf(value)
-  })
-  const durfloors: Read<T> = (scan, at, into) => readArray(scan, at, readRange, into)
+  const mincpmpersec: Read<T> = (scan, into) => {
+    into.perSecond = amountOf(scan.leaf())
+  }
+  const durfloors: Read<T> = (scan, into) => scan.array(readRange, into)
   return { mincpmpersec, durfloors }
 }
-
-/** `null` counts as absent. */
-export const isNull = (scan: Scanner, at: number) => scan.text.charCodeAt(at) === 110

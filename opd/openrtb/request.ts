@@ -1,20 +1,10 @@
 /** Reads the bid request, once for each response with a macro. */
-import {
-  type Body,
-  createScanner,
-  KeyTable,
-  type Read,
-  readArray,
-  readObject,
-  type Scanner,
-} from '../json/scanner.ts'
-import { BRACE, BRACKET, malformed } from '../json/syntax.ts'
+import { type Body, createScanner, KeyTable, type Read } from '../json/scanner.ts'
 import { DealFacts, ImpFacts, RequestFacts, type Size, TimedFacts } from './facts.ts'
 import {
   durationMembers,
+  flagOf,
   floorMembers,
-  isNull,
-  leaf,
   markAmbiguous,
   numberOf,
   textOf,
@@ -22,15 +12,15 @@ import {
 
 const dealKeys = new KeyTable<DealFacts>(
   {
-    id: leaf((deal, value) => {
-      deal.id = textOf(value) ?? ''
-    }),
-    at: leaf((deal, value) => {
-      deal.at = numberOf(value)
-    }),
-    guar: leaf((deal, value) => {
-      deal.guaranteed = value === true || numberOf(value) === 1
-    }),
+    id: (scan, deal) => {
+      deal.id = textOf(scan.leaf()) ?? ''
+    },
+    at: (scan, deal) => {
+      deal.at = numberOf(scan.leaf())
+    },
+    guar: (scan, deal) => {
+      deal.guaranteed = flagOf(scan.leaf())
+    },
     ...floorMembers,
     ...durationMembers<DealFacts>((deal) => deal),
   },
@@ -41,35 +31,34 @@ const dealKeys = new KeyTable<DealFacts>(
   },
 )
 
-const readDeal: Read<ImpFacts> = (scan, at, imp) => {
+const readDeal: Read<ImpFacts> = (scan, imp) => {
   const deal = new DealFacts(imp)
-  const end = readObject(scan, at, dealKeys, deal)
-  if (deal.id === '') return end
+  scan.object(dealKeys, deal)
+  if (deal.id === '') return
   imp.deals ??= new Map()
   const duplicate = imp.deals.get(deal.id)
   if (duplicate !== undefined) duplicate.ambiguous = true
   else imp.deals.set(deal.id, deal)
-  return end
 }
 
 const pmpKeys = new KeyTable<ImpFacts>(
-  { deals: (scan, at, imp) => readArray(scan, at, readDeal, imp) },
+  { deals: (scan, imp) => scan.array(readDeal, imp) },
   markAmbiguous,
 )
 
-const sizeMembers = {
-  w: leaf<Size>((size, value) => {
-    size.w = numberOf(value)
-  }),
-  h: leaf<Size>((size, value) => {
-    size.h = numberOf(value)
-  }),
+const sizeMembers: Record<string, Read<Size>> = {
+  w: (scan, size) => {
+    size.w = numberOf(scan.leaf())
+  },
+  h: (scan, size) => {
+    size.h = numberOf(scan.leaf())
+  },
 }
 const sizeKeys = new KeyTable<Size>(sizeMembers)
-const readFormat: Read<ImpFacts> = (scan, at, imp) => {
-  if (imp.format !== null) return scan.skip(at)
+const readFormat: Read<ImpFacts> = (scan, imp) => {
+  if (imp.format !== null) return
   imp.format = { w: undefined, h: undefined }
-  return readObject(scan, at, sizeKeys, imp.format)
+  scan.object(sizeKeys, imp.format)
 }
 
 interface Banner extends Size {
@@ -77,7 +66,7 @@ interface Banner extends Size {
 }
 const bannerKeys = new KeyTable<Banner>({
   ...sizeMembers,
-  format: (scan, at, { imp }) => readArray(scan, at, readFormat, imp),
+  format: (scan, { imp }) => scan.array(readFormat, imp),
 })
 
 const timedKeys = new KeyTable<TimedFacts>(
@@ -87,34 +76,34 @@ const timedKeys = new KeyTable<TimedFacts>(
 
 const timed =
   (field: 'video' | 'audio'): Read<ImpFacts> =>
-  (scan, at, imp) => {
-    if (isNull(scan, at)) return scan.skip(at)
+  (scan, imp) => {
+    if (scan.isNull) return
     imp[field] = new TimedFacts(imp)
-    return readObject(scan, at, timedKeys, imp[field])
+    scan.object(timedKeys, imp[field])
   }
 
 const impKeys = new KeyTable<ImpFacts>(
   {
-    id: leaf((imp, value) => {
+    id: (scan, imp) => {
+      const value = scan.leaf()
       imp.id = typeof value === 'string' ? value : undefined
-    }),
+    },
     ...floorMembers,
-    pmp: (scan, at, imp) => readObject(scan, at, pmpKeys, imp),
-    banner: (scan, at, imp) => {
-      if (isNull(scan, at)) return scan.skip(at)
+    pmp: (scan, imp) => scan.object(pmpKeys, imp),
+    banner: (scan, imp) => {
+      if (scan.isNull) return
       const banner = { w: undefined, h: undefined, imp }
       imp.banner = banner
-      return readObject(scan, at, bannerKeys, banner)
+      scan.object(bannerKeys, banner)
     },
     video: timed('video'),
     audio: timed('audio'),
-    native: (scan, at, imp) => {
-      imp.native = !isNull(scan, at)
-      return scan.skip(at)
+    native: (scan, imp) => {
+      imp.native = !scan.isNull
     },
-    tagid: leaf((imp, value) => {
-      imp.placement = textOf(value)
-    }),
+    tagid: (scan, imp) => {
+      imp.placement = textOf(scan.leaf())
+    },
   },
   (imp, key) => {
     // The placement is a feature of the model. Eligibility does not depend on it.
@@ -122,113 +111,106 @@ const impKeys = new KeyTable<ImpFacts>(
   },
 )
 
-const readImp: Read<RequestFacts> = (scan, at, request) => {
+const readImp: Read<RequestFacts> = (scan, request) => {
   const imp = new ImpFacts()
-  const end = readObject(scan, at, impKeys, imp)
-  if (imp.id === undefined) return end
+  scan.object(impKeys, imp)
+  if (imp.id === undefined) return
   const duplicate = request.imps.get(imp.id)
   if (duplicate !== undefined) duplicate.ambiguous = true
   else request.imps.set(imp.id, imp)
-  return end
 }
 
 const publisherKeys = new KeyTable<RequestFacts>(
   {
-    id: leaf((facts, value) => {
-      facts.publisher = textOf(value)
-    }),
+    id: (scan, facts) => {
+      facts.publisher = textOf(scan.leaf())
+    },
   },
   markAmbiguous,
 )
-const publisher: Read<RequestFacts> = (scan, at, facts) =>
-  readObject(scan, at, publisherKeys, facts)
+const publisher: Read<RequestFacts> = (scan, facts) => scan.object(publisherKeys, facts)
 
-const domain = leaf<RequestFacts>((facts, value) => {
-  const name = textOf(value)
+const domain: Read<RequestFacts> = (scan, facts) => {
+  const name = textOf(scan.leaf())
   if (name !== undefined) facts.domains.push(name.toLowerCase())
-})
-const app = leaf<RequestFacts>((facts, value) => {
+}
+const app: Read<RequestFacts> = (scan, facts) => {
+  const value = scan.leaf()
   const name = textOf(value) ?? numberOf(value)
   if (name !== undefined) facts.apps.push(String(name))
-})
-
-const page = leaf<RequestFacts>((facts, value) => {
-  facts.page = textOf(value) ?? facts.page
-})
-
-const object =
-  (keys: KeyTable<RequestFacts>): Read<RequestFacts> =>
-  (scan, at, facts) =>
-    readObject(scan, at, keys, facts)
-
-const geo = new KeyTable<RequestFacts>({
-  country: leaf((facts, value) => {
-    facts.country = textOf(value)
-  }),
-})
-
-const members: Readonly<Record<string, Read<RequestFacts>>> = {
-  id: leaf((facts, value) => {
-    facts.id = textOf(value) ?? ''
-  }),
-  test: leaf((facts, value) => {
-    facts.test = value === true || numberOf(value) === 1
-  }),
-  at: leaf((facts, value) => {
-    facts.at = numberOf(value)
-  }),
-  imp: (scan, at, facts) => {
-    facts.impSent = true
-    facts.impList = scan.text.charCodeAt(at) === BRACKET
-    return readArray(scan, at, readImp, facts)
-  },
-  site: object(new KeyTable<RequestFacts>({ domain, page, publisher }, markAmbiguous)),
-  app: object(
-    new KeyTable<RequestFacts>({ bundle: app, id: app, domain, publisher }, markAmbiguous),
-  ),
-  dooh: object(new KeyTable<RequestFacts>({ id: app, domain, publisher }, markAmbiguous)),
-  device: object(
-    new KeyTable<RequestFacts>({
-      devicetype: leaf((facts, value) => {
-        if (typeof value === 'number') facts.device = String(value)
-      }),
-      geo: object(geo),
-    }),
-  ),
+}
+const page: Read<RequestFacts> = (scan, facts) => {
+  facts.page = textOf(scan.leaf()) ?? facts.page
 }
 
-const repeated = (facts: RequestFacts, key: string) => {
+const siteKeys = new KeyTable<RequestFacts>({ domain, page, publisher }, markAmbiguous)
+const appKeys = new KeyTable<RequestFacts>(
+  { bundle: app, id: app, domain, publisher },
+  markAmbiguous,
+)
+const doohKeys = new KeyTable<RequestFacts>({ id: app, domain, publisher }, markAmbiguous)
+const geoKeys = new KeyTable<RequestFacts>({
+  country: (scan, facts) => {
+    facts.country = textOf(scan.leaf())
+  },
+})
+const deviceKeys = new KeyTable<RequestFacts>({
+  devicetype: (scan, facts) => {
+    const value = scan.leaf()
+    if (typeof value === 'number') facts.device = String(value)
+  },
+  geo: (scan, facts) => scan.object(geoKeys, facts),
+})
+
+/** The members of a BidRequest. */
+export const requestMembers: Readonly<Record<string, Read<RequestFacts>>> = {
+  id: (scan, facts) => {
+    facts.id = textOf(scan.leaf()) ?? ''
+  },
+  test: (scan, facts) => {
+    facts.test = flagOf(scan.leaf())
+  },
+  at: (scan, facts) => {
+    facts.at = numberOf(scan.leaf())
+  },
+  imp: (scan, facts) => {
+    facts.impSent = true
+    facts.impList = scan.isArray
+    scan.array(readImp, facts)
+  },
+  site: (scan, facts) => scan.object(siteKeys, facts),
+  app: (scan, facts) => scan.object(appKeys, facts),
+  dooh: (scan, facts) => scan.object(doohKeys, facts),
+  device: (scan, facts) => scan.object(deviceKeys, facts),
+}
+
+export const repeatedMember = (facts: RequestFacts, key: string) => {
   // The device is a feature of the model. Eligibility does not depend on it.
   if (key !== 'device') facts.ambiguous = true
 }
 
-const requestKeyTable = new KeyTable<RequestFacts>(members, repeated)
-/** A standalone call has members of the BidRequest in its body, or in the object `bidrequest`. */
-const callKeys = new KeyTable<RequestFacts>(
-  { ...members, bidrequest: object(requestKeyTable) },
-  repeated,
-)
-
-const rootOf =
-  (keys: KeyTable<RequestFacts>): Read<RequestFacts> =>
-  (scan, at, facts) =>
-    scan.text.charCodeAt(at) === BRACE ? scan.object(at, keys, facts) : malformed
-
-const readRoot = rootOf(requestKeyTable)
-const readCall = rootOf(callKeys)
+export const requestKeys = new KeyTable<RequestFacts>(requestMembers, repeatedMember)
 
 /** null: not UTF-8, not JSON, nested deeper than 1,000 levels, or not an object. */
 export function readRequest(body: Body): RequestFacts | null {
   const scan = createScanner(body)
-  return scan === null ? null : factsOf(scan, readRoot)
-}
-
-/** The members of a BidRequest in a standalone call, in its body or in its `bidrequest`. */
-export function readStandaloneRequest(scan: Scanner): RequestFacts | null {
-  return factsOf(scan, readCall)
-}
-
-function factsOf(scan: Scanner, root: Read<RequestFacts>): RequestFacts | null {
+  if (scan === null || !scan.isObject) return null
   const facts = new RequestFacts()
-  return scan.document(root, facts) ? facts : null
+  scan.object(requestKeys, facts)
+  return facts
+}
+
+/** Characters of an id that are kept. */
+const longestId = 64
+/** Longer requests are not read for their id alone: that takes a millisecond for 100 KiB. */
+const longestRead = 64 * 1024
+
+/** The id of a bid request for logs and spans. It names an auction, not a user. */
+export const shortId = (id: string): string => id.slice(0, longestId)
+
+/** The same, read from the request. Undefined: it has no id, cannot be read, or is too long. */
+export function requestIdOf(request: Body): string | undefined {
+  if (request.length > longestRead) return undefined
+  const id = readRequest(request)?.id ?? ''
+  return id === '' ? undefined : shortId(id)
 }

@@ -1,51 +1,26 @@
 /** Finds `tmax` in a bid request before it is sent, for the deadline. */
-import { KeyTable, type Read } from '../json/scanner.ts'
-import { BRACE, malformed, number, QUOTE } from '../json/syntax.ts'
-import { TextScanner } from '../json/text-scanner.ts'
-
-interface Tmax {
-  value: unknown
-  times: number
-}
-
-const keys = new KeyTable<Tmax>({
-  tmax: (scan, at, tmax) => {
-    tmax.times++
-    const end = scan.read(at)
-    // A number at the end of the text may be truncated. A complete object ends with a brace.
-    tmax.value = end === scan.text.length ? undefined : scan.value
-    return end
-  },
-})
-const root: Read<Tmax> = (scan, at, tmax) =>
-  scan.text.charCodeAt(at) === BRACE ? scan.object(at, keys, tmax) : malformed
-
-const positive = (value: unknown): number | undefined =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined
-
-const word = '"tmax"'
-const beforeX = '"tma'
+import type { Body } from '../json/scanner.ts'
 
 /** Bytes of a request that are searched for `tmax`, before it is sent (0.4 ms at worst). */
 export const tmaxSearchBytes = 64 * 1024
 
+const word = '"tmax"'
+const beforeX = '"tma'
+
 /**
- * The top-level `tmax` in milliseconds; `request` may be the body as latin1 text. It is ignored if it is not a positive
- * integer, is repeated, or is after the first `tmaxSearchBytes` bytes. A body without the word costs two searches;
- * otherwise the body is scanned up to the word.
+ * The top-level `tmax` in milliseconds. It is ignored if it is not a positive integer, is repeated, or is after the first
+ * `tmaxSearchBytes` bytes. A body without the word costs two searches; otherwise the body is scanned up to the word.
  */
-export function findTmax(request: Buffer | string): number | undefined {
+export function findTmax(request: Body): number | undefined {
   const text =
     typeof request === 'string'
       ? request.slice(0, tmaxSearchBytes)
       : request.toString('latin1', 0, Math.min(request.length, tmaxSearchBytes))
-  const at = wordAt(text, 0)
-  const escapes = text.includes('\\u00')
-  if (at < 0 && !escapes) return undefined
-  if (!escapes && wordAt(text, at + word.length) < 0) return single(text, at)
-  const tmax: Tmax = { value: undefined, times: 0 }
-  new TextScanner(Buffer.from(text, 'latin1'), false).document(root, tmax)
-  return tmax.times === 1 ? positive(tmax.value) : undefined
+  const first = wordAt(text, 0)
+  if (text.includes('\\u00')) return topLevel(text, text.length)
+  if (first < 0) return undefined
+  const isOnly = wordAt(text, first + word.length) < 0
+  return topLevel(text, isOnly ? first : text.length)
 }
 
 /** Pairs of `x` and a quote after which the word itself is searched for: each one costs a call. */
@@ -61,32 +36,42 @@ function wordAt(text: string, from: number): number {
   return -1
 }
 
-/** The value, if the only occurrence of the word is a top-level key. */
-function single(text: string, key: number): number | undefined {
+/** The word in any spelling. */
+const key = /"(?:t|\\u0074)(?:m|\\u006[dD])(?:a|\\u0061)(?:x|\\u0078)"/y
+/** After the key. A number at the end of the text may be truncated. */
+const number = /[\0- ]*:[\0- ]*((?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)(?=[^\d.eE+-])/y
+
+/** The value of the only key `tmax` of the outermost object that begins at or before `last`. */
+function topLevel(text: string, last: number): number | undefined {
+  let value: number | undefined
+  let times = 0
   let depth = 0
-  let at = 0
-  for (; at < key; at++) {
+  /** Whether a string here is a key. A value is none, even if invalid JSON has a colon after it. */
+  let opens = false
+  for (let at = 0; at <= last && at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === QUOTE) {
+      key.lastIndex = at
+      const isTmax = opens && depth === 1 && key.test(text)
+      opens = false
       at = stringEnd(text, at) - 1
-      if (at < 0) return undefined
-    } else if (code === BRACE || code === 91) depth++
-    else if (code === 125 || code === 93) depth--
+      if (at < 0) break
+      if (!isTmax) continue
+      times++
+      number.lastIndex = at + 1
+      value = Number(number.exec(text)?.[1])
+    } else if (code === 123 || code === 91) {
+      depth++
+      opens = code === 123
+    } else if (code === 125 || code === 93) depth--
+    else if (code === 44) opens = true
+    else if (code > 32) opens = false
   }
-  // A string value is not a key, even if invalid JSON has a colon after it.
-  let before = key - 1
-  while (text.charCodeAt(before) <= 32) before--
-  const opens = text.charCodeAt(before) === BRACE || text.charCodeAt(before) === 44
-  if (at !== key || depth !== 1 || !opens) return undefined
-  at = space(text, key + word.length)
-  if (text.charCodeAt(at) !== 58) return undefined
-  at = space(text, at + 1)
-  const end = number(text, at)
-  // A number at the end of the text may be truncated.
-  return end === malformed || end === text.length
-    ? undefined
-    : positive(Number(text.slice(at, end)))
+  const isTmax = times === 1 && Number.isSafeInteger(value) && value! > 0
+  return isTmax ? value : undefined
 }
+
+const QUOTE = 34
 
 /** The position after the string that begins at `at`; -1: the string has no end. */
 function stringEnd(text: string, at: number): number {
@@ -97,10 +82,5 @@ function stringEnd(text: string, at: number): number {
     if (((quote - slashes) & 1) === 0) return quote + 1
     quote = text.indexOf('"', quote + 1)
   }
-  return malformed
-}
-
-function space(text: string, at: number): number {
-  while (text.charCodeAt(at) <= 32) at++
-  return at
+  return -1
 }

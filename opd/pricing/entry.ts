@@ -1,7 +1,7 @@
 /** The line of the decision log for one decision. */
 import type { DecisionRecord } from '../engine/types.ts'
 import type { Decision } from '../learner.ts'
-import { shortId } from '../openrtb/request-id.ts'
+import { shortId } from '../openrtb/request.ts'
 import type { DecisionEntry } from '../ports.ts'
 import { hashName } from './pseudonyms.ts'
 import type { EligibleBid } from './types.ts'

@@ -2,9 +2,8 @@
  * Expands the SVC_OPD macros in JSON strings. A macro is found in the decoded string: `\u0024{SVC_OPD_CONTEXT}` is the
  * macro; `%24{…}`, or an escape in JSON within a string, is not. Values are ASCII and need no escape.
  */
-import { literalNumber } from '../json/literals.ts'
+import { literalNumber } from '../json/document-index.ts'
 import type { Scanner } from '../json/scanner.ts'
-import { asciiEscape, BACKSLASH } from '../json/syntax.ts'
 import type { PricedBid } from '../pricing/types.ts'
 import type { Splices } from './splice.ts'
 
@@ -73,7 +72,9 @@ export class Macros {
       const at = offsets[n]! - parameter.length
       if (numbers[n] === contextNumber && at > start && text.startsWith(parameter, at)) return true
     }
-    return this.hasEscape(start, end) && new Unescaped(text, start + 1, end - 1).has(pattern)
+    return (
+      this.hasEscape(start, end) && new Unescaped(text, start + 1, end - 1).text.includes(pattern)
+    )
   }
 
   private hasEscape(start: number, end: number): boolean {
@@ -81,7 +82,8 @@ export class Macros {
   }
 
   /** Adds a splice for each macro of the string. Expanded values are not expanded again. */
-  expand(span: MacroSpan, bid: PricedBid, splices: Splices): void {
+  expand(span: MacroSpan | null, bid: PricedBid, splices: Splices): void {
+    if (span === null) return
     const { start, end, first } = span
     const { offsets, numbers } = this
     if (this.hasEscape(start, end)) return this.expandEscaped(span, bid, splices)
@@ -111,6 +113,9 @@ export class Macros {
 const macroAt = (text: string, at: number): Macro | undefined =>
   macros.find(({ name }) => text.startsWith(name, at))
 
+const BACKSLASH = 92
+/** Prefix of every escape of an ASCII character. */
+const asciiEscape = '\\u00'
 const escapeBytes = 6
 
 /**
@@ -146,10 +151,6 @@ class Unescaped {
       }
     }
     this.text = bytes.toString('latin1', 0, length)
-  }
-
-  has(pattern: string): boolean {
-    return this.text.includes(pattern)
   }
 
   /** Offset in the body of an offset in `text`. Call it with rising offsets. */

