@@ -1,6 +1,7 @@
 /** Users of the embedded token endpoint. */
 import { randomBytes } from 'node:crypto'
 import type { Kysely, Transaction } from 'kysely'
+import * as z from 'zod'
 import type { Store } from '../store/index.ts'
 import { audit } from '../store/suppliers.ts'
 import type { Tables } from '../store/tables.ts'
@@ -29,30 +30,37 @@ export interface StoredUser extends User {
   lastLogin: number | null
 }
 
-export const maxName = 128
-const notAName = /[\s\p{Cc}]/u
+const maxName = 128
+const isName = (text: string): boolean => text.length <= maxName && !/[\s\p{Cc}]/u.test(text)
+const text = `${maxName} characters, none of them white space`
+const lengths = `a password has ${minPassword} to ${maxPassword} characters`
 
-/** Whether a text may be the name of an account; a user also needs at least one character. */
-export const isName = (text: string): boolean => text.length <= maxName && !notAName.test(text)
-
-function passwordFault(password: string): string | null {
-  if (password.length >= minPassword && password.length <= maxPassword) return null
-  return `a password has ${minPassword} to ${maxPassword} characters`
+/** What a user consists of, besides the roles. */
+export const fields = {
+  name: z
+    .string()
+    .min(1, `a name has 1 to ${text}`)
+    .refine(isName, `a name has 1 to ${text}`)
+    .describe(`1 to up to ${text}`),
+  password: z.string().min(minPassword, lengths).max(maxPassword, lengths),
+  account: z
+    .string()
+    .refine(isName, `an account has up to ${text}`)
+    .describe('The account whose suppliers the user may see; `*`: all suppliers'),
 }
 
+const faultsOf = (field: z.ZodString, text: string): string[] =>
+  field.safeParse(text).error?.issues.map(({ message }) => message) ?? []
+
 /** The faults of a new user, one sentence each. */
-function faultsOf({ name, password, roles = [], account = '' }: NewUser): string[] {
-  const faults: string[] = []
-  if (name === '' || !isName(name))
-    faults.push(`a name has 1 to ${maxName} characters, none of them white space`)
-  const fault = passwordFault(password)
-  if (fault !== null) faults.push(fault)
-  for (const role of roles)
-    if (!known.some((each) => each === role))
-      faults.push(`no such role: ${role} (roles: ${known.join(', ')})`)
-  if (!isName(account))
-    faults.push(`an account has up to ${maxName} characters, none of them white space`)
-  return faults
+function newUserFaults({ name, password, roles = [], account = '' }: NewUser): string[] {
+  const unknown = roles.filter((role) => !known.some((each) => each === role))
+  return [
+    ...faultsOf(fields.name, name),
+    ...faultsOf(fields.password, password),
+    ...unknown.map((role) => `no such role: ${role} (roles: ${known.join(', ')})`),
+    ...faultsOf(fields.account, account),
+  ]
 }
 
 type Db = Pick<Store, 'db'>
@@ -91,7 +99,7 @@ export async function addUser(
   now = Date.now(),
   by?: UserAuthor,
 ): Promise<boolean> {
-  const faults = faultsOf(user)
+  const faults = newUserFaults(user)
   if (faults.length > 0) throw new RangeError(faults.join('; '))
   const { name, account = '' } = user
   const roles = [...new Set(user.roles ?? [])]
@@ -213,8 +221,8 @@ export async function changeUser(
   options: { password?: string; force?: boolean; now?: number; by?: UserAuthor } = {},
 ): Promise<Changed> {
   const { password = '', force = false, now = Date.now(), by } = options
-  const fault = verb === 'passwd' ? passwordFault(password) : null
-  if (fault !== null) throw new RangeError(fault)
+  const [fault] = verb === 'passwd' ? faultsOf(fields.password, password) : []
+  if (fault !== undefined) throw new RangeError(fault)
   const hash = verb === 'passwd' ? await hashPassword(password) : ''
   const { apply, closes } = rules[verb]
   return db.transaction().execute(async (trx) => {

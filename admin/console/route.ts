@@ -2,55 +2,13 @@
 import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
 import type { OpdConfig } from '../../opd/config.ts'
-import type { Engine } from '../../opd/engine/types.ts'
 import type { BidFacts } from '../../opd/learner.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
-import { type AccountOf, canSee, seesSupplier } from '../auth/roles.ts'
-import { type Authenticate, addRoute, jsonAnswer, parsedQuery, type Route } from '../http/call.ts'
-import { takeJsonAsBytes } from '../http/json-body.ts'
-import { malformed, problem } from '../http/problem.ts'
-import { decisionSchema, explained } from '../prices/decisions.ts'
+import { canSee } from '../auth/roles.ts'
+import { type Authenticate, jsonAnswer, jsonCalls, queryOf, type Route } from '../http/call.ts'
+import { Problem, unknownSupplier } from '../http/problem.ts'
+import { bidRoute, type DecisionsDeps } from '../prices/decisions.ts'
 import { type UsersDeps, userRoutes } from './users.ts'
-
-interface BidDeps {
-  engine: Pick<Engine, 'findDecision'>
-  account: AccountOf
-}
-
-const bidQuery = z.strictObject({
-  bid_id: z.string().min(1).max(512),
-  ssp: z.string().optional().describe('The supplier, if several have sent this bid id'),
-})
-
-const bidRoute = ({ engine, account }: BidDeps): Route => ({
-  method: 'GET',
-  path: '/api/svc/decisions/',
-  id: 'explainBid',
-  tag: 'reports',
-  summary: 'Explains the latest decision of a bid id',
-  description:
-    'From the bid log, which keeps decisions for `contextTtl`, or less if there are many. With the context of the bid, use `/api/svc/decisions/{svc_opd}`.',
-  role: 'viewer',
-  query: bidQuery,
-  answers: { 200: jsonAnswer('The decision', decisionSchema) },
-  problems: [400, 401, 403, 404, 409],
-  async handler(request, reply) {
-    const query = parsedQuery(bidQuery, request.query)
-    if ('faults' in query) return malformed(reply, query.faults)
-    const { bid_id: bidId, ssp } = query.value
-    const sees = (supplier: string) => seesSupplier(request.caller, supplier, account)
-    const found = await engine.findDecision({ bidId, svcOpd: undefined, ssp, sees })
-    const [first] = found.ambiguous
-    if (first !== undefined) {
-      const detail = `${found.ambiguous.join(', ')} have sent this bid id: name one, as in ssp=${first}`
-      const title = 'Several suppliers have sent this bid id'
-      return problem(reply, 409, 'ambiguous', title, [{ pointer: 'ssp', detail }])
-    }
-    if (found.record === null)
-      return problem(reply, 404, 'unknown_decision', 'No visible decision for this bid id')
-    return explained(found.record, found.late)
-  },
-})
 
 interface ConfigurationDeps {
   suppliers(): readonly { id: string; account: string | null }[]
@@ -73,23 +31,17 @@ const configurationRoute = (deps: ConfigurationDeps): Route => ({
     'Defaults are filled in. Account `*` sees all of it, other accounts their suppliers and the currency.',
   role: 'viewer',
   answers: { 200: jsonAnswer('The configuration', configurationSchema) },
-  problems: [401, 403],
   async handler({ caller }) {
     const all = deps.configuration()
     if (caller!.account === '*') return all
-    const own = new Set(
-      deps
-        .suppliers()
-        .filter(({ account }) => canSee(caller!, account))
-        .map(({ id }) => id),
-    )
+    const own = deps.suppliers().filter(({ account }) => canSee(caller!, account))
+    const ids = new Set(own.map(({ id }) => id))
     const { location, currency, suppliers } = all
-    return { location, currency, suppliers: suppliers.filter(({ id }) => own.has(id)) }
+    return { location, currency, suppliers: suppliers.filter(({ id }) => ids.has(id)) }
   },
 })
 
-interface CurveDeps {
-  suppliers(): readonly { id: string; account: string | null }[]
+interface CurveDeps extends Pick<ConfigurationDeps, 'suppliers'> {
   /** The opd block of a supplier; null: OPD is off or its configuration is not valid. */
   opd(ssp: string): OpdConfig | null
   /** Chance of winning at a price; null: the model has no curve. */
@@ -97,19 +49,13 @@ interface CurveDeps {
   currency(): string
 }
 
+const price = z.string().regex(/^\d{1,6}(\.\d{1,6})?$/, 'is a price')
 const curveQuery = z.strictObject({
   ssp: z.string().describe('The supplier'),
   publisher: z.string().max(256).optional(),
   domain: z.string().max(256).optional(),
-  in: z
-    .string()
-    .regex(/^\d{1,6}(\.\d{1,6})?$/, 'is a price')
-    .describe('Inbound price, CPM in the base currency'),
-  floor: z
-    .string()
-    .regex(/^\d{1,6}(\.\d{1,6})?$/, 'is a price')
-    .default('0')
-    .describe('Floor of the auction, CPM in the base currency'),
+  in: price.describe('Inbound price, CPM in the base currency'),
+  floor: price.default('0').describe('Floor of the auction, CPM in the base currency'),
 })
 
 const pointSchema = z.strictObject({
@@ -139,16 +85,14 @@ const curveRoute = ({ suppliers, opd, chance, currency }: CurveDeps): Route => (
   role: 'viewer',
   query: curveQuery,
   answers: { 200: jsonAnswer('From factor 0.5 to 1', curveSchema) },
-  problems: [400, 401, 403, 404],
-  async handler(request, reply) {
-    const query = parsedQuery(curveQuery, request.query)
-    if ('faults' in query) return malformed(reply, query.faults)
-    const { ssp, publisher, domain, in: price, floor } = query.value
+  problems: [404],
+  async handler(request) {
+    const { ssp, publisher, domain, in: price, floor } = queryOf(curveQuery, request)
     const supplier = suppliers().find(({ id }) => id === ssp)
     if (supplier === undefined || !canSee(request.caller!, supplier.account))
-      return problem(reply, 404, 'unknown_supplier', 'No such supplier')
+      throw unknownSupplier()
     const config = opd(ssp)
-    if (config === null) return problem(reply, 404, 'opd_off', 'OPD is off for this supplier')
+    if (config === null) throw new Problem(404, 'opd_off', 'OPD is off for this supplier')
     const { mode, minFactor } = config
     const inBa = Number(price)
     const facts: BidFacts = {
@@ -157,7 +101,7 @@ const curveRoute = ({ suppliers, opd, chance, currency }: CurveDeps): Route => (
       ...(domain === undefined ? {} : { domain }),
     }
     const whole = chance(mode, facts, inBa)
-    if (whole === null) return problem(reply, 404, 'no_curve', 'The model has no win curve')
+    if (whole === null) throw new Problem(404, 'no_curve', 'The model has no win curve')
     const points = Array.from({ length: steps + 1 }, (_, at) => {
       const factor = Number((0.5 + (at * 0.5) / steps).toFixed(2))
       const out = inBa * factor
@@ -169,7 +113,7 @@ const curveRoute = ({ suppliers, opd, chance, currency }: CurveDeps): Route => (
   },
 })
 
-interface ConsoleDeps extends BidDeps, ConfigurationDeps, CurveDeps {
+interface ConsoleDeps extends DecisionsDeps, ConfigurationDeps, CurveDeps {
   authenticate: Authenticate
   /** null: users are those of an external issuer. */
   users: UsersDeps | null
@@ -185,8 +129,5 @@ export function consoleCalls(deps: ConsoleDeps): FastifyPluginAsync {
     curveRoute(deps),
     ...(deps.users === null ? [] : userRoutes(deps.users)),
   ]
-  return async (app) => {
-    takeJsonAsBytes(app, bodyLimit)
-    for (const route of routes) addRoute(app, route, deps.authenticate, bodyLimit)
-  }
+  return jsonCalls(routes, deps.authenticate, bodyLimit)
 }

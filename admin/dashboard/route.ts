@@ -106,7 +106,7 @@ export function dashboard({ realm, external }: DashboardDeps): FastifyPluginAsyn
     for (const [path, { type, body }] of await files()) {
       const handler = async (_request: FastifyRequest, reply: FastifyReply) =>
         reply.headers(headers).type(type).send(body)
-      if (path === pageCall.path) addRoute(app, { ...pageCall, handler }, null)
+      if (path === pageCall.path) addRoute(app, { ...pageCall, handler })
       else app.get(path, { exposeHeadRoute: true }, handler)
     }
     app.get('/dashboard/settings.json', { exposeHeadRoute: true }, async (_request, reply) =>

@@ -8,8 +8,8 @@ import type { ArmSums } from '../../opd/engine/stats.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
 import { type Interval, keptSpend, keptWins, uplift } from '../../opd/pricing/confidence.ts'
 import { canSee, may, roles } from '../auth/roles.ts'
-import { type Authenticate, addRoute, jsonAnswer, parsedQuery, type Route } from '../http/call.ts'
-import { malformed, problem } from '../http/problem.ts'
+import { type Authenticate, addRoute, jsonAnswer, queryOf, type Route } from '../http/call.ts'
+import { Problem } from '../http/problem.ts'
 import type { Caller } from '../ports.ts'
 import { added, addedCounts, type NodeFigures, quantile, type SupplierFigures } from './figures.ts'
 import { healthOf, keptLevel, type Level } from './health.ts'
@@ -202,12 +202,12 @@ export function fleet(deps: FleetDeps): FastifyPluginAsync {
     role: 'viewer',
     query: liveQuery,
     answers: { 200: jsonAnswer('Figures by integration', liveSchema) },
-    problems: [400, 401, 403, 404, 503],
-    async handler(request, reply) {
-      const query = parsedQuery(liveQuery, request.query)
-      if ('faults' in query) return malformed(reply, query.faults)
-      const snapshot = await liveSnapshot(deps, request.caller!, query.value.node)
-      return snapshot ?? problem(reply, 404, 'unknown_node', 'No such node')
+    problems: [404, 503],
+    async handler(request) {
+      const { node } = queryOf(liveQuery, request)
+      const snapshot = await liveSnapshot(deps, request.caller!, node)
+      if (snapshot === null) throw new Problem(404, 'unknown_node', 'No such node')
+      return snapshot
     },
   }
   return async (app) => addRoute(app, live, deps.authenticate)

@@ -1,6 +1,7 @@
 /** One definition for each call of the API: its route, the schemas that validate it, and its part of the API document. */
 import type {
   FastifyInstance,
+  FastifyPluginAsync,
   FastifyReply,
   FastifyRequest,
   onRequestAsyncHookHandler,
@@ -10,7 +11,8 @@ import type * as z from 'zod'
 import type { Role } from '../auth/roles.ts'
 import type { Caller } from '../ports.ts'
 import { rejectEncodedBody } from './hooks.ts'
-import type { ProblemFault } from './problem.ts'
+import { takeJsonAsBytes } from './json-body.ts'
+import { malformed, type ProblemFault } from './problem.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -58,11 +60,11 @@ export interface Call {
   headers?: Readonly<Record<string, string>>
   body?: Content & { optional?: true }
   answers: Readonly<Record<number, Answer>>
-  /** Statuses of problem documents. */
-  problems: readonly number[]
+  /** Statuses of problem documents, besides those that every call with a role, a query or a body may have. */
+  problems?: readonly number[]
 }
 
-type Handler = (request: FastifyRequest, reply: FastifyReply) => unknown
+export type Handler = (request: FastifyRequest, reply: FastifyReply) => unknown
 
 export interface Route extends Call {
   handler: Handler
@@ -81,20 +83,20 @@ const notStored: onRequestAsyncHookHandler = async (_request, reply) => {
 export function addRoute(
   app: FastifyInstance,
   { handler, head = true, ...call }: Route,
-  authenticate: Authenticate | null,
+  authenticate: Authenticate | null = null,
   bodyLimit?: number,
 ): void {
   const { method, path, role } = call
   const url = path.replaceAll(/\{(\w+)\}/g, ':$1([^/]+)')
   const bare = url.replace(/\/$/, '')
-  const forms = /^\/(api\/svc|opd)\//.test(path) ? [bare, `${bare}/`] : [url]
+  const isApi = /^\/(api\/svc|opd)\//.test(path)
   // the token is checked before the body is read
   const onRequest = [
-    ...(path.startsWith('/api/svc/') || path.startsWith('/opd/') ? [notStored] : []),
+    ...(isApi ? [notStored] : []),
     ...(authenticate !== null && typeof role === 'string' ? [authenticate(role)] : []),
     ...(method === 'GET' || path.startsWith('/auth/') ? [] : [rejectEncodedBody]),
   ]
-  for (const form of forms)
+  for (const form of isApi ? [bare, `${bare}/`] : [url])
     app.route({
       method,
       url: form,
@@ -105,6 +107,14 @@ export function addRoute(
       handler: handler as (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>,
     })
 }
+
+/** A plugin of calls whose bodies are JSON of at most `bodyLimit` bytes. */
+export const jsonCalls =
+  (routes: readonly Route[], authenticate: Authenticate, bodyLimit: number): FastifyPluginAsync =>
+  async (app) => {
+    takeJsonAsBytes(app, bodyLimit)
+    for (const route of routes) addRoute(app, route, authenticate, bodyLimit)
+  }
 
 /** The definition of a value without `optional`, `default` and the like. */
 function innermost(schema: z.core.$ZodType): z.core.$ZodTypeDef {
@@ -143,4 +153,11 @@ export function parsedQuery<S extends z.ZodObject>(
   const order = Object.keys(schema.shape)
   faults.sort((one, other) => order.indexOf(one.pointer) - order.indexOf(other.pointer))
   return { faults }
+}
+
+/** The same; throws a problem that names every fault. */
+export function queryOf<S extends z.ZodObject>(schema: S, { query }: FastifyRequest): z.output<S> {
+  const result = parsedQuery(schema, query)
+  if ('faults' in result) throw malformed(result.faults)
+  return result.value
 }

@@ -50,7 +50,7 @@ const aliveRoute: Route = {
 }
 
 /** `/healthz` alone. */
-export const alive: FastifyPluginAsync = async (app) => addRoute(app, aliveRoute, null)
+export const alive: FastifyPluginAsync = async (app) => addRoute(app, aliveRoute)
 
 export function health({ missing, lost, metrics, prepare }: HealthDeps): FastifyPluginAsync {
   const scrape = exposition(metrics, createSlices, prepare)
@@ -103,6 +103,6 @@ export function health({ missing, lost, metrics, prepare }: HealthDeps): Fastify
   ]
   return async (app) => {
     // some load balancers send HEAD
-    for (const route of routes) addRoute(app, route, null)
+    for (const route of routes) addRoute(app, route)
   }
 }

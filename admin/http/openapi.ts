@@ -76,6 +76,15 @@ const documentCall: Call = {
   problems: [],
 }
 
+/** The statuses of a call's problem documents. */
+const problemsOf = ({ role, query, body, problems = [] }: Call) => [
+  ...(role === null ? [] : [401, 403]),
+  ...(role === null || (query ?? body) === undefined ? [] : [400]),
+  ...(body === undefined || role === null ? [] : [413, 415]),
+  ...problems,
+  431,
+]
+
 function documentOf(calls: Iterable<Call>, version: string): ShownDocument {
   const schemas: Record<string, object> = {}
   const paths: ShownDocument['paths'] = {}
@@ -159,7 +168,7 @@ function documentOf(calls: Iterable<Call>, version: string): ShownDocument {
         ? {}
         : { requestBody: { required: body.optional !== true, content: contentOf(body, 'input') } }),
       responses: {
-        ...Object.fromEntries([...call.problems, 431].map((status) => [status, problemOf(status)])),
+        ...Object.fromEntries(problemsOf(call).map((status) => [status, problemOf(status)])),
         ...Object.fromEntries(
           Object.entries(call.answers).map(([status, answer]) => [status, answerOf(answer)]),
         ),
@@ -229,7 +238,7 @@ export function serveDocument(app: FastifyInstance): void {
         .type('text/html; charset=utf-8')
         .send(html)
     }
-    addRoute(inner, { ...documentCall, handler: json }, null)
-    addRoute(inner, { ...pageCall, handler: page }, null)
+    addRoute(inner, { ...documentCall, handler: json })
+    addRoute(inner, { ...pageCall, handler: page })
   })
 }

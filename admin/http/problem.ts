@@ -21,9 +21,27 @@ export const problemSchema = z
     description: 'RFC 9457. `code` is stable and meant for programs, `title` for people.',
   })
 
+/** A handler throws it to refuse a request; the listener sends it as a problem document. */
+export class Problem extends Error {
+  override name = 'Problem'
+  readonly status: number
+  readonly code: string
+  readonly faults: readonly ProblemFault[]
+
+  constructor(status: number, code: string, title: string, faults: readonly ProblemFault[] = []) {
+    super(title)
+    this.status = status
+    this.code = code
+    this.faults = faults
+  }
+}
+
 /** A query or a body with these faults. */
-export const malformed = (reply: FastifyReply, faults: readonly ProblemFault[]) =>
-  problem(reply, 400, 'malformed', 'The request is not valid', faults)
+export const malformed = (faults: readonly ProblemFault[]) =>
+  new Problem(400, 'malformed', 'The request is not valid', faults)
+
+/** Also for a supplier of another account, so that nobody learns that it exists. */
+export const unknownSupplier = () => new Problem(404, 'unknown_supplier', 'No such supplier')
 
 /** Sends an RFC 9457 problem document. `code` is stable: tests and metrics use it. */
 export function problem(

@@ -12,10 +12,11 @@ import fastify, {
 } from 'fastify'
 import type { Log } from '../../opd/shared/log.ts'
 import { pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
+import { PasswordsBusyError } from '../auth/passwords.ts'
 import { StoreError } from '../store/errors.ts'
 import { drainBody, replyHook, singularFields } from './hooks.ts'
 import { serveDocument } from './openapi.ts'
-import { problem } from './problem.ts'
+import { Problem, problem } from './problem.ts'
 
 /** Milliseconds. */
 const headTimeout = 10_000
@@ -186,7 +187,9 @@ export function createAdmin(deps: AdminDeps): Admin {
     return payload
   })
 
-  app.setErrorHandler((error: FastifyError, request, reply) => {
+  app.setErrorHandler((error: FastifyError | Problem, request, reply) => {
+    if (error instanceof Problem)
+      return problem(reply, error.status, error.code, error.message, error.faults)
     const { code, message } = error
     const status = error.statusCode ?? 500
     if (error instanceof StoreError) {
@@ -198,6 +201,8 @@ export function createAdmin(deps: AdminDeps): Admin {
         'The store cannot be reached: try again',
       )
     }
+    if (error instanceof PasswordsBusyError)
+      return problem(reply.header('retry-after', 2), 503, 'overloaded', message)
     if (status >= 500) {
       log.error({ err: error, request: request.id }, 'an API call failed')
       return problem(reply, 500, 'internal', 'Internal Server Error')

@@ -200,7 +200,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
 
   return async (app) => {
     if (deps.tracer) traceNotices(app, deps.tracer)
-    addRoute(app, { ...call, handler: handle }, null)
-    addRoute(app, { ...lossCall, handler: handleLoss }, null)
+    addRoute(app, { ...call, handler: handle })
+    addRoute(app, { ...lossCall, handler: handleLoss })
   }
 }

@@ -1,7 +1,8 @@
-/** Visibility of suppliers, and the errors that all management calls share. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+/** What all management calls share: visibility of suppliers, and the author of a change. */
+import type { FastifyRequest } from 'fastify'
 import { canSee } from '../auth/roles.ts'
-import { problem } from '../http/problem.ts'
+import type { Handler } from '../http/call.ts'
+import { Problem, unknownSupplier } from '../http/problem.ts'
 import type { Store } from '../store/index.ts'
 import type { AuditEntry } from '../store/suppliers.ts'
 
@@ -26,25 +27,27 @@ export interface Access {
 /** Account that sees all suppliers, and id of a hold of all. */
 export const everyone = '*'
 
-/** A supplier of another account looks like one that does not exist. */
 export const visible = ({ suppliers }: Access, { caller }: FastifyRequest) =>
   suppliers().filter(({ account }) => canSee(caller!, account))
 
-export const find = (access: Access, request: FastifyRequest) =>
-  visible(access, request).find(({ id }) => id === (request.params as { id: string }).id)
-
-export const notFound = (reply: FastifyReply) =>
-  problem(reply, 404, 'unknown_supplier', 'No such supplier')
-
-type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+/** The supplier of this id. A supplier of another account looks like one that does not exist. */
+export function find(
+  access: Access,
+  request: FastifyRequest,
+  id = (request.params as { id: string }).id,
+): ListedSupplier {
+  const supplier = visible(access, request).find((each) => each.id === id)
+  if (supplier === undefined) throw unknownSupplier()
+  return supplier
+}
 
 /** For what all accounts share: only account `*` may call it. */
 export const ofAllAccounts =
   (handler: Handler): Handler =>
-  async (request, reply) =>
-    request.caller!.account === everyone
-      ? handler(request, reply)
-      : problem(reply, 403, 'forbidden', 'Only account * may do this')
+  async (request, reply) => {
+    if (request.caller!.account === everyone) return handler(request, reply)
+    throw new Problem(403, 'forbidden', 'Only account * may do this')
+  }
 
 export const entryOf = (
   { caller, id }: FastifyRequest,

@@ -1,10 +1,53 @@
 /** `GET /api/svc/audit/`: changes and their authors, newest first. An account sees changes of its own suppliers. */
 import * as z from 'zod'
-import { parsedQuery, type Route } from '../http/call.ts'
-import { malformed } from '../http/problem.ts'
+import { queryOf, type Route } from '../http/call.ts'
 import { storable } from '../store/tables.ts'
-import { type Access, notFound, visible } from './access.ts'
-import { type AuditResource, auditEntrySchema, auditQuerySchema } from './schema.ts'
+import { type Access, everyone, find, visible } from './access.ts'
+
+const querySchema = z.strictObject({
+  limit: z
+    .int('is a whole number, 1 to 1000')
+    .min(1)
+    .max(1000)
+    .default(100)
+    .describe('Entries of one page'),
+  before: z
+    .int('is a whole number')
+    .min(0)
+    .optional()
+    .describe('Only entries with a smaller `id`, such as the last of the previous page'),
+  ssp: z.string().optional().describe('Only entries of this supplier'),
+})
+
+/** `before` and `after` of `user_` actions are the user. */
+const entrySchema = z
+  .strictObject({
+    id: z.int(),
+    at: z.iso.datetime(),
+    who: z.string(),
+    account: z.string(),
+    supplier: z.string(),
+    action: z.enum([
+      'create',
+      'update',
+      'hold',
+      'void',
+      'freeze',
+      'unfreeze',
+      'rollback',
+      'reset',
+      'user_add',
+      'user_passwd',
+      'user_disable',
+      'user_enable',
+      'user_remove',
+    ]),
+    request_id: z.string(),
+    before: z.unknown(),
+    after: z.unknown(),
+  })
+  .meta({ id: 'AuditEntry' })
+type Entry = z.infer<typeof entrySchema>
 
 /** RFC 8288: the entries before these. */
 function nextPage({ limit, ssp }: { limit: number; ssp: string | undefined }, before: number) {
@@ -20,7 +63,7 @@ export const auditRoute = (access: Access): Route => ({
   tag: 'management',
   summary: 'Changes and their authors, newest first',
   role: 'viewer',
-  query: auditQuerySchema,
+  query: querySchema,
   answers: {
     200: {
       description: 'Entries of the suppliers that the account may see',
@@ -31,7 +74,7 @@ export const auditRoute = (access: Access): Route => ({
         },
       },
       content: {
-        schema: z.array(auditEntrySchema),
+        schema: z.array(entrySchema),
         example: [
           {
             id: 7,
@@ -48,15 +91,12 @@ export const auditRoute = (access: Access): Route => ({
       },
     },
   },
-  problems: [400, 401, 403, 404, 503],
+  problems: [404, 503],
   async handler(request, reply) {
-    const query = parsedQuery(auditQuerySchema, request.query)
-    if ('faults' in query) return malformed(reply, query.faults)
-    const { limit, before = Number.MAX_SAFE_INTEGER, ssp } = query.value
-    const all = request.caller!.account === '*'
-    const ids = visible(access, request).map(({ id }) => id)
+    const { limit, before = Number.MAX_SAFE_INTEGER, ssp } = queryOf(querySchema, request)
     // account `*` also sees changes of removed suppliers and of `*`
-    if (ssp !== undefined && !all && !ids.includes(ssp)) return notFound(reply)
+    const all = request.caller!.account === everyone
+    if (ssp !== undefined && !all) find(access, request, ssp)
     let select = access.store.db
       .selectFrom('audit')
       .selectAll()
@@ -65,23 +105,22 @@ export const auditRoute = (access: Access): Route => ({
       .limit(limit)
     if (ssp !== undefined) select = select.where('supplier', '=', storable(ssp))
     else if (!all) {
-      if (ids.length === 0) return reply.send([])
+      const ids = visible(access, request).map(({ id }) => id)
+      if (ids.length === 0) return []
       select = select.where('supplier', 'in', ids)
     }
     const rows = await select.execute()
     const last = rows.at(-1)
     if (last !== undefined && rows.length === limit)
       reply.header('link', nextPage({ limit, ssp }, Number(last.id)))
-    return reply.send(
-      rows.map(
-        ({ before: was, after: is, at, action, ...row }): AuditResource => ({
-          ...row,
-          at: new Date(Number(at)).toISOString(),
-          action: action as AuditResource['action'],
-          before: was === null ? null : JSON.parse(was),
-          after: is === null ? null : JSON.parse(is),
-        }),
-      ),
+    return rows.map(
+      ({ before: was, after: is, at, action, ...row }): Entry => ({
+        ...row,
+        at: new Date(Number(at)).toISOString(),
+        action: action as Entry['action'],
+        before: was === null ? null : JSON.parse(was),
+        after: is === null ? null : JSON.parse(is),
+      }),
     )
   },
 })

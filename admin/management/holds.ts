@@ -1,11 +1,16 @@
 /** `/api/svc/opd/`: holds one integration, or all, at factor 1. */
 import * as z from 'zod'
 import { jsonAnswer, type Route } from '../http/call.ts'
-import { parsed } from '../http/json-body.ts'
-import { malformed, problem } from '../http/problem.ts'
+import { bodyOf } from '../http/json-body.ts'
+import { Problem } from '../http/problem.ts'
 import { readHolds, setHold } from '../store/suppliers.ts'
-import { type Access, entryOf, everyone, find, notFound, visible } from './access.ts'
-import { holdSchema, holdStateSchema } from './schema.ts'
+import { type Access, entryOf, everyone, find, visible } from './access.ts'
+
+const holdSchema = z.strictObject({ hold: z.boolean() }).meta({ id: 'Hold' })
+/** The state of one hold; `*` is all integrations. */
+const holdStateSchema = z
+  .strictObject({ supplier: z.string(), hold: z.boolean() })
+  .meta({ id: 'HoldState' })
 
 export function holdRoutes(access: Access): Route[] {
   const { store, changed, now } = access
@@ -23,7 +28,7 @@ export function holdRoutes(access: Access): Route[] {
           { supplier: 'acme', hold: true },
         ]),
       },
-      problems: [401, 403, 503],
+      problems: [503],
       async handler(request) {
         const held = await readHolds(store.db)
         const ids = [everyone, ...visible(access, request).map(({ id }) => id)]
@@ -46,20 +51,17 @@ export function holdRoutes(access: Access): Route[] {
           hold: true,
         }),
       },
-      problems: [400, 401, 403, 404, 413, 415, 503],
-      async handler(request, reply) {
+      problems: [404, 503],
+      async handler(request) {
         const { id } = request.params as { id: string }
-        const all = id === everyone
+        if (id !== everyone) find(access, request)
         // A hold of all integrations affects other accounts.
-        if (all && request.caller!.account !== everyone)
-          return problem(reply, 403, 'forbidden', 'Only account * may hold all integrations')
-        if (!all && find(access, request) === undefined) return notFound(reply)
-        const body = parsed(request.body, holdSchema)
-        if ('faults' in body) return malformed(reply, body.faults)
-        const { hold } = body.value
+        else if (request.caller!.account !== everyone)
+          throw new Problem(403, 'forbidden', 'Only account * may hold all integrations')
+        const { hold } = bodyOf(holdSchema, request)
         await setHold(store, now(), hold, entryOf(request, id, 'hold'))
         changed()
-        return reply.send({ supplier: id, hold })
+        return { supplier: id, hold }
       },
     },
   ]

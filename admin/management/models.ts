@@ -1,21 +1,15 @@
 /**
  * `/api/svc/models/`: freezes the models of all nodes, rolls them back, or makes them forget a supplier (CONTRACT 8).
  */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
+import * as z from 'zod'
 import { modes } from '../../opd/pricing/arms.ts'
 import { type SnapshotCatalog, SnapshotError } from '../../opd/state/snapshot-catalog.ts'
 import { jsonAnswer, type Route } from '../http/call.ts'
-import { parsed } from '../http/json-body.ts'
-import { malformed, problem } from '../http/problem.ts'
+import { bodyOf } from '../http/json-body.ts'
+import { Problem } from '../http/problem.ts'
 import { forgetSupplier, readModelControl, rollBack, setFrozen } from '../store/model-control.ts'
-import { type Access, entryOf, everyone, notFound, ofAllAccounts, visible } from './access.ts'
-import {
-  emptySchema,
-  type ModelsResource,
-  modelsSchema,
-  resetSchema,
-  rollbackSchema,
-} from './schema.ts'
+import { type Access, entryOf, everyone, find, ofAllAccounts, visible } from './access.ts'
 
 export interface ModelAccess extends Access {
   /** Snapshots of the node that handles the request. */
@@ -24,7 +18,37 @@ export interface ModelAccess extends Access {
   followed: () => Promise<void>
 }
 
-const example: ModelsResource = {
+const rollbackSchema = z
+  .strictObject({
+    /** Default: the snapshot before the newest, of each mode. */
+    id: z.string().max(32).optional(),
+  })
+  .meta({ id: 'ModelsRollback' })
+const resetSchema = z
+  .strictObject({ supplier: z.string().min(1).max(63) })
+  .meta({ id: 'ModelsReset' })
+const mode = z.enum(['revenue', 'margin'])
+const modelsSchema = z
+  .strictObject({
+    frozen: z.boolean(),
+    models: z.array(
+      z.strictObject({ mode, epoch: z.int(), rolled_back_at: z.iso.datetime().nullable() }),
+    ),
+    resets: z.record(z.string(), z.int()),
+    snapshots: z.array(
+      z.strictObject({
+        id: z.string(),
+        mode,
+        at: z.iso.datetime(),
+        bytes: z.int(),
+        newest: z.boolean(),
+      }),
+    ),
+  })
+  .meta({ id: 'Models' })
+type Models = z.infer<typeof modelsSchema>
+
+const example: Models = {
   frozen: false,
   models: [
     { mode: 'revenue', epoch: 1, rolled_back_at: '2026-01-31T12:00:00.000Z' },
@@ -60,13 +84,13 @@ const command = (
     role: 'operator',
     ...(body === undefined ? {} : { body }),
     answers: { 200: jsonAnswer('The state after the change', modelsSchema, example) },
-    problems: [400, 401, 403, ...more, 413, 415, 503],
+    problems: [400, ...more, 413, 415, 503],
   }) as const
 
 export function modelRoutes(access: ModelAccess): Route[] {
   const { store, snapshots, followed, now } = access
 
-  async function state(request: FastifyRequest): Promise<ModelsResource> {
+  async function state(request: FastifyRequest): Promise<Models> {
     const { frozen, epochs, rolledBackAt, resets } = await readModelControl(store.db)
     const seen = new Set(visible(access, request).map(({ id }) => id))
     return {
@@ -81,22 +105,18 @@ export function modelRoutes(access: ModelAccess): Route[] {
     }
   }
 
-  async function done(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  async function done(request: FastifyRequest): Promise<Models> {
     await followed()
-    return reply.send(await state(request))
+    return state(request)
   }
-
-  /** A missing body counts as an empty object. */
-  const bodyOf = ({ body }: FastifyRequest) => body ?? Buffer.from('{}')
 
   // All accounts share one model.
   const freezing = (frozen: boolean) =>
-    ofAllAccounts(async (request, reply) => {
-      const body = parsed(bodyOf(request), emptySchema)
-      if ('faults' in body) return malformed(reply, body.faults)
+    ofAllAccounts(async (request) => {
+      bodyOf(z.strictObject({}), request, '{}')
       const entry = entryOf(request, everyone, frozen ? 'freeze' : 'unfreeze')
       await setFrozen(store, now(), frozen, entry)
-      return done(request, reply)
+      return done(request)
     })
 
   return [
@@ -108,8 +128,8 @@ export function modelRoutes(access: ModelAccess): Route[] {
       summary: 'The models: frozen or not, rollbacks, forgotten suppliers, snapshots of this node',
       role: 'viewer',
       answers: { 200: jsonAnswer('The present state', modelsSchema, example) },
-      problems: [401, 403, 503],
-      handler: async (request, reply) => reply.send(await state(request)),
+      problems: [503],
+      handler: state,
     },
     {
       ...command(
@@ -132,20 +152,19 @@ export function modelRoutes(access: ModelAccess): Route[] {
         { schema: rollbackSchema, example: { id: 'revenue-12' }, optional: true },
         [404, 409],
       ),
-      handler: ofAllAccounts(async (request, reply) => {
-        const body = parsed(bodyOf(request), rollbackSchema)
-        if ('faults' in body) return malformed(reply, body.faults)
+      handler: ofAllAccounts(async (request) => {
+        const { id } = bodyOf(rollbackSchema, request, '{}')
         try {
-          const loaded = await snapshots.load(body.value.id)
+          const loaded = await snapshots.load(id)
           await rollBack(store, now(), loaded, entryOf(request, everyone, 'rollback'))
         } catch (error) {
           if (!(error instanceof SnapshotError)) throw error
           const { code, message } = error
-          return code === 'absent'
-            ? problem(reply, 404, 'unknown_snapshot', message)
-            : problem(reply, 409, 'damaged_snapshot', message)
+          throw code === 'absent'
+            ? new Problem(404, 'unknown_snapshot', message)
+            : new Problem(409, 'damaged_snapshot', message)
         }
-        return done(request, reply)
+        return done(request)
       }),
     },
     {
@@ -156,13 +175,10 @@ export function modelRoutes(access: ModelAccess): Route[] {
         { schema: resetSchema, example: { supplier: 'acme' } },
         [404],
       ),
-      async handler(request, reply) {
-        const body = parsed(request.body, resetSchema)
-        if ('faults' in body) return malformed(reply, body.faults)
-        const { supplier } = body.value
-        if (!visible(access, request).some(({ id }) => id === supplier)) return notFound(reply)
-        await forgetSupplier(store, now(), entryOf(request, supplier, 'reset'))
-        return done(request, reply)
+      async handler(request) {
+        const { id } = find(access, request, bodyOf(resetSchema, request).supplier)
+        await forgetSupplier(store, now(), entryOf(request, id, 'reset'))
+        return done(request)
       },
     },
   ]

@@ -3,8 +3,7 @@
  * 8).
  */
 import type { FastifyPluginAsync } from 'fastify'
-import { type Authenticate, addRoute } from '../http/call.ts'
-import { takeJsonAsBytes } from '../http/json-body.ts'
+import { type Authenticate, jsonCalls } from '../http/call.ts'
 import { auditRoute } from './audit.ts'
 import { holdRoutes } from './holds.ts'
 import { type ModelAccess, modelRoutes } from './models.ts'
@@ -27,10 +26,9 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
     auditRoute(deps),
   ]
   return async (app) => {
-    takeJsonAsBytes(app, bodyLimit)
     app.addHook('onRequest', async ({ id }, reply) => {
       reply.header('x-request-id', id)
     })
-    for (const route of routes) addRoute(app, route, deps.authenticate, bodyLimit)
+    await app.register(jsonCalls(routes, deps.authenticate, bodyLimit))
   }
 }

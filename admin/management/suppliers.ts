@@ -2,10 +2,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import { type Answer, jsonAnswer, type Route } from '../http/call.ts'
-import { parsed } from '../http/json-body.ts'
-import { malformed, problem } from '../http/problem.ts'
+import { namedBodyOf } from '../http/json-body.ts'
+import { Problem } from '../http/problem.ts'
 import { changeSupplier, readSuppliers, type SupplierRows } from '../store/suppliers.ts'
-import { type Access, entryOf, find, type ListedSupplier, notFound, visible } from './access.ts'
+import { type Access, entryOf, find, type ListedSupplier, visible } from './access.ts'
 import { type ChangeResult, planCreate, planUpdate } from './rules.ts'
 import { createSchema, type SupplierResource, supplierSchema, updateSchema } from './schema.ts'
 
@@ -19,16 +19,6 @@ const etagOf = ({ revision }: SupplierRows) => `"${revision}"`
 /** RFC 9110 13.1.1: `*` or a list of strong validators. */
 const matches = (header: string, etag: string) =>
   header.trim() === '*' || header.split(',').some((each) => each.trim() === etag)
-
-class Refused extends Error {
-  readonly result: Extract<ChangeResult, { ok: false }>
-
-  constructor(result: Extract<ChangeResult, { ok: false }>) {
-    super(result.code)
-    this.result = result
-  }
-}
-class Outdated extends Error {}
 
 const example: SupplierResource = {
   id: 'acme',
@@ -70,7 +60,6 @@ export function supplierRoutes(access: Access): Route[] {
 
   async function one(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const supplier = find(access, request)
-    if (supplier === undefined) return notFound(reply)
     const [rows] = await readSuppliers(store, [supplier.id])
     return reply.header('etag', etagOf(rows!)).send(resource(supplier, rows!))
   }
@@ -83,33 +72,25 @@ export function supplierRoutes(access: Access): Route[] {
     decide: (rows: SupplierRows, body: T, supplier: ListedSupplier) => ChangeResult,
   ): Promise<FastifyReply> {
     const supplier = find(access, request)
-    if (supplier === undefined) return notFound(reply)
-    const body = parsed(request.body, schema)
-    if ('faults' in body) return malformed(reply, body.faults)
+    const { value, named } = namedBodyOf(schema, request)
     const wanted = request.headers['if-match']
-    try {
-      const rows = await changeSupplier(store, supplier.id, now(), (current) => {
-        if (wanted !== undefined && !matches(wanted, etagOf(current))) throw new Outdated()
-        const result = decide(current, body.value, supplier)
-        if (!result.ok) throw new Refused(result)
-        if (!result.changed) return null
-        const before = resource(supplier, current)
-        const after = resource(supplier, result.after)
-        const entry = { ...entryOf(request, supplier.id, action), before, after }
-        return { after: result.after, entry }
-      })
-      changed()
-      return reply
-        .code(action === 'create' ? 201 : 200)
-        .header('etag', etagOf(rows))
-        .send(resource(supplier, rows))
-    } catch (error) {
-      if (error instanceof Outdated)
-        return problem(reply, 412, 'outdated', 'The supplier has changed since it was read')
-      if (!(error instanceof Refused)) throw error
-      const { status, code, title, faults } = error.result
-      return problem(reply, status, code, title, body.named(faults))
-    }
+    const rows = await changeSupplier(store, supplier.id, now(), (current) => {
+      if (wanted !== undefined && !matches(wanted, etagOf(current)))
+        throw new Problem(412, 'outdated', 'The supplier has changed since it was read')
+      const result = decide(current, value, supplier)
+      if (!result.ok)
+        throw new Problem(result.status, result.code, result.title, named(result.faults))
+      if (!result.changed) return null
+      const before = resource(supplier, current)
+      const after = resource(supplier, result.after)
+      const entry = { ...entryOf(request, supplier.id, action), before, after }
+      return { after: result.after, entry }
+    })
+    changed()
+    return reply
+      .code(action === 'create' ? 201 : 200)
+      .header('etag', etagOf(rows))
+      .send(resource(supplier, rows))
   }
 
   const path = '/api/svc/ssp/{id}/'
@@ -127,7 +108,7 @@ export function supplierRoutes(access: Access): Route[] {
           example,
         ]),
       },
-      problems: [401, 403, 503],
+      problems: [503],
       handler: list,
     },
     {
@@ -139,7 +120,7 @@ export function supplierRoutes(access: Access): Route[] {
       role: 'viewer',
       params,
       answers: { 200: whole('The supplier') },
-      problems: [401, 403, 404, 503],
+      problems: [404, 503],
       handler: one,
     },
     {
@@ -158,7 +139,7 @@ export function supplierRoutes(access: Access): Route[] {
         example: { dsp_seats: example.dsp_seats, datacenters: example.datacenters },
       },
       answers: { 201: whole('The supplier after the change') },
-      problems: [400, 401, 403, 404, 409, 412, 413, 415, 422, 503],
+      problems: [404, 409, 412, 422, 503],
       handler: (request, reply) => change(request, reply, 'create', createSchema, planCreate),
     },
     {
@@ -180,7 +161,7 @@ export function supplierRoutes(access: Access): Route[] {
         },
       },
       answers: { 200: whole('The supplier after the change') },
-      problems: [400, 401, 403, 404, 412, 413, 415, 422, 503],
+      problems: [404, 412, 422, 503],
       handler: (request, reply) => change(request, reply, 'update', updateSchema, planUpdate),
     },
   ]

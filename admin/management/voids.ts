@@ -1,10 +1,19 @@
 /** `POST /api/svc/impressions/<decision>/void`: removes a win from all sums. A repetition changes nothing. */
+import * as z from 'zod'
 import { jsonAnswer, type Route } from '../http/call.ts'
-import { problem } from '../http/problem.ts'
+import { Problem } from '../http/problem.ts'
 import { storable } from '../store/tables.ts'
 import { voidWin } from '../store/voids.ts'
 import { type Access, entryOf, everyone, visible } from './access.ts'
-import { voidedSchema } from './schema.ts'
+
+const voidedSchema = z
+  .strictObject({
+    decision: z.string(),
+    status: z.literal('voided'),
+    supplier: z.string(),
+    events: z.array(z.enum(['win', 'billing'])),
+  })
+  .meta({ id: 'VoidedWin' })
 
 export const voidRoute = (access: Access): Route => ({
   method: 'POST',
@@ -24,8 +33,8 @@ export const voidRoute = (access: Access): Route => ({
       events: ['win'],
     }),
   },
-  problems: [401, 403, 404, 413, 415, 503],
-  async handler(request, reply) {
+  problems: [404, 413, 415, 503],
+  async handler(request) {
     const { decision } = request.params as { decision: string }
     const all = request.caller!.account === everyone
     const ids = new Set(visible(access, request).map(({ id }) => id))
@@ -37,9 +46,8 @@ export const voidRoute = (access: Access): Route => ({
       (supplier) => all || ids.has(supplier),
       (supplier) => entryOf(request, supplier, 'void'),
     )
-    if (win !== null) access.onVoid?.(storable(decision))
-    return win === null
-      ? problem(reply, 404, 'unknown_win', 'No such win')
-      : reply.send({ decision, status: 'voided', ...win })
+    if (win === null) throw new Problem(404, 'unknown_win', 'No such win')
+    access.onVoid?.(storable(decision))
+    return { decision, status: 'voided', ...win }
   },
 })

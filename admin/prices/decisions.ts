@@ -1,15 +1,21 @@
-/** `GET /api/svc/decisions/<svc_opd>?bid_id=`: explains the price of one bid (CONTRACT 11). */
+/** `GET /api/svc/decisions/`: explains the price of one bid, by its context or its bid id (CONTRACT 11). */
 import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
 import type { DecisionRecord, Engine } from '../../opd/engine/types.ts'
 import { type Arm, armRules, arms, type Guard, guards, modes } from '../../opd/pricing/arms.ts'
 import { type AccountOf, seesSupplier } from '../auth/roles.ts'
-import { type Authenticate, addRoute, jsonAnswer, parsedQuery, type Route } from '../http/call.ts'
-import { problem } from '../http/problem.ts'
+import {
+  type Authenticate,
+  addRoute,
+  jsonAnswer,
+  parsedQuery,
+  queryOf,
+  type Route,
+} from '../http/call.ts'
+import { Problem } from '../http/problem.ts'
 
-interface DecisionsDeps {
+export interface DecisionsDeps {
   engine: Engine
-  authenticate: Authenticate
   account?: AccountOf
 }
 
@@ -21,7 +27,7 @@ const money = z.string().describe('CPM in `currency`, exact')
 const chance = z.number().min(0).max(1).nullable()
 
 /** Fields that the context does not contain are null. */
-export const decisionSchema = z.strictObject({
+const decisionSchema = z.strictObject({
   id: z.string(),
   bid_id: z.string(),
   ssp: z.string(),
@@ -123,7 +129,7 @@ const roundTo = (digits: number, value: number) => Number(value.toFixed(digits))
 const orNull = (value: number | undefined, digits: number) =>
   value === undefined ? null : roundTo(digits, value)
 
-export function explained(record: DecisionRecord, late: boolean): Decision {
+function explained(record: DecisionRecord, late: boolean): Decision {
   const { arm } = record
   return {
     id: record.id,
@@ -157,7 +163,45 @@ export function explained(record: DecisionRecord, late: boolean): Decision {
   }
 }
 
-export function decisions({ engine, authenticate, account }: DecisionsDeps): FastifyPluginAsync {
+const bidQuery = z.strictObject({
+  bid_id: z.string().min(1).max(512),
+  ssp: z.string().optional().describe('The supplier, if several have sent this bid id'),
+})
+
+/** Without a context: the latest decision of the bid log. */
+export const bidRoute = ({ engine, account }: DecisionsDeps): Route => ({
+  method: 'GET',
+  path: '/api/svc/decisions/',
+  id: 'explainBid',
+  tag: 'reports',
+  summary: 'Explains the latest decision of a bid id',
+  description:
+    'From the bid log, which keeps decisions for `contextTtl`, or less if there are many. With the context of the bid, use `/api/svc/decisions/{svc_opd}`.',
+  role: 'viewer',
+  query: bidQuery,
+  answers: { 200: jsonAnswer('The decision', decisionSchema) },
+  problems: [404, 409],
+  async handler(request) {
+    const { bid_id: bidId, ssp } = queryOf(bidQuery, request)
+    const sees = (supplier: string) => seesSupplier(request.caller, supplier, account)
+    const found = await engine.findDecision({ bidId, svcOpd: undefined, ssp, sees })
+    const [first] = found.ambiguous
+    if (first !== undefined) {
+      const detail = `${found.ambiguous.join(', ')} have sent this bid id: name one, as in ssp=${first}`
+      const title = 'Several suppliers have sent this bid id'
+      throw new Problem(409, 'ambiguous', title, [{ pointer: 'ssp', detail }])
+    }
+    if (found.record === null)
+      throw new Problem(404, 'unknown_decision', 'No visible decision for this bid id')
+    return explained(found.record, found.late)
+  },
+})
+
+export function decisions({
+  engine,
+  authenticate,
+  account,
+}: DecisionsDeps & { authenticate: Authenticate }): FastifyPluginAsync {
   const explain: Route = {
     method: 'GET',
     path: '/api/svc/decisions/{svc_opd}',
@@ -168,21 +212,21 @@ export function decisions({ engine, authenticate, account }: DecisionsDeps): Fas
     params: { svc_opd: ['The context', 'AQEx'] },
     query: querySchema,
     answers: { 200: jsonAnswer('The decision, from its context', decisionSchema, example) },
-    problems: [400, 401, 403, 404, 410],
-    async handler(request, reply) {
+    problems: [404, 410],
+    async handler(request) {
       const query = parsedQuery(querySchema, request.query)
       if ('faults' in query) {
         const title = 'A context can only be read with its bid id'
-        return problem(reply, 400, 'invalid_parameters', title, query.faults)
+        throw new Problem(400, 'invalid_parameters', title, query.faults)
       }
       const { svc_opd } = request.params as { svc_opd: string }
       const { context, record, late } = engine.explain(svc_opd, query.value.bid_id)
       // a decision of another account and an unreadable context have the same response
       if (record === null || !seesSupplier(request.caller, record.supplier, account))
-        return problem(reply, 404, 'unknown_decision', 'No visible decision for this context')
+        throw new Problem(404, 'unknown_decision', 'No visible decision for this context')
       if (context === 'expired')
-        return problem(reply, 410, 'expired', 'The context is older than contextTtl')
-      return reply.send(explained(record, late))
+        throw new Problem(410, 'expired', 'The context is older than contextTtl')
+      return explained(record, late)
     },
   }
   return async (app) => addRoute(app, explain, authenticate)

@@ -3,9 +3,8 @@ import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import * as z from 'zod'
 import type { Engine, StandaloneEntry } from '../../opd/engine/types.ts'
 import { type AccountOf, seesSupplier } from '../auth/roles.ts'
-import { type Authenticate, addRoute, jsonAnswer, type Route } from '../http/call.ts'
-import { takeJsonAsBytes } from '../http/json-body.ts'
-import { type ProblemFault, problem } from '../http/problem.ts'
+import { type Authenticate, jsonAnswer, jsonCalls, type Route } from '../http/call.ts'
+import { Problem, type ProblemFault } from '../http/problem.ts'
 
 interface StandaloneDeps {
   engine: Engine
@@ -24,6 +23,9 @@ const titles = {
   403: ['opd_disabled', 'OPD is not enabled for the integration'],
   404: ['unknown_supplier', 'No such integration'],
 } as const
+
+const refusal = (status: keyof typeof titles, faults: readonly ProblemFault[] = []) =>
+  new Problem(status, titles[status][0], titles[status][1], faults)
 
 const object = z.looseObject({})
 const requestMembers = {
@@ -88,7 +90,7 @@ const call: Omit<Route, 'handler'> = {
       { id: 'b1', modified_price: 1.9, svc_opd: 'AQEx' },
     ]),
   },
-  problems: [400, 401, 403, 404, 413, 415],
+  problems: [404],
 }
 
 /**
@@ -115,33 +117,27 @@ async function written(
 export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
   const { engine, authenticate, account, maxBodyBytes = defaultBodyBytes } = deps
 
-  function refuse(reply: FastifyReply, status: 400 | 403 | 404, faults: ProblemFault[] = []) {
-    const [code, title] = titles[status]
-    return problem(reply, status, code, title, faults)
-  }
-
   const route: Route = {
     ...call,
     async handler(request, reply) {
       const { ssp } = request.params as { ssp: string }
-      if (!seesSupplier(request.caller, ssp, account)) return refuse(reply, 404)
+      if (!seesSupplier(request.caller, ssp, account)) throw refusal(404)
       const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
       const answer = engine.priceStandalone(ssp, body)
-      if (!answer.ok) return refuse(reply, answer.status, answer.faults)
+      if (!answer.ok) throw refusal(answer.status, answer.faults)
       const text = await written(answer.entries, reply)
       return text === null ? reply.hijack() : reply.type('application/json').send(text)
     },
   }
 
   return async (app) => {
-    takeJsonAsBytes(app, maxBodyBytes)
-    app.setErrorHandler((error: Error & { statusCode?: number }, _request, reply) => {
+    app.setErrorHandler((error: Error & { statusCode?: number }) => {
       if (error.statusCode === 413)
-        return problem(reply, 413, 'too_large', `The body is larger than ${maxBodyBytes} bytes`)
+        throw new Problem(413, 'too_large', `The body is larger than ${maxBodyBytes} bytes`)
       if (error.statusCode === 415)
-        return problem(reply, 415, 'unsupported_media_type', 'The body must be application/json')
+        throw new Problem(415, 'unsupported_media_type', 'The body must be application/json')
       throw error
     })
-    addRoute(app, route, authenticate, maxBodyBytes)
+    await app.register(jsonCalls([route], authenticate, maxBodyBytes))
   }
 }

@@ -1,7 +1,9 @@
 /** The parameters and columns of the reports (CONTRACT 11). */
+
+import type { FastifyRequest } from 'fastify'
 import * as z from 'zod'
-import { parsedQuery } from '../http/call.ts'
-import type { ProblemFault } from '../http/problem.ts'
+import { queryOf } from '../http/call.ts'
+import { malformed } from '../http/problem.ts'
 import { day } from '../store/hour.ts'
 import { type Group, groups } from './scope.ts'
 import { instantOf, offsetAt } from './zone.ts'
@@ -197,19 +199,14 @@ export const querySchema = z.strictObject({
 type ReportQuery = Omit<z.output<typeof querySchema>, 'by' | 'from' | 'to'> &
   z.output<typeof grouping> & { from: number; to: number }
 
-export function parsedReport(
-  query: unknown,
-  now: number,
-): { value: ReportQuery } | { faults: ProblemFault[] } {
-  const result = parsedQuery(querySchema, query)
-  if ('faults' in result) return result
-  const { by, from: start, to: end, ...rest } = result.value
+export function reportOf(request: FastifyRequest, now: number): ReportQuery {
+  const { by, from: start, to: end, ...rest } = queryOf(querySchema, request)
   const at = (time: Instant | undefined, otherwise: number) =>
     time === undefined ? otherwise : time.wall ? instantOf(time.at, rest.tz) : time.at
   const to = at(end, now + 1)
   const from = at(start, to - day)
   if (to - from > longestSpan)
-    return { faults: [{ pointer: 'from', detail: 'a report covers at most 400 days' }] }
-  if (from > to) return { faults: [{ pointer: 'from', detail: 'from is later than to' }] }
-  return { value: { ...rest, ...by, from, to } }
+    throw malformed([{ pointer: 'from', detail: 'a report covers at most 400 days' }])
+  if (from > to) throw malformed([{ pointer: 'from', detail: 'from is later than to' }])
+  return { ...rest, ...by, from, to }
 }

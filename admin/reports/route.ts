@@ -6,16 +6,9 @@ import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
 import { canSee } from '../auth/roles.ts'
 import { type Authenticate, addRoute, type Route } from '../http/call.ts'
-import { malformed, problem } from '../http/problem.ts'
+import { unknownSupplier } from '../http/problem.ts'
 import type { Store } from '../store/index.ts'
-import {
-  type Column,
-  largest,
-  parsedReport,
-  querySchema,
-  reports,
-  rowsSchema,
-} from './report-query.ts'
+import { type Column, largest, querySchema, reportOf, reports, rowsSchema } from './report-query.ts'
 import { createReportWorker } from './report-worker.ts'
 import type { ReportRules } from './rows.ts'
 
@@ -67,21 +60,19 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
         content: [{ schema: rowsSchema(columns) }, { schema: z.string(), type: 'text/csv' }],
       },
     },
-    problems: [400, 401, 403, 404, 503],
+    problems: [404, 503],
     async handler(request, reply) {
-      const query = parsedReport(request.query, now())
-      if ('faults' in query) return malformed(reply, query.faults)
-      const { ssp, format, top: rows, from, to } = query.value
+      const query = reportOf(request, now())
+      const { ssp, format, top: rows, from, to } = query
       const top = rows === undefined ? undefined : { rows, by: largest[what] }
       const caller = request.caller!
       const visible = suppliers()
         .filter(({ account }) => canSee(caller, account))
         .map(({ id }) => id)
-      if (ssp !== undefined && !visible.includes(ssp))
-        return problem(reply, 404, 'unknown_supplier', 'No such supplier')
+      if (ssp !== undefined && !visible.includes(ssp)) throw unknownSupplier()
       await flush()
       const scope = {
-        ...query.value,
+        ...query,
         suppliers: ssp === undefined ? visible : [ssp],
         all: caller.account === '*' && ssp === undefined,
       }

@@ -1,11 +1,10 @@
 /** `GET /api/svc/decisions/<svc_opd>?bid_id=`: everything that a context says about a price, and nothing else. */
-import Fastify from 'fastify'
 import t, { type Test } from 'tap'
+import { createAdmin } from '../../admin/http/server.ts'
 import { decisions } from '../../admin/prices/decisions.ts'
-
 import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
 import { decided } from '../support/decision-record.ts'
-import { auction, hour, keys, testEngine } from '../support/engine.ts'
+import { auction, hour, keys, noLog, testEngine } from '../support/engine.ts'
 import { integration } from '../support/opd-doubles.ts'
 
 async function api(t: Test) {
@@ -17,13 +16,13 @@ async function api(t: Test) {
     lambda: 0.05,
     guard: world.guard,
   })
-  const app = Fastify({ routerOptions: { maxParamLength: 600 } })
-  await app.register(decisions({ engine: world.engine, authenticate: () => async () => {} }))
-  const url = await app.listen({ port: 0 })
-  t.teardown(() => app.close())
+  const plugin = decisions({ engine: world.engine, authenticate: () => async () => {} })
+  const admin = createAdmin({ listen: '127.0.0.1:0', log: noLog, plugins: [plugin] })
+  const { port } = await admin.listen()
+  t.teardown(() => admin.close())
   async function ask(svcOpd: string, bidId: string) {
     const answer = await fetch(
-      `${url}/api/svc/decisions/${svcOpd}?bid_id=${encodeURIComponent(bidId)}`,
+      `http://127.0.0.1:${port}/api/svc/decisions/${svcOpd}?bid_id=${encodeURIComponent(bidId)}`,
     )
     const type = answer.headers.get('content-type')
     const body = (await answer.json()) as Record<string, unknown>

@@ -194,6 +194,6 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
       return refuse(reply, 'temporarily_unavailable', 'the store does not respond', 5)
     })
     for (const { name, ...call } of realmCalls(`/auth/realms/${realm}`))
-      addRoute(app, { ...call, handler: handlers[name] }, null)
+      addRoute(app, { ...call, handler: handlers[name] })
   }
 }
