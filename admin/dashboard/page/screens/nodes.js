@@ -4,7 +4,7 @@ import { html } from '../html.js'
 import { Level, table, text } from '../parts.js'
 import { live, poll, shownNode } from '../state.js'
 
-/** @import { LiveNode } from '../../../fleet/live.ts' */
+/** @typedef {import('../../../fleet/live.ts').LiveNode} LiveNode */
 
 const late = 25
 
