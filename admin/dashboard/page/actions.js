@@ -1,6 +1,7 @@
 /** Changes: each asks back with what it will do, shows that it is pending, and offers to undo it. */
 import { signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import { withFields } from './forms.js'
 import { html } from './html.js'
 
 /**
@@ -18,9 +19,9 @@ import { html } from './html.js'
 /** @type {import('@preact/signals').Signal<Action | null>} */
 const asked = signal(null)
 const fault = signal('')
-/** What runs now, for all buttons; empty: nothing. */
-const pending = signal('')
-/** @type {import('@preact/signals').Signal<{ text: string, undo?: () => Promise<unknown>, bad?: boolean } | null>} */
+/** Whether a change runs now, for all buttons. */
+const pending = signal(false)
+/** @type {import('@preact/signals').Signal<{ text: string, undo?: Action['undo'], bad?: boolean } | null>} */
 const said = signal(null)
 
 /** @param {Action} action */
@@ -30,33 +31,35 @@ export function ask(action) {
   asked.value = action
 }
 
-/** @param {Action} action @param {string} input */
-async function run(action, input) {
-  pending.value = action.title
-  fault.value = ''
+/** Resolves to the fault; null: none. @param {() => Promise<unknown>} act */
+async function attempt(act) {
+  pending.value = true
   try {
-    await action.act(input)
-    asked.value = null
-    said.value = action.undo ? { text: action.done, undo: action.undo } : { text: action.done }
+    await act()
+    return null
   } catch (error) {
-    fault.value = `Not changed: ${/** @type {Error} */ (error).message}`
+    return /** @type {Error} */ (error).message
   } finally {
-    pending.value = ''
+    pending.value = false
   }
 }
 
-async function undo() {
-  const last = said.value
-  if (last?.undo === undefined) return
-  pending.value = 'Undo'
-  try {
-    await last.undo()
-    said.value = { text: 'Undone.' }
-  } catch (error) {
-    said.value = { text: `Not undone: ${/** @type {Error} */ (error).message}`, bad: true }
-  } finally {
-    pending.value = ''
+/** @param {Action} action @param {string} input */
+async function run({ act, done, undo }, input) {
+  fault.value = ''
+  const why = await attempt(() => act(input))
+  if (why !== null) {
+    fault.value = `Not changed: ${why}`
+    return
   }
+  asked.value = null
+  said.value = { text: done, undo }
+}
+
+/** @param {() => Promise<unknown>} act */
+async function undo(act) {
+  const why = await attempt(act)
+  said.value = why === null ? { text: 'Undone.' } : { text: `Not undone: ${why}`, bad: true }
 }
 
 export function Dialog() {
@@ -69,18 +72,14 @@ export function Dialog() {
     if (action !== null) ref.current?.showModal()
     else ref.current?.close()
   }, [action])
-  const busy = pending.value !== ''
+  const busy = pending.value
   return html`<dialog ref=${ref} aria-labelledby="ask-title" onClose=${() => {
     // Of a dialog that was closed here the event comes later, maybe when another one is asked.
     if (asked.value === shown.current && !ref.current?.open) asked.value = null
   }}>
     ${
       action &&
-      html`<form method="dialog" onSubmit=${(/** @type {Event} */ event) => {
-        event.preventDefault()
-        const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
-        void run(action, String(form.get('input') ?? ''))
-      }}>
+      html`<form method="dialog" onSubmit=${withFields((field) => void run(action, field('input')))}>
         <h2 id="ask-title">${action.title}</h2>
         <p>${action.text}</p>
         ${action.undo && html`<p class="soft">You can undo this.</p>`}
@@ -106,12 +105,13 @@ export function Dialog() {
 /** The result of the last change. The only live region of the page besides faults. */
 export function Said() {
   const last = said.value
+  const back = last?.undo
   return html`<div class="said" role="status">
     ${
       last &&
       html`<p class=${last.bad ? 'box bad' : 'box'}>
         <span>${last.text}</span>
-        ${last.undo && html`<button type="button" disabled=${pending.value !== ''} onClick=${undo}>Undo</button>`}
+        ${back && html`<button type="button" disabled=${pending.value} onClick=${() => undo(back)}>Undo</button>`}
         <button type="button" class="plain" aria-label="Close message" onClick=${() => {
           said.value = null
         }}>×</button>

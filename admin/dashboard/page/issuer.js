@@ -1,6 +1,6 @@
 /** Log-in at an external issuer: authorization code with PKCE (RFC 7636). The console is a public client. */
 
-/** @typedef {{ issuer: string, clientId: string }} External */
+/** @import { External } from './session.js' */
 
 const pending = 'bidweir-log-in'
 
@@ -16,7 +16,7 @@ const random = () => base64url(crypto.getRandomValues(new Uint8Array(32)))
 let known = null
 
 /** The metadata of the issuer (OpenID Connect Discovery 4). @param {External} external */
-function discover({ issuer }) {
+export function discover({ issuer }) {
   known ??= fetch(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
     .then(async (response) => {
       if (!response.ok) throw new Error(`the issuer answered ${response.status}`)
@@ -52,8 +52,8 @@ export async function start(external) {
   location.assign(url)
 }
 
-/** The tokens of a log-in that the issuer has just ended; null if there is none. @param {External} external */
-export async function finish(external) {
+/** The request for the tokens of a log-in that the issuer has just ended; null if there is none. @returns {Record<string, string> | null} */
+export function finishedLogIn() {
   const query = new URLSearchParams(location.search)
   const stored = sessionStorage.getItem(pending)
   if (stored === null || !(query.has('code') || query.has('error'))) return null
@@ -65,41 +65,10 @@ export async function finish(external) {
   if (query.get('state') !== state) throw new Error('the answer belongs to another log-in')
   const fault = query.get('error')
   if (fault !== null) throw new Error(query.get('error_description') ?? fault)
-  return grant(external, {
+  return {
     grant_type: 'authorization_code',
     code: query.get('code') ?? '',
     redirect_uri: here(),
     code_verifier: verifier,
-  })
-}
-
-/** The tokens of a token response. @param {Response} response */
-export async function tokensOf(response) {
-  const body = await response.json()
-  if (response.ok)
-    return { access: body.access_token, refresh: body.refresh_token ?? null, id: body.id_token }
-  const wait = response.headers.get('retry-after')
-  const why = wait === null ? body.error_description : `Too many attempts: wait ${wait} s`
-  // only a 400 ends the session, a restart of the service does not
-  throw Object.assign(new Error(why ?? body.title ?? body.error), {
-    rejected: response.status === 400,
-  })
-}
-
-/** @param {External} external @param {Record<string, string>} fields */
-export async function grant(external, fields) {
-  const { token_endpoint: endpoint = '' } = await discover(external)
-  const body = new URLSearchParams({ client_id: external.clientId, ...fields })
-  return tokensOf(await fetch(endpoint, { method: 'POST', body }))
-}
-
-/** Ends the session (RFC 7009). @param {External} external @param {string} token */
-export async function revoke(external, token) {
-  const { revocation_endpoint: endpoint = '' } = await discover(external)
-  const fields = { client_id: external.clientId, token, token_type_hint: 'refresh_token' }
-  return fetch(endpoint, {
-    method: 'POST',
-    body: new URLSearchParams(fields),
-    keepalive: true,
-  })
+  }
 }

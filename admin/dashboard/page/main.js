@@ -1,22 +1,23 @@
 /** The console: log-in, navigation, and the screen that is chosen. */
 import { effect } from '@preact/signals'
 import { render } from 'preact'
+import { useState } from 'preact/hooks'
 import { Dialog, Said } from './actions.js'
 import { clock, localZone, setZone, zone, zones } from './format.js'
+import { Pick, withFields } from './forms.js'
 import { html } from './html.js'
+import * as issuer from './issuer.js'
 import { route } from './route.js'
 import { Audit } from './screens/audit.js'
 import { Configuration } from './screens/configuration.js'
 import { Explain } from './screens/explain.js'
 import { Holds } from './screens/holds.js'
-import { LogIn } from './screens/log-in.js'
 import { Models } from './screens/models.js'
-import { Nodes } from './screens/nodes.js'
-import { Problems } from './screens/problems.js'
+import { Nodes, Problems } from './screens/nodes.js'
 import { Supplier } from './screens/supplier.js'
 import { Suppliers } from './screens/suppliers.js'
 import { Users } from './screens/users.js'
-import { finishLogIn, logOut, tokens } from './session.js'
+import { finishLogIn, logIn, logOut, notice, settings, tokens } from './session.js'
 import { live, poll, shownNode, stale } from './state.js'
 
 /** @type {Readonly<Record<string, { title: string, view: () => import('./html.js').Shown, hidden?: boolean }>>} */
@@ -32,31 +33,55 @@ const screens = {
   nodes: { title: 'Nodes', view: Nodes },
 }
 
-function Scope() {
-  const now = live.value
-  if (now === null) return null
-  const many = now.nodes.length
-  return html`<label class="pick">Figures of
-    <select value=${shownNode.value} onChange=${(/** @type {Event} */ event) => {
-      shownNode.value = /** @type {HTMLSelectElement} */ (event.target).value
-      void poll()
-    }}>
-      <option value="">all nodes (${many})</option>
-      ${now.nodes.map(({ node, location }) => html`<option key=${node} value=${node}>${node}, ${location}</option>`)}
-    </select></label>`
+/** By name and password with the embedded realm, else at the issuer. */
+function LogIn() {
+  const [busy, setBusy] = useState(false)
+  const { external } = settings
+  const submit = withFields(async (field) => {
+    notice.value = ''
+    setBusy(true)
+    try {
+      if (external !== null) await issuer.start(external)
+      else await logIn(field('username'), field('password'))
+    } catch (error) {
+      notice.value = /** @type {Error} */ (error).message
+    } finally {
+      setBusy(false)
+    }
+  })
+  return html`<main class="log-in"><form onSubmit=${submit}>
+    <h1>bidweir</h1>
+    ${
+      external === null
+        ? html`<label>User <input name="username" autocomplete="username" required autofocus /></label>
+          <label>Password <input name="password" type="password" autocomplete="current-password" required /></label>`
+        : html`<p>You log in at <strong>${new URL(external.issuer).host}</strong>.</p>`
+    }
+    <p class="fault" role="alert">${notice}</p>
+    <button type="submit" class="primary" disabled=${busy} aria-busy=${busy}>${busy ? 'Working…' : 'Log in'}</button>
+  </form></main>`
 }
 
 function Header() {
   const now = live.value
+  const nodes = now?.nodes.map(({ node, location }) => [node, `${node}, ${location}`]) ?? []
+  const named = zones.map((name) => [
+    name,
+    name === localZone && name !== 'UTC' ? `${name} (browser)` : name,
+  ])
+  const showNode = (/** @type {string} */ node) => {
+    shownNode.value = node
+    void poll()
+  }
+  const showZone = (/** @type {string} */ name) => {
+    setZone(name)
+    void poll()
+  }
   return html`<header>
     <div class="bar">
       <a class="brand" href="#/">bidweir</a>
-      <${Scope} />
-      <label class="pick">Time zone
-        <select value=${zone.value} onChange=${(/** @type {Event} */ event) => {
-          setZone(/** @type {HTMLSelectElement} */ (event.target).value)
-          void poll()
-        }}>${zones.map((name) => html`<option key=${name} value=${name}>${name}${name === localZone && name !== 'UTC' ? ' (browser)' : ''}</option>`)}</select></label>
+      ${now && html`<${Pick} label="Figures of" value=${shownNode.value} pick=${showNode} options=${[['', `all nodes (${nodes.length})`], ...nodes]} />`}
+      <${Pick} label="Time zone" value=${zone.value} pick=${showZone} options=${named} />
       <span class="soft as-of">${now && `as of ${clock(now.at)}`}</span>
       <span class="who">${now && html`${now.caller.name} <small class="soft">${now.caller.role}, account ${now.caller.account}</small>`}</span>
       <button type="button" onClick=${() => void logOut()}>Log out</button>

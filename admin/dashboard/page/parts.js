@@ -1,18 +1,8 @@
 /** Parts that several screens use. */
 /** @import { Shown } from './html.js' */
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { html } from './html.js'
 import { words } from './words.js'
-
-let ids = 0
-/** An id that stays the same for the life of a component. */
-function useId() {
-  const [id] = useState(() => {
-    ids += 1
-    return `help-${ids}`
-  })
-  return id
-}
 
 /** A term with an explanation that opens by click, tap or keyboard. `of`: what it explains, if the name is shown elsewhere.
  * @param {{ name: string, text?: string | undefined, of?: string }} props */
@@ -57,8 +47,8 @@ export function useRead(read, key) {
 }
 
 /** Loading, failed, empty, or the content.
- * @template T @param {{ of: { value: T | null, fault: string, again: () => void }, empty?: string, children: (value: T) => Shown }} props */
-export function Loaded({ of: { value, fault, again }, empty = '', children }) {
+ * @template T @param {{ value: T | null, fault: string, again: () => void }} of @param {(value: T) => Shown} content */
+export function loaded({ value, fault, again }, content, empty = '') {
   const isEmpty = Array.isArray(value) && value.length === 0
   return html`${
     fault !== '' &&
@@ -67,7 +57,7 @@ export function Loaded({ of: { value, fault, again }, empty = '', children }) {
   }
   ${value === null && fault === '' && html`<p class="soft">Loading…</p>`}
   ${isEmpty && html`<p class="soft">${empty}</p>`}
-  ${value !== null && !isEmpty && children(value)}`
+  ${value !== null && !isEmpty && content(value)}`
 }
 
 const marks = { bad: '✕', warn: '!', ok: '✓', none: '?' }
@@ -85,54 +75,59 @@ export function Figure({ name, value, note, level }) {
 }
 
 /**
- * A table that scrolls by itself; `fills`: at most the window, with its totals in sight. `columns`: name, cell of a row, and the value to sort by.
- * @template T
- * @param {{ label: string, rows: T[], keyOf: (row: T) => string, foot?: Shown[] | undefined, tall?: boolean, fills?: boolean,
- *   sort?: { by: string, down: boolean }, onSort?: (by: string) => void,
- *   columns: { name: string, cell: (row: T) => Shown, sortable?: boolean, text?: boolean, wide?: boolean, help?: string }[] }} props
+ * `by`: the value to sort by; `total`: the cell below all rows; `wide`: left out of narrow windows.
+ * @template Row @typedef {object} Column
+ * @property {string} name
+ * @property {(row: Row) => Shown} cell
+ * @property {boolean} [text]
+ * @property {boolean} [wide]
+ * @property {string} [help]
+ * @property {(row: Row) => number | string | null} [by]
+ * @property {(rows: Row[]) => Shown} [total]
  */
-export function Table({
-  label,
-  rows,
-  keyOf,
-  columns,
-  foot,
-  sort,
-  onSort,
-  tall = false,
-  fills = false,
-}) {
-  const kind = (/** @type {{ text?: boolean, wide?: boolean }} */ { text, wide }) =>
-    `${text ? 'text' : 'number'}${wide ? ' wide' : ''}`
-  return html`<div class=${`scroll${tall ? ' tall' : ''}${fills ? ' fills' : ''}`} role="region" aria-label=${label} tabindex="0"><table>
+
+/** A column of numbers. @template Row @param {string} name @param {(row: Row) => Shown} cell
+ * @param {Partial<Column<Row>>} more @returns {Column<Row>} */
+export const number = (name, cell, more = {}) => ({ name, cell, ...more })
+/** A column of texts. @template Row @param {string} name @param {(row: Row) => Shown} cell
+ * @param {Partial<Column<Row>>} more @returns {Column<Row>} */
+export const text = (name, cell, more = {}) => number(name, cell, { text: true, ...more })
+
+/** @param {{ text?: boolean, wide?: boolean }} column */
+const kindOf = ({ text, wide }) => `${text ? 'text' : 'number'}${wide ? ' wide' : ''}`
+
+/** The name of a column, with its explanation.
+ * @template Row @param {Column<Row>} column @param {{ by: string, down: boolean } | undefined} sort @param {() => void} onSort */
+function head({ name, by, help }, sort, onSort) {
+  if (by === undefined) return html`<${Term} name=${name} text=${help} />`
+  const arrow = sort?.by !== name ? '' : sort.down ? ' ▾' : ' ▴'
+  return html`<button type="button" class="sort" onClick=${onSort}>${name}<span aria-hidden="true">${arrow}</span></button>${
+    words[name] && html`<${Term} name="" of=${name} text=${words[name]} />`
+  }`
+}
+
+/**
+ * A table that scrolls by itself. `tall`: of limited height; `fills`: at most the window, with its totals in sight.
+ * @template Row
+ * @param {{ label: string, rows: Row[], keyOf: (row: Row) => string, columns: Column<Row>[], size?: 'tall' | 'fills' | '',
+ *   sort?: { by: string, down: boolean }, onSort?: (column: Column<Row>) => void }} props
+ */
+export function table({ label, rows, keyOf, columns, size = '', sort, onSort }) {
+  const cells = (/** @type {(column: Column<Row>) => Shown} */ of) =>
+    columns.map((column, at) =>
+      at === 0
+        ? html`<th scope="row" class=${kindOf(column)}>${of(column)}</th>`
+        : html`<td class=${kindOf(column)}>${of(column)}</td>`,
+    )
+  const ordered = (/** @type {string} */ name) =>
+    sort?.by !== name ? undefined : sort.down ? 'descending' : 'ascending'
+  return html`<div class=${`scroll ${size}`} role="region" aria-label=${label} tabindex="0"><table>
     <caption class="hidden">${label}</caption>
     <thead><tr>${columns.map(
       (column) =>
-        html`<th scope="col" class=${kind(column)} aria-sort=${
-          sort?.by === column.name ? (sort.down ? 'descending' : 'ascending') : undefined
-        }><span class="head">${
-          column.sortable
-            ? html`<button type="button" class="sort" onClick=${() => onSort?.(column.name)}>${column.name}<span aria-hidden="true">${
-                sort?.by === column.name ? (sort.down ? ' ▾' : ' ▴') : ''
-              }</span></button>${words[column.name] && html`<${Term} name="" of=${column.name} text=${words[column.name]} />`}`
-            : html`<${Term} name=${column.name} text=${column.help} />`
-        }</span></th>`,
+        html`<th scope="col" class=${kindOf(column)} aria-sort=${ordered(column.name)}><span class="head">${head(column, sort, () => onSort?.(column))}</span></th>`,
     )}</tr></thead>
-    <tbody>${rows.map(
-      (row) =>
-        html`<tr key=${keyOf(row)}>${columns.map((column, at) =>
-          at === 0
-            ? html`<th scope="row" class=${kind(column)}>${column.cell(row)}</th>`
-            : html`<td class=${kind(column)}>${column.cell(row)}</td>`,
-        )}</tr>`,
-    )}</tbody>
-    ${
-      foot &&
-      html`<tfoot><tr>${foot.map((cell, at) =>
-        at === 0
-          ? html`<th scope="row" class="text">${cell}</th>`
-          : html`<td class=${kind(columns[at] ?? {})}>${cell}</td>`,
-      )}</tr></tfoot>`
-    }
+    <tbody>${rows.map((row) => html`<tr key=${keyOf(row)}>${cells(({ cell }) => cell(row))}</tr>`)}</tbody>
+    ${columns.some(({ total }) => total) && html`<tfoot><tr>${cells(({ total }) => total?.(rows))}</tr></tfoot>`}
   </table></div>`
 }

@@ -2,9 +2,10 @@
 import { signal } from '@preact/signals'
 import * as issuer from './issuer.js'
 
-/** @typedef {{ access: string, refresh: string | null, id?: string | undefined }} Tokens */
+/** @typedef {{ access: string, refresh: string | null }} Tokens */
+/** @typedef {{ issuer: string, clientId: string }} External */
 
-/** @type {{ realm: string | null, external: { issuer: string, clientId: string } | null }} */
+/** @type {{ realm: string | null, external: External | null }} */
 export const settings = await (await fetch('/dashboard/settings.json')).json()
 const kept = 'bidweir'
 
@@ -30,19 +31,33 @@ function leave(why = '') {
   for (const listener of onEnd) listener()
 }
 
-/** `keepalive`: the request is sent even if the page is closed meanwhile.
- * @param {string} name @param {Record<string, string>} fields */
-const post = (name, fields, keepalive = false) =>
-  fetch(`/auth/realms/${settings.realm}/protocol/openid-connect/${name}`, {
-    method: 'POST',
-    body: new URLSearchParams({ client_id: 'public-client', ...fields }),
-    keepalive,
-  })
+/**
+ * Calls the token endpoint (RFC 6749) or the revocation endpoint (RFC 7009) of the realm or of the issuer.
+ * @param {'token' | 'revoke'} name @param {Record<string, string>} fields
+ */
+async function post(name, fields) {
+  const { realm, external } = settings
+  let url = `/auth/realms/${realm}/protocol/openid-connect/${name}`
+  if (external !== null) {
+    const { token_endpoint = '', revocation_endpoint = '' } = await issuer.discover(external)
+    url = name === 'token' ? token_endpoint : revocation_endpoint
+  }
+  const body = new URLSearchParams({ client_id: external?.clientId ?? 'public-client', ...fields })
+  // a log-out is sent even if the page is closed meanwhile
+  return fetch(url, { method: 'POST', body, keepalive: name === 'revoke' })
+}
 
 /** @param {Record<string, string>} fields @returns {Promise<Tokens>} */
 async function grant(fields) {
-  if (settings.external !== null) return issuer.grant(settings.external, fields)
-  return issuer.tokensOf(await post('token', fields))
+  const response = await post('token', fields)
+  const body = await response.json()
+  if (response.ok) return { access: body.access_token, refresh: body.refresh_token ?? null }
+  const wait = response.headers.get('retry-after')
+  const why = wait === null ? body.error_description : `Too many attempts: wait ${wait} s`
+  // only a 400 ends the session, a restart of the service does not
+  throw Object.assign(new Error(why ?? body.title ?? body.error), {
+    rejected: response.status === 400,
+  })
 }
 
 /** @param {string} username @param {string} password */
@@ -59,7 +74,7 @@ function renew() {
   refreshing ??= grant({ grant_type: 'refresh_token', refresh_token: tokens.value?.refresh ?? '' })
     .then((next) => {
       // If the user has logged out meanwhile, the session of the new tokens has ended too.
-      if (tokens.value !== null) keep({ id: tokens.value.id, ...next })
+      if (tokens.value !== null) keep(next)
     })
     .finally(() => {
       refreshing = null
@@ -121,11 +136,7 @@ export async function logOut() {
   const ended = tokens.value
   leave()
   if (!ended?.refresh) return
-  const token = ended.refresh
-  const why = await (settings.external === null
-    ? post('revoke', { token }, true)
-    : issuer.revoke(settings.external, token)
-  ).then(
+  const why = await post('revoke', { token: ended.refresh, token_type_hint: 'refresh_token' }).then(
     ({ ok, status }) => (ok ? '' : `the response was ${status}`),
     (/** @type {Error} */ { message }) => message,
   )
@@ -137,8 +148,8 @@ export async function logOut() {
 export async function finishLogIn() {
   if (settings.external === null || tokens.value !== null) return
   try {
-    const next = await issuer.finish(settings.external)
-    if (next !== null) keep(next)
+    const fields = issuer.finishedLogIn()
+    if (fields !== null) keep(await grant(fields))
   } catch (error) {
     notice.value = `The log-in failed: ${/** @type {Error} */ (error).message}`
   }

@@ -28,6 +28,10 @@ export const currency = computed(() => live.value?.currency ?? 'USD')
 /** @param {string} id @returns {LiveIntegration | undefined} */
 export const integration = (id) => live.value?.integrations.find(({ ssp }) => ssp === id)
 
+/** The suppliers that the caller sees, to choose from. @returns {[value: string, label: string][]} */
+export const supplierOptions = () =>
+  live.value?.integrations.map(({ ssp, name }) => [ssp, name]) ?? []
+
 export async function readLive() {
   const node = shownNode.value
   const query = node === '' ? '' : `?node=${encodeURIComponent(node)}`

@@ -1,18 +1,19 @@
 /** Who changed what, newest first. */
 import { useState } from 'preact/hooks'
-import { time } from '../format.js'
+import { absent, time } from '../format.js'
+import { Pick } from '../forms.js'
 import { html } from '../html.js'
-import { Loaded, Table, useRead } from '../parts.js'
+import { loaded, table, text, useRead } from '../parts.js'
 import { request } from '../session.js'
-import { live } from '../state.js'
+import { supplierOptions } from '../state.js'
 
-/** @typedef {{ id: number, at: string, who: string, account: string, supplier: string, action: string, request_id: string, before: unknown, after: unknown }} Entry */
+/** @import { AuditResource } from '../../../management/schema.ts' */
 
 /** The parts of two values that differ, as lines. @param {unknown} before @param {unknown} after @param {string} path @returns {string[]} */
 function differences(before, after, path = '') {
   if (JSON.stringify(before) === JSON.stringify(after)) return []
   const objects = [before, after].every((value) => typeof value === 'object' && value !== null)
-  if (!objects) return [`${path === '' ? '' : `${path}: `}${text(before)} → ${text(after)}`]
+  if (!objects) return [`${path === '' ? '' : `${path}: `}${shown(before)} → ${shown(after)}`]
   /** Entries of lists are found by their names. @param {unknown} value @returns {Record<string, unknown>} */
   const keyed = (value) =>
     Array.isArray(value)
@@ -27,44 +28,27 @@ function differences(before, after, path = '') {
 }
 
 /** @param {unknown} value @returns {string} */
-const text = (value) =>
+const shown = (value) =>
   value === undefined || value === null
     ? 'none'
     : typeof value !== 'object'
       ? String(value)
       : Object.entries(value)
-          .map(([name, each]) => (Array.isArray(value) ? text(each) : `${name} ${text(each)}`))
+          .map(([name, each]) => (Array.isArray(value) ? shown(each) : `${name} ${shown(each)}`))
           .join(', ') || 'none'
 
+/** @type {import('../parts.js').Column<AuditResource>[]} */
 const columns = [
-  { name: 'Time', text: true, cell: (/** @type {Entry} */ { at }) => time(at) },
-  {
-    name: 'Who',
-    text: true,
-    cell: (/** @type {Entry} */ { who, account }) => html`${who} <small>account ${account}</small>`,
-  },
-  {
-    name: 'Supplier',
-    text: true,
-    cell: (/** @type {Entry} */ { supplier }) => (supplier === '*' ? 'all' : supplier || '–'),
-  },
-  {
-    name: 'Action',
-    text: true,
-    cell: (/** @type {Entry} */ { action }) => action.replace('_', ' '),
-  },
-  {
-    name: 'Change',
-    text: true,
-    cell: (/** @type {Entry} */ { before, after }) =>
+  text('Time', ({ at }) => time(at)),
+  text('Who', ({ who, account }) => html`${who} <small>account ${account}</small>`),
+  text('Supplier', ({ supplier }) => (supplier === '*' ? 'all' : supplier || absent)),
+  text('Action', ({ action }) => action.replace('_', ' ')),
+  text(
+    'Change',
+    ({ before, after }) =>
       html`<ul class="changes">${differences(before, after).map((line) => html`<li key=${line}>${line}</li>`)}</ul>`,
-  },
-  {
-    name: 'Request',
-    text: true,
-    wide: true,
-    cell: (/** @type {Entry} */ { request_id }) => html`<code>${request_id}</code>`,
-  },
+  ),
+  text('Request', ({ request_id }) => html`<code>${request_id}</code>`, { wide: true }),
 ]
 
 const first = '/api/svc/audit/?limit=50'
@@ -77,27 +61,26 @@ export function Audit() {
   const found = useRead(async () => {
     const response = await request(path)
     const next = /<([^>]+)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1] ?? null
-    return { rows: await response.json(), next }
+    return { rows: /** @type {AuditResource[]} */ (await response.json()), next }
   }, [path])
-  const choose = (/** @type {Event} */ event) => {
+  const choose = (/** @type {string} */ chosen) => {
     setPages([])
-    setSsp(/** @type {HTMLSelectElement} */ (event.target).value)
+    setSsp(chosen)
   }
   return html`<div class="row"><h1>Audit</h1>
-      <label class="pick">Supplier <select value=${ssp} onChange=${choose}>
-        <option value="">all</option>
-        ${live.value?.integrations.map(({ ssp: id, name }) => html`<option key=${id} value=${id}>${name}</option>`)}</select></label>
+      <${Pick} label="Supplier" value=${ssp} pick=${choose} options=${[['', 'all'], ...supplierOptions()]} />
       <button type="button" onClick=${found.again}>Read again</button></div>
-    <${Loaded} of=${found}>${(
-      /** @type {{ rows: Entry[], next: string | null }} */ { rows, next },
-    ) => html`
+    ${loaded(
+      found,
+      ({ rows, next }) => html`
       ${
         rows.length === 0
           ? html`<p class="box">No change yet.</p>`
-          : html`<${Table} label="Changes" rows=${rows} keyOf=${(/** @type {Entry} */ { id }) => String(id)} columns=${columns} />`
+          : table({ label: 'Changes', rows, columns, keyOf: ({ id }) => String(id) })
       }
       <div class="row">
         ${pages.length > 0 && html`<button type="button" onClick=${() => setPages(pages.slice(0, -1))}>Newer</button>`}
         ${next !== null && html`<button type="button" onClick=${() => setPages([...pages, next])}>Older</button>`}
-      </div>`}<//>`
+      </div>`,
+    )}`
 }

@@ -1,7 +1,8 @@
 /** The running configuration, read only. The API hides its secrets. */
 import { useState } from 'preact/hooks'
+import { Search } from '../forms.js'
 import { html } from '../html.js'
-import { Loaded, useRead } from '../parts.js'
+import { loaded, useRead } from '../parts.js'
 import { call } from '../session.js'
 import { seesAll } from '../state.js'
 
@@ -19,28 +20,28 @@ function yaml(value, indent = '') {
 
 export function Configuration() {
   const [search, setSearch] = useState('')
-  const found = useRead(() => call('/api/svc/configuration/'), [])
-  return html`<div class="row"><h1>Configuration</h1>
-      <label class="search">Search <input type="search" value=${search} onInput=${(
-        /** @type {Event} */ event,
-      ) => setSearch(/** @type {HTMLInputElement} */ (event.target).value)} /></label></div>
+  const found = useRead(
+    () =>
+      /** @type {Promise<{ suppliers: { id: string }[], [name: string]: unknown }>} */ (
+        call('/api/svc/configuration/')
+      ),
+    [],
+  )
+  const text = search.trim().toLowerCase()
+  const part = (/** @type {string} */ name, /** @type {unknown} */ value) => {
+    const body = yaml(value).replace(/^\n/, '')
+    return (
+      `${name} ${body}`.toLowerCase().includes(text) &&
+      html`<details key=${name} open=${text !== '' || undefined}><summary>${name}</summary><pre tabindex="0" role="region" aria-label=${name}>${body}</pre></details>`
+    )
+  }
+  return html`<div class="row"><h1>Configuration</h1><${Search} value=${search} enter=${setSearch} /></div>
     <p class="soft">As the answering node runs it, with defaults; secrets are hidden. Times are in milliseconds. Change the file to change it: the service reads it again by itself.
       ${!seesAll.value && ' You see the suppliers of your account.'}</p>
-    <${Loaded} of=${found}>${(
-      /** @type {{ suppliers: { id: string }[], [name: string]: unknown }} */ {
-        suppliers,
-        ...rest
-      },
-    ) => {
-      const text = search.trim().toLowerCase()
-      const part = (/** @type {string} */ name, /** @type {unknown} */ value) => {
-        const body = yaml(value).replace(/^\n/, '')
-        return (
-          (text === '' || `${name} ${body}`.toLowerCase().includes(text)) &&
-          html`<details key=${name} open=${text !== '' || undefined}><summary>${name}</summary><pre tabindex="0" role="region" aria-label=${name}>${body}</pre></details>`
-        )
-      }
-      return html`<section class="sheet"><h2>Service</h2>${Object.entries(rest).map(([name, value]) => part(name, value))}</section>
-        <section class="sheet"><h2>Suppliers (${suppliers.length})</h2>${suppliers.map((each) => part(each.id, each))}</section>`
-    }}<//>`
+    ${loaded(
+      found,
+      ({ suppliers, ...rest }) => html`
+        <section class="sheet"><h2>Service</h2>${Object.entries(rest).map(([name, value]) => part(name, value))}</section>
+        <section class="sheet"><h2>Suppliers (${suppliers.length})</h2>${suppliers.map((each) => part(each.id, each))}</section>`,
+    )}`
 }

@@ -1,37 +1,13 @@
 /** Why a bid had its price: by its context or its bid id. */
 import { useState } from 'preact/hooks'
 import { absent, percent, plain, time } from '../format.js'
+import { withFields, withValue } from '../forms.js'
 import { html } from '../html.js'
-import { Loaded, Term, useRead } from '../parts.js'
+import { loaded, Term, useRead } from '../parts.js'
 import { route, setQuery } from '../route.js'
 import { call } from '../session.js'
 
-/**
- * @typedef {object} Decision
- * @property {string} bid_id
- * @property {string} ssp
- * @property {string} mode
- * @property {string} decided_at
- * @property {boolean} late
- * @property {string} arm
- * @property {string} reason
- * @property {boolean} priced
- * @property {string} in_ba
- * @property {string} out_ba
- * @property {string} currency
- * @property {number | null} floor
- * @property {number} factor
- * @property {number} propensity
- * @property {number | null} win_in
- * @property {number | null} win_out
- * @property {number | null} theta
- * @property {number | null} lambda
- * @property {string | null} guard
- * @property {number} model_version
- * @property {string | null} publisher
- * @property {string | null} domain
- * @property {string | null} seat
- */
+/** @typedef {import('zod').infer<typeof import('../../../prices/decisions.ts').decisionSchema>} Decision */
 
 /** What was pasted: a notice or its parameters, a context, or a bid id. @param {string} text */
 function pasted(text) {
@@ -45,8 +21,6 @@ function pasted(text) {
     ? { context: trimmed, bid: '', ssp: '' }
     : { context: '', bid: trimmed, ssp: '' }
 }
-
-const chance = (/** @type {number | null} */ value) => (value === null ? absent : percent(value))
 
 /** @param {Decision} of @returns {[name: string, value: import('../html.js').Shown, help?: string][]} */
 const rows = (of) => [
@@ -62,7 +36,7 @@ const rows = (of) => [
   ['Propensity', percent(of.propensity)],
   [
     'Chance of winning',
-    `${chance(of.win_out)} at the price out, ${chance(of.win_in)} at the price in`,
+    `${percent(of.win_out)} at the price out, ${percent(of.win_in)} at the price in`,
   ],
   ['Theta', plain(of.theta)],
   ['Lambda', of.lambda === null ? absent : `${plain(of.lambda)} CPM`],
@@ -76,6 +50,17 @@ const rows = (of) => [
   ['Late', of.late ? 'yes' : 'no', 'A win now would come after the attribution window.'],
 ]
 
+/** @param {Decision} of */
+const decision = (
+  of,
+) => html`<section class="sheet" aria-label="Decision"><h2>${of.ssp}, bid ${of.bid_id}</h2>
+    <p class="lead">${of.reason.charAt(0).toUpperCase()}${of.reason.slice(1)}.</p>
+    <p>${of.priced ? 'The price out was sent.' : 'The bid left at its own price.'} <a href=${`#/supplier/${encodeURIComponent(of.ssp)}`}>Supplier ${of.ssp}</a></p>
+    <table aria-label="Details"><tbody>${rows(of).map(
+      ([name, value, help]) =>
+        html`<tr key=${name}><th scope="row"><${Term} name=${name} text=${help} /></th><td>${value}</td></tr>`,
+    )}</tbody></table></section>`
+
 export function Explain() {
   const { query } = route.value
   const [context, bid] = [query.get('context') ?? '', query.get('bid') ?? '']
@@ -83,25 +68,18 @@ export function Explain() {
   const [text, setText] = useState(context === '' ? bid : '')
   const found = useRead(async () => {
     if (context === '' && bid === '') return []
-    const named = new URLSearchParams({ bid_id: bid, ...(ssp === '' ? {} : { ssp }) })
-    if (context === '') return call(`/api/svc/decisions/?${named}`)
-    return call(
-      `/api/svc/decisions/${encodeURIComponent(context)}?${new URLSearchParams({ bid_id: bid })}`,
-    )
+    const parameters = new URLSearchParams({ bid_id: bid })
+    if (context === '' && ssp !== '') parameters.set('ssp', ssp)
+    return call(`/api/svc/decisions/${encodeURIComponent(context)}?${parameters}`)
   }, [context, bid, ssp])
-  const submit = (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault()
-    const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
-    const next = pasted(text)
-    setQuery({ ...next, bid: next.bid || String(form.get('bid') ?? '').trim() })
-  }
   const parsed = pasted(text)
+  const submit = withFields((field) =>
+    setQuery({ ...parsed, bid: parsed.bid || field('bid').trim() }),
+  )
   return html`<h1>Explain a bid</h1>
     <form class="sheet grid" onSubmit=${submit}>
       <label>Context, bid id, or the whole win notice
-        <textarea name="text" rows="3" required value=${text} onInput=${(
-          /** @type {Event} */ event,
-        ) => setText(/** @type {HTMLTextAreaElement} */ (event.target).value)}></textarea></label>
+        <textarea name="text" rows="3" required value=${text} onInput=${withValue(setText)}></textarea></label>
       ${
         parsed.context !== '' &&
         parsed.bid === '' &&
@@ -111,12 +89,5 @@ export function Explain() {
       <div class="row"><button type="submit" class="primary">Explain</button>
         <span class="soft">A bid id alone finds the latest decision in the bid log. A context holds its own decision.</span></div>
     </form>
-    <${Loaded} of=${found} empty="The answer appears here.">${(/** @type {Decision} */ of) => html`
-      <section class="sheet" aria-label="Decision"><h2>${of.ssp}, bid ${of.bid_id}</h2>
-        <p class="lead">${of.reason.charAt(0).toUpperCase()}${of.reason.slice(1)}.</p>
-        <p>${of.priced ? 'The price out was sent.' : 'The bid left at its own price.'} <a href=${`#/supplier/${encodeURIComponent(of.ssp)}`}>Supplier ${of.ssp}</a></p>
-        <table aria-label="Details"><tbody>${rows(of).map(
-          ([name, value, help]) =>
-            html`<tr key=${name}><th scope="row"><${Term} name=${name} text=${help} /></th><td>${value}</td></tr>`,
-        )}</tbody></table></section>`}<//>`
+    ${loaded(found, decision, 'The answer appears here.')}`
 }

@@ -1,33 +1,56 @@
-/** All holds in one place. */
+/** Holds: all in one place, and the button that sets and releases one. */
+import { ask } from '../actions.js'
 import { html } from '../html.js'
-import { Level, Table, Term } from '../parts.js'
-import { live, may, seesAll } from '../state.js'
-import { HoldButton } from './hold.js'
+import { Level, Term, table, text } from '../parts.js'
+import { call } from '../session.js'
+import { live, may, readLive, seesAll } from '../state.js'
 
 /** @import { LiveIntegration } from '../../../fleet/live.ts' */
 
+/** @param {string} ssp @param {boolean} hold */
+async function setHold(ssp, hold) {
+  await call(`/api/svc/opd/${encodeURIComponent(ssp)}/`, 'PUT', { hold })
+  await readLive()
+}
+
+/** @param {{ ssp: string, name: string, held: boolean, short?: boolean }} props */
+export function HoldButton({ ssp, name, held, short = false }) {
+  if (!may('operator')) return null
+  const verb = held ? 'Release' : 'Hold'
+  const change = () =>
+    ask({
+      title: `${verb} ${name}?`,
+      text: held
+        ? `OPD prices the bids of ${name} again, on every node within 2 seconds.`
+        : `The bids of ${name} leave at their own price (factor 1), on every node within 2 seconds, until you release it. Bids and wins continue; the margin of new bids is 0.`,
+      verb,
+      danger: !held,
+      act: () => setHold(ssp, !held),
+      done: held ? `${name} is released.` : `${name} is on hold.`,
+      undo: () => setHold(ssp, held),
+    })
+  return html`<button type="button" onClick=${change} aria-label=${`${verb} ${name}`}>${short ? verb : `${verb} ${name}`}</button>`
+}
+
 const words = { no: 'not held', own: 'on hold', all: 'on hold with all' }
 
+/** @type {import('../parts.js').Column<LiveIntegration>[]} */
 const columns = [
-  {
-    name: 'Supplier',
-    text: true,
-    cell: (/** @type {LiveIntegration} */ { ssp, name }) =>
-      html`<a href=${`#/supplier/${encodeURIComponent(ssp)}`}>${name}</a>`,
-  },
-  {
-    name: 'Hold',
-    text: true,
-    cell: (/** @type {LiveIntegration} */ { held }) =>
-      html`<${Level} level=${held === 'no' ? 'ok' : 'warn'} label=${words[held]} />`,
-  },
+  text(
+    'Supplier',
+    ({ ssp, name }) => html`<a href=${`#/supplier/${encodeURIComponent(ssp)}`}>${name}</a>`,
+  ),
+  text(
+    'Hold',
+    ({ held }) => html`<${Level} level=${held === 'no' ? 'ok' : 'warn'} label=${words[held]} />`,
+  ),
+  text(
+    'Change',
+    ({ ssp, name, held }) =>
+      held !== 'all' &&
+      html`<${HoldButton} ssp=${ssp} name=${name} held=${held === 'own'} short />`,
+  ),
 ]
-const action = {
-  name: 'Change',
-  text: true,
-  cell: (/** @type {LiveIntegration} */ { ssp, name, held }) =>
-    held !== 'all' && html`<${HoldButton} ssp=${ssp} name=${name} held=${held === 'own'} short />`,
-}
 
 export function Holds() {
   const now = live.value
@@ -40,7 +63,9 @@ export function Holds() {
     ${
       priced.length === 0
         ? html`<p class="box">OPD is off for every supplier that you see: there is nothing to hold.</p>`
-        : html`<${Table} label="Holds" rows=${priced} keyOf=${(/** @type {LiveIntegration} */ { ssp }) => ssp}
-            columns=${may('operator') ? [...columns, action] : columns} />`
+        : table({
+            ...{ label: 'Holds', rows: priced, keyOf: ({ ssp }) => ssp },
+            columns: may('operator') ? columns : columns.slice(0, -1),
+          })
     }`
 }

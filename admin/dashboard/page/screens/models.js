@@ -2,27 +2,28 @@
 import { useState } from 'preact/hooks'
 import { ask } from '../actions.js'
 import { time, whole } from '../format.js'
+import { Pick } from '../forms.js'
 import { html } from '../html.js'
-import { Level, Loaded, Table, Term, useRead } from '../parts.js'
+import { Level, loaded, number, Term, table, text, useRead } from '../parts.js'
 import { call } from '../session.js'
-import { live, may, seesAll } from '../state.js'
+import { may, seesAll, supplierOptions } from '../state.js'
 
-/** @typedef {{ id: string, mode: string, at: string, bytes: number, newest: boolean }} Snapshot */
-/** @typedef {{ frozen: boolean, models: { mode: string, epoch: number, rolled_back_at: string | null }[], resets: Record<string, number>, snapshots: Snapshot[] }} Models */
+/** @import { ModelsResource } from '../../../management/schema.ts' */
+/** @typedef {ModelsResource['snapshots'][number]} Snapshot */
 
+/** @type {import('../parts.js').Column<Snapshot>[]} */
 const columns = [
-  {
-    name: 'Snapshot',
-    text: true,
-    cell: (/** @type {Snapshot} */ { id }) => html`<code>${id}</code>`,
-  },
-  { name: 'Mode', text: true, cell: (/** @type {Snapshot} */ { mode }) => mode },
-  { name: 'Written', text: true, cell: (/** @type {Snapshot} */ { at }) => time(at) },
-  { name: 'KiB', wide: true, cell: (/** @type {Snapshot} */ { bytes }) => whole(bytes / 1024) },
+  text('Snapshot', ({ id }) => html`<code>${id}</code>`),
+  text('Mode', ({ mode }) => mode),
+  text('Written', ({ at }) => time(at)),
+  number('KiB', ({ bytes }) => whole(bytes / 1024), { wide: true }),
 ]
 
 export function Models() {
-  const models = useRead(() => call('/api/svc/models/'), [])
+  const models = useRead(
+    () => /** @type {Promise<ModelsResource>} */ (call('/api/svc/models/')),
+    [],
+  )
   const [supplier, setSupplier] = useState('')
   const command = async (/** @type {string} */ name, /** @type {object} */ body = {}) => {
     await call(`/api/svc/models/${name}/`, 'POST', body)
@@ -60,17 +61,16 @@ export function Models() {
       done: `The model begins again for ${supplier}.`,
     })
   }
-  const actions = {
-    name: 'Roll back',
-    text: true,
-    cell: (/** @type {Snapshot} */ snapshot) =>
+  const rollback = text(
+    'Roll back',
+    (/** @type {Snapshot} */ snapshot) =>
       html`${snapshot.newest && html`<span class="tag">newest</span> `}<button type="button"
         aria-label=${`Roll back to ${snapshot.id}`} onClick=${() => askRollback(snapshot)}>Roll back</button>`,
-  }
+  )
   return html`<h1>Models</h1>
-    <${Loaded} of=${models}>${(
-      /** @type {Models} */ { frozen, models: all, resets, snapshots },
-    ) => html`
+    ${loaded(
+      models,
+      ({ frozen, models: all, resets, snapshots }) => html`
       <section class="sheet"><div class="row"><h2>Learning</h2>
           <${Level} level=${frozen ? 'warn' : 'ok'} label=${frozen ? 'frozen' : 'learning'} /><${Term} name="Freeze" />
           ${steers && html`<button type="button" onClick=${() => askFreeze(frozen)}>${frozen ? 'Unfreeze the models' : 'Freeze the models'}</button>`}</div>
@@ -82,17 +82,19 @@ export function Models() {
         ${
           snapshots.length === 0
             ? html`<p class="box">None yet: one is written every five minutes, and at the end of the process.</p>`
-            : html`<${Table} label="Snapshots" rows=${snapshots} keyOf=${(/** @type {Snapshot} */ { id }) => id}
-                columns=${steers ? [...columns, actions] : columns} />`
+            : table({
+                ...{ label: 'Snapshots', rows: snapshots, keyOf: ({ id }) => id },
+                columns: steers ? [...columns, rollback] : columns,
+              })
         }</section>
       <section class="sheet"><h2><${Term} name="Reset" /></h2>
         <ul>${Object.entries(resets).map(([id, times]) => html`<li key=${id}>${id}: ${whole(times)} ${times === 1 ? 'time' : 'times'}</li>`)}</ul>
         ${Object.keys(resets).length === 0 && html`<p class="soft">No supplier was reset.</p>`}
         ${
           may('operator') &&
-          html`<form class="row" onSubmit=${askReset}><label class="pick">Supplier
-            <select required value=${supplier} onChange=${(/** @type {Event} */ event) => setSupplier(/** @type {HTMLSelectElement} */ (event.target).value)}>
-              <option value="">choose one</option>${live.value?.integrations.map(({ ssp, name }) => html`<option key=${ssp} value=${ssp}>${name}</option>`)}</select></label>
+          html`<form class="row" onSubmit=${askReset}>
+            <${Pick} label="Supplier" value=${supplier} pick=${setSupplier} required options=${[['', 'choose one'], ...supplierOptions()]} />
             <button type="submit">Reset the model</button></form>`
-        }</section>`}<//>`
+        }</section>`,
+    )}`
 }

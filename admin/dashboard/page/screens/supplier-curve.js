@@ -1,8 +1,9 @@
 /** What would happen at another price: the win curve of the model, with a slider. */
 import { useState } from 'preact/hooks'
 import { money, percent, plain } from '../format.js'
+import { withFields, withValue } from '../forms.js'
 import { html } from '../html.js'
-import { Loaded, Term, useRead } from '../parts.js'
+import { loaded, Term, useRead } from '../parts.js'
 import { call } from '../session.js'
 
 /** @import { LiveIntegration } from '../../../fleet/live.ts' */
@@ -36,16 +37,13 @@ export function Curve({ of }) {
     if (publisher !== '') query.set('publisher', publisher)
     return call(`/api/svc/curve/?${query}`)
   }, [of.ssp, off, JSON.stringify(asked)])
-  const submit = (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault()
-    const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
-    const text = (/** @type {string} */ name) => String(form.get(name)).trim()
+  const submit = withFields((field) =>
     setAsked({
-      publisher: text('publisher'),
-      price: text('price') || '2',
-      floor: text('floor') || '0',
-    })
-  }
+      publisher: field('publisher').trim(),
+      price: field('price').trim() || '2',
+      floor: field('floor').trim() || '0',
+    }),
+  )
   return html`<section class="sheet"><h2>What would happen at another price</h2>
     ${
       !off &&
@@ -55,26 +53,26 @@ export function Curve({ of }) {
       <label class="pick">Floor, CPM <input class="short" name="floor" inputmode="decimal" pattern="\\d+(\\.\\d+)?" defaultValue=${asked.floor} /></label>
       <button type="submit">Show</button></form>`
     }
-    <${Loaded} of=${curve} empty="OPD is off for this supplier.">${(
-      /** @type {WinCurve} */ { points, currency, min_factor },
-    ) => {
-      const point = points.reduce((best, each) =>
-        Math.abs(each.factor - factor) < Math.abs(best.factor - factor) ? each : best,
-      )
-      const best = points
-        .filter((each) => each.factor >= min_factor && each.price >= Number(asked.floor))
-        .reduce(
-          (one, other) => (other.margin > one.margin ? other : one),
-          /** @type {Point} */ (points.at(-1)),
+    ${loaded(
+      curve,
+      (/** @type {WinCurve} */ { points, currency, min_factor }) => {
+        const point = points.reduce((best, each) =>
+          Math.abs(each.factor - factor) < Math.abs(best.factor - factor) ? each : best,
         )
-      return html`<${Line} points=${points} at=${point.factor} />
+        const best = points
+          .filter((each) => each.factor >= min_factor && each.price >= Number(asked.floor))
+          .reduce(
+            (one, other) => (other.margin > one.margin ? other : one),
+            /** @type {Point} */ (points.at(-1)),
+          )
+        return html`<${Line} points=${points} at=${point.factor} />
         <label>Factor ${plain(point.factor)}: the bid leaves at ${plain(point.price)} ${currency} CPM
-          <input type="range" min="0.5" max="1" step="0.01" value=${factor} onInput=${(
-            /** @type {Event} */ event,
-          ) => setFactor(Number(/** @type {HTMLInputElement} */ (event.target).value))} /></label>
+          <input type="range" min="0.5" max="1" step="0.01" value=${factor} onInput=${withValue((value) => setFactor(Number(value)))} /></label>
         <p><${Term} name="Chance of winning" />: <strong>${percent(point.win)}</strong>, that is ${percent(point.kept)} of the wins at the inbound price.
           Expected margin of 1,000 such bids: <strong>${money(point.margin, currency)}</strong>.</p>
         <p class="soft">The largest expected margin is ${money(best.margin, currency)}, at factor ${plain(best.factor)} (allowed: ${plain(min_factor)} to 1).
           The floors on wins and spend may keep prices higher.${point.factor < min_factor && ' This factor is below minFactor.'}</p>`
-    }}<//></section>`
+      },
+      'OPD is off for this supplier.',
+    )}</section>`
 }

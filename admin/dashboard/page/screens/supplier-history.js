@@ -2,171 +2,175 @@
 import { useState } from 'preact/hooks'
 import { Chart } from '../chart.js'
 import { dateOf, money, percent, startOfDay, time, whole, zone } from '../format.js'
+import { Pick, withValue } from '../forms.js'
 import { html } from '../html.js'
-import { Loaded, Table, useRead } from '../parts.js'
-import { lastDays, report, saveCsv } from '../reports.js'
+import { loaded, number, table, text, useRead } from '../parts.js'
 import { route, setQuery } from '../route.js'
+import { call, request } from '../session.js'
 import { currency } from '../state.js'
 
-/** @typedef {{ key: string, decided: number, wins: number, revenue: string, cleared: string, margin: string }} Row */
+/** @import { ReportRow } from '../../../reports/report-query.ts' */
+/** @typedef {{ from: string, to: string }} Range dates, `to` inclusive */
+/** @typedef {Record<string, string>} Names of publisher, domain and seat: what the history is limited to */
 
-/** @typedef {{ of: (row: Row) => number | null, format: (value: number | null | undefined) => string }} Measure */
+const day = 86_400_000
 
-/** @type {Measure} */
-const margin = {
-  of: (row) => Number(row.margin),
-  format: (value) => money(value, currency.value),
+/** The path of the report, for whole days in the time zone of the page. @param {Range} range @param {Record<string, string>} more */
+function reportPath(range, more) {
+  const from = startOfDay(range.from)
+  // 36 hours later is within the next day, also when clocks change
+  const to = startOfDay(dateOf(startOfDay(range.to) + 1.5 * day))
+  const query = { from: String(from), to: String(to), tz: zone.value, ...more }
+  return `/api/svc/reports/margin?${new URLSearchParams(query)}`
 }
+
+/** @param {Range} range @param {Record<string, string>} more */
+const useReport = (range, more) => {
+  const path = reportPath(range, more)
+  return useRead(() => /** @type {Promise<ReportRow[]>} */ (call(path)), [path])
+}
+
+/** Saves the report as a CSV file. @param {string} path */
+async function saveCsv(path) {
+  const response = await request(path)
+  const name = /filename="([^"]+)"/.exec(response.headers.get('content-disposition') ?? '')?.[1]
+  const url = URL.createObjectURL(await response.blob())
+  const link = document.createElement('a')
+  link.href = url
+  link.download = name ?? 'margin.csv'
+  link.click()
+  URL.revokeObjectURL(url)
+}
+
+/** @typedef {{ of: (row: ReportRow) => number | null, format: (value: number | null | undefined) => string }} Measure */
+
+const amount = (/** @type {number | null | undefined} */ value) => money(value, currency.value)
+/** @type {Measure} */
+const margin = { of: (row) => Number(row.margin), format: amount }
 /** @type {Readonly<Record<string, Measure>>} */
 const measures = {
   Margin: margin,
-  Revenue: { of: (row) => Number(row.revenue), format: (value) => money(value, currency.value) },
+  Revenue: { of: (row) => Number(row.revenue), format: amount },
   Bids: { of: (row) => row.decided, format: whole },
   Wins: { of: (row) => row.wins, format: whole },
   'Win rate': { of: (row) => (row.decided === 0 ? null : row.wins / row.decided), format: percent },
 }
 
-const most = 50
-
-/** @typedef {{ publisher?: string, domain?: string, seat?: string }} Filters */
-const dimensions = /** @type {const} */ (['publisher', 'domain', 'seat'])
-
-/** The names that the history is limited to, from the address. @returns {Filters} */
-function useFilters() {
-  const { query } = route.value
-  return Object.fromEntries(
-    dimensions.flatMap((name) => {
-      const value = query.get(name)
-      return value === null ? [] : [[name, value]]
-    }),
-  )
-}
-
-const columnsOf = (
-  /** @type {string} */ name,
-  /** @type {(key: string) => import('../html.js').Shown} */ shown,
-) => [
-  { name, text: true, cell: (/** @type {Row} */ { key }) => shown(key) },
-  { name: 'Bids', cell: (/** @type {Row} */ row) => whole(row.decided) },
-  { name: 'Wins', cell: (/** @type {Row} */ row) => whole(row.wins) },
-  {
-    name: 'Win rate',
-    wide: true,
-    cell: (/** @type {Row} */ row) => percent(measures['Win rate']?.of(row)),
-  },
-  {
-    name: 'Revenue',
-    wide: true,
-    cell: (/** @type {Row} */ row) => money(row.revenue, currency.value),
-  },
-  { name: 'Margin', cell: (/** @type {Row} */ row) => money(row.margin, currency.value) },
-  {
-    name: 'of revenue',
-    wide: true,
-    cell: (/** @type {Row} */ row) =>
-      percent(Number(row.revenue) === 0 ? null : Number(row.margin) / Number(row.revenue)),
-  },
+/** @param {string} name @param {import('../parts.js').Column<ReportRow>['cell']} cell @returns {import('../parts.js').Column<ReportRow>[]} */
+const columnsOf = (name, cell) => [
+  text(name, cell),
+  number('Bids', ({ decided }) => whole(decided)),
+  number('Wins', ({ wins }) => whole(wins)),
+  number('Win rate', (row) => percent(measures['Win rate']?.of(row)), { wide: true }),
+  number('Revenue', ({ revenue }) => money(revenue, currency.value), { wide: true }),
+  number('Margin', ({ margin }) => money(margin, currency.value)),
+  number(
+    'of revenue',
+    ({ margin, revenue }) =>
+      percent(Number(revenue) === 0 ? null : Number(margin) / Number(revenue)),
+    { wide: true },
+  ),
 ]
 
-function useRange() {
+/** The range of the address; `days` is empty if it has dates. @returns {Range & { days: string }} */
+function rangeOf() {
   const { query } = route.value
   const [from, to] = [query.get('from'), query.get('to')]
   if (from !== null && to !== null && from <= to) return { from, to, days: '' }
   const days = query.get('days') ?? '1'
-  return { ...lastDays(Math.min(400, Number(days) || 1)), days }
+  const count = Math.min(400, Number(days) || 1)
+  return { from: dateOf(Date.now() - (count - 1) * day), to: dateOf(Date.now()), days }
 }
 
-/** @param {{ ssp: string, what: string, range: import('../reports.js').Range, by: string, filters: Filters }} props */
-function Csv({ ssp, what, range, by, filters }) {
+/** @param {{ range: Range, more: Record<string, string> }} props */
+function Csv({ range, more }) {
   const [fault, setFault] = useState('')
   const save = () =>
-    saveCsv(what, range, { ssp, by, ...filters }).then(
+    saveCsv(reportPath(range, { ...more, format: 'csv' })).then(
       () => setFault(''),
       (error) => setFault(`Not saved: ${error.message}`),
     )
-  return html`<button type="button" onClick=${save} aria-label=${`Save CSV by ${by}`}>CSV</button>
+  return html`<button type="button" onClick=${save} aria-label=${`Save CSV by ${more['by']}`}>CSV</button>
     <span class="fault" role="alert">${fault}</span>`
 }
 
-/** @param {{ ssp: string, range: import('../reports.js').Range, by: 'publisher' | 'domain' | 'seat', title: string, none?: string, filters: Filters }} props */
-function Top({ ssp, range, by, title, none = 'none', filters }) {
-  const { [by]: _own, ...others } = filters
-  const rows = useRead(
-    () => report('margin', range, { ssp, by, top: String(most), ...others }),
-    [ssp, range.from, range.to, by, zone.value, JSON.stringify(others)],
-  )
-  const cell = (/** @type {string} */ key) =>
+const most = 50
+const dimensions = [
+  { by: 'publisher', title: 'Publishers', none: 'none' },
+  { by: 'domain', title: 'Domains', none: 'none' },
+  { by: 'seat', title: 'Seats', none: 'not named' },
+]
+
+/** @param {{ ssp: string, range: Range, names: Names, of: typeof dimensions[number] }} props */
+function Top({ ssp, range, names, of: { by, title, none } }) {
+  const { [by]: chosen, ...others } = names
+  const more = { ssp, by, ...others }
+  const rows = useReport(range, { ...more, top: String(most) })
+  const columns = columnsOf(title.slice(0, -1), ({ key }) =>
     key === ''
       ? none
-      : html`<button type="button" class="link" aria-pressed=${filters[by] === key}
-          onClick=${() => setQuery({ [by]: filters[by] === key ? '' : key })}>${key}</button>`
-  return html`<section><div class="row"><h2>${title}</h2><${Csv} ssp=${ssp} what="margin" range=${range} by=${by} filters=${others} /></div>
-    <${Loaded} of=${rows} empty="No bids in this range.">${(
-      /** @type {Row[]} */ all,
-    ) => html`<${Table}
-      label=${title} rows=${all} tall keyOf=${(/** @type {Row} */ { key }) => key}
-      columns=${columnsOf(title.slice(0, -1), cell)} />
-      ${all.length === most && html`<p class="soft">The ${most} with the largest margin. The file has all.</p>`}`}<//>
+      : html`<button type="button" class="link" aria-pressed=${chosen === key}
+          onClick=${() => setQuery({ [by]: chosen === key ? '' : key })}>${key}</button>`,
+  )
+  return html`<section><div class="row"><h2>${title}</h2><${Csv} range=${range} more=${more} /></div>
+    ${loaded(
+      rows,
+      (
+        all,
+      ) => html`${table({ label: title, rows: all, columns, keyOf: ({ key }) => key, size: 'tall' })}
+      ${all.length === most && html`<p class="soft">The ${most} with the largest margin. The file has all.</p>`}`,
+      'No bids in this range.',
+    )}
   </section>`
 }
 
 /** @param {{ ssp: string }} props */
 export function History({ ssp }) {
-  const range = useRange()
+  const range = rangeOf()
+  const { query } = route.value
   const [shown, setShown] = useState('Margin')
-  const long = range.from !== range.to
-  const by = route.value.query.get('by') ?? (long ? 'day' : 'hour')
-  const filters = useFilters()
-  const rows = useRead(
-    () => report('margin', range, { ssp, by, ...filters }),
-    [ssp, range.from, range.to, by, zone.value, JSON.stringify(filters)],
+  const by = query.get('by') ?? (range.from === range.to ? 'hour' : 'day')
+  /** @type {Names} */
+  const names = Object.fromEntries(
+    [...query].filter(([name]) => dimensions.some(({ by }) => by === name)),
   )
+  const more = { ssp, by, ...names }
+  const rows = useReport(range, more)
   const measure = measures[shown] ?? margin
-  const choose = (/** @type {string} */ name) => (/** @type {Event} */ event) =>
-    setQuery({
-      days: '',
-      from: range.from,
-      to: range.to,
-      [name]: /** @type {HTMLInputElement} */ (event.target).value,
-    })
+  const columns = columnsOf(by === 'day' ? 'Day' : 'Hour', ({ key }) =>
+    by === 'day' ? dateOf(Date.parse(key)) : time(key),
+  )
+  const choose = (/** @type {'from' | 'to'} */ name) =>
+    withValue((date) => setQuery({ days: '', from: range.from, to: range.to, [name]: date }))
   return html`<section class="sheet" aria-label="History"><div class="row"><h2>History</h2>
-      <div class="row" role="group" aria-label="Range">${[
-        ['1', 'Today'],
-        ['7', '7 days'],
-        ['30', '30 days'],
-      ].map(
-        ([
-          days,
-          label,
-        ]) => html`<button key=${days} type="button" aria-pressed=${range.days === days}
-          onClick=${() => setQuery({ days: days ?? '', from: '', to: '', by: '' })}>${label}</button>`,
+      <div class="row" role="group" aria-label="Range">${Object.entries({
+        1: 'Today',
+        7: '7 days',
+        30: '30 days',
+      }).map(
+        ([days, label]) =>
+          html`<button key=${days} type="button" aria-pressed=${range.days === days}
+          onClick=${() => setQuery({ days, from: '', to: '', by: '' })}>${label}</button>`,
       )}</div>
       <label class="pick">from <input type="date" value=${range.from} max=${range.to} onChange=${choose('from')} /></label>
       <label class="pick">to <input type="date" value=${range.to} min=${range.from} max=${dateOf(Date.now())} onChange=${choose('to')} /></label>
-      <label class="pick">by <select value=${by} onChange=${(/** @type {Event} */ event) =>
-        setQuery({ by: /** @type {HTMLSelectElement} */ (event.target).value })}>
-        <option value="hour">hour</option><option value="day">day</option></select></label>
-      <label class="pick">shown <select value=${shown} onChange=${(/** @type {Event} */ event) =>
-        setShown(/** @type {HTMLSelectElement} */ (event.target).value)}>
-        ${Object.keys(measures).map((name) => html`<option key=${name}>${name}</option>`)}</select></label>
-      <${Csv} ssp=${ssp} what="margin" range=${range} by=${by} filters=${filters} />
-      ${Object.entries(filters).map(
-        ([
-          name,
-          value,
-        ]) => html`<button key=${name} type="button" class="tag" onClick=${() => setQuery({ [name]: '' })}
+      <${Pick} label="by" value=${by} options=${['hour', 'day'].map((name) => [name, name])} pick=${(/** @type {string} */ chosen) => setQuery({ by: chosen })} />
+      <${Pick} label="shown" value=${shown} options=${Object.keys(measures).map((name) => [name, name])} pick=${setShown} />
+      <${Csv} range=${range} more=${more} />
+      ${Object.entries(names).map(
+        ([name, value]) =>
+          html`<button key=${name} type="button" class="tag" onClick=${() => setQuery({ [name]: '' })}
           aria-label=${`Only ${name} ${value}: show all`}>Only ${name} ${value} <span aria-hidden="true">×</span></button>`,
       )}
       <span class="soft">all nodes, days of ${zone}</span></div>
-    <${Loaded} of=${rows} empty="No bids and no wins in this range.">${(
-      /** @type {Row[]} */ all,
-    ) => html`
-      <${Chart} label=${shown} from=${startOfDay(range.from) / 1000} to=${Math.min(Date.now(), startOfDay(range.to) + 86_400_000) / 1000}
+    ${loaded(
+      rows,
+      (all) => html`
+      <${Chart} label=${shown} from=${startOfDay(range.from) / 1000} to=${Math.min(Date.now(), startOfDay(range.to) + day) / 1000}
         times=${all.map(({ key }) => Date.parse(key) / 1000)} values=${all.map(measure.of)} format=${measure.format} />
-      <details><summary>The same as a table</summary><${Table} label="History as a table" rows=${all} keyOf=${(/** @type {Row} */ { key }) => key}
-        columns=${columnsOf(by === 'day' ? 'Day' : 'Hour', (key) => (by === 'day' ? dateOf(Date.parse(key)) : time(key)))} /></details>`}<//>
-    <div class="columns"><${Top} ssp=${ssp} range=${range} by="publisher" title="Publishers" filters=${filters} />
-      <${Top} ssp=${ssp} range=${range} by="domain" title="Domains" filters=${filters} />
-      <${Top} ssp=${ssp} range=${range} by="seat" title="Seats" none="not named" filters=${filters} /></div>
+      <details><summary>The same as a table</summary>${table({ label: 'History as a table', rows: all, columns, keyOf: ({ key }) => key })}</details>`,
+      'No bids and no wins in this range.',
+    )}
+    <div class="columns">${dimensions.map((of) => html`<${Top} key=${of.by} ssp=${ssp} range=${range} names=${names} of=${of} />`)}</div>
   </section>`
 }

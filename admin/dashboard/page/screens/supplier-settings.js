@@ -1,7 +1,7 @@
 /** The settings of a supplier in words. The configuration file sets them. */
 import { absent, percent, whole } from '../format.js'
 import { html } from '../html.js'
-import { Loaded, useRead } from '../parts.js'
+import { loaded, useRead } from '../parts.js'
 import { call } from '../session.js'
 
 /** @param {any} opd */
@@ -43,11 +43,12 @@ export function Settings({ ssp }) {
     return suppliers.find((/** @type {{ id: string }} */ { id }) => id === ssp) ?? {}
   }, [ssp])
   return html`<section class="sheet"><h2>Settings</h2>
-    <${Loaded} of=${found}>${(
-      /** @type {any} */ own,
-    ) => html`<ul>${opdWords(own.opd).map((line) => html`<li key=${line}>${line}</li>`)}
+    ${loaded(
+      found,
+      (own) => html`<ul>${opdWords(own.opd).map((line) => html`<li key=${line}>${line}</li>`)}
       <li>Requests go to ${own.endpoints?.length ?? absent} ${own.endpoints?.length === 1 ? 'endpoint' : 'endpoints'}, and may take ${whole(own.timeout)} ms, or less if tmax of the request is shorter.</li>
       <li>At most ${own.maxInFlight === 'auto' ? 'as many requests at once as the supplier answers in time (adaptive)' : `${whole(own.maxInFlight)} requests at once`}.</li>
       <li>Win notices: ${own.notices}. A cleared price above ${own.clearing?.maxOver} times the outbound price is refused.</li></ul>
-      <p class="soft">The configuration file sets these. <a href="#/configuration">All of it</a></p>`}<//></section>`
+      <p class="soft">The configuration file sets these. <a href="#/configuration">All of it</a></p>`,
+    )}</section>`
 }

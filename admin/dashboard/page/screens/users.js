@@ -1,25 +1,27 @@
 /** The users of the embedded realm. */
 import { ask } from '../actions.js'
 import { time } from '../format.js'
+import { withFields } from '../forms.js'
 import { html } from '../html.js'
-import { Level, Loaded, Table, useRead } from '../parts.js'
+import { Level, loaded, table, text, useRead } from '../parts.js'
 import { call, settings } from '../session.js'
 import { live, may, seesAll } from '../state.js'
-import { minPassword, NewUser } from './new-user.js'
 
 /** @typedef {{ name: string, roles: string[], account: string, state: 'enabled' | 'disabled', last_login: string | null }} User */
 
 const tokenNote = 'Access tokens work until they expire, at most 5 minutes.'
+const minPassword = 8
+
+/** @param {string} name @param {'enable' | 'disable' | 'passwd' | 'remove'} verb @param {object} [body] */
+const change = (name, verb, body) =>
+  call(`/api/svc/users/${encodeURIComponent(name)}/${verb}/`, 'POST', body)
 
 /** The changes of one user. @param {{ user: User, again: () => Promise<void> }} props */
 function Changes({ user: { name, state }, again }) {
   const on = state === 'enabled'
   const you = live.value?.caller.name === name ? ' This is you.' : ''
-  const change = async (/** @type {string} */ verb, /** @type {object | undefined} */ body) => {
-    await call(`/api/svc/users/${encodeURIComponent(name)}/${verb}/`, 'POST', body)
-    await again()
-  }
-  const set = (/** @type {boolean} */ enabled) => change(enabled ? 'enable' : 'disable', undefined)
+  const set = (/** @type {boolean} */ enabled) =>
+    change(name, enabled ? 'enable' : 'disable').then(again)
   const verb = on ? 'Disable' : 'Enable'
   const askSwitch = () =>
     ask({
@@ -43,7 +45,7 @@ function Changes({ user: { name, state }, again }) {
         type: 'password',
         minLength: minPassword,
       },
-      act: (password) => change('passwd', { password }),
+      act: (password) => change(name, 'passwd', { password }).then(again),
       done: `${name} has a new password.`,
     })
   const askRemove = () =>
@@ -52,7 +54,7 @@ function Changes({ user: { name, state }, again }) {
       text: `${name} and the sessions of ${name} are gone for good. To bar a user for a time, disable instead. ${tokenNote}${you}`,
       verb: 'Remove',
       danger: true,
-      act: () => change('remove', undefined),
+      act: () => change(name, 'remove').then(again),
       done: `${name} is removed.`,
     })
   return html`<span class="row"><button type="button" aria-label=${`Set password of ${name}`} onClick=${askPassword}>Set password</button>
@@ -60,44 +62,65 @@ function Changes({ user: { name, state }, again }) {
     <button type="button" aria-label=${`Remove ${name}`} onClick=${askRemove}>Remove</button></span>`
 }
 
-const accountsOf = () => [
-  ...new Set((live.value?.integrations ?? []).flatMap(({ account }) => account ?? [])),
-]
+const roles = {
+  viewer: 'reads figures',
+  api: 'also edits seats and data centers',
+  operator: 'also holds, voids and steers the models',
+}
+
+/** @param {{ again: () => Promise<void> }} props */
+function NewUser({ again }) {
+  const accounts = live.value?.integrations.flatMap(({ account }) => account ?? [])
+  const submit = withFields((field, form) => {
+    const [name, account] = [field('name').trim(), field('account').trim()]
+    const role = /** @type {keyof typeof roles} */ (field('role'))
+    const sees = account === '*' ? 'all suppliers' : `the suppliers of account ${account}`
+    ask({
+      title: `Add user ${name}?`,
+      text: `${name} can log in at once with the password that you set, sees ${sees}, and has the role ${role}: ${roles[role]}.`,
+      verb: 'Add user',
+      danger: role === 'operator' && account === '*',
+      act: async () => {
+        const user = { name, password: field('password'), roles: [role], account }
+        await call('/api/svc/users/', 'POST', user)
+        form.reset()
+        await again()
+      },
+      undo: () => change(name, 'remove').then(again),
+      done: `${name} is added.`,
+    })
+  })
+  return html`<details class="sheet"><summary>Add a user</summary>
+    <form class="fields" onSubmit=${submit} autocomplete="off">
+      <label>Name <input name="name" required maxlength="128" pattern="\\S+" title="no white space" autocomplete="off" /></label>
+      <label>Password, at least ${minPassword} characters <input name="password" type="password" required minlength=${minPassword} autocomplete="new-password" /></label>
+      <label>Role <select name="role">${Object.entries(roles).map(
+        ([role, does]) => html`<option key=${role} value=${role}>${role}: ${does}</option>`,
+      )}</select></label>
+      <label>Account, or * for all suppliers <input name="account" required maxlength="128" pattern="\\S+" title="no white space" list="accounts" autocomplete="off" />
+        <datalist id="accounts">${[...new Set(['*', ...(accounts ?? [])])].map((name) => html`<option key=${name} value=${name}></option>`)}</datalist></label>
+      <div class="row"><button type="submit" class="primary">Add user</button></div>
+    </form></details>`
+}
 
 export function Users() {
   const admin = may('operator') && seesAll.value && settings.realm !== null
-  const users = useRead(async () => (admin ? call('/api/svc/users/') : []), [admin])
+  const users = useRead(
+    async () => /** @type {User[]} */ (admin ? await call('/api/svc/users/') : []),
+    [admin],
+  )
+  /** @type {import('../parts.js').Column<User>[]} */
   const columns = [
-    { name: 'User', text: true, cell: (/** @type {User} */ { name }) => name },
-    {
-      name: 'Roles',
-      text: true,
-      cell: (/** @type {User} */ { roles }) => roles.join(', ') || 'none: cannot read anything',
-    },
-    {
-      name: 'Account',
-      text: true,
-      cell: (/** @type {User} */ { account }) =>
-        account === '*' ? '* (all suppliers)' : account || 'none',
-    },
-    {
-      name: 'State',
-      text: true,
-      help: 'A disabled user cannot log in.',
-      cell: (/** @type {User} */ { state }) =>
-        html`<${Level} level=${state === 'enabled' ? 'ok' : 'none'} label=${state} />`,
-    },
-    {
-      name: 'Last log-in',
-      text: true,
-      cell: (/** @type {User} */ { last_login }) =>
-        last_login === null ? 'never' : time(last_login),
-    },
-    {
-      name: 'Change',
-      text: true,
-      cell: (/** @type {User} */ user) => html`<${Changes} user=${user} again=${users.again} />`,
-    },
+    text('User', ({ name }) => name),
+    text('Roles', ({ roles }) => roles.join(', ') || 'none: cannot read anything'),
+    text('Account', ({ account }) => (account === '*' ? '* (all suppliers)' : account || 'none')),
+    text(
+      'State',
+      ({ state }) => html`<${Level} level=${state === 'enabled' ? 'ok' : 'none'} label=${state} />`,
+      { help: 'A disabled user cannot log in.' },
+    ),
+    text('Last log-in', ({ last_login }) => (last_login === null ? 'never' : time(last_login))),
+    text('Change', (user) => html`<${Changes} user=${user} again=${users.again} />`),
   ]
   const caller = live.value?.caller
   return html`<h1>Users</h1>
@@ -106,12 +129,9 @@ export function Users() {
     ${
       settings.realm === null
         ? html`<p class="box">Users are those of the issuer ${settings.external?.issuer}.</p>`
-        : admin
-          ? html`<${Loaded} of=${users}>${(
-              /** @type {User[]} */ all,
-            ) => html`<${Table} label="Users" rows=${all}
-              keyOf=${(/** @type {User} */ { name }) => name} columns=${columns} />`}<//>
-              <${NewUser} accounts=${accountsOf()} again=${users.again} />`
-          : html`<p class="box">Only operators of account * see the list of users.</p>`
+        : !admin
+          ? html`<p class="box">Only operators of account * see the list of users.</p>`
+          : html`${loaded(users, (rows) => table({ label: 'Users', rows, columns, keyOf: ({ name }) => name }))}
+              <${NewUser} again=${users.again} />`
     }`
 }
