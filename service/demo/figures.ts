@@ -1,7 +1,4 @@
-/**
- * Results of a demo run, and the lines that it prints: the figures of the console, and what only the demo can know.
- */
-
+/** Results of a demo run, and the lines that it prints: the figures of the console, and what only the demo can know. */
 import type { LiveIntegration } from '../../admin/fleet/live.ts'
 import type { Market } from './market.ts'
 import { rates } from './supplier.ts'
@@ -24,19 +21,6 @@ interface Win {
   cleared: number
 }
 
-interface Tally {
-  counts: {
-    answers: number
-    bids: number
-    lowered: number
-    wins: number
-    winsUnchanged: number
-    keptWins: number
-  }
-  /** Counts one response; returns the wins for which the platform gets a notice. */
-  answer(publisher: string, answered: Answered): Win[]
-}
-
 /** in_ba as the service wrote it into the notice; null if the bid was left unchanged. */
 function inPrice(nurl: string | undefined): number | null {
   const text = nurl === undefined ? null : new URL(nurl).searchParams.get('in')
@@ -44,14 +28,14 @@ function inPrice(nurl: string | undefined): number | null {
 }
 
 /** Compares the results with the hidden market: what the unchanged bids would have won. */
-export function createTally(market: Pick<Market, 'win'>): Tally {
-  const counts = { answers: 0, bids: 0, lowered: 0, wins: 0, winsUnchanged: 0, keptWins: 0 }
+export function createTally(market: Pick<Market, 'win'>) {
+  const counts = { winsUnchanged: 0, keptWins: 0 }
   const best = (bids: AnsweredBid[], price: (bid: AnsweredBid) => number) =>
     bids.reduce((top, bid) => (price(bid) > price(top) ? bid : top))
   return {
     counts,
-    answer(publisher, answered) {
-      counts.answers++
+    /** Counts one response; returns the wins for which the platform gets a notice. */
+    answer(publisher: string, answered: Answered): Win[] {
       const rate = rates[answered.cur ?? 'USD'] ?? 1
       const byImp = Map.groupBy(
         answered.seatbid.flatMap((seat) => seat.bid),
@@ -62,13 +46,10 @@ export function createTally(market: Pick<Market, 'win'>): Tally {
         const before = (bid: AnsweredBid) => inPrice(bid.nurl) ?? bid.price
         const offer = (price: number) =>
           market.win({ auction: answered.id, imp, publisher, price: price / rate })
-        counts.bids += bids.length
-        counts.lowered += bids.filter((bid) => bid.price < before(bid)).length
         const unchanged = offer(before(best(bids, before))) !== null
         if (unchanged) counts.winsUnchanged++
         const winner = best(bids, (bid) => bid.price)
         if (offer(winner.price) === null) continue
-        counts.wins++
         if (unchanged) counts.keptWins++
         // A bid that OPD left unchanged has no context, so the platform gets no notice.
         if (inPrice(winner.nurl) !== null) wins.push({ nurl: winner.nurl!, cleared: winner.price })
@@ -119,7 +100,7 @@ function todayText({ decided, wins, revenue, margin, currency }: Today): string 
 /** Lines on one moment; the first has the figures of the console. */
 export function summary(
   { live, today }: ConsoleFigures,
-  { counts }: Tally,
+  { counts }: Pick<ReturnType<typeof createTally>, 'counts'>,
   { failed, noBids }: Failures,
 ): string[] {
   const [mode] = live.modes

@@ -147,8 +147,6 @@ interface DemoSupplierOptions {
 export interface DemoSupplier extends Pick<Market, 'win' | 'publishers'> {
   /** Where bid requests are POSTed. */
   url: string
-  /** Bid requests, answers with bids, no-bids and refused requests so far. */
-  counts: { requests: number; bids: number; noBids: number; refused: number }
   close(): Promise<void>
 }
 
@@ -158,29 +156,19 @@ const maxBody = 1024 * 1024
 export async function createDemoSupplier(options: DemoSupplierOptions = {}): Promise<DemoSupplier> {
   const { port = 0, host = '127.0.0.1', seed = 1 } = options
   const market = createMarket(seed)
-  const counts = { requests: 0, bids: 0, noBids: 0, refused: 0 }
   const respond = (request: IncomingMessage, response: ServerResponse, body: Buffer) => {
     const text = request.method === 'POST' ? answerTo(request, body, market, seed) : undefined
-    if (text === undefined) {
-      counts.refused++
-      response.writeHead(400, { 'content-length': 0 }).end()
-      return
-    }
-    if (text === null) {
-      counts.noBids++
-      response.writeHead(204).end()
-      return
-    }
-    counts.bids++
-    response.writeHead(200, {
-      'content-type': 'application/json',
-      'content-length': Buffer.byteLength(text),
-      'x-openrtb-version': '2.6',
-    })
-    response.end(text)
+    if (text === undefined) return response.writeHead(400, { 'content-length': 0 }).end()
+    if (text === null) return response.writeHead(204).end()
+    return response
+      .writeHead(200, {
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(text),
+        'x-openrtb-version': '2.6',
+      })
+      .end(text)
   }
   const server = createServer({ keepAliveTimeout: 75_000 }, (request, response) => {
-    counts.requests++
     const chunks: Buffer[] = []
     let length = 0
     request.on('data', (chunk: Buffer) => {
@@ -188,8 +176,8 @@ export async function createDemoSupplier(options: DemoSupplierOptions = {}): Pro
       if (length > maxBody) request.destroy()
       else chunks.push(chunk)
     })
-    // A caller that went away needs no answer; without a listener it would end the process.
-    request.on('error', () => counts.refused++)
+    // A caller that went away needs no response; without a listener it would end the process.
+    request.on('error', () => {})
     request.on('end', () => respond(request, response, Buffer.concat(chunks)))
   })
   await new Promise<void>((resolve, reject) => {
@@ -199,7 +187,6 @@ export async function createDemoSupplier(options: DemoSupplierOptions = {}): Pro
   const bound = (server.address() as AddressInfo).port
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}/openrtb`,
-    counts,
     publishers: market.publishers,
     win: market.win,
     close: () =>
