@@ -1,5 +1,6 @@
 /** Results of a demo run, and the lines that it prints: the figures of the console, and what only the demo can know. */
 import type { LiveIntegration } from '../../admin/fleet/live.ts'
+import { demoOpd, demoTraffic } from '../default-config.ts'
 import type { Market } from './market.ts'
 import { rates } from './supplier.ts'
 
@@ -114,20 +115,14 @@ export function summary(
   ]
 }
 
-interface Story {
-  rate: number
-  noticeDelay: number
-  opd: { holdout: number; minWinRate: number; minSpend: number; explore: number }
-  /** Where the console shows the same figures. */
-  console: string
-}
-
-/** What happens in the demo, and what its figures mean. */
-export function story({ rate, noticeDelay, opd, console }: Story): string {
+/** What happens in the demo, and what its figures mean. `console`: where the console shows the same figures. */
+export function story(console: string): string {
+  const { rate, noticeDelay } = demoTraffic
+  const { holdout, minWinRate, minSpend, explore } = demoOpd
   return `What happens here
   ${rate} bid requests a second go to /bid/demo. A built-in supplier answers them, and a hidden market decides which bids win.
-  ${whole(1 - opd.holdout)} of the auctions are priced: the model lowers bids, and keeps at least ${whole(opd.minWinRate)} of the wins and ${whole(opd.minSpend)} of the spend.
-  ${whole(opd.holdout)} are the holdout: their bids keep their prices, to measure the rest. ${whole(opd.explore)} explore a random price.
+  ${whole(1 - holdout)} of the auctions are priced: the model lowers bids, and keeps at least ${whole(minWinRate)} of the wins and ${whole(minSpend)} of the spend.
+  ${whole(holdout)} are the holdout: their bids keep their prices, to measure the rest. ${whole(explore)} explore a random price.
   A win notice comes ${noticeDelay / 1000} s after its bid on average; 3 % are lost, and 1 % come twice. A bid without a notice for 20 s is a loss.
 What the figures mean
   today       bids that OPD decided since midnight, their wins, and revenue minus cleared prices of these wins

@@ -14,7 +14,6 @@ interface TrafficOptions {
   rate: number
   publishers: readonly Publisher[]
   signal: AbortSignal
-  seed?: number
   /** Called for each response; `body` is empty for a no-bid. */
   onAnswer(request: MadeRequest, status: number, body: string): void
   /** Called for each request without a response. */
@@ -30,7 +29,7 @@ const maxOpen = 2000
 export async function sendTraffic(options: TrafficOptions): Promise<void> {
   const { origin, pathname } = new URL(options.url)
   const pool = new Pool(origin, { connections: 16, pipelining: 1 })
-  const random: Random = mulberry32(options.seed ?? Date.now())
+  const random: Random = mulberry32(Date.now())
   const run = Date.now().toString(36)
   const open = new Set<Promise<void>>()
   let sent = 0
@@ -71,12 +70,11 @@ interface NoticeOptions {
   adminUrl: string
   /** `ssp` of each notice. */
   supplier: string
-  /** Mean delay in milliseconds (exponential); default 3000. */
-  delay?: number
+  /** Mean delay in milliseconds (exponential). */
+  delay: number
   /** Shares; defaults 0.03 and 0.01. */
   loss?: number
   duplicates?: number
-  seed?: number
 }
 
 /** The notice to the platform, from the URL that the supplier calls. */
@@ -94,9 +92,9 @@ export function impressionQuery(nurl: string, cleared: number, supplier: string)
 const maxWaiting = 100_000
 
 export function createNotices(options: NoticeOptions) {
-  const { supplier, delay = 3000, loss = 0.03, duplicates = 0.01 } = options
+  const { supplier, delay, loss = 0.03, duplicates = 0.01 } = options
   const pool = new Pool(options.adminUrl, { connections: 8, pipelining: 1 })
-  const random = mulberry32(options.seed ?? 7)
+  const random = mulberry32(7)
   const waiting = new Set<NodeJS.Timeout>()
   const send = async (query: string) => {
     // What becomes of it is seen in the figures of the service.

@@ -85,7 +85,6 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
   let port = 0
   let stopping = false
   let reloads = 0
-  let sent: Map<string, SupplierConfig> = new Map()
 
   function spawn(index: number): Slot {
     const child = fork(entry, { serialization: 'advanced', execArgv: execArgvOf(count) })
@@ -187,7 +186,6 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
     /** Starts the workers on the port of this process; resolves when all listen. */
     async start(boundPort: number): Promise<void> {
       port = boundPort
-      sent = new Map(start().config.suppliers.map((supplier) => [supplier.id, supplier]))
       const places = Array.from({ length: count - 1 }, (_, n) => n + 1)
       await Promise.all(places.map((index) => begin(spawn(index))))
     },
@@ -204,11 +202,9 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
     scrape: () =>
       askAll<ProcessMetrics>('scrape', flushTimeout, (result, index) => metrics.set(index, result)),
     tellAll,
-    async reload(config: Config): Promise<void> {
-      const { suppliers } = config
+    /** `changed`: suppliers that the first process has just taken. */
+    async reload(config: Config, changed: readonly SupplierConfig[]): Promise<void> {
       reloads++
-      const changed = suppliers.filter((each) => sent.get(each.id) !== each)
-      sent = new Map(suppliers.map((supplier) => [supplier.id, supplier]))
       // One that ends, or does not take it, is replaced, and starts with the new configuration.
       const reloading = listening()
       const peers = reloading.map(({ peer }) => peer)
