@@ -7,7 +7,6 @@ import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { createSlices } from '../../opd/shared/slices.ts'
 import type { ProcessLoad } from '../../proxy/node-load.ts'
 import type { Config, SupplierConfig } from '../config/schema.ts'
-import { requestsIn } from './counters.ts'
 import type { Place } from './limits.ts'
 import { type Methods, Peer } from './peer.ts'
 import { type ProcessMetrics, ProcessMetricsBySlot } from './process-metrics.ts'
@@ -93,7 +92,7 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
       figures(figures: Figures) {
         slot.load = figures.load
         counts.dropped += figures.counts.dropped
-        requests.set(index, (requests.get(index) ?? 0) + requestsIn(figures.counts))
+        requests.set(index, (requests.get(index) ?? 0) + figures.counts.requests)
         onFigures(figures)
       },
     })
