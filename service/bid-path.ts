@@ -93,12 +93,13 @@ export function createBidPath({ current, place, keysOf, log, ...parts }: BidPath
       engine.setHolds(holds)
       proxy.setDirectory((id) => states.get(id), share / place.count)
     },
-    /** Applies another configuration, in time slices. */
-    async configure(config: Config, slices: Slices): Promise<void> {
+    /** Applies another configuration, in time slices; returns the suppliers that have changed. */
+    async configure(config: Config, slices: Slices): Promise<SupplierConfig[]> {
       engine.configure(settingsOf(config))
       proxy.configure(dividedConfig(config.proxy, place))
-      await swapSuppliers(current.active, config.suppliers, targets, slices)
+      const changed = await swapSuppliers(current.active, config.suppliers, targets, slices)
       current.config = config
+      return changed
     },
   }
 }
@@ -120,7 +121,7 @@ export const activeSuppliers = (
   )
 
 /**
- * Makes `active` equal to `next`. A supplier that is the same object as before has not changed. `targets` are synchronous,
+ * Makes `active` equal to `next`, and returns the changed ones. A supplier that is the same object as before has not changed. `targets` are synchronous,
  * so that no request sees the new supplier in one component and the old one in another.
  */
 export async function swapSuppliers(
@@ -128,7 +129,8 @@ export async function swapSuppliers(
   next: readonly SupplierConfig[],
   targets: { set(supplier: SupplierConfig): void; remove(id: string): void },
   slices: Slices,
-): Promise<void> {
+): Promise<SupplierConfig[]> {
+  const changed: SupplierConfig[] = []
   const removed = new Set(active.keys())
   for (const supplier of next) {
     const { id } = supplier
@@ -137,6 +139,7 @@ export async function swapSuppliers(
     if (before?.supplier !== supplier || before.invalid) {
       targets.set(supplier)
       active.set(id, { supplier, invalid: false })
+      changed.push(supplier)
     }
     await slices.next()
   }
@@ -145,4 +148,5 @@ export async function swapSuppliers(
     active.delete(id)
     await slices.next()
   }
+  return changed
 }

@@ -153,8 +153,8 @@ export async function openComponents(current: ConfigRef, log: Log) {
     /** Applies another configuration, in time slices. */
     async configure(config: Config, slices: Slices) {
       bidLog.retain(config.opd.contextTtl)
-      await bidPath.configure(config, slices)
-      await pool?.reload({ ...config, opd: { ...config.opd, keys: keysOf(config) } })
+      const changed = await bidPath.configure(config, slices)
+      await pool?.reload({ ...config, opd: { ...config.opd, keys: keysOf(config) } }, changed)
     },
     /** Flushes and closes the components that outlive the listeners. */
     async close() {

@@ -32,6 +32,9 @@ export const demoOpd = {
   explore: 0.02,
 } as const
 
+/** Bid requests a second of the demo, and the mean delay of a win notice in milliseconds. */
+export const demoTraffic = { rate: 200, noticeDelay: 3000 } as const
+
 /** The default configuration as `npm run demo` uses it, with a short attribution window. */
 export function demoConfig(demoUrl: string): ConfigInput {
   const config = defaultConfig(demoUrl)

@@ -15,26 +15,9 @@ import type { Load } from './config/loader.ts'
 import type { Config } from './config/schema.ts'
 import { watchFiles } from './config/watch.ts'
 import { openComponents } from './data-plane.ts'
-import type { ConsoleFigures } from './demo/figures.ts'
 import { needsRestart, ratesAge } from './runtime-config.ts'
 
-export interface Service {
-  proxyPort: number
-  adminPort: number
-  /** null: without a listener of their own, notices come to the admin listener. */
-  noticesPort: number | null
-  /** The user that the first start of an embedded realm created. `password` is null if the configuration gave it. */
-  firstUser: { name: string; password: string | null } | null
-  config(): Config
-  /** What the console shows of a supplier; null: there is no such supplier. */
-  figures(supplier: string): Promise<ConsoleFigures | null>
-  /**
-   * Completes the requests in flight, flushes, and resolves. `grace`: milliseconds before the listener closes. `limit`:
-   * milliseconds for the whole drain. Requests that still run then are cut (a download under /pass may be endless); the
-   * stores are flushed in any case.
-   */
-  stop(grace: number, limit?: number): Promise<void>
-}
+export type Service = Awaited<ReturnType<typeof startService>>
 
 interface ServiceOptions {
   loaded: LoadedConfig & { config: Config }
@@ -46,7 +29,7 @@ interface ServiceOptions {
 /** Milliseconds of a drain that are reserved for flushing the stores. */
 export const flushTime = (limit: number) => Math.min(5000, limit / 4)
 
-export async function startService({ loaded, again, log }: ServiceOptions): Promise<Service> {
+export async function startService({ loaded, again, log }: ServiceOptions) {
   const { config, invalidOpd } = loaded
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, invalidOpd) }
   const started = config
@@ -106,11 +89,19 @@ export async function startService({ loaded, again, log }: ServiceOptions): Prom
   return {
     proxyPort,
     adminPort,
+    /** null: without a listener of their own, notices come to the admin listener. */
     noticesPort,
+    /** The user that the first start of an embedded realm created. `password` is null if the configuration gave it. */
     firstUser: first,
     config: () => current.config,
+    /** What the console shows of a supplier; null: there is no such supplier. */
     figures: adminPlane.figures,
-    async stop(grace, limit = Number.POSITIVE_INFINITY) {
+    /**
+     * Completes the requests in flight, flushes, and resolves. `grace`: milliseconds before the listener closes. `limit`:
+     * milliseconds for the whole drain. Requests that still run then are cut (a download under /pass may be endless); the
+     * stores are flushed in any case.
+     */
+    async stop(grace: number, limit = Number.POSITIVE_INFINITY): Promise<void> {
       const { proxy, store, pool } = components
       const began = performance.now()
       life.draining = true

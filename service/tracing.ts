@@ -13,15 +13,10 @@ import {
   trace,
 } from '@opentelemetry/api'
 import { programVersion } from '../admin/http/version.ts'
-import type { FinishedNotice, NoticeTracer } from '../admin/impressions/tracer.ts'
+import type { FinishedNotice } from '../admin/impressions/tracer.ts'
 import { requestIdOf, shortId } from '../opd/openrtb/request.ts'
 import type { Log } from '../opd/shared/log.ts'
-import type { BidTracer, FinishedBid } from '../proxy/tracer.ts'
-
-interface Tracing extends BidTracer, NoticeTracer {
-  /** Exports what the SDK has buffered. */
-  flush(): Promise<void>
-}
+import type { FinishedBid } from '../proxy/tracer.ts'
 
 const fieldsGetter: TextMapGetter<readonly string[]> = {
   keys: (fields) => fields.filter((_, at) => at % 2 === 0),
@@ -43,7 +38,7 @@ interface Flushing {
 }
 
 /** null: no SDK is registered. */
-export function createTracing(log: Log): Tracing | null {
+export function createTracing(log: Log) {
   const provider = trace.getTracerProvider()
   if (provider instanceof ProxyTracerProvider && provider.getDelegateTracer('') === undefined)
     return null
@@ -113,7 +108,8 @@ export function createTracing(log: Log): Tracing | null {
   return {
     bidFinished: guarded(traceBid),
     noticeFinished: guarded(traceNotice),
-    async flush() {
+    /** Exports what the SDK has buffered. */
+    async flush(): Promise<void> {
       const sdk = (provider as Flushing).getDelegate?.() ?? (provider as Flushing)
       await sdk
         .forceFlush?.()

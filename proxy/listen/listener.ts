@@ -18,9 +18,8 @@ interface ListenerOptions {
   onClosed(reason: string): void
   /** Begins a request of the fast lane; null: all connections are on the general lane. */
   beginFast: FastLane['begin'] | null
-  random?: () => number
   /** Other processes of this node listen on the same port. */
-  sharesPort?: boolean
+  sharesPort: boolean
 }
 
 const statusLines: Readonly<Record<string, string>> = {
@@ -36,7 +35,6 @@ const backlog = 4096
 export class Listener {
   private readonly server: Server | TlsServer
   private readonly onClosed: (reason: string) => void
-  private readonly random: () => number
   private readonly sharesPort: boolean
   private config: ProxyConfig
   private readonly lives = new ConnectionLives()
@@ -51,8 +49,7 @@ export class Listener {
 
   constructor(options: ListenerOptions) {
     this.onClosed = options.onClosed
-    this.random = options.random ?? Math.random
-    this.sharesPort = options.sharesPort ?? false
+    this.sharesPort = options.sharesPort
     this.config = options.config
     this.server = createNodeServer(options.config)
     this.applyLimits()
@@ -99,7 +96,7 @@ export class Listener {
     const { server, open, onClosed, lane, strict } = this
     const removed = (connection: StrictConnection) => void strict.delete(connection)
     const begin = (socket: Socket) =>
-      this.lives.begin(socket, this.config.maxConnectionAge * (0.8 + 0.4 * this.random()))
+      this.lives.begin(socket, this.config.maxConnectionAge * (0.8 + 0.4 * Math.random()))
     server.on('connection', (socket: Socket) => {
       this.accepted++
       open.add(socket)

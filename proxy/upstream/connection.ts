@@ -1,14 +1,6 @@
 /** A connection to an endpoint, as the pool uses it, and the events that a connection reports to its pool. */
-import type { LookupFunction } from 'node:net'
 import type { Body, ResponseSink, UpstreamRequest } from '../listen/types.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
-
-/** A plain HTTP endpoint. */
-export interface Target {
-  host: string
-  port: number
-  lookup: LookupFunction
-}
 
 export interface Connection extends UpstreamRequest {
   /** `performance.now()` at which it was connected. */
@@ -20,11 +12,11 @@ export interface Connection extends UpstreamRequest {
   destroy(): void
 }
 
-export interface PoolEvents<C> {
+export interface PoolEvents {
   /** The response is complete, and the connection may be used for another request. */
-  released(connection: C, now: number): void
+  released(connection: Connection, now: number): void
   /** The connection is closed. */
-  removed(connection: C): void
+  removed(connection: Connection): void
   /** Connecting to this address has failed. */
   connectFailed(address: string): void
 }

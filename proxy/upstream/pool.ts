@@ -33,7 +33,7 @@ function connectorOf(origin: string, { resolver, lane }: Upstream) {
   const host = hostname.replace(/^\[|\]$/g, '')
   const target = { host, port: Number(port === '' ? 80 : port), lookup }
   const templates = new HeadTemplates<UpstreamResponseHead>(headsOfEndpoint)
-  return (events: PoolEvents<Connection>): Connection => new StrictClient(target, events, templates)
+  return (events: PoolEvents): Connection => new StrictClient(target, events, templates)
 }
 
 export function createPool(origin: string, upstream: Upstream) {
@@ -47,7 +47,7 @@ export function createPool(origin: string, upstream: Upstream) {
   const stale = (connection: Connection, now: number) =>
     connection.reusableUntil < now || connection.connectedAt + maxAge < now
 
-  const events: PoolEvents<Connection> = {
+  const events: PoolEvents = {
     released(connection, now) {
       if (closed || stale(connection, now)) return connection.destroy()
       idle.push(connection)

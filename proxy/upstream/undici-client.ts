@@ -37,7 +37,7 @@ export function undiciConnector(origin: string, lookup: LookupFunction) {
     }) satisfies LookupFunction,
   } as undici.buildConnector.BuildOptions)
   const connector: Connector = { connect, onAddress() {} }
-  return (events: PoolEvents<Connection>): Connection => new UndiciClient(origin, connector, events)
+  return (events: PoolEvents): Connection => new UndiciClient(origin, connector, events)
 }
 
 /** The connection is itself undici's handler of each request, so that a request allocates no handler. */
@@ -46,7 +46,7 @@ class UndiciClient implements Connection {
   /** undici itself closes idle connections. */
   reusableUntil = Number.POSITIVE_INFINITY
   private readonly client: InstanceType<typeof Client>
-  private readonly pool: PoolEvents<UndiciClient>
+  private readonly pool: PoolEvents
   private socket: Socket | null = null
   private address = ''
   private sink: ResponseSink | null = null
@@ -56,7 +56,7 @@ class UndiciClient implements Connection {
   private readonly start = new ResponseStart()
   private resume: () => void = () => {}
 
-  constructor(origin: string, connector: Connector, pool: PoolEvents<UndiciClient>) {
+  constructor(origin: string, connector: Connector, pool: PoolEvents) {
     this.pool = pool
     this.client = new Client(origin, {
       connect: (options, callback) => {

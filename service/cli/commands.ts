@@ -3,9 +3,9 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Role, roles } from '../../admin/auth/roles.ts'
 import type { UserVerb } from '../../admin/auth/users.ts'
 import type { CommandStreams } from './command.ts'
-import type { ModelArgs } from './model.ts'
+import type { ModelCommand } from './model.ts'
 import type { ReplayOptions } from './replay.ts'
-import type { UserCall } from './user.ts'
+import type { UserCommand } from './user.ts'
 
 const config = [
   '--config <file>',
@@ -135,13 +135,13 @@ const addUsers: Add = (program, streams) => {
       'users of the embedded token endpoint; changes take effect at once while the service runs',
     )
     .option(...config)
-  const run = async (call: UserCall, command: Command): Promise<void> =>
-    (await import('./user.ts')).user(command.optsWithGlobals()['config'], call, streams)
+  const run = async (command: UserCommand) =>
+    (await import('./user.ts')).withUsers(user.opts()['config'], streams, command)
   user
     .command('list')
     .description('print all users')
     .option('--json', 'print JSON', false)
-    .action(({ json }: { json: boolean }, command: Command) => run({ verb: 'list', json }, command))
+    .action(async ({ json }: { json: boolean }) => run((await import('./user.ts')).list(json)))
   user
     .command('add')
     .description('add a user; the password comes from a prompt or stdin')
@@ -153,17 +153,14 @@ const addUsers: Add = (program, streams) => {
     )
     .option('--account <account>', 'account whose suppliers the user sees; * for all')
     .action(
-      (name: string, options: { role?: readonly Role[]; account?: string }, command: Command) =>
-        run(
-          { verb: 'add', name, roles: options.role ?? [], account: options.account ?? '' },
-          command,
-        ),
+      async (name: string, { role = [], account = '' }: { role?: Role[]; account?: string }) =>
+        run((await import('./user.ts')).add(name, role, account)),
     )
   const change = (verb: UserVerb, description: string, forced: boolean) => {
     const command = user.command(verb).description(description).argument('<name>')
     if (forced) command.option('--force', 'even if it is the last user with all permissions')
-    command.action((name: string, { force = false }: { force?: boolean }, at: Command) =>
-      run({ verb, name, force }, at),
+    command.action(async (name: string, { force = false }: { force?: boolean }) =>
+      run((await import('./user.ts')).change(name, verb, force)),
     )
   }
   change('passwd', 'set a password, from a prompt or stdin, and end the refresh tokens', false)
@@ -177,35 +174,34 @@ const addModels: Add = (program, streams) => {
     .command('model')
     .description('the models of a node, whether the service runs or not')
     .option(...config)
-  const run = async (args: ModelArgs, at: Command) =>
-    (await import('./model.ts')).model(at.optsWithGlobals()['config'], args, streams)
+  const run = async (command: ModelCommand) =>
+    (await import('./model.ts')).withModels(model.opts()['config'], streams, command)
   model
     .command('list')
     .description('print the snapshots and the state')
     .addOption(format())
-    .action(({ format }: { format: string }, at: Command) =>
-      run({ verb: 'list', json: format === 'json' }, at),
+    .action(async ({ format }: { format: string }) =>
+      run((await import('./model.ts')).list(format === 'json')),
     )
-  const learning = (verb: 'freeze' | 'unfreeze', description: string) =>
-    model
-      .command(verb)
-      .description(description)
-      .action((_options: object, at: Command) => run({ verb }, at))
-  learning('freeze', 'stop learning and continue to decide')
-  learning('unfreeze', 'continue to learn')
+  model
+    .command('freeze')
+    .description('stop learning and continue to decide')
+    .action(async () => run((await import('./model.ts')).freeze(true)))
+  model
+    .command('unfreeze')
+    .description('continue to learn')
+    .action(async () => run((await import('./model.ts')).freeze(false)))
   model
     .command('rollback')
     .description('go back to a snapshot')
     .argument('[id]', 'the snapshot (default: the one before the newest)')
-    .action((id: string | undefined, _options: object, at: Command) =>
-      run({ verb: 'rollback', id }, at),
-    )
+    .action(async (id: string | undefined) => run((await import('./model.ts')).rollback(id)))
   model
     .command('reset')
     .description('forget what the model has learned about a supplier')
     .requiredOption('--supplier <ssp>', 'the supplier')
-    .action(({ supplier }: { supplier: string }, at: Command) =>
-      run({ verb: 'reset', supplier }, at),
+    .action(async ({ supplier }: { supplier: string }) =>
+      run((await import('./model.ts')).reset(supplier)),
     )
 }
 

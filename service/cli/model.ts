@@ -12,26 +12,19 @@ import {
 import { modes } from '../../opd/pricing/arms.ts'
 import type { ModelControl } from '../../opd/state/model-control.ts'
 import { type SnapshotRow, snapshotCatalog } from '../../opd/state/snapshot-catalog.ts'
+import type { Config } from '../config/schema.ts'
 import { modelsDirOf } from '../models.ts'
 import { type CommandStreams, configOf, withStore } from './command.ts'
 
-type Verb = 'list' | 'freeze' | 'unfreeze' | 'rollback' | 'reset'
-
-interface ModelCommandDeps {
+interface Models {
   store: Store
   /** Where the snapshots of this node are. */
   dir: string
-  /** Suppliers of the configuration. */
-  suppliers: ReadonlySet<string>
-  now: () => number
+  config: Config
 }
 
-export interface ModelArgs {
-  verb: Verb
-  id?: string | undefined
-  supplier?: string | undefined
-  json?: boolean
-}
+/** A model command: returns what it prints, or rejects with a sentence for stderr. */
+export type ModelCommand = (models: Models) => Promise<string>
 
 const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString())
 
@@ -45,7 +38,7 @@ function tableOf(
       .trimEnd(),
   )
   const stateLines = [
-    frozen ? 'frozen: decides, does not learn' : 'learning',
+    stateText(frozen),
     ...modes
       .filter((mode) => rolledBackAt[mode] !== null)
       .map((mode) => `${mode} rolled back ${iso(rolledBackAt[mode])}`),
@@ -54,10 +47,8 @@ function tableOf(
   return `${[...snapshotLines, ...stateLines].join('\n')}\n`
 }
 
-type Handle = (args: ModelArgs, deps: ModelCommandDeps) => Promise<string>
-
 /** The entry of the audit trail. */
-const entryOf = (action: Verb, supplier = '*') => ({
+const entryOf = (action: string, supplier = '*') => ({
   who: 'bidweir model',
   account: '*',
   supplier,
@@ -65,48 +56,51 @@ const entryOf = (action: Verb, supplier = '*') => ({
   requestId: randomUUID(),
 })
 
-/** Each resolves with the text for stdout, or throws an `Error` with a sentence for stderr. */
-const commands: Readonly<Record<Verb, Handle>> = {
-  async list({ json }, { dir, store }) {
+export const list =
+  (json: boolean): ModelCommand =>
+  async ({ dir, store }) => {
     const rows = await snapshotCatalog(dir).list()
     const control = await readModelControl(store.db)
-    if (json !== true) return tableOf(rows, control)
+    if (!json) return tableOf(rows, control)
     const { frozen, rolledBackAt, resets } = control
     const rolled_back = { revenue: iso(rolledBackAt.revenue), margin: iso(rolledBackAt.margin) }
     return `${JSON.stringify({ frozen, rolled_back, resets, snapshots: rows }, null, 2)}\n`
-  },
-  async freeze(_args, { store, now }) {
-    await setFrozen(store, now(), true, entryOf('freeze'))
-    return 'frozen: decides, does not learn\n'
-  },
-  async unfreeze(_args, { store, now }) {
-    await setFrozen(store, now(), false, entryOf('unfreeze'))
-    return 'learning\n'
-  },
-  async rollback({ id }, { dir, store, now }) {
+  }
+
+const stateText = (frozen: boolean) => (frozen ? 'frozen: decides, does not learn' : 'learning')
+
+export const freeze =
+  (frozen: boolean): ModelCommand =>
+  async ({ store }) => {
+    await setFrozen(store, Date.now(), frozen, entryOf(frozen ? 'freeze' : 'unfreeze'))
+    return `${stateText(frozen)}\n`
+  }
+
+export const rollback =
+  (id: string | undefined): ModelCommand =>
+  async ({ dir, store }) => {
     // A relative stateDir resolves to an empty folder if the command runs in another directory.
     if (!existsSync(dir)) throw new Error(`no models in ${resolve(dir)}: run it where a node runs`)
     const loaded = await snapshotCatalog(dir).load(id)
-    await rollBack(store, now(), loaded, entryOf('rollback'))
+    await rollBack(store, Date.now(), loaded, entryOf('rollback'))
     return `rolled back to ${loaded.map(({ snapshot }) => snapshot).join(' and ')}\n`
-  },
-  async reset({ supplier = '' }, { suppliers, store, now }) {
-    if (!suppliers.has(supplier)) throw new Error(`no supplier ${supplier}`)
-    await forgetSupplier(store, now(), entryOf('reset', supplier))
+  }
+
+export const reset =
+  (supplier: string): ModelCommand =>
+  async ({ config, store }) => {
+    if (!config.suppliers.some(({ id }) => id === supplier))
+      throw new Error(`no supplier ${supplier}`)
+    await forgetSupplier(store, Date.now(), entryOf('reset', supplier))
     return `the models forget ${supplier}\n`
-  },
-}
+  }
 
 /** Nodes follow within two seconds. A node that is not running follows when it starts. */
-export async function model(
+export async function withModels(
   file: string | undefined,
-  args: ModelArgs,
   streams: CommandStreams,
+  command: ModelCommand,
 ): Promise<void> {
   const config = await configOf(file, streams)
-  const suppliers = new Set(config.suppliers.map(({ id }) => id))
-  const dir = modelsDirOf(config)
-  return withStore(config, streams, (store) =>
-    commands[args.verb](args, { store, dir, suppliers, now: Date.now }),
-  )
+  return withStore(config, streams, (store) => command({ store, dir: modelsDirOf(config), config }))
 }

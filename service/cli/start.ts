@@ -3,7 +3,7 @@
 import { check } from '../config/check.ts'
 import { createLoad } from '../config/loader.ts'
 import type { Config, ConfigInput } from '../config/schema.ts'
-import { curlLine, defaultConfig, demoConfig, demoOpd } from '../default-config.ts'
+import { curlLine, defaultConfig, demoConfig } from '../default-config.ts'
 import type { DemoSupplier } from '../demo/supplier.ts'
 import { createLog } from '../log.ts'
 import { warningsOf } from '../runtime-config.ts'
@@ -176,8 +176,8 @@ export async function demo(at: { listen?: string; admin?: string; state?: string
   const { service } = running
   const adminUrl = `http://127.0.0.1:${service.adminPort}`
   const { story } = await import('../demo/figures.ts')
-  const { demoTraffic, runDemo } = await import('../demo/main.ts')
-  stdout.write(story({ ...demoTraffic, opd: demoOpd, console: `${adminUrl}/#/supplier/demo` }))
+  const { runDemo } = await import('../demo/main.ts')
+  stdout.write(story(`${adminUrl}/#/supplier/demo`))
   void runDemo({
     proxyUrl: `http://127.0.0.1:${service.proxyPort}`,
     adminUrl,

@@ -13,11 +13,6 @@ import type { Store } from '../../admin/store/index.ts'
 import { type CommandStreams, configOf, withStore } from './command.ts'
 import { CommandError } from './exit-codes.ts'
 
-export type UserCall =
-  | { verb: 'list'; json: boolean }
-  | { verb: 'add'; name: string; roles: readonly string[]; account: string }
-  | { verb: UserVerb; name: string; force: boolean }
-
 /** One line from a terminal, not echoed. */
 function prompt(
   stdin: ReadStream,
@@ -93,47 +88,46 @@ const refusals: Readonly<Record<Exclude<Changed, 'changed'>, (name: string) => s
     `${name} is the last enabled user with the role operator and account *: nothing was changed (--force does it)`,
 }
 
-async function add(
-  store: Store,
-  { name, roles, account }: UserCall & { verb: 'add' },
-  streams: CommandStreams,
-): Promise<string> {
-  const password = await readPassword(streams)
-  if (!(await addUser(store, { name, password, roles, account })))
-    throw new Error(`there is a user ${name} already; nothing was changed`)
-  if (roles.length === 0)
-    streams.stderr.write(`bidweir: warning: ${name} has no role and may call nothing\n`)
-  return `user ${name}: roles ${roles.join(', ') || 'none'}, account ${account || 'none'}\n`
-}
+/** A user command: returns what it prints, or rejects with the reason why nothing was changed. */
+export type UserCommand = (store: Store, streams: CommandStreams) => Promise<string>
 
-async function change(
-  store: Store,
-  { verb, name, force }: UserCall & { verb: UserVerb },
-  streams: CommandStreams,
-): Promise<string> {
-  // Checked before the prompt, so that nobody types a password for a user who does not exist.
-  if ((await findUser(store.db, name)) === null) throw new Error(refusals.unknown(name))
-  const password = verb === 'passwd' ? await readPassword(streams) : ''
-  const changed = await changeUser(store, name, verb, { password, force })
-  if (changed !== 'changed') throw new Error(refusals[changed](name))
-  return `user ${name} ${done[verb]}${verb === 'enable' ? '' : tokenNote}\n`
-}
+export const list =
+  (json: boolean): UserCommand =>
+  async ({ db }) => {
+    const users = (await allUsers(db)).map(shown)
+    return json ? `${JSON.stringify(users, null, 2)}\n` : table(users)
+  }
 
-async function run(store: Store, call: UserCall, streams: CommandStreams): Promise<string> {
-  if (call.verb === 'add') return add(store, call, streams)
-  if (call.verb !== 'list') return change(store, call, streams)
-  const users = (await allUsers(store.db)).map(shown)
-  return call.json ? `${JSON.stringify(users, null, 2)}\n` : table(users)
-}
+export const add =
+  (name: string, roles: readonly string[], account: string): UserCommand =>
+  async (store, streams) => {
+    const password = await readPassword(streams)
+    if (!(await addUser(store, { name, password, roles, account })))
+      throw new Error(`there is a user ${name} already; nothing was changed`)
+    if (roles.length === 0)
+      streams.stderr.write(`bidweir: warning: ${name} has no role and may call nothing\n`)
+    return `user ${name}: roles ${roles.join(', ') || 'none'}, account ${account || 'none'}\n`
+  }
+
+export const change =
+  (name: string, verb: UserVerb, force: boolean): UserCommand =>
+  async (store, streams) => {
+    // Checked before the prompt, so that nobody types a password for a user who does not exist.
+    if ((await findUser(store.db, name)) === null) throw new Error(refusals.unknown(name))
+    const password = verb === 'passwd' ? await readPassword(streams) : ''
+    const changed = await changeUser(store, name, verb, { password, force })
+    if (changed !== 'changed') throw new Error(refusals[changed](name))
+    return `user ${name} ${done[verb]}${verb === 'enable' ? '' : tokenNote}\n`
+  }
 
 /** Works while the service runs and while it does not: the store is shared, and the state folder is not locked. */
-export async function user(
+export async function withUsers(
   file: string | undefined,
-  call: UserCall,
   streams: CommandStreams,
+  command: UserCommand,
 ): Promise<void> {
   const config = await configOf(file, streams)
   if ('issuer' in config.admin.auth)
     throw new CommandError(1, 'the users are those of the external issuer')
-  return withStore(config, streams, (store) => run(store, call, streams))
+  return withStore(config, streams, (store) => command(store, streams))
 }

@@ -1,9 +1,9 @@
-/** Checks a configuration: every fault at once, with its line. */
+/** Checks a configuration: every fault at once, with its line. Makes its paths absolute. */
+import { dirname, join, resolve } from 'node:path'
 import { crossFaults } from './cross-faults.ts'
 import { type ConfigFault, faultsOf } from './faults.ts'
 import type { FileVersions } from './files.ts'
-import { resolvePaths } from './resolve-paths.ts'
-import { type Config, configSchema } from './schema.ts'
+import { type Config, configSchema, type ParsedConfig } from './schema.ts'
 import { coerce, type Expansion, expand, type Path, pathText } from './values.ts'
 
 export interface LoadedConfig {
@@ -30,28 +30,19 @@ export function check(
   if (!result.success && coerce(root, result.error.issues, into.external))
     result = configSchema.safeParse(root)
   const unset = new Set(into.faults.map((fault) => pathText(fault.path)))
-  const faults = [
-    ...before,
-    ...into.faults.map((fault) => ({
-      ...fault,
-      path: pathText(fault.path),
-      line: lineOf(fault.path),
-    })),
-  ]
-  const invalidOpd = new Set<string>()
-  for (const { path, found, allowed } of crossFaults(root))
+  const faults = [...before]
+  for (const { path, found, allowed } of [...into.faults, ...crossFaults(root)])
     faults.push({ path: pathText(path), line: lineOf(path), found, allowed })
+  const invalidOpd = new Set<string>()
   if (!result.success) {
     const issues = result.error.issues.filter((issue) => !unset.has(pathText(issue.path)))
     for (const fault of faultsOf(issues, root, into.external, lineOf)) faults.push(fault)
   }
-  if (faults.length === 0)
-    return {
-      config: result.success ? resolvePaths(result.data, base) : null,
-      faults,
-      invalidOpd,
-      files,
-    }
+  const checked = (parsed: typeof result): LoadedConfig => {
+    const config = parsed.success ? resolvePaths(parsed.data, base) : null
+    return { config, faults, invalidOpd, files }
+  }
+  if (faults.length === 0) return checked(result)
   const opdBlock = /^suppliers\[(\d+)\]\.opd(\.|$|\[)/
   if (!faults.every((fault) => opdBlock.test(fault.path)))
     return { config: null, faults, invalidOpd, files }
@@ -61,6 +52,35 @@ export function check(
     invalidOpd.add(String(supplier['id']))
     delete supplier['opd']
   }
-  const rest = configSchema.safeParse(root)
-  return { config: rest.success ? resolvePaths(rest.data, base) : null, faults, invalidOpd, files }
+  return checked(configSchema.safeParse(root))
+}
+
+const sqlite = 'sqlite:'
+const inMemory = 'sqlite::memory:'
+
+/** Without `stateDir` the state is in the folder of the SQLite file, so that a backup of the folder has both. */
+function chosenDir({ stateDir, store: { database } }: ParsedConfig): string {
+  if (stateDir !== undefined) return stateDir
+  const beside = database?.startsWith(sqlite) === true && database !== inMemory
+  return beside ? dirname(database.slice(sqlite.length)) : 'data'
+}
+
+function databaseOf(database: string | undefined, stateDir: string, base: string): string {
+  if (database === undefined) return sqlite + join(stateDir, 'bidweir.db')
+  if (!database.startsWith(sqlite) || database === inMemory) return database
+  return sqlite + resolve(base, database.slice(sqlite.length))
+}
+
+/** Relative paths in a file are relative to the file itself (CONTRACT 2). `base`: its folder, or the working directory. */
+function resolvePaths(config: ParsedConfig, base: string): Config {
+  const stateDir = resolve(base, chosenDir(config))
+  const { store, opd } = config
+  const { decisionLog } = opd
+  const path = decisionLog === null ? '' : resolve(base, decisionLog.path)
+  return {
+    ...config,
+    stateDir,
+    store: { ...store, database: databaseOf(store.database, stateDir, base) },
+    opd: { ...opd, decisionLog: decisionLog === null ? null : { ...decisionLog, path } },
+  }
 }

@@ -11,22 +11,11 @@ import { currentVersions, type FileVersions } from './files.ts'
 import type { SupplierConfig } from './schema.ts'
 import type { LoadSummary, LoadTask, SupplierRow } from './worker.ts'
 
-interface LoadLimits {
-  /** Milliseconds. */
-  time: number
-  /** MiB of the heap; 10,000 suppliers take 400. */
-  memory: number
-}
-
-const limits: LoadLimits = { time: 30_000, memory: 512 }
+/** Milliseconds, and MiB of the heap; 10,000 suppliers take 400. */
+const limits = { time: 30_000, memory: 512 }
 
 /** Suppliers that have not changed are the same objects as in the load before. */
 export type Load = () => Promise<LoadedConfig>
-
-interface Failure {
-  found: string
-  allowed: string
-}
 
 /** Rejects with the error that ended the thread. */
 async function summaryOf(worker: Worker, time: number): Promise<LoadSummary> {
@@ -46,7 +35,7 @@ async function summaryOf(worker: Worker, time: number): Promise<LoadSummary> {
   }
 }
 
-const failureOf = (error: NodeJS.ErrnoException, { memory }: LoadLimits): Failure =>
+const failureOf = (error: NodeJS.ErrnoException, memory: number) =>
   error.code === 'ERR_WORKER_OUT_OF_MEMORY'
     ? { found: 'a file that takes too much memory to read', allowed: `at most ${memory} MiB` }
     : { found: `a file that cannot be read: ${error.message}`, allowed: 'YAML 1.2' }
@@ -64,7 +53,7 @@ async function receive<Row>(port: MessagePort, count: number, take: (row: Row) =
   }
 }
 
-export function createLoad(file: string, { time, memory }: LoadLimits = limits): Load {
+export function createLoad(file: string, { time, memory } = limits): Load {
   /** By the digest of their JSON. */
   let known = new Map<string, SupplierConfig>()
   let read: FileVersions = new Map([[resolve(file), '']])
@@ -96,8 +85,7 @@ export function createLoad(file: string, { time, memory }: LoadLimits = limits):
     try {
       return await receiveConfig(port, await summaryOf(worker, time))
     } catch (error) {
-      const fault = failureOf(error as Error, { time, memory })
-      const faults = [{ path: '', line: null, ...fault }]
+      const faults = [{ path: '', line: null, ...failureOf(error as Error, memory) }]
       return { config: null, faults, invalidOpd: new Set(), files: before }
     } finally {
       port.close()

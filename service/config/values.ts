@@ -97,39 +97,28 @@ export function expand(value: unknown, path: Path, base: string, into: Expansion
   )
 }
 
-const coercions: Readonly<Record<string, (text: string) => unknown>> = {
-  number: (text) => (text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : text),
-  boolean: (text) => (text === 'true' ? true : text === 'false' ? false : text),
+/** The number or boolean that a text spells, otherwise the text. */
+function scalarOf(text: string): unknown {
+  if (text === 'true' || text === 'false') return text === 'true'
+  return text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : text
 }
 
-/** Converts text from outside of the file to a number or boolean where the schema expects one. Returns whether any changed. */
+/** Converts text from outside of the file where the schema expects another type. Returns whether any changed. */
 export function coerce(
   root: unknown,
   issues: readonly z.core.$ZodIssue[],
-  external: Map<string, string>,
-) {
+  external: ReadonlyMap<string, string>,
+): boolean {
   let changed = false
-  for (const issue of issues) {
-    if (!external.has(pathText(issue.path)) || issue.path.length === 0) continue
-    const text = valueAt(root, issue.path)
-    if (typeof text !== 'string') continue
-    for (const [kind, convert] of Object.entries(coercions)) {
-      if (!expects(issue, kind)) continue
-      const value = convert(text)
-      if (value === text) continue
-      const parent = valueAt(root, issue.path.slice(0, -1)) as Record<PropertyKey, unknown>
-      parent[issue.path.at(-1)!] = value
-      changed = true
-    }
+  for (const { code, path } of issues) {
+    if (code !== 'invalid_type' && code !== 'invalid_union') continue
+    if (path.length === 0 || !external.has(pathText(path))) continue
+    const text = valueAt(root, path)
+    const value = typeof text === 'string' ? scalarOf(text) : text
+    if (value === text) continue
+    const parent = valueAt(root, path.slice(0, -1)) as Record<PropertyKey, unknown>
+    parent[path.at(-1)!] = value
+    changed = true
   }
   return changed
-}
-
-function expects(issue: z.core.$ZodIssue, kind: string): boolean {
-  if (issue.code === 'invalid_union')
-    return issue.errors.flat().some((inner) => expects(inner as z.core.$ZodIssue, kind))
-  return (
-    issue.code === 'invalid_type' &&
-    (issue.expected === kind || (kind === 'number' && issue.expected === 'int'))
-  )
 }

@@ -1,17 +1,11 @@
 /** Watches files by polling `stat`, which detects an editor's rename and a ConfigMap's changed link alike. */
 import { currentVersions, type FileVersions } from './files.ts'
 
-interface Watch {
-  /** Replaces the watched files by those that were read last. A file that has changed since is a change. */
-  set(files: FileVersions): void
-  close(): void
-}
-
 /**
  * Calls `changed` after a file changed and then stayed the same for `every` milliseconds: the first half of a file that
  * is still being written may be valid, with half of the suppliers.
  */
-export function watchFiles(changed: () => void, every = 250): Watch {
+export function watchFiles(changed: () => void, every = 250) {
   let known: FileVersions = new Map()
   let polling = false
   let waiting = false
@@ -40,11 +34,12 @@ export function watchFiles(changed: () => void, every = 250): Watch {
   const timer = setInterval(() => void poll(), every).unref()
 
   return {
-    set(files) {
+    /** Replaces the watched files by those that were read last. A file that has changed since is a change. */
+    set(files: FileVersions): void {
       known = files
       waiting = false
     },
-    close() {
+    close(): void {
       closed = true
       clearInterval(timer)
     },

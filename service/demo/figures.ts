@@ -1,8 +1,6 @@
-/**
- * Results of a demo run, and the lines that it prints: the figures of the console, and what only the demo can know.
- */
-
+/** Results of a demo run, and the lines that it prints: the figures of the console, and what only the demo can know. */
 import type { LiveIntegration } from '../../admin/fleet/live.ts'
+import { demoOpd, demoTraffic } from '../default-config.ts'
 import type { Market } from './market.ts'
 import { rates } from './supplier.ts'
 
@@ -24,19 +22,6 @@ interface Win {
   cleared: number
 }
 
-interface Tally {
-  counts: {
-    answers: number
-    bids: number
-    lowered: number
-    wins: number
-    winsUnchanged: number
-    keptWins: number
-  }
-  /** Counts one response; returns the wins for which the platform gets a notice. */
-  answer(publisher: string, answered: Answered): Win[]
-}
-
 /** in_ba as the service wrote it into the notice; null if the bid was left unchanged. */
 function inPrice(nurl: string | undefined): number | null {
   const text = nurl === undefined ? null : new URL(nurl).searchParams.get('in')
@@ -44,14 +29,14 @@ function inPrice(nurl: string | undefined): number | null {
 }
 
 /** Compares the results with the hidden market: what the unchanged bids would have won. */
-export function createTally(market: Pick<Market, 'win'>): Tally {
-  const counts = { answers: 0, bids: 0, lowered: 0, wins: 0, winsUnchanged: 0, keptWins: 0 }
+export function createTally(market: Pick<Market, 'win'>) {
+  const counts = { winsUnchanged: 0, keptWins: 0 }
   const best = (bids: AnsweredBid[], price: (bid: AnsweredBid) => number) =>
     bids.reduce((top, bid) => (price(bid) > price(top) ? bid : top))
   return {
     counts,
-    answer(publisher, answered) {
-      counts.answers++
+    /** Counts one response; returns the wins for which the platform gets a notice. */
+    answer(publisher: string, answered: Answered): Win[] {
       const rate = rates[answered.cur ?? 'USD'] ?? 1
       const byImp = Map.groupBy(
         answered.seatbid.flatMap((seat) => seat.bid),
@@ -62,13 +47,10 @@ export function createTally(market: Pick<Market, 'win'>): Tally {
         const before = (bid: AnsweredBid) => inPrice(bid.nurl) ?? bid.price
         const offer = (price: number) =>
           market.win({ auction: answered.id, imp, publisher, price: price / rate })
-        counts.bids += bids.length
-        counts.lowered += bids.filter((bid) => bid.price < before(bid)).length
         const unchanged = offer(before(best(bids, before))) !== null
         if (unchanged) counts.winsUnchanged++
         const winner = best(bids, (bid) => bid.price)
         if (offer(winner.price) === null) continue
-        counts.wins++
         if (unchanged) counts.keptWins++
         // A bid that OPD left unchanged has no context, so the platform gets no notice.
         if (inPrice(winner.nurl) !== null) wins.push({ nurl: winner.nurl!, cleared: winner.price })
@@ -119,7 +101,7 @@ function todayText({ decided, wins, revenue, margin, currency }: Today): string 
 /** Lines on one moment; the first has the figures of the console. */
 export function summary(
   { live, today }: ConsoleFigures,
-  { counts }: Tally,
+  { counts }: Pick<ReturnType<typeof createTally>, 'counts'>,
   { failed, noBids }: Failures,
 ): string[] {
   const [mode] = live.modes
@@ -133,20 +115,14 @@ export function summary(
   ]
 }
 
-interface Story {
-  rate: number
-  noticeDelay: number
-  opd: { holdout: number; minWinRate: number; minSpend: number; explore: number }
-  /** Where the console shows the same figures. */
-  console: string
-}
-
-/** What happens in the demo, and what its figures mean. */
-export function story({ rate, noticeDelay, opd, console }: Story): string {
+/** What happens in the demo, and what its figures mean. `console`: where the console shows the same figures. */
+export function story(console: string): string {
+  const { rate, noticeDelay } = demoTraffic
+  const { holdout, minWinRate, minSpend, explore } = demoOpd
   return `What happens here
   ${rate} bid requests a second go to /bid/demo. A built-in supplier answers them, and a hidden market decides which bids win.
-  ${whole(1 - opd.holdout)} of the auctions are priced: the model lowers bids, and keeps at least ${whole(opd.minWinRate)} of the wins and ${whole(opd.minSpend)} of the spend.
-  ${whole(opd.holdout)} are the holdout: their bids keep their prices, to measure the rest. ${whole(opd.explore)} explore a random price.
+  ${whole(1 - holdout)} of the auctions are priced: the model lowers bids, and keeps at least ${whole(minWinRate)} of the wins and ${whole(minSpend)} of the spend.
+  ${whole(holdout)} are the holdout: their bids keep their prices, to measure the rest. ${whole(explore)} explore a random price.
   A win notice comes ${noticeDelay / 1000} s after its bid on average; 3 % are lost, and 1 % come twice. A bid without a notice for 20 s is a loss.
 What the figures mean
   today       bids that OPD decided since midnight, their wins, and revenue minus cleared prices of these wins

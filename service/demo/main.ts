@@ -1,5 +1,6 @@
 /** Bid traffic and win notices against a running service, with its figures every few seconds. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { demoTraffic } from '../default-config.ts'
 import {
   type Answered,
   type ConsoleFigures,
@@ -9,9 +10,6 @@ import {
 } from './figures.ts'
 import { createNotices, sendTraffic } from './platform.ts'
 import type { DemoSupplier } from './supplier.ts'
-
-/** Bid requests a second, and the mean delay of a win notice in milliseconds. */
-export const demoTraffic = { rate: 200, noticeDelay: 3000 } as const
 
 interface DemoOptions {
   /** Both listeners: `http://127.0.0.1:8080`, `http://127.0.0.1:8081`. */
@@ -30,25 +28,21 @@ interface DemoOptions {
   /** Milliseconds between figures; default 5000. */
   every?: number
   noticeDelay?: number
-  seed?: number
 }
 
 /** Runs until `signal` aborts. Failures of the service are counted and printed, never thrown. */
 export async function runDemo(options: DemoOptions): Promise<void> {
   const { proxyUrl, adminUrl, supplier, signal, figures, out } = options
-  const { rate, noticeDelay, ssp, every, seed } = {
-    ...{ ...demoTraffic, ssp: 'demo', every: 5000, seed: 1 },
-    ...options,
-  }
+  const { ssp = 'demo', every = 5000 } = options
+  const { rate = demoTraffic.rate, noticeDelay = demoTraffic.noticeDelay } = options
   const tally = createTally(supplier)
-  const notices = createNotices({ adminUrl, supplier: ssp, delay: noticeDelay, seed })
+  const notices = createNotices({ adminUrl, supplier: ssp, delay: noticeDelay })
   const failures: Failures = { noBids: 0, failed: 0 }
   const traffic = sendTraffic({
     url: `${proxyUrl}/bid/${ssp}`,
     rate,
     publishers: supplier.publishers,
     signal,
-    seed: seed + Date.now(),
     onAnswer(request, status, body) {
       if (status === 204) failures.noBids++
       if (status !== 200) {

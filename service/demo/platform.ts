@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Pool } from 'undici'
 import { mulberry32, type Random } from '../../opd/shared/random.ts'
 import type { Publisher } from './market.ts'
-import { type BodyKind, busy, type MadeRequest, makeRequest } from './requests.ts'
+import { busy, type MadeRequest, makeRequest } from './requests.ts'
 
 interface TrafficOptions {
   /** URL of bid requests: `http://127.0.0.1:8080/bid/demo`. */
@@ -14,10 +14,6 @@ interface TrafficOptions {
   rate: number
   publishers: readonly Publisher[]
   signal: AbortSignal
-  /** Keep-alive connections; default 16. */
-  connections?: number
-  kind?: BodyKind
-  seed?: number
   /** Called for each response; `body` is empty for a no-bid. */
   onAnswer(request: MadeRequest, status: number, body: string): void
   /** Called for each request without a response. */
@@ -32,8 +28,8 @@ const maxOpen = 2000
 /** Sends until `signal` aborts; resolves after the last response. */
 export async function sendTraffic(options: TrafficOptions): Promise<void> {
   const { origin, pathname } = new URL(options.url)
-  const pool = new Pool(origin, { connections: options.connections ?? 16, pipelining: 1 })
-  const random: Random = mulberry32(options.seed ?? Date.now())
+  const pool = new Pool(origin, { connections: 16, pipelining: 1 })
+  const random: Random = mulberry32(Date.now())
   const run = Date.now().toString(36)
   const open = new Set<Promise<void>>()
   let sent = 0
@@ -43,7 +39,7 @@ export async function sendTraffic(options: TrafficOptions): Promise<void> {
     for (; sent < due; sent++) {
       if (open.size >= maxOpen) continue
       const publisher = busy(options.publishers, random)
-      const request = makeRequest(`${run}-${sent}`, publisher, options.kind ?? 'mix', random)
+      const request = makeRequest(`${run}-${sent}`, publisher, 'mix', random)
       const exchange: Promise<void> = post(pool, pathname, request, options).finally(() =>
         open.delete(exchange),
       )
@@ -74,26 +70,11 @@ interface NoticeOptions {
   adminUrl: string
   /** `ssp` of each notice. */
   supplier: string
-  /** Mean delay in milliseconds (exponential); default 3000. */
-  delay?: number
+  /** Mean delay in milliseconds (exponential). */
+  delay: number
   /** Shares; defaults 0.03 and 0.01. */
   loss?: number
   duplicates?: number
-  seed?: number
-}
-
-interface Notices {
-  /** `nurl` is that of the bid, with its macros expanded by the service; `cleared` replaces ${AUCTION_PRICE}, CPM in the bid's currency. */
-  won(nurl: string, cleared: number): void
-  counts: {
-    sent: number
-    lost: number
-    duplicated: number
-    failed: number
-    byStatus: Record<string, number>
-  }
-  /** Drops the notices that have not been sent, and waits for responses to the others. */
-  close(): Promise<void>
 }
 
 /** The notice to the platform, from the URL that the supplier calls. */
@@ -110,47 +91,35 @@ export function impressionQuery(nurl: string, cleared: number, supplier: string)
 /** Notices that wait at a time; more count as lost. */
 const maxWaiting = 100_000
 
-export function createNotices(options: NoticeOptions): Notices {
-  const { supplier, delay = 3000, loss = 0.03, duplicates = 0.01 } = options
+export function createNotices(options: NoticeOptions) {
+  const { supplier, delay, loss = 0.03, duplicates = 0.01 } = options
   const pool = new Pool(options.adminUrl, { connections: 8, pipelining: 1 })
-  const random = mulberry32(options.seed ?? 7)
+  const random = mulberry32(7)
   const waiting = new Set<NodeJS.Timeout>()
-  const counts: Notices['counts'] = { sent: 0, lost: 0, duplicated: 0, failed: 0, byStatus: {} }
   const send = async (query: string) => {
-    counts.sent++
-    try {
-      const answer = await pool.request({ path: `/opd/imp?${query}`, method: 'GET' })
-      const { status } = (await answer.body.json()) as { status?: unknown }
-      const key = answer.statusCode === 200 ? String(status) : String(answer.statusCode)
-      counts.byStatus[key] = (counts.byStatus[key] ?? 0) + 1
-    } catch {
-      counts.failed++
-    }
+    // What becomes of it is seen in the figures of the service.
+    const response = await pool.request({ path: `/opd/imp?${query}`, method: 'GET' })
+    await response.body.dump()
   }
   const later = (query: string, mean: number) => {
     const timer = setTimeout(
       () => {
         waiting.delete(timer)
-        void send(query)
+        void send(query).catch(() => undefined)
       },
       -Math.log(1 - random()) * mean,
     )
     waiting.add(timer)
   }
   return {
-    counts,
-    won(nurl, cleared) {
-      if (random() < loss || waiting.size >= maxWaiting) {
-        counts.lost++
-        return
-      }
+    /** `nurl`: that of the bid, with its macros expanded; `cleared` replaces ${AUCTION_PRICE}, CPM in the bid's currency. */
+    won(nurl: string, cleared: number): void {
+      if (random() < loss || waiting.size >= maxWaiting) return
       const query = impressionQuery(nurl, cleared, supplier)
       later(query, delay)
-      if (random() < duplicates) {
-        counts.duplicated++
-        later(query, delay * 2)
-      }
+      if (random() < duplicates) later(query, delay * 2)
     },
+    /** Drops the notices that have not been sent, and waits for responses to the others. */
     async close() {
       for (const timer of waiting) clearTimeout(timer)
       waiting.clear()

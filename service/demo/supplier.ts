@@ -24,6 +24,8 @@ interface DemoRequest {
   app?: { bundle?: string; publisher?: { id?: string } }
 }
 
+/** Of the market and of the bids. */
+const seed = 1
 const seats = ['seat-aurora', 'seat-boreal', 'seat-cinder']
 const host = 'https://win.demo.example'
 /** Units of each currency for one USD. */
@@ -86,7 +88,7 @@ function asText(value: unknown, escapedSlashes: boolean): string {
 }
 
 /** The body of the response, or null for a no-bid. Equal requests get equal responses. */
-function answer(request: DemoRequest, market: Market, seed: number): string | null {
+function answer(request: DemoRequest, market: Market): string | null {
   const sure = request.id.startsWith('curl-')
   const random = mulberry32(hash(request.id, seed))
   if (!sure && random() < 0.3) return null
@@ -135,52 +137,27 @@ function floorOf(imp: DemoImp, currency: string): number {
   return ((imp.bidfloor ?? 0) * rates[currency]!) / from
 }
 
-interface DemoSupplierOptions {
-  /** Default 0: the system picks. */
-  port?: number
-  /** Default 127.0.0.1. */
-  host?: string
-  /** Equal seeds give equal markets and equal bids. Default 1. */
-  seed?: number
-}
-
-export interface DemoSupplier extends Pick<Market, 'win' | 'publishers'> {
-  /** Where bid requests are POSTed. */
-  url: string
-  /** Bid requests, answers with bids, no-bids and refused requests so far. */
-  counts: { requests: number; bids: number; noBids: number; refused: number }
-  close(): Promise<void>
-}
+export type DemoSupplier = Awaited<ReturnType<typeof createDemoSupplier>>
 
 /** A demo request is 3 KB; what is larger than this is not one. */
 const maxBody = 1024 * 1024
 
-export async function createDemoSupplier(options: DemoSupplierOptions = {}): Promise<DemoSupplier> {
-  const { port = 0, host = '127.0.0.1', seed = 1 } = options
+/** `port` 0: the system picks. */
+export async function createDemoSupplier(host = '127.0.0.1', port = 0) {
   const market = createMarket(seed)
-  const counts = { requests: 0, bids: 0, noBids: 0, refused: 0 }
   const respond = (request: IncomingMessage, response: ServerResponse, body: Buffer) => {
-    const text = request.method === 'POST' ? answerTo(request, body, market, seed) : undefined
-    if (text === undefined) {
-      counts.refused++
-      response.writeHead(400, { 'content-length': 0 }).end()
-      return
-    }
-    if (text === null) {
-      counts.noBids++
-      response.writeHead(204).end()
-      return
-    }
-    counts.bids++
-    response.writeHead(200, {
-      'content-type': 'application/json',
-      'content-length': Buffer.byteLength(text),
-      'x-openrtb-version': '2.6',
-    })
-    response.end(text)
+    const text = request.method === 'POST' ? answerTo(request, body, market) : undefined
+    if (text === undefined) return response.writeHead(400, { 'content-length': 0 }).end()
+    if (text === null) return response.writeHead(204).end()
+    return response
+      .writeHead(200, {
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(text),
+        'x-openrtb-version': '2.6',
+      })
+      .end(text)
   }
   const server = createServer({ keepAliveTimeout: 75_000 }, (request, response) => {
-    counts.requests++
     const chunks: Buffer[] = []
     let length = 0
     request.on('data', (chunk: Buffer) => {
@@ -188,8 +165,8 @@ export async function createDemoSupplier(options: DemoSupplierOptions = {}): Pro
       if (length > maxBody) request.destroy()
       else chunks.push(chunk)
     })
-    // A caller that went away needs no answer; without a listener it would end the process.
-    request.on('error', () => counts.refused++)
+    // A caller that went away needs no response; without a listener it would end the process.
+    request.on('error', () => {})
     request.on('end', () => respond(request, response, Buffer.concat(chunks)))
   })
   await new Promise<void>((resolve, reject) => {
@@ -198,12 +175,12 @@ export async function createDemoSupplier(options: DemoSupplierOptions = {}): Pro
   })
   const bound = (server.address() as AddressInfo).port
   return {
+    /** Where bid requests are POSTed. */
     url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}/openrtb`,
-    counts,
     publishers: market.publishers,
     win: market.win,
     close: () =>
-      new Promise((resolve) => {
+      new Promise<void>((resolve) => {
         server.close(() => resolve())
         server.closeAllConnections()
       }),
@@ -211,14 +188,14 @@ export async function createDemoSupplier(options: DemoSupplierOptions = {}): Pro
 }
 
 /** undefined: not a bid request. null: no bid. */
-function answerTo(request: IncomingMessage, body: Buffer, market: Market, seed: number) {
+function answerTo(request: IncomingMessage, body: Buffer, market: Market) {
   try {
     const gzip = request.headers['content-encoding'] === 'gzip'
     const plain = gzip ? gunzipSync(body, { maxOutputLength: maxBody }) : body
     const value = JSON.parse(plain.toString()) as Partial<DemoRequest> | null
     const imps = Array.isArray(value?.imp) && value.imp.every((imp) => typeof imp?.id === 'string')
     if (typeof value?.id !== 'string' || !imps) return undefined
-    return answer(value as DemoRequest, market, seed)
+    return answer(value as DemoRequest, market)
   } catch {
     // Any body that cannot be used is refused here and never causes an exception further up.
     return undefined

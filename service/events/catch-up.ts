@@ -14,21 +14,7 @@ const every = 5000
 const slack = 60_000
 const deadAfter = 60_000
 
-interface CatchUp {
-  /** Outcomes that were sent again. */
-  readonly counts: { resent: number }
-  run(): Promise<void>
-  close(): Promise<void>
-}
-
-export function createCatchUp({
-  stream,
-  marks,
-  noticesOf,
-  alone,
-  now,
-  log,
-}: {
+interface CatchUpOptions {
   stream: EventStream
   marks: EventMarks
   noticesOf: (supplier: string | null) => Notices
@@ -36,7 +22,11 @@ export function createCatchUp({
   alone: boolean
   now: () => number
   log: Log
-}): CatchUp {
+}
+
+export function createCatchUp(options: CatchUpOptions) {
+  const { stream, marks, noticesOf, alone, now, log } = options
+  /** Outcomes that were sent again. */
   const counts = { resent: 0 }
   let mark = now() - slack
   let isFirst = true
@@ -89,7 +79,6 @@ export function createCatchUp({
 
   return {
     counts,
-    run,
     /** After the stream was closed. */
     async close() {
       clearInterval(timer)

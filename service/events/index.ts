@@ -5,6 +5,7 @@ import type { LedgerEntry } from '../../admin/ports.ts'
 import { eventMarks } from '../../admin/store/event-marks.ts'
 import type { Store } from '../../admin/store/index.ts'
 import { rowOf } from '../../admin/store/ledger.ts'
+import type { LedgerRow } from '../../admin/store/tables.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { DecisionObserver } from '../../opd/ports.ts'
 import type { Log } from '../../opd/shared/log.ts'
@@ -26,45 +27,32 @@ interface EventsOptions {
   log: Log
 }
 
-interface Events {
-  decided(record: DecisionRecord): void
-  /** Observes each decision, beside `observer`. */
-  observing(observer: DecisionObserver): DecisionObserver
-  won(entry: LedgerEntry): void
-  lost(loss: RecordedLoss): void
-  voided(decision: string): void
-  close(): Promise<void>
-}
-
-export function openEvents(options: EventsOptions): Events {
+export function openEvents(options: EventsOptions) {
   const { config, registry, store, node, noticesOf, now, log } = options
   const stream = new EventStream(openKafka(config), { log, now })
   const marks = eventMarks(store, node)
   const alone = !store.postgres
   const catchUp = createCatchUp({ stream, marks, noticesOf, alone, now, log })
   registerMetrics(registry, stream, catchUp.counts)
+  const queue = (row: LedgerRow) => {
+    const event = winEventOf(row, noticesOf(row.supplier))
+    if (event !== null) stream.outcome(event)
+  }
   return {
-    decided: (record) => stream.decided(record),
-    observing: (observer) => ({
+    decided: (record: DecisionRecord) => stream.decided(record),
+    /** Observes each decision, beside `observer`. */
+    observing: (observer: DecisionObserver): DecisionObserver => ({
       decided(record, inBa, outBa) {
         observer.decided(record, inBa, outBa)
         stream.decided(record)
       },
     }),
-    won(entry) {
-      const event = winEventOf(rowOf(entry), noticesOf(entry.supplier))
-      if (event !== null) stream.outcome(event)
-    },
-    lost: (loss) => stream.outcome(lossEventOf(loss)),
-    voided(decision) {
-      const queue = async () => {
-        for (const row of await marks.wins(decision)) {
-          const event = winEventOf(row, noticesOf(row.supplier))
-          if (event !== null) stream.outcome(event)
-        }
-      }
+    won: (entry: LedgerEntry) => queue(rowOf(entry)),
+    lost: (loss: RecordedLoss) => stream.outcome(lossEventOf(loss)),
+    voided(decision: string): void {
+      const queued = marks.wins(decision).then((rows) => rows.forEach(queue))
       // The audit trail has it: it is sent with what is sent again.
-      queue().catch((error: Error) => {
+      queued.catch((error: Error) => {
         log.info({ err: error.message }, 'the event of a void was not queued, it is sent later')
         stream.isBehind = true
       })

@@ -13,13 +13,14 @@ type Control = Pick<ModeStats, 'guard' | 'theta' | 'lambda' | 'configured'>
 
 interface SupplierCounts {
   id: string
-  requests: number
   proxy: Float64Array
   engine: Float64Array
   control: Record<Mode, Control>
 }
 
 export interface Counts {
+  /** Bid requests that finished. */
+  requests: number
   suppliers: SupplierCounts[]
   faults: Float64Array
   closed: Map<string, number>
@@ -84,16 +85,17 @@ export function countsTaker(stats: EngineStats, proxy: ProxyCounters): () => Cou
   let decodedBefore = 0
   return () => {
     const suppliers: SupplierCounts[] = []
+    let requests = 0
     for (const [id, metrics] of proxy.suppliers) {
       // What the engine counts is part of a request, so without a request nothing has changed.
-      const total = metrics.requests.reduce((sum, count) => sum + count, 0)
+      const { total } = metrics
       const before = totals.get(id) ?? 0
       if (total === before) continue
       totals.set(id, total)
+      requests += total - before
       const engine = stats.of(id)
       suppliers.push({
         id,
-        requests: total - before,
         proxy: increments.of(metrics),
         engine: increments.of(engine),
         control: controlOf(engine),
@@ -107,7 +109,8 @@ export function countsTaker(stats: EngineStats, proxy: ProxyCounters): () => Cou
     }
     const decoded = proxy.decoder.bytes - decodedBefore
     decodedBefore += decoded
-    return { suppliers, faults: increments.of(stats.faults), closed, decoded, lag: proxy.takeLag() }
+    const faults = increments.of(stats.faults)
+    return { requests, suppliers, faults, closed, decoded, lag: proxy.takeLag() }
   }
 }
 
@@ -127,11 +130,4 @@ export function addCounts(counts: Counts, stats: EngineStats, proxy: ProxyCounte
     proxy.closed.set(reason, (proxy.closed.get(reason) ?? 0) + count)
   proxy.decoder.bytes += counts.decoded
   proxy.lag(counts.lag)
-}
-
-/** Bid requests that finished. */
-export function requestsIn({ suppliers }: Counts): number {
-  let sum = 0
-  for (const { requests } of suppliers) sum += requests
-  return sum
 }

@@ -17,18 +17,13 @@ type Message =
   | { kind: 'result'; id: number; value: unknown }
   | { kind: 'error'; id: number; message: string }
 
-interface Waiting {
-  resolve(value: unknown): void
-  reject(error: Error): void
-}
-
 /** Messages in the buffer of the channel, above which those that may be lost are dropped. */
 const maxUnsent = 2000
 
 export class Peer {
   private readonly channel: Channel
   private readonly methods: Methods
-  private readonly waiting = new Map<number, Waiting>()
+  private readonly waiting = new Map<number, PromiseWithResolvers<unknown>>()
   private id = 0
   private unsent = 0
   private ended: Error | null = null
@@ -43,10 +38,10 @@ export class Peer {
   call<Result>(method: string, ...args: unknown[]): Promise<Result> {
     if (this.ended !== null) return Promise.reject(this.ended)
     const id = ++this.id
-    return new Promise<Result>((resolve, reject) => {
-      this.waiting.set(id, { resolve: resolve as Waiting['resolve'], reject })
-      this.send({ kind: 'call', id, method, args })
-    })
+    const result = Promise.withResolvers<unknown>()
+    this.waiting.set(id, result)
+    this.send({ kind: 'call', id, method, args })
+    return result.promise as Promise<Result>
   }
 
   tell(method: string, ...args: unknown[]): void {

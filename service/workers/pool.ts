@@ -7,7 +7,6 @@ import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { createSlices } from '../../opd/shared/slices.ts'
 import type { ProcessLoad } from '../../proxy/node-load.ts'
 import type { Config, SupplierConfig } from '../config/schema.ts'
-import { requestsIn } from './counters.ts'
 import type { Place } from './limits.ts'
 import { type Methods, Peer } from './peer.ts'
 import { type ProcessMetrics, ProcessMetricsBySlot } from './process-metrics.ts'
@@ -85,7 +84,6 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
   let port = 0
   let stopping = false
   let reloads = 0
-  let sent: Map<string, SupplierConfig> = new Map()
 
   function spawn(index: number): Slot {
     const child = fork(entry, { serialization: 'advanced', execArgv: execArgvOf(count) })
@@ -94,7 +92,7 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
       figures(figures: Figures) {
         slot.load = figures.load
         counts.dropped += figures.counts.dropped
-        requests.set(index, (requests.get(index) ?? 0) + requestsIn(figures.counts))
+        requests.set(index, (requests.get(index) ?? 0) + figures.counts.requests)
         onFigures(figures)
       },
     })
@@ -187,7 +185,6 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
     /** Starts the workers on the port of this process; resolves when all listen. */
     async start(boundPort: number): Promise<void> {
       port = boundPort
-      sent = new Map(start().config.suppliers.map((supplier) => [supplier.id, supplier]))
       const places = Array.from({ length: count - 1 }, (_, n) => n + 1)
       await Promise.all(places.map((index) => begin(spawn(index))))
     },
@@ -204,11 +201,9 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
     scrape: () =>
       askAll<ProcessMetrics>('scrape', flushTimeout, (result, index) => metrics.set(index, result)),
     tellAll,
-    async reload(config: Config): Promise<void> {
-      const { suppliers } = config
+    /** `changed`: suppliers that the first process has just taken. */
+    async reload(config: Config, changed: readonly SupplierConfig[]): Promise<void> {
       reloads++
-      const changed = suppliers.filter((each) => sent.get(each.id) !== each)
-      sent = new Map(suppliers.map((supplier) => [supplier.id, supplier]))
       // One that ends, or does not take it, is replaced, and starts with the new configuration.
       const reloading = listening()
       const peers = reloading.map(({ peer }) => peer)

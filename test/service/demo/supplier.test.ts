@@ -4,7 +4,7 @@ import { mulberry32 } from '../../../opd/shared/random.ts'
 import { makeRequest } from '../../../service/demo/requests.ts'
 import { createDemoSupplier } from '../../../service/demo/supplier.ts'
 
-const supplier = await createDemoSupplier({ seed: 3 })
+const supplier = await createDemoSupplier()
 t.teardown(() => supplier.close())
 
 async function ask(body: unknown): Promise<{ status: number; text: string }> {

@@ -54,18 +54,21 @@ t.test('notices are lost and doubled as asked, and close() drops what waits', as
   t.teardown(() => server.close())
   const adminUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const base = { adminUrl, supplier: 'demo', delay: 1 }
-  const notices = createNotices({ ...base, loss: 0.5, duplicates: 0.5 })
-  for (let n = 0; n < 100; n++) notices.won(`https://w.example/?bid_id=${n}`, 1)
-  t.ok(notices.counts.lost > 20 && notices.counts.duplicated > 5)
-  const due = 100 - notices.counts.lost + notices.counts.duplicated
-  await until(() => received >= due)
-  await notices.close()
-  t.equal(received, due)
-  t.equal(notices.counts.byStatus['attributed'], due)
+  const win = (notices: ReturnType<typeof createNotices>) => {
+    for (let n = 0; n < 100; n++) notices.won(`https://w.example/?bid_id=${n}`, 1)
+  }
+  const doubled = createNotices({ ...base, loss: 0, duplicates: 1 })
+  win(doubled)
+  await until(() => received >= 200)
+  await doubled.close()
+  const lossy = createNotices({ ...base, loss: 0.5, duplicates: 0 })
+  win(lossy)
+  await until(() => received > 200)
   const late = createNotices({ ...base, delay: 1e6, loss: 0, duplicates: 0 })
-  late.won('https://w.example/?bid_id=x', 1)
+  win(late)
   await late.close()
-  t.equal(late.counts.sent, 0)
+  await lossy.close()
+  t.ok(received > 200 && received < 300, `${received} notices`)
 })
 
 t.test('the tally judges a lowered bid against the bid as it was', async (t) => {
@@ -78,7 +81,7 @@ t.test('the tally judges a lowered bid against the bid as it was', async (t) => 
   })
   t.equal(tally.answer('p', { id: 'r1', seatbid: [{ bid: [bid(1.5, 2)] }] }).length, 1)
   t.equal(tally.answer('p', { id: 'r2', seatbid: [{ bid: [bid(0.9, 1.1)] }] }).length, 0)
-  t.match(tally.counts, { wins: 1, winsUnchanged: 2, keptWins: 1, lowered: 2 })
+  t.same(tally.counts, { winsUnchanged: 2, keptWins: 1 })
 })
 
 t.test(
@@ -93,7 +96,7 @@ t.test(
     const live = (mode: Partial<LiveMode>) => ({ modes: [mode] }) as LiveIntegration
     const today = { decided: 20, wins: 4, revenue: '0.02', margin: '0.0011', currency: 'USD' }
     const { counts } = createTally({ win: () => null })
-    const tally = { counts: { ...counts, winsUnchanged: 10, keptWins: 9 }, answer: () => [] }
+    const tally = { counts: { winsUnchanged: 10, keptWins: 9 } }
     const failures = { failed: 0, noBids: 0 }
     t.same(summary({ live: live(known), today }, tally, failures), [
       'today 20 bids, 4 wins, margin USD 0.0011 (5.5 % of revenue)',
@@ -102,7 +105,7 @@ t.test(
       '  in truth 90.0 % of the wins are kept',
     ])
     const wide = { ...known, kept: { ...kept, lower: 0, upper: 46_576 } }
-    const early = summary({ live: live(wide), today: null }, { ...tally, counts }, failures)
+    const early = summary({ live: live(wide), today: null }, { counts }, failures)
     t.match(
       early.join('\n'),
       /^today no bids yet\n.*kept wins not known yet.*\n.*uplift not known yet/,
