@@ -11,14 +11,13 @@ import { programVersion } from '../admin/http/version.ts'
 import type { ImpressionCounters } from '../admin/impressions/counters.ts'
 import { sides } from '../admin/metrics/comparison.ts'
 import {
-  bidReasons,
   type EngineStats,
   factorBounds,
   type ModeStats,
-  responseReasons,
   type SupplierStats,
 } from '../opd/engine/stats.ts'
 import { guards, type Mode, modes } from '../opd/pricing/arms.ts'
+import { bidReasons, responseReasons } from '../opd/pricing/types.ts'
 import { createSlices } from '../opd/shared/slices.ts'
 import { bounds, outcomes, type SupplierMetrics } from '../proxy/metrics.ts'
 import { nodeLoad, type ProcessLoad } from '../proxy/node-load.ts'

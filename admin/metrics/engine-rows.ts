@@ -1,13 +1,8 @@
 /** Metrics of the pricing engine, and the comparison with the holdout. */
-import {
-  bidReasons,
-  type EngineStats,
-  factorBounds,
-  type ModeStats,
-  responseReasons,
-} from '../../opd/engine/stats.ts'
+import { type EngineStats, factorBounds, type ModeStats } from '../../opd/engine/stats.ts'
 import { arms, guards, isAlarm, type Mode, modes } from '../../opd/pricing/arms.ts'
 import type { Interval } from '../../opd/pricing/confidence.ts'
+import { bidReasons, responseReasons } from '../../opd/pricing/types.ts'
 import { type Histogram, HistogramSeries } from '../../opd/shared/histogram-series.ts'
 import {
   busiest,

@@ -23,11 +23,7 @@ const responses: readonly [string, Buffer][] = [
   ['200 bids', bodies['bids-200']!],
 ]
 
-const integration = {
-  id: 'acme',
-  opd: opdSchema.parse({ enabled: true }),
-  notices: 'win' as const,
-}
+const opd = opdSchema.parse({ enabled: true })
 const context = 'c'.repeat(220)
 const price: PriceBid = () => ({
   priceText: '1.935',
@@ -42,7 +38,7 @@ function splices(body: Buffer): number {
   return rewrite({
     body,
     request: () => request,
-    integration,
+    opd,
     inactiveSeats: seats,
     rates: null,
     base: 'USD',

@@ -5,23 +5,22 @@ import type { Integration } from '../config.ts'
 import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { createContextCodec, Nonces } from '../pricing/context.ts'
 import { ExposureSampler } from '../pricing/exposures.ts'
+import { createPricing } from '../pricing/pricing.ts'
+import type { BidReason, PriceBid } from '../pricing/types.ts'
 import { rewriteInSlices as rewriteBody, unmodified } from '../rewrite/rewrite.ts'
 import type { Log } from '../shared/log.ts'
 import { rateOf } from '../shared/rates.ts'
 import { drained } from '../shared/slices.ts'
 import { standalone } from '../standalone/standalone.ts'
-import { BoundIntegration, neverPrices } from './bound-integration.ts'
+import { createAttribution } from './attribution.ts'
 import { DayReductions } from './day-reductions.ts'
-import { createDecisionLookup } from './decision-lookup.ts'
 import { createFaultLog } from './fault-log.ts'
 import { createOutcomes } from './outcomes.ts'
-import { EngineStats } from './stats.ts'
+import { EngineStats, type ModeStats, type SupplierStats } from './stats.ts'
 import type {
-  DecisionRecord,
   Engine,
   EngineConfig,
   EngineSettings,
-  LookupResult,
   Pause,
   ResponseToRewrite,
   RewrittenResponse,
@@ -51,17 +50,36 @@ export interface BidweirEngine extends Engine {
   integration(id: string): Integration | null
 }
 
+interface BidHandlers {
+  price: PriceBid | null
+  onBid?: (reason: BidReason) => void
+}
+
+/** One integration with its counters. */
+interface Bound {
+  readonly integration: Integration
+  readonly stats: SupplierStats
+  /** null: OPD is off. */
+  readonly mode: ModeStats | null
+  /**
+   * Made for the first bid: a reload that changes 3,000 suppliers would otherwise make 3 MB of objects, which the garbage
+   * collector copies in one turn of the event loop.
+   */
+  handlers: BidHandlers | null
+}
+
+const noHandlers: BidHandlers = { price: null }
+
 export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
   const { now } = deps
   const stats = new EngineStats()
   const reductions = new DayReductions()
   const fault = createFaultLog(stats.faults, deps.log, now)
-  const lookup = createDecisionLookup(deps.bidLog, deps.shared, fault)
   const nonces = new Nonces()
   /** Integrations with a standalone call without `imp`; each is logged once. */
   const warnedOfNoImp = new Set<string>()
   let config: EngineSettings = initial
-  const bound = new Map<string, BoundIntegration>()
+  const bound = new Map<string, Bound>()
   let holds: ReadonlySet<string> = new Set()
   let holdsAll = false
   const onHold = (supplier: string) => holdsAll || holds.has(supplier)
@@ -78,27 +96,39 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   const exposures = new ExposureSampler(deps.random, deps.trainedPerSecond)
   const pricingDeps = { ...deps, ...keyMaterial(initial), exposures, onHold, reductions, fault }
 
-  const bind = (integration: Integration) =>
-    new BoundIntegration(integration, stats.of(integration.id), pricingDeps)
+  function bind(integration: Integration): void {
+    const { id, opd } = integration
+    const of = stats.of(id)
+    const isOn = opd !== null && opd !== 'invalid' && opd.enabled !== false
+    const mode = isOn ? of.modes[opd.mode] : null
+    if (mode !== null) mode.configured = true
+    bound.set(id, { integration, stats: of, mode, handlers: null })
+  }
+
+  function handlersOf(target: Bound): BidHandlers {
+    const { integration, mode } = target
+    if (mode === null) return noHandlers
+    target.handlers ??= {
+      price: createPricing(integration, pricingDeps, mode),
+      onBid: (reason) => mode.countUnmodified(reason),
+    }
+    return target.handlers
+  }
 
   function rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse> {
-    const { supplier, body, request, inactiveSeats } = response
-    const target = bound.get(supplier) ?? {
-      integration: { id: supplier, opd: null, notices: 'win' as const },
-      stats: null,
-      handlers: neverPrices,
-    }
-    const { price, onBid } = target.handlers
+    const { supplier, body, request, inactiveSeats, seatsOnly = false } = response
+    const target = bound.get(supplier)
+    const { price, onBid } = target === undefined ? noHandlers : handlersOf(target)
     const slices = rewriteBody({
       body,
       request,
-      integration: target.integration,
+      opd: target?.integration.opd ?? null,
       inactiveSeats,
       rates: config.rates,
       base: config.base,
       price,
       onBid,
-      seatsOnly: response.seatsOnly ?? false,
+      seatsOnly,
     })
     const next = (): IteratorResult<Pause, RewrittenResponse> => {
       let slice: IteratorResult<Pause, RewrittenResponse>
@@ -108,44 +138,24 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
         // An internal error costs the optimisation, never the response. If inactive seats must be removed, the response is
         // unreadable.
         fault('rewrite', error, supplier)
-        if (target.stats !== null) target.stats.faults++
+        if (target !== undefined) target.stats.faults++
         const unreadable = inactiveSeats.size > 0
         slice = { done: true, value: { ...unmodified(body, 'malformed'), unreadable } }
       }
       if (slice.done && slice.value.reason !== null)
-        target.stats?.countUnmodified(slice.value.reason)
+        target?.stats.countUnmodified(slice.value.reason)
       return slice
     }
     return { next }
   }
 
-  async function findDecision(
-    ...[notice, mayUseLog]: Parameters<Engine['findDecision']>
-  ): Promise<LookupResult> {
-    const at = now()
-    const { state, record } = pricingDeps.codec.decode(notice.svcOpd, notice.bidId, at)
-    const late = (decided: DecisionRecord) => decided.at < at - config.attributionWindow
-    if (state === 'valid' && record !== null)
-      return {
-        context: state,
-        by: 'context',
-        record: await lookup.withFeatures(record),
-        ambiguous: [],
-        late: late(record),
-      }
-    const earliest = at - config.contextTtl
-    const logged =
-      mayUseLog?.(state) === false ? [] : await lookup.latest(notice.bidId, notice.ssp, earliest)
-    const found = logged.filter(({ supplier }) => notice.sees?.(supplier) ?? true)
-    const [only] = found
-    if (only === undefined || found.length > 1) {
-      const ambiguous = found.map(({ supplier }) => supplier)
-      return { context: state, by: null, record: null, ambiguous, late: false }
-    }
-    return { context: state, by: 'bid_log', record: only, ambiguous: [], late: late(only) }
-  }
-
   const rate = (currency: string) => rateOf(currency, config.rates, config.base)
+  const attribution = createAttribution({
+    ...deps,
+    fault,
+    codec: () => pricingDeps.codec,
+    settings: () => config,
+  })
   const outcomes = createOutcomes({ ...deps, stats, reductions, rate, fault })
 
   function warnOfNoImp(ssp: string): void {
@@ -157,7 +167,8 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   /** An exception in here is a bug. The error that is thrown quotes nothing of the body; the API responds with 500. */
   function priceStandalone(
     supplier: string,
-    target: BoundIntegration,
+    opd: Integration['opd'],
+    price: PriceBid,
     body: Buffer,
   ): StandaloneResult {
     const internalError = (error: unknown) => {
@@ -172,8 +183,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       }
     }
     try {
-      const { integration, handlers } = target
-      const result = standalone(body, integration, config.rates, config.base, handlers.price)
+      const result = standalone(body, opd, config.rates, config.base, price)
       if (!result.ok) return result
       if (result.withoutImp) warnOfNoImp(supplier)
       return { ...result, entries: reported(result.entries) }
@@ -182,7 +192,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     }
   }
 
-  for (const each of initial.integrations) bound.set(each.id, bind(each))
+  for (const each of initial.integrations) bind(each)
   return {
     stats,
     reductions,
@@ -190,7 +200,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       config = next
       Object.assign(pricingDeps, keyMaterial(next))
     },
-    setIntegration: (integration) => void bound.set(integration.id, bind(integration)),
+    setIntegration: bind,
     removeIntegration: (supplier) => void bound.delete(supplier),
     integration: (id) => bound.get(id)?.integration ?? null,
     setHolds(suppliers) {
@@ -200,7 +210,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     rewrite: (response) => drained(rewriteInSlices(response)),
     rewriteInSlices,
     countUnmodified: (supplier, reason) => bound.get(supplier)?.stats.countUnmodified(reason),
-    readsResponses: (supplier) => bound.get(supplier)?.readsResponses ?? false,
+    readsResponses: (supplier) => (bound.get(supplier)?.mode ?? null) !== null,
     countUnread(supplier) {
       const target = bound.get(supplier)
       target?.stats.countUnmodified(
@@ -210,17 +220,12 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     priceStandalone(supplier, body) {
       const target = bound.get(supplier)
       if (target === undefined) return { ok: false, status: 404, faults: [] }
-      if (!target.readsResponses) return { ok: false, status: 403, faults: [] }
-      return priceStandalone(supplier, target, body)
-    },
-    findDecision,
-    explain(svcOpd, bidId) {
-      const at = now()
-      const { state, record } = pricingDeps.codec.decode(svcOpd, bidId, at)
-      const late = record !== null && record.at < at - config.attributionWindow
-      return { context: state, record, late }
+      const { price } = handlersOf(target)
+      if (price === null) return { ok: false, status: 403, faults: [] }
+      return priceStandalone(supplier, target.integration.opd, price, body)
     },
     rate,
+    ...attribution,
     ...outcomes,
   }
 }

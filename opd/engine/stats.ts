@@ -1,40 +1,12 @@
 /** The engine's counters by supplier and mode: numbers and typed arrays, read at each scrape. A reload keeps them. */
 import { type Arm, armAt, arms, type Guard, guards, isAlarm, type Mode } from '../pricing/arms.ts'
-import type { BidReason, ResponseReason } from '../pricing/types.ts'
+import {
+  type BidReason,
+  bidReasons,
+  type ResponseReason,
+  responseReasons,
+} from '../pricing/types.ts'
 import { noFaults } from './fault-log.ts'
-
-export const bidReasons = [
-  'no_macro',
-  'fixed_price',
-  'unknown_deal',
-  'audio',
-  'currency',
-  'no_price',
-  'unknown_imp',
-  'excluded',
-  'ambiguous',
-  'request',
-] as const satisfies readonly BidReason[]
-const bidReasonAt = Object.fromEntries(bidReasons.map((name, at) => [name, at])) as Record<
-  BidReason,
-  number
->
-
-export const responseReasons = [
-  'no_macro',
-  'disabled',
-  'invalid_config',
-  'malformed',
-  'too_large',
-  'encoding',
-  'content_type',
-  'charset',
-  'no_transform',
-  'no_seatbid',
-] as const satisfies readonly ResponseReason[]
-const responseReasonAt = Object.fromEntries(
-  responseReasons.map((name, at) => [name, at]),
-) as Record<ResponseReason, number>
 
 /** Upper bounds of the factor histogram. */
 export const factorBounds = [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.975, 0.99, 1] as const
@@ -43,36 +15,26 @@ export const factorBounds = [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.975, 0
 export const summable = (price: number) => (Math.abs(price) < 1e9 ? price : 0)
 
 /** Bids and wins of one arm. Sums of money are CPM in the base currency. */
-export interface ArmSums {
-  bids: number
-  wins: number
-  in: number
-  cleared: number
-  margin: number
+export class ArmSums {
+  // Comes first: below a line without a semicolon, `in` would be an operator.
+  in = 0
+  bids = 0
+  wins = 0
+  cleared = 0
+  margin = 0
   /** Sum of squared margins, for the confidence interval of the mean. */
-  marginSquares: number
+  marginSquares = 0
   /** Sum of cleared + margin of wins: in_ba, or price_dsp if the integration prices on the demand side. */
-  spend: number
+  spend = 0
   /** Sum of squares of the same. */
-  spendSquares: number
+  spendSquares = 0
 }
-
-const noSums = (): ArmSums => ({
-  bids: 0,
-  wins: 0,
-  in: 0,
-  cleared: 0,
-  margin: 0,
-  marginSquares: 0,
-  spend: 0,
-  spendSquares: 0,
-})
 
 export class ModeStats {
   /** An integration has used this mode since the start of the process. */
   configured = false
   readonly left = new Float64Array(bidReasons.length)
-  readonly arms: readonly ArmSums[] = arms.map(noSums)
+  readonly arms: readonly ArmSums[] = arms.map(() => new ArmSums())
   /** Histogram of factors, and their sum. */
   readonly factors = { counts: new Float64Array(factorBounds.length + 1), sum: 0 }
   inSum = 0
@@ -103,7 +65,7 @@ export class ModeStats {
   }
 
   countUnmodified(reason: BidReason): void {
-    this.left[bidReasonAt[reason]]!++
+    this.left[bidReasons.indexOf(reason)]!++
   }
 
   /** One priced bid. Money is in the base currency, 0 without a rate. */
@@ -149,7 +111,7 @@ export class SupplierStats {
   faults = 0
 
   countUnmodified(reason: ResponseReason): void {
-    this.responses[responseReasonAt[reason]]!++
+    this.responses[responseReasons.indexOf(reason)]!++
   }
 }
 

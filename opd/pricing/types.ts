@@ -1,31 +1,36 @@
 /** The interface between the rewriter (bytes, eligibility) and pricing (fees, arms, learner, contexts). */
 
 /** Why a bid was left unmodified; counted by bid (CONTRACT 4.3). */
-export type BidReason =
-  | 'no_macro'
-  | 'fixed_price'
-  | 'unknown_deal'
-  | 'audio'
-  | 'currency'
-  | 'no_price'
-  | 'unknown_imp'
-  | 'excluded'
-  | 'ambiguous'
-  | 'request'
-
-/** Why a whole bid response was left unmodified; counted by response (CONTRACT 4.3). */
-export type ResponseReason =
-  | 'no_macro'
-  | 'disabled'
-  | 'invalid_config'
-  | 'malformed'
-  | 'too_large'
-  | 'encoding'
-  | HeadReason
-  | 'no_seatbid'
+export const bidReasons = [
+  'no_macro',
+  'fixed_price',
+  'unknown_deal',
+  'audio',
+  'currency',
+  'no_price',
+  'unknown_imp',
+  'excluded',
+  'ambiguous',
+  'request',
+] as const
+export type BidReason = (typeof bidReasons)[number]
 
 /** Why the response head forbids parsing the body (CONTRACT 4.7). */
-export type HeadReason = 'content_type' | 'charset' | 'no_transform'
+const headReasons = ['content_type', 'charset', 'no_transform'] as const
+export type HeadReason = (typeof headReasons)[number]
+
+/** Why a whole bid response was left unmodified; counted by response (CONTRACT 4.3). */
+export const responseReasons = [
+  'no_macro',
+  'disabled',
+  'invalid_config',
+  'malformed',
+  'too_large',
+  'encoding',
+  ...headReasons,
+  'no_seatbid',
+] as const
+export type ResponseReason = (typeof responseReasons)[number]
 
 /** Features of a bid for the model, without its price. Never a user, device id or address. */
 export interface BidFeatures {

@@ -31,17 +31,18 @@ export interface WithdrawnLine {
   time: number
   id: string
 }
-export interface BadLine {
+interface BadLine {
   kind: 'bad'
   why: string
 }
-export type LogLine = DecisionLine | WinLine | WithdrawnLine
+export type LogLine = DecisionLine | WinLine | WithdrawnLine | BadLine
 type Fields = Record<string, unknown>
 
 const longestName = 512
 const isName = (value: unknown) =>
   typeof value === 'string' && value.length > 0 && value.length <= longestName
-const isPrice = (value: unknown) => typeof value === 'number' && value >= 0 && value < 1e9
+const isPrice = (value: unknown): value is number =>
+  typeof value === 'number' && value >= 0 && value < 1e9
 const isTime = (value: unknown) => typeof value === 'number' && value >= 0 && value < 8.64e15
 
 /** Required fields of a decision. Features, density and low are optional. */
@@ -52,7 +53,7 @@ const required: readonly [name: string, sound: (value: unknown) => boolean][] = 
   ['mode', (value) => value === 'revenue' || value === 'margin'],
   ['arm', (value) => typeof value === 'string' && Object.hasOwn(armAt, value)],
   ['propensity', (value) => typeof value === 'number' && value > 0 && value <= 1],
-  ['in', (value) => isPrice(value) && (value as number) > 0],
+  ['in', (value) => isPrice(value) && value > 0],
   ['floor', isPrice],
   ['out', isPrice],
 ]
@@ -70,41 +71,28 @@ function featuresOf({ features, publisher, domain }: Fields): BidFeatures {
   return Object.fromEntries(sound) as BidFeatures
 }
 
-function win(line: Fields): LogLine | BadLine {
-  // Numbers as text are accepted, as in the ledger.
-  const cleared = typeof line['cleared'] === 'string' ? Number(line['cleared']) : line['cleared']
-  if (!isPrice(cleared)) return bad('cleared is no price')
-  return {
-    kind: 'win',
-    time: line['time'] as number,
-    id: line['id'] as string,
-    cleared: cleared as number,
-  }
-}
-
-function decision(line: Fields): LogLine | BadLine {
+function decision(line: Fields): LogLine {
   for (const [name, sound] of required)
     if (!sound(line[name])) return bad(`${name} is ${name in line ? 'not sound' : 'missing'}`)
-  const { in: inBa, floor, propensity } = line as { in: number; floor: number; propensity: number }
-  const low = number(line['low']) ?? floor / inBa
-  return {
-    kind: 'decision',
-    time: line['time'] as number,
-    id: line['id'] as string,
-    ssp: line['ssp'] as string,
-    mode: line['mode'] as Mode,
-    arm: line['arm'] as Arm,
+  const {
+    time,
+    id,
+    ssp,
+    mode,
+    arm,
     propensity,
-    density: number(line['density']),
     in: inBa,
     floor,
-    out: line['out'] as number,
-    low: Math.max(0, Math.min(1, low)),
-    features: featuresOf(line),
-  }
+    out,
+  } = line as unknown as DecisionLine
+  const low = Math.max(0, Math.min(1, number(line['low']) ?? floor / inBa))
+  const density = number(line['density'])
+  const features = featuresOf(line)
+  const bid = { time, id, ssp, mode, arm, propensity, density, in: inBa, floor, out, low, features }
+  return { kind: 'decision', ...bid }
 }
 
-export function parseLine(text: string): LogLine | BadLine {
+export function parseLine(text: string): LogLine {
   let line: unknown
   try {
     line = JSON.parse(text)
@@ -114,8 +102,12 @@ export function parseLine(text: string): LogLine | BadLine {
   if (typeof line !== 'object' || line === null || Array.isArray(line)) return bad('no JSON object')
   const fields = line as Fields
   if (fields['won'] !== true && fields['withdrawn'] !== true) return decision(fields)
-  if (!isTime(fields['time'])) return bad('time is not sound')
-  if (!isName(fields['id'])) return bad('id is not sound')
-  if (fields['won'] === true) return win(fields)
-  return { kind: 'withdrawn', time: fields['time'] as number, id: fields['id'] as string }
+  const { time, id } = fields as { time: number; id: string }
+  if (!isTime(time)) return bad('time is not sound')
+  if (!isName(id)) return bad('id is not sound')
+  if (fields['won'] !== true) return { kind: 'withdrawn', time, id }
+  // Numbers as text are accepted, as in the ledger.
+  const cleared =
+    typeof fields['cleared'] === 'string' ? Number(fields['cleared']) : fields['cleared']
+  return isPrice(cleared) ? { kind: 'win', time, id, cleared } : bad('cleared is no price')
 }

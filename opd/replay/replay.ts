@@ -1,7 +1,7 @@
 /** Evaluates a policy on a recorded decision log. Feed it lines in time order. Pure, and bounded in memory. */
 import type { createLearner } from '../learner.ts'
 import { armRules } from '../pricing/arms.ts'
-import type { BadLine, DecisionLine, LogLine, WinLine, WithdrawnLine } from './line.ts'
+import type { DecisionLine, LogLine, WinLine, WithdrawnLine } from './line.ts'
 import { isRandomized } from './match.ts'
 import { BoundedRows, NoticeDelays } from './pending.ts'
 import { type ReplayPolicy, Replica } from './replica.ts'
@@ -40,7 +40,7 @@ export interface ReplayCounts {
 }
 
 interface Replay {
-  feed(line: LogLine | BadLine): void
+  feed(line: LogLine): void
   report(): { counts: ReplayCounts; integrations: IntegrationReport[]; total: TotalReport }
 }
 
@@ -140,16 +140,18 @@ export function createReplay(options: ReplayOptions): Replay {
       else if (isRandomized(line.arm)) integration.sinceHoldout++
     } else if (counted) integration.left[line.arm] = (integration.left[line.arm] ?? 0) + 1
     add(entry, null, 1)
-    pending.put(line.id, entry)
-    const win = early.take(line.id)
-    if (win !== undefined) won(win)
+    pending.set(line.id, entry)
+    const win = early.get(line.id)
+    if (win === undefined) return
+    early.delete(line.id)
+    won(win)
   }
 
   function won(line: WinLine): void {
     const entry = pending.get(line.id)
     if (entry === undefined) {
       if (early.has(line.id)) counts.repeated++
-      else early.put(line.id, line)
+      else early.set(line.id, line)
       return
     }
     if (entry.cleared !== null) {
@@ -171,12 +173,12 @@ export function createReplay(options: ReplayOptions): Replay {
     const entry = pending.get(line.id)
     if (entry === undefined || entry.cleared !== null) return
     counts.withdrawn++
-    pending.take(line.id)
+    pending.delete(line.id)
     add(entry, null, -1)
     replica.withdraw(entry.integration.policy.mode, entry.features, clock)
   }
 
-  function feed(line: LogLine | BadLine): void {
+  function feed(line: LogLine): void {
     if (line.kind === 'bad') {
       counts.bad++
       return

@@ -21,13 +21,14 @@ interface RewriteInput {
   body: Buffer
   /** Called only if a bid is to be priced. */
   request: RequestSource
-  integration: Integration
+  opd: Integration['opd']
   inactiveSeats: ReadonlySet<string>
   rates: Rates | null
   base: string
-  price: PriceBid
+  /** null: OPD is off. */
+  price: PriceBid | null
   /** Counts a bid that is left unmodified. */
-  onBid?: (reason: BidReason) => void
+  onBid?: ((reason: BidReason) => void) | undefined
   /** Remove seats and price nothing. */
   seatsOnly?: boolean
 }
@@ -48,7 +49,7 @@ export function unmodified(body: Buffer, reason: ResponseReason | null): Rewritt
 }
 
 /** Why OPD does not parse a response; null: it parses it. */
-function skipReason({ opd }: Integration, body: Buffer): ResponseReason | null {
+function skipReason(opd: Integration['opd'], body: Buffer): ResponseReason | null {
   if (opd === 'invalid') return 'invalid_config'
   if (opd === null || opd.enabled === false) return 'disabled'
   return mayHaveMacro(body) ? null : 'no_macro'
@@ -112,16 +113,16 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
 
   /** Reads the response, and removes seats. The result if no bid is to be visited, else null. */
   private read(): RewrittenResponse | null {
-    const { body, integration, inactiveSeats, seatsOnly, rates, base } = this.input
+    const { body, opd, inactiveSeats, seatsOnly, rates, base } = this.input
     const removesSeats = inactiveSeats.size > 0
-    if (!seatsOnly) this.reason = skipReason(integration, body)
+    if (!seatsOnly) this.reason = skipReason(opd, body)
     const prices = !seatsOnly && this.reason === null
     if (!prices && !removesSeats) return unmodified(body, this.reason)
     const scan = createScanner(body)
     if (scan === null) return this.unread('malformed', prices)
     if (prices) {
       this.macros = new Macros(scan)
-      this.rules = { opd: integration.opd as OpdConfig, rates, base }
+      this.rules = { opd: opd as OpdConfig, rates, base }
     }
     const response = readBidResponse(scan, this.macros)
     if (response === 'too_large') return this.unread(response, prices)
@@ -158,12 +159,13 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
 
   /** Check eligibility ▸ price ▸ splice. */
   private rewrite(bid: BidSpans): void {
-    const { input, macros, rules, splices } = this
-    if (macros === null || rules === null) return
-    if (!bid.hasMacro) return input.onBid?.('no_macro')
+    const { macros, rules, splices } = this
+    const { price, onBid } = this.input
+    if (macros === null || rules === null || price === null) return
+    if (!bid.hasMacro) return onBid?.('no_macro')
     const eligibility = checkEligibility(bid, this.request ?? null, rules)
-    if ('reason' in eligibility) return input.onBid?.(eligibility.reason)
-    const priced = input.price(eligibility.bid)
+    if ('reason' in eligibility) return onBid?.(eligibility.reason)
+    const priced = price(eligibility.bid)
     if (priced.priceText !== null) splices.add(bid.price!.start, bid.price!.end, priced.priceText)
     macros.expand(bid.nurl, priced, splices)
     macros.expand(bid.burl, priced, splices)

@@ -35,7 +35,7 @@ const refused = (status: 400 | 403, faults: Fault[]): StandaloneResult => ({
  */
 export function standalone(
   body: Buffer,
-  { opd }: Integration,
+  opd: Integration['opd'],
   rates: Rates | null,
   base: string,
   price: PriceBid,

@@ -6,13 +6,13 @@ import { createReadStream } from 'node:fs'
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createGunzip } from 'node:zlib'
-import { type BadLine, type LogLine, parseLine } from '../replay/line.ts'
+import { type LogLine, parseLine } from '../replay/line.ts'
 
 export interface ReadLine {
   file: string
   /** From 1. */
   number: number
-  line: LogLine | BadLine
+  line: LogLine
 }
 
 /** A longer line is not from this program, and is skipped. */

@@ -1,5 +1,5 @@
 /** Decision logs of a market whose win curve is known: what a policy would really have won can be said. */
-import type { BadLine, DecisionLine, LogLine } from '../../opd/replay/line.ts'
+import type { DecisionLine, LogLine, WinLine } from '../../opd/replay/line.ts'
 import { source } from './random.ts'
 
 export interface Market {
@@ -32,7 +32,7 @@ function armOf({ explore = 0.2, holdout = 0.1, shadow = false }: Market, random:
 export function* marketLines(market: Market): Generator<LogLine> {
   const { bids, seed = 1, ssp = 'acme', factor = 0.9, low = 0.7, start = 1.8e12 } = market
   const random = source(seed)
-  const due: (LogLine & { kind: 'win' })[] = []
+  const due: WinLine[] = []
   for (let n = 0; n < bids; n++) {
     const time = start + n * 10
     while (due.length > 0 && due[0]!.time <= time) yield due.shift()!
@@ -62,7 +62,7 @@ export function* marketLines(market: Market): Generator<LogLine> {
 }
 
 /** The same as the service writes it. */
-export function spelled(line: LogLine | BadLine): string {
+export function spelled(line: LogLine): string {
   if (line.kind === 'bad') return 'not JSON'
   const { kind, ...fields } = line
   return JSON.stringify(

@@ -43,13 +43,8 @@ function answerOf({ raw, answer, bid }: RewriteCase): string {
   return raw ?? `{${members(`"seatbid":[{"seat":"s1","bid":[${own}]}]`, answer)}}`
 }
 
-export function integrationOf(opd: Record<string, unknown> | null | undefined): Integration {
-  return {
-    id: 'acme',
-    opd: opd === null ? null : opdSchema.parse({ enabled: true, ...opd }),
-    notices: 'win',
-  }
-}
+export const opdOf = (opd: Record<string, unknown> | null | undefined): Integration['opd'] =>
+  opd === null ? null : opdSchema.parse({ enabled: true, ...opd })
 
 export function run(each: RewriteCase): Outcome {
   const reasons: BidReason[] = []
@@ -68,7 +63,7 @@ export function run(each: RewriteCase): Outcome {
   const out = rewrite({
     body: came,
     request: () => Buffer.from(requestOf(each)),
-    integration: integrationOf(each.opd),
+    opd: opdOf(each.opd),
     inactiveSeats: new Set(each.inactive),
     rates: each.rates ?? null,
     base: 'USD',

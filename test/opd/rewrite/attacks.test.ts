@@ -56,7 +56,7 @@ t.test('many bids are priced in turns that leave the event loop free', async (t)
     const turns = rewriteInSlices({
       body,
       request: () => Buffer.from('{"id":"a","imp":[{"id":"1"}]}'),
-      integration: { id: 'acme', opd: opdSchema.parse({ enabled: true }), notices: 'win' },
+      opd: opdSchema.parse({ enabled: true }),
       inactiveSeats: new Set(),
       rates: null,
       base: 'USD',

@@ -1,12 +1,12 @@
 import t from 'tap'
 import type { EligibleBid } from '../../../opd/pricing/types.ts'
 import { standalone } from '../../../opd/standalone/standalone.ts'
-import { integrationOf } from '../../support/rewrite.ts'
+import { opdOf } from '../../support/rewrite.ts'
 
 function call(body: string | object, opd: Record<string, unknown> | null = {}) {
   const priced: EligibleBid[] = []
   const text = typeof body === 'string' ? body : JSON.stringify(body)
-  const answer = standalone(Buffer.from(text), integrationOf(opd), null, 'USD', (bid) => {
+  const answer = standalone(Buffer.from(text), opdOf(opd), null, 'USD', (bid) => {
     priced.push(bid)
     const changed = bid.fixed === undefined
     return {
@@ -243,8 +243,7 @@ for (const [name, body, pointers, opd] of faults)
 t.test('403 where OPD is not enabled', async (t) => {
   for (const opd of [null, { enabled: false }])
     t.match(call(offer([bid()]), opd).answer, { ok: false, status: 403 })
-  const invalid = { id: 'a', opd: 'invalid', notices: 'win' } as const
   const price = () => t.fail('priced') as never
-  t.match(standalone(Buffer.from('{}'), invalid, null, 'USD', price), { ok: false, status: 403 })
+  t.match(standalone(Buffer.from('{}'), 'invalid', null, 'USD', price), { ok: false, status: 403 })
   t.match(call(offer([bid()]), { enabled: 'shadow' }).answer, { ok: true })
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type Integration, opdSchema } from '../../../opd/config.ts'
+import { opdSchema } from '../../../opd/config.ts'
 import type { PriceBid } from '../../../opd/pricing/types.ts'
 import { rewrite } from '../../../opd/rewrite/rewrite.ts'
 import { matchPlaceholders } from '../../support/placeholders.ts'
@@ -25,15 +25,10 @@ for (const vector of vectors)
     const body = vector.responseBase64
       ? Buffer.from(vector.responseBase64, 'base64')
       : Buffer.from(vector.response!)
-    const integration: Integration = {
-      id: 'acme',
-      opd: opdSchema.parse({ enabled: vector.opdEnabled }),
-      notices: 'win',
-    }
     const out = rewrite({
       body,
       request: () => Buffer.from(vector.request),
-      integration,
+      opd: opdSchema.parse({ enabled: vector.opdEnabled }),
       inactiveSeats: new Set(),
       rates: null,
       base: 'USD',
