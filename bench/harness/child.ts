@@ -1,16 +1,16 @@
 /** Processes that take part in a benchmark. */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import { freePort } from '../../test/support/postgres.ts'
 
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
+export function newFolder() {
+  const path = mkdtempSync(join(tmpdir(), 'bidweir-bench-'))
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, maxRetries: 5 }) }
 }
 
 /** SIGTERM, and SIGKILL where that is not enough within six seconds. */
@@ -24,7 +24,7 @@ export async function stop(child: ChildProcess, signal: NodeJS.Signals = 'SIGTER
 }
 
 /** A module in a process of its own which answers one job after the other. */
-export class Child<J, R> {
+export class Child<J, R> implements AsyncDisposable {
   readonly #child: ChildProcess
   constructor(file: URL, args: readonly string[] = []) {
     this.#child = fork(file, args, { stdio: 'inherit' })
@@ -48,31 +48,40 @@ export class Child<J, R> {
     this.#child.send(job as object)
     return answer
   }
-  close(): Promise<void> {
+  [Symbol.asyncDispose](): Promise<void> {
     return stop(this.#child, 'SIGKILL')
   }
 }
 
-const accepts = (port: number) =>
-  new Promise<boolean>((resolve) => {
-    const socket = connect(port, '127.0.0.1')
-    socket.once('connect', () => {
-      socket.destroy()
-      resolve(true)
-    })
-    socket.once('error', () => resolve(false))
-  })
+async function accepts(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}
 
-/** Starts a program and waits until it accepts; rejects with what it printed when it ends instead. */
+export interface Program extends AsyncDisposable {
+  pid: number
+  port: number
+}
+
+/** Starts a server in a folder of its own; rejects with what it printed when it ends before it accepts connections. */
 export async function startProgram(
-  [program = '', ...args]: readonly string[],
-  cwd: string,
-  port: number,
-): Promise<ChildProcess> {
+  command: (dir: string, port: number) => readonly string[],
+): Promise<Program> {
+  using stack = new DisposableStack()
+  const { path: cwd } = stack.use(newFolder())
+  const port = await freePort()
+  const [program = '', ...args] = command(cwd, port)
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], cwd })
   let printed = ''
   for (const stream of [child.stdout, child.stderr])
-    stream!.on('data', (chunk) => {
+    stream.on('data', (chunk) => {
       printed = `${printed}${chunk}`.slice(-4000)
     })
   for (let tries = 0; !(await accepts(port)); tries++) {
@@ -82,5 +91,12 @@ export async function startProgram(
     }
     await wait(100)
   }
-  return child
+  const folder = stack.move()
+  return {
+    ...{ pid: child.pid!, port },
+    async [Symbol.asyncDispose]() {
+      await stop(child)
+      folder.dispose()
+    },
+  }
 }

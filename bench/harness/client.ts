@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { cpu } from './process.ts'
 import { Histogram } from './statistics.ts'
+import { firstMessage } from './traffic.ts'
 
 export interface Load {
   port: number
@@ -61,29 +62,18 @@ interface Line {
   data: Buffer | null
 }
 
-const headEnd = Buffer.from('\r\n\r\n')
-const lastChunk = Buffer.from('0\r\n\r\n')
 /** Milliseconds that responses may take after the window. */
 const drainTime = 10_000
 
 /** The response once `data` holds all of it. One request is out per connection, so nothing follows. */
 function responseIn(data: Buffer, since: number): Response | null {
-  const end = data.indexOf(headEnd)
-  if (end < 0) return null
-  const status = Number(data.toString('latin1', 9, 12))
-  const head = data.toString('latin1', 0, end)
-  if (status !== 204) {
-    const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1]
-    const whole =
-      length === undefined
-        ? data.subarray(-5).equals(lastChunk)
-        : data.length >= end + 4 + Number(length)
-    if (!whole) return null
-  }
+  const message = firstMessage(data)
+  if (message === null) return null
+  const { head } = message
   return {
-    status,
+    status: Number(head.slice(9, 12)),
     head,
-    body: () => data.toString('utf8', end + 4),
+    body: () => data.toString('utf8', head.length + 4),
     took: performance.now() - since,
   }
 }

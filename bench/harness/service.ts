@@ -2,21 +2,21 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Child, stop } from './child.ts'
+import type { Job, Outcome } from './caller.ts'
+import { Child, newFolder, stop } from './child.ts'
 import { cpu, tree } from './process.ts'
-import type { Job, Outcome } from './source.ts'
 
 /** The program that is measured: of this checkout, or `BIDWEIR_MAIN` (an older checkout, `dist/main.js`). */
 const main = process.env['BIDWEIR_MAIN'] ?? fileURLToPath(new URL('../../main.ts', import.meta.url))
 
 type Config = Record<string, unknown>
 
-export interface Service {
+export interface Service extends AsyncDisposable {
   pid: number
+  /** Ports. */
   proxy: number
   admin: number
   /** CPU microseconds so far, all threads. */
@@ -26,7 +26,6 @@ export interface Service {
   /** The answer of the module that runs inside, if there is one. */
   probe<T = number>(): Promise<T>
   metrics(): Promise<string>
-  stop(): Promise<void>
 }
 
 /** The supplier of the benchmarks, a process of its own. */
@@ -34,11 +33,11 @@ export async function startOrigin() {
   const child = new Child<never, number>(new URL('supplier.ts', import.meta.url))
   const port = await child.answer()
   const url = `http://127.0.0.1:${port}/openrtb`
-  return { pid: child.pid, port, url, close: () => child.close() }
+  return { pid: child.pid, port, url, [Symbol.asyncDispose]: () => child[Symbol.asyncDispose]() }
 }
 
-/** The caller of the benchmarks, a process of its own. */
-export const startSource = () => new Child<Job, Outcome>(new URL('source.ts', import.meta.url))
+export type Caller = Child<Job, Outcome>
+export const startCaller = (): Caller => new Child(new URL('caller.ts', import.meta.url))
 
 /** A supplier with OPD on. */
 export const supplier = (id: string, endpoint: string, more: Config = {}): Config => ({
@@ -59,17 +58,17 @@ const text = (config: Config) => JSON.stringify({ ...base, ...config })
 /** `probe`: a module that runs inside, too, and answers messages. `profile`: a folder for CPU profiles. */
 export async function startService(
   config: Config,
-  { probe, profile }: { probe?: URL; profile?: string } = {},
+  { probe, profile = '' }: { probe?: URL; profile?: string } = {},
 ): Promise<Service> {
-  const folder = mkdtempSync(join(tmpdir(), 'bidweir-bench-'))
-  const file = join(folder, 'bidweir.yaml')
+  const folder = newFolder()
+  const file = join(folder.path, 'bidweir.yaml')
   writeFileSync(file, text(config))
   const flags = [
     ...(probe === undefined ? [] : ['--import', probe.href]),
-    ...(profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),
+    ...(profile === '' ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),
   ]
   const child = spawn(process.execPath, [...flags, main, 'start', '--config', file], {
-    cwd: folder,
+    cwd: folder.path,
     stdio: ['ignore', 'pipe', 'inherit', ...(probe === undefined ? [] : ['ipc' as const])],
   })
   let greeting = ''
@@ -95,10 +94,10 @@ export async function startService(
       return (await once(child, 'message'))[0] as T
     },
     metrics: async () => (await fetch(`http://127.0.0.1:${admin}/metrics`)).text(),
-    async stop() {
+    async [Symbol.asyncDispose]() {
       // SIGINT, so that CPU profiles are written.
       await stop(child, 'SIGINT')
-      rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+      folder[Symbol.dispose]()
     },
   }
 }

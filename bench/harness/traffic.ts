@@ -27,6 +27,24 @@ const linesOf = (file: string) =>
     .trimEnd()
     .split('\n')
 
+const headEnd = Buffer.from('\r\n\r\n')
+const lastChunk = Buffer.from('0\r\n\r\n')
+
+/** The head of the first HTTP message in `data`, and the length of the message; null: more of it is to come. */
+export function firstMessage(data: Buffer): { head: string; length: number } | null {
+  const end = data.indexOf(headEnd)
+  if (end < 0) return null
+  const head = data.toString('latin1', 0, end)
+  const body = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1]
+  let length = end + headEnd.length + Number(body ?? 0)
+  if (body === undefined && /\r\ntransfer-encoding:/i.test(head)) {
+    const last = data.indexOf(lastChunk, length)
+    if (last < 0) return null
+    length = last + lastChunk.length
+  }
+  return data.length < length ? null : { head, length }
+}
+
 /** Bodies, unstamped. */
 export const bidRequests: readonly Buffer[] = linesOf('requests.ndjson').map((line) =>
   Buffer.from(line),

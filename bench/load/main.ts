@@ -3,11 +3,11 @@
  * drives a running instance. Fails if nothing was answered, or fewer requests than the rate asks for.
  */
 import type { EventEmitter } from 'node:events'
-import autocannon from 'autocannon'
+import autocannon, { type Result } from 'autocannon'
 import { mulberry32 } from '../../opd/shared/random.ts'
 import { publishers } from '../../service/demo/market.ts'
 import { type BodyKind, busy, makeRequest } from '../../service/demo/requests.ts'
-import { optionsOf } from '../harness/bench.ts'
+import { optionsOf } from '../harness/options.ts'
 
 interface Tally {
   statuses: Map<string, number>
@@ -23,24 +23,13 @@ interface Target {
   body: string
 }
 
-interface LoadResult {
-  /** Seconds. */
-  duration: number
-  errors: number
-  timeouts: number
-  /** Milliseconds. */
-  latency: { p50: number; p90: number; p97_5: number; p99: number; max: number }
-  /** Bytes a second. */
-  throughput: { average: number }
-}
-
 /** Of the rate; below it the rate was missed. */
 const least = 0.97
 const meanings: Readonly<Record<string, string>> = { '200': 'bids', '204': 'no-bids' }
 
 type Figures = ReturnType<typeof figuresOf>
 
-function figuresOf(target: Target, result: LoadResult, { statuses, reasons }: Tally) {
+function figuresOf(target: Target, result: Result, { statuses, reasons }: Tally) {
   const { duration, errors, timeouts } = result
   const { p50, p90, p97_5, p99, max } = result.latency
   const responses = [...statuses.values()].reduce((sum, count) => sum + count, 0)
@@ -62,19 +51,15 @@ function summary(figures: Figures): string {
   const share = (part: number) =>
     `${part} (${((100 * part) / Math.max(1, responses)).toFixed(1)} %)`
   const rate = target.rate > 0 ? `${target.rate}/s wanted` : 'as fast as it goes'
+  const times = Object.entries(ms).map(([name, value]) => `${name.replace('_', '.')} ${value} ms`)
+  const requests = `${target.connections} connections, ${rate}, ${target.body} requests`
   const rows = [
-    [
-      'target',
-      `${target.url}, ${target.connections} connections, ${rate}, ${target.body} requests`,
-    ],
+    ['target', `${target.url}, ${requests}`],
     [
       'responses',
       `${responses} in ${figures.duration.toFixed(1)} s, ${figures.perSecond.toFixed(0)}/s`,
     ],
-    [
-      'latency',
-      `p50 ${ms.p50} ms, p90 ${ms.p90} ms, p97.5 ${ms.p97_5} ms, p99 ${ms.p99} ms, max ${ms.max} ms`,
-    ],
+    ['latency', times.join(', ')],
     ['received', `${(figures.receivedBytesPerSecond / 1e6).toFixed(2)} MB/s`],
     ['errors', `${figures.errors} (${figures.timeouts} timeouts)`],
     ...Object.entries(figures.statuses).map(([code, count]) => [
@@ -88,7 +73,7 @@ function summary(figures: Figures): string {
 
 const kinds: readonly BodyKind[] = ['banner', 'video', 'native', 'audio', 'mix']
 const given = optionsOf('load', {
-  url: { value: 'http://127.0.0.1:8080', help: 'the origin', valid: (url) => URL.canParse(url) },
+  url: { value: 'http://127.0.0.1:8080', help: 'the origin', valid: URL.canParse },
   supplier: { value: 'demo', help: 'the supplier id' },
   connections: { value: 64, least: 1, help: 'keep-alive connections' },
   rate: { value: 0, help: 'requests a second; 0 is as fast as it goes' },

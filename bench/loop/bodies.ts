@@ -30,8 +30,8 @@ const bodies: readonly [string, string, Buffer][] = [
 
 export async function encodedBodies({ quick, say }: Run): Promise<Block[]> {
   const requests = quick ? 50 : 500
-  const origin = await startOrigin()
-  const service = await startService({ suppliers: [supplier('demo', origin.url)] })
+  await using origin = await startOrigin()
+  await using service = await startService({ suppliers: [supplier('demo', origin.url)] })
   async function cost(encoding: string, body: Buffer, count: number): Promise<number> {
     const head = requestHead('/bid/demo?kind=bid', body.length, `Content-Encoding: ${encoding}\r\n`)
     const bytes = Buffer.concat([head, body])
@@ -53,7 +53,6 @@ export async function encodedBodies({ quick, say }: Run): Promise<Block[]> {
     rows.push([name, body.length, us.toFixed(0), (us / bid).toFixed(1)])
     say(`  ${name}: ${us.toFixed(0)} us`)
   }
-  await Promise.all([service.stop(), origin.close()])
   return [
     `CPU time of all threads; ${requests} requests of each, one at a time on one connection, to a supplier that bids on everything.`,
     { head: ['body', 'bytes on the wire', 'CPU us a request', 'x a plain bid'], rows },

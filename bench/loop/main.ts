@@ -12,10 +12,11 @@ import { drive } from '../harness/client.ts'
 import { rss } from '../harness/process.ts'
 import { type Block, measured } from '../harness/report.ts'
 import {
+  type Caller,
   type Service,
+  startCaller,
   startOrigin,
   startService,
-  startSource,
   supplier,
 } from '../harness/service.ts'
 import { median } from '../harness/statistics.ts'
@@ -37,41 +38,42 @@ async function silentSupplier() {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     held,
-    close() {
+    [Symbol.dispose]() {
       for (const socket of held) socket.destroy()
       server.close()
     },
   }
 }
 
+/** 70 % of the requests a second that the machine reaches in so many milliseconds. */
+async function seventyPercent(caller: Caller, job: Parameters<Caller['ask']>[0]): Promise<number> {
+  const { count, seconds } = await caller.ask(job)
+  return Math.round((count / seconds) * 0.7)
+}
+
 /** How late the deadline's no-bid comes beside another supplier's load. */
 async function deadlines({ quick }: Run): Promise<Block[]> {
   const timeout = 120
-  const silent = await silentSupplier()
-  const origin = await startOrigin()
-  const busy = supplier('busy', origin.url)
+  using silent = await silentSupplier()
+  await using origin = await startOrigin()
   const late = supplier('silent', silent.url, {
     ...{ timeout: `${timeout}ms`, maxInFlight: 8192 },
   })
-  const { proxy, stop } = await startService({ suppliers: [busy, late] })
-  const source = startSource()
-  const job = { port: proxy, paths: ['/bid/busy'], connections: 64, warm: 500 }
-  const most = await source.ask({ ...job, rate: 0, measure: quick ? 1000 : 3000 })
-  const rate = Math.round((most.count / most.seconds) * 0.7)
+  const suppliers = [supplier('busy', origin.url), late]
+  await using service = await startService({ suppliers })
+  await using caller = startCaller()
+  const job = { port: service.proxy, paths: ['/bid/busy'], connections: 64, warm: 500 }
+  const rate = await seventyPercent(caller, { ...job, rate: 0, measure: quick ? 1000 : 3000 })
   const measure = quick ? 2000 : 20_000
   const request = Buffer.from(`${requestHead('/bid/silent', 2)}{}`)
   const [{ kinds }] = await Promise.all([
     drive({
-      ...{ port: proxy, connections: 0, rate: 100, warm: 500, measure },
-      ...{
-        next: () => request,
-        kind: ({ head }) => /x-bidweir-reason: (\w+)/i.exec(head)?.[1] ?? 'failed',
-      },
+      ...{ port: service.proxy, connections: 0, rate: 100, warm: 500, measure },
+      next: () => request,
+      kind: ({ head }) => /x-bidweir-reason: (\w+)/i.exec(head)?.[1] ?? 'failed',
     }),
-    source.ask({ ...job, rate, measure }),
+    caller.ask({ ...job, rate, measure }),
   ])
-  await Promise.all([stop(), source.close(), origin.close()])
-  silent.close()
   const { count, p50, p99 } = kinds['timeout']!
   return [
     measured([
@@ -85,19 +87,17 @@ async function deadlines({ quick }: Run): Promise<Block[]> {
 
 /** How late the event loop is at 70 % of the load that the machine reaches: the mix of no-bids, bids and VAST. */
 async function underLoad({ quick }: Run): Promise<Block[]> {
-  const origin = await startOrigin()
-  const service = await startService(
+  await using origin = await startOrigin()
+  await using service = await startService(
     { suppliers: [supplier('mix', origin.url)] },
-    { probe: new URL('lag-probe.ts', import.meta.url) },
+    { probe: new URL('probe.ts?timer', import.meta.url) },
   )
-  const source = startSource()
+  await using caller = startCaller()
   const job = { port: service.proxy, paths: ['/bid/mix'], connections: 64, warm: 500 }
-  const most = await source.ask({ ...job, rate: 0, measure: quick ? 1000 : 10_000 })
-  const rate = Math.round((most.count / most.seconds) * 0.7)
+  const rate = await seventyPercent(caller, { ...job, rate: 0, measure: quick ? 1000 : 10_000 })
   await service.probe()
-  await source.ask({ ...job, rate, measure: quick ? 2000 : 10_000 })
+  await caller.ask({ ...job, rate, measure: quick ? 2000 : 10_000 })
   const p99 = await service.probe()
-  await Promise.all([service.stop(), source.close(), origin.close()])
   return [
     measured([
       [
@@ -112,7 +112,7 @@ async function underLoad({ quick }: Run): Promise<Block[]> {
 async function lag({ quick }: Run): Promise<Block[]> {
   const [seconds, skipped] = quick ? [4, 2] : [20, 5]
   const demoSupplier = await createDemoSupplier()
-  const service = await startService({ suppliers: [supplier('demo', demoSupplier.url)] })
+  await using service = await startService({ suppliers: [supplier('demo', demoSupplier.url)] })
   const over = new AbortController()
   const demo = runDemo({
     proxyUrl: `http://127.0.0.1:${service.proxy}`,
@@ -130,7 +130,6 @@ async function lag({ quick }: Run): Promise<Block[]> {
   }
   over.abort()
   await demo
-  await service.stop()
   await demoSupplier.close()
   return [
     measured([
@@ -145,9 +144,10 @@ async function lag({ quick }: Run): Promise<Block[]> {
 /** Requests whose supplier never answers: what each of them holds. */
 async function memory({ quick }: Run): Promise<Block[]> {
   const stalled = quick ? 200 : 2000
-  const silent = await silentSupplier()
+  using silent = await silentSupplier()
   const demo = supplier('demo', silent.url, { timeout: '30s', maxInFlight: 8192 })
-  const { proxy, pid, stop } = await startService({ suppliers: [demo] })
+  await using service = await startService({ suppliers: [demo] })
+  const { proxy, pid } = service
   const body = Buffer.from(String(bidRequests[0]).replace('"tmax":5000', '"tmax":60000'))
   const request = Buffer.concat([requestHead('/bid/demo', body.length), body])
   const before = rss([pid])
@@ -162,8 +162,6 @@ async function memory({ quick }: Run): Promise<Block[]> {
   }
   const bytes = (rss([pid]) - before) / stalled
   for (const socket of callers) socket.destroy()
-  await stop()
-  silent.close()
   return [
     measured([
       [
@@ -194,7 +192,8 @@ async function manySuppliers({ quick }: Run): Promise<Block[]> {
       supplier(`supplier-${n}`, `http://127.0.0.1:9/${n}`, { opd: { enabled: true, holdout } }),
     ),
   })
-  const service = await startService(config(0.1), { probe: new URL('probe.ts', import.meta.url) })
+  const probe = new URL('probe.ts?turns', import.meta.url)
+  await using service = await startService(config(0.1), { probe })
   /** Least and median of the rounds, and what the longest turn of the median round consisted of. */
   async function longest(work: (round: number) => Promise<unknown>): Promise<string[]> {
     const turns: Longest[] = []
@@ -216,7 +215,6 @@ async function manySuppliers({ quick }: Run): Promise<Block[]> {
   const scrape = await longest(() => service.metrics())
   const unchanged = await longest(() => reload(service, config(0.1)))
   const changed = await longest((round) => reload(service, config(0.2 + round / 100)))
-  await service.stop()
   return [
     {
       head: [

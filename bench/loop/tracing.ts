@@ -3,45 +3,39 @@ import type { Run } from '../harness/bench.ts'
 import { type Block, measured } from '../harness/report.ts'
 import {
   type Service,
+  startCaller,
   startOrigin,
   startService,
-  startSource,
   supplier,
 } from '../harness/service.ts'
-import { median } from '../harness/statistics.ts'
+import { inTurns, median, quantile } from '../harness/statistics.ts'
 
 export async function tracingOff({ quick, say }: Run): Promise<Block[]> {
   const [rounds, requests] = quick ? [4, 500] : [40, 1500]
-  const origin = await startOrigin()
+  await using origin = await startOrigin()
+  await using caller = startCaller()
   const config = { suppliers: [supplier('mix', origin.url)] }
-  const source = startSource()
   const hook = (name: string) => ({ probe: new URL(name, import.meta.url) })
-  const off = await startService(config, hook('without-tracing.ts?keep'))
-  const without = await startService(config, hook('without-tracing.ts'))
+  await using off = await startService(config, hook('without-tracing.ts?keep'))
+  await using without = await startService(config, hook('without-tracing.ts'))
   async function cost({ proxy, cpu }: Service): Promise<number> {
     const job = { port: proxy, paths: ['/bid/mix'], connections: 8, rate: 0, warm: 0 }
     const before = cpu()
-    await source.ask({ ...job, measure: 600_000, most: requests })
-    return (cpu() - before) / requests
+    await caller.ask({ ...job, measure: 600_000, most: requests })
+    const us = (cpu() - before) / requests
+    say(`  ${proxy === off.proxy ? 'off' : 'without'} ${us.toFixed(1)} us`)
+    return us
   }
   // The first requests compile; they are not what is measured.
-  for (const service of [off, without, off, without]) await cost(service)
-  const costs: [off: number, without: number][] = []
-  for (let round = 0; round < rounds; round++) {
-    // who is first changes, so that a drift of the machine is in both
-    const first = round % 2 === 0
-    const [a, b] = [await cost(first ? off : without), await cost(first ? without : off)]
-    costs.push(first ? [a, b] : [b, a])
-    say(`  off ${costs.at(-1)![0].toFixed(1)} us, without ${costs.at(-1)![1].toFixed(1)} us`)
-  }
-  await Promise.all([off.stop(), without.stop(), source.close(), origin.close()])
-  const ratios = costs.map(([on, removed]) => on / removed).sort((one, other) => one - other)
-  const at = (share: number) => ratios[Math.floor(share * (ratios.length - 1))]!.toFixed(3)
+  await inTurns(2, [off, without], cost)
+  const costs = await inTurns(rounds, [off, without], cost)
+  const ratios = costs.get(off)!.map((us, round) => us / costs.get(without)![round]!)
+  const at = (share: number) => quantile(ratios, share).toFixed(3)
   return [
     `CPU time of all threads, ${rounds} rounds of ${requests} requests to each, in turn.`,
     measured([
-      ['CPU of a request, no SDK registered', `${median(costs.map(([on]) => on)).toFixed(1)} us`],
-      ['with the code of spans taken out', `${median(costs.map(([, out]) => out)).toFixed(1)} us`],
+      ['CPU of a request, no SDK registered', `${median(costs.get(off)!).toFixed(1)} us`],
+      ['with the code of spans taken out', `${median(costs.get(without)!).toFixed(1)} us`],
       ['ratio: median (quartiles) of the rounds', `${at(0.5)} (${at(0.25)} to ${at(0.75)})`],
     ]),
   ]

@@ -144,7 +144,6 @@ await bench({
   folder: import.meta.dirname,
   title: 'What nodes send',
   about: 'Costs of the shared model and of the event stream, in one process without a network.',
-  file: (sections) => (sections.join() === 'memory' ? 'RESULTS-memory.md' : 'RESULTS.md'),
   sections: {
     updates: { title: 'Updates', run: updates },
     curves: { title: 'The shared curve', run: curves },

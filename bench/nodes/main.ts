@@ -3,18 +3,21 @@
  * minutes. Only CPU time and counts are measured, because the nodes, their callers and the stores share this machine.
  */
 import { setTimeout as wait } from 'node:timers/promises'
-import { postgresAbsent } from '../../test/support/postgres.ts'
-import { redisAbsent } from '../../test/support/redis.ts'
-import type { Job, Reported } from '../admin/source.ts'
 import { type Bench, bench, type Run } from '../harness/bench.ts'
-import { Child } from '../harness/child.ts'
+import type { Outcome } from '../harness/caller.ts'
+import {
+  type Cluster,
+  type Cost,
+  costFrom,
+  mint,
+  startCluster,
+  stores,
+  windowOf,
+} from '../harness/cluster.ts'
 import type { Block } from '../harness/report.ts'
-import { startOrigin, startSource } from '../harness/service.ts'
-import type { Job as BidJob, Outcome } from '../harness/source.ts'
+import { type Caller, startCaller } from '../harness/service.ts'
 import { inTurns, median } from '../harness/statistics.ts'
-import { type Cluster, startCluster } from './cluster.ts'
 import { speed } from './speed.ts'
-import { type Cost, costOf, type Window, windowOf } from './window.ts'
 
 const options = {
   nodes: { value: '1,2,4', help: 'sizes of the clusters' },
@@ -24,139 +27,86 @@ const options = {
 type NodesRun = Run<typeof options>
 type Section = Bench<typeof options, undefined>['sections'][string]
 
-const connections = 8
+const store = 'PostgreSQL and Redis'
 /** Share of requests that nodes on a busy machine may refuse; what they cost is in the figures. */
 const mostRefused = 0.1
-const allOf = ({ count, failed }: Outcome) => count + failed
 const sum = (counts: readonly number[]) => counts.reduce((all, count) => all + count, 0)
-/** Caller of one node: its bids, and its wins, which another node decided. */
-interface Caller {
-  bids: Child<BidJob, Outcome>
-  platform: Child<Job, Reported>
-}
 
-interface Sample {
-  idle: Cost
-  bid: Cost
-  win: Cost
-}
+/** `idle`: of a second; the others: of one, less what an idle cluster does in that time. */
+type Sample = Record<'idle' | 'bid' | 'win', Cost>
 
-async function sample(run: NodesRun, cluster: Cluster, callers: readonly Caller[]) {
+/** Each caller sends its bids to one node, and the wins that this node decided to the next one. */
+async function sample(
+  run: NodesRun,
+  cluster: Cluster,
+  callers: readonly Caller[],
+): Promise<Sample> {
   const { nodes } = cluster
-  const window = { warm: 0, measure: run.quick ? 1500 : 3000, connections }
-  const check = (outcomes: readonly Outcome[]) => {
-    const [failed, all] = [sum(outcomes.map((each) => each.failed)), sum(outcomes.map(allOf))]
-    if (failed > mostRefused * all)
-      run.refuse(`${nodes.length} nodes: ${failed} of ${all} requests failed`)
-  }
-  const idle = await windowOf(cluster, async () => {
-    await wait(window.measure)
-    return 1
-  })
-  const rate = (all: number) => Math.ceil(all / nodes.length)
-  const bids = await windowOf(cluster, async () => {
-    const outcomes = await Promise.all(
-      nodes.map(({ proxy }, at) => {
-        const job = { ...window, port: proxy, paths: ['/bid/bench'], rate: rate(run.options.bids) }
-        return callers[at]!.bids.ask(job)
-      }),
+  const load = { warm: 0, measure: run.quick ? 1500 : 3000, connections: 8 }
+  const idle = await windowOf(cluster, () => wait(load.measure))
+  const idleCost = costFrom(idle.cost, (name) => idle.cost[name] / idle.seconds)
+  async function each(ask: (at: number) => Promise<Outcome>): Promise<Cost> {
+    const { cost, seconds, result } = await windowOf(cluster, () =>
+      Promise.all(nodes.map((_node, at) => ask(at))),
     )
-    check(outcomes)
-    return sum(outcomes.map(({ count }) => count))
-  })
+    const [done, failed] = [sum(result.map((of) => of.total)), sum(result.map((of) => of.failed))]
+    if (failed > mostRefused * (done + failed))
+      run.refuse(`${nodes.length} nodes: ${failed} of ${done + failed} requests failed`)
+    return costFrom(cost, (name) => (cost[name] - idleCost[name] * seconds) / done)
+  }
+  const rateOf = (all: number) => Math.ceil(all / nodes.length)
+  const bids = { ...load, paths: ['/bid/bench'], rate: rateOf(run.options.bids) }
+  const bid = await each((at) => callers[at]!.ask({ ...bids, port: nodes[at]!.proxy }))
+  const notices = { ...load, what: 'notices', rate: rateOf(run.options.wins) } as const
+  const most = Math.ceil((notices.rate * load.measure) / 1000) + 50
   const token = await cluster.token()
-  const notices = { ...window, token, bids: 10, rate: rate(run.options.wins) }
-  const most = Math.ceil((notices.rate * window.measure) / 1000) + 50
-  for (const [at, { admin }] of nodes.entries()) {
-    const job = { ...notices, what: 'prices' as const, port: admin, rate: 0, most, measure: 300 }
-    for (let left = 0; left < most; ) {
-      const made = await callers[at]!.platform.ask(job)
-      if (made.fault !== '') throw new Error(`no prices: ${made.fault}`)
-      left = made.left
-    }
-  }
-  const won = await windowOf(cluster, async () => {
-    const outcomes = await Promise.all(
-      nodes.map((_node, at) => {
-        const port = nodes[(at + 1) % nodes.length]!.admin
-        return callers[at]!.platform.ask({ ...notices, what: 'notices', port, most })
-      }),
-    )
-    check(outcomes)
-    return sum(outcomes.map(({ total }) => total))
-  })
-  const idleCost = costOf((name) => idle.cost[name] / idle.seconds)
-  /** Of one bid or win, without what an idle cluster does in that time. */
-  const each = ({ cost, seconds, count }: Window) =>
-    costOf((name) => (cost[name] - idleCost[name] * seconds) / count)
-  return { idle: idleCost, bid: each(bids), win: each(won) }
-}
-
-/** Medians over the rounds, and of the ratios to the first cluster in the same round. */
-function medians(samples: readonly Sample[], first: readonly Sample[], of: keyof Sample) {
-  const value = (name: keyof Cost) => median(samples.map((each) => each[of][name]))
-  const ratio = median(samples.map((each, round) => each[of].cpu / first[round]![of].cpu))
-  return { value, ratio }
+  for (const [at, { admin }] of nodes.entries()) await mint(callers[at]!, admin, token, most)
+  const win = await each((at) =>
+    callers[at]!.ask({ ...notices, port: nodes[(at + 1) % nodes.length]!.admin }),
+  )
+  return { idle: idleCost, bid, win }
 }
 
 async function costs(run: NodesRun): Promise<Block[]> {
-  const absent = postgresAbsent || redisAbsent
-  if (absent !== false) {
-    run.missing(absent)
-    return []
-  }
   const sizes = run.options.nodes.split(',').map(Number)
-  const origin = await startOrigin()
-  const callers: Caller[] = Array.from({ length: Math.max(...sizes) }, () => ({
-    bids: startSource(),
-    platform: new Child<Job, Reported>(new URL('../admin/source.ts', import.meta.url)),
-  }))
+  await using stack = new AsyncDisposableStack()
+  const callers = Array.from({ length: Math.max(...sizes) }, () => stack.use(startCaller()))
   const clusters: Cluster[] = []
-  try {
-    for (const size of sizes) clusters.push(await startCluster(size, `${origin.url}?kind=bid`))
-    // Every node compiles what it runs.
-    for (const cluster of clusters) await sample({ ...run, quick: false }, cluster, callers)
-    const samples = await inTurns(run.quick ? 2 : 3, clusters, async (cluster) => {
-      const found = await sample(run, cluster, callers)
-      const { bid, win } = found
-      run.say(
-        `  ${cluster.nodes.length} nodes: ${bid.cpu.toFixed(0)} us/bid, ${win.cpu.toFixed(0)} us/win`,
-      )
-      return found
-    })
-    return tables(
-      sizes,
-      clusters.map((cluster) => samples.get(cluster)!),
-    )
-  } finally {
-    await Promise.all(clusters.map((cluster) => cluster.stop()))
-    const children = callers.flatMap(({ bids, platform }) => [bids, platform])
-    await Promise.all([origin, ...children].map((child) => child.close()))
-  }
+  for (const size of sizes) clusters.push(stack.use(await startCluster(store, size)))
+  // Every node compiles what it runs.
+  for (const cluster of clusters) await sample({ ...run, quick: false }, cluster, callers)
+  const samples = await inTurns(run.quick ? 2 : 3, clusters, async (cluster) => {
+    const found = await sample(run, cluster, callers)
+    const { bid, win } = found
+    const count = cluster.nodes.length
+    run.say(`  ${count} nodes: ${bid.cpu.toFixed(0)} us/bid, ${win.cpu.toFixed(0)} us/win`)
+    return found
+  })
+  return tables(
+    sizes,
+    clusters.map((cluster) => samples.get(cluster)!),
+  )
 }
 
+/** Medians over the rounds; `x 1 node`: of the ratios to the first cluster in the same round. */
 function tables(sizes: readonly number[], samples: readonly Sample[][]): Block[] {
   const head = [
     ...['nodes', 'CPU us of the nodes', 'x 1 node', 'Redis commands', 'Redis CPU us'],
     ...['Redis bytes in', 'PostgreSQL commits', 'WAL bytes'],
   ]
-  const table = (of: keyof Sample, each: (size: number) => number, digits: number): Block => ({
-    head: of === 'idle' ? head.filter((name) => name !== 'x 1 node') : head,
-    rows: sizes.map((size, at) => {
-      const { value, ratio } = medians(samples[at]!, samples[0]!, of)
-      const of1 = (name: keyof Cost) => value(name) / each(size)
+  function table(of: keyof Sample, each: (size: number) => number, digits: number): Block {
+    const rows = sizes.map((size, at) => {
+      const value = (name: keyof Cost, digits = 0) =>
+        (median(samples[at]!.map((round) => round[of][name])) / each(size)).toFixed(digits)
+      const ratios = samples[at]!.map((each, round) => each[of].cpu / samples[0]![round]![of].cpu)
       return [
-        size,
-        of1('cpu').toFixed(0),
-        ...(of === 'idle' ? [] : [ratio.toFixed(2)]),
-        of1('redisCommands').toFixed(digits),
-        of1('redisUs').toFixed(of === 'idle' ? 0 : 1),
-        of1('redisBytesIn').toFixed(0),
-        of1('commits').toFixed(digits),
-        of1('walBytes').toFixed(0),
+        ...[size, value('cpu'), ...(of === 'idle' ? [] : [median(ratios).toFixed(2)])],
+        ...[value('redisCommands', digits), value('redisUs', of === 'idle' ? 0 : 1)],
+        ...[value('redisBytesIn'), value('commits', digits), value('walBytes')],
       ]
-    }),
-  })
+    })
+    return { head: of === 'idle' ? head.filter((name) => name !== 'x 1 node') : head, rows }
+  }
   return [
     'A bid: one request of one bid through the proxy, decided, in the bid log, its update sent to the other nodes.',
     table('bid', () => 1, 2),
@@ -167,15 +117,15 @@ function tables(sizes: readonly number[], samples: readonly Sample[][]): Block[]
   ]
 }
 
+const { absent } = stores[store]
 await bench({
   folder: import.meta.dirname,
   title: 'Several nodes',
   about:
     'Clusters of nodes, each on a PostgreSQL and a Redis of its own, take the same load in turn: medians over the rounds, less what an idle cluster does in that time. The ratio is that of the CPU in the same round. All nodes have the role `all`: one of them reads the updates of all and shares a curve every four seconds, which the others adopt: at the low rates of this benchmark that is most of what further nodes add.',
   options,
-  file: (sections) => (sections.join() === 'speed' ? 'RESULTS-speed.md' : 'RESULTS.md'),
   sections: {
-    costs: { title: 'Costs', run: costs } satisfies Section,
-    speed: { title: 'At full speed', run: speed } satisfies Section,
+    costs: { title: 'Costs', absent, run: costs } satisfies Section,
+    speed: { title: 'At full speed', absent, run: speed } satisfies Section,
   },
 })

@@ -3,9 +3,9 @@
  * numbers: two learners that sent the same price would have won the same bids at the same times.
  */
 import { type Learner, type Policy, refit } from '../../opd/learner.ts'
-import { type Market, minimumToWin } from './market.ts'
+import { Agenda } from '../harness/agenda.ts'
+import { type Market, minimumToWin, type Offer } from './market.ts'
 import { type Multipliers, Oracle } from './oracle.ts'
-import { Queue } from './queue.ts'
 import { type Source, source } from './random.ts'
 
 /** What a run needs of a learner; baselines implement no more. */
@@ -21,8 +21,6 @@ export interface DriveOptions {
   /** One learner a node. */
   create: () => Bidder
   nodes?: number
-  /** Milliseconds between exchanges of nodes. */
-  exchangeEvery?: number
   /** The first node is killed at this bid, and what it had not sent is lost. */
   killAt?: number
   /** Milliseconds from bid to notice. */
@@ -33,39 +31,15 @@ export interface DriveOptions {
   minimumToWin?: boolean
   /** Milliseconds between bids, where it is not the market's. */
   every?: (n: number) => number
-  /** Milliseconds between calls of `advance`. */
-  advanceEvery?: number
   /** What the oracle is held to; pure margin by default. */
   reward?: Multipliers
-  /** The oracle's lowest factor. */
-  minFactor?: number
   /** Bids a row of the result stands for. */
   rowBids?: number
   /** Called after each bid: what a test or a plot wants to look at. */
   watch?: (n: number, bidder: Bidder, now: number) => void
 }
 
-/** Sums over `rowBids` bids, on the true curve. `base`: at the bid's own price. Treated and explored bids only. */
-export interface Row {
-  margin: number
-  best: number
-  wins: number
-  winsBase: number
-  winsBest: number
-  spend: number
-  spendBase: number
-  spendBest: number
-  bids: number
-  holdout: number
-  factor: number
-}
-
-export interface Driven {
-  rows: Row[]
-  bidders: Bidder[]
-}
-
-const empty = (): Row => ({
+const empty = () => ({
   margin: 0,
   best: 0,
   wins: 0,
@@ -78,76 +52,141 @@ const empty = (): Row => ({
   holdout: 0,
   factor: 0,
 })
+/** Sums over `rowBids` bids, on the true curve. `base`: at the bid's own price. Treated and explored bids only. */
+export type Row = ReturnType<typeof empty>
+
+export function sumOf(rows: readonly Row[]): Row {
+  const total = empty()
+  for (const row of rows)
+    for (const key of Object.keys(total) as (keyof Row)[]) total[key] += row[key]
+  return total
+}
+
+export interface Driven {
+  rows: Row[]
+  bidders: Bidder[]
+}
+
+interface Notice {
+  features: Uint8Array
+  /** 0: a loss notice. */
+  cleared: number
+  /** The lowest price that would have won, where the notice says it. */
+  least: number | undefined
+  /** Which node receives it. */
+  node: number
+}
 
 /** 2-5 % lost, seconds: the usual. */
 export const usualDelay = (_now: number, draw: Source) => 8000 * Math.exp(0.8 * draw.normal())
+const start = 1_760_000_000_000
+/** Milliseconds between calls of `advance`, and between exchanges of nodes. */
+const advanceEvery = 250
+const exchangeEvery = 5000
 /** Milliseconds that the worker takes for a refit. */
 const refitTakes = 1000
-const start = 1_760_000_000_000
 
-export function drive(market: Market, options: DriveOptions): Driven {
-  const { bids, seed, policy, reward = { theta: 1, lambda: 0 }, minFactor = 0 } = options
-  const { nodes = 1, lost = 0.03, delay = usualDelay, rowBids = Math.ceil(bids / 60) } = options
-  const { advanceEvery = 250, exchangeEvery = 5000 } = options
-  const chance = source(seed).fork(7)
-  const random = source(seed).fork(8).uniform
-  const bidders = Array.from({ length: nodes }, options.create)
-  const alive = bidders.map(() => true)
-  const queue = new Queue()
-  const oracle = new Oracle()
-  const rows: Row[] = []
-  let row = empty()
-  let now = start
-  let advanced = now
-  let exchanged = now
-  const refits: { due: number; node: number; result: Uint8Array }[] = []
-  const refitting = bidders.map(() => false)
+/** The learners of all nodes, with the notices and refits that are on their way to them. */
+class Nodes {
+  readonly bidders: Bidder[]
+  readonly notices = new Agenda<Notice>()
+  private readonly refits = new Agenda<{ node: number; result: Uint8Array }>()
+  private readonly refitting = new Set<number>()
+  private readonly alive: boolean[]
+  private advanced = start
+  private exchanged = start
 
-  function nodeOf(u: number): number {
-    const node = Math.floor(u * nodes)
-    return alive[node] ? node : (node + 1) % nodes
+  constructor(create: () => Bidder, count: number) {
+    this.bidders = Array.from({ length: count }, create)
+    this.alive = this.bidders.map(() => true)
   }
-  function tick(): void {
-    while (queue.next <= now) {
-      const { features, cleared, due, node, least } = queue.pop()
-      const to = bidders[nodeOf((node + 0.5) / nodes)]!
+
+  kill(node: number): void {
+    this.alive[node] = false
+  }
+
+  /** The living node that a uniform number falls on. */
+  at(u: number): Bidder {
+    const node = Math.floor(u * this.bidders.length)
+    return this.bidders[this.alive[node] ? node : (node + 1) % this.bidders.length]!
+  }
+
+  /** Does what is due by now. */
+  run(now: number): void {
+    while (this.notices.next <= now) {
+      const due = this.notices.next
+      const { features, cleared, node, least } = this.notices.take()
+      const to = this.at((node + 0.5) / this.bidders.length)
       if (cleared > 0) to.win(features, cleared, due, least)
       else to.lose!(features, least ?? null, due)
     }
-    while (refits.length > 0 && refits[0]!.due <= now) {
-      const { node, result } = refits.shift()!
-      refitting[node] = false
-      bidders[node]!.applyRefit!(result)
+    while (this.refits.next <= now) {
+      const { node, result } = this.refits.take()
+      this.refitting.delete(node)
+      this.bidders[node]!.applyRefit!(result)
     }
-    if (now - advanced >= advanceEvery) {
-      advanced = now
-      bidders.forEach((bidder, node) => {
-        if (!alive[node]) return
-        bidder.advance(now)
-        const job = refitting[node] ? null : (bidder.refitJob?.(now) ?? null)
-        if (job === null) return
-        refitting[node] = true
-        refits.push({ due: now + refitTakes, node, result: refit(job) })
-      })
+    if (now - this.advanced >= advanceEvery) {
+      this.advanced = now
+      for (const node of this.living()) this.advance(node, now)
     }
-    if (nodes > 1 && now - exchanged >= exchangeEvery) {
-      exchanged = now
-      const deltas = bidders.map((bidder, node) => (alive[node] ? bidder.delta!() : null))
-      deltas.forEach((delta, from) => {
-        if (delta === null) return
-        bidders.forEach((bidder, to) => {
-          if (to !== from && alive[to]) bidder.merge!(delta)
-        })
-      })
+    if (this.bidders.length > 1 && now - this.exchanged >= exchangeEvery) {
+      this.exchanged = now
+      this.exchange()
     }
   }
 
-  for (let n = 0; n < bids; n++, now += options.every?.(n) ?? market.every) {
-    tick()
-    if (n === options.killAt) alive[0] = false
+  private living(): number[] {
+    return [...this.bidders.keys()].filter((node) => this.alive[node])
+  }
+
+  private advance(node: number, now: number): void {
+    const bidder = this.bidders[node]!
+    bidder.advance(now)
+    const job = this.refitting.has(node) ? null : (bidder.refitJob?.(now) ?? null)
+    if (job === null) return
+    this.refitting.add(node)
+    this.refits.add(now + refitTakes, { node, result: refit(job) })
+  }
+
+  private exchange(): void {
+    const living = this.living()
+    const deltas = living.map((node) => this.bidders[node]!.delta!())
+    for (const [from, delta] of deltas.entries())
+      for (const [to, node] of living.entries()) if (to !== from) this.bidders[node]!.merge!(delta)
+  }
+}
+
+/** Adds a treated bid, its price and the oracle's one, on the true curve. */
+function grade(row: Row, oracle: Oracle, offer: Offer, price: number, reward: Multipliers): void {
+  const { inBa } = offer.facts
+  oracle.load(offer)
+  const best = oracle.best((reward.theta - 1) * inBa + reward.lambda)
+  const [wins, base] = [offer.wins(price), offer.wins(inBa)]
+  row.margin += offer.margin(price)
+  row.best += best.margin
+  row.wins += wins
+  row.winsBase += base
+  row.winsBest += best.wins
+  row.spend += wins * inBa
+  row.spendBase += base * inBa
+  row.spendBest += best.wins * inBa
+  row.factor += price / inBa
+}
+
+export function drive(market: Market, options: DriveOptions): Driven {
+  const { bids, seed, policy, reward = { theta: 1, lambda: 0 }, lost = 0.03 } = options
+  const { nodes = 1, delay = usualDelay, rowBids = Math.ceil(bids / 60) } = options
+  const chance = source(seed).fork(7)
+  const random = source(seed).fork(8).uniform
+  const all = new Nodes(options.create, nodes)
+  const oracle = new Oracle()
+  const rows: Row[] = []
+  let row = empty()
+  for (let n = 0, now = start; n < bids; n++, now += options.every?.(n) ?? market.every) {
+    all.run(now)
+    if (n === options.killAt) all.kill(0)
     const offer = market.offer(n, now)
     if (options.mode !== undefined) offer.facts.mode = options.mode
-    const { inBa } = offer.facts
     // Drawn whether they are needed or not: the next bid's numbers must not depend on this one's fate.
     const [u, losing, takes, here, there] = [
       chance.uniform(),
@@ -156,40 +195,25 @@ export function drive(market: Market, options: DriveOptions): Driven {
       chance.uniform(),
       chance.uniform(),
     ]
-    const bidder = bidders[nodeOf(here)]!
+    const bidder = all.at(here)
     const decision = bidder.decide(offer.facts, policy, `auction-${seed}-${n}`, now, random)
     const price = decision.outBa
     const features = bidder.expose(decision, price, now)
-    const wins = offer.wins(price)
-    const won = u < wins
+    const won = u < offer.wins(price)
     const saysLeast = options.minimumToWin === true
     if ((won || saysLeast) && losing >= lost) {
-      const least = saysLeast ? minimumToWin(offer, u, 3 * inBa) : undefined
-      queue.push({
-        due: now + takes,
+      const least = saysLeast ? minimumToWin(offer, u, 3 * offer.facts.inBa) : undefined
+      all.notices.add(now + takes, {
         features,
         cleared: won ? offer.clears(price, u) : 0,
         node: Math.floor(there * nodes),
-        ...(least === undefined || least === Number.POSITIVE_INFINITY ? {} : { least }),
+        least: least === Number.POSITIVE_INFINITY ? undefined : least,
       })
     }
     market.sees?.(price, won, now)
     row.bids++
     if (decision.arm === 'holdout') row.holdout++
-    else {
-      oracle.load(offer, minFactor)
-      const best = oracle.best((reward.theta - 1) * inBa + reward.lambda)
-      const base = offer.wins(inBa)
-      row.margin += offer.margin(price)
-      row.best += best.margin
-      row.wins += wins
-      row.winsBase += base
-      row.winsBest += best.wins
-      row.spend += wins * inBa
-      row.spendBase += base * inBa
-      row.spendBest += best.wins * inBa
-      row.factor += price / inBa
-    }
+    else grade(row, oracle, offer, price, reward)
     if (row.bids >= rowBids) {
       rows.push(row)
       row = empty()
@@ -197,14 +221,9 @@ export function drive(market: Market, options: DriveOptions): Driven {
     options.watch?.(n, bidder, now)
   }
   if (row.bids > 0) rows.push(row)
-  return { rows, bidders }
+  return { rows, bidders: all.bidders }
 }
 
 /** Sums of rows whose bids lie within shares [from, to) of the run. */
-export function between(rows: readonly Row[], from: number, to = 1): Row {
-  const total = empty()
-  const picked = rows.slice(Math.round(rows.length * from), Math.round(rows.length * to))
-  for (const row of picked)
-    for (const key of Object.keys(total) as (keyof Row)[]) total[key] += row[key]
-  return total
-}
+export const between = (rows: readonly Row[], from: number, to = 1): Row =>
+  sumOf(rows.slice(Math.round(rows.length * from), Math.round(rows.length * to)))

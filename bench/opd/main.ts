@@ -123,7 +123,6 @@ const seedsOf = (given: Given, seeds: number) =>
 await bench({
   folder: import.meta.dirname,
   title: 'The learner on markets whose curves are known',
-  file: (sections) => (sections.length > 1 ? 'RESULTS.md' : `RESULTS-${sections[0]}.md`),
   about: 'Everything in it is drawn from seeds; only the speed depends on the machine.',
   options,
   sections: {

@@ -13,7 +13,7 @@ export interface Offer {
   /** The lowest price that would win, by the bid's own uniform number; absent: by bisection of `wins`. */
   lowest?(u: number): number
   /** Prices worth a look besides a grid: where the curve jumps. */
-  jumps(): readonly number[]
+  jumps(): Iterable<number>
 }
 
 export interface Market {
@@ -27,6 +27,23 @@ export interface Market {
 }
 
 export type MarketOf = (seed: number) => Market
+
+export const day = 86_400_000
+/** Milliseconds between two bids, usually. */
+export const usualEvery = day / 150_000
+
+/** The facts of a market's bids, to be filled. */
+export const newFacts = (): BidFacts => ({ supplier: '', mode: 'revenue', inBa: 1, floor: 0 })
+
+/** An offer where the price that is sent is paid. */
+export function firstPriceOffer(
+  facts: BidFacts,
+  wins: Offer['wins'],
+  more: Partial<Offer> = {},
+): Offer {
+  const margin = (price: number) => firstPrice({ facts, wins }, price)
+  return { facts, wins, margin, clears: (price) => price, jumps: () => [], ...more }
+}
 
 /** Standard normal distribution function; error under 2e-7 (Abramowitz and Stegun 7.1.26). */
 export function normalBelow(x: number): number {

@@ -4,24 +4,15 @@ import type { MarketOf, Offer } from './market.ts'
 /** Steps of the grid over [lowest, in]; the curve's jumps come on top. */
 const steps = 48
 
-/** The price that maximises margin(p) + ((theta - 1) in + lambda) W(p) over [lowest, in]. */
-interface Best {
-  price: number
-  wins: number
-  margin: number
-}
-
-/** `lowest` is the larger of the floor and what `minFactor` allows. */
+/** What a bid could earn at each price of a grid over [floor, in]. */
 export class Oracle {
-  readonly prices = new Float64Array(512)
   readonly chances = new Float64Array(512)
   readonly margins = new Float64Array(512)
   count = 0
-  private readonly found: Best = { price: 0, wins: 0, margin: 0 }
 
-  load(offer: Offer, minFactor: number): void {
+  load(offer: Offer): void {
     const { inBa, floor } = offer.facts
-    const lowest = Math.min(inBa, Math.max(floor, inBa * minFactor, inBa * 0.02))
+    const lowest = Math.min(inBa, Math.max(floor, inBa * 0.02))
     this.count = 0
     const ratio = (inBa / lowest) ** (1 / steps)
     for (let n = 0, price = lowest; n < steps && lowest < inBa; n++, price *= ratio)
@@ -32,29 +23,32 @@ export class Oracle {
   }
 
   private look(offer: Offer, price: number): void {
-    this.prices[this.count] = price
     this.chances[this.count] = offer.wins(price)
     this.margins[this.count++] = offer.margin(price)
   }
 
-  /** The object is reused. */
-  best(worthOfAWin: number): Best {
-    let at = 0
-    let most = Number.NEGATIVE_INFINITY
-    for (let n = 0; n < this.count; n++) {
-      const worth = this.margins[n]! + worthOfAWin * this.chances[n]!
-      if (worth > most) {
-        most = worth
-        at = n
-      }
-    }
-    this.found.price = this.prices[at]!
-    this.found.wins = this.chances[at]!
-    this.found.margin = this.margins[at]!
-    return this.found
+  /** At the price p that maximises margin(p) + worthOfAWin W(p). */
+  best(worthOfAWin: number): { wins: number; margin: number } {
+    const { margins, chances, count } = this
+    const at = bestOf(margins, chances, count, worthOfAWin)
+    return { wins: chances[at]!, margin: margins[at]! }
   }
 }
 
+function bestOf(margins: Float64Array, chances: Float64Array, count: number, worth: number) {
+  let at = 0
+  let most = Number.NEGATIVE_INFINITY
+  for (let n = 0; n < count; n++) {
+    const value = margins[n]! + worth * chances[n]!
+    if (value > most) {
+      most = value
+      at = n
+    }
+  }
+  return at
+}
+
+/** The oracle maximises margin(p) + ((theta - 1) in + lambda) W(p). */
 export interface Multipliers {
   theta: number
   lambda: number
@@ -66,7 +60,7 @@ interface Row {
   chances: Float64Array
 }
 
-function sampled(of: MarketOf, seed: number, bids: number, minFactor: number): Row[] {
+function sampled(of: MarketOf, seed: number, bids: number): Row[] {
   const market = of(seed)
   const oracle = new Oracle()
   const every = Math.max(1, Math.floor(bids / 6000))
@@ -74,7 +68,7 @@ function sampled(of: MarketOf, seed: number, bids: number, minFactor: number): R
   for (let n = 0, now = 0; n < bids; n++, now += market.every) {
     const offer = market.offer(n, now)
     if (n % every !== 0) continue
-    oracle.load(offer, minFactor)
+    oracle.load(offer)
     const { margins, chances, count } = oracle
     rows.push({
       inBa: offer.facts.inBa,
@@ -85,27 +79,12 @@ function sampled(of: MarketOf, seed: number, bids: number, minFactor: number): R
   return rows
 }
 
-interface Sums {
-  dual: number
-  wins: number
-  spend: number
-  margin: number
-}
-
-function sums(rows: readonly Row[], theta: number, lambda: number): Sums {
-  const all: Sums = { dual: 0, wins: 0, spend: 0, margin: 0 }
+function sums(rows: readonly Row[], theta: number, lambda: number) {
+  const all = { dual: 0, wins: 0, spend: 0, margin: 0 }
   for (const { inBa, margins, chances } of rows) {
     const reward = (theta - 1) * inBa + lambda
-    let at = 0
-    let most = Number.NEGATIVE_INFINITY
-    for (let n = 0; n < margins.length; n++) {
-      const worth = margins[n]! + reward * chances[n]!
-      if (worth > most) {
-        most = worth
-        at = n
-      }
-    }
-    all.dual += most
+    const at = bestOf(margins, chances, margins.length, reward)
+    all.dual += margins[at]! + reward * chances[at]!
     all.wins += chances[at]!
     all.spend += inBa * chances[at]!
     all.margin += margins[at]!
@@ -133,9 +112,8 @@ export function constrained(
   seed: number,
   bids: number,
   keep: { wins: number; spend: number },
-  minFactor = 0,
 ): Multipliers {
-  const rows = sampled(of, seed, bids, minFactor)
+  const rows = sampled(of, seed, bids)
   const base = sums(rows, 1e9, 0)
   const lambdaOf = (theta: number) =>
     least(0, 50, (lambda) => sums(rows, theta, lambda).wins >= keep.wins * base.wins)
@@ -158,14 +136,8 @@ export function constrained(
 }
 
 /** Multipliers of the most wins at a margin share: W (lambda + (1 - target) in - p). */
-export function balanced(
-  of: MarketOf,
-  seed: number,
-  bids: number,
-  target: number,
-  minFactor = 0,
-): Multipliers {
-  const rows = sampled(of, seed, bids, minFactor)
+export function balanced(of: MarketOf, seed: number, bids: number, target: number): Multipliers {
+  const rows = sampled(of, seed, bids)
   const theta = 1 - target
   const share = (lambda: number) => {
     const { margin, spend } = sums(rows, theta, lambda)
@@ -175,12 +147,7 @@ export function balanced(
 }
 
 /** The constant factor of the largest margin, and that margin's share of the oracle's. */
-export function bestConstant(
-  of: MarketOf,
-  seed: number,
-  bids: number,
-  reward = { theta: 1, lambda: 0 },
-) {
+export function bestConstant(of: MarketOf, seed: number, bids: number) {
   const market = of(seed)
   const oracle = new Oracle()
   const factors = Array.from({ length: 40 }, (_each, n) => 0.3 + (0.7 * n) / 39)
@@ -190,8 +157,8 @@ export function bestConstant(
     const offer = market.offer(n, now)
     if (n % 4 !== 0) continue
     const { inBa, floor } = offer.facts
-    oracle.load(offer, 0)
-    best += oracle.best((reward.theta - 1) * inBa + reward.lambda).margin
+    oracle.load(offer)
+    best += oracle.best(0).margin
     for (let at = 0; at < factors.length; at++) {
       const price = Math.max(Math.min(floor, inBa), inBa * factors[at]!)
       margins[at]! += offer.margin(price)

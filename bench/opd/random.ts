@@ -1,4 +1,6 @@
 /** Reproducible randomness: everything in this bench is drawn from a seed. */
+import { normal } from '../../opd/shared/random.ts'
+
 export interface Source {
   /** Uniform in [0, 1). */
   uniform(): number
@@ -28,8 +30,7 @@ export function source(seed: number): Source {
   for (let n = 0; n < 12; n++) next()
   return {
     uniform: next,
-    // Box-Muller; one of its two values is enough.
-    normal: () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next()),
+    normal: () => normal(next),
     below: (n) => Math.floor(next() * n),
     pick: (of) => of[Math.floor(next() * of.length)]!,
     fork: (name) => source((Math.imul(seed, 0x27d4eb2f) ^ Math.imul(name + 1, 0x165667b1)) >>> 0),
@@ -47,13 +48,17 @@ export function zipf(n: number, exponent: number): Float64Array {
   })
 }
 
-/** The rank that a uniform number falls on. */
-export function rankOf(shares: Float64Array, u: number): number {
-  let [low, high] = [0, shares.length - 1]
+/** How many of the sorted values are below `x`; or, with `same`, at most `x`. */
+export function countBelow(sorted: Float64Array, x: number, same = false): number {
+  let [low, high] = [0, sorted.length]
   while (low < high) {
     const middle = (low + high) >> 1
-    if (shares[middle]! < u) low = middle + 1
+    if (sorted[middle]! < x || (same && sorted[middle] === x)) low = middle + 1
     else high = middle
   }
   return low
 }
+
+/** The rank that a uniform number falls on. */
+export const rankOf = (shares: Float64Array, u: number): number =>
+  Math.min(shares.length - 1, countBelow(shares, u))

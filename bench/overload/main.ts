@@ -3,19 +3,18 @@
  * with its defaults, with `maxInFlight: N`, and HAProxy with `maxconn` and a queue where it is installed; and what the
  * limiter costs a request. About eight minutes; `--seconds` is that of each load.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Candidate, Gate } from '../../proxy/gate.ts'
 import { bench, type Run } from '../harness/bench.ts'
-import { Child, freePort, startProgram, stop } from '../harness/child.ts'
+import { Child, startProgram } from '../harness/child.ts'
 import { drive, type Latency, type Response } from '../harness/client.ts'
 import { firstLine } from '../harness/machine.ts'
 import { cpuOf } from '../harness/process.ts'
 import type { Block, Cell } from '../harness/report.ts'
 import { startService, supplier } from '../harness/service.ts'
 import { requestHead } from '../harness/traffic.ts'
-import { simulated } from './simulated.ts'
+import { type Modelled, simulated } from './simulated.ts'
 
 const options = {
   seconds: { value: 5, least: 1, help: 'of each load' },
@@ -23,25 +22,19 @@ const options = {
 }
 type OverloadRun = Run<typeof options>
 
-interface Case {
+interface Case extends Modelled {
   name: string
-  slots: number
-  /** Milliseconds, and the width of its lognormal distribution; 0: always the same. */
-  service: number
-  sigma: number
-  deadline: number
-  cancels: boolean
 }
 
-const small = { slots: 4, service: 100, sigma: 0, deadline: 500, cancels: true }
-const medium = { slots: 10, service: 50, sigma: 0, deadline: 300, cancels: true }
+const small = { slots: 4, mean: 100, sigma: 0, deadline: 500, cancels: true }
+const medium = { slots: 10, mean: 50, sigma: 0, deadline: 300, cancels: true }
 const cases: readonly Case[] = [
   { name: '40/s', ...small },
   { name: '40/s, ignores aborts', ...small, cancels: false },
   { name: '200/s', ...medium },
   { name: '200/s, ignores aborts', ...medium, cancels: false },
   { name: '200/s, lognormal', ...medium, sigma: 0.5 },
-  { name: '500/s', slots: 10, service: 20, sigma: 0, deadline: 120, cancels: true },
+  { name: '500/s', slots: 10, mean: 20, sigma: 0, deadline: 120, cancels: true },
 ]
 const loads = [0.5, 2, 5, 10, 0.5]
 
@@ -59,7 +52,7 @@ listen bids
 
 interface Subject {
   name: (of: Case) => string
-  start(of: Case, origin: number): Promise<{ port: number; stop(): Promise<void> }>
+  start(of: Case, origin: number): Promise<AsyncDisposable & { port: number }>
 }
 
 const bidweir = (limit: (of: Case) => 'auto' | number): Subject => ({
@@ -70,24 +63,16 @@ const bidweir = (limit: (of: Case) => 'auto' | number): Subject => ({
       suppliers: [supplier('acme', `http://127.0.0.1:${origin}/`, route)],
       log: { level: 'error' },
     })
-    return { port: service.proxy, stop: service.stop }
+    return Object.assign(service, { port: service.proxy })
   },
 })
 const haproxy: Subject = {
   name: ({ slots }) => `HAProxy, maxconn ${slots}`,
-  async start(of, origin) {
-    const dir = mkdtempSync(join(tmpdir(), 'bidweir-overload-'))
-    const port = await freePort()
-    writeFileSync(join(dir, 'haproxy.cfg'), haproxyConfig(of, port, origin))
-    const child = await startProgram(['haproxy', '-db', '-f', join(dir, 'haproxy.cfg')], dir, port)
-    return {
-      port,
-      async stop() {
-        await stop(child, 'SIGKILL')
-        rmSync(dir, { recursive: true })
-      },
-    }
-  },
+  start: (of, origin) =>
+    startProgram((dir, port) => {
+      writeFileSync(join(dir, 'haproxy.cfg'), haproxyConfig(of, port, origin))
+      return ['haproxy', '-db', '-f', join(dir, 'haproxy.cfg')]
+    }),
 }
 
 const body = '{"id":"r","imp":[{"id":"1","banner":{"w":1}}]}'
@@ -102,7 +87,7 @@ const kindOf = (deadline: number) => (response: Response) => {
 
 /** Requests at their own pace, whatever becomes of those before: each on an idle connection, or a new one. */
 async function row(of: Case, subject: string, port: number, times: number, seconds: number) {
-  const capacity = (of.slots * 1000) / of.service
+  const capacity = (of.slots * 1000) / of.mean
   const { count, failed, kinds } = await drive({
     ...{ port, connections: 0, rate: capacity * times, warm: 0, measure: seconds * 1000 },
     ...{ next: () => request, kind: kindOf(of.deadline) },
@@ -126,15 +111,14 @@ async function measured(run: OverloadRun): Promise<Block[]> {
   const rows: Cell[][] = []
   for (const each of run.quick ? chosen.slice(0, 1) : chosen)
     for (const subject of subjects) {
-      const { slots, service, sigma, cancels } = each
-      const args = [slots, service, sigma, cancels ? 'cancels' : 'ignores'].map(String)
-      const origin = new Child<never, number>(new URL('supplier.ts', import.meta.url), args)
-      const started = await subject.start(each, await origin.answer())
+      const { slots, mean, sigma, cancels } = each
+      const args = [slots, mean, sigma, cancels ? 'cancels' : 'ignores'].map(String)
+      await using origin = new Child<never, number>(new URL('supplier.ts', import.meta.url), args)
+      await using proxy = await subject.start(each, await origin.answer())
       for (const times of loads) {
-        rows.push(await row(each, subject.name(each), started.port, times, seconds))
+        rows.push(await row(each, subject.name(each), proxy.port, times, seconds))
         run.say(`  ${rows.at(-1)!.join(' | ')}`)
       }
-      await Promise.all([started.stop(), origin.close()])
     }
   const head = ['capacity', 'proxy', 'load', 'goodput', 'good p50', 'good p99', 'refused']
   return [

@@ -6,10 +6,11 @@ import { source } from '../../test/support/random.ts'
 import type { Block } from '../harness/report.ts'
 import { type Scenario, simulate } from './simulation.ts'
 
-/** Lognormal around its mean. */
+/** Lognormal around its mean; 0: always the mean. */
 export function lognormal(mean: number, sigma: number, seed: number): () => number {
   const random = source(seed)
   return () => {
+    if (sigma === 0) return mean
     const normal = Math.sqrt(-2 * Math.log(random())) * Math.cos(2 * Math.PI * random())
     return mean * Math.exp(sigma * normal - (sigma * sigma) / 2)
   }
@@ -21,23 +22,24 @@ export function bimodal(short: number, long: number, share: number, seed: number
   return () => (random() < share ? short : long)
 }
 
-interface Supplier {
+export interface Modelled {
   slots: number
-  /** Milliseconds. */
+  /** Milliseconds that a slot is busy with a request. */
   mean: number
-  deadline: number
-  /** Width of the lognormal distribution; 0: always the same. */
+  /** Width of the lognormal distribution around it; 0: always the same. */
   sigma: number
+  deadline: number
+  /** Whether a request that was given up leaves the supplier's queue and slot. */
   cancels: boolean
 }
 
-export function overload(of: Supplier, times: number, seed: number, maxInFlight?: number) {
+export function overload(of: Modelled, times: number, seed: number, maxInFlight?: number) {
   const { slots, mean, sigma, cancels, deadline } = of
   const capacity = (1000 * slots) / mean
   const lasts = 10_000
   const scenario: Scenario = {
     ...{ slots, cancels, deadline, lasts },
-    service: sigma === 0 ? () => mean : lognormal(mean, sigma, seed),
+    service: lognormal(mean, sigma, seed),
     arrivals: () => capacity * times,
     ...(maxInFlight !== undefined && { maxInFlight }),
   }
@@ -62,8 +64,7 @@ interface Group {
 
 const groups: readonly Group[] = [
   {
-    what: 'Suppliers that the constants were chosen on:',
-    seed: 1,
+    ...{ what: 'Suppliers that the constants were chosen on:', seed: 1 },
     suppliers: [
       [4, 100, 500],
       [10, 50, 300],
@@ -71,16 +72,14 @@ const groups: readonly Group[] = [
     ],
   },
   {
-    what: 'Suppliers whose service takes half of the deadline and more:',
-    seed: 1,
+    ...{ what: 'Suppliers whose service takes half of the deadline and more:', seed: 1 },
     suppliers: [
       [10, 60, 120],
       [10, 85, 120],
     ],
   },
   {
-    what: 'Suppliers only looked at afterwards:',
-    seed: 11,
+    ...{ what: 'Suppliers only looked at afterwards:', seed: 11 },
     suppliers: [
       [6, 70, 400],
       [25, 30, 150],

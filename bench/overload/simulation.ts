@@ -3,6 +3,7 @@
  * at a given rate before it. Deterministic for a seed; it is what tests and the figures of the limiter rest on.
  */
 import { type Candidate, Gate } from '../../proxy/gate.ts'
+import { Agenda } from '../harness/agenda.ts'
 
 export interface Scenario {
   slots: number
@@ -31,57 +32,44 @@ export interface Request {
   outcome: 'good' | 'late' | 'refused' | 'failed'
 }
 
-/** Events in the order of their time; those of one moment in the order in which they were planned. */
-class Agenda {
+/** So many slots, and a queue without end. Events in simulated time. */
+class Supplier {
   now = 0
-  private readonly events: { at: number; act: () => void }[] = []
-  private readonly pausedUntil: (at: number) => number
+  readonly scenario: Scenario
+  private readonly agenda = new Agenda<() => void>()
+  private readonly queue: Simulated[] = []
+  private busy = 0
 
-  constructor(pausedUntil: Scenario['pausedUntil']) {
-    this.pausedUntil = pausedUntil ?? ((at) => at)
-  }
-
-  /** An event that our own loop has to see. */
-  planOurs(at: number, act: () => void): void {
-    this.plan(this.pausedUntil(at), act)
+  constructor(scenario: Scenario) {
+    this.scenario = scenario
   }
 
   plan(at: number, act: () => void): void {
-    let low = 0
-    let high = this.events.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (this.events[middle]!.at > at) low = middle + 1
-      else high = middle
-    }
-    this.events.splice(low, 0, { at, act })
+    this.agenda.add(at, act)
+  }
+
+  /** An event that the proxy's loop has to see. */
+  planOurs(at: number, act: () => void): void {
+    this.plan(this.scenario.pausedUntil?.(at) ?? at, act)
   }
 
   run(): void {
-    for (let event = this.events.pop(); event !== undefined; event = this.events.pop()) {
-      this.now = event.at
-      event.act()
+    while (this.agenda.next < Number.POSITIVE_INFINITY) {
+      this.now = this.agenda.next
+      this.agenda.take()()
     }
-  }
-}
-
-/** So many slots, and a queue without end. */
-class Slots {
-  private busy = 0
-  private readonly queue: Simulated[] = []
-  private readonly scenario: Scenario
-  private readonly agenda: Agenda
-
-  constructor(scenario: Scenario, agenda: Agenda) {
-    this.scenario = scenario
-    this.agenda = agenda
   }
 
   take(request: Simulated): void {
-    if (this.scenario.down?.(this.agenda.now) === true)
-      return this.agenda.plan(this.agenda.now + 0.5, () => request.failed())
+    if (this.scenario.down?.(this.now) === true)
+      return this.plan(this.now + 0.5, () => request.failed())
     this.queue.push(request)
     this.work()
+  }
+
+  /** The connection of a request was closed. */
+  abort(request: Simulated): void {
+    if (this.scenario.cancels) this.free(request)
   }
 
   private work(): void {
@@ -90,33 +78,22 @@ class Slots {
       const request = this.queue.shift()!
       if (cancels && request.over) continue
       this.busy++
-      const takes = service(this.agenda.now)
       request.inSlot = true
+      const takes = service(this.now)
       if (takes === Number.POSITIVE_INFINITY) continue
-      this.agenda.plan(this.agenda.now + takes, () => {
-        if (!request.inSlot) return
-        request.inSlot = false
-        this.busy--
-        this.agenda.planOurs(this.agenda.now, () => request.answered())
-        this.work()
+      this.plan(this.now + takes, () => {
+        if (request.inSlot) this.planOurs(this.now, () => request.answered())
+        this.free(request)
       })
     }
   }
 
-  /** The connection of a request was closed. */
-  abort(request: Simulated): void {
-    if (!this.scenario.cancels || !request.inSlot) return
+  private free(request: Simulated): void {
+    if (!request.inSlot) return
     request.inSlot = false
     this.busy--
     this.work()
   }
-}
-
-interface Parts {
-  gate: Gate
-  slots: Slots
-  agenda: Agenda
-  ended: (request: Request) => void
 }
 
 class Simulated implements Candidate {
@@ -126,24 +103,22 @@ class Simulated implements Candidate {
   private sentAt = -1
   private readonly arrived: number
   private readonly gate: Gate
-  private readonly slots: Slots
-  private readonly agenda: Agenda
+  private readonly supplier: Supplier
   private readonly ended: (request: Request) => void
 
-  constructor({ gate, slots, agenda, ended }: Parts, deadline: number) {
+  constructor(gate: Gate, supplier: Supplier, ended: (request: Request) => void) {
     this.gate = gate
-    this.slots = slots
-    this.agenda = agenda
+    this.supplier = supplier
     this.ended = ended
-    this.arrived = agenda.now
-    this.due = agenda.now + deadline
-    if (gate.enter(this, agenda.now) === 'refused') this.refuse()
-    else agenda.planOurs(this.due, () => this.expire())
+    this.arrived = supplier.now
+    this.due = supplier.now + supplier.scenario.deadline
+    if (gate.enter(this, supplier.now) === 'refused') this.refuse()
+    else supplier.planOurs(this.due, () => this.expire())
   }
 
   send(): void {
-    this.sentAt = this.agenda.now
-    this.slots.take(this)
+    this.sentAt = this.supplier.now
+    this.supplier.take(this)
   }
 
   refuse(): void {
@@ -152,7 +127,7 @@ class Simulated implements Candidate {
 
   private end(outcome: Request['outcome']): void {
     this.over = true
-    this.ended({ arrived: this.arrived, ended: this.agenda.now, outcome })
+    this.ended({ arrived: this.arrived, ended: this.supplier.now, outcome })
   }
 
   private expire(): void {
@@ -162,20 +137,20 @@ class Simulated implements Candidate {
       return this.refuse()
     }
     this.end('late')
-    this.slots.abort(this)
-    this.gate.finished(this.sentAt, this.agenda.now, false)
+    this.supplier.abort(this)
+    this.gate.finished(this.sentAt, this.supplier.now, false)
   }
 
   failed(): void {
     if (this.over) return
     this.end('failed')
-    this.gate.dropped(this.agenda.now)
+    this.gate.dropped(this.supplier.now)
   }
 
   answered(): void {
     if (this.over) return
-    this.end(this.agenda.now <= this.due ? 'good' : 'late')
-    this.gate.finished(this.sentAt, this.agenda.now, true)
+    this.end(this.supplier.now <= this.due ? 'good' : 'late')
+    this.gate.finished(this.sentAt, this.supplier.now, true)
   }
 }
 
@@ -185,35 +160,31 @@ export function simulate(scenario: Scenario): {
   limits: number[]
   gate: Gate
 } {
-  const agenda = new Agenda(scenario.pausedUntil)
+  const { lasts, callers = 0 } = scenario
+  const supplier = new Supplier(scenario)
   const gate = new Gate()
   gate.configure(scenario.maxInFlight ?? null, 8192, 0)
-  const slots = new Slots(scenario, agenda)
   const requests: Request[] = []
   const limits: number[] = []
   const note = (request: Request) => {
     requests.push(request)
     limits.push(gate.limit)
   }
-  const parts: Parts = { gate, slots, agenda, ended: note }
   const arrive = () => {
-    const rate = scenario.arrivals(agenda.now)
-    if (agenda.now > 0 && rate > 0) new Simulated(parts, scenario.deadline)
-    const next = agenda.now + (rate > 0 ? 1000 / rate : 5)
-    if (next < scenario.lasts) agenda.planOurs(next, arrive)
+    const rate = scenario.arrivals(supplier.now)
+    if (supplier.now > 0 && rate > 0) new Simulated(gate, supplier, note)
+    const next = supplier.now + (rate > 0 ? 1000 / rate : 5)
+    if (next < lasts) supplier.planOurs(next, arrive)
   }
-  agenda.plan(0, arrive)
+  supplier.plan(0, arrive)
   const call = () => {
-    if (agenda.now < scenario.lasts) new Simulated(calls, scenario.deadline)
+    if (supplier.now < lasts) new Simulated(gate, supplier, noteAndCall)
   }
-  const calls: Parts = {
-    ...parts,
-    ended: (request) => {
-      note(request)
-      agenda.plan(agenda.now + 10, call)
-    },
+  const noteAndCall = (request: Request) => {
+    note(request)
+    supplier.plan(supplier.now + 10, call)
   }
-  for (let each = 0; each < (scenario.callers ?? 0); each++) agenda.plan(0, call)
-  agenda.run()
+  for (let each = 0; each < callers; each++) supplier.plan(0, call)
+  supplier.run()
   return { requests, limits, gate }
 }

@@ -5,18 +5,14 @@
  */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { lognormal } from './simulated.ts'
 
 const [slots = 4, mean = 100, sigma = 0] = process.argv.slice(2, 5).map(Number)
 const cancels = process.argv[5] === 'cancels'
 
+const serviceTime = lognormal(mean, sigma, 1)
 const queue: ServerResponse[] = []
 let busy = 0
-
-function serviceTime(): number {
-  if (sigma === 0) return mean
-  const normal = Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random())
-  return mean * Math.exp(sigma * normal - (sigma * sigma) / 2)
-}
 
 function work(): void {
   while (busy < slots && queue.length > 0) {

@@ -3,28 +3,30 @@
  * `--proxies NAME,NAME` and `--only SECTION,SECTION` narrow it.
  */
 import { type Bench, bench, type Run } from '../harness/bench.ts'
-import type { Child } from '../harness/child.ts'
+import type { Job, Outcome } from '../harness/caller.ts'
 import { firstLine } from '../harness/machine.ts'
 import { bars } from '../harness/plot.ts'
 import { rss } from '../harness/process.ts'
 import type { Block, Table } from '../harness/report.ts'
-import { startOrigin, startSource } from '../harness/service.ts'
-import type { Job, Outcome } from '../harness/source.ts'
+import { type Caller, startCaller, startOrigin } from '../harness/service.ts'
 import { inTurns, medians } from '../harness/statistics.ts'
 import { type Running, startPeers, supplierIds } from './peers.ts'
+import { twoProcesses } from './workers.ts'
 
 const options = { proxies: { value: '', help: 'names of proxies; all where none is given' } }
 type Options = typeof options
 type Section = Bench<Options, State>['sections'][string]
 
-interface State {
-  source: Child<Job, Outcome>
+interface State extends AsyncDisposable {
+  caller: Caller
   supplier: Awaited<ReturnType<typeof startOrigin>>
-  proxies: Running[]
+  /** Started and warmed up when a section first needs them. */
+  proxies(): Promise<Running[]>
 }
 
 type Sample = ReturnType<typeof sampleOf>
-type Case = Partial<Pick<Job, 'paths' | 'connections' | 'rate'>> & { label: string }
+type Load = Partial<Extract<Job, { paths: readonly string[] }>>
+type Case = Pick<Load, 'paths' | 'connections' | 'rate'> & { label: string }
 interface Plan {
   title: string
   note?: string
@@ -54,9 +56,13 @@ function sampleOf(outcome: Outcome, bytes: number) {
   }
 }
 
-async function measure({ source, supplier }: State, proxy: Running, job: Partial<Job>) {
+async function measure(
+  { caller, supplier }: Pick<State, 'caller' | 'supplier'>,
+  proxy: Running,
+  job: Load,
+) {
   const pids = proxy.pids()
-  const outcome = await source.ask({
+  const outcome = await caller.ask({
     ...{ port: proxy.port, paths: ['/bid/bench'], connections: 64, rate: 0 },
     ...{ warm: 700, measure: 3000, watch: [pids, [supplier.pid]], ...job },
   })
@@ -67,7 +73,8 @@ const section = (plan: Plan): Section => ({
   title: plan.title,
   async run(run, state) {
     const at = run.quick ? 1 : 0
-    const proxies = state.proxies.filter(({ name }) => plan.proxies?.includes(name) ?? true)
+    const started = await state.proxies()
+    const proxies = started.filter(({ name }) => plan.proxies?.includes(name) ?? true)
     const results: Results = proxies.map(({ name, job }) => ({ name, job, samples: new Map() }))
     for (const { label, ...load } of plan.cases) {
       const window = { warm: run.quick ? 300 : 700, measure: plan.window[at]! }
@@ -98,15 +105,8 @@ function full({ cases }: Plan, all: Results, run: Run<Options>): Block[] {
   }))
   const anchors = rows.filter(({ name }) => ['nginx', 'nginx + Lua', 'http-proxy'].includes(name))
   const nginx = rows.find(({ name }) => name === 'nginx')
-  const variation =
-    nginx === undefined
-      ? []
-      : [
-          run.steady(
-            'nginx itself',
-            nginx.samples.map(({ cost }) => cost),
-          ),
-        ]
+  const costs = nginx?.samples.map(({ cost }) => cost)
+  const variation = costs === undefined ? [] : [run.steady('nginx itself', costs)]
   const table: Table = {
     head: [
       ...['proxy', 'job', 'CPU us/request', ...anchors.map(({ name }) => `x ${name}`)],
@@ -147,6 +147,31 @@ const costs = matrix(({ cost }) => cost.toFixed(1))
 const short = { rounds: [2, 1], window: [1500, 300] } as const
 const paths = (kind: string) => [`/bid/bench?kind=${kind}`]
 
+async function open(run: Run<Options>): Promise<State> {
+  await using stack = new AsyncDisposableStack()
+  const supplier = stack.use(await startOrigin())
+  const caller = stack.use(startCaller())
+  let proxies: Running[] | undefined
+  const long = run.quick
+    ? { most: 20_000, measure: 3000 }
+    : { most: warmUp.requests, measure: warmUp.ms }
+  const held = stack.move()
+  return {
+    ...{ caller, supplier },
+    async proxies() {
+      if (proxies !== undefined) return proxies
+      const wanted = run.options.proxies === '' ? [] : run.options.proxies.split(',')
+      proxies = await startPeers(wanted, supplier.port, held, run.missing)
+      for (const proxy of proxies.filter(({ compiles }) => compiles)) {
+        const { rate } = await measure({ caller, supplier }, proxy, { ...long, warm: 0 })
+        run.say(`${proxy.name}: warm-up at ${rate.toFixed(0)}/s`)
+      }
+      return proxies
+    },
+    [Symbol.asyncDispose]: () => held.disposeAsync(),
+  }
+}
+
 await bench<Options, State>({
   folder: import.meta.dirname,
   title: 'bench/proxy',
@@ -154,24 +179,7 @@ await bench<Options, State>({
     'Every proxy has one worker and stands between the same load source and the same supplier (raw sockets, ready bytes) on this machine. Rounds are interleaved, the proxies in turn in each, and figures are medians over rounds; only ratios within one run count. Proxies that compile while they run are warmed up with 200,000 requests of the mix or for 30 s. CPU is user + system time of the proxy and its children, as the kernel accounts it, over the requests answered in the window. "passes" hands responses on; "rewrites" lowers prices, expands macros and signs or encrypts a context for each bid; bidweir is measured with all that it does (learner, contexts, bid log, metrics). The mix is 70 % no-bids, 25 % bids of 3 KB, 5 % VAST of 12 KB, both with 13 macros in four fields, UTF-8 and escapes; requests are eight dense ones of 2.6 to 2.9 KB; heads have six fields; every id is new. Latency at a fixed rate counts from the moment a request was due (the source looks at the clock every millisecond).',
   options,
   programs: () => [firstLine('nginx', '-v'), firstLine('haproxy', '-v')?.split(' 20')[0] ?? null],
-  async open(run) {
-    const supplier = await startOrigin()
-    const source = startSource()
-    const wanted = run.options.proxies === '' ? [] : run.options.proxies.split(',')
-    const proxies = await startPeers(wanted, supplier.port, run.missing)
-    const state = { source, supplier, proxies }
-    const long = run.quick
-      ? { most: 20_000, measure: 3000 }
-      : { most: warmUp.requests, measure: warmUp.ms }
-    for (const proxy of proxies.filter(({ compiles }) => compiles)) {
-      const { rate } = await measure(state, proxy, { ...long, warm: 0 })
-      run.say(`${proxy.name}: warm-up at ${rate.toFixed(0)}/s`)
-    }
-    return state
-  },
-  async close({ source, supplier, proxies }) {
-    await Promise.all([...proxies.map((each) => each.stop()), source.close(), supplier.close()])
-  },
+  open,
   sections: {
     mix: section({
       title: 'The mix, closed loop, 64 connections',
@@ -214,5 +222,9 @@ await bench<Options, State>({
       })),
       ...{ ...short, blocks: costs },
     }),
+    workers: {
+      title: 'One and two processes of bidweir',
+      run: (run, { caller, supplier }) => twoProcesses(run, caller, supplier.url),
+    },
   },
 })

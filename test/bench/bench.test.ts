@@ -16,9 +16,14 @@ function benchWith(t: Test, figures: readonly number[]) {
     `import { bench } from '${harness}'
     await bench({
       folder: ${JSON.stringify(folder)}, title: 'Sample', about: 'A sample.',
+      options: {
+        rate: { value: 5, least: 1, help: 'A rate.' },
+        body: { value: 'mix', oneOf: ['mix', 'video'], help: 'A body.' },
+        url: { value: 'http://a', help: 'An origin.', valid: URL.canParse },
+      },
       sections: {
         one: { title: 'One', run: () => [${rows('first')}, { file: 'a.svg', alt: 'a', svg: '<svg/>' }] },
-        two: { title: 'Two', run: (run) => [${rows('second')}, run.steady('it', ${JSON.stringify(figures)})] },
+        two: { title: 'Two', run: (run) => [${rows('second')}, JSON.stringify(run.options), run.steady('it', ${JSON.stringify(figures)})] },
       },
     })`,
   )
@@ -56,5 +61,28 @@ t.test('--only runs the sections that it names, and refuses others', async (t) =
   t.strictSame(JSON.parse(stdout).sections, { two: [[{ what: 'second', us: 1 }]] })
   const wrong = run('--only', 'three')
   t.equal(wrong.status, 64)
-  t.match(wrong.stderr, /--only: sections, of one,two, not three\nusage: npm run bench:sample/)
+  t.match(wrong.stderr, /--only .*three[\s\S]*Usage: npm run bench:sample[\s\S]*"one,two"/)
+})
+
+t.test('options are typed and checked, and --help shows them', async (t) => {
+  const { run } = benchWith(t, [1])
+  t.match(run('--only', 'two').stdout, '{"rate":5,"body":"mix","url":"http://a"}')
+  t.match(run('--only', 'two', '--rate', '7').stdout, '{"rate":7,')
+  for (const [argv, message] of [
+    [['--rate', '0'], /'--rate <number>' argument '0' is invalid. Not a number from 1/],
+    [['--rate', '1.5'], /--rate .*'1.5'/],
+    [['--body', 'text'], /--body .*'text'.* Allowed choices are mix, video/],
+    [['--url', 'here'], /--url .*'here' is invalid. An origin/],
+    [['--other'], /--other/],
+  ] as const) {
+    const { status, stderr } = run(...argv)
+    t.equal(status, 64)
+    t.match(stderr, message)
+  }
+  const help = run('--help')
+  t.equal(help.status, 0)
+  t.match(
+    help.stdout,
+    /npm run bench:sample[\s\S]*--body <string> +A body. \(choices: "mix", "video"/,
+  )
 })

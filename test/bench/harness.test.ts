@@ -1,7 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { type Options, parse, usage } from '../../bench/harness/bench.ts'
 import { drive, type Load } from '../../bench/harness/client.ts'
 import { bars, curves } from '../../bench/harness/plot.ts'
 import { cpu, rss, tree } from '../../bench/harness/process.ts'
@@ -48,26 +47,6 @@ t.test('each round begins with the next subject', async (t) => {
   })
   t.strictSame(order, ['a', 'b', 'c', 'b', 'c', 'a'])
   t.strictSame(results.get('a'), [0, 1])
-})
-
-t.test('options are typed and checked', async (t) => {
-  const options = {
-    rate: { value: 5, least: 1, help: 'a rate' },
-    body: { value: 'mix', oneOf: ['mix', 'video'], help: 'a body' },
-    url: { value: 'http://a', help: 'an origin', valid: (url: string) => URL.canParse(url) },
-    write: { value: false, help: 'write it' },
-  } as const satisfies Options
-  t.strictSame(parse(options, []), { rate: 5, body: 'mix', url: 'http://a', write: false })
-  t.match(parse(options, ['--rate', '7', '--write']), { rate: 7, write: true })
-  for (const [argv, message] of [
-    [['--rate', '0'], '--rate: a whole number from 1, not 0'],
-    [['--rate', '1.5'], '--rate: a whole number from 1, not 1.5'],
-    [['--body', 'text'], '--body: mix, video, not text'],
-    [['--url', 'here'], '--url: an origin, not here'],
-    [['--other'], /--other/],
-  ] as const)
-    t.throws(() => parse(options, argv), { message })
-  t.match(usage('x', options), /npm run bench:x[\s\S]*--body +a body: mix, video \(mix\)/)
 })
 
 const report = {

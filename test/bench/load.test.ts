@@ -59,7 +59,7 @@ t.test('a wrong option is refused with the allowed values', async (t) => {
   ]) {
     const { code, text } = await load(option!, value!)
     t.equal(code, 64)
-    t.match(text, new RegExp(`${option}: .*${value}[\\s\\S]*usage:`))
+    t.match(text, new RegExp(`${option} .*${value}[\\s\\S]*Usage:`))
   }
 })
 

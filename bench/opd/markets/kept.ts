@@ -18,7 +18,7 @@ export const keptMarkets: { market: string; of: MarketOf; atLeast: number }[] = 
   { market: 'replay', of: replay, atLeast: 0.6 },
   ...recordings.map(([advertiser, rows]) => ({
     market: `recorded ${advertiser}`,
-    of: (seed: number) => recorded(rows, 'reported', seed),
+    of: (seed: number) => recorded(rows, seed),
     atLeast: 0.6,
   })),
 ]

@@ -2,18 +2,15 @@
  * Markets that answer to what is sent: floors that follow the prices that won, competitors that hold their win rate.
  * The curve that grades a bid is the one at that moment; the oracle is graded beside it, so it is one that does not plan.
  */
-import type { Market, Offer } from '../market.ts'
+import { firstPriceOffer, type Market, type Offer } from '../market.ts'
 import { synthetic } from './synthetic.ts'
 
-interface ReactingOptions {
-  /** Share of the last winning prices that the floor of a publisher rises to. */
-  floorShare?: number
-  /** How strongly competitors of a publisher raise their bids when they win less than they want. */
-  rivalGain?: number
-}
+/** Share of the last winning prices that the floor of a publisher rises to. */
+const floorShare = 0.6
+/** How strongly competitors of a publisher raise their bids when they win less than they want. */
+const rivalGain = 0.002
 
-export function reacting(seed: number, options: ReactingOptions = {}): Market {
-  const { floorShare = 0.6, rivalGain = 0.002 } = options
+export function reacting(seed: number): Market {
   const under = synthetic(seed)
   /** By publisher: the mean of winning prices over in, and how far competitors have moved (log). */
   const paid = new Map<string, number>()
@@ -24,16 +21,13 @@ export function reacting(seed: number, options: ReactingOptions = {}): Market {
 
   /** Competitors that bid e^move more win at a price what they would have won at e^-move of it. */
   const seen = (price: number) => price * Math.exp(-(moved.get(publisher) ?? 0))
-  const offer: Offer = {
-    facts,
-    wins: (price) => (price < facts.floor ? 0 : inner.wins(seen(price))),
-    margin: (price) => (facts.inBa - price) * offer.wins(price),
-    clears: (price) => price,
+  const wins = (price: number) => (price < facts.floor ? 0 : inner.wins(seen(price)))
+  const offer = firstPriceOffer(facts, wins, {
     jumps() {
       const shift = Math.exp(moved.get(publisher) ?? 0)
-      return inner.jumps().map((price) => price * shift)
+      return Array.from(inner.jumps(), (price) => price * shift)
     },
-  }
+  })
 
   return {
     name: 'reacting',

@@ -2,9 +2,8 @@
  * Paying prices in the shape of the iPinYou rows: whole cents, 8 % of all at one single price, 18 % exactly at the
  * floor of the bid, a third at the flat prices of a few dozen campaigns, the rest a mixture by slot.
  */
-import type { BidFacts } from '../../../opd/learner.ts'
-import { firstPrice, type Market, type Offer } from '../market.ts'
-import { rankOf, type Source, source, zipf } from '../random.ts'
+import { firstPriceOffer, type Market, newFacts, usualEvery } from '../market.ts'
+import { countBelow, rankOf, type Source, source, zipf } from '../random.ts'
 
 const floors = [0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.8, 1.3]
 const single = 0.7
@@ -21,12 +20,6 @@ interface Slot {
   prices: Float64Array
   /** Cumulative, without what lies at the floor. */
   below: Float64Array
-}
-
-interface ReplayOptions {
-  /** Milliseconds between bids. */
-  every?: number
-  slots?: number
 }
 
 /** Rows of one slot, counted: what a replay knows of its curve. */
@@ -70,13 +63,13 @@ function slotOf(
   }
 }
 
-export function replay(seed: number, options: ReplayOptions = {}): Market {
+export function replay(seed: number): Market {
   const root = source(seed)
   const world = root.fork(1)
   const draw = root.fork(2)
   const rivals = Array.from({ length: 40 }, () => cent(Math.exp(-0.4 + 0.6 * world.normal())))
   const slots: Slot[] = []
-  for (let at = 0; slots.length < (options.slots ?? 500); at++) {
+  for (let at = 0; slots.length < 500; at++) {
     const publisher = { at, level: -0.4 + 0.5 * world.normal(), exchange: world.below(3) }
     for (let place = 1 + world.below(4); place > 0; place--)
       slots.push(slotOf(world, publisher, place, rivals))
@@ -92,38 +85,21 @@ export function replay(seed: number, options: ReplayOptions = {}): Market {
     level: 0.15 * world.normal(),
     share: world.uniform() < 0.5 ? 0.1 : 0.3,
   }))
-  const facts: BidFacts = { supplier: '', mode: 'revenue', inBa: 1, floor: 0 }
+  const facts = newFacts()
   let slot = slots[0]!
   let atFloor = 0
-  const shown: number[] = []
   /** 4 % lose whatever they bid: frequency caps, brand lists. */
   const reach = 0.96
-
-  const offer: Offer = {
-    facts,
-    wins(price) {
-      const { prices, below } = slot
-      let [low, high] = [0, prices.length]
-      while (low < high) {
-        const middle = (low + high) >> 1
-        if (prices[middle]! <= price) low = middle + 1
-        else high = middle
-      }
-      if (price < facts.floor) return 0
-      return reach * (atFloor + (1 - atFloor) * (low === 0 ? 0 : below[low - 1]!))
-    },
-    margin: (price) => firstPrice(offer, price),
-    clears: (price) => price,
-    jumps() {
-      shown.length = 0
-      for (const price of slot.prices) shown.push(price)
-      return shown
-    },
+  const wins = (price: number) => {
+    if (price < facts.floor) return 0
+    const most = countBelow(slot.prices, price, true)
+    return reach * (atFloor + (1 - atFloor) * (slot.below[most - 1] ?? 0))
   }
+  const offer = firstPriceOffer(facts, wins, { jumps: () => slot.prices })
 
   return {
     name: 'replay',
-    every: options.every ?? 86_400_000 / 150_000,
+    every: usualEvery,
     offer() {
       slot = slots[rankOf(traffic, draw.uniform())]!
       const at = draw.below(campaigns.length)

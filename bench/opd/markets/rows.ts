@@ -4,9 +4,8 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { BidFacts } from '../../../opd/learner.ts'
-import { firstPrice, type Market, type Offer } from '../market.ts'
-import { source } from '../random.ts'
+import { firstPriceOffer, type Market, newFacts, usualEvery } from '../market.ts'
+import { countBelow, source } from '../random.ts'
 
 interface Row {
   time: string
@@ -17,11 +16,10 @@ interface Row {
   size: string
   floor: number
   paid: number
+  advertiser: string
 }
 /** Rows that share a curve. */
 interface Pool {
-  rows: Row[]
-  floor: number
   prices: Float64Array
 }
 
@@ -30,7 +28,7 @@ const leastRows = 20
 const tunedShare = 0.5
 
 /** Columns before the bid identifier differ between the published files. */
-function rowOf(line: string): (Row & { advertiser: string }) | null {
+function rowOf(line: string): Row | null {
   const all = line.split('\t')
   const first = all.findIndex((value) => /^[0-9a-f]{28,32}$/.test(value))
   if (first < 0 || all.length < first + 23) return null
@@ -52,57 +50,37 @@ function rowOf(line: string): (Row & { advertiser: string }) | null {
 
 /** Rows of a folder's text files by advertiser, in order of time. */
 export function readRows(folder: string): Map<string, Row[]> {
-  const found = new Map<string, Row[]>()
-  for (const file of readdirSync(folder).sort()) {
-    if (!/\.(txt|log)$/.test(file)) continue
-    for (const line of readFileSync(join(folder, file), 'utf8').split('\n')) {
-      const row = rowOf(line)
-      if (row === null) continue
-      const rows = found.get(row.advertiser)
-      if (rows === undefined) found.set(row.advertiser, [row])
-      else rows.push(row)
-    }
-  }
-  for (const rows of found.values())
-    rows.sort((one, other) => (one.time < other.time ? -1 : one.time > other.time ? 1 : 0))
-  return found
+  const rows = readdirSync(folder)
+    .sort()
+    .filter((file) => /\.(txt|log)$/.test(file))
+    .flatMap((file) => readFileSync(join(folder, file), 'utf8').split('\n'))
+    .map(rowOf)
+    .filter((row) => row !== null)
+    .sort((one, other) => (one.time < other.time ? -1 : Number(one.time > other.time)))
+  return Map.groupBy(rows, ({ advertiser }) => advertiser)
 }
 
 function poolsOf(rows: readonly Row[]): Map<Row, Pool> {
-  const groups = new Map<string, Row[]>()
-  const put = (name: string, row: Row) => {
-    const group = groups.get(name)
-    if (group === undefined) groups.set(name, [row])
-    else group.push(row)
-  }
   const own = (row: Row) => `${row.slot} ${row.floor}`
   const shared = (row: Row) => `${row.exchange} ${row.size} ${row.floor > 0}`
-  for (const row of rows) {
-    put(own(row), row)
-    put(shared(row), row)
-  }
+  const [slots, others] = [Map.groupBy(rows, own), Map.groupBy(rows, shared)]
   const pools = new Map<Row[], Pool>()
   return new Map(
     rows.map((row) => {
-      const mine = groups.get(own(row))!
-      const group = mine.length < leastRows ? groups.get(shared(row))! : mine
-      const prices = Float64Array.from(group, ({ paid }) => paid).sort()
-      const pool = pools.get(group) ?? { rows: group, floor: row.floor, prices }
+      const mine = slots.get(own(row))!
+      const group = mine.length < leastRows ? others.get(shared(row))! : mine
+      const pool = pools.get(group) ?? {
+        prices: Float64Array.from(group, ({ paid }) => paid).sort(),
+      }
       pools.set(group, pool)
       return [row, pool]
     }),
   )
 }
 
-/** `part`: rows to tune on, or rows to report on. */
-export function recorded(
-  all: readonly Row[],
-  part: 'tuned' | 'reported',
-  seed: number,
-  every = 86_400_000 / 150_000,
-): Market {
-  const cut = Math.floor(all.length * tunedShare)
-  const rows = part === 'tuned' ? all.slice(0, cut) : all.slice(cut)
+/** The later half of the rows. */
+export function recorded(all: readonly Row[], seed: number): Market {
+  const rows = all.slice(Math.floor(all.length * tunedShare))
   const pools = poolsOf(rows)
   const root = source(seed)
   const world = root.fork(1)
@@ -111,38 +89,24 @@ export function recorded(
     level: 0.2 + 0.3 * world.normal(),
     spread: world.uniform() < 0.5 ? 0.1 : 0.35,
   }))
-  const facts: BidFacts = { supplier: '', mode: 'revenue', inBa: 1, floor: 0 }
+  const facts = newFacts()
   let pool: Pool = pools.get(rows[0]!)!
   const reach = 0.96
-  const offer: Offer = {
-    facts,
-    wins(price) {
-      if (price < facts.floor) return 0
-      const { prices } = pool
-      let [low, high] = [0, prices.length]
-      while (low < high) {
-        const middle = (low + high) >> 1
-        if (prices[middle]! <= price + 1e-9) low = middle + 1
-        else high = middle
-      }
-      return (reach * low) / prices.length
-    },
-    margin: (price) => firstPrice(offer, price),
-    clears: (price) => price,
+  const wins = (price: number) =>
+    price < facts.floor
+      ? 0
+      : (reach * countBelow(pool.prices, price + 1e-9, true)) / pool.prices.length
+  const offer = firstPriceOffer(facts, wins, {
     lowest(u) {
       const { prices } = pool
       const rank = Math.floor((u / reach) * prices.length)
       return rank >= prices.length ? Number.POSITIVE_INFINITY : Math.max(facts.floor, prices[rank]!)
     },
-    jumps: () => {
-      const shown: number[] = []
-      for (const price of pool.prices) if (price !== shown.at(-1)) shown.push(price)
-      return shown.slice(0, 400)
-    },
-  }
+    jumps: () => [...new Set(pool.prices)].slice(0, 400),
+  })
   return {
-    name: `recorded ${part} ${rows.length} ${rows[0]!.time}`,
-    every,
+    name: `recorded ${rows.length} ${rows[0]!.time}`,
+    every: usualEvery,
     offer() {
       const row = rows[draw.below(rows.length)]!
       pool = pools.get(row)!

@@ -2,11 +2,18 @@
  * 6 suppliers, 300 publishers with Zipf traffic, log-normal competitors mixed with ones that bid round numbers, floors,
  * drift, a diurnal cycle, in-prices correlated with competition.
  */
-import type { BidFacts } from '../../../opd/learner.ts'
-import { firstPrice, type Market, Mixture, type Offer, secondPrice } from '../market.ts'
+import {
+  day,
+  firstPrice,
+  type Market,
+  Mixture,
+  newFacts,
+  type Offer,
+  secondPrice,
+  usualEvery,
+} from '../market.ts'
 import { rankOf, source, zipf } from '../random.ts'
 
-const day = 86_400_000
 const countries = ['US', 'DE', 'GB', 'FR', 'BR', 'JP', 'PL', 'IN'] as const
 const sizes = ['300x250', '728x90', '320x50', '160x600', '970x250'] as const
 const devices = ['desktop', 'mobile', 'tablet'] as const
@@ -22,10 +29,6 @@ interface SyntheticOptions {
   drop?: number
   /** Another set of publishers every this many milliseconds. */
   freshEvery?: number
-  /** Milliseconds between bids. */
-  every?: number
-  drift?: number
-  suppliers?: number
 }
 
 interface Publisher {
@@ -48,7 +51,7 @@ export function synthetic(seed: number, options: SyntheticOptions = {}): Market 
   const world = root.fork(1)
   const draw = root.fork(2)
   const drifts = root.fork(3)
-  const suppliers = options.suppliers ?? 6
+  const suppliers = 6
   const traffic = zipf(300, 1)
   const supplierLevel = Array.from({ length: suppliers }, () => 0.3 * world.normal())
   const supplierRound = Array.from({ length: suppliers }, () => 0.3 * world.uniform())
@@ -78,9 +81,9 @@ export function synthetic(seed: number, options: SyntheticOptions = {}): Market 
   })
   let publishers = Array.from({ length: 300 }, (_each, n) => publisher(n))
   const driftOf = new Float64Array(300)
-  const step = (options.drift ?? 0.15) / Math.sqrt(50_000)
+  const step = 0.15 / Math.sqrt(50_000)
   const mixture = new Mixture()
-  const facts: BidFacts = { supplier: '', mode: 'revenue', inBa: 1, floor: 0 }
+  const facts = newFacts()
   let fresh = 0
 
   const offer: Offer = {
@@ -104,7 +107,7 @@ export function synthetic(seed: number, options: SyntheticOptions = {}): Market 
 
   return {
     name: 'synthetic',
-    every: options.every ?? day / 150_000,
+    every: usualEvery,
     offer(n, now) {
       if (options.freshEvery !== undefined && Math.floor(now / options.freshEvery) !== fresh) {
         fresh = Math.floor(now / options.freshEvery)

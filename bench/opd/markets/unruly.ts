@@ -2,12 +2,9 @@
  * Markets that are not made like the model. `heavyTailed`: few strong rivals a publisher who come and leave for hours, Pareto
  * tails, a weekly cycle. `chasing`: 750 sellers of 200 bids a day, whose reserve prices follow what they were paid.
  */
-import type { BidFacts } from '../../../opd/learner.ts'
-import { firstPrice, type Market, normalBelow, type Offer } from '../market.ts'
+import { day, firstPriceOffer, type Market, newFacts, normalBelow, usualEvery } from '../market.ts'
 import { rankOf, source, zipf } from '../random.ts'
 
-const day = 86_400_000
-const every = day / 150_000
 /** A week passes in a run of 150,000 bids. */
 const weekPart = (now: number) => (now % day) / day
 
@@ -40,29 +37,23 @@ export function heavyTailed(seed: number): Market {
       }),
     ),
   }))
-  const facts: BidFacts = { supplier: '', mode: 'revenue', inBa: 1, floor: 0 }
+  const facts = newFacts()
   let at = publishers[0]!
   let present: Rival[] = []
   let shift = 0
 
-  const offer: Offer = {
-    facts,
-    wins(price) {
-      if (price < facts.floor) return 0
-      const x = Math.log(price) - at.level - shift
-      let below = 0.94
-      for (const { level, spread } of present) below *= normalBelow((x - level) / spread)
-      // The rest of the competition: a Pareto tail above e^-1.
-      const tail = x < -1 ? 1 : Math.exp(-at.tail * (x + 1))
-      return below * (1 - at.tailShare * tail) * (1 - 0.5 * at.tailShare * Math.min(1, tail))
-    },
-    margin: (price) => firstPrice(offer, price),
-    clears: (price) => price,
-    jumps: () => [],
-  }
+  const offer = firstPriceOffer(facts, (price) => {
+    if (price < facts.floor) return 0
+    const x = Math.log(price) - at.level - shift
+    let below = 0.94
+    for (const { level, spread } of present) below *= normalBelow((x - level) / spread)
+    // The rest of the competition: a Pareto tail above e^-1.
+    const tail = x < -1 ? 1 : Math.exp(-at.tail * (x + 1))
+    return below * (1 - at.tailShare * tail) * (1 - 0.5 * at.tailShare * Math.min(1, tail))
+  })
   return {
     name: 'heavy tails',
-    every,
+    every: usualEvery,
     offer(_n, now) {
       at = publishers[rankOf(traffic, draw.uniform())]!
       const week = weekPart(now)
@@ -96,20 +87,15 @@ export function chasing(seed: number): Market {
     asks: world.uniform() < 0.5 ? 0.7 + 0.2 * world.uniform() : 0,
     paid: 0,
   }))
-  const facts: BidFacts = { supplier: '', mode: 'revenue', inBa: 1, floor: 0 }
+  const facts = newFacts()
   let seller = sellers[0]!
   let mean = 0
-  const offer: Offer = {
-    facts,
-    wins: (price) =>
-      price < facts.floor ? 0 : 0.05 + 0.87 * normalBelow((Math.log(price) - mean) / seller.spread),
-    margin: (price) => firstPrice(offer, price),
-    clears: (price) => price,
-    jumps: () => [],
-  }
+  const offer = firstPriceOffer(facts, (price) =>
+    price < facts.floor ? 0 : 0.05 + 0.87 * normalBelow((Math.log(price) - mean) / seller.spread),
+  )
   return {
     name: 'chasing reserves',
-    every,
+    every: usualEvery,
     offer(_n, now) {
       seller = sellers[draw.below(sellers.length)]!
       const week = weekPart(now)

@@ -2,12 +2,8 @@
  * Markets that nothing was tuned on. `pacing`: rivals with budgets that are empty by the evening, who bid more where they know
  * the user. `ladder`: sellers whose buyers bid on a ladder of a few prices, and whose reserve price is not announced.
  */
-import type { BidFacts } from '../../../opd/learner.ts'
-import { firstPrice, type Market, normalBelow, type Offer } from '../market.ts'
+import { day, firstPriceOffer, type Market, newFacts, normalBelow, usualEvery } from '../market.ts'
 import { rankOf, source, zipf } from '../random.ts'
-
-const day = 86_400_000
-const every = day / 150_000
 
 export function pacing(seed: number): Market {
   const root = source(seed)
@@ -25,25 +21,19 @@ export function pacing(seed: number): Market {
       until: 0.4 + world.uniform(),
     })),
   }))
-  const facts: BidFacts = { supplier: '', mode: 'revenue', inBa: 1, floor: 0 }
+  const facts = newFacts()
   let site = sites[0]!
   let [part, known] = [0, 0]
-  const offer: Offer = {
-    facts,
-    wins(price) {
-      const x = Math.log(price) - site.level - 0.5 * known
-      let below = site.reach
-      for (const { level, spread, until } of site.rivals)
-        if (part < until) below *= normalBelow((x - level) / spread)
-      return below
-    },
-    margin: (price) => firstPrice(offer, price),
-    clears: (price) => price,
-    jumps: () => [],
-  }
+  const offer = firstPriceOffer(facts, (price) => {
+    const x = Math.log(price) - site.level - 0.5 * known
+    let below = site.reach
+    for (const { level, spread, until } of site.rivals)
+      if (part < until) below *= normalBelow((x - level) / spread)
+    return below
+  })
   return {
     name: 'pacing',
-    every,
+    every: usualEvery,
     offer(_n, now) {
       site = sites[rankOf(traffic, draw.uniform())]!
       part = (now % day) / day
@@ -81,24 +71,21 @@ export function ladder(seed: number): Market {
       value: rungs[3]! * (1.1 + 0.5 * world.uniform()),
     }
   })
-  const facts: BidFacts = { supplier: '', mode: 'revenue', inBa: 1, floor: 0 }
+  const facts = newFacts()
   let seller = sellers[0]!
-  const offer: Offer = {
-    facts,
-    wins(price) {
-      if (price < seller.reserve) return 0
-      let below = 0.04
-      for (const [n, rung] of seller.rungs.entries())
-        if (rung <= price + 1e-9) below += seller.shares[n]!
-      return below
-    },
-    margin: (price) => firstPrice(offer, price),
-    clears: (price) => price,
-    jumps: () => [seller.reserve, ...seller.rungs].filter((price) => price > 0),
+  const wins = (price: number) => {
+    if (price < seller.reserve) return 0
+    let below = 0.04
+    for (const [n, rung] of seller.rungs.entries())
+      if (rung <= price + 1e-9) below += seller.shares[n]!
+    return below
   }
+  const offer = firstPriceOffer(facts, wins, {
+    jumps: () => [seller.reserve, ...seller.rungs].filter((price) => price > 0),
+  })
   return {
     name: 'ladder',
-    every,
+    every: usualEvery,
     offer() {
       seller = sellers[rankOf(traffic, draw.uniform())]!
       const size = draw.below(3)

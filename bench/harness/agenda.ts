@@ -1,0 +1,48 @@
+/** What is due at some time, the earliest first; at one time, in the order in which it was added. A binary heap. */
+interface Entry<T> {
+  at: number
+  serial: number
+  what: T
+}
+
+const before = <T>(one: Entry<T>, other: Entry<T>) =>
+  one.at < other.at || (one.at === other.at && one.serial < other.serial)
+
+export class Agenda<T> {
+  private readonly heap: Entry<T>[] = []
+  private added = 0
+
+  /** When the next is due. */
+  get next(): number {
+    return this.heap[0]?.at ?? Number.POSITIVE_INFINITY
+  }
+
+  add(at: number, what: T): void {
+    const { heap } = this
+    const entry = { at, serial: this.added++, what }
+    let place = heap.length
+    for (let parent = (place - 1) >> 1; place > 0; parent = (place - 1) >> 1) {
+      if (before(heap[parent]!, entry)) break
+      heap[place] = heap[parent]!
+      place = parent
+    }
+    heap[place] = entry
+  }
+
+  /** Takes the next. */
+  take(): T {
+    const { heap } = this
+    const first = heap[0]!
+    const last = heap.pop()!
+    if (heap.length === 0) return first.what
+    let place = 0
+    for (let child = 1; child < heap.length; child = 2 * place + 1) {
+      if (child + 1 < heap.length && before(heap[child + 1]!, heap[child]!)) child++
+      if (before(last, heap[child]!)) break
+      heap[place] = heap[child]!
+      place = child
+    }
+    heap[place] = last
+    return first.what
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * The caller of the benchmarks, a process of its own. It sends bid requests, each with an id that was never sent before; or
+ * asks for prices without the proxy, keeps the contexts, and reports each of them as won, once.
+ */
+import { type Outcome as Driven, drive, type Load } from './client.ts'
+import { bidRequests, requestHead, stamper } from './traffic.ts'
+
+type Sent =
+  /** Each path, such as `/bid/bench?kind=vast`, meets every body; `most`: requests at most. */
+  | { what?: 'bids'; paths: readonly string[]; most?: number }
+  /** `bids`: of one call; `most`: stop when so many contexts are at hand. */
+  | { what: 'prices'; token: string; bids: number; most: number }
+  | { what: 'notices' }
+export type Job = Pick<Load, 'port' | 'connections' | 'rate' | 'warm' | 'measure' | 'watch'> & Sent
+
+export interface Outcome extends Driven {
+  /** Bids priced, or wins that the service has acknowledged; those of the warm-up too. */
+  total: number
+  /** Contexts at hand, not yet reported. */
+  left: number
+}
+
+/** The next request, and how many bids or wins a response stands for; 0: it is not what it should be. */
+interface Traffic {
+  next: Load['next']
+  worth: (response: Parameters<Load['kind']>[0]) => number
+}
+
+function bidTraffic(paths: readonly string[], most = Number.POSITIVE_INFINITY): Traffic {
+  const ready = Array.from({ length: paths.length * bidRequests.length }, (_each, at) => {
+    const body = bidRequests[Math.floor(at / paths.length) % bidRequests.length]!
+    return stamper(Buffer.concat([requestHead(paths[at % paths.length]!, body.length), body]))
+  })
+  let sent = 0
+  return {
+    next: () => (sent < most ? ready[sent++ % ready.length]!() : null),
+    // A no-bid with a reason is the proxy's own: the supplier never sent it.
+    worth: ({ status, head }) =>
+      status === 200 || (status === 204 && !/\r\nx-bidweir-reason:/i.test(head)) ? 1 : 0,
+  }
+}
+
+/** Notices that were not sent yet. */
+const notices: Buffer[] = []
+let made = 0
+
+function priceRequest(token: string, bids: number): Buffer {
+  const bid = Array.from({ length: bids }, () => {
+    const id = `${process.pid.toString(36)}-${(made++).toString(36)}`
+    return { id, impid: '1', price: 1 + (made % 397) / 100, dsp_id: `d${made % 7}`, price_dsp: 6 }
+  })
+  const publisher = { id: `p${made % 300}` }
+  const body = JSON.stringify({
+    seatbid: [{ seat: 's', bid }],
+    imp: [{ id: '1', bidfloor: 0.4, banner: { w: 300, h: 250 } }],
+    site: { domain: `news${made % 300}.example`, publisher },
+    device: { geo: { country: 'DEU' }, devicetype: 2 },
+  })
+  const more = `Authorization: Bearer ${token}\r\n`
+  return Buffer.concat([requestHead('/opd/bench_yesbid', body.length, more), Buffer.from(body)])
+}
+
+function keepContexts(body: string): number {
+  const entries = JSON.parse(body) as { id: string; modified_price: number; svc_opd: string }[]
+  for (const { id, modified_price, svc_opd } of entries) {
+    const path = `/opd/imp?bid_id=${id}&price=${modified_price}&svc_opd=${svc_opd}`
+    notices.push(Buffer.from(`GET ${path} HTTP/1.1\r\nHost: bids.example\r\n\r\n`))
+  }
+  return entries.length
+}
+
+function trafficOf(job: Job): Traffic {
+  if (job.what === 'prices')
+    return {
+      next: () => (notices.length < job.most ? priceRequest(job.token, job.bids) : null),
+      worth: ({ status, body }) => (status === 200 ? keepContexts(body()) : 0),
+    }
+  if (job.what === 'notices')
+    return {
+      next: () => notices.pop() ?? null,
+      worth: ({ body }) => (body().startsWith('{"status":"attributed"') ? 1 : 0),
+    }
+  return bidTraffic(job.paths, job.most)
+}
+
+process.on('message', async (job: Job) => {
+  const { next, worth } = trafficOf(job)
+  let total = 0
+  const kind: Load['kind'] = (response) => {
+    const count = worth(response)
+    total += count
+    return count > 0 ? 'good' : 'failed'
+  }
+  const outcome = await drive({ ...job, next, kind })
+  process.send!({ ...outcome, total, left: notices.length } satisfies Outcome)
+})
