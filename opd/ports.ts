@@ -17,9 +17,12 @@ export interface SharedBidLog {
   find(bidId: string): Promise<DecisionRecord[]>
 }
 
+/** What a price and its notices need of a learner. */
+export type PricingLearner = Pick<Learner, 'decide' | 'expose' | 'win' | 'lose' | 'withdraw'>
+
 /** The learner of each mode, looked up for each decision. */
 export interface Learners {
-  of(mode: 'revenue' | 'margin'): Learner
+  of(mode: 'revenue' | 'margin'): PricingLearner
   /** Rises with each snapshot. Contexts contain it. */
   version(mode: 'revenue' | 'margin'): number
 }

@@ -4,8 +4,7 @@
  */
 import { type Kysely, sql } from 'kysely'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
-import type { ModelBus } from '../../opd/state/model-sync.ts'
-import { leaseLife, type SharedModelHead } from '../../opd/state/shared-model.ts'
+import { leaseLife, type ModelBus, type SharedModelHead } from '../../opd/state/shared-model.ts'
 import { clockOf, type Tables } from './tables.ts'
 
 /** Deltas kept for the next node that leads. Older ones are in the shared model. */

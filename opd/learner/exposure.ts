@@ -8,16 +8,49 @@
  *   4   4     12, 12, 8 bits
  */
 import { keyAt } from './curve/priors.ts'
-import type { OwnDecision } from './decide/own.ts'
 import { featureBytes, hashAt, keyed, moneyAt } from './features.ts'
-import { isPrice } from './numbers.ts'
-import type { Decision } from './types.ts'
+import type { BidFacts, Decision } from './types.ts'
 
 const version = 3
 /** The last: treated, with theta raised. */
 const arms = ['holdout', 'explored', 'treated', 'raised'] as const
 const secondFlag = 0x08
 const marginFlag = 0x04
+
+/** A price that can be trained with, CPM. */
+export const isPrice = (price: number) => price >= 1e-9 && price < 1e9
+
+/** A decision, at first the bid's own price, that keeps what `expose` needs: it follows with the price that was sent. */
+export class OwnDecision implements Decision {
+  outBa: number
+  factor = 1
+  arm: Decision['arm'] = 'treated'
+  propensity = 1
+  winIn = 0
+  winOut = 0
+  theta?: number
+  lambda?: number
+  guard?: string
+  density?: number
+  /** Theta was raised. */
+  raised = false
+  /** How much it says of what lower prices lose. */
+  weight = 0
+  readonly inBa: number
+  readonly second: boolean
+  readonly mode: BidFacts['mode']
+  /** Its own: `expose` writes them. */
+  bytes: Uint8Array
+  exposed = false
+
+  constructor({ inBa, auction, mode }: BidFacts, bytes: Uint8Array) {
+    this.inBa = inBa
+    this.outBa = inBa
+    this.second = auction === 2
+    this.mode = mode
+    this.bytes = bytes
+  }
+}
 
 /** A bid that left at a price. Prices are CPM. */
 export class Exposure {

@@ -1,15 +1,14 @@
 /** The learner behind its interface: decisions, training, deltas, snapshots. */
 
+import type { Guard } from '../pricing/arms.ts'
 import { drained } from '../shared/slices.ts'
-import type { Explained } from './control/explained.ts'
 import { Controls } from './control/supplier-states.ts'
 import { Curve } from './curve/curve.ts'
 import { keyCount } from './curve/priors.ts'
-import { Decider } from './decide/decider.ts'
-import { OwnDecision } from './decide/own.ts'
+import { Decider, sound } from './decide/decider.ts'
+import { isPrice, OwnDecision } from './exposure.ts'
 import { describe, featureBytes, hasFloor, keysOf, supplierKey } from './features.ts'
 import { joined } from './frame.ts'
-import { isPrice, sound } from './numbers.ts'
 import { readFitted } from './refit/job.ts'
 import {
   DeltaError,
@@ -23,13 +22,13 @@ import {
 } from './snapshot.ts'
 import { DeltaSums } from './train/delta-sums.ts'
 import { Trainer } from './train/trainer.ts'
-import type { BidFacts, Decision, Learner, LearnerOptions, Policy } from './types.ts'
+import type { BidFacts, Decision, LearnerOptions, NodeLearner, Policy } from './types.ts'
 
 const none = new Uint8Array(0)
 /** Milliseconds between two curves, over which notices at other nodes came. */
 const curveEvery = 4000
 
-export class OnlineLearner implements Learner {
+export class OnlineLearner implements NodeLearner {
   private readonly curve = new Curve()
   private readonly controls = new Controls()
   private readonly decider = new Decider(this.curve, this.controls)
@@ -91,9 +90,9 @@ export class OnlineLearner implements Learner {
     this.still = is
   }
 
-  /** What holds now for a supplier, null where it never bid; for explanations and metrics. */
-  explained(supplier: string, mode: BidFacts['mode']): Explained | null {
-    return this.controls.known(supplierKey(supplier, mode))?.explained() ?? null
+  /** The guard that acts for a supplier; null: it never bid. */
+  explained(supplier: string, mode: BidFacts['mode']): { guard: Guard } | null {
+    return this.controls.known(supplierKey(supplier, mode))?.guards ?? null
   }
 
   chance(facts: BidFacts, price: number): number {

@@ -95,3 +95,5 @@ export interface Learner {
   /** W(price | facts) as the model stands; changes nothing. Replay asks it of the prices that were logged. */
   chance?(facts: BidFacts, price: number): number
 }
+/** With all that a service needs: its models are shared, frozen and rolled back. */
+export type NodeLearner = Required<Learner>

@@ -4,8 +4,15 @@ import type { DayReductions } from '../engine/day-reductions.ts'
 import type { ReportFault } from '../engine/fault-log.ts'
 import type { ModeStats } from '../engine/stats.ts'
 import type { DecisionRecord } from '../engine/types.ts'
-import type { Decision, Learner, Policy } from '../learner.ts'
-import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
+import type { Decision, Policy } from '../learner.ts'
+import type {
+  BidLog,
+  DecisionObserver,
+  DecisionSink,
+  Learners,
+  PricingLearner,
+  SharedBidLog,
+} from '../ports.ts'
 import { plain } from '../shared/decimal.ts'
 import { unitHash } from '../shared/hash.ts'
 import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'
@@ -45,7 +52,7 @@ interface Choice {
   factor: number
   propensity: number
   decision: Decision | null
-  learner: Learner | null
+  learner: PricingLearner | null
 }
 
 /** The price function of one integration, created when the configuration is loaded. */

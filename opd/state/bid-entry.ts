@@ -6,7 +6,8 @@
  */
 import { hash } from 'node:crypto'
 import type { DecisionRecord } from '../engine/types.ts'
-import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
+import type { BidLog } from '../ports.ts'
+import { maxRecordBytes, readRecord, type WrittenRecord, writeRecord } from '../pricing/record.ts'
 import { writeLatin1, writeUtf8 } from '../shared/utf8.ts'
 
 export const entryHeadBytes = 1 + 2 + 2
@@ -51,6 +52,44 @@ export const endOf = (bytes: Buffer, start: number) =>
 /** The time of the decision, milliseconds since the epoch. */
 export const timeOf = (bytes: Buffer, start: number) =>
   bytes.readUIntBE(recordAt(bytes, start) + 1, 6)
+
+const batchBytes = 256 * 1024
+
+/**
+ * The bid log of a process whose decisions are found in another one: entries in a buffer, sent when it is full and at each
+ * `flush`. Nothing is found here. `send` gets a view that is valid during the call, and the number of decisions in it.
+ */
+export function createBidBatch(
+  send: (entries: Buffer, count: number) => void,
+): BidLog & { flush(): void } {
+  const bytes = Buffer.allocUnsafeSlow(batchBytes)
+  const view = new DataView(bytes.buffer, bytes.byteOffset, batchBytes)
+  const written: WrittenRecord = { view, start: 0, end: 0 }
+  let offset = 0
+  let count = 0
+  const flush = () => {
+    if (offset === 0) return
+    send(bytes.subarray(0, offset), count)
+    offset = 0
+    count = 0
+  }
+  return {
+    put(record) {
+      const key = keyOf(record.bidId)
+      const needed = entryLimit(record, key)
+      if (needed > batchBytes) return null
+      if (offset + needed > batchBytes) flush()
+      const start = offset
+      offset = writeEntry(bytes, start, record, key)
+      written.start = recordAt(bytes, start)
+      written.end = offset
+      count++
+      return written
+    },
+    find: () => [],
+    flush,
+  }
+}
 
 /** The decisions of a batch. */
 export function* recordsOf(batch: Buffer): Generator<DecisionRecord> {

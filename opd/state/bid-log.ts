@@ -33,14 +33,6 @@ interface BidLogOptions {
   now: () => number
 }
 
-interface MemoryBidLog extends BidLog {
-  readonly stats: { entries: number; bytes: number; evicted: number; expired: number }
-  /** Adds the decisions of another process of this node, as its bid-log batch wrote them. */
-  append(batch: Buffer): void
-  /** Changes `ttl` after a reload. */
-  retain(ttl: number): void
-}
-
 const slabBytes = 1024 * 1024
 /** Position of the record before it in its row. An entry follows. */
 const linkBytes = 8
@@ -65,7 +57,7 @@ function keepLatest(found: DecisionRecord[], record: DecisionRecord): void {
   else if (found[at]!.at < record.at) found[at] = record
 }
 
-export function createBidLog(options: BidLogOptions): MemoryBidLog {
+export function createBidLog(options: BidLogOptions) {
   const { maxEntries = 1_000_000, maxBytes = 256 * 1024 * 1024, now } = options
   let { ttl } = options
   const maxSlabs = Math.max(2, Math.floor(maxBytes / slabBytes))
@@ -143,6 +135,7 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     return written
   }
 
+  /** Adds the decisions of another process of this node, as its batch of entries has them. */
   function append(batch: Buffer): void {
     for (let from = 0; from < batch.length; ) {
       const until = endOf(batch, from)
@@ -184,8 +177,9 @@ export function createBidLog(options: BidLogOptions): MemoryBidLog {
     append,
     find,
     stats,
-    retain: (next) => {
+    /** Changes `ttl` after a reload. */
+    retain(next: number) {
       ttl = next
     },
-  }
+  } satisfies BidLog & Record<string, unknown>
 }

@@ -4,10 +4,19 @@
  */
 
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises'
+import * as z from 'zod'
 import type { DecisionEntry, DecisionSink, WinEntry } from '../ports.ts'
 import type { Log } from '../shared/log.ts'
 import { shareRun } from '../shared/one-at-a-time.ts'
-import type { DecisionLogConfig } from './config.ts'
+import { size } from '../shared/units.ts'
+
+export const decisionLogSchema = z.strictObject({
+  path: z.string().min(1).describe('File of the decision log, NDJSON.'),
+  maxBytes: size('256MiB').describe('Size at which the file is rotated, bytes.'),
+  keep: z.int().min(1).max(1000).default(8).describe('Number of rotated files that are kept.'),
+})
+
+type DecisionLogConfig = z.infer<typeof decisionLogSchema>
 
 /** Lines in the buffer. Further lines are dropped and counted. */
 const maxWaiting = 50_000
@@ -16,15 +25,9 @@ const linesAtOnce = 1000
 const flushEvery = 200
 const newline = 10
 
-interface DecisionLog extends DecisionSink {
-  /** Lines written, dropped because the buffer was full, and lost because the disk failed. */
-  readonly counts: { written: number; dropped: number; failed: number }
-  flush(): Promise<void>
-  close(): Promise<void>
-}
-
-export function createDecisionLog(config: DecisionLogConfig, log: Log): DecisionLog {
+export function createDecisionLog(config: DecisionLogConfig, log: Log) {
   const { path, maxBytes, keep } = config
+  /** Lines written, dropped because the buffer was full, and lost because the disk failed. */
   const counts = { written: 0, dropped: 0, failed: 0 }
   let waiting: object[] = []
   let failing = false
@@ -91,7 +94,7 @@ export function createDecisionLog(config: DecisionLogConfig, log: Log): Decision
       await flush()
       waiting = []
     },
-  }
+  } satisfies DecisionSink & Record<string, unknown>
 }
 
 async function lastByte(handle: FileHandle, size: number): Promise<number | undefined> {

@@ -3,8 +3,7 @@
  * Redis. A process that starts takes the model of the first as it is then.
  */
 import { type Mode, modes } from '../pricing/arms.ts'
-import type { ModelBus } from './model-sync.ts'
-import type { SharedModelHead } from './shared-model.ts'
+import type { ModelBus, SharedModelHead } from './shared-model.ts'
 
 /** Deltas kept for a process that lags. */
 const maxDeltas = 600

@@ -2,7 +2,8 @@
  * The learner that the engine uses. It stays the same object when operators roll the model back or freeze it. A supplier
  * that was reset gets a new name in the model. Exposures from before a roll-back are not used for training after it.
  */
-import type { BidFacts, Decision, Learner, Policy } from '../learner.ts'
+import type { BidFacts, Decision, NodeLearner, Policy } from '../learner/types.ts'
+import type { PricingLearner } from '../ports.ts'
 
 /** Prefix of features of every epoch but the first: this byte, and four bytes of the epoch. No version of a learner uses the byte. */
 const epochMarker = 0xee
@@ -10,67 +11,52 @@ const markBytes = 5
 const none = new Uint8Array(0)
 /** Wins that are queued while the model is frozen. Further wins are not used for training, and are counted. */
 const maxQueued = 50_000
-
 /** Milliseconds between two calls of `advance` while queued wins are applied. */
 const advanceEvery = 250
 
-interface QueuedWin {
-  now: number
-  apply: (learner: Learner) => void
-}
-
-export class ManagedLearner implements Learner {
-  inner: Learner
-  private mark = 0
-  private frozen = false
-  private aliases: ReadonlyMap<string, string> = new Map()
-  private queued: QueuedWin[] = []
+export class ManagedLearner implements PricingLearner {
+  /** The model, which is not trained while it is frozen. */
+  inner: NodeLearner
+  isFrozen = false
   /** Wins of an earlier epoch, and wins that did not fit in the queue. */
   readonly counts = { stale: 0, overflowed: 0 }
+  private mark: number
+  private aliases: ReadonlyMap<string, string> = new Map()
+  private queued: { now: number; train: () => void }[] = []
 
-  constructor(inner: Learner, epoch: number) {
+  constructor(inner: NodeLearner, epoch: number) {
     this.inner = inner
     this.mark = markOf(epoch)
   }
 
   /** After a rollback. */
-  replace(inner: Learner, epoch: number): void {
-    this.inner = inner
-    inner.freeze?.(this.frozen)
+  replace(inner: NodeLearner, epoch: number): void {
+    this.adopt(inner)
     this.mark = markOf(epoch)
     this.queued = []
   }
 
-  /** What other nodes know, in the same epoch. Exposures that wait, and multipliers, stay. */
-  resume(learned: Uint8Array): void {
-    this.inner.resume?.(learned)
-  }
-
   /** The model of other nodes, in the same epoch, for a node that has none. */
-  adopt(inner: Learner): void {
+  adopt(inner: NodeLearner): void {
     this.inner = inner
-    inner.freeze?.(this.frozen)
+    inner.freeze(this.isFrozen)
   }
 
   freeze(is: boolean): void {
-    this.frozen = is
-    this.inner.freeze?.(is)
+    this.isFrozen = is
+    this.inner.freeze(is)
     if (is) return
     const { queued } = this
     this.queued = []
     // The clock advances between the wins, or the guards would see a time without win notices.
     let advancedAt = 0
-    for (const { now, apply } of queued) {
+    for (const { now, train } of queued) {
       if (now - advancedAt >= advanceEvery) {
         advancedAt = now
         this.inner.advance(now)
       }
-      apply(this.inner)
+      train()
     }
-  }
-
-  get isFrozen(): boolean {
-    return this.frozen
   }
 
   /** Everything the model knows of a supplier is stored by its name, so a new name resets it. */
@@ -78,6 +64,12 @@ export class ManagedLearner implements Learner {
     this.aliases = new Map(
       Object.entries(resets).map(([name, at]) => [name, `${name}\u0000${at.toString(36)}`]),
     )
+  }
+
+  /** The facts with the name that the model knows the supplier by. */
+  private named(facts: BidFacts): BidFacts {
+    const supplier = this.aliases.size === 0 ? undefined : this.aliases.get(facts.supplier)
+    return supplier === undefined ? facts : { ...facts, supplier }
   }
 
   decide(
@@ -90,19 +82,12 @@ export class ManagedLearner implements Learner {
     return this.inner.decide(this.named(facts), policy, key, now, random)
   }
 
-  /** The facts with the name that the model knows the supplier by. */
-  private named(facts: BidFacts): BidFacts {
-    const supplier = this.aliases.size === 0 ? undefined : this.aliases.get(facts.supplier)
-    return supplier === undefined ? facts : { ...facts, supplier }
-  }
-
-  /** null: the learner has no curve. */
-  winChance(facts: BidFacts, price: number): number | null {
-    return this.inner.chance?.(this.named(facts), price) ?? null
+  winChance(facts: BidFacts, price: number): number {
+    return this.inner.chance(this.named(facts), price)
   }
 
   expose(decision: Decision, sentPrice: number, now: number): Uint8Array {
-    if (this.frozen) return none
+    if (this.isFrozen) return none
     const features = this.inner.expose(decision, sentPrice, now)
     if (this.mark === 0 || features.length === 0) return features
     const bytes = new Uint8Array(markBytes + features.length)
@@ -113,80 +98,33 @@ export class ManagedLearner implements Learner {
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number, minToWin?: number): void {
-    this.train(features, now, (learner, unmarked) =>
-      learner.win(unmarked, clearedPrice, now, minToWin),
-    )
+    this.train(features, now, (own) => this.inner.win(own, clearedPrice, now, minToWin))
   }
 
   lose(features: Uint8Array, minToWin: number | null, now: number): void {
-    this.train(features, now, (learner, unmarked) => learner.lose(unmarked, minToWin, now))
-  }
-
-  refitJob(now: number): Uint8Array | null {
-    return this.frozen ? null : this.inner.refitJob(now)
-  }
-
-  applyRefit(result: Uint8Array): void {
-    this.inner.applyRefit(result)
+    this.train(features, now, (own) => this.inner.lose(own, minToWin, now))
   }
 
   withdraw(features: Uint8Array, now: number): void {
-    this.train(features, now, (learner, unmarked) => learner.withdraw(unmarked, now))
+    this.train(features, now, (own) => this.inner.withdraw(own, now))
   }
 
-  private train(
-    features: Uint8Array,
-    now: number,
-    update: (learner: Learner, unmarked: Uint8Array) => void,
-  ): void {
+  /** `update` gets the features as the model made them. */
+  private train(features: Uint8Array, now: number, update: (own: Uint8Array) => void): void {
     const isMarked = features[0] === epochMarker && features.length > markBytes
     const mark = isMarked ? new DataView(features.buffer, features.byteOffset).getUint32(1) : 0
     if (mark !== this.mark) {
       this.counts.stale++
       return
     }
-    const unmarked = isMarked ? features.subarray(markBytes) : features
-    if (!this.frozen) update(this.inner, unmarked)
-    else if (this.queued.length < maxQueued)
-      this.queued.push({ now, apply: (learner) => update(learner, unmarked) })
+    const own = isMarked ? features.subarray(markBytes) : features
+    if (!this.isFrozen) update(own)
+    else if (this.queued.length < maxQueued) this.queued.push({ now, train: () => update(own) })
     else this.counts.overflowed++
   }
 
   advance(now: number): void {
-    if (!this.frozen) this.inner.advance(now)
-  }
-
-  delta(): Uint8Array {
-    return this.inner.delta()
-  }
-
-  merge(delta: Uint8Array): void {
-    this.inner.merge(delta)
-  }
-
-  snapshot(): Uint8Array {
-    return this.inner.snapshot()
-  }
-
-  *sharing(taken: () => void): Generator<undefined, Uint8Array[]> {
-    return (yield* this.inner.sharing?.(taken) ?? []) ?? []
-  }
-
-  *adopting(
-    curve: Uint8Array,
-    missing: () => readonly Uint8Array[] | null,
-  ): Generator<undefined, boolean> {
-    const { inner } = this
-    // A roll-back may come between two slices.
-    const valid = () => (this.inner === inner && !this.frozen ? missing() : null)
-    return (yield* inner.adopting?.(curve, valid) ?? []) ?? false
-  }
-
-  *snapshotting(taken?: () => void): Generator<undefined, Uint8Array[]> {
-    const { inner } = this
-    if (inner.snapshotting !== undefined) return yield* inner.snapshotting(taken)
-    taken?.()
-    return [inner.snapshot()]
+    if (!this.isFrozen) this.inner.advance(now)
   }
 }
 

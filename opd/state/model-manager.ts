@@ -6,11 +6,10 @@
 
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { createLearner } from '../learner.ts'
-import type { Learners } from '../ports.ts'
+import { OnlineLearner } from '../learner/learner.ts'
+import type { LearnerOptions, NodeLearner } from '../learner/types.ts'
 import { type Mode, modes } from '../pricing/arms.ts'
 import type { Log } from '../shared/log.ts'
-import type { ManagedLearner } from './managed-learner.ts'
 import { initialControl, type ModelControl, type ModelControlSource } from './model-control.ts'
 import { ModelStore } from './model-store.ts'
 import { Refitter } from './refitter.ts'
@@ -25,7 +24,7 @@ export interface ModelManagerOptions {
   log: Log
   /** false: the models are trained by other nodes. */
   trains?: boolean
-  create?: typeof createLearner
+  create?: (options: LearnerOptions, snapshot?: Uint8Array) => NodeLearner
   /** Milliseconds between two snapshots, and between two calls of `Learner.advance`. */
   snapshotEvery?: number
   advanceEvery?: number
@@ -33,31 +32,15 @@ export interface ModelManagerOptions {
   refitEvery?: number
 }
 
-export interface ModelManager extends Learners {
-  of(mode: Mode): ManagedLearner
-  /** Seconds since the last snapshot of a mode was written or restored; without one, since the start. */
-  age(mode: Mode): number
-  /** Counts of snapshots that were refused, and of writes that failed. */
-  readonly failures: { readonly refused: number; readonly writes: number }
-  /** The operators' commands that this node executed last. */
-  readonly control: ModelControl
-  /** Counts of refits that were applied, and that failed. */
-  readonly refits: { readonly applied: number; readonly failed: number }
-  /** For `ModelSync`. */
-  readonly models: ModelStore
-  save(): Promise<void>
-  close(): Promise<void>
-  /** Executes the commands in the store. Rejects, and changes nothing, if the store cannot be read. */
-  execute(source: ModelControlSource): Promise<void>
-}
-
+export type ModelManager = ReturnType<typeof createModelManager>
 type Bases = Partial<Record<Mode, Uint8Array | null>>
 
 /** This file exists between an orderly exit and the next start. */
 const cleanExitFile = 'ended-in-order'
 
-export function createModelManager(options: ModelManagerOptions): ModelManager {
-  const { dir, attributionWindow, now, log, trains = true, create = createLearner } = options
+export function createModelManager(options: ModelManagerOptions) {
+  const { dir, attributionWindow, now, log, trains = true } = options
+  const create = options.create ?? ((...from) => new OnlineLearner(...from))
   if (dir !== null) {
     mkdirSync(dir, { recursive: true })
     removeIncomplete(dir)
@@ -153,24 +136,28 @@ export function createModelManager(options: ModelManagerOptions): ModelManager {
   for (const timer of timers) timer.unref()
 
   return {
-    of: (mode) => models.of(mode).learner,
-    version: (mode) => models.of(mode).version,
-    age(mode) {
-      return (now() - (models.of(mode).at ?? started)) / 1000
-    },
+    of: (mode: Mode) => models.of(mode).learner,
+    version: (mode: Mode) => models.of(mode).version,
+    /** Seconds since the last snapshot of a mode was written or restored; without one, since the start. */
+    age: (mode: Mode) => (now() - (models.of(mode).at ?? started)) / 1000,
+    /** Counts of snapshots that were refused, and of writes that failed. */
     failures: models.counts,
+    /** Counts of refits that were applied, and that failed. */
     refits: refitter.counts,
+    /** The operators' commands that this node executed last. */
     get control() {
       return control
     },
+    /** For `ModelSync`. */
     models,
     save: async () => void (await save()),
+    /** Executes the commands in the store. Rejects, and changes nothing, if the store cannot be read. */
+    execute,
     async close() {
       for (const timer of timers) clearInterval(timer)
       await refitter.close()
       await saveLast()
     },
-    execute,
   }
 }
 

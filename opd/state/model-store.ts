@@ -4,7 +4,8 @@ import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { readdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isRefit, type Learner } from '../learner.ts'
+import type { NodeLearner } from '../learner/types.ts'
+import { isRefit } from '../learner.ts'
 import { type Mode, modes } from '../pricing/arms.ts'
 import type { Log } from '../shared/log.ts'
 import { inSlices } from '../shared/slices.ts'
@@ -30,7 +31,7 @@ interface ModelStoreOptions {
   /** Folder of the snapshots; null: none are written. */
   dir: string | null
   /** `carries` false: the exposures that are pending in the snapshot are dropped. */
-  create: (learned?: Uint8Array, carries?: boolean) => Learner
+  create: (learned?: Uint8Array, carries?: boolean) => NodeLearner
   now: () => number
   log: Log
   /** The last process ended in order, so its newest snapshot is complete. */
@@ -109,7 +110,7 @@ export class ModelStore {
   takeDelta(mode: Mode): Envelope[] {
     const state = this.states[mode]
     if (!this.publishes || state.learner.isFrozen) return state.outbox
-    const delta = state.learner.delta()
+    const delta = state.learner.inner.delta()
     if (delta.length <= emptyDeltaBytes) return state.outbox
     this.push(state, state.outbox, delta)
     return state.outbox
@@ -136,8 +137,8 @@ export class ModelStore {
     if (envelope.epoch > state.epoch) return 'ahead'
     if (envelope.epoch < state.epoch) return 'old'
     if (state.seen.has(envelope.node, envelope.sequence)) return 'seen'
-    if (isRefit(envelope.delta)) state.learner.applyRefit(envelope.delta)
-    else state.learner.merge(envelope.delta)
+    if (isRefit(envelope.delta)) state.learner.inner.applyRefit(envelope.delta)
+    else state.learner.inner.merge(envelope.delta)
     state.seen.add(envelope.node, envelope.sequence)
     return 'merged'
   }
@@ -152,7 +153,7 @@ export class ModelStore {
     let meta = metaOf([])
     let unsent: Uint8Array[] = []
     // Metadata is taken at the same moment as the model. Between slices the event loop is free.
-    const snapshotting = state.learner.snapshotting(() => {
+    const snapshotting = state.learner.inner.snapshotting(() => {
       this.takeDelta(mode)
       meta = metaOf(state.seen.rows())
       unsent = state.outbox.map(encodeEnvelope)
@@ -190,7 +191,7 @@ export class ModelStore {
     if (meta.epoch !== state.epoch) return false
     this.takeDelta(mode)
     if (this.isFresh(mode)) state.learner.adopt(this.options.create(learned, false))
-    else state.learner.resume(learned)
+    else state.learner.inner.resume(learned)
     const { place, isWhole = true } = meta
     Object.assign(state, { seen: new VersionVector(meta.seen), place, isWhole })
     return true

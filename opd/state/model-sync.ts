@@ -8,10 +8,9 @@ import { atMost } from '../shared/at-most.ts'
 import type { Log } from '../shared/log.ts'
 import { shareRun } from '../shared/one-at-a-time.ts'
 import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
-import { modelLeases } from './model-leases.ts'
 import type { ModelManager } from './model-manager.ts'
 import { SharedCurve } from './shared-curve.ts'
-import { keepEvery, SharedModel, type SharedModelBus } from './shared-model.ts'
+import { keepEvery, type ModelBus, SharedModel } from './shared-model.ts'
 
 /** Milliseconds. */
 const syncInterval = 2000
@@ -22,48 +21,7 @@ const closeTimeout = 2000
 /** all: prices, and leads if no other node does; train: the same, without traffic of its own; serve: prices, never leads. */
 export type NodeRole = 'all' | 'serve' | 'train'
 
-/**
- * The stream of deltas of all nodes, which the one that leads reads; implemented by Redis and PostgreSQL. A failure is
- * retried in the next round.
- */
-export interface ModelBus extends SharedModelBus {
-  /** Appends one delta of this node's model. */
-  publish(mode: string, delta: Uint8Array): Promise<void>
-  /** Deltas after the position `from` (`0`: from the beginning), each with its position. `last`: next `from`. */
-  fetch(
-    mode: string,
-    from: string,
-  ): Promise<{ deltas: { place: string; bytes: Uint8Array }[]; last: string }>
-}
-
-export interface ModelSync {
-  /** `old`: of an earlier epoch; `seen`: received before. */
-  readonly counts: Readonly<{
-    sent: number
-    merged: number
-    refused: number
-    old: number
-    seen: number
-    dropped: number
-    /** Shared models that this node wrote and took, and deltas that no node had. */
-    shared: number
-    taken: number
-    /** Curves that this node wrote, and adopted. */
-    curvesShared: number
-    curvesAdopted: number
-    lost: number
-  }>
-  /** This node has had the model of the others, or has waited for it long enough. */
-  readonly joined: boolean
-  /** Runs one round immediately. */
-  round(): Promise<void>
-  /**
-   * Between rounds: renews the lease of the node that leads. Of one that ended, another node takes it. Runs a round if it
-   * did, and where there is another curve, or a refit to share.
-   */
-  keep(): Promise<void>
-  close(): Promise<void>
-}
+export type ModelSync = ReturnType<typeof createModelSync>
 
 export function createModelSync(options: {
   modelManager: ModelManager
@@ -74,37 +32,36 @@ export function createModelSync(options: {
   role?: NodeRole
   /** Milliseconds of a monotonic clock. */
   now?: () => number
-}): ModelSync {
+}) {
   const { modelManager, bus, log, role = 'all', now = () => performance.now() } = options
   const serves = role === 'serve'
   const { models } = modelManager
+  const deps = { models, bus, now, log, serves }
   const sharedModels = {
-    revenue: new SharedModel('revenue', { models, bus, now, log, serves }),
-    margin: new SharedModel('margin', { models, bus, now, log, serves }),
+    revenue: new SharedModel('revenue', deps),
+    margin: new SharedModel('margin', deps),
   }
   const sharedCurves = {
-    revenue: new SharedCurve('revenue', { models, bus, log, now }),
-    margin: new SharedCurve('margin', { models, bus, log, now }),
+    revenue: new SharedCurve('revenue', deps),
+    margin: new SharedCurve('margin', deps),
   }
   // From now on the updates of this node are collected.
   models.publishes = true
+  /** `old`: of an earlier epoch; `seen`: received before. */
   const counts = { sent: 0, merged: 0, refused: 0, old: 0, seen: 0 }
-  function allCounts(): ModelSync['counts'] {
-    const of =
-      <Name extends string>(parts: Record<Mode, { counts: Record<Name, number> }>) =>
-      (name: Name) =>
-        modes.reduce((sum, mode) => sum + parts[mode].counts[name], 0)
-    const [ofModels, ofCurves] = [of(sharedModels), of(sharedCurves)]
-    return {
-      ...counts,
-      refused: counts.refused + ofModels('refused') + ofCurves('refused'),
-      dropped: models.counts.dropped,
-      shared: ofModels('shared'),
-      taken: ofModels('taken'),
-      lost: ofModels('lost'),
-      curvesShared: ofCurves('shared'),
-      curvesAdopted: ofCurves('adopted'),
+  function allCounts() {
+    const total = { shared: 0, taken: 0, lost: 0, curvesShared: 0, curvesAdopted: 0 }
+    let { refused } = counts
+    for (const mode of modes) {
+      const [model, curve] = [sharedModels[mode].counts, sharedCurves[mode].counts]
+      refused += model.refused + curve.refused
+      total.shared += model.shared
+      total.taken += model.taken
+      total.lost += model.lost
+      total.curvesShared += curve.shared
+      total.curvesAdopted += curve.adopted
     }
+    return { ...counts, ...total, refused, dropped: models.counts.dropped }
   }
 
   async function send(mode: Mode): Promise<void> {
@@ -191,10 +148,35 @@ export function createModelSync(options: {
   }
 
   const round = shareRun(runRound)
-  const leases = modelLeases({ modelManager, sharedModels, sharedCurves, log, round })
 
+  /** Of a node that ended this one takes the leases, and runs a round. */
+  async function renewLeases(): Promise<void> {
+    let due = false
+    for (const mode of modes) {
+      if (modelManager.of(mode).isFrozen) continue
+      due = (await sharedModels[mode].keep()) || due
+      due = (await sharedCurves[mode].keep(sharedModels[mode].leads)) || due
+    }
+    if (due) await round()
+  }
+
+  /** Another node leads at once. */
+  async function giveUpLeases(): Promise<void> {
+    for (const mode of modes)
+      if (sharedModels[mode].leads) {
+        await sharedCurves[mode].leave()
+        await sharedModels[mode].leave()
+      }
+  }
+
+  const logged = (what: string) => (error: Error) =>
+    log.info({ err: error.message }, `the lease of the shared model was not ${what}`)
+  let renewing = Promise.resolve()
+  const renew = shareRun(() => renewLeases().catch(logged('renewed')))
   const keep = async () => {
-    if (joined) await leases.keep()
+    if (!joined) return
+    renewing = renew()
+    await renewing
   }
   const joining = setInterval(() => {
     if (joined) clearInterval(joining)
@@ -203,19 +185,31 @@ export function createModelSync(options: {
   const timers = [joining, setInterval(round, syncInterval), setInterval(keep, keepEvery)]
   for (const timer of timers) timer.unref()
 
+  async function leave(): Promise<void> {
+    await renewing
+    await round()
+    await giveUpLeases().catch(logged('given up'))
+  }
+
   return {
     get counts() {
       return allCounts()
     },
+    /** This node has had the model of the others, or has waited for it long enough. */
     get joined() {
       return joined || now() - began > joinTimeout
     },
+    /** Runs one round immediately. */
     round,
+    /**
+     * Between rounds: renews the lease of the node that leads. Of one that ended, another node takes it. Runs a round if it
+     * did, and where there is another curve, or a refit to share.
+     */
     keep,
     async close() {
       for (const timer of timers) clearInterval(timer)
       // If the store of the bus hangs, the last round is given up: the models are saved to disk afterwards.
-      await atMost(options.timeout ?? closeTimeout, leases.leave())
+      await atMost(options.timeout ?? closeTimeout, leave())
     },
   }
 }

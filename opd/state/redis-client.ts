@@ -18,21 +18,13 @@ export type RedisClient = Pick<
     destroy(): unknown
   }
 
-interface RedisConnection {
-  client: RedisClient
-  isCluster: boolean
-  onReady(listener: () => void): void
-  onError(listener: (error: Error) => void): void
-  close(): Promise<void>
-}
-
 const maxQueued = 100_000
 const connectTimeout = 2000
 const retryEvery = 1000
 /** Milliseconds between two looks of the client at the Sentinels. */
 const scanInterval = 1000
 
-export function connectRedis(url: string): RedisConnection {
+export function connectRedis(url: string) {
   const address = redisAddress(url)
   if (address === null) throw new Error('store.redis is not an address of Redis')
   const { kind, tls, hosts, username, password, name, database } = address
@@ -78,11 +70,11 @@ export function connectRedis(url: string): RedisConnection {
   return {
     client,
     isCluster: kind === 'cluster',
-    onReady(listener) {
+    onReady(listener: () => void) {
       for (const event of kind === 'cluster' ? ['connect', 'node-ready'] : ['ready'])
         client.on(event, listener)
     },
-    onError(listener) {
+    onError(listener: (error: Error) => void) {
       client.on('error', listener)
       if (kind === 'cluster') client.on('node-error', listener)
       if (kind === 'sentinel')

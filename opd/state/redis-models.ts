@@ -1,7 +1,6 @@
 /** Models in Redis: one stream of deltas for each mode, and one shared model. */
-import type { ModelBus } from './model-sync.ts'
 import type { RedisClient } from './redis-client.ts'
-import { leaseLife, type SharedModelHead } from './shared-model.ts'
+import { leaseLife, type ModelBus, type SharedModelHead } from './shared-model.ts'
 
 /** Deltas kept for the next node that leads: 12 s of 100 nodes twice over. Older ones are in the shared model. */
 const maxDeltas = 1200

@@ -6,13 +6,12 @@
 import { randomUUID } from 'node:crypto'
 import { ErrorReply, RESP_TYPES } from '@redis/client'
 import type { DecisionRecord } from '../engine/types.ts'
-import type { SharedBidLog, SharedTokens } from '../ports.ts'
+import type { SharedBidLog } from '../ports.ts'
 import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
 import type { Log } from '../shared/log.ts'
-import type { ModelBus } from './model-sync.ts'
 import { connectRedis } from './redis-client.ts'
 import { modelBus } from './redis-models.ts'
-import { redisTokens } from './redis-tokens.ts'
+import { redisTokens } from './tokens.ts'
 
 interface RedisOptions {
   url: string
@@ -24,14 +23,6 @@ interface RedisOptions {
   nodes?: number
   /** It has changed. */
   onNodes: (nodes: number) => void
-}
-
-export interface RedisState extends ModelBus {
-  shared: SharedBidLog
-  tokens: SharedTokens
-  readonly counts: { dropped: number; failed: number; written: number }
-  readonly connected: boolean
-  close(): Promise<void>
 }
 
 const prefix = 'bidweir:'
@@ -89,9 +80,12 @@ function decode(text: string, bidId: string): DecisionRecord | null {
   return space < 1 ? null : readRecord(bytes, 0, bytes.length, text.slice(0, space), bidId)
 }
 
-export function openRedis(options: RedisOptions): RedisState {
+export type RedisState = ReturnType<typeof openRedis>
+
+export function openRedis(options: RedisOptions) {
   const { url, location, bidTtl, log, onNodes } = options
   const node = randomUUID()
+  /** Bids not written, commands that failed, and bids written. */
   const counts = { dropped: 0, failed: 0, written: 0 }
   const connection = connectRedis(url)
   const { client } = connection
@@ -203,28 +197,25 @@ export function openRedis(options: RedisOptions): RedisState {
     void sendHeartbeat()
   })
 
+  const shared: SharedBidLog = {
+    put(record) {
+      if (bidTtl() === 0) return
+      if (buffer.length >= maxBuffered) counts.dropped++
+      else buffer.push(record)
+    },
+    async find(bidId) {
+      const key = bidKey(bidId)
+      const found = await attempt<Record<string, string>>(() => client.hGetAll(key), {})
+      return Object.values(found).flatMap((text) => decode(text, bidId) ?? [])
+    },
+  }
+
   return {
     counts,
     get connected() {
       return client.isReady && answers
     },
-    shared: {
-      put(record) {
-        if (bidTtl() === 0) return
-        if (buffer.length >= maxBuffered) counts.dropped++
-        else buffer.push(record)
-      },
-      async find(bidId) {
-        const found = await attempt(
-          () => client.hGetAll(bidKey(bidId)),
-          {} as Record<string, string>,
-        )
-        return Object.values(found).flatMap((text) => {
-          const record = decode(text, bidId)
-          return record === null ? [] : [record]
-        })
-      },
-    },
+    shared,
     tokens: redisTokens(
       (script, key, values) =>
         attempt<unknown>(() => client.eval(script, { keys: [key], arguments: values }), null),

@@ -37,7 +37,7 @@ export class Refitter {
   poll(learners: Iterable<ManagedLearner>, now: number): void {
     if (this.running !== null || performance.now() < this.idleUntil) return
     for (const learner of learners) {
-      const job = learner.refitJob(now)
+      const job = learner.inner.refitJob(now)
       if (job === null) continue
       this.running = { learner, inner: learner.inner, since: performance.now() }
       this.worker ??= this.start()
@@ -74,7 +74,7 @@ export class Refitter {
     }
     const { learner, inner } = running
     if (learner.inner !== inner || learner.isFrozen) return
-    learner.applyRefit(response.result)
+    inner.applyRefit(response.result)
     this.counts.applied++
     this.applied(learner, response.result)
   }

@@ -5,8 +5,7 @@
  */
 import { type Mode, modes } from '../pricing/arms.ts'
 import { oneAtATime } from '../shared/one-at-a-time.ts'
-import type { ModelBus } from './model-sync.ts'
-import type { SharedModelHead } from './shared-model.ts'
+import type { ModelBus, SharedModelHead } from './shared-model.ts'
 
 /** Deltas that wait for the store. Beyond it the oldest is dropped: the other nodes take the shared model instead. */
 const maxOutgoing = 600

@@ -7,11 +7,9 @@ import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { isRefit } from '../learner.ts'
 import type { Mode } from '../pricing/arms.ts'
-import type { Log } from '../shared/log.ts'
 import { inSlices } from '../shared/slices.ts'
 import { type Envelope, VersionVector } from './envelope.ts'
-import type { ModelStore } from './model-store.ts'
-import type { SharedModelBus, SharedModelHead } from './shared-model.ts'
+import type { SharedModelHead, SharingDeps } from './shared-model.ts'
 import { compress, maxBytes } from './snapshots.ts'
 
 const decompress = promisify(gunzip)
@@ -26,10 +24,7 @@ const shareEvery = 3500
 export class SharedCurve {
   readonly counts = { shared: 0, adopted: 0, refused: 0 }
   private readonly mode: Mode
-  private readonly models: ModelStore
-  private readonly bus: SharedModelBus
-  private readonly log: Log
-  private readonly now: () => number
+  private readonly deps: SharingDeps
   /** Deltas of this node that were sent. */
   private recent: Envelope[] = []
   private isChanged = false
@@ -43,20 +38,9 @@ export class SharedCurve {
   private skipped = 0
   private sharedAt = Number.NEGATIVE_INFINITY
 
-  constructor(
-    mode: Mode,
-    {
-      models,
-      bus,
-      log,
-      now,
-    }: { models: ModelStore; bus: SharedModelBus; log: Log; now: () => number },
-  ) {
+  constructor(mode: Mode, deps: SharingDeps) {
     this.mode = mode
-    this.models = models
-    this.bus = bus
-    this.log = log
-    this.now = now
+    this.deps = deps
   }
 
   /** A delta of another node was merged, or the shared model was taken. */
@@ -74,8 +58,8 @@ export class SharedCurve {
   }
 
   private async look(leads: boolean) {
-    const { bus, mode, models } = this
-    const look = await bus.look(`${mode}-curve`, models.node, leads, this.number)
+    const { bus, models } = this.deps
+    const look = await bus.look(`${this.mode}-curve`, models.node, leads, this.number)
     this.version = Math.max(this.version, look.head?.version ?? 0)
     this.hasLease = look.leads
     this.newest = look.number
@@ -96,7 +80,7 @@ export class SharedCurve {
   /** Of the node that leads, when it has merged all deltas. `send` sends those that came meanwhile. */
   async lead(send: () => Promise<void>): Promise<void> {
     const { leads } = await this.look(true)
-    const due = this.isChanged && this.now() - this.sharedAt >= shareEvery
+    const due = this.isChanged && this.deps.now() - this.sharedAt >= shareEvery
     if (leads && due) await this.share(send)
   }
 
@@ -114,14 +98,14 @@ export class SharedCurve {
   }
 
   private skips({ seen }: SharedModelHead): boolean {
-    const others = this.state.seen.rows().filter(([node]) => node !== this.models.node)
+    const others = this.state.seen.rows().filter(([node]) => node !== this.deps.models.node)
     const isOlder = new VersionVector(seen).lacks(others)
     this.skipped = isOlder && this.skipped < patience ? this.skipped + 1 : 0
     return this.skipped > 0
   }
 
   private get state() {
-    return this.models.of(this.mode)
+    return this.deps.models.of(this.mode)
   }
 
   private name(version: number): void {
@@ -130,19 +114,18 @@ export class SharedCurve {
   }
 
   private async share(send: () => Promise<void>): Promise<void> {
-    const { bus, mode, models, state } = this
+    const { mode, state } = this
+    const { bus, models, now } = this.deps
     let head: SharedModelHead | null = null
     const version = Math.max(this.version, state.version) + 1
-    const sharing = state.learner.sharing(() => {
+    const sharing = state.learner.inner.sharing(() => {
       models.takeDelta(mode)
       this.recent = []
       head = { epoch: state.epoch, seen: state.seen.rows(), version }
     })
     this.isChanged = false
-    this.sharedAt = this.now()
+    this.sharedAt = now()
     const curve = await inSlices(sharing)
-    // A learner without a curve has nothing to share.
-    if (curve.length === 0) return
     const bytes = await compress(curve)
     // What is in the curve is in the stream, for the next node that leads.
     await send()
@@ -156,17 +139,17 @@ export class SharedCurve {
 
   /** false: it is tried again in the next round. */
   private async adopt(head: SharedModelHead, number: number): Promise<boolean> {
-    const { bus, mode, state } = this
-    const bytes = await bus.readModel(`${mode}-curve`)
+    const { mode, state } = this
+    const bytes = await this.deps.bus.readModel(`${mode}-curve`)
     if (bytes === null) return false
     try {
       const { buffer, byteOffset, length } = await decompress(bytes, { maxOutputLength: maxBytes })
       // `slice` of a Buffer would be a view.
       const curve = new Uint8Array(buffer, byteOffset, length)
       let missing: Envelope[] = []
-      const adopting = state.learner.adopting(curve, () => {
-        // A roll-back may have come meanwhile.
-        if (head.epoch !== state.epoch) return null
+      const adopting = state.learner.inner.adopting(curve, () => {
+        // A roll-back may have come between two slices.
+        if (head.epoch !== state.epoch || state.learner.isFrozen) return null
         missing = this.missing(head)
         return missing.map(({ delta }) => delta)
       })
@@ -180,7 +163,7 @@ export class SharedCurve {
     } catch (error) {
       this.counts.refused++
       this.refused = number
-      this.log.error({ mode, err: (error as Error).message }, 'a shared curve was refused')
+      this.deps.log.error({ mode, err: (error as Error).message }, 'a shared curve was refused')
       return false
     }
   }
@@ -192,7 +175,7 @@ export class SharedCurve {
       epoch === head.epoch && !shared.has(node, sequence)
     this.recent = this.recent.filter(isMissing)
     // Updates of this node since its last delta are in the outbox now.
-    const unsent = this.models.takeDelta(this.mode).filter(isMissing)
+    const unsent = this.deps.models.takeDelta(this.mode).filter(isMissing)
     const sent = new Set(this.recent)
     return [...this.recent, ...unsent.filter((each) => !sent.has(each))]
   }

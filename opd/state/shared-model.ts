@@ -15,8 +15,18 @@ export interface SharedModelHead {
   version?: number
 }
 
-/** Implemented by Redis, PostgreSQL, and the memory of a node with workers. */
-export interface SharedModelBus {
+/**
+ * What nodes exchange: a stream of deltas, which the node that leads reads, and models, by their mode or name. Implemented by
+ * Redis, PostgreSQL, and the memory of a node with workers. A failure is retried in the next round.
+ */
+export interface ModelBus {
+  /** Appends one delta of this node's model. */
+  publish(mode: string, delta: Uint8Array): Promise<void>
+  /** Deltas after the position `from` (`0`: from the beginning), each with its position. `last`: next `from`. */
+  fetch(
+    mode: string,
+    from: string,
+  ): Promise<{ deltas: { place: string; bytes: Uint8Array }[]; last: string }>
   /**
    * Takes or renews the lease if `candidate`, otherwise gives it up, and reads the head of the shared model if its number is not `known`.
    * `number` 0: there is none. `alone`: the store of the other nodes is away, so that this node leads its own processes.
@@ -45,14 +55,18 @@ const shareAfter = 150
 /** Rounds that a missing delta is waited for, and a node with the rows of all nodes where no model is shared. */
 const patience = 5
 
+export interface SharingDeps {
+  models: ModelStore
+  bus: ModelBus
+  /** Milliseconds of a monotonic clock. */
+  now: () => number
+  log: Log
+}
+
 export class SharedModel {
   readonly counts = { shared: 0, taken: 0, lost: 0, refused: 0 }
   private readonly mode: Mode
-  private readonly models: ModelStore
-  private readonly bus: SharedModelBus
-  private readonly now: () => number
-  private readonly log: Log
-  private readonly serves: boolean
+  private readonly deps: SharingDeps & { serves: boolean }
   /** Whether this node has the lease and leads, as of the last round. */
   leads = false
   private hasLease = false
@@ -67,28 +81,9 @@ export class SharedModel {
   private unled = 0
 
   /** `serves`: this node never leads. */
-  constructor(
-    mode: Mode,
-    {
-      models,
-      bus,
-      now,
-      log,
-      serves,
-    }: {
-      models: ModelStore
-      bus: SharedModelBus
-      now: () => number
-      log: Log
-      serves: boolean
-    },
-  ) {
+  constructor(mode: Mode, deps: SharingDeps & { serves: boolean }) {
     this.mode = mode
-    this.models = models
-    this.bus = bus
-    this.now = now
-    this.log = log
-    this.serves = serves
+    this.deps = deps
   }
 
   /** A delta was sent or merged. */
@@ -98,20 +93,21 @@ export class SharedModel {
 
   /** A node without a model of its own begins with the shared one. */
   async begin(): Promise<void> {
-    if (this.begun || !this.models.isFresh(this.mode)) return
+    if (this.begun || !this.deps.models.isFresh(this.mode)) return
     await this.take()
     this.begun = true
   }
 
   private async take(): Promise<boolean> {
-    const { bus, mode, models, counts } = this
+    const { mode, counts } = this
+    const { bus, models, log } = this.deps
     const bytes = await bus.readModel(mode)
     if (bytes === null) return false
     try {
       if (!models.adopt(mode, bytes)) return false
     } catch (error) {
       counts.refused++
-      this.log.error({ mode, err: (error as Error).message }, 'the shared model was refused')
+      log.error({ mode, err: (error as Error).message }, 'the shared model was refused')
       // Until there is another one.
       this.head = null
       return false
@@ -121,7 +117,7 @@ export class SharedModel {
   }
 
   private get state() {
-    return this.models.of(this.mode)
+    return this.deps.models.of(this.mode)
   }
 
   private isBehind(): boolean {
@@ -131,15 +127,14 @@ export class SharedModel {
 
   /** Where no model is shared, a node that led before has more than one that followed. */
   private get isCandidate(): boolean {
-    if (this.serves) return false
+    if (this.deps.serves) return false
     if (this.state.isWhole || this.head !== null) return true
     return ++this.unled > patience
   }
 
   /** Takes, or keeps, the lease if it is free. Returns whether this node leads. */
   async look(): Promise<boolean> {
-    const { models, mode, bus } = this
-    const seen = await bus.look(mode, models.node, this.isCandidate, this.number)
+    const seen = await this.lookAs(this.isCandidate)
     const { leads, number, head, alone = false } = seen
     if (head !== null) Object.assign(this, { number, head, unled: 0 })
     // A store that lost it gets it again.
@@ -153,15 +148,19 @@ export class SharedModel {
 
   /** Between rounds: renews the lease, or takes it if it is free. Returns whether a round is due, as the holder changed. */
   async keep(): Promise<boolean> {
-    const { bus, mode, models } = this
-    if (this.serves || !(this.state.isWhole || this.head !== null)) return false
-    const { leads } = await bus.look(mode, models.node, true, this.number)
+    if (this.deps.serves || !(this.state.isWhole || this.head !== null)) return false
+    const { leads } = await this.lookAs(true)
     return leads !== this.hasLease
   }
 
   /** Another node may lead. */
   async leave(): Promise<void> {
-    await this.bus.look(this.mode, this.models.node, false, this.number)
+    await this.lookAs(false)
+  }
+
+  private lookAs(candidate: boolean) {
+    const { bus, models } = this.deps
+    return bus.look(this.mode, models.node, candidate, this.number)
   }
 
   /** `receive` merges the deltas of the stream. Returns whether this node has all of them. */
@@ -188,15 +187,16 @@ export class SharedModel {
   private isDue(): boolean {
     if (this.head === null || this.head.epoch < this.state.epoch) return true
     if (this.deltas === 0) return false
-    return this.deltas >= shareAfter || this.now() - this.sharedAt >= shareEvery
+    return this.deltas >= shareAfter || this.deps.now() - this.sharedAt >= shareEvery
   }
 
   private async share(): Promise<void> {
-    const { models, mode, bus, state } = this
+    const { mode, state } = this
+    const { models, bus, now } = this.deps
     const { epoch } = state
     const seen = state.seen.rows()
     this.deltas = 0
-    this.sharedAt = this.now()
+    this.sharedAt = now()
     const bytes = await models.packed(mode)
     // A later head would claim less than the model has: harmless. Another epoch would not be.
     if (state.epoch !== epoch) return

@@ -1,7 +1,6 @@
 import t from 'tap'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
-import { createBidBatch } from '../../opd/state/bid-batch.ts'
-import { recordsOf } from '../../opd/state/bid-entry.ts'
+import { createBidBatch, recordsOf } from '../../opd/state/bid-entry.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 import { decided } from '../support/decision-record.ts'
 

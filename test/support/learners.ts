@@ -1,5 +1,6 @@
 /** One market for any number of learners: how far they are from it, and from each other. */
-import { type BidFacts, createLearner, type Learner, type Policy } from '../../opd/learner.ts'
+import { OnlineLearner } from '../../opd/learner/learner.ts'
+import type { BidFacts, Learner, Policy } from '../../opd/learner.ts'
 import { source } from './random.ts'
 
 export const pure: Policy = { minWinRate: 0, minSpend: 0, holdout: 0, explore: 0 }
@@ -31,8 +32,13 @@ export const apart = (one: Learner, other: Learner) => {
 }
 
 /** The same bids at the same prices, whoever sends them; wins are told to any node, 2 s later; deltas every 5 s. */
-export function taught(nodes: number, bids: number, every: number, settled = true): Learner[] {
-  const learners = Array.from({ length: nodes }, () => createLearner({}))
+export function taught(
+  nodes: number,
+  bids: number,
+  every: number,
+  settled = true,
+): OnlineLearner[] {
+  const learners = Array.from({ length: nodes }, () => new OnlineLearner({}))
   const [random, where] = [source(11), source(12)]
   const due: [number, Uint8Array, number][] = []
   const any = () => learners[Math.floor(where() * nodes)]!

@@ -1,8 +1,8 @@
 /** What carries models between nodes, on real servers: Redis, and PostgreSQL. */
 import t, { type Test } from 'tap'
 import { modelBusOf } from '../../admin/store/model-bus.ts'
-import type { ModelBus } from '../../opd/state/model-sync.ts'
 import { openRedis } from '../../opd/state/redis.ts'
+import type { ModelBus } from '../../opd/state/shared-model.ts'
 import { postgresAbsent, startPostgres } from './postgres.ts'
 import { redisAbsent, startRedis } from './redis.ts'
 import { silent, storeAt } from './store.ts'

@@ -2,8 +2,8 @@
 import { type BidFacts, createLearner, refit } from '../../opd/learner.ts'
 import { encodeEnvelope } from '../../opd/state/envelope.ts'
 import { createModelManager, type ModelManager } from '../../opd/state/model-manager.ts'
-import { createModelSync, type ModelBus } from '../../opd/state/model-sync.ts'
-import { keepEvery } from '../../opd/state/shared-model.ts'
+import { createModelSync } from '../../opd/state/model-sync.ts'
+import { keepEvery, type ModelBus } from '../../opd/state/shared-model.ts'
 import { memoryBus } from './model-sync.ts'
 import { source } from './random.ts'
 
@@ -125,10 +125,10 @@ export function cluster(whole: number, others: number, bidsPerSecond: number) {
       for (const learner of learners) learner.advance(now)
       for (const { modelManager, learner } of nodes) {
         if (now % second !== 0 || !modelManager.models.of('revenue').refits) continue
-        const job = learner.refitJob(now)
+        const job = learner.inner.refitJob(now)
         if (job === null) continue
         const result = refit(job)
-        learner.applyRefit(result)
+        learner.inner.applyRefit(result)
         modelManager.models.pushRefit('revenue', result)
       }
       if (now % keepEvery === 0) for (const { modelSync } of nodes) await modelSync.keep()

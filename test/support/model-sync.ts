@@ -1,15 +1,14 @@
 /** Nodes whose model is a sum, and a bus in memory: what each has learned can be read, and how often. */
-import type { Learner } from '../../opd/learner.ts'
+import type { NodeLearner } from '../../opd/learner/types.ts'
 import { createModelManager, type ModelManager } from '../../opd/state/model-manager.ts'
-import type { ModelBus } from '../../opd/state/model-sync.ts'
-import { leaseLife, type SharedModelHead } from '../../opd/state/shared-model.ts'
+import { leaseLife, type ModelBus, type SharedModelHead } from '../../opd/state/shared-model.ts'
 
 export const log = { info() {}, warn() {}, error() {} }
 
 const amountIn = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset).getFloat64(0)
 
 /** A model that is a sum: what is in it, and how often, can be read. Its delta says what was added since the last. */
-class Sum implements Learner {
+class Sum implements NodeLearner {
   value = 0
   private sent = 0
 
@@ -53,6 +52,14 @@ class Sum implements Learner {
     const bytes = new Uint8Array(8)
     new DataView(bytes.buffer).setFloat64(0, this.value)
     return bytes
+  }
+  freeze() {}
+  chance() {
+    return 0
+  }
+  *snapshotting(taken = () => {}): Generator<undefined, Uint8Array[]> {
+    taken()
+    return [this.snapshot()]
   }
   resume(snapshot: Uint8Array) {
     this.value = amountIn(snapshot)

@@ -3,11 +3,12 @@
  * Sums alone, so nodes add what others saw: a win may be reported to any node.
  */
 
-import type { Exposure } from '../exposure.ts'
+import { type Exposure, shareStep } from '../exposure.ts'
+import { floatsAt, viewOf, writeFloats } from '../frame.ts'
 
 /** How a bid went out: with theta lowered or raised, at a drawn price, or, held out, at its own. */
 const groups = ['usual', 'raised', 'explored', 'held'] as const
-export type Group = (typeof groups)[number]
+type Group = (typeof groups)[number]
 const groupAt = Object.fromEntries(groups.map((name, index) => [name, index])) as Record<
   Group,
   number
@@ -169,4 +170,44 @@ export function received(sums: Float64Array, name: 'bids' | 'due' | 'dueIn' | 'w
   let sum = 0
   for (let n = 0; n < evidenceWidth; n += width) sum += sums[n + at[name]]!
   return sum
+}
+
+/** An exposure, as far as it matters here. */
+export type Outcome = Omit<Exposure, 'ticket' | 'supplier' | 'second' | 'lnIn'>
+
+/** ln of a factor above which a bid left at its own price. */
+const own = -1e-3
+/**
+ * What an exposure is evidence of. One held up by shadow, hold or share went out at another price than was decided: it is
+ * evidence of nothing.
+ */
+export function groupOf({ arm, raised, lnF, winIn, winOut }: Outcome): Group | null {
+  if (arm === 'holdout') return 'held'
+  if (lnF >= own && winOut < winIn - 2 * shareStep) return null
+  return arm === 'explored' ? 'explored' : raised ? 'raised' : 'usual'
+}
+
+/**
+ * Sums by supplier, as deltas carry them:
+ *
+ *   supplier  sums
+ *   4         8 x 84
+ */
+const recordBytes = 4 + 8 * evidenceWidth
+
+export function writeRecords(records: readonly (readonly [number, Float64Array])[]): Uint8Array {
+  const bytes = new Uint8Array(records.length * recordBytes)
+  for (const [n, [supplier, sums]] of records.entries()) {
+    viewOf(bytes).setUint32(n * recordBytes, supplier)
+    writeFloats(bytes, n * recordBytes + 4, sums)
+  }
+  return bytes
+}
+
+/** What is no record, or holds a number that is none, is left out. */
+export function* readRecords(bytes: Uint8Array): Generator<[number, Float64Array]> {
+  for (let at = 0; at + recordBytes <= bytes.length; at += recordBytes) {
+    const sums = floatsAt(bytes, at + 4, evidenceWidth)
+    if (sums.every(Number.isFinite)) yield [viewOf(bytes).getUint32(at), sums]
+  }
 }

@@ -2,12 +2,9 @@
 import type { Mode } from '../../pricing/arms.ts'
 import type { Policy } from '../types.ts'
 import { measureLosses, unverified } from './calibration.ts'
-import type { Explained } from './explained.ts'
-import { explorationRate, nearShare } from './exploration.ts'
 import { Guards } from './guardrails.ts'
-import { Evidence, received } from './kept.ts'
+import { Evidence, groupOf, type Outcome, received } from './kept.ts'
 import { Controller, type Decided, free, standingOf } from './multipliers.ts'
-import { groupOf, type Outcome } from './outcome.ts'
 import type { Segment, Segments } from './segments.ts'
 import { ToldLosses } from './told-losses.ts'
 
@@ -21,6 +18,17 @@ const raise = Math.exp(0.7)
 
 /** Share of wins that say the lowest winning price. */
 const mostly = 0.5
+
+/** Of the usual share, at first and at last; bids by which it falls; and the most explored, if not more is usual. */
+const [first, last, bids, most] = [20, 0.25, 25_000, 0.1]
+const young = 1200
+
+/** Most of a day's exploration is at its start, and about `usual` is explored over a day of 150,000 bids. */
+const explorationRate = (usual: number, age: number): number =>
+  Math.min(Math.max(most, usual), usual * Math.min(first, last + bids / (age + young)))
+
+/** Early exploration is spread over all prices, later half of it is near the price that would have been chosen. */
+const nearShare = (age: number): number => (age < bids ? 0 : 0.5)
 
 const kinds = ['wins', 'spend'] as const
 /** Written by each judgement before it reads them. */
@@ -182,21 +190,6 @@ export class SupplierState {
     const bids = dueIn > 0 ? (received(sums, 'bids') * due) / dueIn : 0
     this.guards.exposedElsewhere(due, bids, at, now, patience)
     this.guards.received(received(sums, 'wins'), at, now)
-  }
-
-  explained(): Explained {
-    const { evidence, theta, lambda, guards } = this
-    const spend = evidence.total('optimised', 'spend')
-    return {
-      theta,
-      lambda,
-      guard: guards.guard,
-      since: guards.since,
-      wins: this.standings.wins.kept,
-      spend: this.standings.spend.kept,
-      margin: spend > 0 ? evidence.total('optimised', 'margin') / spend : 0,
-      alarms: guards.alarms,
-    }
   }
 
   saved() {

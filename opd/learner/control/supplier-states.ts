@@ -1,8 +1,7 @@
 /** The states of all suppliers and modes, and what they tell other nodes and a restart. */
 
-import { readRecords, writeRecords } from './evidence-records.ts'
 import type { Matured } from './guardrails.ts'
-import { Evidence } from './kept.ts'
+import { Evidence, readRecords, writeRecords } from './kept.ts'
 import { Segments } from './segments.ts'
 import { SupplierState } from './supplier-state.ts'
 import { WinRateCusum } from './win-rate-cusum.ts'

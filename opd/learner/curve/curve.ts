@@ -9,14 +9,12 @@
  */
 
 import { type Grid, tickOf } from '../decide/price-grid.ts'
-import { chanceOf, pA, pB, pC, pF, pQ, pT, WinForm } from './form.ts'
-import { Step } from './kalman-step.ts'
+import { chanceOf, pA, pB, pC, pF, pQ, pT, sigmoid, WinForm } from './form.ts'
 import { savingFirst, savingSecond, usualSum } from './layout.ts'
 import { groupOf, PriceDensities } from './price-density.ts'
 import { keyAt } from './priors.ts'
-import { sigmoid } from './sigmoid.ts'
 import { Sums } from './sums.ts'
-import { Weights } from './weights.ts'
+import { Step, Weights } from './weights.ts'
 
 /** Variance of ln in about its usual value, and of whether a win was cheaper than what was sent. */
 const [usualNoise, savingNoise] = [0.5, 0.1]

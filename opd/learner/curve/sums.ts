@@ -1,6 +1,5 @@
 /** The sums of a bid's weights: where its blocks lie, what they come to, and a step of them. */
 
-import type { Step } from './kalman-step.ts'
 import {
   blockFrom,
   blockHalf,
@@ -12,7 +11,7 @@ import {
   sumOf,
 } from './layout.ts'
 import { keyCount, means, savingMeans } from './priors.ts'
-import type { Weights } from './weights.ts'
+import type { Step, Weights } from './weights.ts'
 
 const priorMeans = Float64Array.of(...means, 0, ...savingMeans)
 

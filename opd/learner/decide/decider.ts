@@ -4,11 +4,10 @@ import type { SupplierState } from '../control/supplier-state.ts'
 import type { Controls } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
 import { keyAt } from '../curve/priors.ts'
+import { isPrice, OwnDecision } from '../exposure.ts'
 import { featureBytes, hasFloor, hashAt, keyed } from '../features.ts'
-import { isPrice, sound } from '../numbers.ts'
 import type { BidFacts, Decision, Policy } from '../types.ts'
 import { AuctionDraws, Described } from './described.ts'
-import { OwnDecision } from './own.ts'
 import { type Asked, Chooser } from './price-search.ts'
 
 /** Bids that go out below their own price before the first win; without one by then its own is better. */
@@ -21,6 +20,10 @@ const nearBy = 0.2
 const [leastApart, leastVariance] = [0.02, 0.02]
 /** Where the policy does not say: as the configuration. */
 const usualExplore = 0.005
+
+/** A number within bounds; anything else is `otherwise`. */
+export const sound = (value: number | undefined, low: number, high: number, otherwise: number) =>
+  value !== undefined && value >= low && value <= high ? value : otherwise
 
 export class Decider {
   private readonly curve: Curve

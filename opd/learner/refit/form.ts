@@ -2,8 +2,7 @@
 import { pA, pB, pC, pF, pQ, pT, WinForm } from '../curve/form.ts'
 import { means, parameterCount } from '../curve/priors.ts'
 import { minimize } from './lbfgs.ts'
-import type { Observations } from './observations.ts'
-import { formPlaces, type Rows, scaleOf } from './rows.ts'
+import { formPlaces, type Observations, type Rows, scaleOf } from './rows.ts'
 
 const width = formPlaces.length
 const sumAt = Uint8Array.from(formPlaces, ({ sum }) => sum)

@@ -7,7 +7,7 @@
 import { binCount, type Densities } from '../curve/price-density.ts'
 import { featureBytes } from '../features.ts'
 import { bytesOf, joined, reader, viewOf } from '../frame.ts'
-import type { RowArrays } from './settled-rows.ts'
+import type { RowArrays, SettledRows } from './settled-rows.ts'
 
 const [jobMagic, resultMagic] = [0x62774a31, 0x62775231]
 const [jobHead, resultHead] = [32, 16]
@@ -34,7 +34,7 @@ const aligned = (head: Uint8Array, parts: readonly ArrayBufferView[]) =>
     ...parts.flatMap((part) => [bytesOf(part), new Uint8Array(-part.byteLength & (alignment - 1))]),
   ])
 
-export function writeJob({ features, outcome, least, now, patience, before }: Job): Uint8Array {
+function writeJob({ features, outcome, least, now, patience, before }: Job): Uint8Array {
   const head = new Uint8Array(jobHead)
   const view = viewOf(head)
   view.setUint32(0, jobMagic)
@@ -93,5 +93,30 @@ export function readFitted(bytes: Uint8Array): Fitted | null {
     firsts: new Int32Array(take(4 * places).buffer),
     formShares: new Float32Array(take(4 * places).buffer),
     cumulative: new Float32Array(take(4 * places * binCount).buffer),
+  }
+}
+
+/** Rows before the first fit; rows that settled since the last, as a share of all, and at most; milliseconds since. */
+const fewest = 400
+const [growth, newRows, interval] = [0.2, 4000, 60_000]
+
+/** When a refit is due. */
+export class RefitSchedule {
+  private rows = 0
+  private at = Number.NEGATIVE_INFINITY
+
+  /** Another node made the last fit, of so many rows. */
+  fitted(rows: number, now: number): void {
+    this.rows = rows
+    this.at = now
+  }
+
+  /** The rows to fit again, with the result of the fit before; null: not now. */
+  job(settled: SettledRows, now: number, patience: number, before: Uint8Array): Uint8Array | null {
+    if (settled.size < fewest || now - this.at < interval) return null
+    if (settled.settled - this.rows < Math.min(newRows, settled.settled * growth)) return null
+    this.rows = settled.settled
+    this.at = now
+    return writeJob({ ...settled.copy(), now, patience, before })
   }
 }

@@ -5,8 +5,15 @@
 import { fitDensities, type Strengths } from './density.ts'
 import { Form } from './form.ts'
 import { readFitted, readJob, writeFitted } from './job.ts'
-import { type Observations, observationsOf } from './observations.ts'
-import { families, familyPriors, formPlaces, type Rows, rowsOf } from './rows.ts'
+import {
+  families,
+  familyPriors,
+  formPlaces,
+  type Observations,
+  observationsOf,
+  type Rows,
+  rowsOf,
+} from './rows.ts'
 import { chosenStrengths } from './strengths.ts'
 import { fitUsual } from './usual.ts'
 

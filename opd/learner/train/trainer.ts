@@ -1,9 +1,8 @@
 /** What trains the model, and when: exposures when their notice would have come, wins as they come, and rows of other nodes. */
 import type { Controls } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
-import type { OwnDecision } from '../decide/own.ts'
-import { seal } from '../exposure.ts'
-import { RefitSchedule } from '../refit/schedule.ts'
+import { type OwnDecision, seal } from '../exposure.ts'
+import { RefitSchedule } from '../refit/job.ts'
 import { CurveTrainer } from './curve-trainer.ts'
 import { Delays } from './notice-delay.ts'
 import { Pending } from './pending-exposures.ts'

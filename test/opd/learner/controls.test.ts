@@ -1,6 +1,6 @@
 /** The controls of a supplier over restarts, and of nodes that share. */
 import t from 'tap'
-import type { Outcome } from '../../../opd/learner/control/outcome.ts'
+import type { Outcome } from '../../../opd/learner/control/kept.ts'
 import { Controls } from '../../../opd/learner/control/supplier-states.ts'
 import { type BidFacts, createLearner, type Policy } from '../../../opd/learner.ts'
 import { source } from '../../support/random.ts'
@@ -78,7 +78,10 @@ function cluster(nodes: number, to: (node: number) => number) {
       })
     })
   }
-  return controls.map((each) => each.of(1).explained())
+  return controls.map((each) => {
+    const { judged, guards } = each.of(1).saved()
+    return { wins: judged.standings.wins.kept, alarms: guards.alarms }
+  })
 }
 
 t.test('wins that are all told to one node bias no node, and alarm none', (t) => {

@@ -2,7 +2,7 @@
 import * as fc from 'fast-check'
 import t from 'tap'
 import type { DecisionRecord } from '../../../opd/engine/types.ts'
-import { sigmoid } from '../../../opd/learner/curve/sigmoid.ts'
+import { sigmoid } from '../../../opd/learner/curve/form.ts'
 import { fineGrid, tickOf } from '../../../opd/learner/decide/price-grid.ts'
 import { featureBytes } from '../../../opd/learner/features.ts'
 import { type BidFacts, createLearner } from '../../../opd/learner.ts'

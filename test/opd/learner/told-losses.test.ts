@@ -1,6 +1,6 @@
 /** The loss that lowest winning prices count is right whatever share of the losses is told. */
 import t from 'tap'
-import type { Outcome } from '../../../opd/learner/control/outcome.ts'
+import type { Outcome } from '../../../opd/learner/control/kept.ts'
 import { Controls } from '../../../opd/learner/control/supplier-states.ts'
 import { source } from '../../support/random.ts'
 

@@ -1,6 +1,6 @@
 /** Processes of one node lease tokens from one bucket: together they admit the allotment, whatever the split of the load. */
 import t from 'tap'
-import { localTokens } from '../../../opd/state/local-tokens.ts'
+import { localTokens } from '../../../opd/state/tokens.ts'
 import { LeasedBucket } from '../../../proxy/allotment.ts'
 import { source } from '../../support/random.ts'
 

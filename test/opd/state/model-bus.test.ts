@@ -1,8 +1,8 @@
 /** What carries models between nodes keeps its promises, on Redis and on PostgreSQL alike. */
 import t from 'tap'
 import { modelBusOf } from '../../../admin/store/model-bus.ts'
-import { createModelSync, type ModelBus } from '../../../opd/state/model-sync.ts'
-import type { SharedModelHead } from '../../../opd/state/shared-model.ts'
+import { createModelSync } from '../../../opd/state/model-sync.ts'
+import type { ModelBus, SharedModelHead } from '../../../opd/state/shared-model.ts'
 import { onEachCarrier } from '../../support/model-carriers.ts'
 import { learn, log, modelManagerOf, roundClock, sumOf } from '../../support/model-sync.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'

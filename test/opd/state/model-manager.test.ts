@@ -100,7 +100,7 @@ t.test('a disk that fails costs snapshots, not learning', async (t) => {
   const dir = newFolder()
   let now = 1e12
   const modelManager = modelManagerIn(dir, { now: () => now })
-  modelManager.of('revenue').snapshotting = () => {
+  modelManager.of('revenue').inner.snapshotting = () => {
     throw new Error('no room')
   }
   errors.length = 0

@@ -1,7 +1,6 @@
 /** State that nodes share in a real Redis: found by all nodes, and no request waits when Redis is lost. */
 import { createClient } from '@redis/client'
 import t from 'tap'
-import { createLearner } from '../../../opd/learner.ts'
 import { createModelManager } from '../../../opd/state/model-manager.ts'
 import { createModelSync } from '../../../opd/state/model-sync.ts'
 import { openRedis, type RedisState } from '../../../opd/state/redis.ts'
@@ -107,13 +106,7 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
 
   t.test('what one node learns the other knows', async (t) => {
     const managers = [one, two].map(() =>
-      createModelManager({
-        dir: newFolder(),
-        attributionWindow: 60_000,
-        now: () => 1,
-        log,
-        create: createLearner,
-      }),
+      createModelManager({ dir: newFolder(), attributionWindow: 60_000, now: () => 1, log }),
     )
     const syncs = [one, two].map((redis: RedisState, n) =>
       createModelSync({ modelManager: managers[n]!, bus: redis, log }),

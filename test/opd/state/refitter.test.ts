@@ -1,6 +1,6 @@
 /** Refits of the service: on a thread of their own, applied to the model that the job is from. */
 import t from 'tap'
-import { createLearner } from '../../../opd/learner.ts'
+import { OnlineLearner } from '../../../opd/learner/learner.ts'
 import { ManagedLearner } from '../../../opd/state/managed-learner.ts'
 import { Refitter } from '../../../opd/state/refitter.ts'
 import { chances, taught } from '../../support/learners.ts'
@@ -45,7 +45,7 @@ t.test('a refit is made beside the event loop, and applied', async (t) => {
 t.test('a model that was rolled back meanwhile ignores it', async (t) => {
   const refitter = new Refitter(log)
   const { learner } = model()
-  const other = createLearner({})
+  const other = new OnlineLearner({})
   const before = chances(other)
   const finished = new Promise<void>((resolve) => {
     const worker = () => (refitter as unknown as { running: object | null }).running
@@ -64,8 +64,8 @@ t.test('a model that was rolled back meanwhile ignores it', async (t) => {
 t.test('a frozen model has no job', (t) => {
   const { learner } = model()
   learner.freeze(true)
-  t.equal(learner.refitJob(late), null)
+  t.equal(learner.inner.refitJob(late), null)
   learner.freeze(false)
-  t.not(learner.refitJob(late), null)
+  t.not(learner.inner.refitJob(late), null)
   t.end()
 })

@@ -2,8 +2,9 @@
 import t, { type Test } from 'tap'
 import { localModels } from '../../../opd/state/local-models.ts'
 import type { ModelManager } from '../../../opd/state/model-manager.ts'
-import { createModelSync, type ModelBus } from '../../../opd/state/model-sync.ts'
+import { createModelSync } from '../../../opd/state/model-sync.ts'
 import { relayedModels } from '../../../opd/state/relayed-models.ts'
+import type { ModelBus } from '../../../opd/state/shared-model.ts'
 import {
   learn,
   log,

@@ -2,7 +2,8 @@
 import t from 'tap'
 import { type BidFacts, createLearner } from '../../../opd/learner.ts'
 import { createModelManager } from '../../../opd/state/model-manager.ts'
-import { createModelSync, type ModelBus, type NodeRole } from '../../../opd/state/model-sync.ts'
+import { createModelSync, type NodeRole } from '../../../opd/state/model-sync.ts'
+import type { ModelBus } from '../../../opd/state/shared-model.ts'
 import { log, memoryBus } from '../../support/model-sync.ts'
 import { newFolder } from '../../support/process.ts'
 

@@ -1,4 +1,4 @@
-/** The token buckets that nodes share in Redis, by the clock of Redis, because the clocks of nodes may differ. */
+/** The token buckets of suppliers that nodes share in Redis, or the processes of one node in the memory of the first. */
 import { demandMemory, type SharedTokens, type TokenGrant, type TokenRequest } from '../ports.ts'
 
 /** Evaluates a script with one key; undefined: Redis is away. */
@@ -32,6 +32,7 @@ return grants`
 /** Suppliers of one call: Redis runs nothing else meanwhile. */
 const batch = 200
 
+/** By the clock of Redis, because the clocks of nodes may differ. */
 export function redisTokens(evaluate: Evaluate, key: string): SharedTokens {
   async function askBatch(requests: readonly TokenRequest[]): Promise<TokenGrant[] | null> {
     const values = requests.flatMap(({ supplier, rate, depth, wanted, arrived }) => [
@@ -54,6 +55,32 @@ export function redisTokens(evaluate: Evaluate, key: string): SharedTokens {
         grants.push(...some)
       }
       return grants
+    },
+  }
+}
+
+interface Bucket {
+  tokens: number
+  at: number
+  demand: number
+}
+
+/** `now`: milliseconds of a monotonic clock. A bucket that is not known yet is full. */
+export function localTokens(now: () => number = () => performance.now()): SharedTokens {
+  const buckets = new Map<string, Bucket>()
+  function grant({ supplier, rate, depth, wanted, arrived }: TokenRequest, at: number): TokenGrant {
+    const bucket = buckets.get(supplier) ?? { tokens: depth, at, demand: 0 }
+    const elapsed = at - bucket.at
+    const tokens = Math.min(depth, bucket.tokens + (elapsed * rate) / 1000)
+    const granted = Math.min(wanted, Math.max(0, tokens))
+    const demand = bucket.demand * Math.exp(-elapsed / demandMemory) + arrived
+    buckets.set(supplier, { tokens: Math.min(depth, tokens - granted), at, demand })
+    return { tokens: granted, demand }
+  }
+  return {
+    async ask(requests) {
+      const at = now()
+      return requests.map((request) => grant(request, at))
     },
   }
 }
