@@ -1,9 +1,8 @@
 /** Opens the event stream, and connects it with bids, notices and the store. */
 import type { RecordedLoss } from '../../admin/impressions/losses.ts'
-import type { LedgerEntry } from '../../admin/ports.ts'
 import { eventMarks } from '../../admin/store/event-marks.ts'
 import type { Store } from '../../admin/store/index.ts'
-import { rowOf } from '../../admin/store/ledger.ts'
+import type { LedgerRow } from '../../admin/store/tables.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { DecisionObserver } from '../../opd/ports.ts'
 import type { Log } from '../../opd/shared/log.ts'
@@ -29,7 +28,7 @@ export interface Events {
   decided(record: DecisionRecord): void
   /** Observes each decision, beside `observer`. */
   observing(observer: DecisionObserver): DecisionObserver
-  won(entry: LedgerEntry): void
+  won(row: LedgerRow): void
   lost(loss: RecordedLoss): void
   voided(decision: string): void
   close(): Promise<void>
@@ -50,8 +49,8 @@ export function openEvents({ config, store, node, noticesOf, now, log }: EventsO
         stream.decided(record)
       },
     }),
-    won(entry) {
-      const event = winEventOf(rowOf(entry), noticesOf(entry.supplier))
+    won(row) {
+      const event = winEventOf(row, noticesOf(row.supplier))
       if (event !== null) stream.outcome(event)
     },
     lost: (loss) => stream.outcome(lossEventOf(loss)),
