@@ -1,36 +1,6 @@
 /** Interfaces between the admin layer and its stores; admin/store implements them for SQLite and PostgreSQL. */
 
-/** One row of the ledger: a win notice. Money is exact decimal text, CPM in `currency`. */
-export interface LedgerEntry {
-  /** Identity: one row per decision and event. For an unattributed win it is `bid:<id>`. */
-  decision: string
-  event: 'win' | 'billing'
-  bidId: string
-  status: 'attributed' | 'unattributed' | 'rejected'
-  by: 'context' | 'bid_log' | null
-  supplier: string | null
-  mode: string | null
-  arm: string | null
-  publisher: string | null
-  domain: string | null
-  seat: string | null
-  inBa: string | null
-  outBa: string | null
-  cleared: string
-  priceDsp: string | null
-  currency: string | null
-  /**
-   * Revenue minus cleared price, exact decimal text; null if the row counts no money (rejected, unattributed, test,
-   * or the event that is not money).
-   */
-  margin: string | null
-  late: boolean
-  over: boolean
-  reason: string | null
-  /** Milliseconds since the epoch. */
-  decidedAt: number | null
-  at: number
-}
+import type { LedgerRow } from './store/tables.ts'
 
 /**
  * Reason of an unattributed win that a caller reported for a bid of another account. An attributed win does not
@@ -59,7 +29,7 @@ export interface Ledger {
    * lost. With `same`, one win is one row: an attributed row replaces the unattributed row of its win, and an
    * unattributed row is a duplicate of any win with its bid id.
    */
-  record(entry: LedgerEntry, same?: SameWin): Promise<'recorded' | 'duplicate'>
+  record(row: LedgerRow, same?: SameWin): Promise<'recorded' | 'duplicate'>
   /** Unattributed rows of any node that this node has replaced by attributed ones since its start. */
   readonly replaced: number
   /**

@@ -2,12 +2,13 @@
 import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
 import { replyHook } from '../http/hooks.ts'
 import { problem } from '../http/problem.ts'
-import type { TokenVerifier } from '../ports.ts'
+import type { Caller, TokenVerifier } from '../ports.ts'
 import { may, type Role } from './roles.ts'
 import { TokenError, type TokenErrorCode, tokenErrors } from './tokens.ts'
 
 // RFC 6750 2.1; the scheme's case does not matter (RFC 9110 11.1)
 const shape = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i
+const tokenIn = (authorization: string) => shape.exec(authorization)?.[1]
 /** Characters; Node's own limit for all headers is 16 KiB. */
 const maxToken = 12_000
 
@@ -25,7 +26,7 @@ export function refuseToken(reply: FastifyReply, code: TokenErrorCode): FastifyR
 function readToken(request: FastifyRequest): string {
   const { authorization } = request.headers
   if (authorization === undefined) throw new TokenError('missing')
-  const token = authorization.length > maxToken ? undefined : shape.exec(authorization)?.[1]
+  const token = authorization.length > maxToken ? undefined : tokenIn(authorization)
   if (token === undefined) throw new TokenError('malformed')
   return token
 }
@@ -58,6 +59,25 @@ async function check(
     if (error instanceof TokenError) return error.code
     request.log.error({ err: (error as Error).message }, 'a token could not be verified')
     return 'unavailable'
+  }
+}
+
+/**
+ * The caller of an access token that is optional; null if there is no token or it is not valid. Rejects if the token
+ * cannot be verified at the moment, so that the platform sends the notice again.
+ */
+export async function optionalCaller(
+  { headers, caller }: FastifyRequest,
+  verifier: TokenVerifier | null,
+): Promise<Caller | null> {
+  const token = tokenIn(headers.authorization ?? '')
+  if (caller !== undefined || token === undefined || verifier === null) return caller ?? null
+  try {
+    return await verifier.verify(token)
+  } catch (error) {
+    if (error instanceof TokenError && error.code === 'unavailable') throw error
+    // an invalid token counts as none, since a token is optional here
+    return null
   }
 }
 

@@ -1,8 +1,7 @@
 /**
  * Access tokens of an OpenID Connect issuer such as Keycloak (CONTRACT 9), and the keys that sign them.
  */
-import { type CryptoKey, importJWK, type JWK, type JWTPayload, jwtVerify } from 'jose'
-import { getOrAdd } from '../../opd/shared/get-or-add.ts'
+import { type CryptoKey, createLocalJWKSet, type JWK, type JWTPayload, jwtVerify } from 'jose'
 import type { Log } from '../../opd/shared/log.ts'
 import type { Caller } from '../ports.ts'
 import { type AcceptedToken, failureOf, TokenError } from './tokens.ts'
@@ -21,6 +20,8 @@ const algorithms = [
   'EdDSA',
 ]
 
+const keyTypes = ['RSA', 'EC', 'OKP']
+
 const every = 10 * 60_000
 const retry = 2000
 /** Milliseconds between two fetches for unknown key ids, so that a flood of them causes one fetch. */
@@ -33,12 +34,6 @@ interface IssuerKeys {
   /** Throws a TokenError: `unknown_key`, or `unavailable` if no keys have been fetched yet. */
   find(kid: string, alg: string): Promise<CryptoKey>
   close(): void
-}
-
-const fits: Record<string, (alg: string, jwk: JWK) => boolean> = {
-  RSA: (alg) => alg.startsWith('RS') || alg.startsWith('PS'),
-  EC: (alg, { crv }) => alg === { 'P-256': 'ES256', 'P-384': 'ES384', 'P-521': 'ES512' }[crv ?? ''],
-  OKP: (alg, { crv }) => alg === 'EdDSA' && crv === 'Ed25519',
 }
 
 async function getJson(url: string): Promise<Record<string, unknown>> {
@@ -65,8 +60,7 @@ async function getJson(url: string): Promise<Record<string, unknown>> {
 
 /** The keys are discovered, refreshed, and kept while the issuer is unreachable. */
 export function issuerKeys(issuer: string, log: Log, now: () => number): IssuerKeys {
-  let known: Map<string, JWK> | null = null
-  let imported = new Map<string, Promise<CryptoKey>>()
+  let known: { ids: ReadonlySet<string>; find: ReturnType<typeof createLocalJWKSet> } | null = null
   let fetching: Promise<void> | null = null
   let fetchedAt = Number.NEGATIVE_INFINITY
   let closed = false
@@ -83,14 +77,13 @@ export function issuerKeys(issuer: string, log: Log, now: () => number): IssuerK
     for (const jwk of (keys as JWK[]).slice(0, maxKeys))
       if (
         typeof jwk?.kid === 'string' &&
-        Object.hasOwn(fits, String(jwk.kty)) &&
+        keyTypes.includes(String(jwk.kty)) &&
         (jwk.use === undefined || jwk.use === 'sig')
       )
         next.set(jwk.kid, jwk)
     // An empty set indicates a fault of the issuer, so the previous keys are kept.
     if (next.size === 0) throw new Error('the key set contains no usable key')
-    known = next
-    imported = new Map()
+    known = { ids: new Set(next.keys()), find: createLocalJWKSet({ keys: [...next.values()] }) }
   }
 
   function refresh(): Promise<void> {
@@ -100,7 +93,7 @@ export function issuerKeys(issuer: string, log: Log, now: () => number): IssuerK
         () => schedule(every),
         (error: Error) => {
           const cause = error.cause instanceof Error ? `: ${error.cause.message}` : ''
-          const kept = known?.size ?? 0
+          const kept = known?.ids.size ?? 0
           log.warn(
             { issuer, err: error.message + cause, kept },
             'keys of the issuer could not be fetched',
@@ -123,16 +116,13 @@ export function issuerKeys(issuer: string, log: Log, now: () => number): IssuerK
   void refresh()
   return {
     async find(kid, alg) {
-      if (known === null || !known.has(kid)) {
+      if (known === null || !known.ids.has(kid)) {
         if (fetching !== null) await fetching
         else if (now() - fetchedAt >= coolDown) await refresh()
       }
       if (known === null) throw new TokenError('unavailable')
-      const jwk = known.get(kid)
-      if (jwk === undefined) throw new TokenError('unknown_key')
-      if (fits[String(jwk.kty)]?.(alg, jwk) !== true || (jwk.alg ?? alg) !== alg)
-        throw new TokenError('algorithm')
-      return getOrAdd(imported, `${alg} ${kid}`, () => importJWK(jwk, alg) as Promise<CryptoKey>)
+      if (!known.ids.has(kid)) throw new TokenError('unknown_key')
+      return known.find({ alg, kid })
     },
     close() {
       closed = true

@@ -48,7 +48,9 @@ export function failureOf(error: unknown): TokenError {
   if (error instanceof errors.JWTExpired) return new TokenError('expired', options)
   if (error instanceof errors.JWTClaimValidationFailed)
     return new TokenError((error.reason !== 'missing' && byClaim[error.claim]) || 'claims', options)
-  if (error instanceof errors.JOSEAlgNotAllowed) return new TokenError('algorithm', options)
+  // the second: the key of this id is for another algorithm
+  if (error instanceof errors.JOSEAlgNotAllowed || error instanceof errors.JWKSNoMatchingKey)
+    return new TokenError('algorithm', options)
   if (error instanceof errors.JWSSignatureVerificationFailed)
     return new TokenError('signature', options)
   return new TokenError('malformed', options)

@@ -2,7 +2,8 @@
 
 import { summable } from '../../opd/engine/stats.ts'
 import type { ContextState, DecisionRecord } from '../../opd/engine/types.ts'
-import type { LedgerEntry } from '../ports.ts'
+import { getOrAdd } from '../../opd/shared/get-or-add.ts'
+import type { LedgerRow } from '../store/tables.ts'
 import { TopNames } from './top-names.ts'
 
 export type Status = 'attributed' | 'unattributed' | 'duplicate' | 'ignored' | 'rejected'
@@ -84,18 +85,17 @@ export class ImpressionCounters {
   }
 
   /** Counts an attributed win; `rate` null: its currency cannot be converted, so its money is not summed. */
-  countWin(record: DecisionRecord, entry: LedgerEntry, rate: number | null): void {
-    const key = join(record.supplier, record.mode)
-    const money = this.money.get(key) ?? noMoney()
-    this.money.set(key, money)
-    if (entry.late) money.late++
-    if (entry.over) money.over++
-    if (entry.margin === null || rate === null) return
+  countWin(record: DecisionRecord, row: LedgerRow, rate: number | null): void {
+    const money = getOrAdd(this.money, join(record.supplier, record.mode), noMoney)
+    money.late += row.late
+    money.over += row.over
+    if (row.margin === null || rate === null) return
+    const cleared = summable(Number(row.cleared) / rate)
     money.priced++
-    money.cleared += summable(Number(entry.cleared) / rate)
-    money.margin += summable(Number(entry.margin) / rate)
+    money.cleared += cleared
+    money.margin += summable(Number(row.margin) / rate)
     // the two sums are compared: if the cleared price is too large to sum, out_ba is left out too
-    if (summable(Number(entry.cleared) / rate) !== 0 || Number(entry.cleared) === 0)
+    if (cleared !== 0 || Number(row.cleared) === 0)
       money.out += summable(Number(record.outBa) / rate)
   }
 }

@@ -1,32 +1,20 @@
 /** One loss notice: trace ▸ record ▸ train. It resolves when the loss is on disk. */
-
-import type { Integration } from '../../opd/config.ts'
-import type { Engine } from '../../opd/engine/types.ts'
-import { type AccountOf, seesSupplier } from '../auth/roles.ts'
-import { type Caller, clockSlack, type Ledger } from '../ports.ts'
+import { seesSupplier } from '../auth/roles.ts'
+import { type Caller, clockSlack } from '../ports.ts'
 import type { LossStore } from '../store/losses.ts'
-import type { ImpressionCounters } from './counters.ts'
-import { eventsOf, ledgerBidId } from './ledger-entry.ts'
-import {
-  type ImpressionAuth,
-  isCredential,
-  isReported,
-  traceNotice,
-  visibleTrace,
-} from './lookup.ts'
+import { eventsOf, ledgerBidId } from './ledger-row.ts'
+import { isCredential, isReported, traceNotice, visibleTrace } from './lookup.ts'
 import type { Notice } from './notice.ts'
+import type { NoticeDeps } from './process.ts'
 
 type LossStatus = 'recorded' | 'unattributed' | 'duplicate' | 'rejected'
 
-interface LossDeps {
-  engine: Engine
+export interface LossDeps
+  extends Pick<
+    NoticeDeps,
+    'engine' | 'ledger' | 'auth' | 'account' | 'integration' | 'now' | 'counters'
+  > {
   losses: LossStore
-  ledger: Ledger
-  auth: ImpressionAuth
-  account?: AccountOf
-  integration: (id: string) => Integration | null
-  now: () => number
-  counters: ImpressionCounters
   /** Called for each loss of a decision that was recorded. It must only buffer. */
   onLoss?: ((loss: RecordedLoss) => void) | undefined
 }
@@ -41,60 +29,44 @@ export interface RecordedLoss {
   minToWin?: string | undefined
 }
 
-export class Losses {
-  private readonly deps: LossDeps
-  /** Notices in progress; the handler refuses more than its limit. */
-  pending = 0
+/** Rejects if the store is lost. Nothing has been counted then. */
+export async function processLoss(
+  deps: LossDeps,
+  sent: Notice,
+  caller: Caller | null,
+): Promise<LossStatus> {
+  const { status, ssp } = await record(deps, sent, caller)
+  deps.counters.countLoss(ssp, status)
+  return status
+}
 
-  constructor(deps: LossDeps) {
-    this.deps = deps
+async function record(
+  { engine, auth, losses, ledger, now, account, integration, onLoss }: LossDeps,
+  sent: Notice,
+  caller: Caller | null,
+): Promise<{ status: LossStatus; ssp: string }> {
+  const opens = auth === 'context' && caller === null ? isCredential : undefined
+  const { notice, found } = await traceNotice(engine, sent, opens)
+  if (opens?.(found.context) === false) return { status: 'rejected', ssp: '' }
+  const { record, by } = visibleTrace(found, caller, account)
+  const at = now()
+  if (record === null) {
+    const { ssp = '', bidId } = notice
+    const isNew = await losses.record(`bid:${ssp}:${ledgerBidId(bidId)}`, at)
+    const known = seesSupplier(caller, ssp, account) && integration(ssp) !== null
+    return { status: isNew ? 'unattributed' : 'duplicate', ssp: known ? ssp : '' }
   }
-
-  /** Rejects if the store is lost. Nothing has been counted then. */
-  async process(sent: Notice, caller: Caller | null): Promise<LossStatus> {
-    this.pending++
-    try {
-      const { status, ssp } = await this.processOne(sent, caller)
-      this.deps.counters.countLoss(ssp, status)
-      return status
-    } finally {
-      this.pending--
-    }
-  }
-
-  private async processOne(
-    sent: Notice,
-    caller: Caller | null,
-  ): Promise<{ status: LossStatus; ssp: string }> {
-    const { engine, auth, losses, ledger, now, account, integration } = this.deps
-    const needsCredential = auth === 'context' && caller === null
-    const { notice, found } = await traceNotice(
-      engine,
-      sent,
-      needsCredential ? isCredential : undefined,
-    )
-    if (needsCredential && !isCredential(found.context)) return { status: 'rejected', ssp: '' }
-    const { record, by } = visibleTrace(found, caller, account)
-    const at = now()
-    const bidId = ledgerBidId(notice.bidId)
-    if (record === null) {
-      const isNew = await losses.record(`bid:${notice.ssp ?? ''}:${bidId}`, at)
-      const seen = notice.ssp !== undefined && seesSupplier(caller, notice.ssp, account)
-      const known = seen && integration(notice.ssp!) !== null
-      return { status: isNew ? 'unattributed' : 'duplicate', ssp: known ? notice.ssp! : '' }
-    }
-    const ssp = record.supplier
-    const won = { status: 'attributed' as const, supplier: ssp }
-    const { teaches, money } = eventsOf(integration(ssp))
-    for (const event of new Set([teaches, money]))
-      if (await isReported(ledger, { ...notice, event }, record.at - clockSlack, won))
-        return { status: 'duplicate', ssp }
-    if (!(await losses.record(record.id, at))) return { status: 'duplicate', ssp }
-    const { reason, minToWin } = notice
-    this.deps.onLoss?.({ decision: record.id, ssp, at, reason, minToWin })
-    if (by === 'context' || caller !== null)
-      engine.learnLoss(record, minToWin === undefined ? null : Number(minToWin))
-    else engine.withdrawExposure(record)
-    return { status: 'recorded', ssp }
-  }
+  const ssp = record.supplier
+  const won = { status: 'attributed' as const, supplier: ssp }
+  const { teaches, money } = eventsOf(integration(ssp))
+  for (const event of new Set([teaches, money]))
+    if (await isReported(ledger, { ...notice, event }, record.at - clockSlack, won))
+      return { status: 'duplicate', ssp }
+  if (!(await losses.record(record.id, at))) return { status: 'duplicate', ssp }
+  const { reason, minToWin } = notice
+  onLoss?.({ decision: record.id, ssp, at, reason, minToWin })
+  if (by === 'context' || caller !== null)
+    engine.learnLoss(record, minToWin === undefined ? null : Number(minToWin))
+  else engine.withdrawExposure(record)
+  return { status: 'recorded', ssp }
 }

@@ -1,5 +1,6 @@
 /** One win notice: trace ▸ record ▸ train. It resolves when the row is on disk. */
-import type { DecisionRecord, LookupResult } from '../../opd/engine/types.ts'
+import type { Integration } from '../../opd/config.ts'
+import type { DecisionRecord, Engine, LookupResult } from '../../opd/engine/types.ts'
 import { TokenBucket } from '../../opd/shared/token-bucket.ts'
 import { type AccountOf, seesSupplier } from '../auth/roles.ts'
 import type { ProblemFault } from '../http/problem.ts'
@@ -8,13 +9,19 @@ import {
   clockSlack,
   type DuplicateNotice,
   type Ledger,
-  type LedgerEntry,
   type SameWin,
 } from '../ports.ts'
-import { type ApplyWinDeps, applyWin } from './apply-win.ts'
+import type { LedgerRow } from '../store/tables.ts'
 import { clearedPrice } from './clearing.ts'
-import type { Status } from './counters.ts'
-import { attributedEntry, isImplausible, rejectedEntry, unattributedEntry } from './ledger-entry.ts'
+import type { ImpressionCounters, Status } from './counters.ts'
+import {
+  type Attribution,
+  attributedRow,
+  eventsOf,
+  isImplausible,
+  rejectedRow,
+  unattributedRow,
+} from './ledger-row.ts'
 import {
   type ImpressionAuth,
   isCredential,
@@ -28,7 +35,10 @@ import {
 } from './lookup.ts'
 import { auditPrice, type Notice, plainDecimal } from './notice.ts'
 
-export interface NoticeDeps extends ApplyWinDeps {
+export interface NoticeDeps {
+  engine: Engine
+  counters: ImpressionCounters
+  integration: (id: string) => Integration | null
   ledger: Ledger
   auth: ImpressionAuth
   /** Milliseconds; called for each notice, since a reload may change it. */
@@ -40,7 +50,7 @@ export interface NoticeDeps extends ApplyWinDeps {
   /** Called for each duplicate, which the ledger does not store. */
   onDuplicate?: (notice: DuplicateNotice) => void
   /** Called for each attributed win that the ledger has recorded. It must only buffer. */
-  onWin?: ((entry: LedgerEntry) => void) | undefined
+  onWin?: ((row: LedgerRow) => void) | undefined
 }
 
 export type Rejection =
@@ -58,6 +68,13 @@ export type NoticeResult =
     }
   | { status: 'rejected'; code: Rejection; faults?: ProblemFault[] }
 
+/** Where a notice counts; '' and null: not known. */
+interface Place {
+  supplier: string
+  mode?: string
+  by?: 'context' | 'bid_log' | null
+}
+
 /** Limits on the ledger rows that unauthenticated notices may write. */
 const anonymousRows = 1000
 const anonymousRowsPerSecond = 10
@@ -71,63 +88,28 @@ export class Notices {
     this.anonymousRefusals = new TokenBucket(anonymousRows, anonymousRowsPerSecond, deps.now())
   }
 
-  /** Notices in progress; the handler refuses more than its limit. */
-  pending = 0
-
   /** Rejects if the store is lost. Nothing has been counted then. */
-  async process(notice: Notice, caller: Caller | null): Promise<NoticeResult> {
-    if (notice.price === auditPrice) return this.ignored(notice)
-    this.pending++
-    try {
-      return await this.processOne(notice, caller)
-    } finally {
-      this.pending--
+  async process(sent: Notice, caller: Caller | null): Promise<NoticeResult> {
+    if (sent.price === auditPrice) {
+      this.count(sent, 'ignored', { supplier: this.labelOf(sent.ssp) })
+      return { status: 'ignored', by: null }
     }
-  }
-
-  /** The supplier as a metric label; '' for a text that is not the id of an integration. */
-  private labelOf(ssp: string | undefined): string {
-    return ssp !== undefined && this.deps.integration(ssp) !== null ? ssp : ''
-  }
-
-  private count(
-    ssp: string,
-    mode: string,
-    status: Status,
-    by: string | null,
-    notice: Notice,
-  ): void {
-    this.deps.counters.countNotice(ssp, mode, status, by ?? 'none', notice.event)
-  }
-
-  private ignored(notice: Notice): NoticeResult {
-    this.count(this.labelOf(notice.ssp), '', 'ignored', null, notice)
-    return { status: 'ignored', by: null }
-  }
-
-  private async processOne(sent: Notice, caller: Caller | null): Promise<NoticeResult> {
-    const { auth, counters } = this.deps
-    const needsCredential = auth === 'context' && caller === null
-    const { notice, found } = await traceNotice(
-      this.deps.engine,
-      sent,
-      needsCredential ? isCredential : undefined,
-    )
+    const { auth, counters, engine, account } = this.deps
+    const opens = auth === 'context' && caller === null ? isCredential : undefined
+    const { notice, found } = await traceNotice(engine, sent, opens)
     counters.contexts[found.context]++
-    if (needsCredential && !isCredential(found.context))
-      return this.reject(
-        { ...notice, price: plainDecimal(notice.price) ? notice.price : '0' },
-        null,
-        'context_required',
-      )
-    const traced = visibleTrace(found, caller, this.deps.account)
+    if (opens?.(found.context) === false) {
+      const price = plainDecimal(notice.price) ? notice.price : '0'
+      return this.reject({ ...notice, price }, null, 'context_required')
+    }
+    const traced = visibleTrace(found, caller, account)
     const { record, by } = traced
     const integration = this.deps.integration(record?.supplier ?? notice.ssp ?? '')
     const cleared = clearedPrice(notice, integration?.clearing, record?.currency ?? null, (cur) =>
-      this.deps.engine.rate(cur),
+      engine.rate(cur),
     )
     if ('detail' in cleared) {
-      this.count(record?.supplier ?? '', record?.mode ?? '', 'rejected', null, notice)
+      this.count(notice, 'rejected', { supplier: '', ...record, by: null })
       return { status: 'rejected', code: 'invalid_parameters', faults: [cleared] }
     }
     const readable = { ...notice, price: cleared.price }
@@ -136,32 +118,37 @@ export class Notices {
       : this.attribute(readable, traced, record, by, caller)
   }
 
+  /** The supplier as a metric label; '' for a text that is not the id of an integration. */
+  private labelOf(ssp: string | undefined): string {
+    return ssp !== undefined && this.deps.integration(ssp) !== null ? ssp : ''
+  }
+
+  private count(notice: Notice, status: Status, { supplier, mode = '', by }: Place): void {
+    this.deps.counters.countNotice(supplier, mode, status, by ?? 'none', notice.event)
+  }
+
   private async unattributed(
     notice: Notice,
     traced: VisibleTrace,
     caller: Caller | null,
   ): Promise<NoticeResult> {
-    const { engine, ledger, now, contextTtl } = this.deps
+    const { engine, ledger, now, contextTtl, account } = this.deps
     const at = now()
     const named = this.labelOf(notice.ssp)
-    const supplier = seesSupplier(caller, named, this.deps.account) ? named : ''
+    const supplier = seesSupplier(caller, named, account) ? named : ''
     if (traced.context === 'expired' && (await wonLongAgo(engine, ledger, notice)))
-      return this.duplicate(notice, supplier, '', null)
+      return this.duplicate(notice, { supplier })
     const same = { since: at - contextTtl(), supplier: notice.ssp ?? null }
-    const owner = supplier === '' ? null : supplier
-    const entry = unattributedEntry(notice, owner, reasonOf(traced), at)
-    let result = await ledger.record(entry, same)
+    const row = unattributedRow(notice, supplier === '' ? null : supplier, reasonOf(traced), at)
+    let result = await ledger.record(row, same)
     // the existing row is older than `contextTtl`: this is another win with a reused bid id
     const only = { supplier: notice.ssp }
     if (result === 'duplicate' && !(await isReported(ledger, notice, same.since, only)))
-      result = await ledger.record({ ...entry, decision: `${entry.decision}@${at}` }, same)
-    if (result === 'duplicate') return this.duplicate(notice, supplier, '', null)
-    this.count(supplier, '', 'unattributed', null, notice)
-    return {
-      status: 'unattributed',
-      by: null,
-      ...(traced.ambiguous.length > 0 ? { reason: 'ambiguous' } : {}),
-    }
+      result = await ledger.record({ ...row, decision: `${row.decision}@${at}` }, same)
+    if (result === 'duplicate') return this.duplicate(notice, { supplier })
+    this.count(notice, 'unattributed', { supplier })
+    const isAmbiguous = traced.ambiguous.length > 0
+    return { status: 'unattributed', by: null, ...(isAmbiguous ? { reason: 'ambiguous' } : {}) }
   }
 
   private async attribute(
@@ -173,42 +160,58 @@ export class Notices {
   ): Promise<NoticeResult> {
     const { ledger, now, contextTtl, counters, alert } = this.deps
     const { supplier, mode } = record
+    const { late, context } = traced
     const at = now()
     const earliest = at - contextTtl()
     const marginWithoutContext = mode === 'margin' && by === 'bid_log'
-    const unread = unreadableContexts.has(traced.context)
+    const unread = unreadableContexts.has(context)
     if (marginWithoutContext && !unread) {
       const only = { status: 'attributed' as const, supplier }
-      if (await isReported(ledger, notice, earliest, only))
-        return this.duplicate(notice, supplier, mode, by, record)
-      return this.reject(notice, record, 'svc_opd_required')
+      return (await isReported(ledger, notice, earliest, only))
+        ? this.duplicate(notice, { ...record, by })
+        : this.reject(notice, record, 'svc_opd_required')
     }
     const integration = this.deps.integration(supplier)
     if (isImplausible(notice.price, record.outBa, integration))
       return this.reject(notice, record, 'implausible_price')
-    const reason = unread ? `context_${traced.context}` : null
-    const attribution = { record, by, late: traced.late, integration, reason }
-    const entry = attributedEntry(notice, attribution, at)
+    const reason = unread ? `context_${context}` : null
+    const attribution = { record, by, late, integration, reason }
+    const row = attributedRow(notice, attribution, at)
     // an earlier notice may have been unattributed: its row is replaced by this one
-    const same: SameWin = {
-      since: Math.max(earliest, Math.min(record.at, at) - clockSlack),
-      supplier,
-    }
-    if ((await ledger.record(entry, same)) === 'duplicate')
-      return this.duplicate(notice, supplier, mode, by, record)
-    this.deps.onWin?.(entry)
+    const since = Math.max(earliest, Math.min(record.at, at) - clockSlack)
+    const same: SameWin = { since, supplier }
+    if ((await ledger.record(row, same)) === 'duplicate')
+      return this.duplicate(notice, { ...record, by })
+    this.deps.onWin?.(row)
     if (marginWithoutContext) {
       counters.unreadableMargin++
       alert('the context of a win in margin mode cannot be read', supplier)
     }
-    applyWin(
-      this.deps,
-      notice,
-      attribution,
-      entry,
-      by === 'context' || (caller !== null && !marginWithoutContext),
-    )
-    return { status: 'attributed', by, ...(traced.late ? { late: true as const } : {}) }
+    const mayTrain = by === 'context' || (caller !== null && !marginWithoutContext)
+    this.apply(notice, attribution, row, mayTrain)
+    return { status: 'attributed', by, ...(late ? { late } : {}) }
+  }
+
+  /** The effects of a win that is in the ledger. A decision counts one impression, by the event that is money. */
+  private apply(
+    notice: Notice,
+    { record, by, late, integration }: Attribution,
+    row: LedgerRow,
+    mayTrain: boolean,
+  ): void {
+    const { engine, counters } = this.deps
+    const { teaches, money } = eventsOf(integration)
+    const trains = teaches === notice.event
+    this.count(notice, 'attributed', { ...record, by })
+    const { margin, cleared } = row
+    const paid = margin === null ? null : { cleared: Number(cleared), margin: Number(margin) }
+    engine.recordWin(record, trains, paid)
+    if (money === notice.event) counters.countImpression(record)
+    counters.countWin(record, row, engine.rate(record.currency))
+    if (!trains) return
+    const minToWin = notice.minToWin === undefined ? undefined : Number(notice.minToWin)
+    if (mayTrain) engine.learnWin(record, Number(notice.price), late, minToWin)
+    else engine.withdrawExposure(record)
   }
 
   private async reject(
@@ -220,24 +223,17 @@ export class Notices {
     const at = this.deps.now()
     // unauthenticated notices write rows at a limited rate; beyond it they are only counted
     if (code !== 'context_required' || this.anonymousRefusals.take(at))
-      await ledger.record(rejectedEntry(notice, record, code, at))
+      await ledger.record(rejectedRow(notice, record, code, at))
     else counters.refusedUnkept++
-    const supplier = record?.supplier ?? this.labelOf(notice.ssp)
-    this.count(supplier, record?.mode ?? '', 'rejected', null, notice)
+    this.count(notice, 'rejected', record ?? { supplier: this.labelOf(notice.ssp) })
     return { status: 'rejected', code }
   }
 
-  private duplicate(
-    notice: Notice,
-    supplier: string,
-    mode: string,
-    by: 'context' | 'bid_log' | null,
-    record: DecisionRecord | null = null,
-  ): NoticeResult {
-    this.count(supplier, mode, 'duplicate', by, notice)
-    const { publisher = '', domain = '', seat = '' } = record ?? {}
-    const { event } = notice
+  private duplicate(notice: Notice, place: Place & Partial<DecisionRecord>): NoticeResult {
+    this.count(notice, 'duplicate', place)
+    const { supplier, mode = '', publisher = '', domain = '', seat = '', by = null } = place
     const at = this.deps.now()
+    const { event } = notice
     this.deps.onDuplicate?.({ supplier, event, mode, publisher, domain, seat, at })
     return { status: 'duplicate', by }
   }

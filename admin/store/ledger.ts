@@ -11,7 +11,7 @@
  * counted twice meanwhile, because an unattributed row has no margin.
  */
 import type { Kysely } from 'kysely'
-import type { Ledger, LedgerEntry, SameWin } from '../ports.ts'
+import type { Ledger, SameWin } from '../ports.ts'
 import { createBatcher } from './batcher.ts'
 import { isOfTheRow, isWithoutPartition, StoreError, unavailable } from './errors.ts'
 import { createLedgerDays, dayOfRow } from './ledger-days.ts'
@@ -33,10 +33,15 @@ interface Waiting {
 const keyOf = ({ decision, event }: RowKey) => `${event} ${decision}`
 const bidKeyOf = ({ bid_id, event }: { bid_id: string; event: string }) => `${event} ${bid_id}`
 
-function newRow(entry: LedgerEntry, same: SameWin | undefined): NewRow {
-  const since = same === undefined ? null : Math.floor(same.since)
-  const row = rowOf(entry)
-  return { ...row, day: dayOfRow(row), since, of: same?.supplier ?? null }
+function newRow(row: LedgerRow, same: SameWin | undefined): NewRow {
+  return {
+    ...row,
+    // the database returns well-formed text, which is compared with this key
+    decision: row.decision.toWellFormed(),
+    day: dayOfRow(row),
+    since: same === undefined ? null : Math.floor(same.since),
+    of: same?.supplier ?? null,
+  }
 }
 
 /**
@@ -57,34 +62,6 @@ function independent(queue: readonly Waiting[]): number {
       if (keyOf(row) !== keyOf(other.row)) return at
   }
   return queue.length
-}
-
-export function rowOf(entry: LedgerEntry): LedgerRow {
-  return {
-    // the database returns well-formed text, which is compared with this key
-    decision: entry.decision.toWellFormed(),
-    event: entry.event,
-    bid_id: entry.bidId,
-    status: entry.status,
-    by: entry.by,
-    supplier: entry.supplier,
-    mode: entry.mode,
-    arm: entry.arm,
-    publisher: entry.publisher,
-    domain: entry.domain,
-    seat: entry.seat,
-    in_ba: entry.inBa,
-    out_ba: entry.outBa,
-    cleared: entry.cleared,
-    price_dsp: entry.priceDsp,
-    currency: entry.currency,
-    margin: entry.margin,
-    late: entry.late ? 1 : 0,
-    over: entry.over ? 1 : 0,
-    reason: entry.reason,
-    decided_at: entry.decidedAt === null ? null : Math.floor(entry.decidedAt),
-    at: Math.floor(entry.at),
-  }
 }
 
 export interface GroupLedger extends Ledger {
@@ -191,13 +168,13 @@ export function createLedger(
   }
 
   return {
-    record(entry, same) {
+    record(row, same) {
       if (queue.length >= maxWaiting)
         return Promise.reject(
           new StoreError('overloaded', `${maxWaiting} notices are waiting for a commit`),
         )
       return new Promise((resolve, reject) => {
-        queue.push({ row: newRow(entry, same), resolve, reject })
+        queue.push({ row: newRow(row, same), resolve, reject })
         running ??= run()
       })
     },

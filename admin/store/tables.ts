@@ -106,10 +106,13 @@ export const ledgerTable = (postgres: boolean) =>
   // the type has the columns of both; `day` is internal to the ledger
   (postgres ? 'ledger_days' : 'ledger') as 'ledger'
 
+/** A win notice. Money is exact decimal text, CPM in `currency`. */
 export interface LedgerRow {
+  /** Identity: one row per decision and event. For an unattributed win it is `bid:<id>`. */
   decision: string
   event: string
   bid_id: string
+  /** `attributed`, `unattributed`, `rejected` or `voided`. */
   status: string
   by: string | null
   supplier: string | null
@@ -123,6 +126,10 @@ export interface LedgerRow {
   cleared: string
   price_dsp: string | null
   currency: string | null
+  /**
+   * Revenue minus cleared price; null if the row counts no money (rejected, unattributed, test, or the event that is
+   * not money).
+   */
   margin: string | null
   late: Flag
   over: Flag

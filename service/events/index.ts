@@ -1,10 +1,8 @@
 /** Opens the event stream, and connects it with bids, notices, the store and the metrics. */
 import type { Registry } from 'prom-client'
 import type { RecordedLoss } from '../../admin/impressions/losses.ts'
-import type { LedgerEntry } from '../../admin/ports.ts'
 import { eventMarks } from '../../admin/store/event-marks.ts'
 import type { Store } from '../../admin/store/index.ts'
-import { rowOf } from '../../admin/store/ledger.ts'
 import type { LedgerRow } from '../../admin/store/tables.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { DecisionObserver } from '../../opd/ports.ts'
@@ -47,7 +45,7 @@ export function openEvents(options: EventsOptions) {
         stream.decided(record)
       },
     }),
-    won: (entry: LedgerEntry) => queue(rowOf(entry)),
+    won: queue,
     lost: (loss: RecordedLoss) => stream.outcome(lossEventOf(loss)),
     voided(decision: string): void {
       const queued = marks.wins(decision).then((rows) => rows.forEach(queue))

@@ -1,10 +1,10 @@
-import type { LedgerEntry } from '../../admin/ports.ts'
+import type { LedgerRow } from '../../admin/store/tables.ts'
 
 /** A win as the ledger keeps it. */
-export const entry = (decision: string, over: Partial<LedgerEntry> = {}): LedgerEntry => ({
+export const entry = (decision: string, over: Partial<LedgerRow> = {}): LedgerRow => ({
   decision,
   event: 'win',
-  bidId: `bid-${decision}`,
+  bid_id: `bid-${decision}`,
   status: 'attributed',
   by: 'context',
   supplier: 'acme',
@@ -13,25 +13,25 @@ export const entry = (decision: string, over: Partial<LedgerEntry> = {}): Ledger
   publisher: 'p',
   domain: 'd',
   seat: null,
-  inBa: '2.10',
-  outBa: '1.9',
+  in_ba: '2.10',
+  out_ba: '1.9',
   cleared: '1.85',
-  priceDsp: null,
+  price_dsp: null,
   currency: 'USD',
   margin: '0.25',
-  late: false,
-  over: false,
+  late: 0,
+  over: 0,
   reason: null,
-  decidedAt: 1,
+  decided_at: 1,
   at: Date.now(),
   ...over,
 })
 
 const nothing = { by: null, supplier: null, mode: null, arm: null, publisher: null, domain: null }
-const noMoney = { inBa: null, outBa: null, currency: null, margin: null, decidedAt: null }
+const noMoney = { in_ba: null, out_ba: null, currency: null, margin: null, decided_at: null }
 
 /** A win that nobody could place. */
-export const unplaced = (decision: string, over: Partial<LedgerEntry> = {}): LedgerEntry =>
+export const unplaced = (decision: string, over: Partial<LedgerRow> = {}): LedgerRow =>
   entry(decision, {
     ...nothing,
     ...noMoney,

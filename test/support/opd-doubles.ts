@@ -1,5 +1,6 @@
 /** A learner of fixed answers and a ledger in memory, for tests of what drives them. */
-import { foreignBid, type Ledger, type LedgerEntry } from '../../admin/ports.ts'
+import { foreignBid, type Ledger } from '../../admin/ports.ts'
+import type { LedgerRow } from '../../admin/store/tables.ts'
 import { type Integration, type OpdConfig, opdSchema } from '../../opd/config.ts'
 import type { Decision, Learner } from '../../opd/learner.ts'
 import type { EligibleBid } from '../../opd/pricing/types.ts'
@@ -59,7 +60,7 @@ export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): 
 }
 
 interface MemoryLedger extends Ledger {
-  rows: LedgerEntry[]
+  rows: LedgerRow[]
   fails: boolean
   replaced: number
 }
@@ -78,13 +79,13 @@ export function memoryLedger(): MemoryLedger {
       const under = ledger.rows.filter(
         (row) =>
           same !== undefined &&
-          row.bidId === entry.bidId &&
+          row.bid_id === entry.bid_id &&
           row.event === event &&
           row.at >= same.since &&
           row.status !== 'rejected' &&
           (same.supplier === null || row.supplier === null || row.supplier === same.supplier),
       )
-      const bare = ({ status, reason }: LedgerEntry) =>
+      const bare = ({ status, reason }: LedgerRow) =>
         status === 'unattributed' && reason !== foreignBid
       const replaced = status === 'attributed' ? under.filter(bare) : []
       ledger.rows = ledger.rows.filter((row) => !replaced.includes(row))
@@ -100,7 +101,7 @@ export function memoryLedger(): MemoryLedger {
       await new Promise(setImmediate)
       return ledger.rows.some(
         (row) =>
-          row.bidId === bidId &&
+          row.bid_id === bidId &&
           row.event === event &&
           row.at >= since &&
           row.status !== 'rejected' &&

@@ -16,9 +16,8 @@ import {
   need,
   OAuthError,
   oauthErrors,
-  type RealmCall,
   readForm,
-  realmCalls,
+  realmRoutes,
 } from './protocol.ts'
 import { type RefreshTokens, refreshLife, type Session } from './refresh.ts'
 
@@ -44,6 +43,12 @@ interface Granted {
 }
 
 type Form = Map<string, string>
+
+function formOf({ body }: FastifyRequest): Form {
+  if (typeof body !== 'string')
+    throw new OAuthError('invalid_request', 'send application/x-www-form-urlencoded')
+  return readForm(body)
+}
 
 /** Bytes of a token request. */
 const maxForm = 16 * 1024
@@ -96,12 +101,6 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     refresh_token: byRefresh,
   }
 
-  function formOf({ body }: FastifyRequest): Form {
-    if (typeof body !== 'string')
-      throw new OAuthError('invalid_request', 'send application/x-www-form-urlencoded')
-    return readForm(body)
-  }
-
   /** The realm has one client. */
   function fromClient(form: Form): Form {
     if (need(form, 'client_id') !== clientId)
@@ -151,30 +150,22 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     return reply.code(204).headers(uncached).send()
   }
 
-  function refuse(
-    reply: FastifyReply,
-    code: OAuthError['code'],
-    text: string,
-    wait: number | null,
-  ) {
-    if (wait !== null) reply.header('retry-after', String(wait))
+  function refuse(reply: FastifyReply, { code, message, retryAfter }: OAuthError) {
+    if (retryAfter !== null) reply.header('retry-after', String(retryAfter))
     if (code === 'invalid_client') reply.header('www-authenticate', `Bearer realm="${realm}"`)
     return reply
       .code(oauthErrors[code])
       .headers(uncached)
-      .send({ error: code, error_description: text })
+      .send({ error: code, error_description: message })
   }
 
-  const handlers: Record<
-    RealmCall['name'],
-    (request: FastifyRequest, reply: FastifyReply) => unknown
-  > = {
+  const routes = realmRoutes(`/auth/realms/${realm}`, {
     token,
     revoke,
     logOut,
     discovery: async ({ raw }) => discoveryOf(url(raw), Object.keys(grants)),
     keys: async () => keys.jwks(),
-  }
+  })
 
   return async (app) => {
     app.removeAllContentTypeParsers()
@@ -184,16 +175,15 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
       (_request, body, done) => done(null, body),
     )
     app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
-      if (error instanceof OAuthError)
-        return refuse(reply, error.code, error.message, error.retryAfter)
+      const { statusCode = 500, message } = error
+      if (error instanceof OAuthError) return refuse(reply, error)
       if (error instanceof PasswordsBusyError)
-        return refuse(reply, 'temporarily_unavailable', error.message, 2)
-      const { statusCode = 500 } = error
-      if (statusCode < 500) return refuse(reply, 'invalid_request', error.message, null)
-      request.log.error({ err: error.message }, 'the token endpoint failed')
-      return refuse(reply, 'temporarily_unavailable', 'the store does not respond', 5)
+        return refuse(reply, new OAuthError('temporarily_unavailable', message, 2))
+      if (statusCode < 500) return refuse(reply, new OAuthError('invalid_request', message))
+      request.log.error({ err: message }, 'the token endpoint failed')
+      const text = 'the store does not respond'
+      return refuse(reply, new OAuthError('temporarily_unavailable', text, 5))
     })
-    for (const { name, ...call } of realmCalls(`/auth/realms/${realm}`))
-      addRoute(app, { ...call, handler: handlers[name] })
+    for (const route of routes) addRoute(app, route)
   }
 }

@@ -48,22 +48,18 @@ export async function openKeys(store: Pick<Store, 'db' | 'postgres'>): Promise<S
     await trx.insertInto('signing_keys').values(row).execute()
     return [row]
   })
+  const imported = async (jwk: JWK) => (await importJWK(jwk, algorithm)) as CryptoKey
   const keys = new Map<string, CryptoKey>()
   const shown: JWK[] = []
   for (const { kid, private_jwk } of rows) {
     const { d: _, ...open } = JSON.parse(private_jwk) as JWK
     const jwk = { ...open, kid, alg: algorithm, use: 'sig' }
     shown.push(jwk)
-    keys.set(kid, (await importJWK(jwk, algorithm)) as CryptoKey)
+    keys.set(kid, await imported(jwk))
   }
-  const [first] = rows
-  const privateKey = (await importJWK(JSON.parse(first!.private_jwk), algorithm)) as CryptoKey
-  return {
-    kid: first!.kid,
-    privateKey,
-    find: (kid) => keys.get(kid),
-    jwks: () => ({ keys: shown }),
-  }
+  const { kid, private_jwk } = rows[0]!
+  const privateKey = await imported(JSON.parse(private_jwk))
+  return { kid, privateKey, find: (id) => keys.get(id), jwks: () => ({ keys: shown }) }
 }
 
 /** Lifetime of an access token in seconds. The end of a session does not revoke its access tokens. */

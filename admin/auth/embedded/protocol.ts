@@ -2,7 +2,7 @@
  * The protocol of the embedded realm: its forms (RFC 6749), its calls and its discovery document. An external issuer documents its own.
  */
 import * as z from 'zod'
-import { type Call, jsonAnswer } from '../../http/call.ts'
+import { type Handler, jsonAnswer, type Route } from '../../http/call.ts'
 import { algorithm } from './issuer.ts'
 
 /** Errors of RFC 6749 5.2, and two more for an overloaded or throttled endpoint, with their statuses. */
@@ -83,10 +83,7 @@ export function grantScope(asked: string[] | null, within = defaultScope): strin
   return given.length > 0 ? given.join(' ') : within
 }
 
-export interface RealmCall extends Call {
-  name: 'token' | 'revoke' | 'logOut' | 'discovery' | 'keys'
-  head?: boolean
-}
+type RealmHandlers = Record<'token' | 'revoke' | 'logOut' | 'discovery' | 'keys', Handler>
 
 const client = z.literal('public-client')
 const tokenForm = z.object({
@@ -130,19 +127,19 @@ const refusals = {
   503: oauth('The store does not respond: try again', 'temporarily_unavailable'),
 }
 const type = 'application/x-www-form-urlencoded'
-const shared = { tag: 'tokens', role: null, problems: [] } as const
+const shared = { tag: 'tokens', role: null } as const
 
 /** `base` is the path of the realm. Forms are read strictly as RFC 6749 says, and the schemas document them. */
-export function realmCalls(base: string): RealmCall[] {
+export function realmRoutes(base: string, handlers: RealmHandlers): Route[] {
   const protocol = `${base}/protocol/openid-connect`
   const ended = { description: 'The session has ended' }
   return [
     {
       ...shared,
-      name: 'token',
       method: 'POST',
       path: `${protocol}/token`,
       id: 'token',
+      handler: handlers.token,
       summary: 'An access token, by password or refresh token (RFC 6749)',
       description: 'Refresh tokens rotate. If one is used twice, its whole family ends.',
       body: {
@@ -172,10 +169,10 @@ export function realmCalls(base: string): RealmCall[] {
     },
     {
       ...shared,
-      name: 'revoke',
       method: 'POST',
       path: `${protocol}/revoke`,
       id: 'revoke',
+      handler: handlers.revoke,
       summary: 'Ends the session of a refresh token (RFC 7009)',
       description:
         'An unknown token counts as revoked. Access tokens are not revoked; they expire.',
@@ -184,10 +181,10 @@ export function realmCalls(base: string): RealmCall[] {
     },
     {
       ...shared,
-      name: 'logOut',
       method: 'POST',
       path: `${protocol}/logout`,
       id: 'logOut',
+      handler: handlers.logOut,
       summary: 'Ends a session, by its refresh token or an ID token',
       body: {
         schema: logOutForm,
@@ -198,21 +195,21 @@ export function realmCalls(base: string): RealmCall[] {
     },
     {
       ...shared,
-      name: 'logOut',
       method: 'GET',
       head: false,
       path: `${protocol}/logout`,
       id: 'logOutByHint',
+      handler: handlers.logOut,
       summary: 'Ends the session of an ID token (OpenID Connect RP-Initiated Logout)',
       query: z.object({ id_token_hint: hint }),
       answers: { 204: ended, ...refusals },
     },
     {
       ...shared,
-      name: 'discovery',
       method: 'GET',
       path: `${base}/.well-known/openid-configuration`,
       id: 'discovery',
+      handler: handlers.discovery,
       summary: 'OpenID Connect discovery',
       answers: {
         200: jsonAnswer('The issuer and its endpoints', z.looseObject({ issuer: z.string() })),
@@ -220,10 +217,10 @@ export function realmCalls(base: string): RealmCall[] {
     },
     {
       ...shared,
-      name: 'keys',
       method: 'GET',
       path: `${protocol}/certs`,
       id: 'keys',
+      handler: handlers.keys,
       summary: 'The public keys that tokens are signed with (RFC 7517)',
       answers: {
         200: jsonAnswer('A key set', z.object({ keys: z.array(z.looseObject({})) }), { keys: [] }),

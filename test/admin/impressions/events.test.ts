@@ -58,7 +58,7 @@ t.test('above maxOver times out_ba a notice is 422; a plausible one counts', asy
   t.same(learner.taught, [])
   t.equal(counters.money.size, 0)
   t.match((await notice('1.35')).body, { status: 'attributed' }, 'exactly maxOver times is taken')
-  t.match(ledger.rows.at(-1), { status: 'attributed', over: true, cleared: '1.35' })
+  t.match(ledger.rows.at(-1), { status: 'attributed', over: 1, cleared: '1.35' })
   t.equal(learner.taught.length, 1)
   t.same(tally(), { rejected: 3, attributed: 1 })
   t.equal(counters.received, 4)

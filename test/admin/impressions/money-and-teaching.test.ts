@@ -13,7 +13,7 @@ t.test('late wins say so, and are taught', async (t) => {
   clock.now += hour
   const answer = await notify({ bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd })
   t.same(answer.body, { status: 'attributed', by: 'context', late: true })
-  t.match(ledger.rows, [{ late: true, margin: '0.1' }])
+  t.match(ledger.rows, [{ late: 1, margin: '0.1' }])
   t.match(learner.taught, [{ kind: 'win' }])
 })
 
@@ -29,8 +29,8 @@ t.test('cleared above out_ba by more than half a percent is over, and no saving'
   t.same(
     ledger.rows.map(({ over, margin }) => ({ over, margin })),
     [
-      { over: false, margin: '0.0955' },
-      { over: true, margin: '0.09549' },
+      { over: 0, margin: '0.0955' },
+      { over: 1, margin: '0.09549' },
     ],
   )
   t.same(
@@ -59,7 +59,7 @@ t.test('margin balancing asks for the context', async (t) => {
     'the same refusal again is no other row',
   )
   const refused = { supplier: 'acme', margin: null, reason: 'svc_opd_required' }
-  t.match(ledger.rows[0], { ...refused, late: false, over: false })
+  t.match(ledger.rows[0], { ...refused, late: 0, over: 0 })
   t.same(learner.taught, [])
   const good = await notify({ bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd })
   t.match(good.body, { status: 'attributed', by: 'context' })
@@ -158,7 +158,7 @@ t.test('tests are no money; a currency without a rate is, in its own', async (t)
   t.equal(counters.money.get('acme\trevenue')?.margin, 0)
   const euro = auction(engine, { id: 'e', cur: 'EUR', price: '0.8' })
   await notify({ bid_id: 'e', price: '0.72', svc_opd: euro.svcOpd })
-  t.match(ledger.rows.at(-1), { inBa: '0.8', outBa: '0.72', margin: '0.08', currency: 'EUR' })
+  t.match(ledger.rows.at(-1), { in_ba: '0.8', out_ba: '0.72', margin: '0.08', currency: 'EUR' })
   t.ok(Math.abs(learner.taught[0]!.cleared! - 0.9) < 1e-9)
 })
 

@@ -17,7 +17,14 @@ t.test('a win with its context, and the same one again with and without', async 
   const again = await notify({ bid_id: 'b1', price: '0.90', svc_opd: won.svcOpd })
   t.same(again.body, { status: 'duplicate', by: 'context' })
   t.match(ledger.rows, [
-    { bidId: 'b1', supplier: 'acme', inBa: '1.00', outBa: '0.9', cleared: '0.90', margin: '0.1' },
+    {
+      bid_id: 'b1',
+      supplier: 'acme',
+      in_ba: '1.00',
+      out_ba: '0.9',
+      cleared: '0.90',
+      margin: '0.1',
+    },
   ])
   t.same(learner.taught, [{ kind: 'win', features: 'x1', cleared: 0.9 }])
   t.equal(counters.received, 3)

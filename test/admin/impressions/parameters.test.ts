@@ -74,7 +74,7 @@ t.test('any bid id that a supplier may send', async (t) => {
     const answer = await notify({ bid_id: `ghost ${ssp.length}`, price: '1', ssp })
     t.match(answer.body, { status: 'unattributed' }, ssp.slice(0, 20))
   }
-  t.ok(ledger.rows.every(({ bidId, decision }) => !bidId.includes('\0') && decision.length < 300))
+  t.ok(ledger.rows.every(({ bid_id, decision }) => !bid_id.includes('\0') && decision.length < 300))
 })
 
 t.test('a plus sign in a bid id that was not escaped', async (t) => {
@@ -99,7 +99,7 @@ t.test('of two readings of a bid id the context tells which', async (t) => {
   ] as const) {
     const answer = await (await send(`bid_id=x+y&price=0.9&svc_opd=${svcOpd}`)).json()
     t.match(answer, { status: 'attributed', by: 'context' }, id)
-    t.match(ledger.rows.at(-1), { bidId: id, margin: '0.1' })
+    t.match(ledger.rows.at(-1), { bid_id: id, margin: '0.1' })
   }
 })
 

@@ -49,7 +49,7 @@ t.test('auth context: no or a forged context is 401 and kept; a valid one is eno
   const macro = { bid_id: 'b1', price: '0.9', svc_opd: '${SVC_OPD_CONTEXT}' }
   t.equal((await notify(macro, null)).http, 401)
   t.same(
-    ledger.rows.map(({ status, reason, bidId }) => [status, reason, bidId]),
+    ledger.rows.map(({ status, reason, bid_id }) => [status, reason, bid_id]),
     Array.from({ length: 3 }, () => ['rejected', 'context_required', 'b1']),
   )
   t.same(learner.taught, [])
@@ -107,7 +107,7 @@ t.test("a bare bid id finds one's own suppliers only", async (t) => {
   t.match((await notify(named, 'media')).body, { status: 'unattributed' })
   t.match(
     ledger.rows.slice(-1),
-    [{ bidId: 'b9', supplier: null }],
+    [{ bid_id: 'b9', supplier: null }],
     "nothing stands in another's reports",
   )
   const win = { bid_id: 'b1', price: '1', svc_opd: theirs.svcOpd }

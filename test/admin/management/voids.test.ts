@@ -26,7 +26,7 @@ onBoth(async (t, database) => {
       ({ action }: { action: string }) => action === 'void',
     )
   const same = { since: now - hour, supplier: 'acme' }
-  const billing = { event: 'billing', bidId: 'bid-d1', at: now } as const
+  const billing = { event: 'billing', bid_id: 'bid-d1', at: now } as const
   await ledger.record(entry('d1', { margin: null, at: now }), same)
   await ledger.record(entry('d1', billing), same)
   await ledger.record(entry('d2', { at: now, margin: null }), same)
@@ -66,10 +66,10 @@ onBoth(async (t, database) => {
 
   t.test('the same win reported again is a duplicate, also under its other event', async (t) => {
     t.equal(await ledger.record(entry('d1', { at: now }), same), 'duplicate')
-    const bare = unplaced('bid:bid-d1', { bidId: 'bid-d1', at: now })
+    const bare = unplaced('bid:bid-d1', { bid_id: 'bid-d1', at: now })
     t.equal(await ledger.record(bare, { ...same, supplier: null }), 'duplicate')
     t.equal((await voids('d2')).status, 200)
-    t.equal(await ledger.record(entry('d2', { ...billing, bidId: 'bid-d2' }), same), 'duplicate')
+    t.equal(await ledger.record(entry('d2', { ...billing, bid_id: 'bid-d2' }), same), 'duplicate')
     t.same(await today(), { wins: 0, voided: 2, unattributed: 0, margin: '0', cleared: '0' })
   })
 
@@ -79,7 +79,7 @@ onBoth(async (t, database) => {
     const past = () => report(begin, begin + hour)
     for (const id of ['h1', 'h2', 'h3'])
       await ledger.record(entry(id, { at, event: 'billing', publisher: id }))
-    await ledger.record(unplaced('bid:late', { bidId: 'late', supplier: 'acme', at }))
+    await ledger.record(unplaced('bid:late', { bid_id: 'late', supplier: 'acme', at }))
     const retention = createRetention(store, {
       keep: () => 400 * 24 * hour,
       now: () => now,
@@ -97,7 +97,7 @@ onBoth(async (t, database) => {
     t.same(await past(), { wins: 0, voided: 0, unattributed: 1, margin: '0.75', cleared: '5.55' })
 
     t.equal((await voids('h1')).status, 200)
-    const late = entry('late', { bidId: 'late', at: now, margin: null, decidedAt: at })
+    const late = entry('late', { bid_id: 'late', at: now, margin: null, decided_at: at })
     t.equal(await ledger.record(late, { since: at - 5000, supplier: 'acme' }), 'recorded')
     const after = { wins: 0, voided: 1, unattributed: 0, margin: '0.5', cleared: '3.7' }
     t.same(

@@ -1,6 +1,7 @@
 /** The money of reports: exact, of the right event and in the right currency, whatever a notice contains. */
-import type { LedgerEntry } from '../../../admin/ports.ts'
+
 import { readRows } from '../../../admin/reports/rows.ts'
+import type { LedgerRow } from '../../../admin/store/tables.ts'
 import { decimal, difference } from '../../../opd/shared/decimal.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
 import { onBoth, storeAt } from '../../support/store.ts'
@@ -8,10 +9,10 @@ import { onBoth, storeAt } from '../../support/store.ts'
 const now = 1_790_000_000_000
 
 let count = 0
-const win = (supplier: string, over: Partial<LedgerEntry> = {}): LedgerEntry => {
-  const { inBa = '2', cleared = '1.8' } = over
-  const margin = difference(inBa!, cleared)
-  return entry(`d${++count}`, { supplier, inBa, cleared, margin, at: now, ...over })
+const win = (supplier: string, over: Partial<LedgerRow> = {}): LedgerRow => {
+  const { in_ba = '2', cleared = '1.8' } = over
+  const margin = difference(in_ba!, cleared)
+  return entry(`d${++count}`, { supplier, in_ba, cleared, margin, at: now, ...over })
 }
 
 const readings = {
@@ -34,7 +35,7 @@ function sumOf(texts: readonly (string | null)[]): string {
 
 onBoth(async (t, database) => {
   const store = await storeAt(t, database, { now: () => now })
-  const keep = (...entries: LedgerEntry[]) =>
+  const keep = (...entries: LedgerRow[]) =>
     Promise.all(entries.map((each) => store.ledger.record(each)))
   const report = async (supplier: string, all = false) => {
     const scope = { suppliers: [supplier], all, from: 0, to: now + 1, by: 'ssp' as const }
@@ -44,17 +45,17 @@ onBoth(async (t, database) => {
   t.test('the sums of random wins are exact to the last digit', async (t) => {
     const entries = Array.from({ length: 2000 }, (_, n) =>
       win('random', {
-        inBa: String(Math.round(Math.random() * 1e9) / 10 ** (n % 10)),
+        in_ba: String(Math.round(Math.random() * 1e9) / 10 ** (n % 10)),
         cleared: (Math.random() * 10 ** (n % 7)).toFixed(n % 12),
-        priceDsp: null,
+        price_dsp: null,
       }),
-    ).filter(({ inBa }) => !inBa!.includes('e'))
+    ).filter(({ in_ba }) => !in_ba!.includes('e'))
     await keep(...entries)
     const [row] = await report('random')
     t.equal(row!.wins, entries.length)
     t.equal(row!.cleared, sumOf(entries.map(({ cleared }) => cleared)))
     t.equal(row!.margin, sumOf(entries.map(({ margin }) => margin)))
-    t.equal(row!.revenue, sumOf(entries.map(({ inBa }) => inBa)))
+    t.equal(row!.revenue, sumOf(entries.map(({ in_ba }) => in_ba)))
   })
 
   t.test('an absurd price breaks no report', async (t) => {
@@ -69,7 +70,7 @@ onBoth(async (t, database) => {
     'a price whose square, or which itself, is too small for a number breaks none',
     async (t) => {
       const tiny = [300, 330].map((zeros) => `0.${'0'.repeat(zeros)}1`)
-      await keep(...tiny.map((inBa) => win('tiny', { inBa, cleared: '0' })), win('tiny'))
+      await keep(...tiny.map((in_ba) => win('tiny', { in_ba, cleared: '0' })), win('tiny'))
       const [row] = await report('tiny')
       t.match(row, { wins: 3, cleared: '1.8' })
       await t.resolves(report('tiny', true), 'nor the report of all suppliers')
@@ -78,7 +79,7 @@ onBoth(async (t, database) => {
 
   t.test('a price near the end of all numbers breaks none either', async (t) => {
     const edge = `1${'0'.repeat(300)}`
-    await keep(win('edge', { inBa: edge, cleared: '1' }), win('edge'))
+    await keep(win('edge', { in_ba: edge, cleared: '1' }), win('edge'))
     const [row] = await report('edge')
     t.match(row, { wins: 2, cleared: '2.8' })
     t.equal(row!.revenue.length, 301)
@@ -101,7 +102,7 @@ onBoth(async (t, database) => {
 
   t.test('revenue of the demand side is price_dsp; tests are neither wins nor money', async (t) => {
     await keep(
-      win('dsp', { priceDsp: '2.5', margin: '0.7' }),
+      win('dsp', { price_dsp: '2.5', margin: '0.7' }),
       win('dsp', { arm: 'test', margin: null }),
     )
     t.match(await report('dsp'), [
@@ -112,8 +113,8 @@ onBoth(async (t, database) => {
   t.test('money is summed in the base; without a rate it is listed apart', async (t) => {
     await keep(
       win('cur'),
-      win('cur', { currency: 'EUR', inBa: '0.92', cleared: '0.46', outBa: '0.828' }),
-      win('cur', { currency: 'XAU', inBa: '7', cleared: '6.5', outBa: '7' }),
+      win('cur', { currency: 'EUR', in_ba: '0.92', cleared: '0.46', out_ba: '0.828' }),
+      win('cur', { currency: 'XAU', in_ba: '7', cleared: '6.5', out_ba: '7' }),
     )
     const [row] = await report('cur')
     t.match(row, { wins: 3, revenue: '3', cleared: '2.3', margin: '0.7', out_ba: '2.8' })

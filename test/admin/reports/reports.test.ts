@@ -1,9 +1,9 @@
 /** Reports on stored rows, the same on SQLite and PostgreSQL. */
 import { bearer } from '../../../admin/auth/bearer.ts'
 import { createAdmin } from '../../../admin/http/server.ts'
-import type { LedgerEntry } from '../../../admin/ports.ts'
 import { reporting } from '../../../admin/reports/route.ts'
 import { createRollup } from '../../../admin/store/rollup.ts'
+import type { LedgerRow } from '../../../admin/store/tables.ts'
 import type { DecisionRecord } from '../../../opd/engine/types.ts'
 import { decided } from '../../support/decision-record.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
@@ -27,15 +27,10 @@ const record = (
     domain: '=cmd()',
     seat: n % 4 === 0 ? 's1' : n % 4 === 1 ? 's2' : undefined,
   })
-const win = (
-  n: number,
-  arm: string,
-  publisher: string,
-  over: Partial<LedgerEntry> = {},
-): LedgerEntry =>
+const win = (n: number, arm: string, publisher: string, over: Partial<LedgerRow> = {}): LedgerRow =>
   entry(`d${n}`, {
     ...{ arm, publisher, domain: '=cmd()', seat: [`s1`, 's2'][n % 4] ?? null },
-    ...{ inBa: '2', cleared: '1.8', margin: '0.2', at: now - 500 },
+    ...{ in_ba: '2', cleared: '1.8', margin: '0.2', at: now - 500 },
     ...over,
   })
 
@@ -86,7 +81,7 @@ onBoth(async (t, database) => {
     ),
     store.ledger.record(win(30, 'holdout', 'p1', { margin: '0', cleared: '2' })),
     store.ledger.record(
-      win(31, 'holdout', 'p2', { late: true, over: true, margin: '-0.1', cleared: '2.1' }),
+      win(31, 'holdout', 'p2', { late: 1, over: 1, margin: '-0.1', cleared: '2.1' }),
     ),
     store.ledger.record(unplaced('bid:x', { at: now - 500 })),
   ])

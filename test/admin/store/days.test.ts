@@ -36,7 +36,7 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
     return rows.map(({ name }) => name).sort()
   }
   const win = (decision: string, decidedAt: number, at = decidedAt) =>
-    entry(decision, { bidId: decision, decidedAt, at })
+    entry(decision, { bid_id: decision, decided_at: decidedAt, at })
 
   t.test('a version before writes to its table, beside this one', async (t) => {
     const before = new pg.Client({ connectionString: postgres.url })
@@ -69,7 +69,7 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
   t.test('a win without context is one row over midnight, and becomes attributed', async (t) => {
     const midnight = start + 21 * day
     now = midnight + 5
-    const bare = (at: number) => unplaced('bid:late', { bidId: 'late', at })
+    const bare = (at: number) => unplaced('bid:late', { bid_id: 'late', at })
     const any = { since: midnight - 10_000, supplier: null }
     await Promise.all([
       ledger.record(bare(midnight - 5), any),
@@ -77,7 +77,7 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
     ])
     t.equal((await rowsOf('late')).length, 1)
     t.equal(await ledger.record(bare(midnight + 6), any), 'duplicate')
-    const attributed = entry('d late', { bidId: 'late', decidedAt: midnight - 100, at: now })
+    const attributed = entry('d late', { bid_id: 'late', decided_at: midnight - 100, at: now })
     t.equal(await other.ledger.record(attributed, same(midnight - 6000)), 'recorded')
     t.match(await rowsOf('late'), [{ decision: 'd late', status: 'attributed' }])
   })
@@ -149,14 +149,14 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
     await sql`drop table ledger_days`.execute(first.db)
     await sql`alter table ledger drop column day`.execute(first.db)
     await sql`delete from migrations where id = '012-ledger-days'`.execute(first.db)
-    const values = entry('before', { bidId: 'before', decidedAt: now, at: now })
+    const values = entry('before', { bid_id: 'before', decided_at: now, at: now })
     await sql`insert into ledger (decision, event, bid_id, status, cleared, late, over, decided_at, at)
       values ('before', 'win', 'before', 'attributed', 1, 0, 0, ${now}, ${now})`.execute(first.db)
     await first.close()
     const next = await storeAt(t, old, options)
     t.same(next.migrated, ['012-ledger-days'])
     t.equal(await next.ledger.record(values, same(now - 1)), 'duplicate')
-    const bare = unplaced('bid:before', { bidId: 'before', at: now })
+    const bare = unplaced('bid:before', { bid_id: 'before', at: now })
     t.equal(await next.ledger.record(bare, same(now - 1)), 'duplicate', 'without context, too')
     const gone = createRetention(next, { ...options, keep: () => 5 * day, pauseMs: 0 })
     t.teardown(() => gone.close())

@@ -1,9 +1,9 @@
 /** Reports are the same before and after hours are summed, and after their rows are deleted; on both databases. */
 import { randomBytes } from 'node:crypto'
-import type { LedgerEntry } from '../../../admin/ports.ts'
 import { readRows } from '../../../admin/reports/rows.ts'
 import { createRetention } from '../../../admin/store/retention.ts'
 import { createDuplicateCounts } from '../../../admin/store/rollup.ts'
+import type { LedgerRow } from '../../../admin/store/tables.ts'
 import { difference } from '../../../opd/shared/decimal.ts'
 import { entry } from '../../support/ledger-entry.ts'
 import { onBoth, silent, storeAt } from '../../support/store.ts'
@@ -26,16 +26,16 @@ function dice(seed: number) {
   }
 }
 
-function notices(count: number): LedgerEntry[] {
+function notices(count: number): LedgerRow[] {
   const roll = dice(7)
   const pick = <T>(...values: T[]) => values[roll(values.length)]!
-  return Array.from({ length: count }, (_each, n): LedgerEntry => {
+  return Array.from({ length: count }, (_each, n): LedgerRow => {
     const at = start + roll(2 * day)
     const supplier = pick<string | null>(...suppliers, null)
     const status =
       supplier === null
         ? 'unattributed'
-        : pick<LedgerEntry['status']>(
+        : pick<LedgerRow['status']>(
             'attributed',
             'attributed',
             'attributed',
@@ -54,13 +54,13 @@ function notices(count: number): LedgerEntry[] {
       domain: won ? pick('a.example', null) : null,
       seat: won ? (['s1', 's2'][n % 3] ?? null) : null,
       mode: won ? 'revenue' : null,
-      inBa: won ? inBa : null,
-      outBa: won ? inBa : null,
+      in_ba: won ? inBa : null,
+      out_ba: won ? inBa : null,
       cleared,
       currency: won ? pick('USD', 'EUR', 'XAU') : null,
       margin: won && roll(4) > 0 ? difference(inBa, cleared) : null,
-      late: roll(9) === 0,
-      over: roll(9) === 0,
+      late: Number(roll(9) === 0),
+      over: Number(roll(9) === 0),
       at,
     })
   })

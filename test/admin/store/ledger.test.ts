@@ -2,8 +2,8 @@
 
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import type { LedgerEntry } from '../../../admin/ports.ts'
 import { createBatcher } from '../../../admin/store/batcher.ts'
+import type { LedgerRow } from '../../../admin/store/tables.ts'
 import { entry } from '../../support/ledger-entry.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { onBoth, storeAt } from '../../support/store.ts'
@@ -25,7 +25,7 @@ onBoth(async (t, database) => {
   t.equal(await ledger.seenBid('bid-a', 'win', 0), true)
   t.equal(await ledger.seenBid('bid-a', 'win', Date.now() + 1000), false)
   t.equal(await ledger.seenBid('bid-z', 'win', 0), false)
-  await ledger.record(entry('r', { status: 'rejected', bidId: 'refused' }))
+  await ledger.record(entry('r', { status: 'rejected', bid_id: 'refused' }))
   t.equal(await ledger.seenBid('refused', 'win', 0), false, 'a rejected notice is no win')
   const other = await storeAt(t, database, { pollInterval: 50 })
   t.equal(await other.ledger.record(entry('a')), 'duplicate', 'to any node, after any restart')
@@ -45,11 +45,11 @@ onBoth(async (t, database) => {
   t.equal(await again(), 'recorded', 'it comes back by itself')
 })
 
-const row = (decision: string, over: Partial<LedgerEntry>) =>
+const row = (decision: string, over: Partial<LedgerRow>) =>
   entry(decision, {
-    inBa: null,
-    over: true,
-    decidedAt: null,
+    in_ba: null,
+    over: 1,
+    decided_at: null,
     at: 1_700_000_000_000,
     ...over,
   })
@@ -60,7 +60,7 @@ const prices = ['0', '1.10', '12345678901234567890.123456789012345678', '0.00000
 onBoth(async (t, database) => {
   const { db, ledger } = await storeAt(t, database)
   const entries = [
-    ...texts.map((text) => row(`text ${text}`, { publisher: text, bidId: text, domain: '' })),
+    ...texts.map((text) => row(`text ${text}`, { publisher: text, bid_id: text, domain: '' })),
     ...prices.map((price) => row(`price ${price}`, { cleared: price, margin: `-${price}` })),
   ]
   await Promise.all(entries.map((each) => ledger.record(each)))
@@ -79,7 +79,7 @@ onBoth(async (t, database) => {
   t.ok(seen.every(Boolean), 'each is found by its own text')
   t.equal(await ledger.seenBid('A', 'win', 0), false, 'and by no other')
 
-  const half = row('half \ud800', { bidId: 'half \ud800', domain: 'd\udc00' })
+  const half = row('half \ud800', { bid_id: 'half \ud800', domain: 'd\udc00' })
   t.equal(await ledger.record(half), 'recorded', 'a lone surrogate is no character')
   t.equal(await ledger.seenBid('half \ud800', 'win', 0), true)
   t.equal(await ledger.seenBid('half \ufffd', 'win', 0), true)
@@ -106,7 +106,7 @@ t.test('questions of one turn are one; a failure is theirs alone', async (t) => 
   t.same(asked, [[1, 2, 3], [12, 13], [4]])
 })
 
-const win = (decision: string, cleared = '1') => entry(decision, { bidId: 'b', cleared, at: 1 })
+const win = (decision: string, cleared = '1') => entry(decision, { bid_id: 'b', cleared, at: 1 })
 
 t.test(
   'a row that PostgreSQL refuses costs the others of its commit nothing',

@@ -1,16 +1,16 @@
 /** Which rows are the same win, on both databases; two rows of one win, left by killed nodes, are merged. */
-import { foreignBid, type LedgerEntry } from '../../../admin/ports.ts'
-import { rowOf } from '../../../admin/store/ledger.ts'
+import { foreignBid } from '../../../admin/ports.ts'
+import type { LedgerRow } from '../../../admin/store/tables.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
 import { onBoth, storeAt } from '../../support/store.ts'
 
 onBoth(async (t, database) => {
   const { ledger, db, postgres } = await storeAt(t, database)
   const same = { since: 500, supplier: 'acme' }
-  const win = (bidId: string, over: Partial<LedgerEntry> = {}) =>
-    entry(`d ${bidId}`, { bidId, at: 1000, ...over })
-  const bare = (bidId: string, over: Partial<LedgerEntry> = {}) =>
-    unplaced(`bid:${bidId}`, { bidId, at: 1000, ...over })
+  const win = (bidId: string, over: Partial<LedgerRow> = {}) =>
+    entry(`d ${bidId}`, { bid_id: bidId, at: 1000, ...over })
+  const bare = (bidId: string, over: Partial<LedgerRow> = {}) =>
+    unplaced(`bid:${bidId}`, { bid_id: bidId, at: 1000, ...over })
   const under = async (bidId: string) => {
     const rows = await db
       .selectFrom('ledger')
@@ -80,7 +80,7 @@ onBoth(async (t, database) => {
     for (const [bidId, notice] of Object.entries(next)) {
       await db
         .insertInto('ledger')
-        .values([win(bidId), bare(bidId)].map(rowOf))
+        .values([win(bidId), bare(bidId)])
         .execute()
       t.equal(await notice(bidId), 'duplicate', bidId)
       t.same(await under(bidId), ['attributed'], bidId)
@@ -90,17 +90,17 @@ onBoth(async (t, database) => {
   t.test('two rows of one win are one when their hour is summed', async (t) => {
     if (!postgres) return
     const begin = 10 * 3_600_000
-    const later = { at: begin + 1000, decidedAt: begin }
+    const later = { at: begin + 1000, decided_at: begin }
     const bids = ['told later', 'told before', 'alone', 'long before']
     const wins = [
       win('told later', later),
       win('told before', { ...later, at: begin + 900 }),
-      win('long before', { at: begin - 5_000_000, decidedAt: begin - 5_000_000 }),
+      win('long before', { at: begin - 5_000_000, decided_at: begin - 5_000_000 }),
     ]
     const bareOnes = bids.map((bidId) => bare(bidId, { at: begin + 1000 }))
     await db
       .insertInto('ledger')
-      .values([...wins, ...bareOnes].map(rowOf))
+      .values([...wins, ...bareOnes])
       .execute()
     const { replaced } = ledger
     await ledger.sweepHour(begin)

@@ -26,7 +26,7 @@ t.test('PgBouncer', { skip: postgresAbsent || pgBouncerAbsent }, async (t) => {
     const options = { now: () => now }
     const stores = [await storeAt(t, bouncer, options), await storeAt(t, bouncer, options)]
     const [store] = stores as [(typeof stores)[number]]
-    const win = (n: number) => entry(`d${n}`, { bidId: `b${n}`, decidedAt: now, at: now + n })
+    const win = (n: number) => entry(`d${n}`, { bid_id: `b${n}`, decided_at: now, at: now + n })
     const same = { since: now - 1, supplier: 'acme' }
     const told = await Promise.all(
       stores.flatMap(({ ledger }) =>

@@ -4,9 +4,8 @@ import { clearingDefaults, type Integration } from '../../opd/config.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
 import { armRules } from '../../opd/pricing/arms.ts'
 import { truncateWithHash } from '../../opd/pricing/pseudonyms.ts'
-import { compare, decimal, difference, times } from '../../opd/shared/decimal.ts'
-import type { LedgerEntry } from '../ports.ts'
-import { storable } from '../store/tables.ts'
+import { compare, type Decimal, decimal, difference, times } from '../../opd/shared/decimal.ts'
+import { type LedgerRow, storable } from '../store/tables.ts'
 import type { Notice } from './notice.ts'
 
 /** The event that trains the model and the event that is money, by the supplier's `notices`. */
@@ -45,35 +44,23 @@ function bidIdentity({ bidId, ssp }: Notice): string {
   return supplierId.test(ssp) ? identity(`bid@${ssp}`, bidId) : identity('bid@', `${ssp}\0${bidId}`)
 }
 
-const rejectedIdentity = ({ bidId, svcOpd }: Notice, reason: string) =>
-  identity('rejected', `${reason}\n${bidId}\n${svcOpd ?? ''}`)
-
+/** 0.5 %. */
 const overShare = { digits: 1005n, scale: 3 }
 
-/** Whether the cleared price is more than 0.5 % above out_ba. */
-function isOver(cleared: string, outBa: string): boolean {
-  const paid = decimal(cleared)
-  const most = decimal(outBa)
-  return paid !== null && most !== null && compare(paid, times(most, overShare)) > 0
+/** Whether the cleared price is above this multiple of out_ba. */
+function exceeds(cleared: string, outBa: string, share: Decimal | null): boolean {
+  const [paid, asked] = [decimal(cleared), decimal(outBa)]
+  return paid !== null && asked !== null && share !== null && compare(paid, times(asked, share)) > 0
 }
 
 /** Whether the cleared price is so far above out_ba that the notice is refused: it has another unit, or is wrong. */
-export function isImplausible(
-  cleared: string,
-  outBa: string,
-  integration: Integration | null,
-): boolean {
-  const { maxOver } = integration?.clearing ?? clearingDefaults
-  const paid = decimal(cleared)
-  const asked = decimal(outBa)
-  const most = decimal(String(maxOver))
-  return paid !== null && asked !== null && most !== null && compare(paid, times(asked, most)) > 0
-}
+export const isImplausible = (cleared: string, outBa: string, integration: Integration | null) =>
+  exceeds(cleared, outBa, decimal(String((integration?.clearing ?? clearingDefaults).maxOver)))
 
 function blank(notice: Notice, at: number) {
   return {
     event: notice.event,
-    bidId: ledgerBidId(notice.bidId),
+    bid_id: ledgerBidId(notice.bidId),
     by: null,
     supplier: null,
     mode: null,
@@ -81,63 +68,57 @@ function blank(notice: Notice, at: number) {
     publisher: null,
     domain: null,
     seat: null,
-    inBa: null,
-    outBa: null,
+    in_ba: null,
+    out_ba: null,
     cleared: notice.price,
-    priceDsp: notice.priceDsp ?? null,
+    price_dsp: notice.priceDsp ?? null,
     currency: null,
     margin: null,
-    late: false,
-    over: false,
-    decidedAt: null,
-    at,
+    late: 0,
+    over: 0,
+    decided_at: null,
+    at: Math.floor(at),
   }
 }
 
-function decided(record: DecisionRecord) {
-  return {
-    supplier: record.supplier,
-    mode: record.mode,
-    arm: record.arm,
-    publisher: orNull(record.publisher),
-    domain: orNull(record.domain),
-    seat: orNull(record.seat ?? ''),
-    inBa: record.inBa,
-    outBa: record.outBa,
-    currency: storable(record.currency),
-    decidedAt: record.at,
-  }
-}
+const decided = (record: DecisionRecord) => ({
+  supplier: record.supplier,
+  mode: record.mode,
+  arm: record.arm,
+  publisher: orNull(record.publisher),
+  domain: orNull(record.domain),
+  seat: orNull(record.seat ?? ''),
+  in_ba: record.inBa,
+  out_ba: record.outBa,
+  currency: storable(record.currency),
+  decided_at: Math.floor(record.at),
+})
 
-export function rejectedEntry(
+export const rejectedRow = (
   notice: Notice,
   record: DecisionRecord | null,
   reason: string,
   at: number,
-): LedgerEntry {
-  return {
-    ...blank(notice, at),
-    ...(record === null ? {} : decided(record)),
-    decision: rejectedIdentity(notice, reason),
-    status: 'rejected',
-    reason,
-  }
-}
+): LedgerRow => ({
+  ...blank(notice, at),
+  ...(record === null ? {} : decided(record)),
+  decision: identity('rejected', `${reason}\n${notice.bidId}\n${notice.svcOpd ?? ''}`),
+  status: 'rejected',
+  reason,
+})
 
-export function unattributedEntry(
+export const unattributedRow = (
   notice: Notice,
   supplier: string | null,
   reason: string,
   at: number,
-): LedgerEntry {
-  return {
-    ...blank(notice, at),
-    supplier,
-    decision: bidIdentity(notice),
-    status: 'unattributed',
-    reason,
-  }
-}
+): LedgerRow => ({
+  ...blank(notice, at),
+  supplier,
+  decision: bidIdentity(notice),
+  status: 'unattributed',
+  reason,
+})
 
 export interface Attribution {
   record: DecisionRecord
@@ -147,7 +128,7 @@ export interface Attribution {
   reason: string | null
 }
 
-export function attributedEntry(notice: Notice, of: Attribution, at: number): LedgerEntry {
+export function attributedRow(notice: Notice, of: Attribution, at: number): LedgerRow {
   const { record, integration } = of
   const money = armRules[record.arm].money && eventsOf(integration).money === notice.event
   const opd = integration?.opd
@@ -160,10 +141,10 @@ export function attributedEntry(notice: Notice, of: Attribution, at: number): Le
     decision: record.id,
     status: 'attributed',
     by: of.by,
-    priceDsp,
+    price_dsp: priceDsp,
     margin: money ? difference(revenue, notice.price) : null,
-    late: of.late,
-    over: isOver(notice.price, record.outBa),
+    late: of.late ? 1 : 0,
+    over: exceeds(notice.price, record.outBa, overShare) ? 1 : 0,
     reason: of.reason,
   }
 }
