@@ -1,5 +1,6 @@
 /** A running service with bid traffic and wins, a supplier that is down and one without traffic; and a browser on its console. */
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import type { Test } from 'tap'
 import type { Kept, LiveSnapshot } from '../../admin/fleet/live.ts'
@@ -13,7 +14,7 @@ export const browserAbsent = existsSync(browserPath) ? false : 'chromium not fou
 
 export const password = 'secret-1'
 
-const yaml = (folder: string, endpoint: string, more: string) => `
+const yaml = (folder: string, endpoint: string) => `
 location: us-east
 proxy: {listen: "127.0.0.1:0"}
 admin: {listen: "127.0.0.1:0", impressions: {auth: context}}
@@ -22,10 +23,10 @@ drain: {grace: 0ms, timeout: 10s}
 opd: {attributionWindow: 5s}
 suppliers:
   - {id: acme, name: Acme, account: acme-media, endpoints: ["${endpoint}"], timeout: 250ms,
-     opd: {enabled: true, holdout: .2, minWinRate: .8, minSpend: .75, explore: .05}}
+     opd: {enabled: true, holdout: .5, minWinRate: .8, minSpend: .75, explore: .05}}
   - {id: down, name: Down <b>, account: acme-media, endpoints: ["http://127.0.0.1:1/openrtb?token=secret"], timeout: 50ms, opd: {enabled: shadow}}
   - {id: idle, name: Idle, account: others, endpoints: ["${endpoint}"]}
-${more}`
+`
 
 interface ConsoleWorld {
   /** The admin listener. */
@@ -39,15 +40,17 @@ interface ConsoleWorld {
   bids(ssp: string, count: number): Promise<Response>
   /** Requests to the supplier that is down; it is shown as a fault for the minutes of the live figures. */
   fail(): Promise<Response>
+  /** Adds suppliers, lines of YAML, to the configuration of the running service. */
+  addSuppliers(lines: string): void
   /** An access token, if the user can log in with this password. */
   logIn(name: string, password: string): Promise<string | undefined>
 }
 
 /** Resolves when all figures are known; the traffic has ended then. */
-async function consoleWorld(t: Test, more: string): Promise<ConsoleWorld> {
+async function consoleWorld(t: Test): Promise<ConsoleWorld> {
   const supplier = await createDemoSupplier()
   const folder = newFolder()
-  const bidweir = await startBidweir(yaml(folder, supplier.url, more), folder)
+  const bidweir = await startBidweir(yaml(folder, supplier.url), folder)
   const base = `http://127.0.0.1:${bidweir.adminPort}`
   const proxy = `http://127.0.0.1:${bidweir.proxyPort}`
   const stop = new AbortController()
@@ -112,6 +115,11 @@ async function consoleWorld(t: Test, more: string): Promise<ConsoleWorld> {
   await traffic
   return {
     ...{ base, proxy, folder, api, bids, fail },
+    addSuppliers(lines) {
+      const file = join(folder, 'bidweir.yaml')
+      writeFileSync(file, readFileSync(file, 'utf8') + lines)
+      bidweir.child.kill('SIGHUP')
+    },
     logIn: (name, secret) => token(bidweir, name, secret),
   }
 }
@@ -124,12 +132,12 @@ export const launch = (): Promise<Browser> =>
 
 export type ConsoleInBrowser = Awaited<ReturnType<typeof consoleInBrowser>>
 
-/** The same with a browser; both end with the test. `more`: further suppliers, as YAML. */
-export async function consoleInBrowser(t: Test, { more = '' } = {}) {
-  const world = await consoleWorld(t, more)
+/** The same with a browser and a page in it; all end with the test. A new page takes 0.5 s of CPU: tests share this one. */
+export async function consoleInBrowser(t: Test) {
+  const world = await consoleWorld(t)
   const browser = await launch()
   t.teardown(() => browser.close())
-  return { ...world, browser }
+  return { ...world, browser, ...(await openPage(browser)) }
 }
 
 /** A page that collects its errors and the violations of its policy. */
@@ -146,6 +154,15 @@ export async function openPage(browser: Browser, options: object = {}) {
   return { page, faults }
 }
 
+/** Opens a screen as a new visitor: whoever used the page before leaves nothing on it. */
+export async function visit(page: Page, base: string, screen = ''): Promise<void> {
+  if (page.url().startsWith(base))
+    await page.evaluate('sessionStorage.clear(); localStorage.clear()')
+  await page.unrouteAll()
+  await page.goto('about:blank')
+  await page.goto(`${base}/#/${screen}`)
+}
+
 export async function logIn(
   page: Page,
   base: string,
@@ -153,7 +170,7 @@ export async function logIn(
   screen = '',
   secret = password,
 ): Promise<void> {
-  await page.goto(`${base}/#/${screen}`)
+  await visit(page, base, screen)
   await page.getByLabel('User').fill(name)
   await page.getByLabel('Password').fill(secret)
   await page.getByRole('button', { name: 'Log in' }).click()

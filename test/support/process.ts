@@ -4,8 +4,11 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import './cheap-passwords.ts'
 import { endWithTest } from './children.ts'
 
+/** The flags of Node.js in each process of the service. */
+const always = ['--import', import.meta.resolve('./cheap-passwords.ts')]
 const main = fileURLToPath(new URL('../../main.ts', import.meta.url))
 
 export interface Bidweir {
@@ -29,7 +32,7 @@ export function command(
   options: { cwd?: string; stdin?: string; env?: NodeJS.ProcessEnv } = {},
 ): Promise<{ code: number | null; stdout: string; stderr: string }> {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [main, ...argv], {
+    const child = spawn(process.execPath, [...always, main, ...argv], {
       cwd: options.cwd ?? newFolder(),
       env: { ...process.env, ...options.env },
     })
@@ -67,9 +70,8 @@ export async function runBidweir(
   flags: readonly string[] = [],
   program = main,
 ): Promise<Bidweir> {
-  // without the runner's loader: it slows every start, and ends the process at signals that Node passes over
-  const argv = ['-u', 'NODE_OPTIONS', process.execPath, ...flags, program, ...words]
-  const child = endWithTest(spawn('env', argv, { cwd: folder }))
+  const argv = [...always, ...flags, program, ...words]
+  const child = endWithTest(spawn(process.execPath, argv, { cwd: folder }))
   let [stdout, stderr] = ['', '']
   const exited = new Promise<number | null>((resolve) => child.once('exit', resolve))
   child.stderr!.on('data', (chunk) => {

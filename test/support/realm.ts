@@ -5,6 +5,7 @@ import { bearer } from '../../admin/auth/bearer.ts'
 import { type AuthDeps, createAuth } from '../../admin/auth/index.ts'
 import { createAdmin } from '../../admin/http/server.ts'
 import { openStore } from '../../admin/store/index.ts'
+import './cheap-passwords.ts'
 import { silent } from './store.ts'
 
 interface TokenAnswer {

@@ -7,6 +7,7 @@ import { createAuth } from '../../../admin/auth/index.ts'
 import { addUser } from '../../../admin/auth/users.ts'
 import { openStore } from '../../../admin/store/index.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
+import '../../support/cheap-passwords.ts'
 
 const log = { info() {}, warn() {}, error() {} }
 const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')

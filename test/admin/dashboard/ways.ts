@@ -1,4 +1,4 @@
-/** A part of screens.test.ts: the ways in which people use the console: many suppliers, keyboard, selection, large text, other languages. */
+/** A part of console.test.ts: the ways in which people use the console: many suppliers, keyboard, selection, large text, other languages. */
 import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
 import { type ConsoleInBrowser, logIn, openPage, row } from '../../support/console.ts'
@@ -7,46 +7,8 @@ import { until } from '../../support/until.ts'
 const poll = (page: Page) =>
   page.waitForResponse((response) => response.url().includes('/api/svc/live/'))
 
-/** 200 suppliers of an account, as YAML. */
-export const manySuppliers = Array.from(
-  { length: 200 },
-  (_, n) =>
-    `  - {id: s${n}, name: Supplier ${n}, account: others, endpoints: ["http://127.0.0.1:1"]}`,
-).join('\n')
-
-/** The suppliers of the service are `manySuppliers` and those of every console. */
-export async function waysOfUse(t: Test, { base, api, browser, fail }: ConsoleInBrowser) {
-  t.test(
-    '203 suppliers fit the window: head and totals stay, a state picks its rows',
-    async (t) => {
-      await fail()
-      const { page } = await openPage(browser)
-      await logIn(page, base, 'op')
-      await page.getByText('Total of 203').waitFor()
-      t.ok(await page.evaluate('document.documentElement.scrollHeight <= 1.1 * innerHeight'))
-      t.match(await page.locator('tbody tr').first().textContent(), /^Down <b>/)
-      await page.getByRole('link', { name: 'Supplier 199', exact: true }).scrollIntoViewIfNeeded()
-      for (const name of ['Total of 203', 'Margin today'])
-        t.ok(
-          await page.getByText(name, { exact: true }).evaluate((each) => {
-            const { top, bottom } = (
-              each as { getBoundingClientRect(): DOMRectLike }
-            ).getBoundingClientRect()
-            return top >= 0 && bottom <= 900
-          }),
-          `${name} is in sight`,
-        )
-      await page.getByRole('button', { name: 'Fault: 1' }).click()
-      await page.getByText('Total of 1', { exact: true }).waitFor()
-      t.equal(await page.locator('tbody tr').count(), 1)
-      await page.getByRole('button', { name: 'Fault: 1' }).click()
-      await page.getByText('Total of 203').waitFor()
-      await page.close()
-    },
-  )
-
+export async function waysOfUse(t: Test, { base, api, browser, page, faults }: ConsoleInBrowser) {
   t.test('polls keep focus and selection, and say nothing to a screen reader', async (t) => {
-    const { page } = await openPage(browser)
     await logIn(page, base, 'op')
     await row(page, 'Acme').getByText(/^USD/).waitFor()
     await page.evaluate(`
@@ -67,13 +29,11 @@ export async function waysOfUse(t: Test, { base, api, browser, fail }: ConsoleIn
     t.equal(await page.evaluate('String(getSelection())'), 'Acme')
     t.ok(await page.evaluate('document.activeElement === window.focused'))
     t.equal(await page.evaluate('window.spoken'), 0)
-    await page.close()
   })
 
   t.test('a hold and its undo by keyboard alone', async (t) => {
     const held = async () =>
       ((await (await api('/api/svc/opd/')).json()) as { hold: boolean }[]).some(({ hold }) => hold)
-    const { page, faults } = await openPage(browser)
     await logIn(page, base, 'op')
     const button = page.getByRole('button', { name: 'Hold Acme', exact: true })
     await button.focus()
@@ -94,11 +54,10 @@ export async function waysOfUse(t: Test, { base, api, browser, fail }: ConsoleIn
     await page.getByText('Undone.').waitFor()
     t.equal(await held(), false)
     t.same(faults, [])
-    await page.close()
   })
 
   t.test('text of twice the size fits, also on a phone', async (t) => {
-    const { page } = await openPage(browser, { viewport: { width: 390, height: 844 } })
+    await page.setViewportSize({ width: 390, height: 844 })
     await logIn(page, base, 'op')
     const size = () => page.evaluate<number>('parseFloat(getComputedStyle(document.body).fontSize)')
     const before = await size()
@@ -111,7 +70,7 @@ export async function waysOfUse(t: Test, { base, api, browser, fail }: ConsoleIn
         page.evaluate<boolean>('document.documentElement.scrollWidth <= innerWidth')
       await until(fits, { what: `${screen} does not scroll sideways` })
     }
-    await page.close()
+    await page.setViewportSize({ width: 1440, height: 900 })
   })
 
   t.test('numbers of the language and times of the zone of the browser', async () => {
@@ -134,11 +93,41 @@ export async function waysOfUse(t: Test, { base, api, browser, fail }: ConsoleIn
   t.test('an account without suppliers is told so', async () => {
     const user = { name: 'new', password: 'secret-1', roles: ['viewer'], account: 'nobody' }
     await api('/api/svc/users/', 'POST', user)
-    const { page } = await openPage(browser)
     await logIn(page, base, 'new')
     await page.getByText('No supplier belongs to the account nobody').waitFor()
-    await page.close()
   })
+}
+
+/** Head and totals stay in sight, and a state picks its rows. */
+export async function manySuppliers(t: Test, { base, page, fail, addSuppliers }: ConsoleInBrowser) {
+  addSuppliers(
+    Array.from(
+      { length: 200 },
+      (_, n) =>
+        `  - {id: s${n}, name: Supplier ${n}, account: others, endpoints: ["http://127.0.0.1:1"]}\n`,
+    ).join(''),
+  )
+  await fail()
+  await logIn(page, base, 'op')
+  await page.getByText('Total of 203').waitFor()
+  t.ok(await page.evaluate('document.documentElement.scrollHeight <= 1.1 * innerHeight'))
+  t.match(await page.locator('tbody tr').first().textContent(), /^Down <b>/)
+  await page.getByRole('link', { name: 'Supplier 199', exact: true }).scrollIntoViewIfNeeded()
+  for (const name of ['Total of 203', 'Margin today'])
+    t.ok(
+      await page.getByText(name, { exact: true }).evaluate((each) => {
+        const { top, bottom } = (
+          each as { getBoundingClientRect(): DOMRectLike }
+        ).getBoundingClientRect()
+        return top >= 0 && bottom <= 900
+      }),
+      `${name} is in sight`,
+    )
+  await page.getByRole('button', { name: 'Fault: 1' }).click()
+  await page.getByText('Total of 1', { exact: true }).waitFor()
+  t.equal(await page.locator('tbody tr').count(), 1)
+  await page.getByRole('button', { name: 'Fault: 1' }).click()
+  await page.getByText('Total of 203').waitFor()
 }
 
 interface DOMRectLike {

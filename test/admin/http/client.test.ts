@@ -79,9 +79,8 @@ writeFileSync(join(client, 'tsconfig.json'), JSON.stringify({ compilerOptions })
 /** The faults that the compiler finds in a program. */
 function faults(source: string): string {
   writeFileSync(join(client, 'main.ts'), source)
-  // The options that the test runner gives to its child processes break the compiler.
-  const arguments_ = ['-u', 'NODE_OPTIONS', process.execPath, compiler, '-p', client]
-  const { stdout, stderr } = spawnSync('env', arguments_, { encoding: 'utf8' })
+  const argv = [compiler, '-p', client]
+  const { stdout, stderr } = spawnSync(process.execPath, argv, { encoding: 'utf8' })
   return stdout + stderr
 }
 

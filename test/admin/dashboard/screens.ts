@@ -1,28 +1,14 @@
-/** The other screens of the console in a browser: each action works. */
+/** A part of console.test.ts: each action of the other screens works. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import t from 'tap'
+import type { Test } from 'tap'
 import { createModelManager } from '../../../opd/state/model-manager.ts'
-import {
-  browserAbsent,
-  confirm,
-  consoleInBrowser,
-  logIn,
-  openPage,
-  press,
-  show,
-} from '../../support/console.ts'
+import { type ConsoleInBrowser, confirm, logIn, press, show } from '../../support/console.ts'
 import { silent } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
-import { manySuppliers, waysOfUse } from './ways.ts'
 
-t.test('the screens', { skip: browserAbsent }, async (t) => {
-  const world = await consoleInBrowser(t, { more: manySuppliers })
-  const { base, proxy, api, browser } = world
-  // First, while the model is the one of the traffic.
-  await t.test('in each way that people use it', (t) => waysOfUse(t, world))
-
-  const { page, faults } = await openPage(browser, { acceptDownloads: true })
+export async function screens(t: Test, world: ConsoleInBrowser) {
+  const { base, proxy, api, page, faults } = world
   await logIn(page, base, 'op')
 
   t.test('history: range, measure, table and file', async (t) => {
@@ -66,7 +52,7 @@ t.test('the screens', { skip: browserAbsent }, async (t) => {
   t.test('settings, guards, factors and the win curve are shown in words', async () => {
     await show(page, base, 'supplier/acme', 'Acme')
     await page.getByText('At least 80% of the wins and 75% of the spend are kept').waitFor()
-    await page.getByText('20% of the auctions are the holdout').waitFor()
+    await page.getByText('50% of the auctions are the holdout').waitFor()
     await page.getByRole('table', { name: 'Bids by factor' }).getByText('%').first().waitFor()
     await page.getByText(/no guard acts|a new model: small reductions at first/).waitFor()
     await page.getByText(/floor 80%; about \d+ wins (fewer|more) than at full price/).waitFor()
@@ -231,5 +217,5 @@ t.test('the screens', { skip: browserAbsent }, async (t) => {
     await show(page, base, 'suppliers', 'Suppliers')
     await page.getByText(/, node .*-[0-9a-f]{4}\. Bids/).waitFor()
   })
-  t.same(faults, [], 'no script failed and no policy was broken')
-})
+  t.test('no script failed and no policy was broken', async (t) => t.same(faults, []))
+}
