@@ -8,8 +8,8 @@ import { endWithTest } from './children.ts'
 
 const main = fileURLToPath(new URL('../../main.ts', import.meta.url))
 
-export interface Bidweir {
-  child: ChildProcess
+/** A service that runs, in whichever process. */
+export interface Running {
   folder: string
   proxyPort: number
   adminPort: number
@@ -21,7 +21,14 @@ export interface Bidweir {
   stop(signal?: NodeJS.Signals): Promise<number | null>
 }
 
+export interface Bidweir extends Running {
+  child: ChildProcess
+}
+
 export const newFolder = () => mkdtempSync(join(tmpdir(), 'bidweir-'))
+
+/** The runner's loader slows every start, and ends the process at signals that Node passes over. */
+const withoutLoader = ['-u', 'NODE_OPTIONS', process.execPath]
 
 /** Runs one command to its end. */
 export function command(
@@ -29,7 +36,7 @@ export function command(
   options: { cwd?: string; stdin?: string; env?: NodeJS.ProcessEnv } = {},
 ): Promise<{ code: number | null; stdout: string; stderr: string }> {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [main, ...argv], {
+    const child = spawn('env', [...withoutLoader, main, ...argv], {
       cwd: options.cwd ?? newFolder(),
       env: { ...process.env, ...options.env },
     })
@@ -67,8 +74,7 @@ export async function runBidweir(
   flags: readonly string[] = [],
   program = main,
 ): Promise<Bidweir> {
-  // without the runner's loader: it slows every start, and ends the process at signals that Node passes over
-  const argv = ['-u', 'NODE_OPTIONS', process.execPath, ...flags, program, ...words]
+  const argv = [...withoutLoader, ...flags, program, ...words]
   const child = endWithTest(spawn('env', argv, { cwd: folder }))
   let [stdout, stderr] = ['', '']
   const exited = new Promise<number | null>((resolve) => child.once('exit', resolve))
@@ -100,7 +106,7 @@ export async function runBidweir(
 }
 
 export async function token(
-  bidweir: Bidweir,
+  bidweir: Pick<Running, 'adminPort' | 'password'>,
   username = 'admin',
   password = bidweir.password!,
 ): Promise<string> {
