@@ -1,12 +1,13 @@
 /** What Prometheus needs for figures of all nodes: sums by arm, of which ratios are win rates, kept spend and uplift. */
 import t from 'tap'
-import { echoSupplier, startNode, sumOf } from '../support/service-node.ts'
+import { serveNode } from '../support/served-node.ts'
+import { echoSupplier, sumOf } from '../support/service-node.ts'
 
 const bids = 60
 
 t.test('sums by arm are those of the bids and of their wins', async (t) => {
   const supplier = await echoSupplier()
-  const node = await startNode({
+  const node = await serveNode({
     endpoint: supplier.url,
     suppliers: ['id: acme, opd: {enabled: true, holdout: 0.4}', 'id: off'],
     auth: 'none',

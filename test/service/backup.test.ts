@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { command, newFolder } from '../support/process.ts'
+import { serveNode } from '../support/served-node.ts'
 import { echoSupplier, startNode, yamlOf } from '../support/service-node.ts'
 
 const suppliers = ['id: acme, opd: {enabled: true, holdout: 0}']
@@ -36,7 +37,7 @@ t.test('a node that is restored knows its old wins, its keys and its users', asy
   writeFileSync(join(folder, 'bidweir.yaml'), yamlOf(options))
   const restored = await command(['restore', dir, '--config', 'bidweir.yaml'], { cwd: folder })
   t.match(restored, { code: 0 }, restored.stderr)
-  const other = await startNode({ ...options, folder })
+  const other = await serveNode({ ...options, folder })
   t.teardown(() => other.stop())
   t.equal(other.bidweir.password, null, 'its users are there')
   t.match((await other.notify(first)).body, { status: 'duplicate' })
@@ -55,7 +56,7 @@ t.test('of a folder of backups the newest stay, and nothing else is removed', as
   await node.stop()
   const restored = await run('restore', join(dir, names[1]!), '--force')
   t.match(restored, { code: 0 }, restored.stderr)
-  const again = await startNode({ suppliers, endpoint: 'http://127.0.0.1:9/', folder: node.folder })
+  const again = await serveNode({ suppliers, endpoint: 'http://127.0.0.1:9/', folder: node.folder })
   t.teardown(() => again.stop())
   t.match((await again.notify(first)).body, { status: 'duplicate' })
 })
@@ -75,7 +76,7 @@ t.test('a state in use is not replaced, nor one that is there without --force', 
   const forced = await run('restore', dir, '--force')
   t.match(forced, { code: 0 }, forced.stderr)
   t.notOk(readdirSync(join(node.folder, 'data')).some((name) => /-wal|restored/.test(name)))
-  const again = await startNode({ ...options, folder: node.folder })
+  const again = await serveNode({ ...options, folder: node.folder })
   t.teardown(() => again.stop())
   t.match((await again.notify(first)).body, { status: 'duplicate' })
   t.match(

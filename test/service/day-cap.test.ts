@@ -1,7 +1,8 @@
 /** The cap of a day holds after a restart (CONTRACT 2, `opd.caps`). */
 import t from 'tap'
 import { dayOf } from '../../opd/engine/day-reductions.ts'
-import { echoSupplier, startNode, sumOf } from '../support/service-node.ts'
+import { serveNode } from '../support/served-node.ts'
+import { echoSupplier, sumOf } from '../support/service-node.ts'
 
 t.test('a node that starts again on the same day keeps to the cap', async (t) => {
   const supplier = await echoSupplier()
@@ -9,7 +10,7 @@ t.test('a node that starts again on the same day keeps to the cap', async (t) =>
   const suppliers = ['id: acme, opd: {enabled: true, holdout: 0, caps: {perDay: 0.000001}}']
   const options = { suppliers, endpoint: supplier.url }
   const day = dayOf(Date.now())
-  const first = await startNode(options)
+  const first = await serveNode(options)
   t.teardown(() => first.stop())
   const bid = await first.bid({ id: 'a', price: 10 })
   t.ok(bid.price < 10, 'the first bid is lowered')
@@ -22,7 +23,7 @@ t.test('a node that starts again on the same day keeps to the cap', async (t) =>
   const before = await used(first)
   await first.stop()
 
-  const second = await startNode({ ...options, folder: first.folder })
+  const second = await serveNode({ ...options, folder: first.folder })
   t.teardown(() => second.stop())
   const after = await used(second)
   const { price } = await second.bid({ id: 'c', price: 10 })

@@ -35,28 +35,37 @@ t.test('a drain cuts what has no end, and flushes within its time', async (t) =>
   t.notMatch(bidweir.stderr(), 'are cut off')
 })
 
-t.test('in the grace each notice is the last one of its connection', async (t) => {
-  const drain = 'drain: {grace: 1m, timeout: 2m}\nnotices: {listen: "127.0.0.1:0"}'
-  const bidweir = await startBidweir(
-    yaml('http://127.0.0.1:9/').replace('drain: {grace: 50ms, timeout: 10s}', drain),
-  )
-  t.teardown(() => bidweir.stop('SIGKILL'))
-  const [, notices] = /^win notices +(http:\S+)$/m.exec(bidweir.stdout())!
-  const admin = `http://127.0.0.1:${bidweir.adminPort}`
-  const agent = new Agent({ keepAlive: true })
-  t.teardown(() => agent.destroy())
-  const ask = async (url: string) => {
-    const [response] = (await once(get(url, { agent }), 'response')) as [IncomingMessage]
-    response.resume()
-    await once(response, 'end')
-    return response
-  }
-  const urls = [`${notices}?bid_id=b&price=1`, `${admin}/opd/imp?bid_id=b&price=1`]
-  for (const url of urls) t.equal((await ask(url)).headers.connection, 'keep-alive', url)
-  bidweir.child.kill('SIGTERM')
-  await until(async () => (await ask(`${admin}/readyz`)).statusCode === 503)
-  for (const url of urls) t.equal((await ask(url)).headers.connection, 'close', url)
-})
+t.test(
+  'in the grace each notice is the last one of its connection, and /metrics says so',
+  async (t) => {
+    const drain = 'drain: {grace: 1m, timeout: 2m}\nnotices: {listen: "127.0.0.1:0"}'
+    const bidweir = await startBidweir(
+      yaml('http://127.0.0.1:9/').replace('drain: {grace: 50ms, timeout: 10s}', drain),
+    )
+    t.teardown(() => bidweir.stop('SIGKILL'))
+    const [, notices] = /^win notices +(http:\S+)$/m.exec(bidweir.stdout())!
+    const admin = `http://127.0.0.1:${bidweir.adminPort}`
+    const agent = new Agent({ keepAlive: true })
+    t.teardown(() => agent.destroy())
+    const ask = async (url: string) => {
+      const [response] = (await once(get(url, { agent }), 'response')) as [IncomingMessage]
+      response.resume()
+      await once(response, 'end')
+      return response
+    }
+    const draining = async () => {
+      const text = await (await fetch(`${admin}/metrics`)).text()
+      return /^bidweir_draining (\d)$/m.exec(text)?.[1]
+    }
+    t.equal(await draining(), '0')
+    const urls = [`${notices}?bid_id=b&price=1`, `${admin}/opd/imp?bid_id=b&price=1`]
+    for (const url of urls) t.equal((await ask(url)).headers.connection, 'keep-alive', url)
+    bidweir.child.kill('SIGTERM')
+    await until(async () => (await ask(`${admin}/readyz`)).statusCode === 503)
+    for (const url of urls) t.equal((await ask(url)).headers.connection, 'close', url)
+    t.equal(await draining(), '1')
+  },
+)
 
 t.test('a start that waits for its database ends at a signal', async (t) => {
   const folder = newFolder()

@@ -3,7 +3,8 @@ import pg from 'pg'
 import t from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { token } from '../support/process.ts'
-import { echoSupplier, startNode } from '../support/service-node.ts'
+import { serveNode } from '../support/served-node.ts'
+import { echoSupplier } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
 
 const key = Buffer.alloc(32, 7).toString('base64url')
@@ -13,7 +14,7 @@ t.test('a locked ledger', { skip: postgresAbsent }, async (t) => {
   t.teardown(() => database.close())
   const supplier = await echoSupplier()
   t.teardown(() => supplier.close())
-  const node = await startNode({
+  const node = await serveNode({
     suppliers: ['id: acme, opd: {enabled: true, holdout: 0}'],
     endpoint: supplier.url,
     more: `store: {database: "${database.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
@@ -46,13 +47,13 @@ t.test('a locked ledger', { skip: postgresAbsent }, async (t) => {
     return rows[0]!.n > 0
   })
   const probe = fetch(`${node.admin}/readyz/admin`)
+  t.type(await token(node.bidweir), 'string')
   let active = true
   await until(async () => {
     active = !active
     const put = await edit('PUT', [{ name: 'lead', is_active: active }])
     t.equal(put.status, 200)
     t.equal((await node.api('/api/svc/ssp/acme/')).status, 200)
-    t.type(await token(node.bidweir), 'string')
     return refused === answers.length
   })
   for (const { http, headers, body } of await Promise.all(answers)) {

@@ -2,9 +2,9 @@
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
 import { needsPromtool } from '../chart/prometheus.ts'
-import { startBidweir } from '../support/process.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
-import { type Answered, echoSupplier, startNode, sumOf } from '../support/service-node.ts'
+import { serveNode } from '../support/served-node.ts'
+import { type Answered, echoSupplier, sumOf } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
 
 const sample =
@@ -91,7 +91,7 @@ const suppliers = [
 
 t.test('what is promised is there, and has counted', async (t) => {
   const supplier = await echoSupplier()
-  const node = await startNode({ endpoint: supplier.url, suppliers, auth: 'none' })
+  const node = await serveNode({ endpoint: supplier.url, suppliers, auth: 'none' })
   t.teardown(async () => {
     await node.stop()
     await supplier.close()
@@ -130,7 +130,7 @@ t.test('what is promised is there, and has counted', async (t) => {
   const before = await node.metrics()
   for (const result of ['taken', 'refused'])
     t.equal(before.get(`bidweir_config_reloads_total{result="${result}"}`), 0, 'before a reload')
-  node.bidweir.child.kill('SIGHUP')
+  process.kill(process.pid, 'SIGHUP')
   await until(async () => ((await node.metrics()).get(promised['config reloads']!) ?? 0) > 0)
   const metrics = await node.metrics()
   const zero = new Set([
@@ -166,7 +166,7 @@ for (const [title, skip, more] of [
     const key = Buffer.alloc(32, 1).toString('base64url')
     const settings =
       redis === null ? '' : `store: {redis: "${redis.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`
-    const node = await startNode({
+    const node = await serveNode({
       endpoint: supplier.url,
       suppliers,
       auth: 'none',
@@ -213,7 +213,7 @@ for (const [title, skip, more] of [
 
 t.test('answers that OPD leaves alone, to the last one', async (t) => {
   const supplier = await echoSupplier()
-  const node = await startNode({
+  const node = await serveNode({
     endpoint: supplier.url,
     suppliers: [
       'id: acme, opd: {enabled: true}',
@@ -235,20 +235,4 @@ t.test('answers that OPD leaves alone, to the last one', async (t) => {
   t.equal(left('off', 'disabled'), 2)
   t.equal(left('faulty', 'invalid_config'), 3)
   t.equal(sumOf(metrics, 'bidweir_answers_untouched_total'), 6)
-})
-
-t.test('a node that drains says so until its end', async (t) => {
-  const bidweir = await startBidweir(`
-proxy: {listen: "127.0.0.1:0"}
-admin: {listen: "127.0.0.1:0"}
-drain: {grace: 10m, timeout: 20m}
-suppliers: [{id: acme, endpoints: ["http://127.0.0.1:9/"]}]
-`)
-  t.teardown(() => bidweir.child.kill('SIGKILL'))
-  const scrape = async () =>
-    (await fetch(`http://127.0.0.1:${bidweir.adminPort}/metrics`)).text().catch(() => '')
-  t.match(await scrape(), /^bidweir_draining 0$/m)
-  bidweir.child.kill('SIGTERM')
-  await until(async () => /^bidweir_draining 1$/m.test(await scrape()))
-  t.pass('it drains')
 })

@@ -7,7 +7,8 @@ import { createLoad } from '../../service/config/loader.ts'
 import { startService } from '../../service/service.ts'
 import { newFolder } from '../support/process.ts'
 import { post, raw } from '../support/raw.ts'
-import { echoSupplier, startNode, yamlOf } from '../support/service-node.ts'
+import { serveNode } from '../support/served-node.ts'
+import { echoSupplier, yamlOf } from '../support/service-node.ts'
 import { timePasses, until } from '../support/until.ts'
 
 const priced = 'id: acme, account: a, opd: {enabled: true, holdout: 0}'
@@ -15,7 +16,7 @@ const priced = 'id: acme, account: a, opd: {enabled: true, holdout: 0}'
 async function world(t: Test, more = '', folder = newFolder()) {
   const supplier = await echoSupplier()
   const options = { endpoint: supplier.url, folder, more, suppliers: [priced] }
-  const node = await startNode(options)
+  const node = await serveNode(options)
   t.teardown(async () => {
     await node.stop()
     await supplier.close()
@@ -120,7 +121,7 @@ t.test('the file of a node, again and again', async (t) => {
     const before = await refused()
     for (let n = 0; n < 10; n++) {
       writeFileSync(file, yaml.replaceAll('acme', `name-${n}`))
-      node.bidweir.child.kill('SIGHUP')
+      process.kill(process.pid, 'SIGHUP')
     }
     const status = async (id: string) =>
       (await raw(node.bidweir.proxyPort, post(`/bid/${id}`, '{"id":"q","ext":{"bids":[]}}'))).status

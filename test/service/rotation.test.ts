@@ -2,7 +2,8 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
-import { echoSupplier, startNode } from '../support/service-node.ts'
+import { serveNode } from '../support/served-node.ts'
+import { echoSupplier } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
 
 const key = (id: number) => `{id: ${id}, secret: ${Buffer.alloc(32, id).toString('base64url')}}`
@@ -14,7 +15,7 @@ t.test('the context key: no context of either key is lost', async (t) => {
     suppliers: ['id: acme, opd: {enabled: true, holdout: 0}'],
     auth: 'none' as const,
   }
-  let node = await startNode({ ...options, more: `opd: {keys: [${key(1)}]}` })
+  let node = await serveNode({ ...options, more: `opd: {keys: [${key(1)}]}` })
   const { folder } = node
   t.teardown(async () => {
     await node.stop()
@@ -24,7 +25,7 @@ t.test('the context key: no context of either key is lost', async (t) => {
     (await node.notify({ bid_id: bid.id, price: '0.5', svc_opd: bid.svcOpd })).body
   const again = async (keys: string) => {
     await node.stop()
-    node = await startNode({ ...options, folder, more: `opd: {keys: [${keys}]}` })
+    node = await serveNode({ ...options, folder, more: `opd: {keys: [${keys}]}` })
   }
   const first = await node.bid({ id: 'first' })
   await again(`${key(1)}, ${key(2)}`)
@@ -40,7 +41,7 @@ t.test('the context key: no context of either key is lost', async (t) => {
 t.test('the key that signs tokens: old tokens end, sessions go on', async (t) => {
   const supplier = await echoSupplier()
   const options = { endpoint: supplier.url, suppliers: ['id: acme'] }
-  let node = await startNode(options)
+  let node = await serveNode(options)
   const { folder } = node
   t.teardown(async () => {
     await node.stop()
@@ -61,7 +62,7 @@ t.test('the key that signs tokens: old tokens end, sessions go on', async (t) =>
   const database = new DatabaseSync(join(folder, 'data/bidweir.db'))
   database.exec('delete from signing_keys')
   database.close()
-  node = await startNode({ ...options, folder })
+  node = await serveNode({ ...options, folder })
   await until(async () => (await fetch(`${node.admin}/readyz/admin`)).ok)
   t.equal(await call(before['access_token']!), 401)
   const refresh = { grant_type: 'refresh_token', refresh_token: before['refresh_token']! }

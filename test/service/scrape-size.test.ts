@@ -1,14 +1,16 @@
 /** A scrape of 3,000 suppliers that all have traffic and wins stays below 5 MB (CONTRACT 10). */
 import t from 'tap'
-import { echoSupplier, startNode, sumOf } from '../support/service-node.ts'
+import { serveNode } from '../support/served-node.ts'
+import { echoSupplier, sumOf } from '../support/service-node.ts'
 
 const count = 3000
-const concurrent = 8
+/** Wins that arrive together are one commit. */
+const concurrent = 64
 
 t.test('3,000 suppliers with traffic and wins', async (t) => {
   const supplier = await echoSupplier()
   const ids = Array.from({ length: count }, (_, n) => `example-exchange-${n}`)
-  const node = await startNode({
+  const node = await serveNode({
     endpoint: supplier.url,
     suppliers: ids.map((id) => `id: ${id}, opd: {enabled: true}`),
     auth: 'none',
@@ -45,7 +47,7 @@ t.test('3,000 suppliers with traffic and wins', async (t) => {
 
 t.test('publishers and domains have no series of their own if none is wanted', async (t) => {
   const supplier = await echoSupplier()
-  const node = await startNode({
+  const node = await serveNode({
     endpoint: supplier.url,
     suppliers: ['id: acme, opd: {enabled: true}'],
     auth: 'none',

@@ -1,9 +1,10 @@
-/** The main job, through the public interfaces of a real process. */
+/** The main job, through the public interfaces. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { createDemoSupplier } from '../../service/demo/supplier.ts'
 import { command, newFolder, startBidweir, token } from '../support/process.ts'
+import { serveBidweir } from '../support/served-node.ts'
 import { until } from '../support/until.ts'
 
 const request = {
@@ -50,7 +51,7 @@ t.test(
   'a bid comes back lowered, its win is attributed once, and the metrics show it',
   async (t) => {
     const supplier = await createDemoSupplier()
-    const bidweir = await startBidweir(yaml(supplier.url))
+    const bidweir = await serveBidweir(yaml(supplier.url))
     t.teardown(async () => {
       await bidweir.stop()
       await supplier.close()
@@ -117,7 +118,7 @@ t.test('acknowledged wins survive kill -9, and bids follow calls of the API', as
 
 t.test('a changed file is reloaded, a wrong one is refused with all its faults', async (t) => {
   const supplier = await createDemoSupplier()
-  const bidweir = await startBidweir(yaml(supplier.url))
+  const bidweir = await serveBidweir(yaml(supplier.url))
   t.teardown(async () => {
     await bidweir.stop()
     await supplier.close()
@@ -143,7 +144,7 @@ t.test('a changed file is reloaded, a wrong one is refused with all its faults',
 
 t.test('an opd block with faults is off from a start, until a reload has a good one', async (t) => {
   const supplier = await createDemoSupplier()
-  const bidweir = await startBidweir(yaml(supplier.url, ', minFactor: 7'))
+  const bidweir = await serveBidweir(yaml(supplier.url, ', minFactor: 7'))
   t.teardown(async () => {
     await bidweir.stop()
     await supplier.close()
@@ -163,18 +164,6 @@ t.test('an opd block with faults is off from a start, until a reload has a good 
   writeFileSync(file, yaml(supplier.url).replace(/ {4}opd: .*\n/, ''))
   await until(async () => bidweir.stderr().includes('configuration reloaded'))
   t.equal(await invalid(), '0', 'without a block there is none with faults')
-})
-
-t.test('SIGTERM: not ready at once, answers go on for the grace, then exit 0', async (t) => {
-  const supplier = await createDemoSupplier()
-  const bidweir = await startBidweir(yaml(supplier.url).replace('grace: 50ms', 'grace: 700ms'))
-  t.teardown(() => supplier.close())
-  bidweir.child.kill('SIGTERM')
-  await until(
-    async () => (await fetch(`http://127.0.0.1:${bidweir.adminPort}/readyz`)).status === 503,
-  )
-  t.equal((await bid(bidweir.proxyPort)).status, 200)
-  t.equal(await bidweir.exited, 0)
 })
 
 t.test('commands: check, key new, user add, wrong configurations, wrong usage', async (t) => {

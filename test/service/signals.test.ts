@@ -29,8 +29,19 @@ suppliers: [{id: acme, endpoints: ["${supplier.url}"], timeout: 5s}]
 const drains = (bidweir: Bidweir) =>
   until(async () => (await fetch(`http://127.0.0.1:${bidweir.adminPort}/readyz`)).status === 503)
 
-t.test('in the grace each answer says Connection: close; after it nobody gets in', async (t) => {
+t.test('SIGHUP reads the file again, as often as it comes; SIGTERM drains', async (t) => {
   const bidweir = await started(t, { grace: '3s', timeout: '20s' })
+  const taken = async () => {
+    const metrics = await (await fetch(`http://127.0.0.1:${bidweir.adminPort}/metrics`)).text()
+    return Number(/^bidweir_config_reloads_total\{result="taken"\} (\d+)$/m.exec(metrics)?.[1] ?? 0)
+  }
+  for (const times of [1, 2]) {
+    bidweir.child.kill('SIGHUP')
+    await until(async () => (await taken()) === times)
+  }
+  t.equal(bidweir.stderr().split('configuration reloaded').length - 1, 2)
+
+  // In the grace each answer says Connection: close; after it nobody gets in.
   const kept = connect(bidweir.proxyPort, '127.0.0.1')
   const before = new Promise<string>((resolve) => kept.once('data', (text) => resolve(`${text}`)))
   kept.write(post('/bid/acme', '{}'))
@@ -49,11 +60,6 @@ t.test('in the grace each answer says Connection: close; after it nobody gets in
   t.equal((await raw(bidweir.proxyPort, post('/bid/acme', '{}'), () => false)).bytes, '')
 })
 
-t.test('SIGINT drains without grace', async (t) => {
-  const bidweir = await started(t, { grace: forever, timeout: forever })
-  t.equal(await bidweir.stop('SIGINT'), 0)
-})
-
 t.test('drain.timeout is the end, whatever the grace', async (t) => {
   const bidweir = await started(t, { grace: forever, timeout: '1s' })
   t.equal(await bidweir.stop('SIGTERM'), 0)
@@ -66,19 +72,6 @@ for (const second of ['SIGTERM', 'SIGINT'] as const)
     await drains(bidweir)
     t.equal(await bidweir.stop(second), 1)
   })
-
-t.test('SIGHUP reads the file again, as often as it comes', async (t) => {
-  const bidweir = await started(t, { grace: '0s', timeout: '10s' })
-  const taken = async () => {
-    const metrics = await (await fetch(`http://127.0.0.1:${bidweir.adminPort}/metrics`)).text()
-    return Number(/^bidweir_config_reloads_total\{result="taken"\} (\d+)$/m.exec(metrics)?.[1] ?? 0)
-  }
-  for (const times of [1, 2]) {
-    bidweir.child.kill('SIGHUP')
-    await until(async () => (await taken()) === times)
-  }
-  t.equal(bidweir.stderr().split('configuration reloaded').length - 1, 2)
-})
 
 t.test(
   'SIGHUP in the drain does not end the process: the request in flight is answered',
@@ -121,25 +114,30 @@ t.test('without a file SIGHUP, a closed terminal, ends the service as SIGINT doe
   t.equal(await bidweir.stop('SIGHUP'), 0)
 })
 
-t.test('SIGHUP before the command is loaded does not end a start with a file', async (t) => {
-  const folder = newFolder()
-  const signal = join(folder, 'signal.mjs')
-  writeFileSync(
-    signal,
-    `import { registerHooks } from 'node:module'
+t.test(
+  'SIGHUP before the command is loaded ends no start with a file; SIGINT drains without grace',
+  async (t) => {
+    const folder = newFolder()
+    const signal = join(folder, 'signal.mjs')
+    writeFileSync(
+      signal,
+      `import { registerHooks } from 'node:module'
 registerHooks({
   load(url, context, next) {
     if (url.endsWith('/service/cli/index.ts')) process.kill(process.pid, 'SIGHUP')
     return next(url, context)
   },
 })`,
-  )
-  const yaml = `
+    )
+    const yaml = `
 proxy: {listen: "127.0.0.1:0"}
 admin: {listen: "127.0.0.1:0"}
+drain: {grace: ${forever}, timeout: ${forever}}
 suppliers: []
 `
-  const bidweir = await startBidweir(yaml, folder, ['--import', signal])
-  t.teardown(() => bidweir.stop('SIGKILL'))
-  t.equal((await fetch(`http://127.0.0.1:${bidweir.adminPort}/readyz`)).status, 200)
-})
+    const bidweir = await startBidweir(yaml, folder, ['--import', signal])
+    t.teardown(() => bidweir.stop('SIGKILL'))
+    t.equal((await fetch(`http://127.0.0.1:${bidweir.adminPort}/readyz`)).status, 200)
+    t.equal(await bidweir.stop('SIGINT'), 0)
+  },
+)

@@ -4,7 +4,8 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { command, newFolder, startBidweir, token } from '../support/process.ts'
-import { startNode, yamlOf } from '../support/service-node.ts'
+import { serveNode } from '../support/served-node.ts'
+import { yamlOf } from '../support/service-node.ts'
 import { httpSupplier } from '../support/supplier.ts'
 
 t.test('a start that fails at a taken port leaves the first password to the next', async (t) => {
@@ -55,7 +56,7 @@ t.test('users added meanwhile see what is theirs', async (t) => {
   const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
   const folder = newFolder()
   const suppliers = ['id: acme, account: acme-media', 'id: zeta, account: zeta-media', 'id: none']
-  const node = await startNode({ suppliers, endpoint: supplier.url, folder })
+  const node = await serveNode({ suppliers, endpoint: supplier.url, folder })
   t.teardown(async () => {
     await node.stop()
     await supplier.close()

@@ -2,8 +2,8 @@
 import t from 'tap'
 import { defaultConfig } from '../../service/default-config.ts'
 import { createDemoSupplier } from '../../service/demo/supplier.ts'
-import { startBidweir } from '../support/process.ts'
 import { walkThrough } from '../support/readme.ts'
+import { serveBidweir } from '../support/served-node.ts'
 
 t.test(
   'token, list, create a buyer, switch it, lower an allotment, see traffic obey',
@@ -11,7 +11,7 @@ t.test(
     const supplier = await createDemoSupplier()
     const embedded = defaultConfig(supplier.url)
     // the embedded default, at ports of its own
-    const bidweir = await startBidweir(
+    const bidweir = await serveBidweir(
       JSON.stringify({
         ...embedded,
         proxy: { listen: '127.0.0.1:0' },

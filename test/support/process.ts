@@ -11,8 +11,8 @@ import { endWithTest } from './children.ts'
 const always = ['--import', import.meta.resolve('./cheap-passwords.ts')]
 const main = fileURLToPath(new URL('../../main.ts', import.meta.url))
 
-export interface Bidweir {
-  child: ChildProcess
+/** A service that runs, in whichever process. */
+export interface Running {
   folder: string
   proxyPort: number
   adminPort: number
@@ -22,6 +22,10 @@ export interface Bidweir {
   /** The exit code, once it has exited. */
   exited: Promise<number | null>
   stop(signal?: NodeJS.Signals): Promise<number | null>
+}
+
+export interface Bidweir extends Running {
+  child: ChildProcess
 }
 
 export const newFolder = () => mkdtempSync(join(tmpdir(), 'bidweir-'))
@@ -102,7 +106,7 @@ export async function runBidweir(
 }
 
 export async function token(
-  bidweir: Bidweir,
+  bidweir: Pick<Running, 'adminPort' | 'password'>,
   username = 'admin',
   password = bidweir.password!,
 ): Promise<string> {

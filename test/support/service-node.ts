@@ -1,5 +1,5 @@
 /** Whole nodes as processes, a supplier that answers what it is asked to, and what comes back of its bids. */
-import { newFolder, startBidweir, token } from './process.ts'
+import { type Bidweir, newFolder, type Running, startBidweir, token } from './process.ts'
 import { httpSupplier } from './supplier.ts'
 import { until } from './until.ts'
 
@@ -93,7 +93,14 @@ export async function startNode(options: NodeOptions) {
     ...(options.ahead === undefined ? [] : clockFlags(options.ahead)),
     ...(options.preload === undefined ? [] : ['--import', options.preload]),
   ]
-  const bidweir = await startBidweir(yamlOf(options), folder, flags, options.program)
+  return nodeOf(await startBidweir(yamlOf(options), folder, flags, options.program), options)
+}
+
+export function nodeOf<Service extends Running>(
+  bidweir: Service,
+  options: Pick<NodeOptions, 'freshConnections'>,
+) {
+  const { folder } = bidweir
   const admin = `http://127.0.0.1:${bidweir.adminPort}`
   let access: Promise<string> | null = null
 
@@ -207,7 +214,7 @@ export async function startNode(options: NodeOptions) {
 const passwords = new Map<string, string>()
 const password = (folder: string) => passwords.get(folder) ?? ''
 
-export type Node = Awaited<ReturnType<typeof startNode>>
+export type Node<Service extends Running = Bidweir> = ReturnType<typeof nodeOf<Service>>
 
 /** Sum of the series of one family whose labels hold all of `labels`. */
 export function sumOf(

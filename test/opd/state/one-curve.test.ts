@@ -50,7 +50,7 @@ t.test('nodes of 100 go on when the one that leads ends: nothing is lost', async
   t.same(errors, [])
 })
 
-for (const after of [0, 2000, 4000, 5500, 6500])
+for (const after of [0, 4000, 6500])
   t.test(`the one that leads crashes ${after} ms after the last notice`, async (t) => {
     const { pass, spread, notify, crash, close } = cluster(4, 0, 60)
     t.teardown(close)

@@ -1,0 +1,46 @@
+/** A whole node within the process of the test: for tests of neither processes nor their output, at a fraction of the CPU. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createLoad } from '../../service/config/loader.ts'
+import { startService } from '../../service/service.ts'
+import { newFolder, type Running } from './process.ts'
+import { type NodeOptions, nodeOf, yamlOf } from './service-node.ts'
+
+/** `stderr` has its log, of every level. */
+export async function serveBidweir(yaml: string, folder = newFolder()): Promise<Running> {
+  const file = join(folder, 'bidweir.yaml')
+  writeFileSync(file, yaml)
+  const again = createLoad(file)
+  const loaded = await again()
+  const { config, faults } = loaded
+  if (config === null) throw new Error(JSON.stringify(faults))
+  let logged = ''
+  const write = (fields: object, msg: string) => {
+    logged += `${JSON.stringify({ ...fields, msg })}\n`
+  }
+  const log = { info: write, warn: write, error: write }
+  const service = await startService({ loaded: { ...loaded, config }, again, log })
+  const exited = Promise.withResolvers<number>()
+  let stopped: Promise<void> | null = null
+  return {
+    folder,
+    proxyPort: service.proxyPort,
+    adminPort: service.adminPort,
+    password: service.firstUser?.password ?? null,
+    stdout: () => '',
+    stderr: () => logged,
+    exited: exited.promise,
+    async stop() {
+      stopped ??= service.stop(0, config.drain.timeout)
+      await stopped
+      exited.resolve(0)
+      return 0
+    },
+  }
+}
+
+export const serveNode = async (
+  options: Omit<NodeOptions, 'workers' | 'preload' | 'program' | 'ahead'>,
+) => nodeOf(await serveBidweir(yamlOf(options), options.folder), options)
+
+export type ServedNode = Awaited<ReturnType<typeof serveNode>>
