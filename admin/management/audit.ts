@@ -47,7 +47,7 @@ const entrySchema = z
     after: z.unknown(),
   })
   .meta({ id: 'AuditEntry' })
-type Entry = z.infer<typeof entrySchema>
+export type AuditEntry = z.infer<typeof entrySchema>
 
 /** RFC 8288: the entries before these. */
 function nextPage({ limit, ssp }: { limit: number; ssp: string | undefined }, before: number) {
@@ -114,10 +114,10 @@ export const auditRoute = (access: Access): Route => ({
     if (last !== undefined && rows.length === limit)
       reply.header('link', nextPage({ limit, ssp }, Number(last.id)))
     return rows.map(
-      ({ before: was, after: is, at, action, ...row }): Entry => ({
+      ({ before: was, after: is, at, action, ...row }): AuditEntry => ({
         ...row,
         at: new Date(Number(at)).toISOString(),
-        action: action as Entry['action'],
+        action: action as AuditEntry['action'],
         before: was === null ? null : JSON.parse(was),
         after: is === null ? null : JSON.parse(is),
       }),

@@ -46,7 +46,7 @@ const modelsSchema = z
     ),
   })
   .meta({ id: 'Models' })
-type Models = z.infer<typeof modelsSchema>
+export type Models = z.infer<typeof modelsSchema>
 
 const example: Models = {
   frozen: false,

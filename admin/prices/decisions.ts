@@ -60,7 +60,7 @@ const decisionSchema = z.strictObject({
   teaches: z.boolean(),
   feature_bytes: z.int(),
 })
-type Decision = z.infer<typeof decisionSchema>
+export type Decision = z.infer<typeof decisionSchema>
 
 const example: Decision = {
   id: 'bf_SYc-nqWIAAAAB',

@@ -7,7 +7,7 @@ import { loaded, table, text, useRead } from '../parts.js'
 import { request } from '../session.js'
 import { supplierOptions } from '../state.js'
 
-/** @import { AuditResource } from '../../../management/schema.ts' */
+/** @import { AuditEntry } from '../../../management/audit.ts' */
 
 /** The parts of two values that differ, as lines. @param {unknown} before @param {unknown} after @param {string} path @returns {string[]} */
 function differences(before, after, path = '') {
@@ -37,7 +37,7 @@ const shown = (value) =>
           .map(([name, each]) => (Array.isArray(value) ? shown(each) : `${name} ${shown(each)}`))
           .join(', ') || 'none'
 
-/** @type {import('../parts.js').Column<AuditResource>[]} */
+/** @type {import('../parts.js').Column<AuditEntry>[]} */
 const columns = [
   text('Time', ({ at }) => time(at)),
   text('Who', ({ who, account }) => html`${who} <small>account ${account}</small>`),
@@ -61,7 +61,7 @@ export function Audit() {
   const found = useRead(async () => {
     const response = await request(path)
     const next = /<([^>]+)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1] ?? null
-    return { rows: /** @type {AuditResource[]} */ (await response.json()), next }
+    return { rows: /** @type {AuditEntry[]} */ (await response.json()), next }
   }, [path])
   const choose = (/** @type {string} */ chosen) => {
     setPages([])

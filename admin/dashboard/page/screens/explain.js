@@ -7,7 +7,7 @@ import { loaded, Term, useRead } from '../parts.js'
 import { route, setQuery } from '../route.js'
 import { call } from '../session.js'
 
-/** @typedef {import('zod').infer<typeof import('../../../prices/decisions.ts').decisionSchema>} Decision */
+/** @import { Decision } from '../../../prices/decisions.ts' */
 
 /** What was pasted: a notice or its parameters, a context, or a bid id. @param {string} text */
 function pasted(text) {

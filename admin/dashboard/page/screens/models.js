@@ -8,8 +8,8 @@ import { Level, loaded, number, Term, table, text, useRead } from '../parts.js'
 import { call } from '../session.js'
 import { may, seesAll, supplierOptions } from '../state.js'
 
-/** @import { ModelsResource } from '../../../management/schema.ts' */
-/** @typedef {ModelsResource['snapshots'][number]} Snapshot */
+/** @import { Models as State } from '../../../management/models.ts' */
+/** @typedef {State['snapshots'][number]} Snapshot */
 
 /** @type {import('../parts.js').Column<Snapshot>[]} */
 const columns = [
@@ -20,10 +20,7 @@ const columns = [
 ]
 
 export function Models() {
-  const models = useRead(
-    () => /** @type {Promise<ModelsResource>} */ (call('/api/svc/models/')),
-    [],
-  )
+  const models = useRead(() => /** @type {Promise<State>} */ (call('/api/svc/models/')), [])
   const [supplier, setSupplier] = useState('')
   const command = async (/** @type {string} */ name, /** @type {object} */ body = {}) => {
     await call(`/api/svc/models/${name}/`, 'POST', body)
