@@ -49,14 +49,7 @@ export function createPassThrough(options: {
     http: new HttpAgent({ keepAlive: true, maxSockets: 256 }),
     https: new HttpsAgent({ keepAlive: true, maxSockets: 256 }),
   }
-  const proxy = httpProxy.createProxyServer({
-    changeOrigin: true,
-    xfwd: false,
-    ignorePath: false,
-    secure: true,
-    proxyTimeout: silence,
-    timeout: silence,
-  })
+  const proxy = httpProxy.createProxyServer({ changeOrigin: true, secure: true })
   const upgraded = new Set<Socket>()
   const paths = new WeakMap<IncomingMessage, string>()
   let ending = false
