@@ -15,7 +15,7 @@ import { Listener } from './listen/listener.ts'
 import { heldBytesLimit } from './memory.ts'
 import { SupplierMetrics } from './metrics.ts'
 import { type Gauges, loadsOf, type ProcessLoad } from './node-load.ts'
-import { createPassThrough } from './pass/pass.ts'
+import { PassThrough } from './pass/pass.ts'
 import { Router } from './router.ts'
 import { Supplier } from './supplier.ts'
 import type { BidTracer } from './tracer.ts'
@@ -87,7 +87,7 @@ export function createProxy(
       ),
   })
   const upstream = { resolver, lane }
-  const pass = createPassThrough({
+  const pass = new PassThrough({
     trusted: (remote) => context.trusted(remote),
     via: () => context.via,
     onError: () => onClosed('pass_upstream'),
