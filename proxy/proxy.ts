@@ -15,7 +15,7 @@ import { Listener } from './listen/listener.ts'
 import { heldBytesLimit } from './memory.ts'
 import { SupplierMetrics } from './metrics.ts'
 import { type Gauges, loadsOf, type ProcessLoad } from './node-load.ts'
-import { createPassThrough } from './pass/pass.ts'
+import { PassThrough } from './pass/pass.ts'
 import { Router } from './router.ts'
 import { Supplier } from './supplier.ts'
 import type { BidTracer } from './tracer.ts'
@@ -29,20 +29,7 @@ export interface DirectoryState {
 
 export type BidProxy = ReturnType<typeof createProxy>
 
-/** The counters of this process, to which those of others can be added. */
-export interface ProxyCounters {
-  /** By supplier, since the start: they survive the removal of a supplier. */
-  suppliers: ReadonlyMap<string, SupplierMetrics>
-  /** The counters of one supplier, which are made if they are absent. */
-  of(supplier: string): SupplierMetrics
-  /** Connections closed or refused, by reason. */
-  closed: Map<string, number>
-  decoder: { bytes: number }
-  /** Seconds of lag of the event loop. */
-  lag(seconds: number): void
-  /** The largest lag since the last call. */
-  takeLag(): number
-}
+export type ProxyCounters = BidProxy['counters']
 
 export function createProxy(
   config: ProxyConfig,
@@ -100,7 +87,7 @@ export function createProxy(
       ),
   })
   const upstream = { resolver, lane }
-  const pass = createPassThrough({
+  const pass = new PassThrough({
     trusted: (remote) => context.trusted(remote),
     via: () => context.via,
     onError: () => onClosed('pass_upstream'),
@@ -156,6 +143,7 @@ export function createProxy(
     supplier.setDirectoryState(state?.allotment, seats, share, sharedTokens !== null)
   }
 
+  /** They are made if they are absent. */
   const metricsFor = (id: string): SupplierMetrics => {
     const metrics = metricsOf.get(id) ?? new SupplierMetrics()
     metricsOf.set(id, metrics)
@@ -231,6 +219,13 @@ export function createProxy(
     suppliers: suppliers as ReadonlyMap<string, Supplier>,
     /** The gauges of this process. */
     load: (): ProcessLoad => ({ ...gauges(), suppliers: loadsOf(suppliers.values()) }),
-    counters: { suppliers: metricsOf, of: metricsFor, closed, decoder, ...bound } as ProxyCounters,
+    /** The counters of this process, to which those of others can be added. `closed`: connections, by reason. */
+    counters: {
+      suppliers: metricsOf as ReadonlyMap<string, SupplierMetrics>,
+      of: metricsFor,
+      closed,
+      decoder: decoder as { bytes: number },
+      ...bound,
+    },
   }
 }

@@ -4,7 +4,7 @@ import { firstUser } from '../admin/auth/users.ts'
 import { atMost } from '../opd/shared/at-most.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
-import { createSlices, type Slices } from '../opd/shared/slices.ts'
+import { createSlices } from '../opd/shared/slices.ts'
 import { openAdminPlane } from './admin-plane.ts'
 import type { ConfigRef } from './bid-path.ts'
 import { activeSuppliers } from './bid-path.ts'
@@ -64,18 +64,14 @@ export async function startService({ loaded, again, log }: ServiceOptions) {
   const ratesTimer = setInterval(warnOfOldRates, 3_600_000).unref()
   warnOfOldRates()
 
-  const rejectReload = async ({ faults, files }: LoadedConfig, slices: Slices) => {
-    components.meters.reloads.refused()
-    for (const fault of faults) {
-      log.error({ path: fault.path }, faultLine(fault, fileOf(files)))
-      await slices.next()
-    }
-    log.error({ faults: faults.length }, 'reload refused, nothing is changed')
-  }
   /** A start accepts an `opd` block with faults; a reload refuses it, because OPD would be switched off unnoticed. */
   const reload = async (next: LoadedConfig) => {
     const slices = createSlices()
-    if (next.config === null || next.faults.length > 0) return rejectReload(next, slices)
+    if (next.config === null || next.faults.length > 0) {
+      components.meters.reloads.refused()
+      await logFaults(next, log)
+      return log.error({ faults: next.faults.length }, 'reload refused, nothing is changed')
+    }
     const fixed = needsRestart(started, next.config)
     if (fixed.length > 0) log.warn({ paths: fixed }, 'restart needed')
     await components.configure(next.config, slices)
@@ -83,7 +79,7 @@ export async function startService({ loaded, again, log }: ServiceOptions) {
     components.meters.reloads.taken(fixed)
     log.info({ suppliers: current.config.suppliers.length }, 'configuration reloaded')
   }
-  reportOpdFaults(loaded, log)
+  void logFaults(loaded, log, '; OPD is off for this supplier')
   const watching = again === null ? null : watchConfig(again, reload, loaded.files, log)
 
   return {
@@ -131,14 +127,14 @@ export async function startService({ loaded, again, log }: ServiceOptions) {
   }
 }
 
-const fileOf = (files: FileVersions) => files.keys().next().value ?? 'configuration'
-
-function reportOpdFaults(loaded: LoadedConfig, log: Log): void {
-  for (const fault of loaded.faults)
-    log.error(
-      { path: fault.path },
-      `${faultLine(fault, fileOf(loaded.files))}; OPD is off for this supplier`,
-    )
+/** In time slices. `effect`: what follows from each fault. */
+async function logFaults({ faults, files }: LoadedConfig, log: Log, effect = ''): Promise<void> {
+  const slices = createSlices()
+  const file = files.keys().next().value ?? 'configuration'
+  for (const fault of faults) {
+    log.error({ path: fault.path }, faultLine(fault, file) + effect)
+    await slices.next()
+  }
 }
 
 /** One reload at a time. A change during a reload causes another one. */

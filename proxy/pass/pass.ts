@@ -1,128 +1,179 @@
 /**
- * `/pass/<ssp>/…`: other requests for a supplier's host (cookie syncs, pixels, WebSocket upgrades), never rewritten. Upgrades
- * use http-proxy, which has not been maintained since 2020 and does not handle errors of the upstream socket: they are
- * handled here. Other requests are forwarded by `forward.ts`.
+ * `/pass/<ssp>/…`: other requests for a supplier's host (cookie syncs, pixels, WebSocket upgrades), never rewritten. Path,
+ * fields and bodies are unchanged, except for the fields of a single connection. Both sides use node:http. http-proxy, which
+ * carries upgrades, changes the spelling of fields and paths, and a reason phrase with a control character ends its process.
  */
 import {
   type ClientRequest,
   Agent as HttpAgent,
+  request as httpRequest,
   type IncomingMessage,
   type ServerResponse,
 } from 'node:http'
-import { Agent as HttpsAgent } from 'node:https'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import httpProxy from 'http-proxy'
 import { plainAddress } from '../../opd/shared/client-address.ts'
-import { header, lower, towardsSupplier } from '../exchange/headers.ts'
-import { forward } from './forward.ts'
-import { overseeUpgrade } from './upgrade.ts'
+import {
+  header,
+  plainPhrase,
+  towardsCaller,
+  towardsSupplier,
+  unsupportedCoding,
+  without,
+} from '../exchange/headers.ts'
+import { createUpgrades, type PassTarget, silence } from './upgrade.ts'
 
-export type PassThrough = ReturnType<typeof createPassThrough>
-
-/** `path`: that of the request after `/pass/<ssp>`, with its query. */
-export interface PassTarget {
-  origin: string
-  path: string
-}
-
-/** Milliseconds without any data after which a request fails. */
-const silence = 30_000
-
-/** The fields of an upgrade in the form of node:http: repeated ones as lists, with new fields for this connection. */
-function upgradeHeaders(fields: readonly string[]): IncomingMessage['headers'] {
-  // Without a prototype: a field's name may be `constructor`.
-  const headers: Record<string, string[]> = Object.create(null)
-  for (let at = 0; at < fields.length; at += 2) {
-    const name = lower(fields[at]!)
-    headers[name] = [...(headers[name] ?? []), fields[at + 1]!]
-  }
-  return { ...headers, connection: 'Upgrade', upgrade: 'websocket' } as IncomingMessage['headers']
-}
-
-export function createPassThrough(options: {
+interface PassOptions {
   trusted: (remote: string) => boolean
+  /** The value of `Via` to add, or null. */
   via: () => string | null
   onError: (error: Error) => void
-}) {
-  const agents = {
+}
+
+const repeatable = new Set(['GET', 'HEAD', 'OPTIONS'])
+
+/** Why a response of the origin is not forwarded; null: it is. */
+function faultOf(response: IncomingMessage): string | null {
+  const { statusCode = 0, httpVersionMajor, httpVersion, rawHeaders } = response
+  if (httpVersionMajor !== 1) return `a response of HTTP/${httpVersion}`
+  if (statusCode < 200 || statusCode > 999) return `a status of ${statusCode}`
+  const coding = unsupportedCoding(rawHeaders, httpVersion === '1.0')
+  return coding === undefined ? null : `a transfer coding of ${coding}`
+}
+
+export class PassThrough {
+  private readonly options: PassOptions
+  private readonly upgrades: ReturnType<typeof createUpgrades>
+  private readonly agents = {
     http: new HttpAgent({ keepAlive: true, maxSockets: 256 }),
     https: new HttpsAgent({ keepAlive: true, maxSockets: 256 }),
   }
-  const proxy = httpProxy.createProxyServer({
-    changeOrigin: true,
-    xfwd: false,
-    ignorePath: false,
-    secure: true,
-    proxyTimeout: silence,
-    timeout: silence,
-  })
-  const upgraded = new Set<Socket>()
-  const paths = new WeakMap<IncomingMessage, string>()
-  let ending = false
 
-  proxy.on('proxyReqWs', (upstream: ClientRequest, request, socket: Socket) => {
-    upstream.path = paths.get(request)!
-    overseeUpgrade(upstream, socket, silence)
-  })
-  proxy.on('open', (upstream: Socket) => {
-    upgraded.add(upstream)
-    upstream.on('error', (error) => options.onError(error))
-    upstream.once('close', () => upgraded.delete(upstream))
-  })
-  proxy.on('error', (error, _request, socket) => {
-    options.onError(error)
-    socket.destroy()
-  })
+  constructor(options: PassOptions) {
+    this.options = options
+    this.upgrades = createUpgrades(options.onError)
+  }
 
-  /** The caller's header fields in the form for the origin. */
-  const fieldsOf = (request: IncomingMessage, host: string) => {
+  upgrade(request: IncomingMessage, socket: Socket, head: Buffer, target: PassTarget): void {
+    const fields = this.fieldsOf(request, new URL(target.origin).host)
+    this.upgrades.upgrade(request, socket, head, target, fields)
+  }
+
+  /** Upgraded connections do not end by themselves: a drain closes them. */
+  closeUpgraded(): void {
+    this.upgrades.closeAll()
+  }
+
+  close(): void {
+    for (const agent of Object.values(this.agents)) agent.destroy()
+    this.upgrades.close()
+  }
+
+  /** The caller's header fields in the form for the origin, without a length. */
+  private fieldsOf(request: IncomingMessage, host: string): string[] {
     const { rawHeaders } = request
     const remote = plainAddress(request.socket.remoteAddress ?? '')
     return towardsSupplier(rawHeaders, host, {
       remote,
-      trusted: options.trusted(remote),
+      trusted: this.options.trusted(remote),
       proto: (request.socket as TLSSocket).encrypted === true ? 'https' : 'http',
       host: header(rawHeaders, 'host') ?? '',
-      via: options.via(),
+      via: this.options.via(),
     })
   }
 
-  return {
-    /** `isLast`: whether the connection ends with this response. */
-    web(
-      request: IncomingMessage,
-      response: ServerResponse,
-      target: PassTarget,
-      isLast: (response: ServerResponse) => boolean,
-    ): void {
-      const origin = new URL(target.origin)
-      forward(request, response, {
-        ...{ origin, path: target.path, fields: fieldsOf(request, origin.host), agents, isLast },
-        ...{ via: options.via(), silence, onError: options.onError },
+  /** Forwards a request. `isLast`: whether the connection ends with this response. */
+  web(
+    request: IncomingMessage,
+    response: ServerResponse,
+    target: PassTarget,
+    isLast: (response: ServerResponse) => boolean,
+  ): void {
+    const { via, onError } = this.options
+    const origin = new URL(target.origin)
+    const fields = this.fieldsOf(request, origin.host)
+    const { rawHeaders } = request
+    const length = header(rawHeaders, 'content-length')
+    const chunked = header(rawHeaders, 'transfer-encoding') !== undefined
+    const bodiless = length === undefined && !chunked
+    const framing = chunked ? ['Transfer-Encoding', 'chunked'] : ['Content-Length', length ?? '0']
+    const secure = origin.protocol === 'https:'
+    const sent = {
+      hostname: origin.hostname.replace(/^\[|\]$/g, ''),
+      port: origin.port,
+      method: request.method,
+      path: target.path,
+      headers: bodiless ? fields : [...fields, ...framing],
+      agent: secure ? this.agents.https : this.agents.http,
+      maxHeaderSize: 64 * 1024,
+    }
+    let upstream: ClientRequest | null = null
+    let received: IncomingMessage | null = null
+
+    const fail = (error: Error) => {
+      onError(error)
+      if (response.headersSent || response.destroyed) return void response.destroy()
+      if (isLast(response)) response.shouldKeepAlive = false
+      response.writeHead(502, ['x-bidweir-reason', 'upstream_error', 'Content-Length', '0'])
+      response.end()
+    }
+    const onResponse = (upstreamResponse: IncomingMessage) => {
+      received = upstreamResponse
+      const { statusCode = 0, statusMessage = '', rawHeaders: raw } = upstreamResponse
+      const fault = faultOf(upstreamResponse)
+      if (fault !== null) {
+        upstreamResponse.destroy()
+        return fail(new Error(fault))
+      }
+      upstreamResponse.on('error', fail)
+      // The body was cut short: the connection is closed, so that the caller does not take the response for complete.
+      upstreamResponse.on('aborted', () => response.destroy())
+      // An early response: the rest of the request is not wanted, and its connection cannot be used again.
+      upstreamResponse.once('end', () => {
+        if (upstream?.writableFinished === false) upstream.destroy()
       })
-    },
-    upgrade(request: IncomingMessage, socket: Socket, head: Buffer, target: PassTarget): void {
-      const { origin, path } = target
-      if (ending) return void socket.destroy()
-      // http-proxy sends these headers.
-      request.headers = upgradeHeaders(fieldsOf(request, new URL(origin).host))
-      // http-proxy joins slashes, escapes characters, and throws on `//a@[`: the path is set in 'proxyReqWs'.
-      request.url = '/'
-      paths.set(request, path)
-      upgraded.add(socket)
-      socket.once('close', () => upgraded.delete(socket))
-      // No agent: an upgraded socket never returns to its pool.
-      proxy.ws(request, socket, head, { target: origin })
-    },
-    /** Upgraded connections do not end by themselves: a drain closes them. */
-    closeUpgraded(): void {
-      ending = true
-      for (const socket of upgraded) socket.destroy()
-    },
-    close(): void {
-      for (const agent of Object.values(agents)) agent.destroy()
-      proxy.close()
-    },
+      if (isLast(response)) response.shouldKeepAlive = false
+      const fields = towardsCaller(raw, undefined, via())
+      // RFC 9110 8.6
+      const headers = statusCode === 204 ? without(fields, 'content-length') : fields
+      response.writeHead(statusCode, plainPhrase(statusMessage), headers)
+      upstreamResponse.pipe(response)
+    }
+    /** `fresh`: a retry on a new connection, because a reused one was closed (RFC 9110 9.2.2). */
+    const send = (fresh: boolean) => {
+      const attempt = (secure ? httpsRequest : httpRequest)(
+        fresh ? { ...sent, agent: false } : sent,
+      )
+      upstream = attempt
+      // The size of the head is the limit. With a limit of their count, node:http would silently drop header fields.
+      attempt.maxHeadersCount = 0
+      attempt.once('response', onResponse)
+      attempt.setTimeout(silence, () => attempt.destroy(new Error('silence')))
+      attempt.on('upgrade', (_response, socket) => {
+        socket.destroy()
+        fail(new Error('an upgrade that was not requested'))
+      })
+      attempt.on('error', (error) => {
+        // An error after the complete response does not affect it.
+        if (received?.complete) return onError(error)
+        const retry =
+          !fresh && bodiless && attempt.reusedSocket && repeatable.has(request.method ?? '')
+        if (retry && !response.headersSent && !response.destroyed) send(true)
+        else fail(error)
+      })
+      if (bodiless) return void attempt.end()
+      request.pipe(attempt)
+      // The rest of a body that nobody reads would hold up the requests behind it.
+      attempt.once('close', () => request.unpipe(attempt).resume())
+    }
+
+    response.once('close', () => upstream?.destroy())
+    request.on('error', onError)
+    try {
+      send(false)
+    } catch (error) {
+      fail(error as Error)
+    }
   }
 }

@@ -2,7 +2,7 @@
 
 import { check } from '../config/check.ts'
 import { createLoad } from '../config/loader.ts'
-import type { Config, ConfigInput } from '../config/schema.ts'
+import type { ConfigInput } from '../config/schema.ts'
 import { curlLine, defaultConfig, demoConfig } from '../default-config.ts'
 import type { DemoSupplier } from '../demo/supplier.ts'
 import { createLog } from '../log.ts'
@@ -72,8 +72,20 @@ async function startProcess(
   }
 }
 
-const withAdmin = (config: ConfigInput, listen: string | undefined): ConfigInput =>
-  listen === undefined ? config : { ...config, admin: { ...config.admin, listen } }
+interface Addresses {
+  listen?: string | undefined
+  admin?: string | undefined
+  /** The state folder. */
+  state?: string | undefined
+}
+
+/** An embedded configuration with addresses of the command line. */
+const withAddresses = (config: ConfigInput, { listen, admin, state }: Addresses): ConfigInput => ({
+  ...config,
+  ...(listen === undefined ? {} : { proxy: { listen } }),
+  ...(admin === undefined ? {} : { admin: { ...config.admin, listen: admin } }),
+  ...(state === undefined ? {} : { stateDir: state }),
+})
 
 /** Ctrl-C in a terminal reaches this process and npm, and npm forwards its own: the signal arrives twice. */
 const underNpm = process.env['npm_lifecycle_event'] !== undefined && process.stdin.isTTY === true
@@ -123,26 +135,28 @@ function stopOnSignals(
 }
 
 /** An address that can be opened: `0.0.0.0` and `[::]` are all addresses of the machine, and no link. */
-function addressOf(listen: string, port: number): { text: string; anywhere: boolean } {
+function linkTo(listen: string, port: number, use: string) {
   const host = listen.slice(0, listen.lastIndexOf(':'))
   const anywhere = host === '0.0.0.0' || host === '[::]' || host === ''
-  return { text: `${anywhere ? '127.0.0.1' : host}:${port}`, anywhere }
+  return {
+    at: `${anywhere ? '127.0.0.1' : host}:${port}`,
+    note: anywhere ? ` (${use} on every address of this machine)` : '',
+  }
 }
 
-function printAddresses({ service, demo }: Running, config: Config): void {
-  const all = (listen: string, to: string) =>
-    addressOf(listen, 0).anywhere ? ` (${to} on every address of this machine)` : ''
-  const at = (listen: string, port: number) => addressOf(listen, port).text
-  const { proxy, admin } = config
-  const scheme = proxy.tls === undefined ? 'http' : 'https'
+function printAddresses({ service, demo }: Running): void {
+  const config = service.config()
+  const scheme = config.proxy.tls === undefined ? 'http' : 'https'
   const supplier = demo === null ? '<supplier>' : 'demo'
+  const bids = linkTo(config.proxy.listen, service.proxyPort, 'POST,')
+  const admin = linkTo(config.admin.listen, service.adminPort, 'open')
   const lines = [
-    `bid traffic   ${scheme}://${at(proxy.listen, service.proxyPort)}/bid/${supplier}${all(proxy.listen, 'POST,')}`,
-    `admin         http://${at(admin.listen, service.adminPort)}/${all(admin.listen, 'open')}`,
+    `bid traffic   ${scheme}://${bids.at}/bid/${supplier}${bids.note}`,
+    `admin         http://${admin.at}/${admin.note}`,
   ]
   const { listen } = config.notices
   if (listen !== null)
-    lines.push(`win notices   http://${at(listen, service.noticesPort!)}/opd/imp`)
+    lines.push(`win notices   http://${linkTo(listen, service.noticesPort!, '').at}/opd/imp`)
   const { firstUser } = service
   if (firstUser !== null)
     lines.push(
@@ -155,24 +169,18 @@ function printAddresses({ service, demo }: Running, config: Config): void {
 
 /** `admin`: the address of the admin listener, if there is no file. */
 export async function start(file: string | undefined, admin?: string): Promise<void> {
-  const running = await startProcess(file, 'start', (url) => withAdmin(defaultConfig(url), admin))
+  const running = await startProcess(file, 'start', (url) =>
+    withAddresses(defaultConfig(url), { admin }),
+  )
   stopOnSignals(running, file, () => {})
-  printAddresses(running, running.service.config())
+  printAddresses(running)
 }
 
-export async function demo(at: { listen?: string; admin?: string; state?: string }): Promise<void> {
-  const given: Pick<ConfigInput, 'proxy' | 'admin' | 'stateDir'> = {
-    ...(at.listen === undefined ? {} : { proxy: { listen: at.listen } }),
-    ...(at.state === undefined ? {} : { stateDir: at.state }),
-    admin: {
-      impressions: { auth: 'context' },
-      ...(at.admin === undefined ? {} : { listen: at.admin }),
-    },
-  }
-  const running = await startProcess(undefined, 'demo', (url) => ({ ...demoConfig(url), ...given }))
+export async function demo(at: Addresses): Promise<void> {
+  const running = await startProcess(undefined, 'demo', (url) => withAddresses(demoConfig(url), at))
   const over = new AbortController()
   stopOnSignals(running, undefined, () => over.abort())
-  printAddresses(running, running.service.config())
+  printAddresses(running)
   const { service } = running
   const adminUrl = `http://127.0.0.1:${service.adminPort}`
   const { story } = await import('../demo/figures.ts')

@@ -1,5 +1,7 @@
 /** `bidweir user`: the users of the embedded token endpoint. Passwords come from a prompt or stdin, never from argv. */
-import type { ReadStream } from 'node:tty'
+import { createInterface } from 'node:readline'
+import { Writable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import {
   addUser,
   allUsers,
@@ -14,47 +16,33 @@ import { type CommandStreams, configOf, withStore } from './command.ts'
 import { CommandError } from './exit-codes.ts'
 
 /** One line from a terminal, not echoed. */
-function prompt(
-  stdin: ReadStream,
+async function prompt(
+  input: CommandStreams['stdin'],
   out: CommandStreams['stderr'],
   question: string,
 ): Promise<string> {
   out.write(question)
-  return new Promise((resolve, reject) => {
-    let text = ''
-    stdin.setRawMode(true)
-    const done = (end: () => void) => {
-      stdin.off('data', take)
-      stdin.setRawMode(false)
-      stdin.pause()
-      out.write('\n')
-      end()
-    }
-    const take = (chunk: Buffer | string) => {
-      for (const letter of String(chunk)) {
-        if (letter === '\r' || letter === '\n') return done(() => resolve(text))
-        if (letter === '\u0003') return done(() => reject(new Error('interrupted')))
-        if (letter === '\u007f' || letter === '\b') text = text.slice(0, -1)
-        else text += letter
-      }
-    }
-    stdin.on('data', take)
-    stdin.resume()
-  })
+  const output = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const lines = createInterface({ input, output, terminal: true, historySize: 0 })
+  try {
+    return await new Promise((resolve, reject) => {
+      const interrupted = () => reject(new Error('interrupted'))
+      lines.once('SIGINT', interrupted).once('close', interrupted).question('', resolve)
+    })
+  } finally {
+    lines.close()
+    out.write('\n')
+  }
 }
 
 async function readPassword({ stdin, stderr }: CommandStreams): Promise<string> {
   if (stdin.isTTY === true) {
-    const first = await prompt(stdin as ReadStream, stderr, 'password: ')
-    const again = await prompt(stdin as ReadStream, stderr, 'once more: ')
+    const first = await prompt(stdin, stderr, 'password: ')
+    const again = await prompt(stdin, stderr, 'once more: ')
     if (first !== again) throw new Error('the two passwords differ')
     return first
   }
-  const chunks: Buffer[] = []
-  for await (const chunk of stdin) chunks.push(Buffer.from(chunk))
-  return Buffer.concat(chunks)
-    .toString()
-    .replace(/\r?\n$/, '')
+  return (await text(stdin)).replace(/\r?\n$/, '')
 }
 
 function table(users: readonly ReturnType<typeof shown>[]): string {

@@ -37,6 +37,8 @@ function knownKeys(path: Path): string[] {
   return nodes.flatMap(open).flatMap((node) => Object.keys(node.properties ?? {}))
 }
 
+const units: Readonly<Record<string, string>> = { string: ' characters', array: ' entries' }
+
 function allowed(issue: Issue): string {
   switch (issue.code) {
     case 'invalid_type':
@@ -44,13 +46,9 @@ function allowed(issue: Issue): string {
     case 'invalid_key':
       return issue.issues[0]?.message ?? issue.message
     case 'too_small':
-      return issue.origin === 'string' || issue.origin === 'array'
-        ? `at least ${issue.minimum} ${issue.origin === 'string' ? 'characters' : 'entries'}`
-        : `${issue.inclusive === false ? 'more than' : 'at least'} ${issue.minimum}`
+      return `${issue.inclusive === false ? 'more than' : 'at least'} ${issue.minimum}${units[issue.origin] ?? ''}`
     case 'too_big':
-      return issue.origin === 'string' || issue.origin === 'array'
-        ? `at most ${issue.maximum} ${issue.origin === 'string' ? 'characters' : 'entries'}`
-        : `${issue.inclusive === false ? 'less than' : 'at most'} ${issue.maximum}`
+      return `${issue.inclusive === false ? 'less than' : 'at most'} ${issue.maximum}${units[issue.origin] ?? ''}`
     case 'invalid_value':
       return issue.values.map((value) => JSON.stringify(value)).join(' | ')
     case 'invalid_union':

@@ -16,9 +16,6 @@ import { addCounts } from './counters.ts'
 import { createWorkerPool, type WorkerPool } from './pool.ts'
 import type { Progress } from './protocol.ts'
 
-/** Milliseconds between two looks at it: a cap of a day may be exceeded by what wins in this time. */
-const progressEvery = 100
-
 /**
  * The commands as the first process has executed them, and its models: a worker needs no store, and starts while the
  * store is lost.
@@ -60,15 +57,14 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
     ) as Progress['versions'],
     reductions: parts.reductions(),
   })
-  const pool = createWorkerPool({
-    count,
+  return createWorkerPool({
+    ...{ count, progress, log: parts.log },
     start: () => ({
       config: { ...current.config, opd: { ...current.config.opd, keys: parts.keys() } },
       invalidOpd: new Set(
         [...current.active].filter(([, { invalid }]) => invalid).map(([id]) => id),
       ),
       location: parts.location(),
-      progress: progress(),
     }),
     methods: {
       models,
@@ -88,25 +84,7 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
       },
     },
     onFigures: ({ counts }) => addCounts(counts, parts.stats, parts.counters),
-    log: parts.log,
   })
-  let sent = ''
-  const following = setInterval(() => {
-    const value = progress()
-    const text = JSON.stringify(value)
-    if (text !== sent) pool.tellAll('progress', value)
-    sent = text
-  }, progressEvery).unref()
-  return {
-    ...pool,
-    get missing() {
-      return pool.missing
-    },
-    close() {
-      clearInterval(following)
-      return pool.close()
-    },
-  }
 }
 
 /** A bid log that first waits for the decisions of the workers, then asks the other nodes. */

@@ -12,6 +12,7 @@ import { type Methods, Peer } from './peer.ts'
 import { type ProcessMetrics, ProcessMetricsBySlot } from './process-metrics.ts'
 import {
   type Figures,
+  type Progress,
   type ReloadMessage,
   type StartMessage,
   suppliersOfMessage,
@@ -21,7 +22,9 @@ interface PoolOptions {
   /** Processes in all, the first one included. */
   count: number
   /** What a worker starts with. */
-  start: () => Omit<StartMessage, 'place' | 'port'>
+  start: () => Omit<StartMessage, 'place' | 'port' | 'progress'>
+  /** Workers follow it. */
+  progress: () => Progress
   /** What workers may call, besides `figures`. */
   methods: Methods
   onFigures: (figures: Figures) => void
@@ -43,6 +46,8 @@ const flushTimeout = 500
 const firstPause = 100
 const longestPause = 10_000
 const soon = 10_000
+/** Milliseconds between two looks at the progress: a cap of a day may be exceeded by what wins in this time. */
+const progressEvery = 100
 
 /** Each worker has a part of the share of memory that is the heap's (proxy/memory.ts). */
 const execArgvOf = (count: number) =>
@@ -76,7 +81,8 @@ const entry = new URL(
 
 export type WorkerPool = ReturnType<typeof createWorkerPool>
 
-export function createWorkerPool({ count, start, methods, onFigures, log }: PoolOptions) {
+export function createWorkerPool(options: PoolOptions) {
+  const { count, start, progress, methods, onFigures, log } = options
   const slots = new Map<number, Slot>()
   const counts = { ended: 0, dropped: 0 }
   const metrics = new ProcessMetricsBySlot()
@@ -121,15 +127,18 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
     // Whoever waits for it handles the error; if nobody waits any more, it must not end this process.
     exited.catch(() => undefined)
     const before = reloads
-    await Promise.race([peer.call('start', { ...start(), place, port }), exited])
+    await Promise.race([
+      peer.call('start', { ...start(), progress: progress(), place, port }),
+      exited,
+    ])
     // Changes during the start.
-    const { config, location, progress } = start()
+    const { config, location } = start()
     if (before !== reloads) {
       const [result] = await reloadAll([peer], config, config.suppliers)
       if (result?.status === 'rejected') throw result.reason
     }
     peer.tell('location', location)
-    peer.tell('progress', progress)
+    peer.tell('progress', progress())
     peer.tell('control')
     slot.listens = true
     exited.catch((error: Error) => void replace(slot, error))
@@ -158,6 +167,13 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
   const tellAll = (method: string, ...args: unknown[]) => {
     for (const { peer } of listening()) peer.tell(method, ...args)
   }
+  let told = ''
+  const following = setInterval(() => {
+    const value = progress()
+    const text = JSON.stringify(value)
+    if (text !== told) tellAll('progress', value)
+    told = text
+  }, progressEvery).unref()
   /** Calls all workers; resolves when they have responded, or a time (milliseconds) is over. */
   async function askAll<Result>(
     method: string,
@@ -219,6 +235,7 @@ export function createWorkerPool({ count, start, methods, onFigures, log }: Pool
     /** Resolves when each worker has answered its requests, handed over what it holds, and ended. */
     async close(): Promise<void> {
       stopping = true
+      clearInterval(following)
       await Promise.all(
         [...slots.values()].map(async ({ listens, peer, child }) => {
           // A worker that has ended has nothing to hand over.
