@@ -1,4 +1,5 @@
 /** What becomes of a decision: its win and loss are counted, logged, and train the model. */
+import type { Learner } from '../learner.ts'
 import type { DecisionSink, Learners } from '../ports.ts'
 import { armRules } from '../pricing/arms.ts'
 import type { DayReductions } from './day-reductions.ts'
@@ -43,52 +44,42 @@ export function createOutcomes(deps: OutcomeDeps): Outcomes {
       reductions.add(supplier, now(), (Number(record.inBa) - Number(record.outBa)) / perBase)
   }
 
+  /** Only of a bid with features: the model was exposed to it. */
+  function train(record: DecisionRecord, work: (learner: Learner) => void): void {
+    if (record.teaches && record.features.length > 0)
+      guarded('training', record, () => work(learners.of(record.mode)))
+  }
+
   function learnWin(
     record: DecisionRecord,
     cleared: number,
     late: boolean,
     minToWin?: number,
   ): void {
+    const { id, supplier: ssp, features } = record
     const perBase = rate(record.currency)
     if (!armRules[record.arm].money) return
-    const win = {
-      time: now(),
-      id: record.id,
-      ssp: record.supplier,
-      // Without a rate, the decision log has the amounts of this bid in the bid's currency.
-      cleared: cleared / (perBase ?? 1),
-      late,
-    }
+    // Without a rate, the decision log has the amounts of this bid in the bid's currency.
+    const win = { time: now(), id, ssp, cleared: cleared / (perBase ?? 1), late }
     guarded('decision_log', record, () => deps.sink?.won(win))
     if (perBase === null) return
-    if (!record.teaches || record.features.length === 0) return
+    const least = minToWin === undefined ? undefined : minToWin / perBase
     // The learner handles a price above out_ba: it counts as a win without a saving.
-    guarded('training', record, () =>
-      learners
-        .of(record.mode)
-        .win(
-          record.features,
-          cleared / perBase,
-          now(),
-          ...(minToWin === undefined ? [] : [minToWin / perBase]),
-        ),
-    )
+    train(record, (learner) => learner.win(features, cleared / perBase, now(), least))
   }
 
   function learnLoss(record: DecisionRecord, minToWin: number | null): void {
     const perBase = rate(record.currency)
     if (!armRules[record.arm].money || perBase === null) return
-    if (!record.teaches || record.features.length === 0) return
     const least = minToWin === null ? null : minToWin / perBase
-    guarded('training', record, () => learners.of(record.mode).lose(record.features, least, now()))
+    train(record, (learner) => learner.lose(record.features, least, now()))
   }
 
   function withdrawExposure(record: DecisionRecord): void {
     const { id, supplier: ssp } = record
     if (armRules[record.arm].money)
       guarded('decision_log', record, () => deps.sink?.withdrawn({ time: now(), id, ssp }))
-    if (!record.teaches || record.features.length === 0) return
-    guarded('training', record, () => learners.of(record.mode).withdraw(record.features, now()))
+    train(record, (learner) => learner.withdraw(record.features, now()))
   }
 
   return { recordWin, learnWin, learnLoss, withdrawExposure }

@@ -17,30 +17,9 @@ declare const WebAssembly: {
   Instance: new (module: object) => { exports: unknown }
 }
 
-/** A record of a value: the offsets of its fields in 32-bit words. Of a member with a known key: where the key is, and its number. */
-export const KEY_START = 0
-export const KEY = 1
-export const START = 2
-export const END = 3
-/** The record after the value: that of an array follows its elements. */
-export const NEXT = 4
-/** Of a member with a known key: the next such member of its object; 0: none. */
-export const SIBLING = 5
-/** Of an object: its first member with a known key; 0: none. It is also 0 if the object is below an unknown key. */
-export const FIRST = 6
-export const recordWords = 7
-
-/**
- * The first words of an index: bounds of bytes that are not ASCII, bounds of backslashes, whether any `\u00` is there, and the
- * end of the literals in `words`.
- */
-export const HIGH_FROM = 0
-export const HIGH_TO = 1
-export const SLASH_FROM = 2
-export const SLASH_TO = 3
-export const ASCII_ESCAPES = 4
-export const FOUND_END = 5
+/** Layout of the index: opd/json/scanner.ts. */
 const headerWords = 6
+export const recordWords = 7
 
 interface Indexer {
   memory: Memory

@@ -3,31 +3,41 @@
  * Positions are byte offsets.
  */
 import {
-  ASCII_ESCAPES,
   type Body,
   bytes,
-  END,
   escapedKey,
-  FIRST,
-  FOUND_END,
   found,
-  HIGH_FROM,
-  HIGH_TO,
   header,
   indexDocument,
   input,
-  KEY,
-  KEY_START,
   keyNumber,
-  NEXT,
   recordWords,
   root,
-  SIBLING,
-  SLASH_FROM,
-  SLASH_TO,
-  START,
   words,
 } from './document-index.ts'
+
+/** A record of a value: the offsets of its fields in 32-bit words. Of a member with a known key: where the key is, and its number. */
+const KEY_START = 0
+const KEY = 1
+const START = 2
+const END = 3
+/** The record after the value: that of an array follows its elements. */
+const NEXT = 4
+/** Of a member with a known key: the next such member of its object; 0: none. */
+const SIBLING = 5
+/** Of an object: its first member with a known key; 0: none. It is also 0 if the object is below an unknown key. */
+const FIRST = 6
+
+/**
+ * The first words of an index: bounds of bytes that are not ASCII, bounds of backslashes, whether any `\u00` is there, and the
+ * end of the literals in `words`.
+ */
+const HIGH_FROM = 0
+const HIGH_TO = 1
+const SLASH_FROM = 2
+const SLASH_TO = 3
+const ASCII_ESCAPES = 4
+const FOUND_END = 5
 
 const QUOTE = 34
 const BACKSLASH = 92

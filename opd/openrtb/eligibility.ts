@@ -49,7 +49,8 @@ const isFixed = (deal: DealFacts, request: RequestFacts) =>
 function impOf(impid: unknown, { imps }: RequestFacts): ImpFacts | BidReason {
   const imp = typeof impid === 'string' ? imps.get(impid) : undefined
   if (imp === undefined) return 'unknown_imp'
-  return imp.ambiguous ? 'ambiguous' : imp
+  const { ambiguous, video, audio } = imp
+  return ambiguous || video?.ambiguous || audio?.ambiguous ? 'ambiguous' : imp
 }
 
 function dealOf(dealid: unknown, imp: ImpFacts, request: RequestFacts) {
@@ -80,7 +81,7 @@ export function checkEligibility(
   const { terms } = last
   if (typeof terms === 'string') return { reason: terms }
   const { deal, floor, features } = terms
-  if (exclusionsOf(rules.opd).matches(bid, request, deal !== null)) return { reason: 'excluded' }
+  if (exclusionsOf(rules.opd)(bid, request, deal !== null)) return { reason: 'excluded' }
   if (floor === null) return { reason: 'currency' }
   return { bid: eligibleBid(bid, request, price, floor, features, rules) }
 }

@@ -3,57 +3,41 @@ import type { OpdConfig } from '../config.ts'
 import type { Bid } from './bid.ts'
 import type { RequestFacts } from './facts.ts'
 
-/** The exclusions of one integration. Domains are compared case-insensitively. */
-class Exclusions {
-  private readonly isEmpty: boolean
-  private readonly deals: boolean
-  private readonly sets: Readonly<Record<keyof OpdConfig['exclude'], ReadonlySet<string>>>
+type Excludes = (bid: Bid, request: RequestFacts, isDeal: boolean) => boolean
 
-  constructor({ exclude, deals }: OpdConfig) {
-    this.deals = deals
-    this.isEmpty = deals && Object.values(exclude).every((list) => list.length === 0)
-    const lower = (list: readonly string[]) => new Set(list.map((name) => name.toLowerCase()))
-    this.sets = {
-      seats: new Set(exclude.seats),
-      publishers: new Set(exclude.publishers),
-      domains: lower(exclude.domains),
-      apps: new Set(exclude.apps),
-      adomains: lower(exclude.adomains),
-      deals: new Set(exclude.deals),
-    }
-  }
+const lower = (names: readonly string[]) => new Set(names.map((name) => name.toLowerCase()))
 
-  matches({ dealid, seatName, adomain }: Bid, request: RequestFacts, isDeal: boolean): boolean {
-    if (this.isEmpty) return false
-    return (
-      (!this.deals && isDeal) ||
-      (typeof dealid === 'string' && this.sets.deals.has(dealid)) ||
-      (seatName !== null && this.sets.seats.has(seatName)) ||
-      (request.publisher !== undefined && this.sets.publishers.has(request.publisher)) ||
-      this.hasDomain(request) ||
-      request.apps.some((name) => this.sets.apps.has(name)) ||
-      (adomain?.some((name) => this.sets.adomains.has(name.toLowerCase())) ?? false)
-    )
-  }
+/** Domains are compared case-insensitively. */
+function exclusions({ exclude, deals: permitsDeals }: OpdConfig): Excludes {
+  if (permitsDeals && Object.values(exclude).every((list) => list.length === 0)) return () => false
+  const deals = new Set(exclude.deals)
+  const seats = new Set(exclude.seats)
+  const publishers = new Set(exclude.publishers)
+  const apps = new Set(exclude.apps)
+  const domains = lower(exclude.domains)
+  const adomains = lower(exclude.adomains)
 
-  private hasDomain(request: RequestFacts): boolean {
-    const { domains } = this.sets
-    if (domains.size === 0) return false
-    const { host } = request
-    return (
-      request.domains.some((name) => domains.has(name)) || (host !== undefined && domains.has(host))
-    )
-  }
+  const hasDomain = ({ domains: names, host }: RequestFacts) =>
+    names.some((name) => domains.has(name)) || (host !== undefined && domains.has(host))
+
+  return ({ dealid, seatName, adomain }, request, isDeal) =>
+    (!permitsDeals && isDeal) ||
+    (typeof dealid === 'string' && deals.has(dealid)) ||
+    (seatName !== null && seats.has(seatName)) ||
+    (request.publisher !== undefined && publishers.has(request.publisher)) ||
+    (domains.size > 0 && hasDomain(request)) ||
+    request.apps.some((name) => apps.has(name)) ||
+    (adomain?.some((name) => adomains.has(name.toLowerCase())) ?? false)
 }
 
-const bound = new WeakMap<OpdConfig, Exclusions>()
+const made = new WeakMap<OpdConfig, Excludes>()
 
-/** Built once for each configuration, not for each bid. */
-export function exclusionsOf(opd: OpdConfig): Exclusions {
-  let exclusions = bound.get(opd)
-  if (exclusions === undefined) {
-    exclusions = new Exclusions(opd)
-    bound.set(opd, exclusions)
+/** Made once for each configuration, not for each bid. */
+export function exclusionsOf(opd: OpdConfig): Excludes {
+  let excludes = made.get(opd)
+  if (excludes === undefined) {
+    excludes = exclusions(opd)
+    made.set(opd, excludes)
   }
-  return exclusions
+  return excludes
 }

@@ -15,41 +15,29 @@ export interface DurationFloor {
   amount: number
 }
 
-/** Duration floors of a video, an audio or a deal. `perSecond` is `mincpmpersec`. */
-export interface DurationFloors {
-  perSecond: number
-  ranges: DurationFloor[]
-}
-
 /** `ambiguous`: a key that eligibility or a floor depends on is repeated. */
 export interface MaybeAmbiguous {
   ambiguous: boolean
 }
 
-export class DealFacts implements MaybeAmbiguous, DurationFloors {
+/** Duration floors of a video, an audio or a deal. */
+export class DurationFloors implements MaybeAmbiguous {
+  /** `mincpmpersec` */
+  perSecond = 0
+  ranges: DurationFloor[] = []
+  ambiguous = false
+}
+
+export class DealFacts extends DurationFloors {
   id = ''
   /** undefined: BidRequest.at applies. */
   at: number | undefined = undefined
   guaranteed = false
   floor: Floor = { amount: 0, text: '', currency: 'USD' }
-  perSecond = 0
-  ranges: DurationFloor[] = []
-  ambiguous = false
   readonly imp: ImpFacts
 
   constructor(imp: ImpFacts) {
-    this.imp = imp
-  }
-}
-
-/** `video` and `audio` of an imp. */
-export class TimedFacts implements DurationFloors {
-  perSecond = 0
-  ranges: DurationFloor[] = []
-  size: Size | null = null
-  readonly imp: ImpFacts
-
-  constructor(imp: ImpFacts) {
+    super()
     this.imp = imp
   }
 }
@@ -59,17 +47,20 @@ export interface Size {
   h: number | undefined
 }
 
+export interface Banner extends Size {
+  /** The first of `banner.format`. */
+  format: Size | null
+}
+
 export class ImpFacts implements MaybeAmbiguous {
   /** undefined: not a string. */
   id: string | undefined = undefined
   floor: Floor = { amount: 0, text: '', currency: 'USD' }
   /** By id. A request may have thousands of deals, and a response a bid for each. */
   deals: Map<string, DealFacts> | null = null
-  banner: Size | null = null
-  /** The first of `banner.format`. */
-  format: Size | null = null
-  video: TimedFacts | null = null
-  audio: TimedFacts | null = null
+  banner: Banner | null = null
+  video: DurationFloors | null = null
+  audio: DurationFloors | null = null
   native = false
   placement: string | undefined = undefined
   ambiguous = false

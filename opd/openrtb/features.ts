@@ -13,14 +13,14 @@ function formatOf(mtype: number | undefined, imp: ImpFacts | null): BidFeatures[
   return imp.audio === null ? undefined : 'audio'
 }
 
-const isSize = (size: Size | null) => size !== null && size.w !== undefined && size.h !== undefined
+const sizeText = (size: Size | null | undefined) =>
+  size?.w === undefined || size.h === undefined ? undefined : `${size.w}x${size.h}`
 
 /** The size of the creative, else of the placement, else the first size that the placement accepts. */
 function sizeOf({ width, height }: Bid, imp: ImpFacts | null): string | undefined {
   if (typeof width === 'number' && typeof height === 'number' && width > 0 && height > 0)
     return `${width}x${height}`
-  const size = isSize(imp?.banner ?? null) ? imp!.banner! : imp?.format
-  return size != null && isSize(size) ? `${size.w}x${size.h}` : undefined
+  return sizeText(imp?.banner) ?? sizeText(imp?.banner?.format)
 }
 
 const auctionOf = (at: number | undefined): 1 | 2 | undefined =>

@@ -46,7 +46,7 @@ export const floorMembers = {
 } satisfies Record<string, Read<{ floor: Floor }>>
 
 interface Range extends DurationFloor {
-  owner: MaybeAmbiguous
+  floors: DurationFloors
 }
 
 const rangeKeys = new KeyTable<Range>(
@@ -61,23 +61,22 @@ const rangeKeys = new KeyTable<Range>(
       range.amount = amountOf(scan.leaf())
     },
   },
-  (range) => markAmbiguous(range.owner),
+  ({ floors }) => markAmbiguous(floors),
 )
 
 /** Each bid is compared with all ranges, so their number is bounded. */
 const maxRanges = 200
 
-/** `owner` returns the object that becomes ambiguous with a range. */
-export const durationMembers = <T extends DurationFloors>(owner: (into: T) => MaybeAmbiguous) => {
-  const readRange: Read<T> = (scan, into) => {
-    if (into.ranges.length === maxRanges) return markAmbiguous(owner(into))
-    const range = { from: 0, to: Number.POSITIVE_INFINITY, amount: 0, owner: owner(into) }
-    into.ranges.push(range)
-    scan.object(rangeKeys, range)
-  }
-  const mincpmpersec: Read<T> = (scan, into) => {
-    into.perSecond = amountOf(scan.leaf())
-  }
-  const durfloors: Read<T> = (scan, into) => scan.array(readRange, into)
-  return { mincpmpersec, durfloors }
+const readRange: Read<DurationFloors> = (scan, floors) => {
+  if (floors.ranges.length === maxRanges) return markAmbiguous(floors)
+  const range = { from: 0, to: Number.POSITIVE_INFINITY, amount: 0, floors }
+  floors.ranges.push(range)
+  scan.object(rangeKeys, range)
 }
+
+export const durationMembers = {
+  mincpmpersec: (scan, floors) => {
+    floors.perSecond = amountOf(scan.leaf())
+  },
+  durfloors: (scan, floors) => scan.array(readRange, floors),
+} satisfies Record<string, Read<DurationFloors>>

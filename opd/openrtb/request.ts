@@ -1,6 +1,13 @@
 /** Reads the bid request, once for each response with a macro. */
 import { type Body, createScanner, KeyTable, type Read } from '../json/scanner.ts'
-import { DealFacts, ImpFacts, RequestFacts, type Size, TimedFacts } from './facts.ts'
+import {
+  type Banner,
+  DealFacts,
+  DurationFloors,
+  ImpFacts,
+  RequestFacts,
+  type Size,
+} from './facts.ts'
 import {
   durationMembers,
   flagOf,
@@ -22,7 +29,7 @@ const dealKeys = new KeyTable<DealFacts>(
       deal.guaranteed = flagOf(scan.leaf())
     },
     ...floorMembers,
-    ...durationMembers<DealFacts>((deal) => deal),
+    ...durationMembers,
   },
   (deal, key) => {
     deal.ambiguous = true
@@ -55,30 +62,23 @@ const sizeMembers: Record<string, Read<Size>> = {
   },
 }
 const sizeKeys = new KeyTable<Size>(sizeMembers)
-const readFormat: Read<ImpFacts> = (scan, imp) => {
-  if (imp.format !== null) return
-  imp.format = { w: undefined, h: undefined }
-  scan.object(sizeKeys, imp.format)
-}
-
-interface Banner extends Size {
-  imp: ImpFacts
+const readFormat: Read<Banner> = (scan, banner) => {
+  if (banner.format !== null) return
+  banner.format = { w: undefined, h: undefined }
+  scan.object(sizeKeys, banner.format)
 }
 const bannerKeys = new KeyTable<Banner>({
   ...sizeMembers,
-  format: (scan, { imp }) => scan.array(readFormat, imp),
+  format: (scan, banner) => scan.array(readFormat, banner),
 })
 
-const timedKeys = new KeyTable<TimedFacts>(
-  durationMembers<TimedFacts>(({ imp }) => imp),
-  (timed) => markAmbiguous(timed.imp),
-)
+const timedKeys = new KeyTable<DurationFloors>(durationMembers, markAmbiguous)
 
 const timed =
   (field: 'video' | 'audio'): Read<ImpFacts> =>
   (scan, imp) => {
     if (scan.isNull) return
-    imp[field] = new TimedFacts(imp)
+    imp[field] = new DurationFloors()
     scan.object(timedKeys, imp[field])
   }
 
@@ -92,9 +92,8 @@ const impKeys = new KeyTable<ImpFacts>(
     pmp: (scan, imp) => scan.object(pmpKeys, imp),
     banner: (scan, imp) => {
       if (scan.isNull) return
-      const banner = { w: undefined, h: undefined, imp }
-      imp.banner = banner
-      scan.object(bannerKeys, banner)
+      imp.banner = { w: undefined, h: undefined, format: null }
+      scan.object(bannerKeys, imp.banner)
     },
     video: timed('video'),
     audio: timed('audio'),

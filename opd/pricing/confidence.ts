@@ -14,16 +14,17 @@ export interface Interval {
   upper: number
 }
 
-/** Sums of one arm, in one currency. `margin` is a sum over wins; so are its squares. */
-export interface ArmTotals {
+interface Counts {
   bids: number
   wins: number
+}
+
+/** Sums of one arm, in one currency. `margin` is a sum over wins; so are its squares. */
+export interface ArmTotals extends Counts {
   margin: number
   marginSquares: number
 }
-interface SpendTotals {
-  bids: number
-  wins: number
+interface SpendTotals extends Counts {
   spend: number
   spendSquares: number
 }
@@ -65,23 +66,16 @@ const scaled = (at: number, half: number): Interval => ({
  * Relative variance of wins per bid, a lower bound of that of money per bid. One bid is added, because otherwise the
  * variance is 0 if all bids were won.
  */
-const countVariance = ({ bids, wins }: { bids: number; wins: number }) =>
-  (1 - Math.min(1, wins / (bids + 1))) / wins
+const countVariance = ({ bids, wins }: Counts) => (1 - Math.min(1, wins / (bids + 1))) / wins
 
-const bothWon = (treated: { bids: number; wins: number }, holdout: typeof treated) =>
+const bothWon = (treated: Counts, holdout: Counts) =>
   treated.wins > 0 && holdout.wins > 0 && treated.bids > 0 && holdout.bids > 0
 
 /** Win rate of treated bids divided by that of the holdout; null until both have a win. */
-export function keptWins(
-  treated: Pick<ArmTotals, 'bids' | 'wins'>,
-  holdout: Pick<ArmTotals, 'bids' | 'wins'>,
-): Interval | null {
+export function keptWins(treated: Counts, holdout: Counts): Interval | null {
   if (!bothWon(treated, holdout)) return null
-  const rate = ({ bids, wins }: typeof treated) => Math.min(1, wins / bids)
-  const variance = (of: typeof treated): ArmVariance => ({
-    variance: countVariance(of),
-    wins: of.wins,
-  })
+  const rate = ({ bids, wins }: Counts) => Math.min(1, wins / bids)
+  const variance = (of: Counts) => ({ variance: countVariance(of), wins: of.wins })
   return scaled(rate(treated) / rate(holdout), halfWidth([variance(treated), variance(holdout)]))
 }
 

@@ -3,7 +3,7 @@
  * changes, it returns the Buffer that it was given.
  */
 import type { Integration, OpdConfig } from '../config.ts'
-import type { Pause, RequestSource, RewrittenResponse } from '../engine/types.ts'
+import type { Pause, ResponseToRewrite, RewrittenResponse } from '../engine/types.ts'
 import { type Body, createScanner } from '../json/scanner.ts'
 import { checkEligibility, type Rules } from '../openrtb/eligibility.ts'
 import type { RequestFacts } from '../openrtb/facts.ts'
@@ -16,21 +16,14 @@ import { Macros } from './macros.ts'
 import { removeSeats } from './seats.ts'
 import { Splices } from './splice.ts'
 
-interface RewriteInput {
-  /** The decoded body of the bid response. */
-  body: Buffer
-  /** Called only if a bid is to be priced. */
-  request: RequestSource
+interface RewriteInput extends Omit<ResponseToRewrite, 'supplier'> {
   opd: Integration['opd']
-  inactiveSeats: ReadonlySet<string>
   rates: Rates | null
   base: string
   /** null: OPD is off. */
   price: PriceBid | null
   /** Counts a bid that is left unmodified. */
   onBid?: ((reason: BidReason) => void) | undefined
-  /** Remove seats and price nothing. */
-  seatsOnly?: boolean
 }
 
 const marker = Buffer.from('SVC_OPD_CONTEXT')

@@ -68,7 +68,7 @@ function checkWithoutImp(bid: Bid, call: StandaloneCall, { opd }: Rules): BidRea
   if (!(Number(bid.priceText) > 0)) return 'no_price'
   if (bid.dealid !== undefined && bid.dealid !== null && bid.dealid !== '') return 'unknown_deal'
   if (!opd.audio && isAudio(mtypeOf(bid.mtype), null)) return 'audio'
-  return exclusionsOf(opd).matches(bid, call, false) ? 'excluded' : null
+  return exclusionsOf(opd)(bid, call, false) ? 'excluded' : null
 }
 
 function eligibleBidOf(bid: StandaloneBid, call: StandaloneCall, rules: Rules): EligibleBid {

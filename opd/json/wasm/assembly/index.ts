@@ -1,6 +1,6 @@
 /**
  * Indexes a JSON document (RFC 8259): validates all of it, and writes one record for each value, so that a reader visits
- * the values that it needs and passes over all others. The layout of a record is in opd/json/document-index.ts.
+ * the values that it needs and passes over all others. The layout of a record is in opd/json/scanner.ts.
  */
 import { asciiEscapes, foundEnd, highFrom, highTo, mark, slashFrom, slashTo } from './marks'
 
