@@ -26,6 +26,7 @@ import type { Longest } from './probe.ts'
 import { tracingOff } from './tracing.ts'
 
 const ms = (value: number) => `${value.toFixed(1)} ms`
+const figure = (what: string, value: string): Block[] => [measured([[what, value]])]
 
 /** A supplier that reads and never answers. */
 async function silentSupplier() {
@@ -75,14 +76,10 @@ async function deadlines({ quick }: Run): Promise<Block[]> {
     caller.ask({ ...job, rate, measure }),
   ])
   const { count, p50, p99 } = kinds['timeout']!
-  return [
-    measured([
-      [
-        `no-bids of a supplier that never answers, past their deadline of ${timeout} ms, at the caller's socket, beside ${rate} requests/s (70 % of what the machine reached): median, p99 of ${count}`,
-        `${ms(p50 - timeout)}, ${ms(p99 - timeout)}`,
-      ],
-    ]),
-  ]
+  return figure(
+    `no-bids of a supplier that never answers, past their deadline of ${timeout} ms, at the caller's socket, beside ${rate} requests/s (70 % of what the machine reached): median, p99 of ${count}`,
+    `${ms(p50 - timeout)}, ${ms(p99 - timeout)}`,
+  )
 }
 
 /** How late the event loop is at 70 % of the load that the machine reaches: the mix of no-bids, bids and VAST. */
@@ -98,14 +95,10 @@ async function underLoad({ quick }: Run): Promise<Block[]> {
   await service.probe()
   await caller.ask({ ...job, rate, measure: quick ? 2000 : 10_000 })
   const p99 = await service.probe()
-  return [
-    measured([
-      [
-        `lateness of the event loop beside ${rate} requests/s (70 % of what the machine reached), p99 of a timer of 5 ms`,
-        ms(p99),
-      ],
-    ]),
-  ]
+  return figure(
+    `lateness of the event loop beside ${rate} requests/s (70 % of what the machine reached), p99 of a timer of 5 ms`,
+    ms(p99),
+  )
 }
 
 /** Bids, notices and scrapes together. */
@@ -131,14 +124,10 @@ async function lag({ quick }: Run): Promise<Block[]> {
   over.abort()
   await demo
   await demoSupplier.close()
-  return [
-    measured([
-      [
-        `worst lateness of the event loop between ${seconds} scrapes, a second apart, 500 bid requests/s with notices (first ${skipped} s left out)`,
-        ms(worst * 1000),
-      ],
-    ]),
-  ]
+  return figure(
+    `worst lateness of the event loop between ${seconds} scrapes, a second apart, 500 bid requests/s with notices (first ${skipped} s left out)`,
+    ms(worst * 1000),
+  )
 }
 
 /** Requests whose supplier never answers: what each of them holds. */
@@ -162,14 +151,10 @@ async function memory({ quick }: Run): Promise<Block[]> {
   }
   const bytes = (rss([pid]) - before) / stalled
   for (const socket of callers) socket.destroy()
-  return [
-    measured([
-      [
-        `resident memory of one request in flight with a body of ${body.length} bytes, its two connections included (${stalled} stalled requests)`,
-        `${(bytes / 1024).toFixed(1)} KB`,
-      ],
-    ]),
-  ]
+  return figure(
+    `resident memory of one request in flight with a body of ${body.length} bytes, its two connections included (${stalled} stalled requests)`,
+    `${(bytes / 1024).toFixed(1)} KB`,
+  )
 }
 
 async function reload(service: Service, config: Record<string, unknown>): Promise<void> {

@@ -1,5 +1,6 @@
 /** What others would do, behind as much of the learner's door as the driver needs. */
 import type { BidFacts, Decision } from '../../opd/learner.ts'
+import { normal } from '../../opd/shared/random.ts'
 import type { Bidder } from './drive.ts'
 
 const factors = Array.from({ length: 15 }, (_each, n) => 0.3 + 0.05 * n)
@@ -45,42 +46,43 @@ abstract class Baseline<Sent> implements Bidder {
   }
 }
 
+interface Arms {
+  wins: Float64Array
+  losses: Float64Array
+}
+
 /** Thompson sampling over 15 factors for each supplier and publisher, win rates as beta distributions. */
-export class Thompson extends Baseline<{ wins: Float64Array; losses: Float64Array; arm: number }> {
-  private readonly segments = new Map<string, { wins: Float64Array; losses: Float64Array }>()
+export class Thompson extends Baseline<Arms & { arm: number }> {
+  private readonly segments = new Map<string, Arms>()
 
   protected price(facts: BidFacts, random: () => number) {
     const name = `${facts.supplier} ${facts.publisher}`
-    let segment = this.segments.get(name)
-    if (segment === undefined) {
-      segment = { wins: new Float64Array(15).fill(1), losses: new Float64Array(15).fill(1) }
-      this.segments.set(name, segment)
-    }
-    let [arm, most] = [14, -1]
-    for (let n = 0; n < 15; n++) {
-      const [a, b] = [segment.wins[n]!, segment.losses[n]!]
+    const fresh = () => new Float64Array(factors.length).fill(1)
+    const arms = this.segments.get(name) ?? { wins: fresh(), losses: fresh() }
+    this.segments.set(name, arms)
+    const worth = factors.map((factor, arm) => {
+      const [a, b] = [arms.wins[arm]!, arms.losses[arm]!]
       const mean = a / (a + b)
-      const normal = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random())
-      const drawn = mean + normal * Math.sqrt((mean * (1 - mean)) / (a + b + 1))
-      const worth = (1 - factors[n]!) * drawn
-      if (worth > most) {
-        most = worth
-        arm = n
-      }
-    }
-    return { price: facts.inBa * factors[arm]!, what: { ...segment, arm } }
+      const drawn = mean + normal(random) * Math.sqrt((mean * (1 - mean)) / (a + b + 1))
+      return (1 - factor) * drawn
+    })
+    const arm = worth.indexOf(Math.max(...worth))
+    return { price: facts.inBa * factors[arm]!, what: { ...arms, arm } }
   }
-  protected learn(
-    of: { wins: Float64Array; losses: Float64Array; arm: number },
-    won: boolean,
-  ): void {
-    const side = won ? of.wins : of.losses
-    side[of.arm]! += 1
+  protected learn({ wins, losses, arm }: Arms & { arm: number }, won: boolean): void {
+    const side = won ? wins : losses
+    side[arm]! += 1
   }
 }
 
+interface Features {
+  names: number[]
+  lnF: number
+  lnIn: number
+}
+
 /** Online logistic regression (AdaGrad) on the usual crosses, and the best of 70 factors; 2 % uniform. */
-export class Logistic extends Baseline<{ names: number[]; lnF: number; lnIn: number }> {
+export class Logistic extends Baseline<Features> {
   private readonly weights = new Float64Array(2 ** 16)
   private readonly squares = new Float64Array(2 ** 16).fill(1)
 
@@ -135,10 +137,7 @@ export class Logistic extends Baseline<{ names: number[]; lnF: number; lnIn: num
     const lnF = Math.log(Math.max(factor, facts.floor / facts.inBa))
     return { price: facts.inBa * factor, what: { names, lnF, lnIn } }
   }
-  protected learn(
-    { names, lnF, lnIn }: { names: number[]; lnF: number; lnIn: number },
-    won: boolean,
-  ): void {
+  protected learn({ names, lnF, lnIn }: Features, won: boolean): void {
     const terms = this.terms(names, lnF, lnIn)
     const error = (won ? 1 : 0) - this.chance(terms)
     for (const [at, value] of terms) {

@@ -210,10 +210,10 @@ export function drive(market: Market, options: DriveOptions): Driven {
         least: least === Number.POSITIVE_INFINITY ? undefined : least,
       })
     }
-    market.sees?.(price, won, now)
     row.bids++
     if (decision.arm === 'holdout') row.holdout++
     else grade(row, oracle, offer, price, reward)
+    market.sees?.(price, won, now)
     if (row.bids >= rowBids) {
       rows.push(row)
       row = empty()

@@ -6,11 +6,12 @@ import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { bench, type Run } from '../harness/bench.ts'
+import type { Values } from '../harness/options.ts'
 import type { Block } from '../harness/report.ts'
 import { type Goal, goals } from './goals.ts'
 import { parts } from './parts.ts'
 import { draw } from './plots.ts'
-import { goalTable, partsTable, speedTable } from './results.ts'
+import { goalTable, partsTable } from './results.ts'
 import { speed } from './speed.ts'
 import type { Done, Task } from './task.ts'
 
@@ -49,11 +50,12 @@ async function runAll(
         const [found] = (await once(worker, 'message')) as [Done]
         done.push(found)
         const { name, of, market } = goals[found.goal]!
-        const notes = Object.entries(found.measured.notes).map(
-          ([key, at]) => `${key} ${at.toFixed(4)}`,
-        )
+        const { without, measured, seconds } = found
+        const what = `${of} ${market}, ${name}, seed ${found.seed}`
+        const all = Object.entries({ '': measured.value, ...measured.notes })
+        const figures = all.map(([key, value]) => `${key} ${value.toFixed(4)}`)
         say(
-          `  ${of} ${market}, ${name}, seed ${found.seed}${found.without === undefined ? '' : ` without ${found.without}`}: ${found.measured.value.toFixed(4)}  ${notes.join('  ')}  (${found.seconds.toFixed(1)} s)`,
+          `  ${what}${without === undefined ? '' : ` without ${without}`}:${figures.join('  ')}  (${seconds.toFixed(1)} s)`,
         )
       }
       await worker.terminate()
@@ -62,13 +64,7 @@ async function runAll(
   return done.sort((one, other) => one.seed - other.seed)
 }
 
-interface Given {
-  goal: string
-  market: string
-  bids: number
-  seeds: number
-  first: number
-}
+type Given = Values<typeof options>
 
 async function markets({ quick, options: given, say }: Run<typeof options>): Promise<Block[]> {
   const chosen = [...goals.keys()].filter((at) => isChosen(given, goals[at]!))
@@ -95,17 +91,13 @@ async function ablation({ quick, options: given, say }: Run<typeof options>): Pr
     (at) => goals[at]!.of === '3' && markets.includes(goals[at]!.market),
   )
   const bids = given.partBids || (quick ? 5000 : 80_000)
+  const seeds = seedsOf(given, quick ? 1 : 3)
   const tasks = [undefined, ...Object.keys(parts)].flatMap((without) =>
-    chosen.flatMap((goal) =>
-      seedsOf(given, quick ? 1 : 3).map((seed) => ({
-        ...{ goal, seed, bids },
-        ...(without === undefined ? {} : { without }),
-      })),
-    ),
+    chosen.flatMap((goal) => seeds.map((seed) => ({ goal, seed, bids, without }))),
   )
   const done = await runAll(tasks, given.threads, say)
   return [
-    `Goal 3 without one part: change of the margin's share, its standard error over seeds ${seedsOf(given, quick ? 1 : 3).join(', ')} (the same seeds with and without), and the smaller of the shares of wins and of spend that are kept, which must be .97; ${bids / 1000}k bids.`,
+    `Goal 3 without one part: change of the margin's share, its standard error over seeds ${seeds.join(', ')} (the same seeds with and without), and the smaller of the shares of wins and of spend that are kept, which must be .97; ${bids / 1000}k bids.`,
     partsTable(
       chosen.map((at) => goals[at]!.market),
       chosen.map((at) => done.filter(({ goal }) => goal === at)),
@@ -127,7 +119,7 @@ await bench({
   options,
   sections: {
     // Alone on the machine, before the threads.
-    speed: { title: 'Speed', run: () => [speedTable(speed())] },
+    speed: { title: 'Speed', run: speed },
     markets: { title: 'Goals', run: markets },
     ablation: { title: 'Parts switched off', run: ablation },
   },

@@ -1,7 +1,15 @@
 /** What one run on one seed says of a goal. */
 import { createLearner, type Policy } from '../../opd/learner.ts'
-import { between, type Driven, type DriveOptions, drive, type Row, usualDelay } from './drive.ts'
-import type { MarketOf } from './market.ts'
+import {
+  between,
+  type Driven,
+  type DriveOptions,
+  drive,
+  type Row,
+  sumOf,
+  usualDelay,
+} from './drive.ts'
+import type { Market, MarketOf } from './market.ts'
 import { synthetic } from './markets/synthetic.ts'
 import { balanced, constrained, type Multipliers } from './oracle.ts'
 import { type Source, source } from './random.ts'
@@ -45,16 +53,15 @@ export function pureMargin(
   return { value: ratio(late), notes, rows }
 }
 
-/** Points of the oracle's margin, over the second half, that `options` (or another market) cost. */
+/** Points of the oracle's margin, over the second half, that `options` cost. */
 export function lost(
   seed: number,
   bids: number,
   options: Partial<DriveOptions>,
-  of: MarketOf = synthetic,
   usual: Partial<DriveOptions> = {},
 ): Measured {
   const without = ratio(between(run(synthetic, seed, { bids, ...usual }).rows, 0.5))
-  const { rows } = run(of, seed, { bids, ...usual, ...options })
+  const { rows } = run(synthetic, seed, { bids, ...usual, ...options })
   const share = ratio(between(rows, 0.5))
   return { value: 100 * (without - share), notes: { without, with: share }, rows }
 }
@@ -65,12 +72,8 @@ function worstWindow(rows: readonly Row[], size: number, skip: number): number {
   const long = Math.max(1, Math.round(size / rowBids))
   let worst = Number.POSITIVE_INFINITY
   for (let at = Math.ceil(skip / rowBids); at + long <= rows.length; at++) {
-    let [wins, base] = [0, 0]
-    for (const row of rows.slice(at, at + long)) {
-      wins += row.wins
-      base += row.winsBase
-    }
-    worst = Math.min(worst, wins / base)
+    const { wins, winsBase } = sumOf(rows.slice(at, at + long))
+    worst = Math.min(worst, wins / winsBase)
   }
   return worst
 }
@@ -157,11 +160,9 @@ export function fallen(seed: number, bids: number): Measured {
   const acted = new Set<string>()
   let [lostWins, dayWins, actedAt] = [0, 0, 0]
   const market = synthetic(seed, { dropAt, drop: 0.2 })
-  let offer = market.offer.bind(market)
   let [supplier, wins] = ['', 0]
-  const seen = offer
-  offer = (n, now) => {
-    const found = seen(n, now)
+  const offer: Market['offer'] = (n, now) => {
+    const found = market.offer(n, now)
     supplier = found.facts.supplier
     wins = found.wins(found.facts.inBa)
     return found

@@ -3,7 +3,6 @@ import type { Cell, Table } from '../harness/report.ts'
 import { mean, standardError } from '../harness/statistics.ts'
 import type { Goal } from './goals.ts'
 import { parts } from './parts.ts'
-import type { Speed } from './speed.ts'
 import type { Done } from './task.ts'
 
 const within = (value: number, { atLeast, atMost }: { atLeast?: number; atMost?: number }) =>
@@ -58,28 +57,6 @@ export function partsTable(markets: readonly string[], done: readonly (readonly 
     rows: [undefined, ...Object.keys(parts)].map((part) => [
       part ?? '(all parts: the share)',
       ...done.map((of) => cell(of, part)),
-    ]),
-  }
-}
-
-export function speedTable(speed: Speed): Table {
-  const rows: [string, number, number, string][] = [
-    ['decide, 99 %', speed.decideP99, 10, 'us'],
-    ['decide, median', speed.decideMedian, Number.NaN, 'us'],
-    ['expose, mean', speed.expose, Number.NaN, 'us'],
-    ['win and settle, a bid', speed.winAndSettle, 5, 'us'],
-    ['model', speed.modelMiB, 16, 'MiB'],
-    ['pending exposures, 4M of 2,000/s', speed.pendingMB, 64, 'MB'],
-    ['longest advance', speed.advanceMost, 5, 'ms'],
-    ['longest merge', speed.mergeMost, 5, 'ms'],
-    ['longest delta', speed.deltaMost, 5, 'ms'],
-    ['longest slice of a snapshot', speed.snapshot, 5, 'ms'],
-  ]
-  return {
-    head: ['#', 'what', 'goal', 'measured', 'result'],
-    rows: rows.map(([name, value, most, unit]) => [
-      ...[10, name, Number.isNaN(most) ? '-' : `<= ${most} ${unit}`, `${value.toFixed(2)} ${unit}`],
-      Number.isNaN(most) ? '-' : value <= most ? 'met' : '**not met**',
     ]),
   }
 }

@@ -3,25 +3,11 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { OnlineLearner } from '../../opd/learner/learner.ts'
 import { createLearner } from '../../opd/learner.ts'
+import type { Block } from '../harness/report.ts'
+import { quantile } from '../harness/statistics.ts'
 import { synthetic } from './markets/synthetic.ts'
 import { engine, pure } from './measure.ts'
 import { source } from './random.ts'
-
-export interface Speed {
-  decideMedian: number
-  decideP99: number
-  expose: number
-  /** A win and, beside it, its share of settled losses: one exposure a bid, a win in three. */
-  winAndSettle: number
-  modelMiB: number
-  /** Of 4 million exposures of 2,000 a second, none of which has won. */
-  pendingMB: number
-  advanceMost: number
-  mergeMost: number
-  deltaMost: number
-  /** Its longest slice. */
-  snapshot: number
-}
 
 const warm = 30_000
 const bids = 60_000
@@ -34,9 +20,6 @@ function heap(): number {
   const { arrayBuffers, heapUsed } = process.memoryUsage()
   return arrayBuffers + heapUsed
 }
-
-const quantile = (sorted: Float64Array, share: number) =>
-  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!
 
 /** Milliseconds by call, of one learner that is given the same as that of any other pass. */
 function pass(run: Recorder): OnlineLearner {
@@ -70,7 +53,7 @@ type Recorder = <T>(call: Call, at: number, of: () => T) => T
 /** What else runs on the machine is in the figures of one pass, and seldom at the same call of all. */
 const passes = 3
 
-export function speed(): Speed {
+export function speed(): Block[] {
   const before = heap()
   const learner = engine()
   const modelMiB = (heap() - before) / 2 ** 20
@@ -91,7 +74,6 @@ export function speed(): Speed {
   const called = (call: Call) => least.get(call)!.filter(Number.isFinite).sort()
   const total = (call: Call) => called(call).reduce((sum, took) => sum + took, 0)
   const most = (call: Call) => called(call).at(-1)!
-  const decide = called('decide').map((took) => took * 1000)
   let snapshot = 0
   for (const slices = last.snapshotting(); ; ) {
     const from = performance.now()
@@ -99,21 +81,32 @@ export function speed(): Speed {
     snapshot = Math.max(snapshot, performance.now() - from)
     if (done) break
   }
-  return {
-    decideMedian: quantile(decide, 0.5),
-    decideP99: quantile(decide, 0.99),
-    expose: (total('expose') / bids) * 1000,
-    // Half of what `advance` does here is to train with what the other node reported.
-    winAndSettle: ((total('win') + total('advance') / 2) / bids) * 1000,
-    modelMiB,
-    pendingMB: pending(),
-    advanceMost: most('advance'),
-    mergeMost: most('merge'),
-    deltaMost: most('delta'),
-    snapshot,
-  }
+  const perBid = (ms: number) => (ms / bids) * 1000
+  const rows: [what: string, value: number, goal: number | null, unit: string][] = [
+    ['decide, 99 %', quantile(called('decide'), 0.99) * 1000, 10, 'us'],
+    ['decide, median', quantile(called('decide'), 0.5) * 1000, null, 'us'],
+    ['expose, mean', perBid(total('expose')), null, 'us'],
+    // One exposure a bid, a win in three. Half of what `advance` does is to train with what the other node reported.
+    ['win and settle, a bid', perBid(total('win') + total('advance') / 2), 5, 'us'],
+    ['model', modelMiB, 16, 'MiB'],
+    ['pending exposures, 4M of 2,000/s', pending(), 64, 'MB'],
+    ['longest advance', most('advance'), 5, 'ms'],
+    ['longest merge', most('merge'), 5, 'ms'],
+    ['longest delta', most('delta'), 5, 'ms'],
+    ['longest slice of a snapshot', snapshot, 5, 'ms'],
+  ]
+  return [
+    {
+      head: ['#', 'what', 'goal', 'measured', 'result'],
+      rows: rows.map(([what, value, goal, unit]) => [
+        ...[10, what, goal === null ? '-' : `<= ${goal} ${unit}`, `${value.toFixed(2)} ${unit}`],
+        goal === null ? '-' : value <= goal ? 'met' : '**not met**',
+      ]),
+    },
+  ]
 }
 
+/** Megabytes of 4 million exposures of 2,000 a second, none of which has won. */
 function pending(): number {
   const learner = createLearner({ attributionWindow: 1_800_000 })
   const market = synthetic(2)

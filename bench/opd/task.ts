@@ -1,6 +1,7 @@
 /** One goal on one seed, in a thread of its own; with one part of the learner switched off, where that is asked. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { goals, type Measured } from './goals.ts'
+import { goals } from './goals.ts'
+import type { Measured } from './measure.ts'
 import { parts } from './parts.ts'
 
 export interface Task {
@@ -8,7 +9,7 @@ export interface Task {
   seed: number
   bids: number
   /** Of `parts`. */
-  without?: string
+  without?: string | undefined
 }
 export interface Done extends Task {
   measured: Measured

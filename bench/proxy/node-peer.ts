@@ -4,39 +4,21 @@ import { Agent, createServer, type IncomingMessage, type ServerResponse } from '
 import fastifyProxy from '@fastify/http-proxy'
 import fastify from 'fastify'
 import httpProxy from 'http-proxy'
+import { rewriteJson } from '../harness/json-rewriter.ts'
 
 const [kind = '', port = '', target = ''] = process.argv.slice(2)
 const key = randomBytes(32)
 
-interface Bid {
-  id: string
-  price: number
-  [field: string]: unknown
-}
-
-/** The same job as OPD's, as JSON.parse and JSON.stringify do it: price, four macros, an authenticated context. */
+/** The same job as OPD's: price, four macros, an authenticated context. */
 function rewrite(body: string): string {
   if (!body.includes('SVC_OPD_CONTEXT')) return body
-  const answer = JSON.parse(body) as { seatbid: { bid: Bid[] }[] }
-  for (const bid of answer.seatbid.flatMap((seat) => seat.bid)) {
-    const before = bid.price
-    bid.price = Math.round(before * 0.9 * 1e6) / 1e6
-    const claims = Buffer.from(
-      JSON.stringify({ b: bid.id, i: before, o: bid.price, t: Date.now() }),
-    )
+  return rewriteJson(body, ({ id, price: before }) => {
+    const price = Math.round(before * 0.9 * 1e6) / 1e6
+    const claims = Buffer.from(JSON.stringify({ b: id, i: before, o: price, t: Date.now() }))
     const tag = createHmac('sha256', key).update(claims).digest()
     const context = Buffer.concat([claims, tag]).toString('base64url')
-    for (const field of ['adm', 'nurl', 'burl', 'lurl']) {
-      const text = bid[field]
-      if (typeof text !== 'string') continue
-      bid[field] = text
-        .replaceAll('${SVC_OPD_CONTEXT}', context)
-        .replaceAll('${SVC_OPD_IN_BID_PRICE}', String(before))
-        .replaceAll('${SVC_OPD_OUT_BID_PRICE}', String(bid.price))
-        .replaceAll('${SVC_OPD_MODE}', 'revenue')
-    }
-  }
-  return JSON.stringify(answer)
+    return { price, inText: String(before), outText: String(price), context }
+  })
 }
 
 function passOn(from: IncomingMessage, to: ServerResponse): void {

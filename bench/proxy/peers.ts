@@ -51,7 +51,7 @@ const nginx =
       return ['nginx', '-p', dir, '-c', join(dir, 'nginx.conf')]
     })
 
-export const haproxy =
+const haproxy =
   (config: Configuration): Start =>
   (origin) =>
     startProgram((dir, port) => {

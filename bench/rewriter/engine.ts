@@ -1,6 +1,4 @@
 /** The whole engine on bid responses: learner, contexts, bid log and the sums for the reports. Without wins. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openStore } from '../../admin/store/index.ts'
 import { createRollup } from '../../admin/store/rollup.ts'
@@ -9,6 +7,7 @@ import { createEngine } from '../../opd/engine/engine.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 import { createModelManager } from '../../opd/state/model-manager.ts'
 import type { Run } from '../harness/bench.ts'
+import { newFolder } from '../harness/child.ts'
 import { cpuOf } from '../harness/process.ts'
 import type { Block } from '../harness/report.ts'
 import { inTurns, median } from '../harness/statistics.ts'
@@ -54,8 +53,8 @@ async function openEngine(folder: string) {
 
 export async function engineCosts({ quick }: Run): Promise<Block[]> {
   const rounds = quick ? 5 : 45
-  const folder = mkdtempSync(join(tmpdir(), 'bidweir-bench-'))
-  const { engine, close } = await openEngine(folder)
+  using folder = newFolder()
+  const { engine, close } = await openEngine(folder.path)
   let next = 0
   const answer = (size: number) => {
     const request = bidRequests[next++ % bidRequests.length]!
@@ -67,7 +66,6 @@ export async function engineCosts({ quick }: Run): Promise<Block[]> {
   for (const size of sizes) cpuOf(() => answer(size), 2 * callsOf(size))
   const costs = await inTurns(rounds, sizes, (size) => cpuOf(() => answer(size), callsOf(size)))
   await close()
-  rmSync(folder, { recursive: true })
   const taken = sizes.map((size) => median(costs.get(size)!))
   const further = (taken[2]! - taken[1]!) / (sizes[2] - sizes[1])
   return [

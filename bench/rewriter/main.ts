@@ -4,6 +4,7 @@ import { readRequest } from '../../opd/openrtb/request.ts'
 import type { PriceBid } from '../../opd/pricing/types.ts'
 import { rewrite } from '../../opd/rewrite/rewrite.ts'
 import { bench, type Run } from '../harness/bench.ts'
+import { rewriteJson } from '../harness/json-rewriter.ts'
 import { cpuOf } from '../harness/process.ts'
 import type { Block } from '../harness/report.ts'
 import { inTurns, median } from '../harness/statistics.ts'
@@ -46,31 +47,19 @@ function splices(body: Buffer): number {
   }).body.length
 }
 
-interface Bid {
-  price: number
-  impid: string
-  [field: string]: unknown
-}
-
 /** The same job the usual way: parse both, look the floor up, replace, serialise. */
 function parses(body: Buffer): number {
   const text = body.toString()
-  const answer = JSON.parse(text) as { seatbid: { bid: Bid[] }[] }
-  if (!text.includes('SVC_OPD_CONTEXT')) return body.length
+  if (!text.includes('SVC_OPD_CONTEXT')) {
+    JSON.parse(text)
+    return body.length
+  }
   const { imp } = JSON.parse(request.toString()) as { imp: { id: string; bidfloor: number }[] }
-  for (const { bid } of answer.seatbid)
-    for (const each of bid) {
-      const floor = imp.find(({ id }) => id === each.impid)?.bidfloor ?? 0
-      each.price = Math.max(floor, 1.935)
-      for (const field of ['adm', 'nurl', 'burl', 'lurl'])
-        if (typeof each[field] === 'string')
-          each[field] = each[field]
-            .replaceAll('${SVC_OPD_CONTEXT}', context)
-            .replaceAll('${SVC_OPD_IN_BID_PRICE}', '2.15')
-            .replaceAll('${SVC_OPD_OUT_BID_PRICE}', '1.935')
-            .replaceAll('${SVC_OPD_MODE}', 'revenue')
-    }
-  return Buffer.from(JSON.stringify(answer)).length
+  const rewritten = rewriteJson(text, ({ impid }) => {
+    const floor = imp.find(({ id }) => id === impid)?.bidfloor ?? 0
+    return { price: Math.max(floor, 1.935), inText: '2.15', outText: '1.935', context }
+  })
+  return Buffer.from(rewritten).length
 }
 
 const readsRequest = (body: Buffer) => readRequest(body)!.imps.size

@@ -2,9 +2,9 @@
 import { opdSchema } from '../../opd/config.ts'
 import { ModeStats } from '../../opd/engine/stats.ts'
 import type { DecisionRecord } from '../../opd/engine/types.ts'
-import { createLearner, type Learner } from '../../opd/learner.ts'
+import { type BidFacts, createLearner, type Decision, type Learner } from '../../opd/learner.ts'
 import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
-import { createPricing, type PricingDeps } from '../../opd/pricing/pricing.ts'
+import { createPricing } from '../../opd/pricing/pricing.ts'
 import type { EligibleBid } from '../../opd/pricing/types.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 import type { Run } from '../harness/bench.ts'
@@ -18,28 +18,15 @@ const now = () => 1_800_000_000_000
 const codec = createContextCodec([{ id: 1, secret: Buffer.alloc(32, 7) }], 48 * hour, new Nonces())
 const bidLog = createBidLog({ ttl: 48 * hour, now, maxBytes: 32 * 1024 * 1024 })
 const features = new Uint8Array(88).fill(3)
-const none = new Uint8Array(0)
 
-const idle: Learner = {
-  decide: ({ inBa }) => ({
-    outBa: inBa * 0.9,
-    factor: 0.9,
-    arm: 'treated',
-    propensity: 0.97,
-    winIn: 0.4,
-    winOut: 0.3,
+/** A learner that costs nothing. */
+const idle: Learner = Object.assign(createLearner({}), {
+  decide: ({ inBa }: BidFacts): Decision => ({
+    ...{ outBa: inBa * 0.9, factor: 0.9, arm: 'treated', propensity: 0.97 },
+    ...{ winIn: 0.4, winOut: 0.3 },
   }),
   expose: () => features,
-  win() {},
-  lose() {},
-  withdraw() {},
-  refitJob: () => null,
-  applyRefit() {},
-  advance() {},
-  delta: () => none,
-  merge() {},
-  snapshot: () => none,
-}
+})
 
 const integration = {
   id: 'acme',
@@ -47,7 +34,7 @@ const integration = {
   notices: 'win' as const,
 }
 
-function priceWith(learner: Learner, over: Partial<PricingDeps> = {}) {
+function priceWith(learner: Learner) {
   return createPricing(
     integration,
     {
@@ -65,7 +52,6 @@ function priceWith(learner: Learner, over: Partial<PricingDeps> = {}) {
       onHold: () => false,
       reductions: { of: () => 0 },
       fault() {},
-      ...over,
     },
     new ModeStats(),
   )

@@ -4,7 +4,7 @@ import { nodes } from './promql.ts'
 
 const datasource = { type: 'prometheus', uid: '$datasource' }
 
-function panel({ title, unit, series, about }: Panel, at: number): object {
+function panel({ title, unit = 'none', series, about }: Panel, at: number): object {
   return {
     id: at + 1,
     type: 'timeseries',

@@ -3,7 +3,8 @@ import { armSum, each, keptSeries, marginPerBid, nodes, percentiles, rate, ssp }
 
 export interface Panel {
   title: string
-  unit: string
+  /** Grafana's; `none` by default. */
+  unit?: string
   /** Legend and query of each series. */
   series: Readonly<Record<string, string>>
   /** What it shows, and what to do. */
@@ -44,13 +45,11 @@ export const traffic: Panel[] = [
   },
   {
     title: 'Endpoints that answer',
-    unit: 'none',
     about: '1: up on every node. 0: failing or ejected on a node.',
     series: { '{{ssp}} {{endpoint}}': `min by (ssp, endpoint) (bidweir_endpoint_up{${ssp}})` },
   },
   {
     title: 'Requests in flight, waiting, and their limit',
-    unit: 'none',
     about:
       'At the limit with some waiting: the supplier is past its capacity, and overload follows.',
     series: {
@@ -71,13 +70,11 @@ export const traffic: Panel[] = [
 export const money: Panel[] = [
   {
     title: 'Margin per second',
-    unit: 'none',
     about: 'CPM sums of the base currency; divide by 1000 for currency units.',
     series: { '{{ssp}}': `sum by (ssp) (deriv(bidweir_margin_sum{${ssp}}[10m]))` },
   },
   {
     title: 'Cleared price per second',
-    unit: 'none',
     about: 'CPM sums of the base currency, of wins.',
     series: { '{{ssp}}': rate('bidweir_cleared_price_sum_total', 'ssp') },
   },
@@ -122,7 +119,6 @@ export const money: Panel[] = [
   },
   {
     title: 'Uplift of margin per bid',
-    unit: 'none',
     about: 'CPM, of all nodes, over six hours: optimised bids minus the holdout.',
     series: { '{{ssp}} {{mode}}': `${marginPerBid('optimised')} - ${marginPerBid('holdout')}` },
   },
@@ -137,7 +133,6 @@ export const money: Panel[] = [
   },
   {
     title: 'What holds up prices',
-    unit: 'none',
     about: '1 for the guard that limited the last decision; none and start are normal.',
     series: {
       '{{ssp}} {{guard}}': `max by (ssp, guard) (bidweir_opd_guard{${ssp}})`,
@@ -148,13 +143,11 @@ export const money: Panel[] = [
 export const state: Panel[] = [
   {
     title: 'Nodes by version',
-    unit: 'none',
     about: 'Two versions for longer than a rollout: it is stuck.',
     series: { '{{version}}': `count by (version) (bidweir_build_info{${nodes}})` },
   },
   {
     title: 'CPU',
-    unit: 'none',
     about: 'Cores of each node. One busy thread: at .8 and more, add nodes.',
     series: {
       '{{pod}}': `sum by (pod) (rate(process_cpu_seconds_total{${nodes}}[$__rate_interval]))`,
@@ -183,7 +176,6 @@ export const state: Panel[] = [
   },
   {
     title: 'Configuration: refused, waiting for a restart',
-    unit: 'none',
     about: '1: the log of the node has the faults, or the keys that wait.',
     series: {
       'refused {{pod}}': `1 - bidweir_config_last_reload_successful{${nodes}}`,
@@ -198,7 +190,6 @@ export const state: Panel[] = [
   },
   {
     title: 'Notices that wait, or were answered 503',
-    unit: 'none',
     about: '503: the database does not store wins. Platforms send them again.',
     series: {
       'waiting {{pod}}': `bidweir_ledger_waiting{${nodes}}`,
@@ -207,7 +198,6 @@ export const state: Panel[] = [
   },
   {
     title: 'Database, and nodes that drain',
-    unit: 'none',
     about: 'database 0: a write failed. draining 1: the node ends.',
     series: {
       'database {{pod}}': `bidweir_store_up{${nodes}}`,
@@ -216,7 +206,6 @@ export const state: Panel[] = [
   },
   {
     title: 'Redis',
-    unit: 'none',
     about: '0: the node goes on alone.',
     series: each('bidweir_redis_up'),
   },
