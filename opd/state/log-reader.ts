@@ -3,7 +3,7 @@
  * each open file is in memory.
  */
 import { createReadStream } from 'node:fs'
-import { type FileHandle, open, readdir, stat } from 'node:fs/promises'
+import { open, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createGunzip } from 'node:zlib'
 import { type LogLine, parseLine } from '../replay/line.ts'
@@ -37,13 +37,12 @@ export async function logFiles(paths: readonly string[]): Promise<string[]> {
 }
 
 async function startsWithGzip(file: string): Promise<boolean> {
-  let handle: FileHandle | null = null
+  const handle = await open(file)
   try {
-    handle = await open(file)
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(2), 0, 2, 0)
     return bytesRead === 2 && buffer.readUInt16BE(0) === 0x1f8b
   } finally {
-    await handle?.close()
+    await handle.close()
   }
 }
 

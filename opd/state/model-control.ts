@@ -1,5 +1,5 @@
 /** The operators' commands for the models: rows of the store that every node executes (CONTRACT 8 and 13). */
-import { type Mode, modes } from '../pricing/arms.ts'
+import type { Mode } from '../pricing/arms.ts'
 
 export interface ModelControl {
   /** Models decide and do not learn. */
@@ -26,16 +26,4 @@ export const initialControl: ModelControl = {
   epochs: { revenue: 0, margin: 0 },
   rolledBackAt: { revenue: null, margin: null },
   resets: {},
-}
-
-interface SnapshotId {
-  mode: Mode
-  version: number
-}
-
-/** `revenue-12`; null: not an identifier of a snapshot. */
-export function parseSnapshotId(text: string): SnapshotId | null {
-  const match = /^([a-z]+)-(\d{1,8})$/.exec(text)
-  const mode = modes.find((each) => each === match?.[1])
-  return mode === undefined ? null : { mode, version: Number(match![2]) }
 }

@@ -9,17 +9,12 @@ import { isRefit } from '../learner.ts'
 import { type Mode, modes } from '../pricing/arms.ts'
 import type { Log } from '../shared/log.ts'
 import { inSlices } from '../shared/slices.ts'
-import {
-  decodeEnvelope,
-  type Envelope,
-  encodeEnvelope,
-  VersionVector,
-  type VersionVectorRows,
-} from './envelope.ts'
+import { decodeEnvelope, type Envelope, encodeEnvelope, VersionVector } from './envelope.ts'
 import { ManagedLearner } from './managed-learner.ts'
 import {
   outdated,
   pack,
+  type SnapshotHead,
   type SnapshotMeta,
   snapshotName,
   snapshots,
@@ -146,20 +141,15 @@ export class ModelStore {
   /** A snapshot of the model, with the version vector of the deltas in it. */
   async packed(mode: Mode): Promise<Buffer> {
     const state = this.states[mode]
-    const metaOf = (seen: VersionVectorRows): SnapshotMeta => {
-      const { epoch, place, isWhole } = state
-      return { epoch, seen, place, isWhole }
-    }
-    let meta = metaOf([])
-    let unsent: Uint8Array[] = []
+    let head!: SnapshotHead
     // Metadata is taken at the same moment as the model. Between slices the event loop is free.
     const snapshotting = state.learner.inner.snapshotting(() => {
-      this.takeDelta(mode)
-      meta = metaOf(state.seen.rows())
-      unsent = state.outbox.map(encodeEnvelope)
+      const unsent = this.takeDelta(mode).map(encodeEnvelope)
+      const { epoch, seen, place, isWhole } = state
+      head = { meta: { epoch, seen: seen.rows(), place, isWhole }, unsent }
     })
     const learned = await inSlices(snapshotting)
-    return pack({ meta, unsent, learned })
+    return pack(head, learned)
   }
 
   /** Replaces the model by `base` and starts an epoch. Throws, and changes nothing, if `base` is damaged. */

@@ -3,7 +3,6 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createLearner } from '../learner.ts'
 import { type Mode, modes } from '../pricing/arms.ts'
-import { parseSnapshotId } from './model-control.ts'
 import { snapshots, unpack } from './snapshots.ts'
 
 export interface SnapshotRow {
@@ -34,12 +33,7 @@ export class SnapshotError extends Error {
   }
 }
 
-export interface SnapshotCatalog {
-  /** Newest first within a mode. */
-  list(): Promise<SnapshotRow[]>
-  /** One snapshot by id, or, without an id, the one before the newest of each mode. Throws `SnapshotError`. */
-  load(id?: string): Promise<LoadedSnapshot[]>
-}
+export type SnapshotCatalog = ReturnType<typeof snapshotCatalog>
 
 /** The files of a folder; none if there is no folder yet. */
 async function filesOf(dir: string): Promise<string[]> {
@@ -55,49 +49,44 @@ async function filesOf(dir: string): Promise<string[]> {
 export function snapshotCatalog(
   dir: string,
   validate: (learned: Uint8Array) => unknown = (learned) => createLearner({}, learned),
-): SnapshotCatalog {
-  async function read(mode: Mode, version: number, file: string): Promise<LoadedSnapshot> {
-    const snapshot = `${mode}-${version}`
+) {
+  async function read(mode: Mode, snapshot: string, file: string): Promise<LoadedSnapshot> {
     try {
       const base = await readFile(join(dir, file))
       validate(unpack(base).learned)
       return { mode, snapshot, base }
-    } catch (error) {
-      throw new SnapshotError('damaged', `${snapshot}: ${(error as Error).message}`, {
-        cause: error,
-      })
+    } catch (cause) {
+      throw new SnapshotError('damaged', `${snapshot}: ${(cause as Error).message}`, { cause })
     }
   }
 
   return {
-    async list() {
+    /** Newest first within a mode. */
+    async list(): Promise<SnapshotRow[]> {
       const files = await filesOf(dir)
       const rows: SnapshotRow[] = []
-      for (const mode of modes)
-        for (const [place, { file, version, at }] of snapshots(files, mode).entries()) {
+      for (const each of modes)
+        for (const [place, { id, mode, file, at }] of snapshots(files, each).entries()) {
           const { size } = await stat(join(dir, file))
-          const id = `${mode}-${version}`
           rows.push({ id, mode, at: new Date(at).toISOString(), bytes: size, newest: place === 0 })
         }
       return rows
     },
-    async load(id) {
+    /** One snapshot by id, or, without an id, the one before the newest of each mode. Throws `SnapshotError`. */
+    async load(id?: string): Promise<LoadedSnapshot[]> {
       const files = await filesOf(dir)
-      const wanted = id === undefined ? undefined : parseSnapshotId(id)
+      // Zeros before the version, as in the name of the file, are accepted.
+      const wanted = id?.replace(/-0*(?=\d)/, '-')
       const found = modes.flatMap((mode) => {
         const list = snapshots(files, mode)
-        const chosen =
-          wanted === undefined
-            ? list[1]
-            : list.find(({ version }) => wanted?.mode === mode && wanted.version === version)
-        return chosen === undefined ? [] : [{ mode, ...chosen }]
+        return (id === undefined ? list[1] : list.find((each) => each.id === wanted)) ?? []
       })
       if (found.length === 0)
         throw new SnapshotError(
           'absent',
           id === undefined ? 'there is no earlier snapshot' : `there is no snapshot ${id}`,
         )
-      return Promise.all(found.map(({ mode, version, file }) => read(mode, version, file)))
+      return Promise.all(found.map(({ mode, id, file }) => read(mode, id, file)))
     },
   }
 }

@@ -20,14 +20,16 @@ export interface SnapshotMeta {
   isWhole?: boolean
 }
 
-/** The model, and the envelopes that were not sent yet. The model includes them. */
-interface Snapshot {
+export interface SnapshotHead {
   meta: SnapshotMeta
+  /** The envelopes that were not sent yet. The model includes them. */
   unsent: Uint8Array[]
-  learned: Uint8Array
 }
 
 interface SnapshotFile {
+  /** `revenue-12` */
+  id: string
+  mode: Mode
   file: string
   version: number
   /** Milliseconds since the epoch. */
@@ -52,13 +54,15 @@ export function snapshots(files: readonly string[], mode: Mode): SnapshotFile[] 
   return files
     .flatMap((file) => {
       const match = name.exec(file)
-      return match?.[1] === mode ? [{ file, version: Number(match[2]), at: Number(match[3]) }] : []
+      if (match?.[1] !== mode) return []
+      const [version, at] = [Number(match[2]), Number(match[3])]
+      return { id: `${mode}-${version}`, mode, file, version, at }
     })
     .sort((one, other) => other.version - one.version)
 }
 
 /** Snapshots to delete. Kept are the newest of each of the last 48 hours and 14 days, and the last three. */
-export function outdated(list: readonly SnapshotFile[], now: number): SnapshotFile[] {
+export function outdated<T extends { at: number }>(list: readonly T[], now: number): T[] {
   const kept = new Set<string>()
   return list.filter(({ at }, place) => {
     const age = now - at
@@ -71,12 +75,11 @@ export function outdated(list: readonly SnapshotFile[], now: number): SnapshotFi
   })
 }
 
-/** Compresses off the event loop. */
-export async function pack({
-  meta,
-  unsent,
-  learned,
-}: Omit<Snapshot, 'learned'> & { learned: readonly Uint8Array[] }): Promise<Buffer> {
+/** `learned`: pieces of the bytes of the learner. Compresses off the event loop. */
+export async function pack(
+  { meta, unsent }: SnapshotHead,
+  learned: readonly Uint8Array[],
+): Promise<Buffer> {
   const text = Buffer.from(JSON.stringify({ ...meta, unsent: unsent.map(({ length }) => length) }))
   const head = Buffer.alloc(headBytes)
   head.writeUInt32BE(magic, 0)
@@ -89,16 +92,14 @@ export const compress = (pieces: readonly Uint8Array[]): Promise<Buffer> =>
   buffer(Readable.from(pieces, { objectMode: false }).pipe(createGzip({ level: 1 })))
 
 /** Throws if the bytes are damaged. The learner validates its own part. */
-export function unpack(packed: Uint8Array): Snapshot {
+export function unpack(packed: Uint8Array): SnapshotHead & { learned: Uint8Array } {
   const whole = gunzipSync(packed, { maxOutputLength: maxBytes })
   if (whole.length < headBytes || whole.readUInt32BE(0) !== magic)
     throw new Error('not a snapshot of this version')
   let at = headBytes + whole.readUInt32BE(4)
   const { unsent: lengths, ...meta } = JSON.parse(
     whole.toString('utf8', headBytes, at),
-  ) as SnapshotMeta & {
-    unsent: number[]
-  }
+  ) as SnapshotMeta & { unsent: number[] }
   if (!Number.isSafeInteger(meta.epoch) || !Array.isArray(meta.seen) || !Array.isArray(lengths))
     throw new Error('the metadata of the snapshot is invalid')
   const unsent = lengths.map((length) => {

@@ -4,7 +4,7 @@
  */
 import type { Guard } from '../../pricing/arms.ts'
 import { halfWidth } from '../../pricing/confidence.ts'
-import { DelayedSum } from './delayed-sum.ts'
+import { DelayedSums } from './delayed-sums.ts'
 import type { Evidence } from './kept.ts'
 import { WinRateCusum } from './win-rate-cusum.ts'
 
@@ -31,7 +31,7 @@ const memory = 3 * 3_600_000
 const alarm = 16
 
 /** What has matured since the last look: bids weighted by the share they keep, and wins. */
-export interface Matured {
+interface Matured {
   bids: number
   wins: number
 }
@@ -54,9 +54,7 @@ export class Guards {
   private doublings = 0
   private over = 0
   /** By when the bids were sent, so that neither a ramp of traffic nor a long delay is a fall. */
-  private readonly dues = new DelayedSum()
-  private readonly bids = new DelayedSum()
-  private readonly arrived = new DelayedSum()
+  private readonly sums = new DelayedSums()
   private late = 0
   private readonly fall = new WinRateCusum(memory, alarm)
 
@@ -95,29 +93,26 @@ export class Guards {
 
   /** `due`: expected wins at the price sent; `bids`: the share of wins that it is expected to keep, or a sum of those. */
   exposed(due: number, bids: number, now: number, patience: number): void {
-    this.dues.add(due, now, patience)
-    this.bids.add(bids, now, patience)
-    this.arrived.add(0, now, patience)
+    this.sums.add(due, bids, now, patience)
   }
 
   /** What others sent: in the slice that their wins are counted in, or a burst of one would look like a fall. */
   exposedElsewhere(due: number, bids: number, at: number, now: number, patience: number): void {
-    if (this.dues.addBack(due, at)) this.bids.addBack(bids, at)
-    else this.exposed(due, bids, now, patience)
+    if (!this.sums.addBack(due, bids, 0, at)) this.sums.add(due, bids, now, patience)
   }
 
-  /** What has waited long enough: written into `into`. */
-  mature(now: number, patience: number, into: Matured): void {
-    const due = this.dues.take(now - patience, this.newest)
-    into.bids = this.bids.take(now - patience)
-    into.wins = this.arrived.take(now - patience) + this.late
+  /** What has waited long enough. */
+  mature(now: number, patience: number): Matured {
+    const { dues, newer, bids, wins } = this.sums.take(now - patience, this.newest)
+    const matured = { bids, wins: wins + this.late }
     this.late = 0
     // of bids sent after the newest that won: whatever notices take, those before are not missing
-    this.due += this.dues.newer
-    if (this.guard !== 'silence') this.held -= due
-    if (this.winsEver < winsBeforeGuards) return
+    this.due += newer
+    if (this.guard !== 'silence') this.held -= dues
+    if (this.winsEver < winsBeforeGuards) return matured
     if (this.due > dueBeforeSilence) this.turn('silence', now)
     else if (this.acts && this.guard !== 'silence' && this.held <= 0) this.turn('start', now)
+    return matured
   }
 
   /** `usual`: what the rate of all suppliers does; a fall of all is judged by `fallen`. */
@@ -147,7 +142,7 @@ export class Guards {
     this.due = 0
     if (at > this.newest && at <= now) this.newest = at
     // later than it was waited for
-    if (!this.arrived.addBack(wins, at)) this.late += wins
+    if (!this.sums.addBack(0, 0, wins, at)) this.late += wins
     if (this.guard === 'silence') this.turn('start', now)
     if (this.guard === 'start' && this.wins >= deep) this.turn('none', now)
   }
@@ -155,8 +150,8 @@ export class Guards {
   /** P(kept < floor) > .99, however often one looks: prices go up until there is new evidence. */
   judge(evidence: Evidence, floor: number, now: number): boolean {
     if (this.acts || !(floor > 0)) return false
-    const kept = measured(evidence)
-    if (kept === null || kept.upper >= floor) return false
+    const kept = keptAtMost(evidence)
+    if (kept === null || kept >= floor) return false
     this.turn('kept', now)
     return true
   }
@@ -164,7 +159,7 @@ export class Guards {
   saved() {
     const { guard, since, wins, winsEver, winsKnown, alarms, held, doublings, over } = this
     const { due, newest, late } = this
-    const sums = [this.dues, this.bids, this.arrived].map((each) => each.saved())
+    const sums = this.sums.saved()
     const fall = this.fall.saved()
     const counts = { winsEver, winsKnown, held, doublings, over, due, newest, late }
     return { guard, since, wins, alarms, fall, sums, ...counts }
@@ -172,8 +167,7 @@ export class Guards {
 
   restore({ fall, alarms, sums, ...rest }: ReturnType<Guards['saved']>): void {
     Object.assign(this, rest)
-    for (const [n, each] of [this.dues, this.bids, this.arrived].entries())
-      each.restore(sums[n] ?? [])
+    this.sums.restore(sums)
     Object.assign(this.alarms, alarms)
     this.fall.restore(fall)
   }
@@ -184,8 +178,8 @@ export class Guards {
   }
 }
 
-/** Kept wins by notices alone, each arm relative to the model at the bids' own prices; two-sided 98 %. */
-function measured(evidence: Evidence): { at: number; upper: number } | null {
+/** Upper bound of kept wins by notices alone, each arm relative to the model at the bids' own prices; two-sided 98 %. */
+function keptAtMost(evidence: Evidence): number | null {
   const of = (side: 'optimised' | 'holdout') => {
     const wins = evidence.total(side, 'wins')
     const due = evidence.total(side, 'dueIn')
@@ -194,6 +188,5 @@ function measured(evidence: Evidence): { at: number; upper: number } | null {
   }
   const [treated, holdout] = [of('optimised'), of('holdout')]
   if (!(treated.wins > 20 && holdout.wins > 20)) return null
-  const at = treated.ratio / holdout.ratio
-  return { at, upper: at * Math.exp(halfWidth([treated, holdout], 0.02)) }
+  return (treated.ratio / holdout.ratio) * Math.exp(halfWidth([treated, holdout], 0.02))
 }

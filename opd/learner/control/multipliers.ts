@@ -103,8 +103,7 @@ export class Controller {
     mode: Mode,
     bid: Decided,
     evidence: Evidence,
-    wins: Standing,
-    spend: Standing,
+    { wins, spend }: Record<'wins' | 'spend', Standing>,
     shallow: boolean,
   ): void {
     const { inBa, out, winIn, winOut, raised } = bid

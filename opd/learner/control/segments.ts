@@ -33,7 +33,8 @@ export class Segments {
     return this.known.get(key)?.boost ?? 1
   }
 
-  exposed(key: number, winIn: number): Segment {
+  /** Counts a bid; null: it is not one after which to judge. */
+  exposed(key: number, winIn: number): Segment | null {
     const segment = this.known.get(key) ?? this.admit(key)
     segment.bids++
     segment.dueIn += winIn
@@ -43,19 +44,14 @@ export class Segments {
       segment.dueIn *= keep
       segment.wins *= keep
     }
+    if (segment.bids < settledBefore || --segment.next > 0) return null
+    segment.next = every
     return segment
   }
 
   won(key: number): void {
     const segment = this.known.get(key)
     if (segment !== undefined) segment.wins++
-  }
-
-  /** Whether an exposure that was just counted is one after which to judge. */
-  isDue(segment: Segment): boolean {
-    if (segment.bids < settledBefore || --segment.next > 0) return false
-    segment.next = every
-    return true
   }
 
   /**

@@ -107,8 +107,7 @@ export class SupplierState {
       return
     }
     const { controller, evidence, standings, guards } = this
-    const { wins, spend } = standings
-    controller.decided(policy, mode, bid, evidence, wins, spend, guards.shallow)
+    controller.decided(policy, mode, bid, evidence, standings, guards.shallow)
   }
 
   /** Judges what is kept, if enough was decided since. Not beside a decision: it takes longer than one. */
@@ -139,12 +138,12 @@ export class SupplierState {
     if (group === null) return
     for (const evidence of this.both) evidence.exposed(group, outcome)
     if (arm === 'holdout') return
-    this.segment(this.segments.exposed(publisher, winIn))
-    if (seat !== publisher) this.segment(this.segments.exposed(seat, winIn))
+    this.judgeSegment(this.segments.exposed(publisher, winIn))
+    if (seat !== publisher) this.judgeSegment(this.segments.exposed(seat, winIn))
   }
 
-  private segment(segment: Segment): void {
-    if (!this.segments.isDue(segment)) return
+  private judgeSegment(segment: Segment | null): void {
+    if (segment === null) return
     const { evidence } = this
     const ratio =
       evidence.total('optimised', 'wins') / Math.max(1, evidence.total('optimised', 'dueIn'))

@@ -1,6 +1,5 @@
 /** The states of all suppliers and modes, and what they tell other nodes and a restart. */
 
-import type { Matured } from './guardrails.ts'
 import { Evidence, readRecords, writeRecords } from './kept.ts'
 import { Segments } from './segments.ts'
 import { SupplierState } from './supplier-state.ts'
@@ -24,8 +23,6 @@ export class Controls {
   private readonly suppliers = new Map<number, SupplierState>()
   /** The win rate of all suppliers together: it falls sooner than one can be sure of, and later, for each. */
   private readonly fall = new WinRateCusum(3_600_000, 10)
-  private readonly all: Matured = { bids: 0, wins: 0 }
-  private readonly own: Matured = { bids: 0, wins: 0 }
   private now = 0
   private patience = 30_000
 
@@ -51,12 +48,11 @@ export class Controls {
   advance(now: number, patience: number): void {
     this.now = now
     this.patience = patience
-    const { all, own } = this
-    all.bids = all.wins = 0
+    const all = { bids: 0, wins: 0 }
     const usual = Math.max(0.5, Math.min(1.2, this.fall.ratio))
     for (const state of this.suppliers.values()) {
       state.judge(now)
-      state.guards.mature(now, patience, own)
+      const own = state.guards.mature(now, patience)
       all.bids += own.bids
       all.wins += own.wins
       if (own.bids > 0 && state.guards.compare(own, usual, now) && state.guarded)

@@ -16,6 +16,11 @@ interface Run {
 class ReceivedRows {
   size = 0
   private runs: Run[] = []
+  private readonly train: (row: Row) => void
+
+  constructor(train: (row: Row) => void) {
+    this.train = train
+  }
 
   /** Whole rows. */
   add(rows: Uint8Array): void {
@@ -31,14 +36,14 @@ class ReceivedRows {
     this.size += count
   }
 
-  /** Hands out up to `most` rows. */
-  take(most: number, train: (row: Row) => void): void {
+  /** Trains with up to `most` rows. */
+  take(most: number): void {
     for (let left = Math.min(most, this.size); left > 0; left--) {
       const run = this.earliest()
       const at = run.offsets[run.next++]!
       if (run.next === run.offsets.length) this.runs.splice(this.runs.indexOf(run), 1)
       this.size--
-      train(rowOf(run.rows, at))
+      this.train(rowOf(run.rows, at))
     }
   }
 
@@ -79,23 +84,21 @@ function compared(one: Uint8Array, from: number, other: Uint8Array, otherFrom: n
   return 0
 }
 
-/** Rows that one call trains with, and one exposure, where that is done in slices; and most that wait. */
+/** Rows that one `advance` trains with, and one exposure, where that is done in slices; and most that wait. */
 const [atOnce, beside, most] = [300, 8, 65_536]
 /** Rows of one slice while the curve is shared. */
 const caughtUpAtOnce = 250
 
 export class Received {
-  readonly rows = new ReceivedRows()
+  readonly rows: ReceivedRows
   /** Rows that were trained with before, for a curve of another node that lacks them. */
-  readonly repeated = new ReceivedRows()
+  readonly repeated: ReceivedRows
   private readonly slices: boolean
-  private readonly train: (row: Row) => void
-  private readonly again: (row: Row) => void
 
   constructor(slices: boolean, train: (row: Row) => void, again: (row: Row) => void) {
     this.slices = slices
-    this.train = train
-    this.again = again
+    this.rows = new ReceivedRows(train)
+    this.repeated = new ReceivedRows(again)
   }
 
   add(rows: Uint8Array): void {
@@ -116,11 +119,11 @@ export class Received {
   }
 
   beside(): void {
-    this.some(this.slices ? beside : Number.POSITIVE_INFINITY)
+    this.some(this.slices ? beside : undefined)
   }
 
   advance(): void {
-    this.some(this.slices ? atOnce : Number.POSITIVE_INFINITY)
+    this.some(this.slices ? atOnce : undefined)
   }
 
   *catchingUp(): Generator<undefined, void> {
@@ -131,7 +134,7 @@ export class Received {
   }
 
   private some(count = Number.POSITIVE_INFINITY): void {
-    this.repeated.take(count, this.again)
-    this.rows.take(count, this.train)
+    this.repeated.take(count)
+    this.rows.take(count)
   }
 }

@@ -24,8 +24,7 @@ function settled(policy: Policy, mode: 'revenue' | 'margin', decisions: number) 
       mode,
       { inBa, out, winIn, winOut, raised: false },
       evidence,
-      exact,
-      exact,
+      { wins: exact, spend: exact },
       false,
     )
     if (random() < winOut) evidence.won('usual', inBa, out, 1)
@@ -61,7 +60,7 @@ t.test('one bid of a price beyond all others moves no multiplier out of reach', 
   const { controller } = settled(policy, 'margin', 5000)
   const before = controller.lambda(policy, 'margin')
   const dear = { inBa: 1e8, out: 1e8, winIn: 0.5, winOut: 0.5, raised: false }
-  controller.decided(policy, 'margin', dear, new Evidence(), exact, exact, false)
+  controller.decided(policy, 'margin', dear, new Evidence(), { wins: exact, spend: exact }, false)
   const after = controller.lambda(policy, 'margin')
   t.ok(after < 2 * before && after > before / 4, `${before} CPM, then ${after}`)
   t.end()
@@ -104,21 +103,20 @@ t.test(
         'revenue',
         { ...bid, raised: false },
         evidence,
-        { ...exact },
-        { ...exact },
+        { wins: exact, spend: exact },
         shallow,
       )
     for (let n = 0; n < 5000; n++) ask({ inBa: 1, out: 1, winIn: 0.5, winOut: 0.5 }, true)
     t.equal(controller.spend, new Controller().spend)
     for (let n = 0; n < 5000; n++) ask({ inBa: 1, out: 0.5, winIn: 0.5, winOut: 0.1 }, true)
     t.ok(controller.spend > 10, 'up they go')
+    const unknown = { ...exact, usual: Number.NaN }
     controller.decided(
       policy,
       'revenue',
       { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.4, raised: false },
       evidence,
-      { ...exact, usual: Number.NaN },
-      { ...exact, usual: Number.NaN },
+      { wins: unknown, spend: unknown },
       false,
     )
     t.ok(Number.isFinite(controller.theta(policy, 'revenue')))
@@ -139,7 +137,14 @@ t.test('the less is known of what is kept, the more is aimed at', (t) => {
       const f = Math.max(0.05, Math.min(1, 0.75 * reward))
       const bid = { inBa, out: inBa * f, winIn: 0.5, winOut: 0.5 * f ** 3, raised: false }
       const standing: Standing = { kept: 0.975, error, raised: 1, usual: 1 }
-      controller.decided(policy, 'revenue', bid, new Evidence(), standing, standing, false)
+      controller.decided(
+        policy,
+        'revenue',
+        bid,
+        new Evidence(),
+        { wins: standing, spend: standing },
+        false,
+      )
       if (n < 10_000) continue
       own += bid.winIn * inBa
       kept += bid.winOut * inBa

@@ -6,7 +6,6 @@ import { WinRateCusum } from '../../../opd/learner/control/win-rate-cusum.ts'
 import { source } from '../../support/random.ts'
 
 const start = 1_760_000_000_000
-const matured = { bids: 0, wins: 0 }
 
 interface Traffic {
   bids: number
@@ -33,7 +32,7 @@ function run(guards: Guards, traffic: Traffic): { acted: number | null; bid: num
     }
     guards.exposed(0.5, 1, now, 15_000)
     if (random() < rate(now)) due.push([now + delay(now), now])
-    guards.mature(now, 15_000, matured)
+    const matured = guards.mature(now, 15_000)
     if (matured.bids > 0 && guards.compare(matured, 1, now)) guards.fell(now)
     if (acted === null && guards.acts) {
       acted = now
@@ -191,7 +190,7 @@ t.test('each alarm that follows holds longer', (t) => {
     let n = 0
     for (; guards.acts && n < 10_000; n++) {
       guards.exposed(0.5, 1, from + n * 1000, 1000)
-      guards.mature(from + n * 1000, 1000, matured)
+      guards.mature(from + n * 1000, 1000)
     }
     return n
   }
@@ -212,7 +211,7 @@ function heldWithWins(guards: Guards, from: number): number {
     const now = from + n * 1000
     guards.exposed(0.5, 1, now, 1000)
     if (n % 2 === 0) guards.won(now, 1, 1, now)
-    guards.mature(now, 1000, matured)
+    guards.mature(now, 1000)
   }
   return n
 }
@@ -224,7 +223,7 @@ t.test('wins told to other nodes keep silence away', (t) => {
     const at = now + n * 1000
     guards.exposed(0.5, 1, at, 15_000)
     if (n % 10 === 0) guards.received(5, at - 4000, at)
-    guards.mature(at, 15_000, matured)
+    guards.mature(at, 15_000)
   }
   t.equal(guards.acts, false)
   t.end()
