@@ -5,7 +5,7 @@
 import { getOrAdd } from '../opd/shared/get-or-add.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
-import type { DirectorySnapshot, SupplierState } from './ports.ts'
+import type { DirectorySnapshot } from './ports.ts'
 import type { Store } from './store/index.ts'
 import { readHolds } from './store/suppliers.ts'
 
@@ -23,27 +23,20 @@ async function load(store: Store): Promise<DirectorySnapshot> {
     db.selectFrom('datacenters').selectAll().execute(),
     readHolds(db),
   ])
-  const suppliers = new Map<
-    string,
-    {
-      id: string
-      inactiveSeats: Set<string>
-      datacenters: Map<string, { active: boolean; clientQps: number | null }>
-    }
-  >()
-  const of = (id: string) =>
-    getOrAdd(suppliers, id, () => ({
-      id,
-      inactiveSeats: new Set<string>(),
-      datacenters: new Map(),
-    }))
+  const empty = (id: string) => ({
+    id,
+    inactiveSeats: new Set<string>(),
+    datacenters: new Map<string, { active: boolean; clientQps: number | null }>(),
+  })
+  const suppliers = new Map<string, ReturnType<typeof empty>>()
+  const of = (id: string) => getOrAdd(suppliers, id, () => empty(id))
   for (const { supplier, name } of seats) of(supplier).inactiveSeats.add(name)
   for (const { supplier, location, client_qps, is_active } of datacenters)
     of(supplier).datacenters.set(location, {
       active: is_active === 1,
       clientQps: client_qps === null ? null : Number(client_qps),
     })
-  return { suppliers: suppliers as ReadonlyMap<string, SupplierState>, holds }
+  return { suppliers, holds }
 }
 
 export async function createDirectory(store: Store, log: Log): Promise<Directory> {

@@ -6,7 +6,7 @@ import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
 import { createFleet } from '../admin/fleet/exchange.ts'
 import { createKeptSums } from '../admin/fleet/kept-sums.ts'
-import { fleet, type LiveDeps } from '../admin/fleet/live.ts'
+import type { LiveDeps } from '../admin/fleet/live.ts'
 import { alive, health } from '../admin/http/health.ts'
 import { createAdmin } from '../admin/http/server.ts'
 import { ImpressionCounters } from '../admin/impressions/counters.ts'
@@ -148,15 +148,13 @@ export async function openAdminPlane(
             ? { issuer: authConfig.issuer, clientId: authConfig.clientId }
             : null,
       }),
-      fleet({ authenticate, ...live }),
       consoleCalls({
+        ...live,
         authenticate,
         engine,
         account,
-        suppliers,
         configuration: () => shownConfig(current.config),
-        currency: () => current.config.currency.base,
-        opd: (id) => activeOpd(engine.integration(id)),
+        activeOpd: (id) => activeOpd(engine.integration(id)),
         chance: (mode, facts, price) => modelManager.of(mode).winChance(facts, price),
         users: auth.realm === null ? null : { store, now },
       }),

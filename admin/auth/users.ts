@@ -1,6 +1,6 @@
 /** Users of the embedded token endpoint. */
 import { randomBytes } from 'node:crypto'
-import type { Kysely, Transaction } from 'kysely'
+import type { Kysely } from 'kysely'
 import * as z from 'zod'
 import type { Store } from '../store/index.ts'
 import { audit } from '../store/suppliers.ts'
@@ -182,31 +182,6 @@ export type UserVerb = 'passwd' | 'disable' | 'enable' | 'remove'
 /** `last_admin`: without this user, no enabled user would have the role operator and see all suppliers. */
 export type Changed = 'changed' | 'unknown' | 'last_admin'
 
-interface Apply {
-  trx: Transaction<Tables>
-  name: string
-  hash: string
-}
-
-const set = ({ trx, name }: Apply, values: { hash: string } | { disabled: 0 | 1 }) =>
-  trx.updateTable('users').set(values).where('name', '=', name).execute()
-
-interface Rule {
-  apply(to: Apply): Promise<unknown>
-  /** Whether the user cannot log in afterwards. */
-  closes: boolean
-}
-
-const rules: Readonly<Record<UserVerb, Rule>> = {
-  passwd: { apply: (to) => set(to, { hash: to.hash }), closes: false },
-  disable: { apply: (to) => set(to, { disabled: 1 }), closes: true },
-  enable: { apply: (to) => set(to, { disabled: 0 }), closes: false },
-  remove: {
-    apply: ({ trx, name }) => trx.deleteFrom('users').where('name', '=', name).execute(),
-    closes: true,
-  },
-}
-
 const isAdmin = ({ account, roles, disabled }: StoredUser) =>
   !disabled && account === '*' && may(new Set(roles), 'operator')
 
@@ -224,7 +199,8 @@ export async function changeUser(
   const [fault] = verb === 'passwd' ? faultsOf(fields.password, password) : []
   if (fault !== undefined) throw new RangeError(fault)
   const hash = verb === 'passwd' ? await hashPassword(password) : ''
-  const { apply, closes } = rules[verb]
+  /** Whether the user cannot log in afterwards. */
+  const closes = verb === 'disable' || verb === 'remove'
   return db.transaction().execute(async (trx) => {
     // All users are locked: otherwise two concurrent commands could disable one admin each and leave none.
     const before = await allUsers(trx, postgres)
@@ -232,7 +208,11 @@ export async function changeUser(
     if (user === undefined) return 'unknown'
     const left = before.some((each) => each.name !== name && isAdmin(each))
     if (closes && isAdmin(user) && !left && !force) return 'last_admin'
-    await apply({ trx, name, hash })
+    if (verb === 'remove') await trx.deleteFrom('users').where('name', '=', name).execute()
+    else {
+      const values = verb === 'passwd' ? { hash } : { disabled: closes ? 1 : 0 }
+      await trx.updateTable('users').set(values).where('name', '=', name).execute()
+    }
     await trx.deleteFrom('refresh_tokens').where('user_name', '=', name).execute()
     const after = await findUser(trx, name)
     const change = userAudit(verb, shown(user), after === null ? null : shown(after))

@@ -4,14 +4,14 @@ import * as z from 'zod'
 import type { OpdConfig } from '../../opd/config.ts'
 import type { BidFacts } from '../../opd/learner.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
-import { canSee } from '../auth/roles.ts'
+import { type LiveDeps, liveRoute } from '../fleet/live.ts'
 import { type Authenticate, jsonAnswer, jsonCalls, queryOf, type Route } from '../http/call.ts'
-import { Problem, unknownSupplier } from '../http/problem.ts'
+import { Problem } from '../http/problem.ts'
+import { find, type Suppliers, visible } from '../management/access.ts'
 import { bidRoute, type DecisionsDeps } from '../prices/decisions.ts'
 import { type UsersDeps, userRoutes } from './users.ts'
 
-interface ConfigurationDeps {
-  suppliers(): readonly { id: string; account: string | null }[]
+interface ConfigurationDeps extends Suppliers {
   /** Without secrets. */
   configuration(): { suppliers: readonly { id: string }[]; currency: unknown; location: string }
 }
@@ -31,19 +31,18 @@ const configurationRoute = (deps: ConfigurationDeps): Route => ({
     'Defaults are filled in. Account `*` sees all of it, other accounts their suppliers and the currency.',
   role: 'viewer',
   answers: { 200: jsonAnswer('The configuration', configurationSchema) },
-  async handler({ caller }) {
+  async handler(request) {
     const all = deps.configuration()
-    if (caller!.account === '*') return all
-    const own = deps.suppliers().filter(({ account }) => canSee(caller!, account))
-    const ids = new Set(own.map(({ id }) => id))
+    if (request.caller!.account === '*') return all
+    const ids = new Set(visible(deps, request).map(({ id }) => id))
     const { location, currency, suppliers } = all
     return { location, currency, suppliers: suppliers.filter(({ id }) => ids.has(id)) }
   },
 })
 
-interface CurveDeps extends Pick<ConfigurationDeps, 'suppliers'> {
+interface CurveDeps extends Suppliers {
   /** The opd block of a supplier; null: OPD is off or its configuration is not valid. */
-  opd(ssp: string): OpdConfig | null
+  activeOpd(ssp: string): OpdConfig | null
   /** Chance of winning at a price; null: the model has no curve. */
   chance(mode: Mode, facts: BidFacts, price: number): number | null
   currency(): string
@@ -75,7 +74,7 @@ const curveSchema = z.strictObject({
 /** Factors from 0.5 to 1. */
 const steps = 50
 
-const curveRoute = ({ suppliers, opd, chance, currency }: CurveDeps): Route => ({
+const curveRoute = (deps: CurveDeps): Route => ({
   method: 'GET',
   path: '/api/svc/curve/',
   id: 'winCurve',
@@ -88,10 +87,9 @@ const curveRoute = ({ suppliers, opd, chance, currency }: CurveDeps): Route => (
   problems: [404],
   async handler(request) {
     const { ssp, publisher, domain, in: price, floor } = queryOf(curveQuery, request)
-    const supplier = suppliers().find(({ id }) => id === ssp)
-    if (supplier === undefined || !canSee(request.caller!, supplier.account))
-      throw unknownSupplier()
-    const config = opd(ssp)
+    find(deps, request, ssp)
+    const { chance } = deps
+    const config = deps.activeOpd(ssp)
     if (config === null) throw new Problem(404, 'opd_off', 'OPD is off for this supplier')
     const { mode, minFactor } = config
     const inBa = Number(price)
@@ -109,11 +107,12 @@ const curveRoute = ({ suppliers, opd, chance, currency }: CurveDeps): Route => (
       const kept = whole > 0 ? win / whole : null
       return { factor, price: out, win, kept, margin: (inBa - out) * win }
     })
-    return { mode, currency: currency(), min_factor: minFactor, points }
+    return { mode, currency: deps.currency(), min_factor: minFactor, points }
   },
 })
 
-interface ConsoleDeps extends DecisionsDeps, ConfigurationDeps, CurveDeps {
+interface ConsoleDeps extends LiveDeps, DecisionsDeps, ConfigurationDeps, CurveDeps {
+  suppliers: LiveDeps['suppliers']
   authenticate: Authenticate
   /** null: users are those of an external issuer. */
   users: UsersDeps | null
@@ -124,6 +123,7 @@ const bodyLimit = 16 * 1024
 
 export function consoleCalls(deps: ConsoleDeps): FastifyPluginAsync {
   const routes = [
+    liveRoute(deps),
     bidRoute(deps),
     configurationRoute(deps),
     curveRoute(deps),

@@ -2,13 +2,12 @@
  * `GET /api/svc/live/`: the figures of the console, over all nodes or of one, with intervals, and the state of each
  * integration. Money is in units of the base currency.
  */
-import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
 import type { ArmSums } from '../../opd/engine/stats.ts'
 import { type Mode, modes } from '../../opd/pricing/arms.ts'
 import { type Interval, keptSpend, keptWins, uplift } from '../../opd/pricing/confidence.ts'
 import { canSee, may, roles } from '../auth/roles.ts'
-import { type Authenticate, addRoute, jsonAnswer, queryOf, type Route } from '../http/call.ts'
+import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
 import { Problem } from '../http/problem.ts'
 import type { Caller } from '../ports.ts'
 import { added, addedCounts, type NodeFigures, quantile, type SupplierFigures } from './figures.ts'
@@ -175,10 +174,6 @@ export async function liveSnapshot(deps: LiveDeps, caller: Caller, only: string 
   }
 }
 
-interface FleetDeps extends LiveDeps {
-  authenticate: Authenticate
-}
-
 const liveQuery = z.strictObject({
   node: z.string().optional().describe('Only this node; by default the sums of all nodes'),
 })
@@ -192,23 +187,20 @@ const liveSchema = z.looseObject({
   integrations: z.array(z.looseObject({ ssp: z.string() })),
 })
 
-export function fleet(deps: FleetDeps): FastifyPluginAsync {
-  const live: Route = {
-    method: 'GET',
-    path: '/api/svc/live/',
-    id: 'live',
-    tag: 'service',
-    summary: 'The figures of the console, summed over all nodes',
-    role: 'viewer',
-    query: liveQuery,
-    answers: { 200: jsonAnswer('Figures by integration', liveSchema) },
-    problems: [404, 503],
-    async handler(request) {
-      const { node } = queryOf(liveQuery, request)
-      const snapshot = await liveSnapshot(deps, request.caller!, node)
-      if (snapshot === null) throw new Problem(404, 'unknown_node', 'No such node')
-      return snapshot
-    },
-  }
-  return async (app) => addRoute(app, live, deps.authenticate)
-}
+export const liveRoute = (deps: LiveDeps): Route => ({
+  method: 'GET',
+  path: '/api/svc/live/',
+  id: 'live',
+  tag: 'service',
+  summary: 'The figures of the console, summed over all nodes',
+  role: 'viewer',
+  query: liveQuery,
+  answers: { 200: jsonAnswer('Figures by integration', liveSchema) },
+  problems: [404, 503],
+  async handler(request) {
+    const { node } = queryOf(liveQuery, request)
+    const snapshot = await liveSnapshot(deps, request.caller!, node)
+    if (snapshot === null) throw new Problem(404, 'unknown_node', 'No such node')
+    return snapshot
+  },
+})

@@ -6,8 +6,8 @@ import * as z from 'zod'
 import type { RegisteredMetric } from '../../opd/shared/metrics.ts'
 import { createSlices } from '../../opd/shared/slices.ts'
 import { contentType, exposition } from '../metrics/exposition.ts'
-import { addRoute, type Call, jsonAnswer, type Route } from './call.ts'
-import { problem } from './problem.ts'
+import { addRoute, jsonAnswer, type Route } from './call.ts'
+import { Problem } from './problem.ts'
 
 interface HealthDeps {
   /** What is missing before bid traffic can be served; empty if ready. A lost store does not prevent it. */
@@ -33,16 +33,16 @@ function createGzip() {
   }
 }
 
-const probe = (path: string, id: string, summary: string, status: string): Call => ({
-  method: 'GET',
-  path,
-  id,
-  tag: 'service',
-  summary,
-  role: null,
-  answers: { 200: jsonAnswer(summary, z.object({ status: z.literal(status) }), { status }) },
-  problems: path === '/healthz' ? [] : [503],
-})
+const probe = (path: string, id: string, summary: string, status: string) =>
+  ({
+    method: 'GET',
+    path,
+    id,
+    tag: 'service',
+    summary,
+    role: null,
+    answers: { 200: jsonAnswer(summary, z.object({ status: z.literal(status) }), { status }) },
+  }) as const
 
 const aliveRoute: Route = {
   ...probe('/healthz', 'alive', 'Liveness of the process', 'ok'),
@@ -52,6 +52,14 @@ const aliveRoute: Route = {
 /** `/healthz` alone. */
 export const alive: FastifyPluginAsync = async (app) => addRoute(app, aliveRoute)
 
+const adminSummary = 'Readiness of the store for API calls and win notices'
+
+/** `parts` are those that are missing. */
+function readiness(code: string, parts: readonly string[]) {
+  if (parts.length > 0) throw new Problem(503, code, `not ready: ${parts.join(', ')}`)
+  return { status: 'ready' }
+}
+
 export function health({ missing, lost, metrics, prepare }: HealthDeps): FastifyPluginAsync {
   const scrape = exposition(metrics, createSlices, prepare)
   const gzipped = createGzip()
@@ -59,24 +67,16 @@ export function health({ missing, lost, metrics, prepare }: HealthDeps): Fastify
     aliveRoute,
     {
       ...probe('/readyz', 'ready', 'Readiness for bid traffic', 'ready'),
-      async handler(_request, reply) {
-        const waits = missing()
-        if (waits.length === 0) return { status: 'ready' }
-        return problem(reply, 503, 'not_ready', `not ready: ${waits.join(', ')}`)
-      },
+      problems: [503],
+      handler: async () => readiness('not_ready', missing()),
     },
     {
-      ...probe(
-        '/readyz/admin',
-        'readyAdmin',
-        'Readiness of the store for API calls and win notices',
-        'ready',
-      ),
+      ...probe('/readyz/admin', 'readyAdmin', adminSummary, 'ready'),
+      problems: [503],
       async handler(_request, reply) {
         const parts = await lost()
-        if (parts.length === 0) return { status: 'ready' }
-        reply.header('retry-after', '1')
-        return problem(reply, 503, 'store_unavailable', `not ready: ${parts.join(', ')}`)
+        if (parts.length > 0) reply.header('retry-after', '1')
+        return readiness('store_unavailable', parts)
       },
     },
     {
@@ -92,7 +92,6 @@ export function health({ missing, lost, metrics, prepare }: HealthDeps): Fastify
           content: { schema: z.string(), type: 'text/plain' },
         },
       },
-      problems: [],
       async handler({ headers }, reply) {
         const text = await scrape()
         reply.type(contentType).header('vary', 'accept-encoding')

@@ -2,9 +2,9 @@
  * `/api/openapi.json`: the API document, made from the calls of the registered routes, and `/api/docs`, a page that
  * shows it.
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import * as z from 'zod'
-import { type Answer, addRoute, type Call, type Content, jsonAnswer } from './call.ts'
+import { type Answer, addRoute, type Call, type Content, jsonAnswer, type Route } from './call.ts'
 import {
   type Contents,
   documentPage,
@@ -50,30 +50,6 @@ const tags: Readonly<Record<Call['tag'], string>> = {
   reports: 'Results of optimization, and single decisions',
   tokens: 'Access tokens of the embedded realm',
   service: 'Health, metrics, documents',
-}
-
-const pageCall: Call = {
-  method: 'GET',
-  path: '/api/docs',
-  id: 'documentPage',
-  tag: 'service',
-  summary: 'This document as a page, without resources of other hosts',
-  role: null,
-  answers: { 200: { description: 'The page', content: { schema: z.string(), type: 'text/html' } } },
-  problems: [],
-}
-
-const documentCall: Call = {
-  method: 'GET',
-  path: '/api/openapi.json',
-  id: 'document',
-  tag: 'service',
-  summary: 'This document',
-  role: null,
-  answers: {
-    200: jsonAnswer('OpenAPI 3.1', z.looseObject({ openapi: z.string() }), { openapi: '3.1.0' }),
-  },
-  problems: [],
 }
 
 /** The statuses of a call's problem documents. */
@@ -219,14 +195,33 @@ export function serveDocument(app: FastifyInstance): void {
     made ??= documentOf(calls, programVersion())
     return made
   }
-  const headers = { 'cache-control': 'no-cache', 'access-control-allow-origin': '*' }
-  void app.register(async (inner) => {
-    const json = async (_request: FastifyRequest, reply: FastifyReply) =>
+  const documentRoute: Route = {
+    method: 'GET',
+    path: '/api/openapi.json',
+    id: 'document',
+    tag: 'service',
+    summary: 'This document',
+    role: null,
+    answers: {
+      200: jsonAnswer('OpenAPI 3.1', z.looseObject({ openapi: z.string() }), { openapi: '3.1.0' }),
+    },
+    handler: async (_request, reply) =>
       reply
-        .headers(headers)
+        .headers({ 'cache-control': 'no-cache', 'access-control-allow-origin': '*' })
         .type('application/json')
-        .send(Buffer.from(JSON.stringify(document())))
-    const page = async (_request: FastifyRequest, reply: FastifyReply) => {
+        .send(Buffer.from(JSON.stringify(document()))),
+  }
+  const pageRoute: Route = {
+    method: 'GET',
+    path: '/api/docs',
+    id: 'documentPage',
+    tag: 'service',
+    summary: 'This document as a page, without resources of other hosts',
+    role: null,
+    answers: {
+      200: { description: 'The page', content: { schema: z.string(), type: 'text/html' } },
+    },
+    async handler(_request, reply) {
       html ??= documentPage(document())
       return reply
         .headers({
@@ -237,8 +232,9 @@ export function serveDocument(app: FastifyInstance): void {
         })
         .type('text/html; charset=utf-8')
         .send(html)
-    }
-    addRoute(inner, { ...documentCall, handler: json })
-    addRoute(inner, { ...pageCall, handler: page })
+    },
+  }
+  void app.register(async (inner) => {
+    for (const route of [documentRoute, pageRoute]) addRoute(inner, route)
   })
 }

@@ -40,9 +40,6 @@ export class Problem extends Error {
 export const malformed = (faults: readonly ProblemFault[]) =>
   new Problem(400, 'malformed', 'The request is not valid', faults)
 
-/** Also for a supplier of another account, so that nobody learns that it exists. */
-export const unknownSupplier = () => new Problem(404, 'unknown_supplier', 'No such supplier')
-
 /** Sends an RFC 9457 problem document. `code` is stable: tests and metrics use it. */
 export function problem(
   reply: FastifyReply,

@@ -118,15 +118,11 @@ function otherReadings(url: string, bidId: string): { otherBidIds?: string[] } {
   return otherBidIds.length > 0 ? { otherBidIds } : {}
 }
 
-interface Named {
-  bid_id: string
-  svc_opd?: string | undefined
-  ssp?: string | undefined
-  min_to_win?: string | undefined
-}
-
 /** What all notices say. `url` is the URL of the request: the parsed query no longer has the original escapes. */
-const common = (url: string, { bid_id, svc_opd, ssp, min_to_win }: Named) => ({
+const common = (
+  url: string,
+  { bid_id, svc_opd, ssp, min_to_win }: z.output<typeof lossSchema>,
+) => ({
   bidId: bid_id,
   ...otherReadings(url, bid_id),
   svcOpd: svc_opd,

@@ -59,7 +59,7 @@ export type Rejection =
   | 'implausible_price'
   | 'invalid_parameters'
 
-export type NoticeResult =
+type NoticeResult =
   | {
       status: Exclude<Status, 'rejected'>
       by: 'context' | 'bid_log' | null

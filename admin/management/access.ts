@@ -1,8 +1,8 @@
-/** What all management calls share: visibility of suppliers, and the author of a change. */
+/** What calls of the API share: visibility of suppliers, and the author of a change. */
 import type { FastifyRequest } from 'fastify'
 import { canSee } from '../auth/roles.ts'
 import type { Handler } from '../http/call.ts'
-import { Problem, unknownSupplier } from '../http/problem.ts'
+import { Problem } from '../http/problem.ts'
 import type { Store } from '../store/index.ts'
 import type { AuditEntry } from '../store/suppliers.ts'
 
@@ -13,10 +13,16 @@ export interface ListedSupplier {
   account: string | null
 }
 
-export interface Access {
-  store: Store
+/** The part of a supplier that decides who sees it. */
+type Owned = Pick<ListedSupplier, 'id' | 'account'>
+
+export interface Suppliers<S extends Owned = Owned> {
   /** The suppliers of the configuration, as of the last reload. */
-  suppliers: () => readonly ListedSupplier[]
+  suppliers: () => readonly S[]
+}
+
+export interface Access extends Suppliers<ListedSupplier> {
+  store: Store
   /** Called after a change on this node, so that it takes effect before the next poll. */
   changed: () => void
   /** Called when a win was voided. It must not wait. */
@@ -27,17 +33,19 @@ export interface Access {
 /** Account that sees all suppliers, and id of a hold of all. */
 export const everyone = '*'
 
-export const visible = ({ suppliers }: Access, { caller }: FastifyRequest) =>
-  suppliers().filter(({ account }) => canSee(caller!, account))
+export const visible = <S extends Owned>(
+  { suppliers }: Suppliers<S>,
+  { caller }: FastifyRequest,
+): S[] => suppliers().filter(({ account }) => canSee(caller!, account))
 
 /** The supplier of this id. A supplier of another account looks like one that does not exist. */
-export function find(
-  access: Access,
+export function find<S extends Owned>(
+  suppliers: Suppliers<S>,
   request: FastifyRequest,
   id = (request.params as { id: string }).id,
-): ListedSupplier {
-  const supplier = visible(access, request).find((each) => each.id === id)
-  if (supplier === undefined) throw unknownSupplier()
+): S {
+  const supplier = visible(suppliers, request).find((each) => each.id === id)
+  if (supplier === undefined) throw new Problem(404, 'unknown_supplier', 'No such supplier')
   return supplier
 }
 

@@ -93,20 +93,15 @@ export function engineRows(stats: EngineStats): MetricRow[] {
     help: string,
     pick: (of: Comparison) => Interval | null,
   ): MetricRow[] => {
-    const row = (metric: string, text: string, part: 'at' | 'lower' | 'upper'): MetricRow => [
-      metric,
-      'gauge',
-      text,
-      () =>
-        eachTop((of, labels) => {
-          const value = pick(compared(of))?.[part]
-          return value === undefined ? [] : [{ value, labels }]
-        }),
-    ]
+    const part = (at: keyof Interval) => () =>
+      eachTop((of, labels) => {
+        const value = pick(compared(of))?.[at]
+        return value === undefined ? [] : [{ value, labels }]
+      })
     return [
-      row(name, help, 'at'),
-      row(lower, `Lower 95 % bound of ${name}, valid at every scrape`, 'lower'),
-      row(upper, `Upper 95 % bound of ${name}, valid at every scrape`, 'upper'),
+      gauge(name, help, part('at')),
+      gauge(lower, `Lower 95 % bound of ${name}, valid at every scrape`, part('lower')),
+      gauge(upper, `Upper 95 % bound of ${name}, valid at every scrape`, part('upper')),
     ]
   }
   const winRates = () =>

@@ -4,18 +4,15 @@
  */
 import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
-import { canSee } from '../auth/roles.ts'
 import { type Authenticate, addRoute, type Route } from '../http/call.ts'
-import { unknownSupplier } from '../http/problem.ts'
+import { find, type Suppliers, visible } from '../management/access.ts'
 import type { Store } from '../store/index.ts'
 import { type Column, largest, querySchema, reportOf, reports, rowsSchema } from './report-query.ts'
 import { createReportWorker } from './report-worker.ts'
 import type { ReportRules } from './rows.ts'
 
-interface ReportsDeps {
+interface ReportsDeps extends Suppliers {
   store: Store
-  /** Suppliers of the configuration, with their accounts. */
-  suppliers: () => readonly { id: string; account: string | null }[]
   authenticate: Authenticate
   now: () => number
   /** Writes counts that are still in memory. */
@@ -43,7 +40,7 @@ const fileName = (what: string, from: number, to: number) =>
   `bidweir-${what}-${[from, to].map((at) => dateOf(Math.min(at, 8.64e15))).join('-to-')}.csv`
 
 export function reporting(deps: ReportsDeps): FastifyPluginAsync {
-  const { store, suppliers, authenticate, now, flush, rules = defaultRules } = deps
+  const { store, authenticate, now, flush, rules = defaultRules } = deps
   const worker = createReportWorker(store)
 
   const routeOf = (what: keyof typeof reports, columns: readonly Column[]): Route => ({
@@ -65,16 +62,12 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
       const query = reportOf(request, now())
       const { ssp, format, top: rows, from, to } = query
       const top = rows === undefined ? undefined : { rows, by: largest[what] }
-      const caller = request.caller!
-      const visible = suppliers()
-        .filter(({ account }) => canSee(caller, account))
-        .map(({ id }) => id)
-      if (ssp !== undefined && !visible.includes(ssp)) throw unknownSupplier()
+      const among = ssp === undefined ? visible(deps, request) : [find(deps, request, ssp)]
       await flush()
       const scope = {
         ...query,
-        suppliers: ssp === undefined ? visible : [ssp],
-        all: caller.account === '*' && ssp === undefined,
+        suppliers: among.map(({ id }) => id),
+        all: request.caller!.account === '*' && ssp === undefined,
       }
       const job = { scope, columns, format, top, rules: rules() }
       const bytes = await worker.run(job)
