@@ -25,7 +25,7 @@ t.test('two nodes that know nothing of each other', { skip: postgresAbsent }, as
   })
   const [one, two] = nodes
   const counted: string[][] = []
-  for (let round = 0; round < 30; round++) {
+  for (let round = 0; round < 10; round++) {
     const bids = await one.bids(Array.from({ length: 5 }, (_, n) => ({ id: `r${round}-${n}` })))
     const answers = bids.map(async ({ id, svcOpd }) => {
       const bare = { bid_id: id, price: '0.9' }
@@ -37,7 +37,7 @@ t.test('two nodes that know nothing of each other', { skip: postgresAbsent }, as
     })
     counted.push(...(await Promise.all(answers)))
   }
-  t.equal(counted.length, 150)
+  t.equal(counted.length, 50)
   const once = (status: string) =>
     counted.every((each) => each.indexOf(status) === each.lastIndexOf(status))
   t.ok(counted.every((each) => each.includes('attributed')) && once('attributed'))
@@ -50,7 +50,7 @@ t.test('two nodes that know nothing of each other', { skip: postgresAbsent }, as
       .filter(
         ({ key, wins, unattributed }) => key !== '' || Number(wins) + Number(unattributed) > 0,
       ),
-    [{ key: 'acme', wins: 150, unattributed: 0 }],
+    [{ key: 'acme', wins: 50, unattributed: 0 }],
     'a win told at once, with and without its context, is one win, and its context counts',
   )
 })

@@ -20,7 +20,7 @@ async function life(url: string, round: number): Promise<string[]> {
     text += chunk
   })
   await until(() => text.includes('\nset ') && text.includes('\nwin '))
-  await timePasses((round * 7) % 60, 'the process is killed at another moment in each round')
+  await timePasses((round * 13) % 60, 'the process is killed at another moment in each round')
   child.kill('SIGKILL')
   await once(child, 'close')
   return text.split('\n').slice(0, -1)
@@ -28,7 +28,7 @@ async function life(url: string, round: number): Promise<string[]> {
 
 onBoth(async (t, database) => {
   const { url } = database
-  const rounds = database.stop === undefined ? 25 : 10
+  const rounds = database.stop === undefined ? 10 : 5
   const lines: string[] = []
   const restarts: number[] = []
   for (let round = 0; round < rounds; round++) {

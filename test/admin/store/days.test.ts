@@ -122,22 +122,27 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
   })
 
   t.test('a day is not dropped while a report reads it, and wins go on', async (t) => {
+    // The days before go, because each day that is read costs the wait for its lock.
+    now += 30 * day
+    await retention.run()
+    const read = `ledger_day_${Math.floor(now / day)}`
     const reader = new pg.Client({ connectionString: postgres.url })
     await reader.connect()
     t.teardown(() => reader.end())
     await reader.query('begin')
     await reader.query('select count(*) from ledger_days')
-    now += 30 * day
+    now += 7 * day
     const before = await days()
+    t.ok(before.includes(read))
     await retention.run()
-    t.ok(before.every((name) => name.startsWith('ledger')))
     const kept = new Set(await days())
     t.ok(before.every((name) => kept.has(name)))
     t.equal(await ledger.record(win('meanwhile', now), same(now - 1)), 'recorded')
     await reader.query('commit')
     await retention.run()
     const left = await days()
-    t.ok(before.filter((name) => name !== 'ledger').every((name) => !left.includes(name)))
+    t.notOk(left.includes(read))
+    t.ok(left.includes(`ledger_day_${Math.floor(now / day)}`), 'younger days stay')
   })
 
   t.test('rows of before the migration are kept, unique and deleted like all others', async (t) => {
