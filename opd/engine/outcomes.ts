@@ -1,6 +1,5 @@
 /** What becomes of a decision: its win and loss are counted, logged, and train the model. */
-import type { Learner } from '../learner.ts'
-import type { DecisionSink, Learners } from '../ports.ts'
+import type { DecisionSink, Learners, PricingLearner } from '../ports.ts'
 import { armRules } from '../pricing/arms.ts'
 import type { DayReductions } from './day-reductions.ts'
 import type { FaultPlace, ReportFault } from './fault-log.ts'
@@ -45,7 +44,7 @@ export function createOutcomes(deps: OutcomeDeps): Outcomes {
   }
 
   /** Only of a bid with features: the model was exposed to it. */
-  function train(record: DecisionRecord, work: (learner: Learner) => void): void {
+  function train(record: DecisionRecord, work: (learner: PricingLearner) => void): void {
     if (record.teaches && record.features.length > 0)
       guarded('training', record, () => work(learners.of(record.mode)))
   }
