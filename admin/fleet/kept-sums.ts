@@ -10,7 +10,7 @@ import { createSlices } from '../../opd/shared/slices.ts'
 import { addedArms, sides } from '../metrics/comparison.ts'
 import { day } from '../store/hour.ts'
 import type { Store } from '../store/index.ts'
-import { addRows } from '../store/seat-sums.ts'
+import { writeSums } from '../store/sums.ts'
 
 /** Days of UTC that are compared, today included. */
 const comparedDays = 7
@@ -39,6 +39,11 @@ const fields = {
   spendSquares: 'spend_squares',
 } as const satisfies Record<keyof ArmSums, string>
 const names = Object.keys(fields) as (keyof ArmSums)[]
+const target = {
+  table: 'arm_sums',
+  key: ['day', 'supplier', 'mode', 'arm'],
+  sums: Object.values(fields),
+} as const
 
 type Sums = Map<string, ArmSums>
 const keyOf = (supplier: string, mode: string, arm: string) => `${supplier}\0${mode}\0${arm}`
@@ -91,8 +96,7 @@ export function createKeptSums({ store, stats, now, log }: KeptSumsDeps): KeptSu
         const values = names.map((name) => [fields[name], sums[name]])
         return { day: today, supplier, mode, arm, ...Object.fromEntries(values) }
       })
-      const key = ['day', 'supplier', 'mode', 'arm']
-      await addRows(db, 'arm_sums', key, Object.values(fields), rows)
+      await writeSums(db, 'add', target, rows)
       for (const [key, sums] of slice)
         for (const known of [added, stored])
           known.set(key, addedArms(known.get(key) ?? nothing, sums))

@@ -5,12 +5,12 @@
  */
 import { sql } from 'kysely'
 import type { Store } from './index.ts'
-import { type LedgerRow, ledgerTable } from './tables.ts'
+import { type LedgerRow, ledgerTable, type Tables } from './tables.ts'
 
 /** Rows of one page. */
 const pageRows = 500
 
-type Page = { wins: LedgerRow[]; losses: { decision: string; at: number }[] }
+type Page = { wins: LedgerRow[]; losses: Tables['losses'][] }
 
 export interface EventMarks {
   /**
@@ -31,57 +31,43 @@ export interface EventMarks {
 /** The rows by pages; `after` reads those that follow a row. */
 async function* paged<Key, Row extends Key>(
   start: Key,
-  after: (last: Key) => Promise<Row[]>,
+  after: (last: Key) => Promise<{ rows: Row[] }>,
 ): AsyncGenerator<Row[]> {
   for (let last: Key | undefined = start; last !== undefined; ) {
-    const rows: Row[] = await after(last)
+    const { rows }: { rows: Row[] } = await after(last)
     if (rows.length > 0) yield rows
     last = rows.length < pageRows ? undefined : rows.at(-1)
   }
 }
 
 export function eventMarks(store: Store, node: string): EventMarks {
-  const { wins: db, postgres } = store
+  const { wins: db } = store
+  const ledger = sql.table(ledgerTable(store.postgres))
 
   const winsAfter = ({ at, decision, event }: Pick<LedgerRow, 'at' | 'decision' | 'event'>) =>
-    db
-      .selectFrom(ledgerTable(postgres))
-      .selectAll()
-      .where(sql<boolean>`(at, decision, event) > (${Number(at)}, ${decision}, ${event})`)
-      .where('status', 'in', ['attributed', 'voided'])
-      .orderBy('at')
-      .orderBy('decision')
-      .orderBy('event')
-      .limit(pageRows)
-      .execute()
+    sql<LedgerRow>`select * from ${ledger}
+      where (at, decision, event) > (${at}, ${decision}, ${event}) and status in ('attributed', 'voided')
+      order by at, decision, event limit ${pageRows}`.execute(db)
 
-  const lossesAfter = ({ at, decision }: Pick<LedgerRow, 'at' | 'decision'>) =>
-    db
-      .selectFrom('losses')
-      .select(['decision', 'at'])
-      .where(sql<boolean>`(at, decision) > (${Number(at)}, ${decision})`)
-      .orderBy('at')
-      .orderBy('decision')
-      .limit(pageRows)
-      .execute()
+  const lossesAfter = ({ at, decision }: Tables['losses']) =>
+    sql<
+      Tables['losses']
+    >`select decision, at from losses where (at, decision) > (${at}, ${decision})
+      order by at, decision limit ${pageRows}`.execute(db)
 
   /** A void leaves the time of its win as it was. The audit trail has the time of the void. */
   const voidsAfter = (from: number, id: number) =>
-    db
-      .selectFrom('audit')
-      .select(['id', 'after'])
-      .where('action', '=', 'void')
-      .where('at', '>=', from)
-      .where('id', '>', Number(id))
-      .orderBy('id')
-      .limit(pageRows)
-      .execute()
+    sql<{ id: number; after: string | null }>`select id, "after" from audit
+      where action = 'void' and at >= ${from} and id > ${id} order by id limit ${pageRows}`.execute(
+      db,
+    )
 
   const winsOf = (decision: string) =>
-    db.selectFrom(ledgerTable(postgres)).selectAll().where('decision', '=', decision).execute()
-
-  const setAlive = (alive: number) =>
-    db.updateTable('event_marks').set({ alive }).where('node', '=', node).execute()
+    db
+      .selectFrom(ledgerTable(store.postgres))
+      .selectAll()
+      .where('decision', '=', decision)
+      .execute()
 
   return {
     async write(sent, now, deadAfter) {
@@ -90,34 +76,21 @@ export function eventMarks(store: Store, node: string): EventMarks {
         .values({ node, sent, alive: now })
         .onConflict((conflict) => conflict.column('node').doUpdateSet({ sent, alive: now }))
         .execute()
-      const dead = db
-        .selectFrom('event_marks')
-        .select(['node', 'sent'])
-        .where('node', '<>', node)
-        .where('alive', '<=', now - deadAfter)
-      if ((await dead.execute()).length === 0) return sent
       return db.transaction().execute(async (trx) => {
-        // Another node that takes over waits here, and then finds no row.
-        const locking = postgres ? sql` for update` : sql``
-        const { rows } = await sql<{ node: string; sent: number }>`
-          select node, sent from event_marks
-          where node <> ${node} and alive <= ${now - deadAfter}${locking}`.execute(trx)
-        const earliest = Math.min(sent, ...rows.map((row) => Number(row.sent)))
-        await trx
-          .updateTable('event_marks')
-          .set({ sent: earliest })
-          .where('node', '=', node)
-          .execute()
-        for (const row of rows)
-          await trx.deleteFrom('event_marks').where('node', '=', row.node).execute()
+        // another node that takes over waits here, and then finds no row
+        const { rows } = await sql<{ sent: number }>`delete from event_marks
+          where node <> ${node} and alive <= ${now - deadAfter} returning sent`.execute(trx)
+        if (rows.length === 0) return sent
+        const earliest = Math.min(sent, ...rows.map((row) => row.sent))
+        await sql`update event_marks set sent = ${earliest} where node = ${node}`.execute(trx)
         return earliest
       })
     },
     async remove() {
-      await db.deleteFrom('event_marks').where('node', '=', node).execute()
+      await sql`delete from event_marks where node = ${node}`.execute(db)
     },
     async abandon() {
-      await setAlive(0)
+      await sql`update event_marks set alive = 0 where node = ${node}`.execute(db)
     },
     async *pages(from) {
       const before = { at: from - 1, decision: '', event: '' }

@@ -34,19 +34,13 @@ export const markStale = (rows: RawBuilder<unknown>, now: RawBuilder<unknown>) =
 }
 
 /** The marks in order of time. */
-export async function staleHours(db: Kysely<Tables>): Promise<Tables['stale_hours'][]> {
-  const rows = await db.selectFrom('stale_hours').selectAll().orderBy('hour').execute()
-  return rows.map(({ hour, changes }) => ({ hour: Number(hour), changes: Number(changes) }))
-}
+export const staleHours = (db: Kysely<Tables>): Promise<Tables['stale_hours'][]> =>
+  db.selectFrom('stale_hours').selectAll().orderBy('hour').execute()
 
 /** Removes a mark, unless the hour has changed again since the mark was read. */
 export async function clearStale(
   db: Kysely<Tables>,
   { hour, changes }: Tables['stale_hours'],
 ): Promise<void> {
-  await db
-    .deleteFrom('stale_hours')
-    .where('hour', '=', hour)
-    .where('changes', '=', changes)
-    .execute()
+  await sql`delete from stale_hours where hour = ${hour} and changes = ${changes}`.execute(db)
 }

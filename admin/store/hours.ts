@@ -5,6 +5,7 @@
 import { type Kysely, sql } from 'kysely'
 import { hour, hourKey } from './hour.ts'
 import type { Store } from './index.ts'
+import { writeSums } from './sums.ts'
 import { type HourRow, ledgerTable, type Tables } from './tables.ts'
 
 /** The exact sum of decimal texts. */
@@ -120,29 +121,11 @@ export async function addUpHour(
         const { rows } = await sql<Omit<HourRow, 'hour'>>`select ${sql.join(names)} from hour_sums
           where row > ${sql.lit(last)} and row <= ${sql.lit(last + sliceRows)}`.execute(db)
         if (rows.length === 0) break
-        await write(
-          store.db,
-          target,
-          rows.map((row) => ({ ...row, hour: begin })),
-        )
+        const hourly = rows.map((row) => ({ ...row, hour: begin }))
+        await writeSums(store.db, 'replace', { ...target, sums }, hourly)
         await pause()
       }
       await sql`drop table hour_sums`.execute(db)
     }
   })
-}
-
-async function write(db: Kysely<Tables>, { table, key }: Target, rows: HourRow[]): Promise<void> {
-  await db
-    .insertInto(table)
-    // rows of `ledger_hour_seats` have a seat, which their type leaves out
-    .values(rows as never)
-    .onConflict((conflict) =>
-      conflict
-        .columns([...key] as (keyof HourRow)[])
-        .doUpdateSet(({ ref }) =>
-          Object.fromEntries(sums.map((name) => [name, ref(`excluded.${name}`)])),
-        ),
-    )
-    .execute()
 }

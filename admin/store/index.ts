@@ -169,9 +169,9 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
       const row = await db
         .selectFrom('revision')
         .select(['n', clockOf(postgres, now).as('clock')])
-        .executeTakeFirst()
-      if (postgres) compareClocks(asked, Number(row?.clock ?? asked))
-      const n = Number(row?.n ?? 0)
+        .executeTakeFirstOrThrow()
+      if (postgres) compareClocks(asked, row.clock)
+      const { n } = row
       if (n !== known) await Promise.all(listeners.map((listener) => listener()))
       // set after all listeners have succeeded
       known = n
@@ -214,10 +214,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
       listeners.push(listener)
     },
     async bump(within) {
-      await within
-        .updateTable('revision')
-        .set(({ eb }) => ({ n: eb('n', '+', 1) }))
-        .execute()
+      await sql`update revision set n = n + 1`.execute(within)
       await databases.notify(within)
     },
     // concurrent calls share one result, so that readiness probes cost one write at a time

@@ -27,7 +27,7 @@ export function createLease(db: Kysely<Tables>, postgres: boolean, now: () => nu
       .returning('lease')
       .executeTakeFirst()
     if (row === undefined) return false
-    until = Number(row.lease)
+    until = row.lease
     setAt = at
     return true
   }

@@ -236,7 +236,7 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
         ]),
       )
       const first = Math.min(...lookups.map(({ decidedSince }) => Math.floor(decidedSince / day)))
-      const found = new Set((await find(text, Math.max(0, first))).map(({ n }) => Number(n)))
+      const found = new Set((await find(text, Math.max(0, first))).map(({ n }) => n))
       return lookups.map((_lookup, at) => found.has(at + 1))
     }
   }

@@ -60,29 +60,18 @@ function independent(queue: readonly Waiting[]): number {
 }
 
 export function rowOf(entry: LedgerEntry): LedgerRow {
+  const { bidId, inBa, outBa, priceDsp, decidedAt, ...same } = entry
   return {
+    ...same,
     // the database returns well-formed text, which is compared with this key
     decision: entry.decision.toWellFormed(),
-    event: entry.event,
-    bid_id: entry.bidId,
-    status: entry.status,
-    by: entry.by,
-    supplier: entry.supplier,
-    mode: entry.mode,
-    arm: entry.arm,
-    publisher: entry.publisher,
-    domain: entry.domain,
-    seat: entry.seat,
-    in_ba: entry.inBa,
-    out_ba: entry.outBa,
-    cleared: entry.cleared,
-    price_dsp: entry.priceDsp,
-    currency: entry.currency,
-    margin: entry.margin,
+    bid_id: bidId,
+    in_ba: inBa,
+    out_ba: outBa,
+    price_dsp: priceDsp,
     late: entry.late ? 1 : 0,
     over: entry.over ? 1 : 0,
-    reason: entry.reason,
-    decided_at: entry.decidedAt === null ? null : Math.floor(entry.decidedAt),
+    decided_at: decidedAt === null ? null : Math.floor(decidedAt),
     at: Math.floor(entry.at),
   }
 }

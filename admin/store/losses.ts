@@ -1,5 +1,5 @@
 /** Loss notices: only which were reported, so that each counts once. They have no money, and most bids lose. */
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { createBatcher } from './batcher.ts'
 import { unavailable } from './errors.ts'
 import type { Tables } from './tables.ts'
@@ -36,20 +36,7 @@ export function createLosses(db: Kysely<Tables>): LossStore {
 
 /** Deletes some of the losses before `before`; whether there may be more. */
 export async function deleteLosses(db: Kysely<Tables>, before: number): Promise<boolean> {
-  const old = await db
-    .selectFrom('losses')
-    .select('decision')
-    .where('at', '<', before)
-    .limit(deletedRows)
-    .execute()
-  if (old.length > 0)
-    await db
-      .deleteFrom('losses')
-      .where(
-        'decision',
-        'in',
-        old.map(({ decision }) => decision),
-      )
-      .execute()
-  return old.length === deletedRows
+  const { numAffectedRows } = await sql`delete from losses where decision in (
+    select decision from losses where at < ${before} limit ${sql.lit(deletedRows)})`.execute(db)
+  return Number(numAffectedRows) === deletedRows
 }

@@ -2,8 +2,8 @@
  * Operator commands for the models: freeze, rollback, reset. Each change is one transaction with its audit entry.
  * Counters in the rows order the changes, not clocks.
  */
-import type { Kysely, Transaction } from 'kysely'
-import { type Mode, modes } from '../../opd/pricing/arms.ts'
+import { type Kysely, sql, type Transaction } from 'kysely'
+import type { Mode } from '../../opd/pricing/arms.ts'
 import type { ModelControl, ModelControlSource } from '../../opd/state/model-control.ts'
 import type { Store } from './index.ts'
 import { type AuditEntry, audit } from './suppliers.ts'
@@ -27,25 +27,20 @@ export async function readModelControl(db: Kysely<Tables>): Promise<ModelControl
     .select('frozen')
     .executeTakeFirstOrThrow()
   const resets = await db.selectFrom('model_resets').selectAll().execute()
-  const perMode = <T>(value: (row: ModelRow | undefined) => T) =>
-    Object.fromEntries(
-      modes.map((mode) => [mode, value(rows.find((row) => row.mode === mode))]),
-    ) as Record<Mode, T>
+  const perMode = <T>(value: (row: ModelRow) => T) =>
+    Object.fromEntries(rows.map((row) => [row.mode, value(row)])) as Record<Mode, T>
   return {
     frozen: frozen === 1,
-    epochs: perMode((row) => Number(row?.epoch ?? 0)),
-    rolledBackAt: perMode((row) => row?.rolled_back_at ?? null),
-    resets: Object.fromEntries(resets.map(({ supplier, times }) => [supplier, Number(times)])),
+    epochs: perMode(({ epoch }) => epoch),
+    rolledBackAt: perMode((row) => row.rolled_back_at),
+    resets: Object.fromEntries(resets.map(({ supplier, times }) => [supplier, times])),
   }
 }
 
 /** Runs a change under the lock of the row that all of these changes update first. */
 function changing<T>(store: Store, work: (trx: Transaction<Tables>) => Promise<T>): Promise<T> {
   return store.db.transaction().execute(async (trx) => {
-    await trx
-      .updateTable('model_learning')
-      .set(({ ref }) => ({ frozen: ref('frozen') }))
-      .execute()
+    await sql`update model_learning set frozen = frozen`.execute(trx)
     return work(trx)
   })
 }

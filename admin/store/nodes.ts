@@ -1,5 +1,5 @@
 /** The last known number of live nodes of a location: a node that starts while Redis is away divides allotments by it. */
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { Tables } from './tables.ts'
 
 interface NodeCounts {
@@ -14,13 +14,10 @@ export const nodeCountsOf = (db: Kysely<Tables>, location: string): NodeCounts =
       .select('live')
       .where('location', '=', location)
       .executeTakeFirst()
-    return Math.max(1, Number(row?.live ?? 1))
+    return Math.max(1, row?.live ?? 1)
   },
   async write(live) {
-    await db
-      .insertInto('nodes')
-      .values({ location, live })
-      .onConflict((conflict) => conflict.column('location').doUpdateSet({ live }))
-      .execute()
+    await sql`insert into nodes (location, live) values (${location}, ${live})
+      on conflict (location) do update set live = excluded.live`.execute(db)
   },
 })

@@ -59,13 +59,7 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
   // sums are few rows, so that their pauses would take longer than the work
   const briefPause = () => pauseFor(Math.min(pauseMs, sumsPauseMs))
 
-  async function read() {
-    const { until, sealed } = await db
-      .selectFrom('rolled')
-      .select(['until', 'sealed'])
-      .executeTakeFirstOrThrow()
-    return { until: Number(until), sealed: Number(sealed) }
-  }
+  const read = () => db.selectFrom('rolled').select(['until', 'sealed']).executeTakeFirstOrThrow()
 
   /** Starts the roll-up at the oldest row. */
   async function begin(end: number): Promise<number> {
@@ -84,13 +78,10 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
 
   /** The first hour of `[from, to)` with rows, or `to`: hours without rows have no sums. */
   async function nextRows({ db }: Pick<Store, 'db'>, from: number, to: number): Promise<number> {
-    const { at } = await db
-      .selectFrom(ledgerTable(postgres))
-      .select(({ fn }) => fn.min('at').as('at'))
-      .where('at', '>=', from)
-      .where('at', '<', to)
-      .executeTakeFirstOrThrow()
-    return at === null ? to : hourOf(Number(at))
+    const { rows } = await sql<{ at: number | null }>`select min(at) as at
+      from ${sql.table(ledgerTable(postgres))} where at >= ${from} and at < ${to}`.execute(db)
+    const at = rows[0]?.at ?? null
+    return at === null ? to : hourOf(at)
   }
 
   /** Sums the hours of `[from, to)` and records the progress in a column of `rolled`. */
@@ -104,24 +95,11 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
         if (next < to) await addUpHour(store, reader, next, briefPause)
         const mark = Math.min(next + hour, to)
         // if a row of the hour has changed meanwhile, its rows are kept until they are summed again
-        const { numUpdatedRows } = await db
-          .updateTable('rolled')
-          .set({ [column]: mark })
-          .where(column, '=', done)
-          .$if(column === 'sealed', (update) =>
-            update.where(({ not, exists, selectFrom }) =>
-              not(
-                exists(
-                  selectFrom('stale_hours')
-                    .select('hour')
-                    .where('hour', '>=', done)
-                    .where('hour', '<', mark),
-                ),
-              ),
-            ),
-          )
-          .executeTakeFirst()
-        if (numUpdatedRows === 0n) break
+        const unchanged = sql`and not exists (
+          select 1 from stale_hours where hour >= ${done} and hour < ${mark})`
+        const { numAffectedRows } = await sql`update rolled set ${sql.ref(column)} = ${mark}
+          where ${sql.ref(column)} = ${done} ${column === 'sealed' ? unchanged : sql``}`.execute(db)
+        if (numAffectedRows === 0n) break
         done = mark
       }
       return done

@@ -8,7 +8,7 @@ import { createDecidedRows, type SeatRow } from './decided-rows.ts'
 import { isOfTheRow } from './errors.ts'
 import { hourKey, hourOf } from './hour.ts'
 import type { Store } from './index.ts'
-import { seatSums } from './seat-sums.ts'
+import { seatSums } from './sums.ts'
 import { type HourRow, storable, type WithSeat } from './tables.ts'
 
 const every = 5000
@@ -124,11 +124,9 @@ function createBufferedCounts<Row extends CountRow>(
   }
 }
 
-interface Rollup extends DecisionObserver {
+interface Rollup extends DecisionObserver, Pick<BufferedCounts<SeatRow>, 'flush' | 'close'> {
   /** Adds the rows of another process of this node, and takes ownership of them. */
   add(rows: readonly SeatRow[]): void
-  flush(): Promise<void>
-  close(): Promise<void>
 }
 
 export function createRollup(store: Store, log: Log): Rollup {
@@ -157,10 +155,8 @@ export function createRollup(store: Store, log: Log): Rollup {
 }
 
 /** Repeated notices: the ledger stores only the first one. */
-interface DuplicateCounts {
+interface DuplicateCounts extends Pick<BufferedCounts<never>, 'flush' | 'close'> {
   count(notice: DuplicateNotice): void
-  flush(): Promise<void>
-  close(): Promise<void>
 }
 
 const duplicateRow = (notice: DuplicateNotice): WithSeat<HourRow> => ({

@@ -41,7 +41,7 @@ const failureOf = ({ error, result }: Fault): Error =>
  * Requests to the worker and their responses. If the worker dies, all of them fail, and the next request starts
  * another worker.
  */
-class WorkerLink {
+class WorkerConnection implements DatabaseConnection {
   private readonly opening: Opening
   private readonly damaged: () => void
   private worker: Worker | null = null
@@ -88,16 +88,21 @@ class WorkerLink {
     this.worker = worker
   })
 
-  async run(sql: string, parameters: readonly unknown[]): Promise<QueryResult<unknown>> {
+  async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
     if (this.closing) throw new StoreError('closed', 'the store is closed')
     if (this.worker === null) await this.start()
     const { worker } = this
     if (worker === null) throw new StoreError('unavailable', 'the database thread is gone')
     const id = this.next++
     return new Promise((resolve, reject) => {
-      this.waiting.set(id, { resolve, reject })
+      this.waiting.set(id, { resolve: resolve as Waiting['resolve'], reject })
       worker.postMessage({ id, sql, parameters } as WorkerRequest)
     })
+  }
+
+  // biome-ignore lint/correctness/useYield: the interface requires a generator, which SQLite does not support
+  async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
+    throw new StoreError('unavailable', 'SQLite results are not streamed')
   }
 
   async close(): Promise<void> {
@@ -110,23 +115,6 @@ class WorkerLink {
   }
 }
 
-class Connection implements DatabaseConnection {
-  private readonly link: WorkerLink
-
-  constructor(link: WorkerLink) {
-    this.link = link
-  }
-
-  executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
-    return this.link.run(query.sql, query.parameters) as Promise<QueryResult<R>>
-  }
-
-  // biome-ignore lint/correctness/useYield: the interface requires a generator, which SQLite does not support
-  async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
-    throw new StoreError('unavailable', 'SQLite results are not streamed')
-  }
-}
-
 /**
  * Milliseconds that a caller waits for the connection: another program may lock the file, up to 5 s for each request.
  */
@@ -134,14 +122,12 @@ const longestWait = 5000
 
 /** One connection that callers use in turn, so that statements of others never run within a transaction. */
 class SqliteDriver implements Driver {
-  private readonly link: WorkerLink
-  private readonly connection: Connection
+  private readonly connection: WorkerConnection
   private previous: Promise<void> = Promise.resolve()
   private done: (() => void) | null = null
 
   constructor(file: string, options: SqliteOptions) {
-    this.link = new WorkerLink(file, options)
-    this.connection = new Connection(this.link)
+    this.connection = new WorkerConnection(file, options)
   }
 
   async init(): Promise<void> {}
@@ -182,7 +168,7 @@ class SqliteDriver implements Driver {
   }
 
   destroy(): Promise<void> {
-    return this.link.close()
+    return this.connection.close()
   }
 }
 

@@ -1,5 +1,5 @@
 /** Seats, data centers and holds. Those of a supplier are changed under its lock. */
-import type { Kysely, Transaction } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import type { DataCenter, Seat } from '../management/schema.ts'
 import type { Store } from './index.ts'
 import type { Tables } from './tables.ts'
@@ -25,43 +25,29 @@ const mostNamed = 500
 
 /** The rows of several suppliers in the order of `ids`, by three queries. */
 async function readRows(db: Kysely<Tables>, ids: readonly string[]): Promise<SupplierRows[]> {
-  const few = ids.length <= mostNamed
-  const revisions = await db
-    .selectFrom('suppliers')
-    .selectAll()
-    .$if(few, (query) => query.where('id', 'in', ids))
-    .execute()
-  const seats = await db
-    .selectFrom('seats')
-    .selectAll()
-    .$if(few, (query) => query.where('supplier', 'in', ids))
-    .orderBy('position')
-    .execute()
-  const datacenters = await db
-    .selectFrom('datacenters')
-    .selectAll()
-    .$if(few, (query) => query.where('supplier', 'in', ids))
-    .orderBy('position')
-    .execute()
+  const among = (column: string) =>
+    ids.length <= mostNamed ? sql`where ${sql.ref(column)} in (${sql.join(ids)})` : sql``
+  const revisions = await sql<Tables['suppliers']>`
+    select * from suppliers ${among('id')}`.execute(db)
+  const seats = await sql<Tables['seats']>`
+    select * from seats ${among('supplier')} order by position`.execute(db)
+  const datacenters = await sql<Tables['datacenters']>`
+    select * from datacenters ${among('supplier')} order by position`.execute(db)
   const found = new Map<string, SupplierRows>()
   for (const id of ids) found.set(id, { revision: 0, seats: [], datacenters: [] })
-  for (const { id, revision } of revisions) {
+  for (const { id, revision } of revisions.rows) {
     const rows = found.get(id)
-    if (rows !== undefined) rows.revision = Number(revision)
+    if (rows !== undefined) rows.revision = revision
   }
-  for (const { supplier, name, name_external, is_active, qps } of seats)
+  for (const { supplier, name, name_external, is_active, qps } of seats.rows)
     found.get(supplier)?.seats.push({
       name,
       name_external,
       is_active: is_active === 1,
       qps: JSON.parse(qps) as Seat['qps'],
     })
-  for (const { supplier, location, client_qps, is_active } of datacenters)
-    found.get(supplier)?.datacenters.push({
-      location,
-      client_qps: client_qps === null ? null : Number(client_qps),
-      is_active: is_active === 1,
-    })
+  for (const { supplier, location, client_qps, is_active } of datacenters.rows)
+    found.get(supplier)?.datacenters.push({ location, client_qps, is_active: is_active === 1 })
   return ids.map((id) => found.get(id)!)
 }
 
@@ -81,42 +67,35 @@ async function writeSupplier(
   before: SupplierRows,
   after: SupplierRows,
 ): Promise<void> {
-  for (const [position, seat] of after.seats.entries()) {
-    const row = {
-      supplier,
-      name: seat.name,
-      name_external: seat.name_external,
-      is_active: seat.is_active ? 1 : 0,
-      qps: JSON.stringify(seat.qps),
-      position,
-    }
-    if (position >= before.seats.length) await trx.insertInto('seats').values(row).execute()
-    else if (before.seats[position]!.is_active !== seat.is_active)
-      await trx
-        .updateTable('seats')
-        .set({ is_active: row.is_active })
-        .where('supplier', '=', supplier)
-        .where('name', '=', seat.name)
-        .execute()
-  }
-  for (const [position, center] of after.datacenters.entries()) {
-    const row = {
-      supplier,
-      location: center.location,
-      client_qps: center.client_qps,
-      is_active: center.is_active ? 1 : 0,
-      position,
-    }
-    if (position >= before.datacenters.length)
-      await trx.insertInto('datacenters').values(row).execute()
-    else
-      await trx
-        .updateTable('datacenters')
-        .set({ client_qps: row.client_qps, is_active: row.is_active })
-        .where('supplier', '=', supplier)
-        .where('location', '=', center.location)
-        .execute()
-  }
+  const seats = after.seats.flatMap(({ is_active, qps, ...names }, position) =>
+    is_active === before.seats[position]?.is_active
+      ? []
+      : { ...names, supplier, position, qps: JSON.stringify(qps), is_active: is_active ? 1 : 0 },
+  )
+  if (seats.length > 0)
+    await trx
+      .insertInto('seats')
+      .values(seats)
+      .onConflict((conflict) =>
+        conflict
+          .columns(['supplier', 'name'])
+          .doUpdateSet(({ ref }) => ({ is_active: ref('excluded.is_active') })),
+      )
+      .execute()
+  const centers = after.datacenters.map(({ is_active, ...center }, position) => ({
+    ...{ ...center, supplier, position, is_active: is_active ? 1 : 0 },
+  }))
+  if (centers.length > 0)
+    await trx
+      .insertInto('datacenters')
+      .values(centers)
+      .onConflict((conflict) =>
+        conflict.columns(['supplier', 'location']).doUpdateSet(({ ref }) => ({
+          client_qps: ref('excluded.client_qps'),
+          is_active: ref('excluded.is_active'),
+        })),
+      )
+      .execute()
 }
 
 export async function audit(
@@ -153,13 +132,8 @@ export async function changeSupplier(
 ): Promise<SupplierRows> {
   return store.db.transaction().execute(async (trx) => {
     // The row lock: other writers of this supplier wait for this upsert until the commit.
-    await trx
-      .insertInto('suppliers')
-      .values({ id: supplier, revision: 0 })
-      .onConflict((conflict) =>
-        conflict.column('id').doUpdateSet(({ ref }) => ({ revision: ref('suppliers.revision') })),
-      )
-      .execute()
+    await sql`insert into suppliers (id, revision) values (${supplier}, 0)
+      on conflict (id) do update set revision = suppliers.revision`.execute(trx)
     const [before] = (await readRows(trx, [supplier])) as [SupplierRows]
     const wanted = change(before)
     if (wanted === null) return before
@@ -191,13 +165,8 @@ export async function setHold(
   const { supplier } = entry
   await store.db.transaction().execute(async (trx) => {
     // locks the row, so that a concurrent call sees the result of this one
-    await trx
-      .insertInto('holds')
-      .values({ supplier, hold: 0 })
-      .onConflict((conflict) =>
-        conflict.column('supplier').doUpdateSet(({ ref }) => ({ hold: ref('holds.hold') })),
-      )
-      .execute()
+    await sql`insert into holds (supplier, hold) values (${supplier}, 0)
+      on conflict (supplier) do update set hold = holds.hold`.execute(trx)
     const before = (await readHolds(trx)).has(supplier)
     if (before === hold) return
     await trx

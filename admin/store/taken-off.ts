@@ -3,6 +3,7 @@ import { type DayReductions, dayOf } from '../../opd/engine/day-reductions.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import type { Store } from './index.ts'
+import { writeSums } from './sums.ts'
 
 interface TakenOff {
   /** Stores what is counted so far, and reads the sums of all nodes. Rejects if the store is lost. */
@@ -15,6 +16,7 @@ const every = 2000
 /** Days until a sum is deleted. */
 const kept = 7
 const sliceRows = 500
+const stored = { table: 'taken_off', key: ['day', 'supplier'], sums: ['amount'] } as const
 
 export function createTakenOff(
   store: Pick<Store, 'db'>,
@@ -30,15 +32,7 @@ export function createTakenOff(
     fresh.sort((one, other) => (one.supplier < other.supplier ? -1 : 1))
     for (let from = 0; from < fresh.length; from += sliceRows) {
       const slice = fresh.slice(from, from + sliceRows)
-      await store.db
-        .insertInto('taken_off')
-        .values(slice)
-        .onConflict((conflict) =>
-          conflict.columns(['day', 'supplier']).doUpdateSet(({ ref, eb }) => ({
-            amount: eb(ref('taken_off.amount'), '+', ref('excluded.amount')),
-          })),
-        )
-        .execute()
+      await writeSums(store.db, 'add', stored, slice)
       reductions.stored(slice)
     }
     const rows = await store.db

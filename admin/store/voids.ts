@@ -25,17 +25,14 @@ export async function voidWin(
   const ledger = ledgerTable(store.postgres)
   return store.db.transaction().execute(async (trx) => {
     // locks the row: no hour gets its final sums meanwhile
-    const rolled = await trx
-      .updateTable('rolled')
-      .set(({ ref }) => ({ sealed: ref('sealed') }))
-      .returning('sealed')
-      .executeTakeFirstOrThrow()
+    const rolled = await sql<{ sealed: number }>`
+      update rolled set sealed = sealed returning sealed`.execute(trx)
     const rows = await trx
       .selectFrom(ledger)
       .select(['event', 'status', 'supplier', 'bid_id', 'cleared', 'margin', 'currency', 'at'])
       .where('decision', '=', decision)
       .where('status', 'in', ['attributed', 'voided'])
-      .where('at', '>=', Number(rolled.sealed))
+      .where('at', '>=', rolled.rows[0]!.sealed)
       .orderBy('event')
       .execute()
     const supplier = rows[0]?.supplier ?? null

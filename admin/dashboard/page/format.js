@@ -60,29 +60,16 @@ export function money(amount, currency) {
   return format(value)
 }
 
-/** @param {string | number} at */
-export const time = (at) =>
-  new Intl.DateTimeFormat(locale, {
-    timeZone: zone.value,
-    dateStyle: 'medium',
-    timeStyle: 'medium',
-  }).format(new Date(at))
+/** In the time zone of the page. @param {Intl.DateTimeFormatOptions} options */
+const times =
+  (options, language = locale) =>
+  (/** @type {string | number} */ at) =>
+    new Intl.DateTimeFormat(language, { timeZone: zone.value, ...options }).format(new Date(at))
 
-/** @param {number} at */
-export const clock = (at) =>
-  new Intl.DateTimeFormat(locale, { timeZone: zone.value, timeStyle: 'medium' }).format(at)
-
-/**
- * The date in the time zone of the page, as 2026-01-31.
- * @param {number} at
- */
-export const dateOf = (at) =>
-  new Intl.DateTimeFormat('en-CA', {
-    timeZone: zone.value,
-    year: 'numeric',
-    month: '2-digit',
-    day: '2-digit',
-  }).format(at)
+export const time = times({ dateStyle: 'medium', timeStyle: 'medium' })
+export const clock = times({ timeStyle: 'medium' })
+/** As 2026-01-31. */
+export const dateOf = times({ year: 'numeric', month: '2-digit', day: '2-digit' }, 'en-CA')
 
 /**
  * The first millisecond of a date (2026-01-31) in the time zone of the page.

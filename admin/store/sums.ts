@@ -1,32 +1,35 @@
-/**
- * Sums by hour, added to the stored ones. They are stored twice: those of all seats, and of them those of each seat whose
- * name is known. One transaction writes both, so that the seats never have more than all of them.
- */
+/** Sums in the store: counters by key, to which each node adds what it has counted. */
 import { type Kysely, sql } from 'kysely'
 import type { Store } from './index.ts'
 import type { Tables } from './tables.ts'
 
-/** Adds rows to the stored ones with the same key. */
-export async function addRows(
+/** Inserts rows. The sums of a stored row with the same key are added to, or replaced. */
+export async function writeSums(
   db: Kysely<Tables>,
-  table: keyof Tables,
-  key: readonly string[],
-  sums: readonly string[],
+  how: 'add' | 'replace',
+  { table, key, sums }: { table: keyof Tables; key: readonly string[]; sums: readonly string[] },
   rows: readonly object[],
 ): Promise<void> {
   if (rows.length === 0) return
-  const sum = (name: string) => sql`${sql.ref(`${table}.${name}`)} + ${sql.ref(`excluded.${name}`)}`
+  const stored = (name: string) => sql.ref(`${table}.${name}`)
+  const given = (name: string) => sql.ref(`excluded.${name}`)
+  const value = (name: string) =>
+    how === 'add' ? sql`${stored(name)} + ${given(name)}` : given(name)
   await db
     .insertInto(table)
     .values(rows)
     .onConflict((conflict) =>
       conflict
         .columns(key as never[])
-        .doUpdateSet(Object.fromEntries(sums.map((name) => [name, sum(name)]))),
+        .doUpdateSet(Object.fromEntries(sums.map((name) => [name, value(name)]))),
     )
     .execute()
 }
 
+/**
+ * Sums by hour are stored twice: those of all seats, and of them those of each seat whose name is known. One transaction
+ * writes both, so that the seats never have more than all of them.
+ */
 interface SeatSums<Name extends string> {
   tables: { all: keyof Tables; seats: keyof Tables }
   /** The primary key of `all`; that of `seats` has the seat as well. */
@@ -62,9 +65,10 @@ export function seatSums<
     merge,
     write: (rows: readonly Row[]) =>
       store.db.transaction().execute(async (trx) => {
-        await addRows(trx, tables.all, key, sums, withoutSeats(rows))
+        await writeSums(trx, 'add', { table: tables.all, key, sums }, withoutSeats(rows))
         const named = rows.filter(({ seat }) => seat !== '')
-        await addRows(trx, tables.seats, [...key, 'seat'], sums, named)
+        const seats = { table: tables.seats, key: [...key, 'seat'], sums }
+        await writeSums(trx, 'add', seats, named)
       }),
   }
 }
