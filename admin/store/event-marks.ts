@@ -3,14 +3,15 @@
  * time before which all of its outcomes are in the log. A node that ended without it leaves its row; another node takes
  * the row and sends the outcomes of the ledger from that time on again.
  */
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Store } from './index.ts'
 import { type LedgerRow, ledgerTable, type Tables } from './tables.ts'
 
 /** Rows of one page. */
 const pageRows = 500
 
-type Page = { wins: LedgerRow[]; losses: Tables['losses'][] }
+type Loss = Tables['losses']
+type Page = { wins: LedgerRow[]; losses: Loss[] }
 
 export interface EventMarks {
   /**
@@ -28,46 +29,35 @@ export interface EventMarks {
   wins(decision: string): Promise<LedgerRow[]>
 }
 
-/** The rows by pages; `after` reads those that follow a row. */
-async function* paged<Key, Row extends Key>(
-  start: Key,
-  after: (last: Key) => Promise<{ rows: Row[] }>,
-): AsyncGenerator<Row[]> {
-  for (let last: Key | undefined = start; last !== undefined; ) {
-    const { rows }: { rows: Row[] } = await after(last)
-    if (rows.length > 0) yield rows
-    last = rows.length < pageRows ? undefined : rows.at(-1)
-  }
-}
-
 export function eventMarks(store: Store, node: string): EventMarks {
   const { wins: db } = store
-  const ledger = sql.table(ledgerTable(store.postgres))
+  const ledger = ledgerTable(store.postgres)
+
+  /** The rows by pages; `after` selects those that follow a row. */
+  async function* paged<Key, Row extends Key>(start: Key, after: (last: Key) => RawBuilder<Row>) {
+    for (let last: Key | undefined = start; last !== undefined; ) {
+      const { rows }: { rows: Row[] } = await after(last).execute(db)
+      if (rows.length > 0) yield rows
+      last = rows.length < pageRows ? undefined : rows.at(-1)
+    }
+  }
 
   const winsAfter = ({ at, decision, event }: Pick<LedgerRow, 'at' | 'decision' | 'event'>) =>
-    sql<LedgerRow>`select * from ${ledger}
+    sql<LedgerRow>`select * from ${sql.table(ledger)}
       where (at, decision, event) > (${at}, ${decision}, ${event}) and status in ('attributed', 'voided')
-      order by at, decision, event limit ${pageRows}`.execute(db)
+      order by at, decision, event limit ${pageRows}`
 
-  const lossesAfter = ({ at, decision }: Tables['losses']) =>
-    sql<
-      Tables['losses']
-    >`select decision, at from losses where (at, decision) > (${at}, ${decision})
-      order by at, decision limit ${pageRows}`.execute(db)
+  const lossesAfter = ({ at, decision }: Loss) =>
+    sql<Loss>`select decision, at from losses where (at, decision) > (${at}, ${decision})
+      order by at, decision limit ${pageRows}`
 
   /** A void leaves the time of its win as it was. The audit trail has the time of the void. */
   const voidsAfter = (from: number, id: number) =>
     sql<{ id: number; after: string | null }>`select id, "after" from audit
-      where action = 'void' and at >= ${from} and id > ${id} order by id limit ${pageRows}`.execute(
-      db,
-    )
+      where action = 'void' and at >= ${from} and id > ${id} order by id limit ${pageRows}`
 
   const winsOf = (decision: string) =>
-    db
-      .selectFrom(ledgerTable(store.postgres))
-      .selectAll()
-      .where('decision', '=', decision)
-      .execute()
+    db.selectFrom(ledger).selectAll().where('decision', '=', decision).execute()
 
   return {
     async write(sent, now, deadAfter) {

@@ -1,5 +1,5 @@
 /** Only one node at a time sums and deletes rows. The lease expires if its node ends without releasing it. */
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { clockOf, type Tables } from './tables.ts'
 
 const leaseMs = 300_000
@@ -18,14 +18,12 @@ export function createLease(db: Kysely<Tables>, postgres: boolean, now: () => nu
   let setAt = 0
   const clock = () => clockOf(postgres, now)
 
-  async function set(where: '=' | '<=', than: ReturnType<typeof clock> | number): Promise<boolean> {
+  async function set(free: RawBuilder<unknown>): Promise<boolean> {
     const at = now()
-    const row = await db
-      .updateTable('rolled')
-      .set({ lease: sql<number>`${clock()} + ${sql.lit(leaseMs)}` })
-      .where('lease', where, than)
-      .returning('lease')
-      .executeTakeFirst()
+    const { rows } = await sql<{ lease: number }>`
+      update rolled set lease = ${clock()} + ${sql.lit(leaseMs)}
+      where ${free} returning lease`.execute(db)
+    const [row] = rows
     if (row === undefined) return false
     until = row.lease
     setAt = at
@@ -33,12 +31,12 @@ export function createLease(db: Kysely<Tables>, postgres: boolean, now: () => nu
   }
 
   return {
-    take: () => set('<=', clock()),
+    take: () => set(sql`lease <= ${clock()}`),
     async keep() {
-      return now() - setAt < leaseMs / 3 || set('=', until)
+      return now() - setAt < leaseMs / 3 || set(sql`lease = ${until}`)
     },
     async release() {
-      await db.updateTable('rolled').set({ lease: 0 }).where('lease', '=', until).execute()
+      await sql`update rolled set lease = 0 where lease = ${until}`.execute(db)
     },
   }
 }

@@ -50,10 +50,7 @@ export function setFrozen(store: Store, now: number, frozen: boolean, entry: Ent
   return changing(store, async (trx) => {
     const before = (await readModelControl(trx)).frozen
     if (before === frozen) return
-    await trx
-      .updateTable('model_learning')
-      .set({ frozen: frozen ? 1 : 0 })
-      .execute()
+    await sql`update model_learning set frozen = ${frozen ? 1 : 0}`.execute(trx)
     await audit(trx, now, { ...entry, before, after: frozen })
     await store.bump(trx)
   })
@@ -85,13 +82,12 @@ export function rollBack(
 export function forgetSupplier(store: Store, now: number, entry: Entry): Promise<void> {
   const { supplier } = entry
   return changing(store, async (trx) => {
-    const before = (await readModelControl(trx)).resets[supplier] ?? 0
-    await trx
-      .insertInto('model_resets')
-      .values({ supplier, times: 1 })
-      .onConflict((conflict) => conflict.column('supplier').doUpdateSet({ times: before + 1 }))
-      .execute()
-    await audit(trx, now, { ...entry, before, after: before + 1 })
+    const { rows } = await sql<{ times: number }>`
+      insert into model_resets (supplier, times) values (${supplier}, 1)
+      on conflict (supplier) do update set times = model_resets.times + 1
+      returning times`.execute(trx)
+    const { times } = rows[0]!
+    await audit(trx, now, { ...entry, before: times - 1, after: times })
     await store.bump(trx)
   })
 }

@@ -139,11 +139,8 @@ export async function changeSupplier(
     if (wanted === null) return before
     const after = { ...wanted.after, revision: before.revision + 1 }
     await writeSupplier(trx, supplier, before, after)
-    await trx
-      .updateTable('suppliers')
-      .set({ revision: after.revision })
-      .where('id', '=', supplier)
-      .execute()
+    const { revision } = after
+    await sql`update suppliers set revision = ${revision} where id = ${supplier}`.execute(trx)
     await audit(trx, now, wanted.entry)
     await store.bump(trx)
     return after
@@ -165,15 +162,12 @@ export async function setHold(
   const { supplier } = entry
   await store.db.transaction().execute(async (trx) => {
     // locks the row, so that a concurrent call sees the result of this one
-    await sql`insert into holds (supplier, hold) values (${supplier}, 0)
-      on conflict (supplier) do update set hold = holds.hold`.execute(trx)
-    const before = (await readHolds(trx)).has(supplier)
+    const { rows } = await sql<{ hold: number }>`
+      insert into holds (supplier, hold) values (${supplier}, 0)
+      on conflict (supplier) do update set hold = holds.hold returning hold`.execute(trx)
+    const before = rows[0]!.hold === 1
     if (before === hold) return
-    await trx
-      .updateTable('holds')
-      .set({ hold: hold ? 1 : 0 })
-      .where('supplier', '=', supplier)
-      .execute()
+    await sql`update holds set hold = ${hold ? 1 : 0} where supplier = ${supplier}`.execute(trx)
     await audit(trx, now, { ...entry, before, after: hold })
     await store.bump(trx)
   })
