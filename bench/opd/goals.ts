@@ -2,10 +2,12 @@
 import { Logistic, Thompson } from './baselines.ts'
 import type { Bidder } from './drive.ts'
 import type { MarketOf } from './market.ts'
-import { keptMarkets } from './markets/kept.ts'
 import { reacting } from './markets/reacting.ts'
 import { replay } from './markets/replay.ts'
+import { readRows, recorded } from './markets/rows.ts'
 import { synthetic } from './markets/synthetic.ts'
+import { chasing, heavyTailed } from './markets/unruly.ts'
+import { ladder, pacing } from './markets/unseen.ts'
 import {
   fallen,
   lost,
@@ -56,6 +58,23 @@ const pureGoals: Goal[] = [
   goal('2', 'pure margin, last half', lastHalf(replay), {
     ...{ market: 'replay', bids: 100_000, seeds: 4, atLeast: 0.9 },
   }),
+]
+
+const dataAt = process.argv.indexOf('--data')
+const recordings = dataAt < 0 ? [] : [...readRows(process.argv[dataAt + 1]!)]
+/** The markets on which kept wins and spend are measured. */
+const keptMarkets: { market: string; of: MarketOf; atLeast: number }[] = [
+  { market: 'synthetic', of: synthetic, atLeast: 0.7 },
+  { market: 'heavy tails', of: heavyTailed, atLeast: 0.7 },
+  { market: 'chasing reserves', of: chasing, atLeast: 0.7 },
+  { market: 'pacing', of: pacing, atLeast: 0.7 },
+  { market: 'ladder', of: ladder, atLeast: 0.6 },
+  { market: 'replay', of: replay, atLeast: 0.6 },
+  ...recordings.map(([advertiser, rows]) => ({
+    market: `recorded ${advertiser}`,
+    of: (seed: number) => recorded(rows, seed),
+    atLeast: 0.6,
+  })),
 ]
 
 const keeps = { wins: { atLeast: 0.97 }, spend: { atLeast: 0.97 }, worst: { atLeast: 0.965 } }

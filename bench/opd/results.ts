@@ -1,6 +1,8 @@
-/** The rows of the table: mean and standard error over seeds, and whether the goal is met. */
-import type { Cell, Table } from '../harness/report.ts'
+/** What is shown of the runs: tables of means over seeds and whether goals are met; plots of kept wins and of the margin. */
+import { curves, type Series } from '../harness/plot.ts'
+import type { Cell, Image, Table } from '../harness/report.ts'
 import { mean, standardError } from '../harness/statistics.ts'
+import { type Row, sumOf } from './drive.ts'
 import type { Goal } from './goals.ts'
 import { parts } from './parts.ts'
 import type { Done } from './task.ts'
@@ -59,4 +61,43 @@ export function partsTable(markets: readonly string[], done: readonly (readonly 
       ...done.map((of) => cell(of, part)),
     ]),
   }
+}
+
+/** About 60 of a run: a thousand points draw a blot. */
+function coarser(rows: readonly Row[]): Row[] {
+  const step = Math.max(1, Math.round(rows.length / 60))
+  return Array.from({ length: Math.floor(rows.length / step) }, (_each, n) =>
+    sumOf(rows.slice(n * step, (n + 1) * step)),
+  )
+}
+
+export function draw(goals: readonly Goal[], done: readonly Done[]): Image[] {
+  /** Of the first run of each goal with one of these numbers. */
+  const series = (
+    of: readonly string[],
+    name: (goal: Goal) => string,
+    points: (rows: readonly Row[]) => Series['points'],
+  ): Series[] =>
+    goals.flatMap((goal, at) => {
+      const rows = done.find((run) => run.goal === at)?.measured.rows ?? []
+      if (!of.includes(goal.of) || rows.length < 2) return []
+      return [{ name: name(goal), points: points(coarser(rows)) }]
+    })
+  const kept = series(
+    ['3'],
+    ({ market }) => market,
+    (rows) => rows.map((row, at) => [sumOf(rows.slice(0, at + 1)).bids, row.wins / row.winsBase]),
+  )
+  const frontier = series(
+    ['1', '2', '3'],
+    ({ market, of }) => `${market} ${of === '3' ? 'kept' : 'pure'}`,
+    (rows) => rows.map((row) => [row.wins / row.winsBase, row.margin / row.best]),
+  )
+  const image = (name: string, alt: string, x: string, y: string, of: Series[]) =>
+    of.length === 0 ? [] : [{ file: `RESULTS-${name}.svg`, alt, svg: curves(alt, x, y, of) }]
+  const share = "share of the oracle's margin"
+  return [
+    ...image('kept', 'Wins kept, floor .97', 'bids', 'wins kept', kept),
+    ...image('frontier', 'Margin against wins, the steps of a run', 'wins kept', share, frontier),
+  ]
 }

@@ -18,14 +18,9 @@ interface Row {
   paid: number
   advertiser: string
 }
-/** Rows that share a curve. */
-interface Pool {
-  prices: Float64Array
-}
 
 /** A slot with fewer rows shares the curve of its exchange, size and floor. */
 const leastRows = 20
-const tunedShare = 0.5
 
 /** Columns before the bid identifier differ between the published files. */
 function rowOf(line: string): Row | null {
@@ -60,28 +55,27 @@ export function readRows(folder: string): Map<string, Row[]> {
   return Map.groupBy(rows, ({ advertiser }) => advertiser)
 }
 
-function poolsOf(rows: readonly Row[]): Map<Row, Pool> {
+/** By row, the sorted prices of the rows that share its curve. */
+function curvesOf(rows: readonly Row[]): Map<Row, Float64Array> {
   const own = (row: Row) => `${row.slot} ${row.floor}`
   const shared = (row: Row) => `${row.exchange} ${row.size} ${row.floor > 0}`
   const [slots, others] = [Map.groupBy(rows, own), Map.groupBy(rows, shared)]
-  const pools = new Map<Row[], Pool>()
+  const curves = new Map<Row[], Float64Array>()
   return new Map(
     rows.map((row) => {
       const mine = slots.get(own(row))!
       const group = mine.length < leastRows ? others.get(shared(row))! : mine
-      const pool = pools.get(group) ?? {
-        prices: Float64Array.from(group, ({ paid }) => paid).sort(),
-      }
-      pools.set(group, pool)
-      return [row, pool]
+      const prices = curves.get(group) ?? Float64Array.from(group, ({ paid }) => paid).sort()
+      curves.set(group, prices)
+      return [row, prices]
     }),
   )
 }
 
-/** The later half of the rows. */
+/** The later half of the rows in time; on the first half was tuned, so it is never measured here. */
 export function recorded(all: readonly Row[], seed: number): Market {
-  const rows = all.slice(Math.floor(all.length * tunedShare))
-  const pools = poolsOf(rows)
+  const rows = all.slice(Math.floor(all.length / 2))
+  const curves = curvesOf(rows)
   const root = source(seed)
   const world = root.fork(1)
   const draw = root.fork(2)
@@ -90,29 +84,26 @@ export function recorded(all: readonly Row[], seed: number): Market {
     spread: world.uniform() < 0.5 ? 0.1 : 0.35,
   }))
   const facts = newFacts()
-  let pool: Pool = pools.get(rows[0]!)!
+  let prices = curves.get(rows[0]!)!
   const reach = 0.96
   const wins = (price: number) =>
-    price < facts.floor
-      ? 0
-      : (reach * countBelow(pool.prices, price + 1e-9, true)) / pool.prices.length
+    price < facts.floor ? 0 : (reach * countBelow(prices, price + 1e-9, true)) / prices.length
   const offer = firstPriceOffer(facts, wins, {
     lowest(u) {
-      const { prices } = pool
       const rank = Math.floor((u / reach) * prices.length)
       return rank >= prices.length ? Number.POSITIVE_INFINITY : Math.max(facts.floor, prices[rank]!)
     },
-    jumps: () => [...new Set(pool.prices)].slice(0, 400),
+    jumps: () => [...new Set(prices)].slice(0, 400),
   })
   return {
     name: `recorded ${rows.length} ${rows[0]!.time}`,
     every: usualEvery,
     offer() {
       const row = rows[draw.below(rows.length)]!
-      pool = pools.get(row)!
+      prices = curves.get(row)!
       const at = draw.below(campaigns.length)
       const { level, spread } = campaigns[at]!
-      const usual = pool.prices[pool.prices.length >> 1]!
+      const usual = prices[prices.length >> 1]!
       const value = usual * Math.exp(level + spread * draw.normal())
       facts.floor = row.floor
       facts.inBa = Math.round(100 * Math.max(value, facts.floor * (1.05 + draw.uniform()))) / 100
