@@ -37,10 +37,8 @@ function build(code: ProblemCode): Problem {
   return { head: new OutgoingResponse(status, message, fields), body }
 }
 
-const built = new Map(
-  (Object.keys(problems) as ProblemCode[]).map((code) => [code, build(code)] as const),
-)
+const built = Object.fromEntries(
+  (Object.keys(problems) as ProblemCode[]).map((code) => [code, build(code)]),
+) as Record<ProblemCode, Problem>
 
-export function problem(code: ProblemCode): Problem {
-  return built.get(code)!
-}
+export const problem = (code: ProblemCode): Problem => built[code]

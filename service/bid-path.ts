@@ -30,16 +30,13 @@ export interface LocationState {
   share: number
 }
 
-export interface KeyRow {
-  id: number
-  secret: string
-}
+export type KeyRows = NonNullable<Config['opd']['keys']>
 
 interface BidPathParts {
   current: ConfigRef
   place: Place
   /** The context keys of a configuration. */
-  keysOf: (config: Config) => readonly KeyRow[]
+  keysOf: (config: Config) => KeyRows
   log: Log
   engine: Pick<
     Parameters<typeof createEngine>[1],

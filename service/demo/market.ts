@@ -67,27 +67,21 @@ interface Offer {
   price: number
 }
 
-export interface Market {
-  publishers: readonly Publisher[]
-  publisher(id: string): Publisher
-  /** The price that a bidder of the supplier offers for this impression, CPM in USD. */
-  value(auction: string, imp: string, publisher: string, bidder: number): number
-  /** First price: above the best competitor the bid wins and pays what it says; else null. */
-  win(offer: Offer): { cleared: number } | null
-}
+export type Market = ReturnType<typeof createMarket>
 
-export function createMarket(seed: number): Market {
+export function createMarket(seed: number) {
   const list = publishers(seed)
   const byId = new Map(list.map((publisher) => [publisher.id, publisher]))
   const publisher = (id: string) => byId.get(id) ?? list[hash(id, seed) % list.length]!
   const draw = (what: string, auction: string, imp: string) =>
     normal(mulberry32(hash(`${what} ${auction} ${imp}`, seed)))
   return {
-    publishers: list,
-    publisher,
-    value: (auction, imp, id, bidder) =>
+    publishers: list as readonly Publisher[],
+    /** The price that a bidder of the supplier offers for this impression, CPM in USD. */
+    value: (auction: string, imp: string, id: string, bidder: number): number =>
       Math.exp(publisher(id).value + 0.2 * draw(`bidder ${bidder}`, auction, imp)),
-    win({ auction, imp, publisher: id, price }) {
+    /** First price: above the best competitor the bid wins and pays what it says; else null. */
+    win({ auction, imp, publisher: id, price }: Offer): { cleared: number } | null {
       const { competitor, spread } = publisher(id)
       if (hash(`reserved ${auction} ${imp}`, seed) < reserved * 2 ** 32) return null
       const best = Math.exp(competitor + spread * draw('competitor', auction, imp))

@@ -11,7 +11,7 @@ import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import type { ModelManager } from '../../opd/state/model-manager.ts'
 import type { ModelBus } from '../../opd/state/shared-model.ts'
 import type { ProxyCounters } from '../../proxy/proxy.ts'
-import type { ConfigRef, KeyRow, LocationState } from '../bid-path.ts'
+import type { ConfigRef, KeyRows, LocationState } from '../bid-path.ts'
 import { addCounts } from './counters.ts'
 import { createWorkerPool, type WorkerPool } from './pool.ts'
 import type { Progress } from './protocol.ts'
@@ -30,7 +30,7 @@ const controlOf = (modelManager: ModelManager): ModelControlSource => ({
 interface NodeParts {
   current: ConfigRef
   /** The context keys of the current configuration. */
-  keys: () => KeyRow[]
+  keys: () => KeyRows
   location: () => LocationState
   modelManager: ModelManager
   models: ModelBus
