@@ -2,6 +2,7 @@
  * What OPD took off the bids that won (in_ba - out_ba), by supplier and UTC day, for the cap of a day. What this node counted
  * is added at once; the sums of all nodes come from the store.
  */
+import { getOrAdd } from '../shared/get-or-add.ts'
 import { summable } from './stats.ts'
 
 /** Money in the base currency. `day` counts from 1970-01-01. */
@@ -64,11 +65,7 @@ export class DayReductions {
   }
 
   private sums(supplier: string, day: number): Sums {
-    let sums = this.suppliers.get(supplier)
-    if (sums === undefined) {
-      sums = { day, stored: 0, fresh: 0 }
-      this.suppliers.set(supplier, sums)
-    }
+    const sums = getOrAdd(this.suppliers, supplier, () => ({ day, stored: 0, fresh: 0 }))
     if (sums.day < day) {
       if (sums.fresh !== 0) this.past.push({ day: sums.day, supplier, amount: sums.fresh })
       Object.assign(sums, { day, stored: 0, fresh: 0 })

@@ -6,6 +6,7 @@ import {
   type ResponseReason,
   responseReasons,
 } from '../pricing/types.ts'
+import { getOrAdd } from '../shared/get-or-add.ts'
 import { noFaults } from './fault-log.ts'
 
 /** Upper bounds of the factor histogram. */
@@ -121,11 +122,6 @@ export class EngineStats {
 
   /** Counters of one supplier. They are kept when the configuration no longer has the supplier. */
   of(supplier: string): SupplierStats {
-    let stats = this.suppliers.get(supplier)
-    if (stats === undefined) {
-      stats = new SupplierStats()
-      this.suppliers.set(supplier, stats)
-    }
-    return stats
+    return getOrAdd(this.suppliers, supplier, () => new SupplierStats())
   }
 }

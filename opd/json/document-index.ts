@@ -108,13 +108,13 @@ export function keyNumber(key: string): number {
   const number = numbers.size + 1
   numbers.set(key, number)
   const table = new Uint8Array(memory.buffer, keys.value)
-  const bytes = Buffer.alloc(keyBytes)
-  bytes.write(key, 'latin1')
-  const mixed = bytes.readInt32LE(0) ^ (bytes.readInt32LE(4) << 3) ^ (key.length << 11)
+  const padded = Buffer.alloc(keyBytes)
+  padded.write(key, 'latin1')
+  const mixed = padded.readInt32LE(0) ^ (padded.readInt32LE(4) << 3) ^ (key.length << 11)
   let slot = Math.imul(mixed, 0x9e3779b1) >>> 24
   const numberAt = (at: number) => at * slotBytes + keyBytes
   while (table[numberAt(slot)] !== 0) slot = (slot + 1) % keySlots
-  table.set(bytes, slot * slotBytes)
+  table.set(padded, slot * slotBytes)
   table[numberAt(slot)] = number
   return number
 }

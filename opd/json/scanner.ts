@@ -50,6 +50,8 @@ const TRUE = 116
 const FALSE = 102
 const NULL = 110
 
+export type { Body }
+
 /** `undefined` for an object or an array. */
 export type Leaf = string | number | boolean | null | undefined
 
@@ -75,8 +77,6 @@ export class KeyTable<T> {
     for (const [index, key] of this.keys.entries()) this.byNumber[keyNumber(key)] = index
   }
 }
-
-export type { Body }
 
 /**
  * A scanner of the document, at its whole value, valid until the next call. null: not JSON in UTF-8 (RFC 8259), nested

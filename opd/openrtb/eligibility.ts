@@ -13,6 +13,8 @@ export interface Rules {
   opd: OpdConfig
   rates: Rates | null
   base: string
+  /** A standalone call without imp: every floor is 0, no imp offers audio, and every deal is unknown. */
+  withoutImp?: boolean
   /** Of the bid that was checked last. */
   last?: SharedTerms
 }
@@ -28,9 +30,10 @@ type Eligibility = { reason: BidReason } | { bid: EligibleBid }
 
 /** "No currency" in ISO 4217. */
 const noCurrency = 'XXX'
+const noFloor: BidFloor = { amount: 0 }
 
 /** OpenRTB 2.6: 1 banner, 2 video, 3 audio, 4 native. Any other value counts as absent. */
-export function mtypeOf(value: unknown): number | undefined {
+function mtypeOf(value: unknown): number | undefined {
   const mtype = typeof value === 'string' ? Number(value) : value
   return mtype === 1 || mtype === 2 || mtype === 3 || mtype === 4 ? mtype : undefined
 }
@@ -53,10 +56,10 @@ function impOf(impid: unknown, { imps }: RequestFacts): ImpFacts | BidReason {
   return ambiguous || video?.ambiguous || audio?.ambiguous ? 'ambiguous' : imp
 }
 
-function dealOf(dealid: unknown, imp: ImpFacts, request: RequestFacts) {
+function dealOf(dealid: unknown, imp: ImpFacts | null, request: RequestFacts) {
   const id = dealIdOf(dealid)
   if (id === null) return null
-  const deal = id === undefined ? undefined : imp.deals?.get(id)
+  const deal = id === undefined ? undefined : imp?.deals?.get(id)
   if (deal === undefined) return 'unknown_deal'
   if (deal.ambiguous) return 'ambiguous'
   return isFixed(deal, request) ? 'fixed_price' : deal
@@ -97,28 +100,27 @@ const hasEqualTerms = (one: Bid, other: Bid) =>
   one.currency === other.currency
 
 function termsOf(bid: Bid, request: RequestFacts, rules: Rules): SharedTerms['terms'] {
-  const imp = impOf(bid.impid, request)
+  const imp = rules.withoutImp ? null : impOf(bid.impid, request)
   if (typeof imp === 'string') return imp
   const deal = dealOf(bid.dealid, imp, request)
   if (typeof deal === 'string') return deal
   const mtype = mtypeOf(bid.mtype)
   if (!rules.opd.audio && isAudio(mtype, imp)) return 'audio'
-  const { rates, base } = rules
-  const floor = floorOf(bid.currency ?? noCurrency, bid.dur, mtype, imp, deal, rates, base)
+  const floor =
+    imp === null ? noFloor : floorOf(bid.currency ?? noCurrency, bid.dur, mtype, imp, deal, rules)
   const features = featuresOf(bid, mtype, request, imp, deal)
   return { deal, floor, features }
 }
 
 /** mtype is 3, or absent and the imp offers audio. */
-export function isAudio(mtype: number | undefined, imp: ImpFacts | null): boolean {
-  return mtype === undefined ? imp !== null && imp.audio !== null : mtype === 3
-}
+const isAudio = (mtype: number | undefined, imp: ImpFacts | null) =>
+  mtype === undefined ? imp !== null && imp.audio !== null : mtype === 3
 
 /** A standalone bid that is not eligible: its floor is 0, and it still gets a context. */
 export function ineligibleBid(bid: Bid, request: RequestFacts, rules: Rules): EligibleBid {
   const imp = (typeof bid.impid === 'string' ? request.imps.get(bid.impid) : undefined) ?? null
   const features = featuresOf(bid, mtypeOf(bid.mtype), request, imp, null)
-  return eligibleBid(bid, request, Number(bid.priceText), { amount: 0 }, features, rules)
+  return eligibleBid(bid, request, Number(bid.priceText), noFloor, features, rules)
 }
 
 /** The input of pricing. */

@@ -55,8 +55,7 @@ export function floorOf(
   mtype: number | undefined,
   imp: ImpFacts,
   deal: DealFacts | null,
-  rates: Rates | null,
-  base: string,
+  { rates, base }: { rates: Rates | null; base: string },
 ): BidFloor | null {
   const floors = deal === null ? [imp.floor] : [imp.floor, deal.floor]
   const seconds = typeof dur === 'string' ? Number(dur) : dur

@@ -20,23 +20,23 @@ interface ReplayOptions {
   create?: typeof createLearner
 }
 
-export interface ReplayCounts {
-  decisions: number
-  wins: number
-  withdrawn: number
-  bad: number
+export class ReplayCounts {
+  decisions = 0
+  wins = 0
+  withdrawn = 0
+  bad = 0
   /** Wins whose decision is not in the log, or was dropped. */
-  unmatchedWins: number
+  unmatchedWins = 0
   /** Lines that repeat a decision or a win. */
-  repeated: number
+  repeated = 0
   /** Lines of integrations beyond the bound. They are ignored. */
-  beyond: number
+  beyond = 0
   /** Decisions that only trained the model. */
-  warmUp: number
+  warmUp = 0
   /** Decisions at the end of the log whose wins may come later. They are in no figure. */
-  open: number
-  from: number | null
-  to: number | null
+  open = 0
+  from: number | null = null
+  to: number | null = null
 }
 
 interface Replay {
@@ -73,19 +73,7 @@ export function createReplay(options: ReplayOptions): Replay {
   const early = new BoundedRows<WinLine>(maxEarly)
   const evaluated = new Map<string, Evaluated>()
   const total = new ReplaySums()
-  const counts: ReplayCounts = {
-    decisions: 0,
-    wins: 0,
-    withdrawn: 0,
-    bad: 0,
-    unmatchedWins: 0,
-    repeated: 0,
-    beyond: 0,
-    warmUp: 0,
-    open: 0,
-    from: null,
-    to: null,
-  }
+  const counts = new ReplayCounts()
   let clock = 0
 
   function integrationOf(line: DecisionLine): Evaluated | null {

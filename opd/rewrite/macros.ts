@@ -26,7 +26,6 @@ const macros: readonly Macro[] = [
 
 /** SERVICE 4.8 rule 1: a bid without it before the context macro is not processed. */
 const parameter = 'svc_opd='
-const pattern = parameter + prefix + context
 /** A string in the body: its bytes, quotes included. `end` is exclusive. */
 export interface MacroSpan {
   start: number
@@ -39,6 +38,22 @@ export interface MacroSpan {
 const macroOf: (Macro | null)[] = [null]
 for (const macro of macros) macroOf[literalNumber(prefix + macro.name)] = macro
 const contextNumber = macroOf.findIndex((macro) => macro?.name === context)
+
+/** Prefix of every escape of an ASCII character. */
+const asciiEscape = '\\u00'
+
+/** A pattern for a text of which each character may be an escape. `\\u0024` is a backslash followed by letters. */
+const spelled = (text: string) =>
+  Array.from(text, (character) => {
+    const hex = character.charCodeAt(0).toString(16)
+    const anyCase = hex.replace(/[a-f]/, (digit) => `[${digit}${digit.toUpperCase()}]`)
+    const escaped = `\\\\u00${anyCase}`
+    return `(?:[${character}]|${escaped}(?<=(?<!\\\\)(?:\\\\\\\\)*${escaped}))`
+  }).join('')
+
+const spelledContext = new RegExp(spelled(parameter + prefix + context))
+const spelledNames = macros.map(({ name }) => `(${spelled(name)})`).join('|')
+const spelledMacro = new RegExp(`${spelled(prefix)}(?:${spelledNames})`, 'g')
 
 /** The macros of a body, found in one pass. */
 export class Macros {
@@ -72,9 +87,7 @@ export class Macros {
       const at = offsets[n]! - parameter.length
       if (numbers[n] === contextNumber && at > start && text.startsWith(parameter, at)) return true
     }
-    return (
-      this.hasEscape(start, end) && new Unescaped(text, start + 1, end - 1).text.includes(pattern)
-    )
+    return this.hasEscape(start, end) && spelledContext.test(text.slice(start + 1, end - 1))
   }
 
   private hasEscape(start: number, end: number): boolean {
@@ -95,88 +108,12 @@ export class Macros {
   }
 
   private expandEscaped({ start, end }: MacroSpan, bid: PricedBid, splices: Splices): void {
-    const unescaped = new Unescaped(this.text, start + 1, end - 1)
-    const { text } = unescaped
-    for (let at = text.indexOf(prefix); at >= 0; at = text.indexOf(prefix, at)) {
-      const name = at + prefix.length
-      const macro = macroAt(text, name)
-      const origin = unescaped.origin(at)
-      at = name
-      if (macro === undefined) continue
-      at += macro.name.length
-      splices.add(origin, unescaped.origin(at), macro.value(bid))
+    const from = start + 1
+    for (const match of this.text.slice(from, end - 1).matchAll(spelledMacro)) {
+      const [whole, ...names] = match
+      const macro = macros[names.findIndex((name) => name !== undefined)]!
+      const at = from + match.index
+      splices.add(at, at + whole.length, macro.value(bid))
     }
   }
-}
-
-/** The macro whose name begins at `at`. */
-const macroAt = (text: string, at: number): Macro | undefined =>
-  macros.find(({ name }) => text.startsWith(name, at))
-
-const BACKSLASH = 92
-/** Prefix of every escape of an ASCII character. */
-const asciiEscape = '\\u00'
-const escapeBytes = 6
-
-/**
- * A JSON string with its `\u00XX` escapes decoded. No other escape can be part of a macro, so all other bytes stay as they
- * are. `origin` maps an offset in the text back to the body.
- */
-class Unescaped {
-  readonly text: string
-  private readonly body: string
-  /** Progress of `origin`: an offset in the text, and the same offset in the body. */
-  private walked = 0
-  private at: number
-
-  /** `start` and `end` are offsets in the body, quotes excluded. */
-  constructor(body: string, start: number, end: number) {
-    this.body = body
-    this.at = start
-    const bytes = Buffer.from(body.slice(start, end), 'latin1')
-    let length = 0
-    for (let at = 0; at < bytes.length; ) {
-      const code = bytes[at]!
-      if (code !== BACKSLASH) {
-        bytes[length++] = code
-        at++
-      } else if (isAsciiEscape(bytes, at)) {
-        bytes[length++] = byteOf(bytes[at + 4]!, bytes[at + 5]!)
-        at += escapeBytes
-      } else {
-        // `\\u0024` is a backslash followed by letters. The two bytes of any other escape are copied together.
-        bytes[length++] = code
-        bytes[length++] = bytes[at + 1]!
-        at += 2
-      }
-    }
-    this.text = bytes.toString('latin1', 0, length)
-  }
-
-  /** Offset in the body of an offset in `text`. Call it with rising offsets. */
-  origin(offset: number): number {
-    const { body } = this
-    let { at } = this
-    for (; this.walked < offset; this.walked++) {
-      if (body.charCodeAt(at) !== BACKSLASH) at++
-      else if (body.startsWith('u00', at + 1)) at += escapeBytes
-      else {
-        at += 2
-        this.walked++
-      }
-    }
-    this.at = at
-    return at
-  }
-}
-
-const isAsciiEscape = (bytes: Uint8Array, at: number) =>
-  bytes[at + 1] === 117 && bytes[at + 2] === 48 && bytes[at + 3] === 48
-
-const digit = (code: number) => (code <= 57 ? code - 48 : (code | 32) - 87)
-
-/** The byte of two hex digits; 0 for an escaped quote, backslash or control character, which are not literal ones. */
-function byteOf(high: number, low: number): number {
-  const code = digit(high) * 16 + digit(low)
-  return code > 0x22 && code < 0x7f && code !== BACKSLASH ? code : 0
 }

@@ -5,16 +5,8 @@
 import type { Integration } from '../config.ts'
 import type { Fault, StandaloneEntry, StandaloneResult } from '../engine/types.ts'
 import { createScanner } from '../json/scanner.ts'
-import type { Bid } from '../openrtb/bid.ts'
-import {
-  checkEligibility,
-  ineligibleBid,
-  isAudio,
-  mtypeOf,
-  type Rules,
-} from '../openrtb/eligibility.ts'
-import { exclusionsOf } from '../openrtb/exclusions.ts'
-import type { BidReason, EligibleBid, PriceBid } from '../pricing/types.ts'
+import { checkEligibility, ineligibleBid, type Rules } from '../openrtb/eligibility.ts'
+import type { EligibleBid, PriceBid } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'
 import { faultsOf } from './faults.ts'
 import { readCall, type StandaloneBid, type StandaloneCall } from './offer.ts'
@@ -46,8 +38,9 @@ export function standalone(
   if (scan === null || call === null) return refused(400, [{ pointer: '', detail: unreadable }])
   const faults = faultsOf(scan.text, call, opd)
   if (faults.length > 0) return refused(400, faults)
+  const rules = { opd, rates, base, withoutImp: !call.impSent }
   const withoutImp = !call.impSent && call.bids.length > 0
-  return { ok: true, entries: priceBids(call, { opd, rates, base }, price), withoutImp }
+  return { ok: true, entries: priceBids(call, rules, price), withoutImp }
 }
 
 function* priceBids(
@@ -62,25 +55,11 @@ function* priceBids(
   }
 }
 
-/** Eligibility without `imp`: the floor is 0, no imp offers audio, and every deal is unknown. */
-function checkWithoutImp(bid: Bid, call: StandaloneCall, { opd }: Rules): BidReason | null {
-  if (call.ambiguous) return 'ambiguous'
-  if (!(Number(bid.priceText) > 0)) return 'no_price'
-  if (bid.dealid !== undefined && bid.dealid !== null && bid.dealid !== '') return 'unknown_deal'
-  if (!opd.audio && isAudio(mtypeOf(bid.mtype), null)) return 'audio'
-  return exclusionsOf(opd)(bid, call, false) ? 'excluded' : null
-}
-
 function eligibleBidOf(bid: StandaloneBid, call: StandaloneCall, rules: Rules): EligibleBid {
-  let eligible: EligibleBid | null = null
-  let reason: BidReason | null = null
-  if (call.impSent) {
-    const eligibility = checkEligibility(bid, call, rules)
-    if ('bid' in eligibility) eligible = eligibility.bid
-    else reason = eligibility.reason
-  } else reason = checkWithoutImp(bid, call, rules)
-  eligible ??= ineligibleBid(bid, call, rules)
-  if (reason !== null) eligible.fixed = reason
+  const eligibility = checkEligibility(bid, call, rules)
+  const isFixed = 'reason' in eligibility
+  const eligible = isFixed ? ineligibleBid(bid, call, rules) : eligibility.bid
+  if (isFixed) eligible.fixed = eligibility.reason
   if (bid.dsp !== undefined) eligible.features = { ...eligible.features, dsp: bid.dsp }
   if (typeof bid.price_dsp === 'string') eligible.priceDspText = bid.price_dsp
   return eligible

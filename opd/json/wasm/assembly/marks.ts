@@ -52,14 +52,9 @@ for (let code: usize = 65; code < 71; code++) {
   store<u8>(hex + code, 1)
   store<u8>(hex + code + 32, 1)
 }
-store<u8>(escapes + 0x22, 1)
-store<u8>(escapes + 0x2f, 1)
-store<u8>(escapes + 0x5c, 1)
-store<u8>(escapes + 0x62, 1)
-store<u8>(escapes + 0x66, 1)
-store<u8>(escapes + 0x6e, 1)
-store<u8>(escapes + 0x72, 1)
-store<u8>(escapes + 0x74, 1)
+// " / \ b f n r t
+const letters = memory.data<u8>([0x22, 0x2f, 0x5c, 0x62, 0x66, 0x6e, 0x72, 0x74])
+for (let n: usize = 0; n < 8; n++) store<u8>(escapes + <usize>load<u8>(letters + n), 1)
 
 /** Whether the byte at `at`, which follows a backslash, is a valid escape. */
 function isEscape(at: usize): bool {
