@@ -7,7 +7,7 @@
  * have reached that age; beyond the oldest of these a mixture of log-normal and Weibull curves is used, weighted by how well each explains the rest.
  */
 import { binOf, bins, edges, first, middles, perLn, ratio, shapes } from './delay-shapes.ts'
-import { Sent } from './sent-counts.ts'
+import { SentCounts } from './sent-counts.ts'
 
 /** Expected wins that a bin's bids have for it to be reached; and bins before the oldest by which the curves beyond it are weighted. */
 const few = 3
@@ -31,11 +31,11 @@ export class Delays {
   /** Wins up to a bin's age of bids that have reached it; and when wins of each bin came. */
   private readonly known = new Float64Array(bins)
   private readonly knownBefore = new Float64Array(bins)
-  private readonly arrived = Array.from({ length: bins }, () => new Sent())
+  private readonly arrived = Array.from({ length: bins }, () => new SentCounts())
   private readonly sums = new Float64Array(bins + 1)
   private readonly family = new Float64Array(bins)
   private readonly fits = new Float64Array(shapes.length)
-  private readonly sent = new Sent()
+  private readonly sent = new SentCounts()
   /** Since when bids are counted; before the first there is nothing that could have been seen. */
   private began = Number.POSITIVE_INFINITY
   private now = 0
