@@ -34,7 +34,7 @@ export class OwnDecision implements Decision {
   density?: number
   /** Theta was raised. */
   raised = false
-  /** How much it says of what lower prices lose. */
+  /** Its weight in the measurement of what lower prices lose. */
   weight = 0
   readonly inBa: number
   readonly second: boolean
@@ -71,7 +71,7 @@ export class Exposure {
   lnF = 0
   winIn = 0
   winOut = 0
-  /** How much it says of what lower prices lose; whether theta was raised does not change it. */
+  /** Its weight in the measurement of what lower prices lose; whether theta was raised does not change it. */
   weight = 0
   /** Milliseconds since the epoch. */
   at = 0

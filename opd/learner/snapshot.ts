@@ -41,8 +41,8 @@ export function readDelta(delta: Uint8Array): { rows: Uint8Array; records: Uint8
   return read !== null && isRows(read.body) ? { rows: read.body, records: read.tail } : null
 }
 
-/** The weights are copied when `makeTail` is called. */
-function* writeWeights(magic: number, { both }: Weights, makeTail: () => Pieces): Pieces {
+/** The weights are copied just before `tail` begins. */
+function* writeWeights(magic: number, { both }: Weights, tail: Pieces): Pieces {
   const bytes = new Uint8Array(Buffer.allocUnsafeSlow(both.byteLength).buffer)
   // Pages are handed out as they are touched, which takes ten times as long as the copy.
   for (let at = 0; at < bytes.length; at += sliceBytes) {
@@ -50,7 +50,7 @@ function* writeWeights(magic: number, { both }: Weights, makeTail: () => Pieces)
     yield
   }
   bytes.set(bytesOf(both))
-  return yield* framed(magic, both.length, bytes, yield* makeTail())
+  return yield* framed(magic, both.length, bytes, yield* tail)
 }
 
 interface Dense {
@@ -74,6 +74,12 @@ function* readingWeights(magic: number, bytes: Uint8Array): Generator<undefined,
   return { weights, tail: read.tail }
 }
 
+function lengthsOf(parts: readonly Uint8Array[]): Buffer {
+  const lengths = Buffer.alloc(4 * parts.length)
+  for (const [n, { length }] of parts.entries()) lengths.writeUInt32BE(length, 4 * n)
+  return lengths
+}
+
 /** What belongs to weights: the last fit, and the sums of the deltas that are in them. */
 export interface Origin {
   fitted: Uint8Array
@@ -82,14 +88,14 @@ export interface Origin {
 
 /** `take` is called when the weights are copied. */
 export const writeCurve = (weights: Weights, take: () => Origin): Pieces =>
-  writeWeights(curveMagic, weights, function* () {
-    const { fitted, deltaSums } = take()
-    const head = Buffer.alloc(4)
-    head.writeUInt32BE(fitted.length)
-    const tail = [head, fitted, deltaSums.bytes]
-    yield
-    return tail
-  })
+  writeWeights(curveMagic, weights, curveTail(take))
+
+function* curveTail(take: () => Origin): Pieces {
+  const { fitted, deltaSums } = take()
+  const tail = [lengthsOf([fitted]), fitted, deltaSums.bytes]
+  yield
+  return tail
+}
 
 interface SharedCurve extends Origin {
   weights: Float32Array
@@ -98,18 +104,13 @@ interface SharedCurve extends Origin {
 /** In slices. Throws `DeltaError` if it is damaged. */
 export function* readingCurve(bytes: Uint8Array): Generator<undefined, SharedCurve> {
   const read = yield* readingWeights(curveMagic, bytes)
-  const curve = read === null ? null : curveOf(read)
-  if (curve === null) throw new DeltaError('a curve that is damaged, or of another version')
-  return curve
-}
-
-function curveOf({ weights, tail }: Dense): SharedCurve | null {
-  if (tail.length < 4) return null
-  const end = 4 + viewOf(tail).getUint32(0)
-  if (end > tail.length) return null
+  const tail = read?.tail ?? new Uint8Array(0)
+  const end = tail.length < 4 ? Number.POSITIVE_INFINITY : 4 + viewOf(tail).getUint32(0)
   const fitted = tail.slice(4, end)
-  if (fitted.length > 0 && readFitted(fitted) === null) return null
-  return { weights, fitted, deltaSums: new DeltaSums(tail.subarray(end)) }
+  const isDamaged = end > tail.length || (fitted.length > 0 && readFitted(fitted) === null)
+  if (read === null || isDamaged)
+    throw new DeltaError('a curve that is damaged, or of another version')
+  return { weights: read.weights, fitted, deltaSums: new DeltaSums(tail.subarray(end)) }
 }
 
 /** Pending exposures that a snapshot contains; of more, an even sample. */
@@ -134,23 +135,22 @@ export const writeSnapshot = (
   trainer: Trainer,
   controls: Controls,
   take: () => Origin,
-): Pieces =>
-  writeWeights(snapshotMagic, weights, function* () {
-    const { fitted, deltaSums } = take()
-    const { now, silence, delays, pending, received, rows } = trainer
-    const waiting = received.rows.saved()
-    const told = deltaSums.bytes.toString('base64')
-    const state = { now, wins: silence.wins, settled: rows.settled, delays, told }
-    const text = yield* stateText(JSON.stringify(state), controls)
-    yield
-    const { bytes, weights } = yield* pending.sample(sampled)
-    yield
-    const { features, outcome, least } = yield* rows.copying()
-    const head = Buffer.alloc(20)
-    const lengths = [text.length, weights.length, waiting.length, fitted.length, outcome.length]
-    for (const [n, length] of lengths.entries()) head.writeUInt32BE(length, 4 * n)
-    return [head, text, bytes, weights, waiting, fitted, features, outcome, bytesOf(least)]
-  })
+): Pieces => writeWeights(snapshotMagic, weights, snapshotTail(trainer, controls, take))
+
+function* snapshotTail(trainer: Trainer, controls: Controls, take: () => Origin): Pieces {
+  const { fitted, deltaSums } = take()
+  const { now, silence, delays, pending, received, rows } = trainer
+  const waiting = received.rows.saved()
+  const told = deltaSums.bytes.toString('base64')
+  const state = { now, wins: silence.wins, settled: rows.settled, delays, told }
+  const text = yield* stateText(JSON.stringify(state), controls)
+  yield
+  const { bytes, weights } = yield* pending.sample(sampled)
+  yield
+  const { features, outcome, least } = yield* rows.copying()
+  const lengths = lengthsOf([text, weights, waiting, fitted, outcome])
+  return [lengths, text, bytes, weights, waiting, fitted, features, outcome, bytesOf(least)]
+}
 
 function* stateText(state: string, controls: Controls): Generator<undefined, Buffer> {
   const texts = [`${state.slice(0, -1)},"controls":{"suppliers":[`]

@@ -1,4 +1,4 @@
-/** What the learner is asked and what it answers. */
+/** The types of the learner's interface. */
 import type { BidFeatures } from '../pricing/types.ts'
 
 export interface BidFacts extends BidFeatures {

@@ -149,7 +149,7 @@ export function createModelSync(options: {
 
   const round = shareRun(runRound)
 
-  /** Of a node that ended this one takes the leases, and runs a round. */
+  /** Renews the leases, or takes those of a node that ended. Runs a round if one is due. */
   async function renewLeases(): Promise<void> {
     let due = false
     for (const mode of modes) {
@@ -160,7 +160,7 @@ export function createModelSync(options: {
     if (due) await round()
   }
 
-  /** Another node leads at once. */
+  /** So that another node leads at once. */
   async function giveUpLeases(): Promise<void> {
     for (const mode of modes)
       if (sharedModels[mode].leads) {

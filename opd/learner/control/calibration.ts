@@ -1,7 +1,7 @@
 /**
- * What lower prices lose, as verified. The model says what they should lose; by how much that is off is measured by comparing
- * bids that differ by chance alone: sent with the usual theta or a raised one, or held at their own price. Where notices say the lowest
- * winning price, the loss is counted itself.
+ * What lower prices lose, as verified. The model estimates it; the error of the estimate is measured by comparing bids that
+ * differ by chance alone: sent with the usual theta or a raised one, or at their own price (holdout). Where notices have the
+ * lowest winning price, the loss itself is counted.
  */
 import type { Column, Evidence, Union } from './kept.ts'
 
@@ -74,8 +74,8 @@ const columnsOf: Record<Kind, Columns> = {
 }
 
 /**
- * `all`: what was found of all suppliers together, where the evidence is of one: it has few bids to say otherwise, so what is
- * found of all counts as much as `alike`.
+ * `all`: what was found for all suppliers together, if the evidence is of one. One supplier has few bids, so its estimate
+ * begins at that of all, with the deviation `alike`.
  */
 export function measureLosses(
   evidence: Evidence,
@@ -101,7 +101,7 @@ export function measureLosses(
   const further = Math.max(0, usual - raised)
   const known = counted(evidence, columns, kind)
   if (known !== null) {
-    // Of all bids together: it says the same of both.
+    // It is of all bids together, so it counts for both.
     measure(into.raised, { expected: loss, ...known })
     measure(into.further, { expected: loss, ...known })
   }
@@ -167,7 +167,7 @@ function rates(evidence: Evidence, of: Columns, group: Union) {
   }
 }
 
-/** The loss itself, where notices say the lowest winning price. */
+/** The loss itself, where notices have the lowest winning price. */
 function counted(
   evidence: Evidence,
   { known, knownIn }: Columns,

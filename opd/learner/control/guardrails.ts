@@ -1,6 +1,6 @@
 /**
  * What keeps a supplier from harm faster than the controller can: prices start shallow and deepen by wins received while
- * every guard is quiet; a guard that acts puts the bid's own price in place, and the way back is from shallow again.
+ * every guard is quiet; a guard that acts puts the bid's own price in place, and afterwards prices start shallow again.
  */
 import type { Guard } from '../../pricing/arms.ts'
 import { halfWidth } from '../../pricing/confidence.ts'
@@ -23,7 +23,7 @@ const winsBeforeGuards = 50
 /** Expected wins that an alarm holds prices up for; doubled by each that follows before prices are deep again. */
 const holdDue = 150
 const mostDoublings = 5
-/** Share of wins that cleared above the price sent, and wins before it says something. */
+/** Share of wins that cleared above the price sent, and wins before it is judged. */
 const overShare = 0.2
 const overWins = 100
 /** Of the win rate's reference, milliseconds. */

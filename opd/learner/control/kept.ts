@@ -9,21 +9,20 @@ import { floatsAt, viewOf, writeFloats } from '../frame.ts'
 /** How a bid went out: with theta lowered or raised, at a drawn price, or, held out, at its own. */
 const groups = ['usual', 'raised', 'explored', 'held'] as const
 type Group = (typeof groups)[number]
-const groupAt = Object.fromEntries(groups.map((name, index) => [name, index])) as Record<
-  Group,
-  number
->
-/** Groups that are summed together. */
+const groupAt = positions(groups)
+/** Groups that are summed together, by their positions. */
 const unions = {
-  usual: ['usual'],
-  raised: ['raised'],
-  optimised: ['usual', 'raised', 'explored'],
-  holdout: ['held'],
-} as const satisfies Record<string, readonly Group[]>
+  usual: [0],
+  raised: [1],
+  optimised: [0, 1, 2],
+  holdout: [3],
+  all: [0, 1, 2, 3],
+} as const satisfies Record<string, readonly number[]>
 export type Union = keyof typeof unions
-const basesOf = Object.fromEntries(
-  Object.entries(unions).map(([name, of]) => [name, of.map((group) => groupAt[group])]),
-) as Record<Union, number[]>
+
+function positions<Name extends string>(names: readonly Name[]) {
+  return Object.fromEntries(names.map((name, at) => [name, at])) as Record<Name, number>
+}
 
 /** The sums of one group. Money is CPM. */
 const columns = [
@@ -56,12 +55,12 @@ const columns = [
   'knownSpendIn',
 ] as const
 export type Column = (typeof columns)[number]
-const at = Object.fromEntries(columns.map((name, index) => [name, index])) as Record<Column, number>
+const at = positions(columns)
 const width = columns.length
 export const evidenceWidth = groups.length * width
 
 /**
- * Bids that the sums remember: at first the later part, since what a cold model was wrong by says little of a warm one, and at
+ * Bids that the sums remember: at first the later part, since the errors of a cold model are not those of a warm one, and at
  * most these: how far the model is off moves by a third in 30,000 bids where the market drifts.
  */
 const horizon = 25_000
@@ -155,9 +154,7 @@ export class Evidence {
   }
 
   total(of: Union, name: Column): number {
-    let sum = 0
-    for (const group of basesOf[of]) sum += this.sums[group * width + at[name]]!
-    return sum
+    return totalOf(this.sums, of, name)
   }
 
   reset(): void {
@@ -165,10 +162,9 @@ export class Evidence {
   }
 }
 
-/** Sums of other nodes, of both sides. */
-export function received(sums: Float64Array, name: 'bids' | 'due' | 'dueIn' | 'wins'): number {
+export function totalOf(sums: Float64Array, of: Union, name: Column): number {
   let sum = 0
-  for (let n = 0; n < evidenceWidth; n += width) sum += sums[n + at[name]]!
+  for (const group of unions[of]) sum += sums[group * width + at[name]]!
   return sum
 }
 

@@ -17,7 +17,7 @@ const most = 54
 const mostMargin = 200
 /**
  * Aimed at above the floors: a little, and two and a half standard errors of what is kept. A floor is a promise, and before
- * millions of bids nobody knows what is kept to better than half a point.
+ * millions of bids what is kept is not known to better than half a point.
  */
 const slack = 0.001
 const slackErrors = 2.5
@@ -28,10 +28,10 @@ const startSpend = 1.5
 const startWins = 0.1
 const startMargin = 1
 const meanHorizon = 2000
-/** A bid dearer than so many mean bids counts for less of the mean: one of 1e8 would be what lambda is reckoned in for days. */
+/** A bid of a higher price, in mean bids, counts for less of the mean: one of 1e8 would set the unit of lambda for days. */
 const dearest = 50
 const young = 20
-/** A gap of one dear bid, in mean bids; clipped lower, the dear ones would be given up. */
+/** A gap of one bid, in mean bids. With a lower limit bids of high prices would be given up. */
 const largest = 12
 
 /** State of a constraint: what was kept, its standard error, and true over expected loss with raised and with usual theta. */
@@ -42,7 +42,7 @@ export interface Standing {
   usual: number
 }
 
-/** `all`: of all suppliers, whose error is taken: the bids of one supplier are too few to tell it. */
+/** `all`: of all suppliers; the error is theirs, because the bids of one supplier are too few to estimate it. */
 export const standingOf = ({ kept, raised, usual }: Losses, all: Losses): Standing => ({
   kept,
   error: all.deviation,
@@ -97,7 +97,7 @@ export class Controller {
     this.means.set(means)
   }
 
-  /** `shallow`: prices are held up by a guard, so what is kept now says nothing against the multipliers. */
+  /** `shallow`: prices are held up by a guard, so what is kept now is no reason to lower the multipliers. */
   decided(
     policy: Policy,
     mode: Mode,
@@ -150,14 +150,14 @@ function marginGoal(evidence: Evidence, target: number): number {
   if (!(wins > 0 && get('spend') > 0 && get('marginDue') > 0)) return target
   const share = get('margin') / get('spend')
   const expected = get('marginDue') / get('spendDue')
-  // of few wins neither says much
+  // Both are uncertain with few wins.
   const weight = wins / (wins + 200)
   const short = within(target - share, -0.03, 0.03) * weight
   const ratio = within(1 + (share / expected - 1) * weight, 0.7, 1.4)
   return (target + short) / ratio
 }
 
-/** `room` above 0: more is kept than asked. A number that is none is the safe end. */
+/** `room` above 0: more is kept than required. If the result is not finite, the multiplier is the highest: that is safe. */
 function moved(
   multiplier: number,
   room: number,

@@ -1,12 +1,12 @@
 /**
- * Seats and publishers of their own: a pooled floor hides victims. One that has settled 20,000 bids and keeps less than
- * the floor minus 4 points gets a larger multiplier until it keeps more. Bounded: the least busy gives way.
+ * Seats and publishers of their own: a pooled floor would hide those that lose more than others. One that has settled 20,000 bids and keeps less than
+ * the floor minus 4 points gets a larger multiplier until it keeps more. Bounded: the least busy is replaced.
  */
 const slots = 4096
 const settledBefore = 20_000
 const horizon = 40_000
-/** Below the floor by this it is a victim; by the second it is none any more. */
-const [victim, healed] = [0.04, 0.02]
+/** So far below the floor its multiplier rises; when it is nearer than the second, the multiplier falls. */
+const [tooLow, nearEnough] = [0.04, 0.02]
 const every = 500
 const [raise, ease, mostBoost] = [1.15, 0.97, 8]
 
@@ -61,11 +61,11 @@ export class Segments {
   judge(segment: Segment, ratio: number, kept: number, floor: number): void {
     if (!(ratio > 0.1)) return
     const own = (kept * segment.wins) / segment.dueIn / ratio
-    if (own < floor - victim) segment.boost = Math.min(mostBoost, segment.boost * raise)
-    else if (own > floor - healed) segment.boost = Math.max(1, segment.boost * ease)
+    if (own < floor - tooLow) segment.boost = Math.min(mostBoost, segment.boost * raise)
+    else if (own > floor - nearEnough) segment.boost = Math.max(1, segment.boost * ease)
   }
 
-  /** The clock's hand halves what it passes, and takes the first that has become small. */
+  /** Second-chance replacement: halves the entries that it passes, and replaces the first one that is small. */
   private admit(key: number): Segment {
     const segment: Segment = { key, bids: 0, wins: 0, dueIn: 0, boost: 1, next: 0 }
     this.known.set(key, segment)

@@ -3,10 +3,10 @@ import type { Mode } from '../../pricing/arms.ts'
 import type { Policy } from '../types.ts'
 import { measureLosses, unverified } from './calibration.ts'
 import { Guards } from './guardrails.ts'
-import { Evidence, groupOf, type Outcome, received } from './kept.ts'
+import { Evidence, groupOf, type Outcome, totalOf } from './kept.ts'
+import { LossNotices } from './loss-notices.ts'
 import { Controller, type Decided, free, standingOf } from './multipliers.ts'
 import type { Segment, Segments } from './segments.ts'
-import { ToldLosses } from './told-losses.ts'
 
 /** Decisions between two judgements of what is kept. */
 const judgeEvery = 64
@@ -16,19 +16,14 @@ const killBelow = 0.02
 /** Of the auctions with theta raised. */
 const raise = Math.exp(0.7)
 
-/** Share of wins that say the lowest winning price. */
+/** Share of the wins whose lowest winning price is known. */
 const mostly = 0.5
 
-/** Of the usual share, at first and at last; bids by which it falls; and the most explored, if not more is usual. */
-const [first, last, bids, most] = [20, 0.25, 25_000, 0.1]
-const young = 1200
-
-/** Most of a day's exploration is at its start, and about `usual` is explored over a day of 150,000 bids. */
-const explorationRate = (usual: number, age: number): number =>
-  Math.min(Math.max(most, usual), usual * Math.min(first, last + bids / (age + young)))
-
-/** Early exploration is spread over all prices, later half of it is near the price that would have been chosen. */
-const nearShare = (age: number): number => (age < bids ? 0 : 0.5)
+/**
+ * Multiples of the usual exploration: at first, and at last; bids by which it falls, and which are added to their number; and
+ * the largest share. Most of a day's exploration is at its start: over 150,000 bids the usual share is explored.
+ */
+const exploration = { first: 20, last: 0.25, falls: 25_000, young: 1200, most: 0.1 }
 
 const kinds = ['wins', 'spend'] as const
 /** Written by each judgement before it reads them. */
@@ -37,7 +32,7 @@ const own = unverified()
 /** Before the first judgement. */
 const unjudged = () => standingOf(unverified(), unverified())
 
-/** As saved; releases before counted no told losses. */
+/** As saved. Earlier releases did not count losses with a notice. */
 type Saved = Omit<ReturnType<SupplierState['saved']>, 'toldLosses'> & {
   toldLosses?: [number, number]
 }
@@ -57,10 +52,10 @@ export class SupplierState {
   private readonly segments: Segments
   private readonly standings = { wins: unjudged(), spend: unjudged() }
   private floor = 0
-  /** Most wins say the lowest winning price. */
-  private saysLeast = false
+  /** The lowest winning price of most wins is known. */
+  private knowsLeast = false
   private judgeIn = judgeEvery
-  private readonly toldLosses = new ToldLosses()
+  private readonly lossNotices = new LossNotices()
 
   constructor(pool: Evidence, segments: Segments) {
     this.pool = pool
@@ -70,11 +65,15 @@ export class SupplierState {
 
   /** The share explored; none while a guard acts. */
   exploration(usual: number): number {
-    return this.guards.acts || this.exposures === 0 ? 0 : explorationRate(usual, this.pool.age)
+    if (this.guards.acts || this.exposures === 0) return 0
+    const { first, last, falls, young, most } = exploration
+    const times = Math.min(first, last + falls / (this.pool.age + young))
+    return Math.min(Math.max(most, usual), usual * times)
   }
 
+  /** The share of it near the price that would have been chosen: early exploration is spread over all prices. */
   get exploresNear(): number {
-    return nearShare(this.pool.age)
+    return this.pool.age < exploration.falls ? 0 : 0.5
   }
 
   /** Sets theta and lambda for one bid of a publisher and a seat. */
@@ -90,11 +89,12 @@ export class SupplierState {
   }
 
   /**
-   * What theta - 1 and lambda are multiplied by where they are raised: the wins of both kinds of auctions tell what lower prices
-   * lose, and prices of one placement differ, so that the curve above a chosen price is seen. Lowest winning prices tell both.
+   * The factor of theta - 1 and lambda in auctions in which they are raised. The wins of both kinds of auctions show what lower
+   * prices lose, and as prices of one placement differ, the curve above a chosen price is observed. Where lowest winning prices
+   * are known, they show both.
    */
   raising(): number {
-    return this.guarded && this.theta > 1 && !this.saysLeast ? raise : 1
+    return this.guarded && this.theta > 1 && !this.knowsLeast ? raise : 1
   }
 
   /** A price of the treated or explored was found. */
@@ -120,10 +120,10 @@ export class SupplierState {
       measureLosses(evidence, kind, own, pooled)
       standings[kind] = standingOf(own, pooled)
     }
-    this.saysLeast =
+    this.knowsLeast =
       evidence.total('optimised', 'knownWinsIn') > mostly * evidence.total('optimised', 'wins')
     if (!guards.judge(evidence, this.floor - killBelow, now)) return
-    // what was measured was of prices that are gone
+    // What was measured was of prices that are not sent any more.
     evidence.reset()
     controller.spend *= 1.5
     controller.wins *= 1.5
@@ -132,7 +132,7 @@ export class SupplierState {
   exposed(outcome: Outcome, patience: number): void {
     const { arm, winIn, winOut, publisher, seat } = outcome
     this.exposures++
-    this.toldLosses.exposed()
+    this.lossNotices.exposed()
     this.guards.exposed(winOut, winIn > 0 ? winOut / winIn : 1, outcome.at, patience)
     const group = groupOf(outcome)
     if (group === null) return
@@ -153,7 +153,7 @@ export class SupplierState {
   won(outcome: Outcome, cleared: number, now: number): void {
     const { arm, inBa, sent, weight, publisher, seat } = outcome
     this.guards.won(outcome.at, sent, cleared, now)
-    this.toldLosses.won()
+    this.lossNotices.won()
     const group = groupOf(outcome)
     if (group === null) return
     for (const evidence of this.both) evidence.won(group, inBa, Math.min(cleared, sent), weight)
@@ -162,13 +162,13 @@ export class SupplierState {
     if (seat !== publisher) this.segments.won(seat)
   }
 
-  /** A notice said the lowest price that would have won. */
+  /** A notice had the lowest price that would have won. */
   knew(outcome: Outcome, least: number): void {
     const { inBa, sent } = outcome
     const lost = least > sent
-    if (lost) this.toldLosses.lost()
+    if (lost) this.lossNotices.lost()
     const group = groupOf(outcome)
-    const { each } = this.toldLosses
+    const { each } = this.lossNotices
     if (group === null || each === 0) return
     for (const evidence of this.both) evidence.knew(group, inBa, sent, least, lost ? each : 1)
   }
@@ -184,15 +184,15 @@ export class SupplierState {
   merge(sums: Float64Array, now: number, patience: number): void {
     for (const evidence of this.both) evidence.merge(sums)
     const at = now - patience / 4
-    const due = Math.max(0, received(sums, 'due'))
-    const dueIn = received(sums, 'dueIn')
-    const bids = dueIn > 0 ? (received(sums, 'bids') * due) / dueIn : 0
+    const due = Math.max(0, totalOf(sums, 'all', 'due'))
+    const dueIn = totalOf(sums, 'all', 'dueIn')
+    const bids = dueIn > 0 ? (totalOf(sums, 'all', 'bids') * due) / dueIn : 0
     this.guards.exposedElsewhere(due, bids, at, now, patience)
-    this.guards.received(received(sums, 'wins'), at, now)
+    this.guards.received(totalOf(sums, 'all', 'wins'), at, now)
   }
 
   saved() {
-    const { evidence, controller, guards, exposures, standings, floor, judgeIn, toldLosses } = this
+    const { evidence, controller, guards, exposures, standings, floor, judgeIn, lossNotices } = this
     const { spend, wins, margin } = controller
     return {
       exposures,
@@ -201,24 +201,24 @@ export class SupplierState {
       multipliers: [spend, wins, margin] as [number, number, number],
       means: controller.saved(),
       guards: guards.saved(),
-      judged: { standings, floor, bound: this.guarded, told: this.saysLeast, judgeIn },
-      toldLosses: toldLosses.saved(),
+      judged: { standings, floor, bound: this.guarded, told: this.knowsLeast, judgeIn },
+      toldLosses: lossNotices.saved(),
     }
   }
 
   restore(from: Saved): void {
     this.exposures = from.exposures
-    // With its age: what is young forgets.
+    // With its age: young evidence forgets sooner.
     this.evidence.restore(from.sums, from.age)
     const [spend, wins, margin] = from.multipliers
     this.controller.startFrom({ spend, wins, margin })
     this.controller.restore(from.means)
     this.guards.restore(from.guards)
-    this.toldLosses.restore(from.toldLosses ?? [0, 0])
+    this.lossNotices.restore(from.toldLosses ?? [0, 0])
     const { standings, floor, bound, told, judgeIn } = from.judged
     this.floor = floor
     this.guarded = bound
-    this.saysLeast = told
+    this.knowsLeast = told
     this.judgeIn = judgeIn
     for (const kind of kinds) Object.assign(this.standings[kind], standings[kind])
   }

@@ -1,4 +1,4 @@
-/** The states of all suppliers and modes, and what they tell other nodes and a restart. */
+/** The states of all suppliers and modes, and what of them deltas and snapshots contain. */
 
 import { Evidence, readRecords, writeRecords } from './kept.ts'
 import { Segments } from './segments.ts'

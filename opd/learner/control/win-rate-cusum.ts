@@ -6,7 +6,7 @@
 const fallen = 0.8
 const ratioOfWin = Math.log(fallen)
 const hourLong = 3_600_000
-/** The reference remembers this long, and at least so many wins; before it has these it says nothing. */
+/** The reference remembers this long, and at least so many wins; before it has these there is no alarm. */
 const leastWins = 2500
 const winsBefore = 400
 const recentWins = 200

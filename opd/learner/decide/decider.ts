@@ -1,4 +1,4 @@
-/** The price of one bid: holdout, explored, or what the curve and the multipliers say. */
+/** The price of one bid: its own (holdout), a drawn one (explored), or the best by curve and multipliers. */
 
 import type { SupplierState } from '../control/supplier-state.ts'
 import type { Controls } from '../control/supplier-states.ts'
@@ -18,7 +18,7 @@ const exploredLeast = 0.5
 const nearBy = 0.2
 /** What theta is taken to change at least: the model may be wrong where it expects nothing. */
 const [leastApart, leastVariance] = [0.02, 0.02]
-/** Where the policy does not say: as the configuration. */
+/** If the policy has none: the default of the configuration. */
 const usualExplore = 0.005
 
 /** A number within bounds; anything else is `otherwise`. */
@@ -72,7 +72,7 @@ export class Decider {
     const least = Math.max(sound(policy.minFactor, 0, 1, 0), floor / inBa)
     const lowest = Math.max(floor, inBa * Math.max(least, state.guards.lowest(least)))
     if (held) {
-      // For what it says of what lower prices lose.
+      // The weight with which its win is compared with those of lower prices.
       this.choose(decision, state, lowest)
       decision.outBa = inBa
       decision.factor = 1

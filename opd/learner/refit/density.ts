@@ -1,5 +1,5 @@
 /**
- * The distribution of the lowest winning price, by expectation-maximisation: a row says that it lies below the price sent
+ * The distribution of the lowest winning price, by expectation-maximisation: a row shows that it lies below the price sent
  * (won) or above (lost).
  *
  *   group      a share of the parametric form, the rest a distribution of all rows of its sparse placements

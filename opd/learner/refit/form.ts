@@ -85,8 +85,8 @@ export class Form {
   }
 
   /**
-   * What minimises the loss of rows over changes of the shared sums: of B, Q, T and A, and a factor of all that A and C say
-   * of the row. The rows are not those that the weights were fitted to.
+   * What minimises the loss of rows over changes of the shared sums: of B, Q, T and A, and a factor of
+   * the row's own part of A and C. The rows are not those that the weights were fitted to.
    */
   calibrate({ row, lnPrice, won }: Observations): Float64Array {
     const { sums } = this

@@ -61,7 +61,7 @@ export function refit(bytes: Uint8Array): Uint8Array {
 /**
  * The shared sums B, Q and T, from rows that the other weights were not fitted to. Fitted together with thousands of weights
  * they would be too steep: a row helps its own weights to agree with it (Neyman and Scott 1948). Sets them, and returns
- * which they are. The same rows tell how much the form counts beside the distributions of prices.
+ * which they are. The same rows decide how much the form counts beside the distributions of prices.
  */
 function calibrated(
   rows: Rows,

@@ -102,8 +102,8 @@ export interface Observations {
 }
 
 /**
- * The sent price of every row. Of suppliers that say the lowest winning price also the bid's own and one in between: a win
- * wins there as well, a loss says whether it would have.
+ * The sent price of every row. Of suppliers whose notices have the lowest winning price also the bid's own price and one in
+ * between: a win would have won there as well, and for a loss it is known.
  */
 export function observationsOf(rows: Rows): Observations {
   const row: number[] = []

@@ -4,19 +4,19 @@
  *
  * Of what was sent lately only the quick notices can have come: counted alone they make silence look sure too early, and a
  * cold start sees mostly losses (3 points of margin at 2,000 bids a second). So wins are counted by age against the bids that
- * have reached that age; beyond the oldest of these log-normal and Weibull curves speak, by how well each explains the rest.
+ * have reached that age; beyond the oldest of these a mixture of log-normal and Weibull curves is used, weighted by how well each explains the rest.
  */
 import { binOf, bins, edges, first, middles, perLn, ratio, shapes } from './delay-shapes.ts'
-import { Sent } from './sent-counts.ts'
+import { SentCounts } from './sent-counts.ts'
 
-/** Expected wins that a bin's bids have for it to be reached; and bins before the oldest that tell what is beyond it. */
+/** Expected wins that a bin's bids have for it to be reached; and bins before the oldest by which the curves beyond it are weighted. */
 const few = 3
 const near = Math.round(Math.log(4) * perLn)
 /** How far, in ln, all wins may lie from what the model expects. */
 const scaleSpread = 0.5
 /** Curves are weighed by no more than so many wins: none of them is quite true. */
 const weighed = 300
-/** Wins by which the family speaks in a bin. */
+/** Wins that the family counts as in a bin. */
 const trust = 20
 /** Wins that are remembered at least; and for how many times the age that 95 % do not exceed. */
 const [leastWins, memory] = [300, 4]
@@ -31,11 +31,11 @@ export class Delays {
   /** Wins up to a bin's age of bids that have reached it; and when wins of each bin came. */
   private readonly known = new Float64Array(bins)
   private readonly knownBefore = new Float64Array(bins)
-  private readonly arrived = Array.from({ length: bins }, () => new Sent())
+  private readonly arrived = Array.from({ length: bins }, () => new SentCounts())
   private readonly sums = new Float64Array(bins + 1)
   private readonly family = new Float64Array(bins)
   private readonly fits = new Float64Array(shapes.length)
-  private readonly sent = new Sent()
+  private readonly sent = new SentCounts()
   /** Since when bids are counted; before the first there is nothing that could have been seen. */
   private began = Number.POSITIVE_INFINITY
   private now = 0

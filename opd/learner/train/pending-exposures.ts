@@ -19,7 +19,7 @@ const none = -1
 /** 58 bytes a slot. */
 const slotsMost = 2 ** 20
 
-/** Slots come in chunks, so that a quiet node holds one chunk. */
+/** Slots are allocated in chunks, so that a node with little traffic has one chunk. */
 class Chunk {
   readonly bytes = new Uint8Array(perChunk * featureBytes)
   readonly next = new Int32Array(perChunk)
@@ -56,7 +56,7 @@ export class Pending {
     return this.at * this.width
   }
 
-  /** How many one that is kept now stands for. */
+  /** How many exposures one that is kept now represents. */
   private weightNow(): number {
     const full = this.size / this.most
     if (full < 0.7) return 1

@@ -5,7 +5,7 @@ const kept = 32
 const finest = 10
 const longest = 60_000
 
-export class Sent {
+export class SentCounts {
   sum = 0
   private readonly at = Float64Array.from({ length: levels * kept })
   private readonly last = new Float64Array(levels).fill(Number.NaN)

@@ -50,7 +50,7 @@ export class LifeBefore {
     this.endedAt = Number.NaN
   }
 
-  /** Whether a bid sent at `at`, to be settled after `wait`, was of that life and not settled in it. */
+  /** Whether a bid sent at `at`, to be settled after `wait`, was sent before the crash and not settled. */
   took(at: number, wait: () => number, now: number): boolean {
     if (!(this.endedAt > 0)) return false
     this.seen(now)

@@ -197,7 +197,7 @@ export class Trainer {
     const { seen, delays, window, now } = this
     if (!this.training.read(bytes)) return 0
     const age = now - seen.at
-    // Before the first notice nobody knows how long they take; where all go to other nodes, none comes here.
+    // Before the first notice it is not known how long they take; where all go to other nodes, none comes here.
     if (this.silence.wins === 0 && age < unknownMost) return now + unknownFor
     if (age < window && this.silence.doubts(now)) {
       delays.forget()

@@ -2,7 +2,7 @@
 import * as fc from 'fast-check'
 import t from 'tap'
 import { Delays } from '../../../opd/learner/train/notice-delay.ts'
-import { Sent } from '../../../opd/learner/train/sent-counts.ts'
+import { SentCounts } from '../../../opd/learner/train/sent-counts.ts'
 import { source } from '../../support/random.ts'
 
 type Draw = (random: () => number) => number
@@ -142,7 +142,7 @@ t.test('nothing is known until the next notice where what was known no longer ho
 })
 
 t.test('how much was sent until a moment, to a twentieth of how long ago that is', (t) => {
-  const sent = new Sent()
+  const sent = new SentCounts()
   for (let now = 0; now < 3_600_000; now += 7) sent.add(1, start + now)
   for (const ago of [0, 50, 1000, 30_000, 600_000, 3_000_000]) {
     const truth = (3_600_000 - ago) / 7

@@ -1,4 +1,4 @@
-/** The loss that lowest winning prices count is right whatever share of the losses is told. */
+/** The loss that is counted from lowest winning prices is right whatever share of the losses has a notice. */
 import t from 'tap'
 import type { Outcome } from '../../../opd/learner/control/kept.ts'
 import { Controls } from '../../../opd/learner/control/supplier-states.ts'
