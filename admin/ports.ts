@@ -57,7 +57,7 @@ export interface DuplicateNotice {
 }
 
 /** The state of one supplier that bid traffic uses. It is pushed, so that the hot path reads no store. */
-export interface SupplierState {
+interface SupplierState {
   id: string
   inactiveSeats: ReadonlySet<string>
   /** By location. A location that is not listed is active and unlimited. */

@@ -1,7 +1,6 @@
 /** Authentication of API calls by bearer token: RFC 6750, errors as problem documents (CONTRACT 8). */
 import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
-import { replyHook } from '../http/hooks.ts'
-import { problem } from '../http/problem.ts'
+import { Problem } from '../http/problem.ts'
 import type { Caller, TokenVerifier } from '../ports.ts'
 import { may, type Role } from './roles.ts'
 import { TokenError, type TokenErrorCode, tokenErrors } from './tokens.ts'
@@ -12,15 +11,15 @@ const tokenIn = (authorization: string) => shape.exec(authorization)?.[1]
 /** Characters; Node's own limit for all headers is 16 KiB. */
 const maxToken = 12_000
 
-export function refuseToken(reply: FastifyReply, code: TokenErrorCode): FastifyReply {
+export function tokenProblem(reply: FastifyReply, code: TokenErrorCode): Problem {
   const { status, error, title } = tokenErrors[code]
   if (status === 503) reply.header('retry-after', '5')
   else {
     const detail = error === null ? '' : `, error="${error}", error_description="${title}"`
     reply.header('www-authenticate', `Bearer realm="bidweir"${detail}`)
   }
-  const name = status === 401 ? 'unauthorized' : code
-  return problem(reply.header('cache-control', 'no-store'), status, name, title)
+  reply.header('cache-control', 'no-store')
+  return new Problem(status, status === 401 ? 'unauthorized' : code, title)
 }
 
 function readToken(request: FastifyRequest): string {
@@ -86,9 +85,8 @@ export async function optionalCaller(
  * role that includes it, 503 while no key of the issuer is known.
  */
 export function bearer(verifier: TokenVerifier, role: Role = 'api'): preHandlerAsyncHookHandler {
-  return replyHook(async (request, reply) => {
+  return async (request, reply) => {
     const code = await admit(request, verifier, role)
-    if (code !== null) refuseToken(reply, code)
-    return code !== null
-  })
+    if (code !== null) throw tokenProblem(reply, code)
+  }
 }

@@ -39,11 +39,7 @@ export interface Throttle {
 
 export function createThrottle(now: () => number): Throttle {
   const table = () => new LRUCache<string, Tries>({ max: maxEntries })
-  const tables: Record<Kind, LRUCache<string, Tries>> = {
-    user: table(),
-    address: table(),
-    both: table(),
-  }
+  const tables = { user: table(), address: table(), both: table() } satisfies Record<Kind, unknown>
   /** Pairs of network and user that have logged in. */
   const known = new LRUCache<string, true>({ max: maxEntries })
 

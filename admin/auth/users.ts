@@ -1,6 +1,6 @@
 /** Users of the embedded token endpoint. */
 import { randomBytes } from 'node:crypto'
-import type { Kysely } from 'kysely'
+import type { Kysely, Selectable } from 'kysely'
 import * as z from 'zod'
 import type { Store } from '../store/index.ts'
 import { audit } from '../store/suppliers.ts'
@@ -133,17 +133,14 @@ export async function firstUser(
   return (await addUser(store, user)) ? { name: 'admin', password: generated } : null
 }
 
-const stored = ({ roles, disabled, last_login, ...row }: Selected): StoredUser => ({
+const stored = (row: Selectable<Tables['users']>): StoredUser => ({
   name: row.name,
   hash: row.hash,
   account: row.account,
-  roles: JSON.parse(roles) as string[],
-  disabled: disabled === 1,
-  lastLogin: last_login === null ? null : Number(last_login),
+  roles: JSON.parse(row.roles) as string[],
+  disabled: row.disabled === 1,
+  lastLogin: row.last_login === null ? null : Number(row.last_login),
 })
-type Selected = Pick<Tables['users'], 'name' | 'hash' | 'roles' | 'account' | 'last_login'> & {
-  disabled: number
-}
 
 /**
  * All users by name. `locked`: no other transaction may change a user or log one in until this one ends (PostgreSQL).

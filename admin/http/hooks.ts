@@ -1,52 +1,32 @@
-/** Hooks of the admin listener that reject a request before its body is read, or read the rest of a rejected one. */
-import type { IncomingMessage } from 'node:http'
-import type {
-  FastifyReply,
-  FastifyRequest,
-  onRequestAsyncHookHandler,
-  onSendAsyncHookHandler,
-} from 'fastify'
-import { occurrences } from '../../opd/shared/header-list.ts'
-import { problem } from './problem.ts'
-
-/** Returns true if it has sent a reply. It must not return the reply itself: awaiting a reply waits for its end. */
-type Replies = (request: FastifyRequest, reply: FastifyReply) => boolean | Promise<boolean>
-
 /**
- * A hook that either passes a request on or replies to it. After a reply its promise never settles. If it did before
- * the response is written, fastify would continue with the handler; the same happens if the client disconnects first,
- * because fastify then regards the reply as ended.
+ * Hooks of the admin listener that reject a request before its body is read, or read the rest of a rejected one. They
+ * throw: after a hook that replies, fastify continues with the handler if the client has disconnected meanwhile.
  */
-export const replyHook =
-  (replies: Replies): onRequestAsyncHookHandler =>
-  async (request, reply) => {
-    if (await replies(request, reply)) await new Promise<never>(() => undefined)
-  }
+import type { IncomingMessage } from 'node:http'
+import type { onRequestAsyncHookHandler, onSendAsyncHookHandler } from 'fastify'
+import { occurrences } from '../../opd/shared/header-list.ts'
+import { Problem } from './problem.ts'
 
 /** Encoded bodies are not supported (RFC 9110 15.5.16). */
-export const rejectEncodedBody = replyHook((request, reply) => {
-  if (/^(identity)?$/i.test(request.headers['content-encoding'] ?? '')) return false
-  problem(
-    reply.header('accept-encoding', 'identity'),
-    415,
-    'unsupported_encoding',
-    'The body must not be encoded',
-  )
-  return true
-})
+export const rejectEncodedBody: onRequestAsyncHookHandler = async ({ headers }, reply) => {
+  if (/^(identity)?$/i.test(headers['content-encoding'] ?? '')) return
+  reply.header('accept-encoding', 'identity')
+  throw new Problem(415, 'unsupported_encoding', 'The body must not be encoded')
+}
 
 /**
  * Requires exactly one Host (RFC 9112 3.2) and at most one Authorization (RFC 9110 5.3, 11.6.2). Node uses the first
  * of two values, and a proxy in front of this listener might use the other.
  */
-export const singularFields = replyHook(({ raw: { rawHeaders, httpVersion } }, reply) => {
+export const singularFields: onRequestAsyncHookHandler = async ({ raw }, reply) => {
+  const { rawHeaders, httpVersion } = raw
   const hosts = occurrences(rawHeaders, 'host')
   const oneHost = hosts === 1 || (hosts === 0 && httpVersion === '1.0')
-  if (oneHost && occurrences(rawHeaders, 'authorization') <= 1) return false
+  if (oneHost && occurrences(rawHeaders, 'authorization') <= 1) return
+  reply.header('connection', 'close')
   const title = oneHost ? 'At most one Authorization is allowed' : 'Exactly one Host is required'
-  problem(reply.header('connection', 'close'), 400, 'malformed', title)
-  return true
-})
+  throw new Problem(400, 'malformed', title)
+}
 
 /** A body is discarded up to this size and for this time. */
 const maxBytes = 4 * 1024 * 1024

@@ -14,7 +14,7 @@ import type { Log } from '../../opd/shared/log.ts'
 import { pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
 import { PasswordsBusyError } from '../auth/passwords.ts'
 import { StoreError } from '../store/errors.ts'
-import { drainBody, replyHook, singularFields } from './hooks.ts'
+import { drainBody, singularFields } from './hooks.ts'
 import { serveDocument } from './openapi.ts'
 import { Problem, problem } from './problem.ts'
 
@@ -90,17 +90,17 @@ const patternOf = (url: string) => {
 }
 
 /**
- * Answers requests that match no route: 405 with `Allow` if another method exists for the path (RFC 9110 15.5.6), else
+ * The problem of requests that match no route: 405 with `Allow` if another method exists for the path (RFC 9110 15.5.6), else
  * 404. Must be called before any plugin: it collects routes as they are registered.
  */
-function notFoundHandler(app: FastifyInstance) {
+function unknownPaths(app: FastifyInstance) {
   const routes = new Map<string, Route>()
   app.addHook('onRoute', ({ method, url }) => {
     const route = routes.get(url) ?? { pattern: patternOf(url), methods: new Set() }
     routes.set(url, route)
     for (const each of [method].flat()) route.methods.add(each)
   })
-  return ({ method, url }: FastifyRequest, reply: FastifyReply): FastifyReply => {
+  return ({ method, url }: FastifyRequest, reply: FastifyReply): Problem => {
     const path = url.split('?', 1)[0]!
     const allowed = new Set<string>()
     reply.header('cache-control', 'no-store')
@@ -109,13 +109,9 @@ function notFoundHandler(app: FastifyInstance) {
     // if the method exists but the route did not match, for example because a name is too long, there is no such
     // resource
     if (allowed.size === 0 || allowed.has(method))
-      return problem(reply, 404, 'not_found', 'No such path')
-    return problem(
-      reply.header('allow', [...allowed].sort().join(', ')),
-      405,
-      'method_not_allowed',
-      `${method} is not allowed for this path`,
-    )
+      return new Problem(404, 'not_found', 'No such path')
+    reply.header('allow', [...allowed].sort().join(', '))
+    return new Problem(405, 'method_not_allowed', `${method} is not allowed for this path`)
   }
 }
 
@@ -213,13 +209,15 @@ export function createAdmin(deps: AdminDeps): Admin {
   // routes that reject all methods but one must also match methods such as PROPFIND
   for (const method of METHODS)
     if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method)
+  const notFound = unknownPaths(app)
   // runs before the body is parsed: an unknown path is 404 whatever the body contains
-  const notFound = notFoundHandler(app)
-  const rejectUnknownPath = replyHook((request, reply) => {
-    if (request.is404) notFound(request, reply)
-    return request.is404
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.is404) throw notFound(request, reply)
   })
-  app.addHook('onRequest', rejectUnknownPath)
+  // never called, but without it these requests have fastify's own error handler
+  app.setNotFoundHandler((request, reply) => {
+    throw notFound(request, reply)
+  })
 
   if (deps.document !== false) serveDocument(app)
   for (const plugin of deps.plugins) void app.register(plugin)

@@ -1,7 +1,7 @@
 /** `GET /opd/imp`: win notices of the platforms (SERVICE 4.7, CONTRACT 6). */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
-import { admit, optionalCaller, refuseToken } from '../auth/bearer.ts'
+import { admit, optionalCaller, tokenProblem } from '../auth/bearer.ts'
 import { may } from '../auth/roles.ts'
 import { addRoute, jsonAnswer, type Route } from '../http/call.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
@@ -161,7 +161,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
       // not rejected if the token could not be verified: the platform sends the notice again
       if (code === 'unavailable') counters.unavailable++
       else countRejected()
-      return refuseToken(reply, code)
+      throw tokenProblem(reply, code)
     }
     const encoded = deps.encodedPrices?.() ?? false
     const parsed = parseNotice(request.query as object, request.url, encoded)
@@ -180,7 +180,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
 
   async function handleLoss(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const code = await refusalOf(request)
-    if (code !== null) return refuseToken(reply, code)
+    if (code !== null) throw tokenProblem(reply, code)
     const parsed = parseLoss(request.query as object, request.url)
     if ('faults' in parsed) return refuse(reply, 'invalid_parameters', parsed.faults)
     return limitedLoss(reply, async () => {

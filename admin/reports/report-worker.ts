@@ -16,16 +16,11 @@ const maxWaiting = 32
 /** Milliseconds until an idle thread is ended. */
 const idleTimeout = 60_000
 
-interface Waiting {
-  resolve(bytes: Uint8Array<ArrayBuffer>): void
-  reject(error: Error): void
-}
-
 export function createReportWorker(store: Pick<Store, 'db' | 'postgres' | 'url'>): ReportWorker {
   const { url } = store
-  const waiting = new Map<number, Waiting>()
+  const waiting = new Map<number, PromiseWithResolvers<Uint8Array<ArrayBuffer>>>()
   let worker: Worker | null = null
-  let idleTimer: NodeJS.Timeout | null = null
+  let idleTimer: NodeJS.Timeout | undefined
   let next = 0
 
   function start(): Worker {
@@ -58,13 +53,12 @@ export function createReportWorker(store: Pick<Store, 'db' | 'postgres' | 'url'>
   }
 
   function endWhenIdle(): void {
-    if (idleTimer !== null) clearTimeout(idleTimer)
-    idleTimer = setTimeout(() => void end(), idleTimeout)
-    idleTimer.unref()
+    clearTimeout(idleTimer)
+    idleTimer = setTimeout(() => void end(), idleTimeout).unref()
   }
 
   async function end(): Promise<void> {
-    if (idleTimer !== null) clearTimeout(idleTimer)
+    clearTimeout(idleTimer)
     const thread = worker
     worker = null
     await thread?.terminate()
@@ -76,14 +70,13 @@ export function createReportWorker(store: Pick<Store, 'db' | 'postgres' | 'url'>
       if (url === 'sqlite::memory:') return report(store, request)
       if (waiting.size >= maxWaiting)
         throw new StoreError('overloaded', `${maxWaiting} reports are waiting`)
-      if (idleTimer !== null) clearTimeout(idleTimer)
+      clearTimeout(idleTimer)
       worker ??= start()
       const id = next++
-      const thread = worker
-      return new Promise((resolve, reject) => {
-        waiting.set(id, { resolve, reject })
-        thread.postMessage({ ...request, id } satisfies WorkerRequest)
-      })
+      const answer = Promise.withResolvers<Uint8Array<ArrayBuffer>>()
+      waiting.set(id, answer)
+      worker.postMessage({ ...request, id } satisfies WorkerRequest)
+      return answer.promise
     },
     async close() {
       // the listener would wait for these responses otherwise

@@ -18,6 +18,8 @@ import { decidedRows, otherRows, winRows } from './query.ts'
 import type { Money, ReportRow } from './report-query.ts'
 import { readRollupState, type Scope, type Source, shownKeys, split } from './scope.ts'
 
+const amounts = ['cleared', 'out', 'margin'] as const
+
 interface CurrencyTotal {
   wins: number
   cleared: Decimal
@@ -36,12 +38,9 @@ function addMoney(
   wins: number,
   money: { cleared: string; out: string; margin: string },
 ): void {
-  const total = totals.get(currency) ?? emptyTotal()
-  totals.set(currency, total)
+  const total = getOrAdd(totals, currency, emptyTotal)
   total.wins += wins
-  total.cleared = plus(total.cleared, signedDecimal(money.cleared))
-  total.out = plus(total.out, signedDecimal(money.out))
-  total.margin = plus(total.margin, signedDecimal(money.margin))
+  for (const name of amounts) total[name] = plus(total[name], signedDecimal(money[name]))
 }
 
 const moneyOf = ({ cleared, out, margin }: CurrencyTotal): Money => ({
@@ -66,9 +65,7 @@ function convertTotals(
   for (const [currency, total] of totals) {
     const rate = rateOf(currency)
     if (rate === null) rest.push([currency, { wins: total.wins, ...moneyOf(total) }])
-    else
-      for (const name of ['cleared', 'out', 'margin'] as const)
-        base[name] = plus(base[name], inBase(total[name], rate))
+    else for (const name of amounts) base[name] = plus(base[name], inBase(total[name], rate))
   }
   rest.sort(([one], [other]) => (one < other ? -1 : 1))
   return { ...moneyOf(base), no_rate: Object.fromEntries(rest) }

@@ -4,6 +4,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { addRoute } from '../../http/call.ts'
+import { Problem } from '../../http/problem.ts'
 import type { Store } from '../../store/index.ts'
 import { PasswordsBusyError } from '../passwords.ts'
 import type { Throttle } from '../throttle.ts'
@@ -176,6 +177,7 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     )
     app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
       const { statusCode = 500, message } = error
+      if (error instanceof Problem) throw error
       if (error instanceof OAuthError) return refuse(reply, error)
       if (error instanceof PasswordsBusyError)
         return refuse(reply, new OAuthError('temporarily_unavailable', message, 2))
