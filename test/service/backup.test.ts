@@ -3,16 +3,19 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { command, newFolder } from '../support/process.ts'
-import { serveNode } from '../support/served-node.ts'
-import { echoSupplier, startNode, yamlOf } from '../support/service-node.ts'
+import { type ServedNode, serveNode } from '../support/served-node.ts'
+import { echoSupplier, type NodeOptions, startNode, yamlOf } from '../support/service-node.ts'
 
 const suppliers = ['id: acme, opd: {enabled: true, holdout: 0}']
 
-async function world(t: Test) {
+async function world<Node extends ServedNode>(
+  t: Test,
+  start: (options: NodeOptions) => Promise<Node>,
+) {
   const supplier = await echoSupplier()
   t.teardown(() => supplier.close())
   const options = { suppliers, endpoint: supplier.url }
-  const node = await startNode(options)
+  const node = await start(options)
   t.teardown(() => node.stop())
   const bids = await node.bids([{ id: 'a' }, { id: 'b' }])
   const [first, second] = bids.map(({ id, price, svcOpd }) => ({
@@ -25,7 +28,7 @@ async function world(t: Test) {
 }
 
 t.test('a node that is restored knows its old wins, its keys and its users', async (t) => {
-  const { node, options, first, second, run } = await world(t)
+  const { node, options, first, second, run } = await world(t, serveNode)
   const dir = join(newFolder(), 'copy')
   const made = await run('backup', dir)
   t.match(made, { code: 0, stdout: `${dir}: database, keys and models\n` }, made.stderr)
@@ -45,7 +48,7 @@ t.test('a node that is restored knows its old wins, its keys and its users', asy
 })
 
 t.test('of a folder of backups the newest stay, and nothing else is removed', async (t) => {
-  const { node, run, first } = await world(t)
+  const { node, run, first } = await world(t, serveNode)
   const dir = newFolder()
   for (const name of ['2020-01-01T00-00-00.000Z', 'notes']) mkdirSync(join(dir, name))
   for (let n = 0; n < 3; n++) t.match(await run('backup', dir, '--keep', '2'), { code: 0 })
@@ -62,7 +65,7 @@ t.test('of a folder of backups the newest stay, and nothing else is removed', as
 })
 
 t.test('a state in use is not replaced, nor one that is there without --force', async (t) => {
-  const { node, options, first, second, run } = await world(t)
+  const { node, options, first, second, run } = await world(t, startNode)
   const dir = join(newFolder(), 'copy')
   t.equal((await run('backup', dir)).code, 0)
   t.match((await node.notify(second)).body, { status: 'attributed' })

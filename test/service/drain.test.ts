@@ -22,9 +22,13 @@ drain: {grace: 50ms, timeout: 10s}
 suppliers: [{id: demo, endpoints: ["${url}"], passThrough: "${new URL(url).origin}"}]
 `
 
+// Each waits for a time limit of its own.
+t.jobs = 4
+
 t.test('a drain cuts what has no end, and flushes within its time', async (t) => {
   const endless = await httpSupplier((_request, response) => response.write('x'))
-  const bidweir = await startBidweir(yaml(endless.url))
+  // Five seconds of it are for the flush: enough on a busy machine.
+  const bidweir = await startBidweir(yaml(endless.url).replace('timeout: 10s', 'timeout: 20s'))
   t.teardown(() => endless.close())
   const [passed, half] = [connect(bidweir.proxyPort), connect(bidweir.adminPort)]
   for (const socket of [passed, half]) socket.on('error', () => {})

@@ -29,6 +29,9 @@ suppliers: [{id: acme, endpoints: ["${supplier.url}"], timeout: 5s}]
 const drains = (bidweir: Bidweir) =>
   until(async () => (await fetch(`http://127.0.0.1:${bidweir.adminPort}/readyz`)).status === 503)
 
+// Each waits for time limits of its own.
+t.jobs = 3
+
 t.test('SIGHUP reads the file again, as often as it comes; SIGTERM drains', async (t) => {
   const bidweir = await started(t, { grace: '3s', timeout: '20s' })
   const taken = async () => {

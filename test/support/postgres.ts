@@ -111,7 +111,10 @@ export async function startPostgres(): Promise<Postgres> {
   }
   await start()
   const freeze = (frozen: boolean) => {
-    for (const pid of tree(child.pid!)) process.kill(pid, frozen ? 'SIGSTOP' : 'SIGCONT')
+    const signal = frozen ? 'SIGSTOP' : 'SIGCONT'
+    // The first process starts the others: stopped first, it starts none that is not in the list.
+    process.kill(child.pid!, signal)
+    for (const pid of tree(child.pid!)) process.kill(pid, signal)
   }
   return {
     freeze,

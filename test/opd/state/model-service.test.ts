@@ -6,7 +6,8 @@ import { runCommand } from '../../../service/cli/index.ts'
 import { replayCommand } from '../../../service/cli/replay.ts'
 import { createDemoSupplier } from '../../../service/demo/supplier.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
-import { type Bidweir, command, newFolder, startBidweir } from '../../support/process.ts'
+import { command, type Running } from '../../support/process.ts'
+import { serveBidweir } from '../../support/served-node.ts'
 import { until } from '../../support/until.ts'
 
 const key = 'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'
@@ -20,7 +21,7 @@ drain: {grace: 0s, timeout: 5s}
 suppliers: [{id: demo, endpoints: ['${supplier}'], timeout: 20s, opd: {enabled: shadow}}]
 `
 
-const metric = async ({ adminPort }: Bidweir, name: string) => {
+const metric = async ({ adminPort }: Running, name: string) => {
   const text = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text()
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])
 }
@@ -28,7 +29,7 @@ const metric = async ({ adminPort }: Bidweir, name: string) => {
 t.test('two nodes follow the commands of either', { skip: postgresAbsent }, async (t) => {
   const postgres = await startPostgres()
   const supplier = await createDemoSupplier()
-  const start = () => startBidweir(yaml(supplier.url, postgres.url))
+  const start = () => serveBidweir(yaml(supplier.url, postgres.url))
   const one = await start()
   const two = await start()
   t.teardown(async () => {
@@ -36,7 +37,7 @@ t.test('two nodes follow the commands of either', { skip: postgresAbsent }, asyn
     await supplier.close()
     await postgres.close()
   })
-  const model = ({ folder }: Bidweir, ...argv: string[]) =>
+  const model = ({ folder }: Running, ...argv: string[]) =>
     command(['model', ...argv, '--config', 'bidweir.yaml'], { cwd: folder })
   const both = (name: string, value: number) =>
     Promise.all([one, two].map((node) => until(async () => (await metric(node, name)) === value)))
@@ -75,7 +76,7 @@ t.test('the arguments of the command', async (t) => {
 
 t.test('what a service logs replay reads; a stopped service leaves its models', async (t) => {
   const supplier = await createDemoSupplier()
-  const bidweir = await startBidweir(yaml(supplier.url, 'sqlite:data/b.db'), newFolder())
+  const bidweir = await serveBidweir(yaml(supplier.url, 'sqlite:data/b.db'))
   t.teardown(() => supplier.close())
   const admin = `http://127.0.0.1:${bidweir.adminPort}`
   let [bids, won] = [0, 0]

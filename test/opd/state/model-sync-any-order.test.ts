@@ -112,7 +112,7 @@ t.test('three nodes through anything end with the same model, nothing in it twic
       const crashed = all.some((step) => step.do === 'crash')
       return new Set(sums).size === 1 && (crashed ? onceEach(sums[0]!) : sums[0] === learned)
     }),
-    { numRuns: 60 },
+    { numRuns: 25 },
   )
 })
 
@@ -131,7 +131,7 @@ t.test('a bus that repeats and reorders changes nothing', async (t) => {
       )
       return nodes.every(({ modelManager }) => sumOf(modelManager) === learned)
     }),
-    { numRuns: 40 },
+    { numRuns: 20 },
   )
 })
 
@@ -145,7 +145,7 @@ t.test('rollbacks between: all nodes end in one epoch with one model', async (t)
       const epochs = nodes.map(({ modelManager }) => modelManager.control.epochs.revenue)
       return new Set(epochs).size === 1 && new Set(sums).size === 1 && onceEach(sums[0]!)
     }),
-    { numRuns: 60 },
+    { numRuns: 25 },
   )
 })
 
@@ -162,7 +162,7 @@ t.test(
         for (const { modelSync } of nodes) taken += modelSync.counts.taken
         return new Set(sums).size === 1 && onceEach(sums[0]!)
       }),
-      { numRuns: 100 },
+      { numRuns: 40 },
     )
     t.ok(taken > 0)
   },
@@ -190,6 +190,6 @@ t.test('the same on a real Redis', { skip: redisAbsent }, async (t) => {
       await Promise.all(clients.map((client) => client.close()))
       return new Set(sums).size === 1 && onceEach(sums[0]!)
     }),
-    { numRuns: 12 },
+    { numRuns: 6 },
   )
 })

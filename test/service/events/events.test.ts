@@ -6,36 +6,35 @@ import { certificate } from '../../support/certificate.ts'
 import { clickhouseAbsent, queryClickhouse, statementsOf } from '../../support/clickhouse.ts'
 import { type Kafka, kafkaAbsent, readTopic, startKafka } from '../../support/kafka.ts'
 import { newFolder } from '../../support/process.ts'
-import { type Answered, echoSupplier, type Node, startNode } from '../../support/service-node.ts'
+import { type ServedNode, serveNode } from '../../support/served-node.ts'
+import { type Answered, echoSupplier, startNode } from '../../support/service-node.ts'
 import { until } from '../../support/until.ts'
 import { secureTransport } from './secure.ts'
 
 const example = (name: string) =>
   readFileSync(new URL(`../../../examples/clickhouse/${name}`, import.meta.url), 'utf8')
 
-async function nodeOn(t: Test, broker: string, topic: string, folder = newFolder()) {
+async function optionsOn(t: Test, broker: string, topic: string, folder = newFolder()) {
   const supplier = await echoSupplier()
-  const start = () =>
-    startNode({
-      endpoint: supplier.url,
-      folder,
-      auth: 'none',
-      more: `events: {kafka: {brokers: ["${broker}"], topic: ${topic}}}`,
-      suppliers: [
-        'id: acme, opd: {enabled: true, holdout: 0.4, explore: 0}',
-        'id: both, notices: both, opd: {enabled: true, holdout: 0}',
-        'id: euro, notices: billing, opd: {enabled: true, holdout: 0}',
-      ],
-    })
   t.teardown(() => supplier.close())
-  return start
+  return {
+    endpoint: supplier.url,
+    folder,
+    auth: 'none' as const,
+    more: `events: {kafka: {brokers: ["${broker}"], topic: ${topic}}}`,
+    suppliers: [
+      'id: acme, opd: {enabled: true, holdout: 0.4, explore: 0}',
+      'id: both, notices: both, opd: {enabled: true, holdout: 0}',
+      'id: euro, notices: billing, opd: {enabled: true, holdout: 0}',
+    ],
+  }
 }
 
-const win = (node: Node, { id, svcOpd }: Answered, price: string, more = {}) =>
+const win = (node: ServedNode, { id, svcOpd }: Answered, price: string, more = {}) =>
   node.notify({ bid_id: id, svc_opd: svcOpd, price, ...more })
 
 /** The value of a metric without labels, or of one series. */
-async function metric(node: Node, series: string): Promise<number> {
+async function metric(node: ServedNode, series: string): Promise<number> {
   const text = await (await fetch(`${node.admin}/metrics`)).text()
   const line = text.split('\n').find((each) => each.startsWith(`${series} `))
   return Number(line?.split(' ')[1] ?? Number.NaN)
@@ -48,7 +47,7 @@ type Win = Extract<StreamEvent, { type: 'win' }>
 const isWin = (event: StreamEvent): event is Win => event.type === 'win'
 
 /** Bids of three suppliers, wins of two thirds, repeats, a void and a loss. */
-async function play(node: Node) {
+async function play(node: ServedNode) {
   const bids: { ssp: string; bid: Answered }[] = []
   for (let n = 0; n < 60; n++) {
     const ssp = ['acme', 'acme', 'both', 'euro'][n % 4]!
@@ -73,7 +72,7 @@ async function play(node: Node) {
   return bids
 }
 
-async function decisionOf(node: Node, { id, svcOpd }: Answered): Promise<string> {
+async function decisionOf(node: ServedNode, { id, svcOpd }: Answered): Promise<string> {
   const answer = await node.api(`/api/svc/decisions/${svcOpd}?bid_id=${id}`)
   return ((await answer.json()) as { id: string }).id
 }
@@ -86,7 +85,7 @@ t.test('events', { skip: kafkaAbsent }, async (t) => {
 
   await t.test('decisions, wins and losses are events, and make the margin report', async (t) => {
     const topic = 'complete'
-    const node = await (await nodeOn(t, kafka.broker, topic))()
+    const node = await serveNode(await optionsOn(t, kafka.broker, topic))
     t.teardown(() => node.stop())
     const bids = await play(node)
     const voided = await decisionOf(node, bids[0]!.bid)
@@ -168,8 +167,8 @@ t.test('events', { skip: kafkaAbsent }, async (t) => {
 
   await t.test('a log that is away delays no bid, and every win comes later', async (t) => {
     const topic = 'away'
-    const start = await nodeOn(t, kafka.broker, topic)
-    const first = await start()
+    const options = await optionsOn(t, kafka.broker, topic)
+    const first = await startNode(options)
     const before = await first.bid({ id: 'before' })
     t.match(await win(first, before, before.out), { http: 200, body: { status: 'attributed' } })
     await until(async () => (await metric(first, 'bidweir_events_sent_total{type="win"}')) === 1)
@@ -184,7 +183,7 @@ t.test('events', { skip: kafkaAbsent }, async (t) => {
     t.equal((await fetch(`${first.admin}/readyz`)).status, 200)
     await first.bidweir.stop('SIGKILL')
     await kafka.start()
-    const second = await start()
+    const second = await serveNode(options)
     t.teardown(() => second.stop())
     const reader = await readTopic(kafka.broker, topic)
     t.teardown(() => reader.close())

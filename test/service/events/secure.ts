@@ -2,7 +2,8 @@
 import type { Test } from 'tap'
 import { certificate } from '../../support/certificate.ts'
 import { type Credentials, type Kafka, readTopic } from '../../support/kafka.ts'
-import { echoSupplier, type Node, startNode, sumOf } from '../../support/service-node.ts'
+import { type ServedNode, serveNode } from '../../support/served-node.ts'
+import { echoSupplier, sumOf } from '../../support/service-node.ts'
 import { until } from '../../support/until.ts'
 
 const topic = 'secure'
@@ -13,7 +14,7 @@ export async function secureTransport(t: Test, kafka: Kafka, user: Credentials) 
   t.teardown(() => supplier.close())
 
   const nodeWith = (mechanism: string, { password = user.password, ca = user.cert } = {}) =>
-    startNode({
+    serveNode({
       endpoint: supplier.url,
       more: `events: {kafka: ${JSON.stringify({
         ...{ brokers: [kafka.secure], topic, tls: { ca } },
@@ -21,7 +22,7 @@ export async function secureTransport(t: Test, kafka: Kafka, user: Credentials) 
       })}}`,
       suppliers: ['id: acme, opd: {enabled: true, holdout: 0}'],
     })
-  const metric = async (node: Node, name: string) => sumOf(await node.metrics(), name)
+  const metric = async (node: ServedNode, name: string) => sumOf(await node.metrics(), name)
 
   for (const mechanism of ['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'])
     await t.test(mechanism, async (t) => {

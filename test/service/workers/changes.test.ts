@@ -45,8 +45,8 @@ async function world(t: Test, more = '', suppliers = priced) {
   return { node, call, ask, all, prices, yaml: yamlOf(options) }
 }
 
-t.test('the API of a node', async (t) => {
-  const { node, call, ask, all, prices } = await world(t, 'location: east')
+t.test('the API and the file of a node', async (t) => {
+  const { node, call, ask, all, prices, yaml } = await world(t, 'location: east')
 
   t.test('seats, data centers and holds are obeyed by all processes', async (t) => {
     const seat = (is_active: boolean) => ({ dsp_seats: [{ name: 's', is_active }] })
@@ -113,6 +113,32 @@ t.test('the API of a node', async (t) => {
     t.equal(await call('POST', '/api/svc/models/freeze', {}), 200)
     t.equal(await call('POST', '/api/svc/models/unfreeze', {}), 200)
   })
+
+  t.test('a valid file reaches all processes, an invalid one none', async (t) => {
+    const file = join(node.folder, 'bidweir.yaml')
+    const reloads = async (result: string) =>
+      sumOf(await node.metrics(), 'bidweir_config_reloads_total', `result="${result}"`)
+    writeFileSync(file, yaml.replace('id: acme', 'id: other'))
+    await until(async () => (await reloads('taken')) === 1)
+    const statuses = async () => {
+      // 404 is not counted as a request of a supplier: enough connections for both processes.
+      const answers = []
+      for (let n = 0; n < 24; n++)
+        answers.push((await raw(node.bidweir.proxyPort, post('/bid/acme', '{}'))).status)
+      return new Set(answers)
+    }
+    t.same(await statuses(), new Set([404]))
+    writeFileSync(file, yaml.replace('timeout: 20s', 'timeout: soon'))
+    await until(async () => (await reloads('refused')) === 1)
+    t.same(await statuses(), new Set([404]))
+    writeFileSync(file, yaml.replace('workers: 2', 'workers: 3, maxRequestBytes: 10'))
+    await until(async () => (await reloads('taken')) === 2)
+    t.match(node.bidweir.stderr(), /restart needed/)
+    t.same(new Set(await all413(node.bidweir.proxyPort)), new Set([413]))
+    writeFileSync(file, yaml)
+    await until(async () => (await reloads('taken')) === 3)
+    await until(all(undefined))
+  })
 })
 
 t.test('a cap of a day holds for all processes', async (t) => {
@@ -122,33 +148,6 @@ t.test('a cap of a day holds for all processes', async (t) => {
   t.ok(price < 2)
   await node.notify({ bid_id: id, price: '0.5', svc_opd: svcOpd })
   await until(async () => (await prices()).every((each) => each === 2))
-})
-
-t.test('a valid file reaches all processes, an invalid one none', async (t) => {
-  const { node, all, yaml } = await world(t)
-  const file = join(node.folder, 'bidweir.yaml')
-  const reloads = async (result: string) =>
-    sumOf(await node.metrics(), 'bidweir_config_reloads_total', `result="${result}"`)
-  writeFileSync(file, yaml.replace('id: acme', 'id: other'))
-  await until(async () => (await reloads('taken')) === 1)
-  const statuses = async () => {
-    // 404 is not counted as a request of a supplier: enough connections for both processes.
-    const answers = []
-    for (let n = 0; n < 24; n++)
-      answers.push((await raw(node.bidweir.proxyPort, post('/bid/acme', '{}'))).status)
-    return new Set(answers)
-  }
-  t.same(await statuses(), new Set([404]))
-  writeFileSync(file, yaml.replace('timeout: 20s', 'timeout: soon'))
-  await until(async () => (await reloads('refused')) === 1)
-  t.same(await statuses(), new Set([404]))
-  writeFileSync(file, yaml.replace('workers: 2', 'workers: 3, maxRequestBytes: 10'))
-  await until(async () => (await reloads('taken')) === 2)
-  t.match(node.bidweir.stderr(), /restart needed/)
-  t.same(new Set(await all413(node.bidweir.proxyPort)), new Set([413]))
-  writeFileSync(file, yaml)
-  await until(async () => (await reloads('taken')) === 3)
-  await until(all(undefined))
 })
 
 async function all413(port: number): Promise<number[]> {
