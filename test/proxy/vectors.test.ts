@@ -82,7 +82,10 @@ t.test('every vector in every framing and coding', async (t) => {
       const came = Buffer.from(chunked ? unchunked(answer.body) : answer.body, 'latin1')
       const where = `${coding}, ${framing}`
       if (vector.expected === 'unchanged') {
-        if (!came.equals(wire)) wrong.push(`${where}: not the bytes that came`)
+        if (!came.equals(wire))
+          wrong.push(
+            `${where}: ${answer.status} ${answer.headers['x-bidweir-reason']} ${came.length} of ${wire.length} bytes`,
+          )
         continue
       }
       const matched = matchPlaceholders(vector.expected, decode(came).toString())

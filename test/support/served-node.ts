@@ -43,4 +43,4 @@ export const serveNode = async (
   options: Omit<NodeOptions, 'workers' | 'preload' | 'program' | 'ahead'>,
 ) => nodeOf(await serveBidweir(yamlOf(options), options.folder), options)
 
-type ServedNode = Awaited<ReturnType<typeof serveNode>>
+export type ServedNode = Awaited<ReturnType<typeof serveNode>>
