@@ -159,6 +159,8 @@ export function createAdmin(deps: AdminDeps): Admin {
     routerOptions: { maxParamLength },
     forceCloseConnections: 'idle',
     return503OnClosing: false,
+    // A start takes longer on a busy machine: its caller has the limit.
+    pluginTimeout: 0,
     frameworkErrors(error, _request, reply) {
       // a path that cannot be decoded, or one with a parameter that is too long
       if (error.code === 'FST_ERR_BAD_URL')
