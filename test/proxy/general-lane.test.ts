@@ -3,19 +3,19 @@ import t from 'tap'
 
 const subjects = [
   'admission',
-  'attacks',
-  'bid',
-  'deadlines',
-  'encodings',
-  'endpoints',
-  'faults',
-  'life',
-  'eligible-responses',
+  'listen/attacks',
+  'exchange/bid',
+  'exchange/deadlines',
+  'exchange/encodings',
+  'upstream/endpoints',
+  'exchange/faults',
+  'listen/life',
+  'exchange/eligible-responses',
   'memory',
-  'request-bodies',
+  'exchange/request-bodies',
   'overload',
-  'pipelined-connections',
-  'vectors',
+  'listen/pipelined-connections',
+  'exchange/vectors',
 ]
 
 // They run once all of them are loaded.

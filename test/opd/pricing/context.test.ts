@@ -1,0 +1,225 @@
+import { randomBytes } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import fc from 'fast-check'
+import t from 'tap'
+import type { DecisionRecord } from '../../../opd/engine/types.ts'
+import { createContextCodec, Nonces } from '../../../opd/pricing/context.ts'
+import { createBidLog } from '../../../opd/state/bid-log.ts'
+import { decided } from '../../support/decision-record.ts'
+
+const hour = 3_600_000
+const at = 1_800_000_000_000
+const key = (id: number) => ({ id, secret: randomBytes(32) })
+const keys = [key(1)]
+const nonces = new Nonces()
+const codec = createContextCodec(keys, 48 * hour, nonces)
+
+const record = (over: Partial<DecisionRecord> = {}) =>
+  decided({
+    id: codec.nextId(),
+    bidId: 'bid-1',
+    ...{ propensity: 0.995, inBa: '1.00', outBa: '0.85', modelVersion: 7, at },
+    ...{ publisher: 'pub-1', domain: 'news.example', features: new Uint8Array([1, 2, 3, 250]) },
+    ...over,
+  })
+
+t.test('what goes in comes out, for any names and money', async (t) => {
+  fc.assert(
+    fc.property(
+      fc.record({
+        bidId: fc.string({ unit: 'binary', maxLength: 600 }),
+        supplier: fc.stringMatching(/^[a-z0-9][a-z0-9_-]{0,62}$/),
+        mode: fc.constantFrom('revenue' as const, 'margin' as const),
+        arm: fc.constantFrom('holdout' as const, 'floor' as const, 'fixed' as const),
+        propensity: fc.double({ min: 0, max: 1, noNaN: true }),
+        inBa: fc.stringMatching(/^[1-9]\d{0,9}\.\d{1,16}$/),
+        priceDsp: fc.option(fc.stringMatching(/^[1-9]\d{0,9}\.\d{1,16}$/), { nil: undefined }),
+        at: fc.integer({ min: at - 40 * hour, max: at }),
+        modelVersion: fc.nat(),
+        publisher: fc.stringMatching(/^.{0,16}$/),
+        domain: fc.stringMatching(/^.{0,24}$/),
+        seat: fc.option(fc.stringMatching(/^.{1,16}$/), { nil: undefined }),
+        teaches: fc.boolean(),
+        features: fc.uint8Array({ maxLength: 90 }),
+      }),
+      (over) => {
+        const { priceDsp, seat, ...others } = over
+        const before = record({
+          ...others,
+          ...(priceDsp === undefined ? {} : { priceDsp }),
+          ...(seat === undefined ? {} : { seat }),
+        })
+        const { text } = codec.encode(before)
+        if (text.length > 512 || !/^[A-Za-z0-9_-]+$/.test(text)) throw new Error(text)
+        const { state, record: after } = codec.decode(text, before.bidId, at)
+        t.equal(state, 'valid')
+        if (!isDeepStrictEqual(after, before)) t.strictSame(after, before)
+      },
+    ),
+  )
+})
+
+t.test('the longest names leave it within 512 characters', async (t) => {
+  const longest = record({
+    bidId: 'x'.repeat(100_000),
+    supplier: 's'.repeat(63),
+    publisher: 'ü'.repeat(32),
+    domain: 'd'.repeat(96),
+    inBa: '9'.repeat(300),
+    outBa: `0.${'0'.repeat(200)}123456789`,
+    currency: 'X'.repeat(40),
+    features: new Uint8Array(100),
+  })
+  const { text, withFeatures } = codec.encode(longest)
+  t.ok(text.length <= 512)
+  t.equal(withFeatures, false)
+  const back = codec.decode(text, longest.bidId, at).record!
+  t.equal(back.publisher, longest.publisher)
+  t.equal(back.inBa, `${'9'.repeat(30)}${'0'.repeat(270)}`)
+  t.equal(back.outBa, longest.outBa)
+})
+
+t.test('the longest of everything with a price_dsp leaves it within 512 characters', async (t) => {
+  const dear = '9'.repeat(300)
+  const longest = record({
+    supplier: 's'.repeat(63),
+    publisher: 'ü'.repeat(32),
+    domain: 'd'.repeat(96),
+    inBa: dear,
+    outBa: `0.${'0'.repeat(200)}${'1'.repeat(60)}`,
+    priceDsp: `1234567890.${'1'.repeat(60)}`,
+    currency: 'X'.repeat(40),
+    features: new Uint8Array(100),
+    theta: 1.25,
+    lambda: 0.5,
+    floor: 0.25,
+    guard: 'start',
+  })
+  const { text } = codec.encode(longest)
+  t.ok(text.length <= 512, `${text.length}`)
+  const back = codec.decode(text, longest.bidId, at).record!
+  const names = ({ supplier, publisher, domain }: DecisionRecord) => [supplier, publisher, domain]
+  t.same(names(back), names(longest))
+  t.equal(back.priceDsp, '1234567890.1111111')
+  t.equal(back.inBa, `${'9'.repeat(17)}${'0'.repeat(283)}`)
+})
+
+t.test(
+  'a context leaves out the explanation, then the seat, so that its features fit',
+  async (t) => {
+    const explained = { theta: 1.25, lambda: 0.5, floor: 0.25, guard: 'start' } as const
+    const seat = 'seat'.repeat(16)
+    const features = new Uint8Array(51).fill(7)
+    const names = { seat, publisher: 'p'.repeat(64), domain: 'd'.repeat(96) }
+    const back = (supplier: string) => {
+      const whole = record({ ...explained, ...names, features, supplier })
+      const { text, withFeatures } = codec.encode(whole)
+      t.ok(text.length <= 512 && withFeatures, supplier)
+      return codec.decode(text, whole.bidId, at).record!
+    }
+    t.match(back('s'.repeat(20)), { ...names, theta: 1.25, features })
+    const close = back('s'.repeat(30))
+    t.match(close, { ...names, features })
+    t.notOk('theta' in close)
+    const { seat: _seat, ...others } = names
+    const longest = back('s'.repeat(63))
+    t.match(longest, { ...others, features })
+    t.notOk('seat' in longest)
+  },
+)
+
+t.test('a context made before price_dsp was kept still decodes', async (t) => {
+  const made =
+    'AQEDAwMDAwMDAwMDAwMJa8poFcxBBy9P2PG1gY2765MGP0QnEVgaEMUPjnnJUuLu42dbkr0m9tSXntQV5oRfR1WHaWX5MN3Pla6ldFL5O-osZGlJ9ke2AEVhN_vdGLEH7idWSG7vK9DshrS-'
+  const old = createContextCodec([{ id: 1, secret: Buffer.alloc(32, 7) }], hour, nonces)
+  const { state, record: back } = old.decode(made, 'bid-1', at)
+  t.equal(state, 'valid')
+  t.match(back, {
+    supplier: 'acme',
+    mode: 'margin',
+    inBa: '1.00',
+    outBa: '0.85',
+    domain: 'news.example',
+    theta: 1.25,
+    guard: 'start',
+    features: new Uint8Array([1, 2, 3, 250]),
+  })
+  t.notOk('priceDsp' in back!)
+  t.notOk('seat' in back!)
+})
+
+t.test('ids never repeat, and hold what the context carries', async (t) => {
+  const seen = new Set(Array.from({ length: 10_000 }, () => nonces.next()))
+  const other = new Nonces()
+  for (let index = 0; index < 10_000; index++) seen.add(other.next())
+  t.equal(seen.size, 20_000)
+  t.ok([...seen].every((id) => /^[A-Za-z0-9_-]{16}$/.test(id)))
+})
+
+t.test('the bytes are those of the versions before', async (t) => {
+  const made =
+    'AQEDAwMDAwMDAwMDAwmTULeBuPJe0DEgKgAqk4SMtaIo9OFCwMmDvPEbw86qCBGcPxlUK-EepRJc9MD6bAqwKqXrKvR4HmJ6qMlPMRyLhoQJXbnwd5MDnMxbjya5-xOs9eqluJ3U6CVOhhVxz9_aZQ'
+  const fixed = createContextCodec([{ id: 1, secret: Buffer.alloc(32, 7) }], hour, nonces)
+  const { text } = fixed.encode(
+    record({
+      id: 'AwMDAwMDAwMDAwMJ',
+      bidId: 'bid-ü',
+      mode: 'margin',
+      arm: 'explored',
+      propensity: 0.25,
+      winIn: 0.5,
+      winOut: 0.25,
+      theta: 1.25,
+      lambda: 0.5,
+      floor: 0.25,
+      guard: 'start',
+      priceDsp: '2.6',
+    }),
+  )
+  t.equal(text, made)
+})
+
+t.test('a context encrypts the bytes that the bid log wrote', async (t) => {
+  const log = createBidLog({ ttl: hour, now: () => at })
+  for (let index = 0; index < 20_000; index++) {
+    const one = record({
+      bidId: `bid-${index}`,
+      publisher: 'p'.repeat(index % 65),
+      domain: 'd'.repeat((index * 7) % 97),
+      features: new Uint8Array(randomBytes(index % 60)),
+    })
+    const { text, withFeatures } = codec.encode(one, log.put(one))
+    if (index % 97 === 0) t.strictSame(codec.encode(one), { text, withFeatures }, `${index}`)
+    const { record: back } = codec.decode(text, one.bidId, at)
+    if (!isDeepStrictEqual(back?.domain, one.domain)) t.strictSame(back, one)
+    if (!isDeepStrictEqual(log.find(one.bidId), [one])) t.strictSame(log.find(one.bidId), [one])
+  }
+})
+
+t.test('each name of a record is its own, whatever the record before had', async (t) => {
+  const names = { supplier: 'beta', publisher: 'pub-2', domain: 'other.example', currency: 'EUR' }
+  for (const [name, value] of Object.entries(names)) {
+    const [one, other] = [record(), record({ [name]: value })]
+    const texts = [one, other, one].map((each) => codec.encode(each).text)
+    const back = texts.map((text) => codec.decode(text, 'bid-1', at).record)
+    t.strictSame(back, [one, other, one], name)
+  }
+})
+
+t.test('contexts of one process decode in any order', async (t) => {
+  const ring = [key(1)]
+  const [writer, reader] = [new Nonces(), new Nonces()].map((own) =>
+    createContextCodec(ring, hour, own),
+  )
+  const made = Array.from({ length: 300 }, () => {
+    const one = record({ id: writer!.nextId() })
+    return { one, text: writer!.encode(one).text }
+  })
+  const cipherTexts = new Set(made.map(({ text }) => text.slice(19, 60)))
+  t.equal(cipherTexts.size, made.length, 'no two have the same key stream')
+  for (const { one, text } of made.toReversed())
+    t.strictSame(reader!.decode(text, 'bid-1', at).record, one)
+  // A context that was made again, out of order, has the same bytes.
+  for (const { one, text } of [made[7]!, made[299]!, made[31]!, made[32]!])
+    t.equal(writer!.encode(one).text, text)
+})

@@ -1,0 +1,93 @@
+import { createHash } from 'node:crypto'
+import t from 'tap'
+import { ModeStats } from '../../../opd/engine/stats.ts'
+import type { DecisionEntry } from '../../../opd/ports.ts'
+import { createContextCodec, Nonces } from '../../../opd/pricing/context.ts'
+import { createPricing } from '../../../opd/pricing/pricing.ts'
+import { createBidLog } from '../../../opd/state/bid-log.ts'
+import { type AskedBid, auction, keys, testEngine } from '../../support/engine.ts'
+import { bid, fixedLearner, integration } from '../../support/opd-doubles.ts'
+
+t.test(
+  'one line a win: also without a rate, also where it may not teach; never of a test',
+  async (t) => {
+    const lines: object[] = []
+    const sink = {
+      decided: () => {},
+      won: (line: object) => void lines.push(line),
+      withdrawn: (line: object) => void lines.push({ ...line, withdrawn: true }),
+    }
+    const { engine } = testEngine({ integrations: [integration('acme')], sink })
+    const won = async (asked: AskedBid, teaches = true) => {
+      const { svcOpd } = auction(engine, asked)
+      const { record } = await engine.findDecision({ bidId: asked.id, svcOpd, ssp: undefined })
+      if (teaches) engine.learnWin(record!, 0.8, false)
+      else engine.withdrawExposure(record!)
+      return lines.splice(0)
+    }
+    t.match(await won({ id: 'a' }), [{ ssp: 'acme', cleared: 0.8, late: false }])
+    t.match(await won({ id: 'b', cur: 'EUR' }), [{ cleared: 1 }], 'in the base currency')
+    t.match(await won({ id: 'c', cur: 'XXX' }), [{ cleared: 0.8 }], 'in its own')
+    t.match(await won({ id: 'd', price: '1', floor: 2 }), [{ cleared: 0.8 }], 'at the floor')
+    t.match(await won({ id: 'e' }, false), [{ withdrawn: true }])
+    t.same(await won({ id: 'f', test: true }), [])
+  },
+)
+
+t.test('the decision log knows no name, and a test is not in it', async (t) => {
+  const entries: DecisionEntry[] = []
+  const now = () => 1_800_000_000_000
+  const deps = {
+    learners: { of: () => fixedLearner(0.9), version: () => 3 },
+    bidLog: createBidLog({ ttl: 1000, now }),
+    observer: null,
+    shared: null,
+    sink: {
+      decided: (entry: DecisionEntry) => void entries.push(entry),
+      won: () => {},
+      withdrawn: () => {},
+    },
+    now,
+    random: () => 0,
+    codec: createContextCodec(keys, 1000, new Nonces()),
+    exposures: { takes: () => true },
+    seed: 1,
+    auctionSalt: 'salt',
+    onHold: () => false,
+    reductions: { of: () => 0 },
+    fault() {},
+  }
+  const price = createPricing(integration('acme'), deps, new ModeStats())
+  price(
+    bid({
+      auction: 'r'.repeat(100),
+      floor: 0.4,
+      rate: 2,
+      features: { publisher: 'pub-1', country: 'DEU' },
+    }),
+  )
+  price(bid({ test: true }))
+  const publisher = createHash('sha256').update('pub-1').digest('hex').slice(0, 16)
+  t.equal(entries.length, 1)
+  t.match(entries[0], {
+    request: 'r'.repeat(64),
+    ssp: 'acme',
+    arm: 'treated',
+    in: 0.5,
+    floor: 0.2,
+    out: 0.45,
+    low: 0.7,
+    guard: null,
+    lambda: null,
+    theta: null,
+    density: null,
+    propensity: 0.5,
+    winIn: 0.4,
+    winOut: 0.25,
+    model: 3,
+    publisher,
+    domain: null,
+    features: { country: 'DEU' },
+  })
+  t.notOk(JSON.stringify(entries).includes('pub-1'))
+})

@@ -1,0 +1,110 @@
+import t from 'tap'
+import type { DecisionRecord } from '../../../opd/engine/types.ts'
+import { createBidBatch, recordsOf } from '../../../opd/state/bid-entry.ts'
+import { createBidLog } from '../../../opd/state/bid-log.ts'
+import { decided } from '../../support/decision-record.ts'
+
+const hour = 3_600_000
+let now = 1_800_000_000_000
+let ids = 0
+
+const record = (bidId: string, over: Partial<DecisionRecord> = {}) =>
+  decided({
+    id: `id-${++ids}`,
+    ...{ bidId, at: now, mode: 'margin', arm: 'shadow', inBa: '1.00', outBa: '1.00' },
+    ...{ domain: '', features: new Uint8Array([9]), winIn: 0, winOut: 1 },
+    ...over,
+  })
+
+t.test('finds the latest decision of each supplier', async (t) => {
+  const log = createBidLog({ ttl: hour, now: () => now })
+  const first = record('b')
+  const second = record('b', { priceDsp: '2.6', seat: 'seat-1' })
+  const other = record('b', { supplier: 'b-exchange', seat: 'seat-2' })
+  for (const each of [first, record('c'), second, other]) log.put(each)
+  t.same(log.find('b'), [other, second])
+  t.same(log.find('nothing'), [])
+})
+
+t.test('any text is a bid id', async (t) => {
+  const log = createBidLog({ ttl: hour, now: () => now })
+  const ids = ['', '\0', 'ü'.repeat(300), 'x'.repeat(3_000_000), '💸', `${'y'.repeat(513)}`]
+  for (const bidId of ids) log.put(record(bidId))
+  for (const bidId of ids) t.equal(log.find(bidId)[0]?.bidId, bidId)
+  t.same(log.find('x'.repeat(2_999_999)), [])
+})
+
+t.test('a decision is found until its time is over', async (t) => {
+  const log = createBidLog({ ttl: hour, now: () => now })
+  log.put(record('old'))
+  now += hour
+  t.equal(log.find('old').length, 1)
+  now += 1
+  t.equal(log.find('old').length, 0)
+})
+
+t.test('bounded by count and by bytes, the oldest goes first, and each is counted', async (t) => {
+  for (const bound of [{ maxEntries: 20_000 }, { maxBytes: 4 * 1024 * 1024 }]) {
+    const log = createBidLog({ ttl: hour, now: () => now, ...bound })
+    for (let index = 0; index < 100_000; index++) log.put(record(`bid-${index}`))
+    t.ok(log.stats.bytes <= (bound.maxBytes ?? 64 * 1024 * 1024))
+    t.ok(log.stats.entries <= (bound.maxEntries ?? 100_000))
+    t.equal(log.stats.entries + log.stats.evicted, 100_000)
+    t.equal(log.find('bid-99999').length, 1)
+    t.equal(log.find('bid-90000').length, 1)
+    t.equal(log.find('bid-0').length, 0)
+  }
+})
+
+t.test('memory of expired decisions is used again', async (t) => {
+  const log = createBidLog({ ttl: hour, now: () => now, maxEntries: 1_000_000 })
+  for (let round = 0; round < 10; round++) {
+    for (let index = 0; index < 10_000; index++) log.put(record(`r${round}-${index}`))
+    now += 2 * hour
+  }
+  t.ok(log.stats.expired >= 80_000)
+  t.equal(log.stats.evicted, 0)
+  t.ok(log.stats.bytes <= 4 * 1024 * 1024)
+})
+
+t.test('one bid id for ever is walked no further than a bound', async (t) => {
+  const log = createBidLog({ ttl: hour, now: () => now })
+  for (let index = 0; index < 50_000; index++) log.put(record('same'))
+  t.equal(log.find('same').length, 1)
+})
+
+t.test('batches of another process are found like own decisions, the latest first', async (t) => {
+  const log = createBidLog({ ttl: hour, now: () => now })
+  const sent: { bytes: Buffer; count: number }[] = []
+  const batch = createBidBatch((bytes, count) => sent.push({ bytes: Buffer.from(bytes), count }))
+  const ids = ['a', '', 'ü'.repeat(300), 'x'.repeat(3_000_000), '💸']
+  const features = new Uint8Array([1, 2, 3])
+  const records = ids.map((bidId) => record(bidId, { features, priceDsp: '2.6' }))
+  for (const each of records) t.ok(batch.put(each))
+  batch.flush()
+  batch.flush()
+  t.same(
+    sent.map(({ count }) => count),
+    [ids.length],
+  )
+  log.put(record('a', { at: now + 1, supplier: 'other' }))
+  const later = record('a', { at: now + 2 })
+  log.put(later)
+  log.append(sent[0]!.bytes)
+  t.same(log.find('a')[0], later, 'a batch that comes late replaces no later decision')
+  for (const each of records.slice(1)) t.same(log.find(each.bidId), [each])
+  t.equal(log.stats.entries, ids.length + 2)
+  const decoded = [...recordsOf(sent[0]!.bytes)]
+  t.same(decoded[0], records[0])
+  t.equal(decoded.length, ids.length)
+})
+
+t.test('a batch is sent when it is full, and slabs take any number of them', async (t) => {
+  const log = createBidLog({ ttl: hour, now: () => now })
+  const batch = createBidBatch((bytes) => log.append(Buffer.from(bytes)))
+  const count = 40_000
+  for (let n = 0; n < count; n++) batch.put(record(`many ${n}`))
+  batch.flush()
+  t.equal(log.stats.entries, count)
+  for (const n of [0, 1, 2000, count - 1]) t.equal(log.find(`many ${n}`).length, 1, String(n))
+})

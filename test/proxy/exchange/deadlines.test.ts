@@ -1,0 +1,76 @@
+/** The deadline of a request, and callers that do not wait for it. */
+import { connect } from 'node:net'
+import { gzipSync } from 'node:zlib'
+import t from 'tap'
+import { sample } from '../../support/proxy.ts'
+import { post, raw } from '../../support/raw.ts'
+import { outcome, type Script, scripted } from '../../support/scripted-supplier.ts'
+import { answerText } from '../../support/supplier.ts'
+import { until } from '../../support/until.ts'
+
+t.test('tmax less its margin is the deadline where it is smaller', async (t) => {
+  const { proxy } = await scripted(t, () => {}, { timeout: '20s', tmaxMargin: '10ms' })
+  const answer = await raw(proxy.port, post('/bid/acme', '{"ext":{"tmax":9999},"tmax":30}'))
+  t.equal(answer.headers['x-bidweir-reason'], 'timeout')
+})
+
+t.test('the deadline holds for a body that is still on its way', async (t) => {
+  const { proxy, supplier } = await scripted(t, () => {}, { timeout: '300ms' })
+  const whole = post('/bid/acme', '{"a":1}')
+  for (const cut of [whole.length - 7, whole.length - 1]) {
+    const socket = connect(proxy.port, '127.0.0.1')
+    socket.write(whole.subarray(0, cut))
+    const head = await new Promise<string>((resolve) => socket.once('data', (d) => resolve(`${d}`)))
+    t.match(head, /^HTTP\/1\.1 204 .*\r\nx-bidweir-reason: timeout\r\n/)
+    // The rest is skipped, and the connection serves on.
+    socket.write(whole.subarray(cut))
+    socket.write(whole)
+    t.match(await new Promise((resolve) => socket.once('data', (d) => resolve(`${d}`))), /timeout/)
+    socket.destroy()
+  }
+  t.equal(supplier.requests.length, 2)
+})
+
+t.test('a caller that goes away cancels the upstream request', async (t) => {
+  let arrived = () => {}
+  const there = new Promise<void>((resolve) => {
+    arrived = resolve
+  })
+  const { proxy, supplier } = await scripted(t, () => arrived(), { timeout: '20s' })
+  const socket = connect(proxy.port, '127.0.0.1')
+  socket.write(post('/bid/acme', '{}'))
+  await there
+  socket.destroy()
+  await until(() => supplier.aborted === 1)
+  t.equal(await outcome(proxy, 'client_abort'), 1)
+  t.equal(await sample(proxy.registry, 'bidweir_requests_in_flight{ssp="acme"}'), 0)
+})
+
+t.test(
+  'timeout is the deadline where tmax is larger, at least a millisecond where it is nothing',
+  async (t) => {
+    const { proxy } = await scripted(t, () => {}, { timeout: '60ms', tmaxMargin: '10ms' })
+    const large = await raw(proxy.port, post('/bid/acme', '{"tmax":20000}'))
+    t.equal(large.headers['x-bidweir-reason'], 'timeout')
+    const patient = await scripted(t, () => {}, { timeout: '20s', tmaxMargin: '10ms' })
+    for (const tmax of [1, 9, 10, 11]) {
+      const answer = await raw(patient.proxy.port, post('/bid/acme', `{"tmax":${tmax}}`))
+      t.equal(answer.headers['x-bidweir-reason'], 'timeout', `tmax ${tmax}`)
+    }
+  },
+)
+
+t.test(
+  'a tmax that is no positive integer is ignored, that of a gzip request is not',
+  async (t) => {
+    const answers: Script = (socket) => {
+      setTimeout(() => socket.write(answerText('200 OK', '{}')), 40)
+    }
+    const { proxy } = await scripted(t, answers, { timeout: '20s', tmaxMargin: '0ms' })
+    const wrong = ['0', '-5', '1.5', '"5"', 'null', 'true', '[5]', '{"tmax":5}', '1e999']
+    for (const tmax of wrong)
+      t.equal((await raw(proxy.port, post('/bid/acme', `{"tmax":${tmax}}`))).status, 200, tmax)
+    const packed = post('/bid/acme', gzipSync('{"tmax":5}'), 'Content-Encoding: gzip\r\n')
+    t.equal((await raw(proxy.port, packed)).headers['x-bidweir-reason'], 'timeout')
+  },
+)

@@ -1,0 +1,107 @@
+/** Responses in every framing and encoding: changed bodies keep their encoding, others are forwarded byte for byte. */
+import * as zlib from 'node:zlib'
+import t from 'tap'
+import { codings, framings, unchunked } from '../../support/framings.ts'
+import { idleEngine, startProxy } from '../../support/proxy.ts'
+import { post, raw } from '../../support/raw.ts'
+import { rawSupplier } from '../../support/supplier.ts'
+
+const before = `{"seatbid":[],"pad":"${'a'.repeat(500)}"}`
+const after = `{"seatbid":[1],"pad":"${'b'.repeat(500)}"}`
+
+let plan: { coding: string; framing: string; extra: string; body?: Buffer }
+const changing = idleEngine({
+  readsResponses: () => true,
+  rewrite: ({ body }) => ({
+    body: body.toString() === before ? Buffer.from(after) : body,
+    reason: null,
+    removed: 0,
+    left: 1,
+    unreadable: false,
+  }),
+})
+
+async function setUp(t: { teardown(fn: () => unknown): void }, options = {}) {
+  const supplier = await rawSupplier((socket) => {
+    const body = plan.body ?? codings[plan.coding]![0](Buffer.from(before))
+    const name = plan.coding.replace('raw ', '')
+    const encoding = plan.coding === 'identity' ? '' : `Content-Encoding: ${name}\r\n`
+    const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nETag: "1"\r\nDigest: x\r\n${encoding}${plan.extra}`
+    for (const part of framings[plan.framing]!(body, head)) socket.write(part)
+    if (plan.framing === 'close-delimited') socket.end()
+  })
+  const proxy = await startProxy(
+    { acme: { endpoints: [supplier.url], timeout: '20s' } },
+    { engine: changing, proxy: options },
+  )
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  return proxy
+}
+
+t.test('a changed body keeps its encoding, has a right length and no digests', async (t) => {
+  const proxy = await setUp(t)
+  for (const coding of Object.keys(codings))
+    for (const framing of Object.keys(framings)) {
+      plan = { coding, framing, extra: '' }
+      const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+      const body = Buffer.from(answer.body, 'latin1')
+      t.equal(codings[coding]![1](body).toString(), after, `${coding}, ${framing}`)
+      const named = coding === 'identity' ? undefined : coding.replace('raw ', '')
+      t.equal(answer.headers['content-encoding'], named)
+      t.equal(answer.headers['content-length'], String(body.length))
+      t.equal(answer.headers['etag'], undefined)
+      t.equal(answer.headers['digest'], undefined)
+    }
+})
+
+t.test('recompress: identity sends a changed body without its encoding', async (t) => {
+  const proxy = await setUp(t, { recompress: 'identity' })
+  plan = { coding: 'gzip', framing: 'chunked', extra: '' }
+  const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+  t.equal(answer.body, after)
+  t.equal(answer.headers['content-encoding'], undefined)
+})
+
+t.test('what may not be looked at, or does not decode, comes back byte for byte', async (t) => {
+  const proxy = await setUp(t)
+  const cases: [string, typeof plan][] = [
+    [
+      'no-transform',
+      { coding: 'gzip', framing: 'chunked', extra: 'Cache-Control: private, No-Transform\r\n' },
+    ],
+    [
+      'a stacked encoding',
+      { coding: 'identity', framing: 'chunked', extra: 'Content-Encoding: gzip, br\r\n' },
+    ],
+    [
+      'not gzip after all',
+      { coding: 'gzip', framing: 'chunked', extra: '', body: Buffer.from('plain') },
+    ],
+    [
+      'cut gzip',
+      {
+        coding: 'gzip',
+        framing: 'chunked',
+        extra: '',
+        body: zlib.gzipSync(before).subarray(0, 40),
+      },
+    ],
+    [
+      'a bomb',
+      {
+        coding: 'gzip',
+        framing: 'chunked',
+        extra: '',
+        body: zlib.gzipSync(Buffer.alloc(64 << 20)),
+      },
+    ],
+  ]
+  for (const [title, each] of cases) {
+    plan = each
+    const sent = each.body ?? codings[each.coding]![0](Buffer.from(before))
+    const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+    const body = answer.headers['transfer-encoding'] ? unchunked(answer.body) : answer.body
+    t.ok(Buffer.from(body, 'latin1').equals(sent), title)
+    t.equal(answer.headers['etag'], '"1"', title)
+  }
+})

@@ -1,0 +1,71 @@
+/** Responses that arrive in one turn of the event loop are priced together: each caller gets its own, of any length. */
+import { connect, type Socket } from 'node:net'
+import t from 'tap'
+import { testEngine } from '../../support/engine.ts'
+import { integration } from '../../support/opd-doubles.ts'
+import { startProxy } from '../../support/proxy.ts'
+import { post, raw } from '../../support/raw.ts'
+import { rawSupplier } from '../../support/supplier.ts'
+import { until } from '../../support/until.ts'
+
+const macro = 'svc_opd=${SVC_OPD_CONTEXT}'
+const auction = (n: number) => JSON.stringify({ id: `auction-${n}`, imp: [{ id: '1' }] })
+/** More than a batch has, and together more bytes than it holds. */
+const callers = 36
+const padding = (n: number) => 'x'.repeat(n % 5 === 4 ? 60_000 : n)
+const bid = (n: number) => ({ id: `bid-${n}`, impid: '1', price: 2, adm: macro, crid: padding(n) })
+
+async function world(onRequests: (sockets: Map<number, Socket>) => void) {
+  const sockets = new Map<number, Socket>()
+  const supplier = await rawSupplier((socket, request) => {
+    sockets.set(Number(/auction-(\d+)/.exec(request)![1]), socket)
+    onRequests(sockets)
+  })
+  const { engine } = testEngine({ integrations: [integration('acme')] })
+  const proxy = await startProxy(
+    { acme: { endpoints: [supplier.url], timeout: '20s', maxInFlight: callers } },
+    { engine },
+  )
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  return { ...proxy, sockets }
+}
+
+function respond(sockets: Map<number, Socket>): void {
+  for (const [n, socket] of sockets) {
+    const body = JSON.stringify({ seatbid: [{ bid: [bid(n)] }] })
+    socket.write(
+      `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    )
+  }
+}
+
+interface Answer {
+  seatbid: { bid: ReturnType<typeof bid>[] }[]
+}
+const bidOf = (body: string) => (JSON.parse(body) as Answer).seatbid[0]!.bid[0]!
+
+t.test('many responses at once', async (t) => {
+  const { port } = await world((sockets) => {
+    if (sockets.size === callers) respond(sockets)
+  })
+  const responses = await Promise.all(
+    Array.from({ length: callers }, (_, n) => raw(port, post('/bid/acme', auction(n)))),
+  )
+  for (const [n, { body }] of responses.entries()) {
+    const { id, crid, adm } = bidOf(body)
+    t.strictSame([id, crid], [bid(n).id, padding(n)])
+    t.match(adm, /^svc_opd=[\w-]{50,}$/)
+  }
+})
+
+t.test('a caller that has gone takes no response from the others', async (t) => {
+  const { port, sockets } = await world(() => {})
+  const gone = connect({ port, host: '127.0.0.1' })
+  gone.write(post('/bid/acme', auction(0)))
+  const others = [1, 2, 3].map((n) => raw(port, post('/bid/acme', auction(n))))
+  await until(() => sockets.size === 4)
+  respond(sockets)
+  gone.destroy()
+  const ids = await Promise.all(others.map(async (response) => bidOf((await response).body).id))
+  t.strictSame(ids, ['bid-1', 'bid-2', 'bid-3'])
+})

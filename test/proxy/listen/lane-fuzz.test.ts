@@ -1,0 +1,239 @@
+/**
+ * The same damaged bytes to both lanes: the same responses, the same bytes sent on, the same end of the connection.
+ * `FUZZ_SEED` and `FUZZ_CASES` (of each kind) run others, or more.
+ */
+import t from 'tap'
+import { fuzzedAnswer } from '../../support/fuzz/answers.ts'
+import { bid, type Conversation, canary, laneWorld, slots } from '../../support/fuzz/lane.ts'
+import { fuzzedRequests, repeatedRequest } from '../../support/fuzz/requests.ts'
+import { source } from '../../support/random.ts'
+import { field, type Response, responsesOf } from '../../support/responses.ts'
+
+const seed = Number(process.env['FUZZ_SEED'] ?? 1)
+const cases = (usual: number) => Number(process.env['FUZZ_CASES'] ?? usual)
+
+/** What can be seen of a case on one lane. */
+interface Seen {
+  /** Null: what came is no sequence of responses. */
+  responses: Response[] | null
+  closed: boolean
+  forwarded: string[]
+  /** Another request afterwards is served as it should. */
+  well: boolean
+}
+
+/** Why two lanes may differ, and where. `bytes`: what was sent. */
+interface Allowed {
+  why: string
+  where(bytes: string, fast: Seen, general: Seen): boolean
+}
+
+const allowedOfRequests: readonly Allowed[] = [
+  {
+    why: 'an offer to upgrade is ignored behind a request whose response is not finished: a race',
+    where: (bytes) => / HTTP\/1[\s\S]* HTTP\/1[\s\S]*websocket/i.test(bytes),
+  },
+  {
+    why: 'the general lane ends a connection with an offer to upgrade, because node:http drops what is behind it',
+    where: (bytes, _fast, general) =>
+      /\nupgrade:/i.test(bytes) && /connection:[^\r\n]*upgrade/i.test(bytes) && general.closed,
+  },
+  {
+    why: 'a request that waits for its turn is read on: a fault of its body refuses it before its head is looked at',
+    where: (_bytes, fast, general) => {
+      const [one, other] = [finals(fast), finals(general)]
+      const refused = (responses: Response[]) => responses.pop()!.status >= 400
+      return (
+        Math.min(one.length, other.length) > 1 &&
+        fast.closed === general.closed &&
+        String(fast.forwarded) === String(general.forwarded) &&
+        refused(one) &&
+        refused(other) &&
+        one.every(({ body }, at) => body === (other[at]?.body ?? body))
+      )
+    },
+  },
+]
+const allowedOfAnswers: readonly Allowed[] = [
+  {
+    why: 'the fast lane reads a head when it is whole, llhttp refuses it at the first wrong byte',
+    where: (_bytes, fast, general) => statusOf(fast) === 504 && statusOf(general) === 502,
+  },
+  {
+    why: 'undici reads a reason as UTF-8: one beyond ASCII is left out',
+    where: (_bytes, fast, general) =>
+      /[^\t -~]/.test(fast.responses?.[0]?.reason ?? '') &&
+      statusOf(fast) === statusOf(general) &&
+      finals(general)[0]!.body === finals(fast)[0]!.body,
+  },
+  {
+    why: 'llhttp reads a coding or a length with the tab behind it',
+    where: (bytes, fast, general) =>
+      /(chunked|content-length: *\d+) *\\t/i.test(bytes) &&
+      statusOf(fast) !== 502 &&
+      statusOf(general) === 502,
+  },
+  {
+    why: 'the fast lane takes lengths of at most 15 digits, llhttp those of 64 bits',
+    where: (bytes, fast) => /content-length: *\d{16}/i.test(bytes) && statusOf(fast) === 502,
+  },
+  {
+    why: 'llhttp takes no blank before or in a chunk extension (RFC 9112 7.1.1 says to read it)',
+    where: (bytes) => /[0-9a-f]( |\\t)+;|;( |\\t)|( |\\t)=|=( |\\t)/i.test(bytes),
+  },
+  {
+    why: 'llhttp takes a chunk extension without a name (RFC 9112 7.1.1 wants one)',
+    where: (bytes, fast) => /[0-9a-f];=/i.test(bytes) && fast.closed,
+  },
+  {
+    why: 'llhttp takes CR CR for the end of a line',
+    where: (bytes, fast) => bytes.includes('\\r\\r') && statusOf(fast) === 502,
+  },
+]
+
+const statusOf = (seen: Seen) => finals(seen)[0]?.status ?? 0
+
+/** Fields in any order and spelling, less the time. */
+function fieldsOf({ fields }: Response): string {
+  const rows: string[] = []
+  for (let at = 0; at < fields.length; at += 2)
+    if (!/^date$/i.test(fields[at]!)) rows.push(`${fields[at]!.toLowerCase()}: ${fields[at + 1]}`)
+  return rows.sort().join('\n')
+}
+
+/** `100 Continue` comes where a request had to wait for its turn, and where it had not. */
+const finals = ({ responses }: Seen) => responses?.filter(({ status }) => status >= 200) ?? []
+
+function difference(fast: Seen, general: Seen): string | null {
+  const shown = (seen: Seen) =>
+    finals(seen).map(
+      (each) => `${each.status} ${each.reason}\n${fieldsOf(each)}\n\n${each.body} ${each.whole}`,
+    )
+  const [one, other] = [shown(fast), shown(general)].map((each) => JSON.stringify(each))
+  if (one !== other) return 'responses'
+  if (fast.closed !== general.closed) return 'end'
+  return JSON.stringify(fast.forwarded) === JSON.stringify(general.forwarded) ? null : 'forwarded'
+}
+
+/** What no lane may do, whatever it got. */
+function fault(seen: Seen): string | null {
+  if (!seen.well) return 'the next request is not served'
+  if (seen.responses === null) return 'no sequence of responses'
+  const closing = finals(seen).findIndex((each) => /close/i.test(field(each, 'connection') ?? ''))
+  if (closing >= 0 && closing < finals(seen).length - 1) return 'a response behind the last one'
+  return null
+}
+
+interface Ran {
+  /** Of the bytes that were sent. */
+  bytes: string
+  fast: Seen
+  general: Seen
+}
+
+const failed = (allowed: readonly Allowed[], { bytes, fast, general }: Ran): string | null => {
+  const own = fault(fast) ?? fault(general)
+  if (own !== null) return own
+  const what = difference(fast, general)
+  return what === null || allowed.some(({ where }) => where(bytes, fast, general)) ? null : what
+}
+
+/**
+ * Runs the cases, one a slot at a time. One that fails is repeated when no other runs: on a busy machine a time limit
+ * may have passed.
+ */
+async function fuzz(
+  count: number,
+  allowed: readonly Allowed[],
+  run: (slot: string, random: () => number) => Promise<Ran>,
+): Promise<string[]> {
+  const runCase = async (slot: string, at: number) => {
+    const ran = await run(slot, source(seed * 1_000_003 + at))
+    return { ran, what: failed(allowed, ran) }
+  }
+  const suspects: number[] = []
+  let next = 0
+  const work = async (slot: string) => {
+    for (let at = next++; at < count; at = next++)
+      if ((await runCase(slot, at)).what !== null) suspects.push(at)
+  }
+  await Promise.all(slots.map(work))
+  const failures: string[] = []
+  for (const at of suspects) {
+    let { ran, what } = await runCase(slots[0]!, at)
+    for (let tries = 1; what !== null && tries < 8; tries++)
+      ({ ran, what } = await runCase(slots[0]!, at))
+    if (what === null) continue
+    failures.push(`FUZZ_SEED=${seed}, case ${at}: ${what}\n${JSON.stringify(ran, null, 1)}`)
+    if (failures.length === 20) break
+  }
+  return failures
+}
+
+t.test('mutated requests', async (t) => {
+  const fast = await laneWorld(t, 'fast', { timeout: '20s' })
+  const general = await laneWorld(t, 'general', { timeout: '20s' })
+  const failures = await fuzz(cases(1500), allowedOfRequests, async (slot, random) => {
+    const bytes = fuzzedRequests(slot, random)
+    const last = bid(slot, canary)
+    const together = random() < 0.5
+    const seenOn = async (lane: typeof fast): Promise<Seen> => {
+      const talk = await lane.converse(
+        together ? bytes + last : bytes,
+        together ? null : last,
+        (text) => text.endsWith(canary),
+      )
+      const well = await lane.isWell(slot)
+      return { ...cut(talk), well, forwarded: lane.taken(slot) }
+    }
+    const [one, other] = await Promise.all([seenOn(fast), seenOn(general)])
+    return { bytes, fast: one, general: other }
+  })
+  t.equal(failures.length, 0, failures.join('\n\n'))
+})
+
+t.test('mutated requests behind the good one', async (t) => {
+  const fast = await laneWorld(t, 'fast', { timeout: '5s' })
+  const general = await laneWorld(t, 'general', { timeout: '5s' })
+  const failures = await fuzz(cases(600), allowedOfRequests, async (slot, random) => {
+    const [good, damaged] = repeatedRequest(slot, random)
+    const behind = damaged + bid(slot, canary)
+    const seenOn = async (lane: typeof fast): Promise<Seen> => {
+      const talk = await lane.converse(good, behind, (text) => text.endsWith(canary))
+      const well = await lane.isWell(slot)
+      return { ...cut(talk), well, forwarded: lane.taken(slot) }
+    }
+    const [one, other] = await Promise.all([seenOn(fast), seenOn(general)])
+    return { bytes: good + behind, fast: one, general: other }
+  })
+  t.equal(failures.length, 0, failures.join('\n\n'))
+})
+
+t.test('mutated answers of suppliers', async (t) => {
+  const route = { timeout: '400ms' }
+  const fast = await laneWorld(t, 'fast', route)
+  const general = await laneWorld(t, 'general', route)
+  const failures = await fuzz(cases(700), allowedOfAnswers, async (slot, random) => {
+    const answer = fuzzedAnswer(random)
+    const repeated = random() < 0.5
+    const seenOn = async (lane: typeof fast): Promise<Seen> => {
+      lane.answerWith(slot, answer)
+      const ask = () =>
+        lane.converse(
+          bid(slot, '{"id":"1"}'),
+          null,
+          (text) => responsesOf(text)?.some(({ whole }) => whole) ?? false,
+        )
+      // The second time its head is a known one.
+      if (repeated) await ask()
+      const talk = await ask()
+      const well = await lane.isWell(slot)
+      return { ...cut(talk), well, forwarded: lane.taken(slot) }
+    }
+    const [one, other] = await Promise.all([seenOn(fast), seenOn(general)])
+    return { bytes: JSON.stringify(answer), fast: one, general: other }
+  })
+  t.equal(failures.length, 0, failures.join('\n\n'))
+})
+
+const cut = ({ bytes, closed }: Conversation) => ({ responses: responsesOf(bytes), closed })

@@ -1,0 +1,232 @@
+/** Endpoints of one supplier: the less busy of two choices, ejection for a growing time, and the way back (CONTRACT 3). */
+import t from 'tap'
+import { EndpointLog } from '../../../proxy/upstream/endpoint-log.ts'
+import { Endpoint, Endpoints } from '../../../proxy/upstream/endpoints.ts'
+import { createResolver } from '../../../proxy/upstream/resolver.ts'
+import { sample, startProxy } from '../../support/proxy.ts'
+import { source } from '../../support/random.ts'
+import { post, raw } from '../../support/raw.ts'
+import { answerText, httpSupplier, rawSupplier } from '../../support/supplier.ts'
+import { until } from '../../support/until.ts'
+
+const resolver = createResolver({ onError() {} })
+t.teardown(() => resolver.close())
+
+function endpoints(count: number) {
+  const clock = { now: 1 }
+  const lines: object[] = []
+  const write = (fields: object) => void lines.push(fields)
+  const all = Array.from({ length: count }, (_each, n) => {
+    const url = `http://127.0.0.1:${n + 1}/bid`
+    const log = new EndpointLog({ info: write, warn: write, error: write }, 'acme', url)
+    return new Endpoint(url, { resolver, lane: 'fast' }, log)
+  })
+  return { clock, lines, all, of: new Endpoints(all, () => clock.now, source(1)) }
+}
+
+t.test('of two the less busy one is chosen', (t) => {
+  const { all, of } = endpoints(2)
+  all[0]!.inFlight = 1
+  for (let n = 0; n < 100; n++) if (of.choose() !== all[1]) t.fail('the busier of both')
+  all[1]!.inFlight = 1
+  const counts = all.map((each) => {
+    let chosen = 0
+    for (let n = 0; n < 1000; n++) if (of.choose() === each) chosen++
+    return chosen
+  })
+  t.ok(
+    counts.every((count) => count > 400 && count < 600),
+    `where both are as busy each gets its half: ${counts}`,
+  )
+  t.end()
+})
+
+t.test('of many the busiest is never chosen, all others are', (t) => {
+  const { all, of } = endpoints(5)
+  for (const [n, each] of all.entries()) each.inFlight = n
+  const chosen = new Set<Endpoint>()
+  for (let n = 0; n < 500; n++) chosen.add(of.choose())
+  t.same([...chosen].map(({ inFlight }) => inFlight).sort(), [0, 1, 2, 3])
+  t.end()
+})
+
+t.test('an endpoint that hangs gets no requests beside one that answers', async (t) => {
+  const slow = await rawSupplier(() => {})
+  const quick = await httpSupplier((_request, response) => response.end('{}'))
+  const route = { endpoints: [slow.url, quick.url], timeout: '20s' }
+  const proxy = await startProxy({ acme: route })
+  t.teardown(() => Promise.all([proxy.close(), slow.close(), quick.close()]))
+  let hanging = 0
+  for (let n = 0; n < 40; n++) {
+    const { requests } = slow
+    const before = requests.length
+    const answer = raw(proxy.port, post('/bid/acme', '{}')).then(({ status }) => status)
+    answer.catch(() => 0)
+    await until(() => quick.requests.length + requests.length > n)
+    if (requests.length > before) hanging++
+    else t.equal(await answer, 200)
+  }
+  t.ok(hanging <= 1, `${hanging} of 40 hang`)
+})
+
+t.test('ejected after five failures in a row, twice as long each time, probed once', (t) => {
+  const { clock, all, of } = endpoints(2)
+  const [bad, good] = all as [Endpoint, Endpoint]
+  const chosen = () => {
+    const seen = new Set<Endpoint>()
+    for (let n = 0; n < 50; n++) seen.add(of.choose())
+    return seen
+  }
+  for (let n = 0; n < 4; n++) of.failed(bad, 'timeout')
+  of.succeeded(bad)
+  for (let n = 0; n < 4; n++) of.failed(bad, 'timeout')
+  t.equal(bad.ejected, false, 'not in a row')
+  of.failed(bad, 'timeout')
+  for (const time of [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]) {
+    t.equal(bad.ejected, true)
+    clock.now += time - 1
+    t.same([...chosen()], [good], `nothing for ${time} ms`)
+    clock.now += 1
+    let probes = 0
+    for (let n = 0; n < 200; n++) if (of.choose() === bad) probes++
+    t.equal(probes, 1, 'one probe at a time')
+    of.failed(bad, 'timeout')
+  }
+  clock.now += 60_000
+  t.ok(chosen().has(bad), 'probed again')
+  of.succeeded(bad)
+  t.equal(bad.ejected, false)
+  t.equal(chosen().size, 2, 'it is back')
+  for (let n = 0; n < 5; n++) of.failed(bad, 'timeout')
+  clock.now += 1000
+  t.ok(chosen().has(bad), 'and its time begins anew')
+  t.end()
+})
+
+t.test('the last one that is left is never ejected', (t) => {
+  const { all, of } = endpoints(3)
+  for (const each of all) for (let n = 0; n < 20; n++) of.failed(each, 'timeout')
+  t.same(
+    all.map(({ ejected }) => ejected),
+    [true, true, false],
+  )
+  t.end()
+})
+
+t.test('each change of a state is logged once, with its reason', (t) => {
+  const { clock, lines, all, of } = endpoints(2)
+  const [bad] = all as [Endpoint]
+  const at = { ssp: 'acme', endpoint: 'http://127.0.0.1:1/bid' }
+  const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
+  for (let n = 0; n < 50; n++) of.failed(bad, n === 0 ? refused : 503)
+  t.same(lines, [
+    { ...at, state: 'failing', reason: 'refused', err: 'connect ECONNREFUSED' },
+    { ...at, state: 'ejected', reason: 'status', status: 503 },
+  ])
+  t.equal(bad.state, 'ejected')
+  clock.now += 1000
+  of.succeeded(bad)
+  of.succeeded(bad)
+  t.same(lines.slice(2), [{ ...at, state: 'up' }])
+  t.equal(bad.state, 'up')
+  t.end()
+})
+
+t.test('an endpoint that comes and goes is logged ever more seldom', (t) => {
+  const { clock, lines, all, of } = endpoints(1)
+  for (let n = 0; n < 1000; n++) {
+    clock.now += 100
+    if (n % 2 === 0) of.failed(all[0]!, 'timeout')
+    else of.succeeded(all[0]!)
+  }
+  t.equal(lines.length, 8, 'in 100 s: after 0, 10, 30 and 70 s')
+  clock.now += 700_000
+  of.failed(all[0]!, 'timeout')
+  t.match(lines.at(-1), { state: 'failing' }, 'a failure that stays is logged in the end')
+  of.succeeded(all[0]!)
+  clock.now += 10_000
+  of.failed(all[0]!, 'timeout')
+  t.equal(lines.length, 11, 'after a long silence at once, as in the beginning')
+  t.end()
+})
+
+t.test('the only endpoint of a supplier is shown as failing, logged, and back', async (t) => {
+  let mode: 'reset' | 'status' | 'silent' | 'good' = 'reset'
+  const supplier = await rawSupplier((socket) => {
+    if (mode === 'reset') socket.resetAndDestroy()
+    else if (mode === 'status') socket.write(answerText('502 No', ''))
+    else if (mode === 'good') socket.write(answerText('200 OK', '{}'))
+  })
+  t.teardown(() => supplier.close())
+  const { url } = supplier
+  const up = `bidweir_endpoint_up{ssp="acme",endpoint="${url}"}`
+  for (const [failing, fields, timeout] of [
+    ['reset', { reason: 'reset' }, '20s'],
+    ['status', { reason: 'status', status: 502 }, '20s'],
+    ['silent', { reason: 'timeout' }, '30ms'],
+  ] as const) {
+    mode = failing
+    const proxy = await startProxy({ acme: { endpoints: [url], timeout } })
+    t.teardown(() => proxy.close())
+    const send = () => raw(proxy.port, post('/bid/acme?user=secret', '{}'))
+    const endpoint = () => proxy.proxy.suppliers.get('acme')!.endpoints.all[0]!
+    t.equal(await sample(proxy.registry, up), 1)
+    for (let n = 0; n < 7; n++) await send()
+    t.match(proxy.lines, [{ ssp: 'acme', endpoint: url, state: 'failing', ...fields }], failing)
+    t.equal(proxy.lines.length, 1, 'once')
+    t.equal(await sample(proxy.registry, up), 0)
+    t.equal(endpoint().state, 'failing')
+    t.ok(endpoint().failures >= 7)
+    mode = 'good'
+    await until(async () => (await send()).status === 200)
+    t.match(proxy.lines.slice(1), [{ ssp: 'acme', endpoint: url, state: 'up' }])
+    t.equal(await sample(proxy.registry, up), 1)
+    t.notMatch(JSON.stringify(proxy.lines), /secret/)
+  }
+})
+
+t.test('an endpoint that refuses connections is failing', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.end('{}'))
+  await supplier.close()
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+  t.teardown(() => proxy.close())
+  for (let n = 0; n < 3; n++)
+    t.match(await raw(proxy.port, post('/bid/acme', '{}')), {
+      headers: { 'x-bidweir-reason': 'upstream_error' },
+    })
+  t.match(proxy.lines, [{ ssp: 'acme', state: 'failing', reason: 'refused' }])
+  t.equal(proxy.lines.length, 1)
+})
+
+t.test('a connection that the supplier closed while it was idle is no failure', async (t) => {
+  const supplier = await rawSupplier((socket, _request, nth) => {
+    if (nth > 1) socket.resetAndDestroy()
+    else socket.write(answerText('200 OK', '{}'))
+  })
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  for (let n = 0; n < 5; n++) t.equal((await raw(proxy.port, post('/bid/acme', '{}'))).status, 200)
+  t.same(proxy.lines, [])
+})
+
+t.test('5xx answers are passed on and eject, 4xx do not', async (t) => {
+  let status = ''
+  const failing = await rawSupplier((socket) => socket.write(answerText(status, '')))
+  const good = await httpSupplier((_request, response) => response.end('{}'))
+  t.teardown(() => Promise.all([failing.close(), good.close()]))
+  for (const [name, ejects] of [
+    ['404 Not Found', false],
+    ['503 No', true],
+  ] as const) {
+    status = name
+    const proxy = await startProxy({
+      acme: { endpoints: [failing.url, good.url], timeout: '20s' },
+    })
+    t.teardown(() => proxy.close())
+    const seen = new Set<number>()
+    for (let n = 0; n < 60; n++) seen.add((await raw(proxy.port, post('/bid/acme', '{}'))).status)
+    t.same([...seen].sort(), [200, Number(name.slice(0, 3))], 'as it is')
+    const up = `bidweir_endpoint_up{ssp="acme",endpoint="${failing.url}"}`
+    t.equal(await sample(proxy.registry, up), ejects ? 0 : 1, name)
+  }
+})

@@ -1,0 +1,192 @@
+/** Heads that peers repeat: recognized only if the strict parser would read the same, and used for nothing else. */
+import t from 'tap'
+import { proxySchema, routeSchema } from '../../../proxy/config.ts'
+import { HeadTemplates } from '../../../proxy/wire/head-templates.ts'
+import { readRequestHead, setLength } from '../../../proxy/wire/request-head.ts'
+import { readResponseHead } from '../../../proxy/wire/response-head.ts'
+import { mutated } from '../../support/fuzz/mutate.ts'
+import { lines } from '../../support/fuzz/requests.ts'
+import { startProxy } from '../../support/proxy.ts'
+import { source } from '../../support/random.ts'
+import { keptOpen, post, type RawAnswer, raw } from '../../support/raw.ts'
+import { httpSupplier, rawSupplier, type TestSupplier } from '../../support/supplier.ts'
+
+const blankLine = '\r\n\r\n'
+
+t.test('a damaged head matches only what the strict parser reads in the same way', async (t) => {
+  const request =
+    'POST /bid/acme?a=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 19\r\nX-A: b\r\nAccept: */*\r\n'
+  const requests = new HeadTemplates<true>(1)
+  requests.keep(request, true, true)
+  const response = 'HTTP/1.1 200 OK\r\nServer: a\r\nContent-Length:  23 \r\nX-A: b\r\n'
+  const responses = new HeadTemplates<true>(1)
+  responses.keep(response, true, true)
+  const random = source(7)
+  let matched = 0
+  for (let count = 0; count < 20_000; count++) {
+    const first = mutated(`${request}\r\n{"id":"1","imp":[]}`, random, lines)
+    if (requests.match(first) !== null) {
+      matched++
+      const { end, length } = requests
+      const wanted = readRequestHead(request)!
+      setLength(wanted, length)
+      const digits = /Content-Length: (\d+)/.exec(first)![1]!
+      wanted.fields[3] = digits
+      t.equal(first.indexOf(blankLine) + 4, end)
+      t.same(readRequestHead(first.slice(0, end - 2)), wanted, JSON.stringify(first))
+    }
+    const second = mutated(`${response}\r\n{"id":"1","seatbid":[]}`, random, lines)
+    if (responses.match(second) !== null) {
+      matched++
+      const { end, length } = responses
+      const read = readResponseHead(second.slice(0, end - 2))!
+      const wanted = readResponseHead(response)!
+      t.equal(second.indexOf(blankLine) + 4, end)
+      t.same([read.body, read.length], [length, length], JSON.stringify(second))
+      t.same(
+        { ...read, body: 0, length: 0, fields: 0 },
+        { ...wanted, body: 0, length: 0, fields: 0 },
+      )
+    }
+  }
+  t.ok(matched > 1000, `${matched} matched`)
+})
+
+t.test(
+  'a peer whose heads all differ is not compared with its last ones for a while',
+  async (t) => {
+    const templates = new HeadTemplates<number>(2)
+    const repeated = 'POST /bid/a HTTP/1.1\r\nContent-Length: 5\r\n'
+    const send = (head: string) => {
+      const value = templates.match(`${head}\r\n{}`)
+      if (value === null) templates.keep(head, 1, true)
+      return value
+    }
+    t.equal(send(repeated), null)
+    t.equal(send(repeated), 1)
+    t.equal(send(repeated.replace('5', '17')), 1)
+    t.equal(templates.length, 17)
+    for (let count = 0; count < 9; count++) t.equal(send(`traceparent: ${count}\r\n`), null)
+    let missed = 0
+    while (send(repeated) === null) missed++
+    t.equal(missed, 1001, 'then its heads are kept again')
+    for (let count = 0; count < 8; count++) {
+      t.equal(send(`traceparent: ${count}\r\n`), null)
+      t.equal(send(repeated), 1, 'some differ')
+    }
+    const long = `X: ${'y'.repeat(5000)}\r\n`
+    t.equal(send(long), null)
+    t.equal(send(long), null, 'a long head is not kept')
+  },
+)
+
+t.test(
+  'requests that differ in their length, or in one more field, are sent as they are',
+  async (t) => {
+    const supplier = await httpSupplier((_request, response, body) => response.end(body))
+    const route = { endpoints: [supplier.url], timeout: '20s' }
+    const proxy = await startProxy({ acme: route })
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const sent: [string, string][] = [
+      ['{"a":1}', ''],
+      ['{"a":22222222222}', ''],
+      ['', ''],
+      ['{"a":3}', 'traceparent: 00-1\r\n'],
+      ['{"a":3}', 'traceparent: 00-2\r\n'],
+      ['{"a":3}', ''],
+      [`"${'y'.repeat(30_000)}"`, ''],
+    ]
+    const caller = keptOpen(proxy.port)
+    const answers: RawAnswer[] = []
+    for (const [body, field] of sent) answers.push(await caller.ask(post('/bid/acme', body, field)))
+    caller.end()
+    t.same(
+      answers.map(({ body }) => body),
+      sent.map(([body]) => body),
+    )
+    const fieldOf = (headers: string[], name: string) => headers[headers.indexOf(name) + 1]
+    for (const [at, { headers, body }] of supplier.requests.entries()) {
+      t.equal(fieldOf(headers, 'Content-Length'), String(body.length))
+      const trace = /: (.*)\r/.exec(sent[at]![1])?.[1]
+      t.equal(headers.includes('traceparent') ? fieldOf(headers, 'traceparent') : undefined, trace)
+    }
+  },
+)
+
+t.test('a kept head follows the current configuration', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
+  const other = await httpSupplier((_request, response) => response.writeHead(204).end())
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close(), other.close()]))
+  const setRoute = (route: object) =>
+    proxy.proxy.setRoute({ ...routeSchema.parse(route), id: 'acme' })
+  const configure = (settings: object) =>
+    proxy.proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0', ...settings }))
+  const caller = keptOpen(proxy.port)
+  const ask = () => caller.ask(post('/bid/acme', '{}', 'X-Forwarded-For: 1.2.3.4\r\n'))
+  const lastOf = ({ requests }: TestSupplier, name: string) => {
+    const { headers } = requests.at(-1)!
+    return headers.includes(name) ? headers[headers.indexOf(name) + 1] : undefined
+  }
+  t.equal((await ask()).headers['via'], undefined)
+  t.equal(lastOf(supplier, 'X-Forwarded-For'), '127.0.0.1')
+  setRoute({ endpoints: [other.url] })
+  await ask()
+  t.equal(lastOf(other, 'Host'), new URL(other.url).host, 'another endpoint')
+  configure({ via: true })
+  t.equal((await ask()).headers['via'], '1.1 bidweir')
+  t.equal(lastOf(other, 'Via'), '1.1 bidweir')
+  configure({ via: false })
+  t.equal((await ask()).headers['via'], undefined)
+  t.equal(lastOf(other, 'Via'), undefined)
+  configure({ trustedProxies: ['127.0.0.1'] })
+  await ask()
+  t.equal(lastOf(other, 'X-Forwarded-For'), '1.2.3.4, 127.0.0.1', 'a trusted caller')
+  setRoute({ endpoints: [other.url], callers: { headers: { 'Content-Length': '3' } } })
+  t.equal((await ask()).status, 403, 'a caller that is not permitted any more')
+  const permitted = keptOpen(proxy.port)
+  for (const [body, status] of [['{ }', 204] as const, ['{ }', 204] as const, ['{}', 403] as const])
+    t.equal((await permitted.ask(post('/bid/acme', body))).status, status, 'by its own length')
+  permitted.end()
+  caller.end()
+})
+
+t.test('responses that differ only in their length are distinguished', async (t) => {
+  const heads: [string, number][] = [
+    ['200 OK', 10],
+    ['200 OK', 70_000],
+    ['200 OK', 80_000],
+    ['200 OK', 11],
+    ['200 OK', 0],
+    ['304 Not Modified', 7],
+    ['304 Not Modified', 8],
+  ]
+  const supplier = await rawSupplier((socket) => {
+    const [status, length] = heads[supplier.requests.length - 1]!
+    const body = status === '200 OK' ? 'y'.repeat(length) : ''
+    socket.write(`HTTP/1.1 ${status}\r\nX-A: 1\r\nContent-Length: ${length}\r\n\r\n${body}`)
+  })
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  for (const [status, length] of heads) {
+    const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+    t.match(answer.head, new RegExp(`^HTTP/1.1 ${status}\r\n`))
+    t.equal(answer.headers['content-length'], String(length))
+    t.equal(answer.body.length, status === '200 OK' ? length : 0)
+  }
+  t.equal(supplier.connections, 1)
+})
+
+t.test('a 204 with a body ends its connection, as after one without', async (t) => {
+  const lengths = [0, 0, 45, 0]
+  const supplier = await rawSupplier((socket) => {
+    const length = lengths[supplier.requests.length - 1]!
+    const body = 'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nfalse!!'.slice(0, length)
+    socket.write(`HTTP/1.1 204 No Content\r\nContent-Length: ${length}\r\n\r\n`)
+    if (length > 0) setImmediate(() => socket.write(body))
+  })
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  for (const _ of lengths) t.equal((await raw(proxy.port, post('/bid/acme', '{}'))).status, 204)
+  t.equal(supplier.connections, 2)
+})
