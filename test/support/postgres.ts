@@ -110,11 +110,13 @@ export async function startPostgres(): Promise<Postgres> {
     await gone
   }
   await start()
+  // The first process starts the others and takes those that have ended: stopped first and continued last, it leaves the
+  // list as it is.
   const freeze = (frozen: boolean) => {
-    const signal = frozen ? 'SIGSTOP' : 'SIGCONT'
-    // The first process starts the others: stopped first, it starts none that is not in the list.
-    process.kill(child.pid!, signal)
-    for (const pid of tree(child.pid!)) process.kill(pid, signal)
+    const first = child.pid!
+    if (frozen) process.kill(first, 'SIGSTOP')
+    for (const pid of tree(first)) process.kill(pid, frozen ? 'SIGSTOP' : 'SIGCONT')
+    if (!frozen) process.kill(first, 'SIGCONT')
   }
   return {
     freeze,
