@@ -15,8 +15,8 @@ const url = (schemes: string[]) =>
   z.string().refine(
     (text) => {
       if (!URL.canParse(text)) return false
-      const parsed = new URL(text)
-      return schemes.includes(parsed.protocol) && parsed.username === '' && parsed.hash === ''
+      const { protocol, username, password, hash } = new URL(text)
+      return schemes.includes(protocol) && `${username}${password}${hash}` === ''
     },
     `a URL without user or fragment (${schemes.map((scheme) => `${scheme}//host/path`).join(', ')})`,
   )
@@ -57,7 +57,7 @@ export const proxySchema = z.strictObject({
     'Largest body of a bid request, bytes. Longer bodies are refused with 413.',
   ),
   maxRewriteBytes: size('4MiB').describe(
-    'Largest bid response that OPD reads, bytes. Longer responses are sent on unchanged.',
+    'Largest bid response that OPD reads, bytes. Longer responses are sent on unchanged. A process keeps up to 20 times the longest one as memory for its index.',
   ),
   workers: z
     .union([z.literal('auto'), z.int().min(1).max(64)])

@@ -86,7 +86,7 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       ({ id, endpoints }) =>
         endpoints.map((endpoint) => ({
           value: value(endpoint),
-          labels: { ssp: id, endpoint: endpoint.url.replace(/\?.*/s, '') },
+          labels: { ssp: id, endpoint: endpoint.url.replace(/[?#].*/s, '') },
         })),
       shown,
     )

@@ -5,7 +5,7 @@ import { admit, optionalCaller, tokenProblem } from '../auth/bearer.ts'
 import { may } from '../auth/roles.ts'
 import { addRoute, jsonAnswer, type Route } from '../http/call.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
-import type { TokenVerifier } from '../ports.ts'
+import type { Caller, TokenVerifier } from '../ports.ts'
 import { type LossDeps, processLoss } from './losses.ts'
 import { auditPrice, lossSchema, noticeSchema, parseLoss, parseNotice } from './notice.ts'
 import { type NoticeDeps, Notices, type Rejection } from './process.ts'
@@ -127,19 +127,29 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     return refuse(reply, 'store_unavailable')
   }
 
-  /** Runs the work if fewer than the limit are pending, or if it is not limited. A failure of the store is 503. */
+  /**
+   * Runs the work if fewer than the limit are pending, or if it is not limited. A failure of the store is 503. Pending is what
+   * waits for the store: an issuer whose keys are waited for keeps no other notice from it.
+   */
   function limited() {
     let pending = 0
-    return async (reply: FastifyReply, work: () => Promise<FastifyReply>, isLimited = true) => {
+    return async (
+      request: FastifyRequest,
+      reply: FastifyReply,
+      work: (caller: Caller | null) => Promise<FastifyReply>,
+      isLimited = true,
+    ) => {
       if (isLimited && pending >= maxPending) return unavailable(reply)
-      pending++
+      const counts = Number(isLimited)
       try {
-        return await work()
+        const caller = await trusted(request)
+        pending += counts
+        return await work(caller).finally(() => {
+          pending -= counts
+        })
       } catch (error) {
         logStoreFailure((error as Error).message)
         return unavailable(reply)
-      } finally {
-        pending--
       }
     }
   }
@@ -170,12 +180,12 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
       return refuse(reply, 'invalid_parameters', parsed.faults)
     }
     const { notice } = parsed
-    const work = async () => {
-      const result = await notices.process(notice, await trusted(request))
+    const work = async (caller: Caller | null) => {
+      const result = await notices.process(notice, caller)
       if (result.status !== 'rejected') return reply.send(result)
       return refuse(reply, result.code, result.faults)
     }
-    return limitedNotice(reply, work, notice.price !== auditPrice)
+    return limitedNotice(request, reply, work, notice.price !== auditPrice)
   }
 
   async function handleLoss(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -183,8 +193,8 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
     if (code !== null) throw tokenProblem(reply, code)
     const parsed = parseLoss(request.query as object, request.url)
     if ('faults' in parsed) return refuse(reply, 'invalid_parameters', parsed.faults)
-    return limitedLoss(reply, async () => {
-      const status = await processLoss(deps, parsed.notice, await trusted(request))
+    return limitedLoss(request, reply, async (caller) => {
+      const status = await processLoss(deps, parsed.notice, caller)
       return status === 'rejected' ? refuse(reply, 'context_required') : reply.send({ status })
     })
   }

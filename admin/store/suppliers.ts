@@ -82,9 +82,11 @@ async function writeSupplier(
           .doUpdateSet(({ ref }) => ({ is_active: ref('excluded.is_active') })),
       )
       .execute()
-  const centers = after.datacenters.map(({ is_active, ...center }, position) => ({
-    ...{ ...center, supplier, position, is_active: is_active ? 1 : 0 },
-  }))
+  const centers = after.datacenters.flatMap(({ is_active, ...center }, position) => {
+    const was = before.datacenters[position]
+    if (was?.is_active === is_active && was.client_qps === center.client_qps) return []
+    return [{ ...center, supplier, position, is_active: is_active ? 1 : 0 }]
+  })
   if (centers.length > 0)
     await trx
       .insertInto('datacenters')

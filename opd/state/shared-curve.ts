@@ -147,9 +147,11 @@ export class SharedCurve {
       // `slice` of a Buffer would be a view.
       const curve = new Uint8Array(buffer, byteOffset, length)
       let missing: Envelope[] = []
-      const adopting = state.learner.inner.adopting(curve, () => {
-        // A roll-back may have come between two slices.
-        if (head.epoch !== state.epoch || state.learner.isFrozen) return null
+      const { inner } = state.learner
+      const adopting = inner.adopting(curve, () => {
+        // A roll-back may have come between two slices: it replaces the learner, perhaps by one of the curve's epoch.
+        const isReplaced = head.epoch !== state.epoch || inner !== state.learner.inner
+        if (isReplaced || state.learner.isFrozen) return null
         missing = this.missing(head)
         return missing.map(({ delta }) => delta)
       })

@@ -126,18 +126,19 @@ export function createWorkerPool(options: PoolOptions) {
     })
     // Whoever waits for it handles the error; if nobody waits any more, it must not end this process.
     exited.catch(() => undefined)
-    const before = reloads
+    let seen = reloads
     await Promise.race([
       peer.call('start', { ...start(), progress: progress(), place, port }),
       exited,
     ])
     // Changes during the start.
-    const { config, location } = start()
-    if (before !== reloads) {
+    while (seen !== reloads) {
+      seen = reloads
+      const { config } = start()
       const [result] = await reloadAll([peer], config, config.suppliers)
       if (result?.status === 'rejected') throw result.reason
     }
-    peer.tell('location', location)
+    peer.tell('location', start().location)
     peer.tell('progress', progress())
     peer.tell('control')
     slot.listens = true

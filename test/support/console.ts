@@ -196,4 +196,6 @@ export async function confirm(page: Page, verb: string, message: string) {
     const shown = await page.locator('dialog, [role=status]').allInnerTexts()
     throw new Error(`${error.message}\nshown: ${shown.join('; ')}`)
   })
+  // A dialog that closes takes the focus from what is filled meanwhile.
+  await page.getByRole('dialog').waitFor({ state: 'hidden' })
 }

@@ -61,6 +61,7 @@ t.test('secrets are not repeated, wherever the fault beside them is', (t) => {
     `admin: {auth: {issuer: "https://i", embedded: {adminPassword: ${secret}}}}`,
     `store: postgres://user:${secret}@db/x`,
     `suppliers: [{id: a, endpoints: ["http://user:${secret}@x/"]}]`,
+    `suppliers: [{id: a, endpoints: ["http://:${secret}@x/"]}]`,
     `suppliers: [{id: a, endpoints: ["http://x/"], callers: {headers: {a: [${secret}]}}}]`,
     `proxy: {tls: {key: ${secret}, cert: none}}`,
   ]) {
