@@ -20,7 +20,7 @@ export interface Outcome extends Driven {
   left: number
 }
 
-/** The next request, and how many bids or wins a response stands for; 0: it is not what it should be. */
+/** The next request, and how many bids or wins a response counts for; 0: it is not the expected response. */
 interface Traffic {
   next: Load['next']
   worth: (response: Parameters<Load['kind']>[0]) => number

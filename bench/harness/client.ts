@@ -16,7 +16,7 @@ export interface Load {
   measure: number
   /** The next request; null: there are no more, which ends the run. */
   next: () => Buffer | null
-  /** The kind under which a response is counted; `failed` if it is not what it should be. */
+  /** The kind under which a response is counted; `failed` if it is not the expected response. */
   kind: (response: Response) => string
   /** Processes whose CPU time is taken over the measured window, group by group. */
   watch?: readonly (readonly number[])[]

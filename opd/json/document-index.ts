@@ -99,7 +99,7 @@ const isKey = /^[!#-[\]-~]{1,16}$/
 
 const numbers = new Map<string, number>()
 
-/** The number of a key, which is given to it at the first call. Throws if the module has no room for it. */
+/** The number of a key, assigned at the first call. Throws a RangeError if the key cannot be indexed, or all numbers are taken. */
 export function keyNumber(key: string): number {
   const known = numbers.get(key)
   if (known !== undefined) return known
@@ -128,8 +128,8 @@ const sharedBytes = 4
 const known: string[] = []
 
 /**
- * The number of a literal: its place in the order of calls, from 1. Throws if the module has no room for it, or if it does not
- * begin as the others.
+ * The number of a literal: its place in the order of calls, from 1. Throws a RangeError if all numbers are taken, or if the
+ * literal is too short, too long, or does not begin as the others.
  */
 export function literalNumber(literal: string): number {
   const { length } = literal

@@ -22,7 +22,7 @@ const alerts = parse(readFileSync(join(chart, 'files/alerts.yaml'), 'utf8')) as 
   groups: [{ rules: { alert: string; expr: string }[] }]
 }
 
-/** Names and types from the reference, which a running service writes (test/docs/reference.test.ts). */
+/** Names and types from the reference, which `npm run docs` writes from a running service. */
 const reference = readFileSync(join(root, 'docs/reference/metrics.md'), 'utf8')
 const types = new Map(
   [...reference.matchAll(/^\| `(\w+)` \| (\w+) \|/gm)].map(([, name, type]) => [name!, type!]),

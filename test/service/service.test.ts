@@ -191,7 +191,7 @@ t.test('commands: check, key new, user add, wrong configurations, wrong usage', 
 
 // The walk through the API of docs/management-api.md, as pasted, against the embedded default.
 t.test(
-  'token, list, create a buyer, switch it, lower an allotment, see traffic obey',
+  'token, list, create a buyer, switch it, lower an allotment, and see the effect on traffic',
   async (t) => {
     const supplier = await createDemoSupplier()
     const embedded = defaultConfig(supplier.url)

@@ -82,24 +82,24 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     }
     const hold = (node: Node, ssp: string, hold: boolean) =>
       call(node, 'PUT', `/api/svc/opd/${ssp}/`, { hold })
-    const obeyed = async (ssp: string, want: boolean) => {
+    const inEffect = async (ssp: string, want: boolean) => {
       for (const node of nodes) {
         took.push(await until(async () => (await held(node, ssp)) === want))
         t.equal(await held(node, ssp), want)
       }
     }
     t.equal((await hold(one, 'acme', true)).status, 200)
-    await obeyed('acme', true)
+    await inEffect('acme', true)
     t.equal((await hold(two, 'acme', false)).status, 200)
-    await obeyed('acme', false)
+    await inEffect('acme', false)
     t.equal((await hold(two, '*', true)).status, 200)
-    await obeyed('acme', true)
-    await obeyed('other', true)
+    await inEffect('acme', true)
+    await inEffect('other', true)
     t.equal((await hold(one, '*', false)).status, 200)
-    await obeyed('acme', false)
+    await inEffect('acme', false)
     // The median, since a busy machine may stop any one of them.
     const median = took.sort((one, other) => one - other)[took.length >> 1]!
-    t.ok(median < 2000, `obeyed after ${median.toFixed()} ms (median)`)
+    t.ok(median < 2000, `in effect after ${median.toFixed()} ms (median)`)
   })
 
   t.test('a win is one win on whichever node, with and without Redis', async (t) => {

@@ -157,15 +157,15 @@ function marginGoal(evidence: Evidence, target: number): number {
   return (target + short) / ratio
 }
 
-/** `room` above 0: more is kept than required. If the result is not finite, the multiplier is the highest: that is safe. */
+/** `surplus` above 0: more is kept than required. If the result is not finite, the multiplier is the highest: that is safe. */
 function moved(
   multiplier: number,
-  room: number,
+  surplus: number,
   shallow: boolean,
   low: number,
   high = most,
 ): number {
-  if (shallow && room > 0) return multiplier
-  const next = Math.max(low, multiplier) * Math.exp(-gain * within(room, -largest, largest))
+  if (shallow && surplus > 0) return multiplier
+  const next = Math.max(low, multiplier) * Math.exp(-gain * within(surplus, -largest, largest))
   return Number.isFinite(next) ? within(next, low, high) : high
 }
