@@ -12,7 +12,7 @@ import {
   type SameWin,
 } from '../ports.ts'
 import type { LedgerRow } from '../store/tables.ts'
-import { clearedPrice } from './clearing.ts'
+import { clearedPrice } from './cleared-price.ts'
 import type { ImpressionCounters, Status } from './counters.ts'
 import {
   type Attribution,

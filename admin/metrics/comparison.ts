@@ -69,7 +69,7 @@ const sums: readonly [name: string, field: keyof ArmSums, help: string][] = [
  * Sums by arm. Ratios of these sums over all nodes are the win rate, kept wins, kept spend and uplift of the fleet; the
  * gauges of one node cannot be added. `top`: the integrations with series of their own, chosen at the start of a scrape.
  */
-export function armRows(stats: EngineStats, top: () => ReadonlySet<ModeStats>): MetricRow[] {
+export function armMetrics(stats: EngineStats, top: () => ReadonlySet<ModeStats>): MetricRow[] {
   function* rows(arm: 'optimised' | 'holdout'): Generator<[ModeStats, Labels] | null> {
     for (const [ssp, own] of stats.suppliers) {
       for (const mode of modes)

@@ -13,8 +13,8 @@ import {
   registerRows,
 } from '../../opd/shared/metrics.ts'
 import type { ImpressionCounters } from '../impressions/counters.ts'
-import { engineRows } from './engine-rows.ts'
-import { noticeRows } from './notice-rows.ts'
+import { engineMetrics } from './engine.ts'
+import { noticeMetrics } from './notices.ts'
 
 interface OpdMetricsDeps {
   stats: EngineStats
@@ -25,7 +25,7 @@ interface OpdMetricsDeps {
   model: (mode: Mode) => { version: number; ageSeconds: number }
 }
 
-function nodeRows({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
+function nodeMetrics({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
   return [
     gauge(
       'bidweir_opd_config_invalid',
@@ -60,9 +60,9 @@ function nodeRows({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
 
 export function opdMetrics(registry: Registry, deps: OpdMetricsDeps): void {
   registerRows(registry, [
-    ...engineRows(deps.stats),
-    ...noticeRows(deps.counters),
-    ...nodeRows(deps),
+    ...engineMetrics(deps.stats),
+    ...noticeMetrics(deps.counters),
+    ...nodeMetrics(deps),
   ])
 }
 

@@ -1,8 +1,8 @@
 /** A report, from its request to JSON or CSV. */
 import { decimalText, signedDecimal } from '../../opd/shared/decimal.ts'
-import type { Column, Money, ReportRow } from './report-query.ts'
-import { type ReportRules, readRows, type Scope } from './rows.ts'
-import type { Source } from './scope.ts'
+import type { Column, Money, ReportRow } from './columns.ts'
+import { type ReportRules, readRows } from './rows.ts'
+import type { Scope, Source } from './scope.ts'
 
 export interface ReportRequest {
   scope: Scope

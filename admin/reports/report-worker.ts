@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads'
 import { StoreError } from '../store/errors.ts'
 import type { Store } from '../store/index.ts'
 import { type ReportRequest, report } from './render.ts'
-import type { WorkerRequest, WorkerResponse } from './worker.ts'
+import type { WorkerRequest, WorkerResponse } from './report-thread.ts'
 
 interface ReportWorker {
   /** Rejects with a StoreError if the store is lost, closed or overloaded. */
@@ -24,7 +24,7 @@ export function createReportWorker(store: Pick<Store, 'db' | 'postgres' | 'url'>
   let next = 0
 
   function start(): Worker {
-    const name = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js'
+    const name = import.meta.url.endsWith('.ts') ? './report-thread.ts' : './report-thread.js'
     const thread = new Worker(new URL(name, import.meta.url), { workerData: url })
     thread.unref()
     const failed = (error: Error) => {

@@ -7,7 +7,8 @@ import * as z from 'zod'
 import { type Authenticate, addRoute, type Route } from '../http/call.ts'
 import { find, type Suppliers, visible } from '../management/access.ts'
 import type { Store } from '../store/index.ts'
-import { type Column, largest, querySchema, reportOf, reports, rowsSchema } from './report-query.ts'
+import { type Report, reports, rowsSchema } from './columns.ts'
+import { querySchema, reportOf } from './parameters.ts'
 import { createReportWorker } from './report-worker.ts'
 import type { ReportRules } from './rows.ts'
 
@@ -17,38 +18,29 @@ interface ReportsDeps extends Suppliers {
   now: () => number
   /** Writes counts that are still in memory. */
   flush: () => Promise<void>
-  /** Absent: `win` is the event that counts, and there is one currency. */
-  rules?: () => ReportRules
+  rules: () => ReportRules
 }
-
-const defaultRules = (): ReportRules => ({ notices: {}, rates: null })
 
 const types = {
   json: 'application/json; charset=utf-8',
   csv: 'text/csv; charset=utf-8',
 } as const
 
-const summaries: Readonly<Record<keyof typeof reports, string>> = {
-  margin: 'Revenue, cleared prices, margin and uplift',
-  wins: 'Wins, win rates, and how many wins optimized bids keep',
-  discrepancy: 'Decided bids, notices by status, and cleared prices against prices sent',
-}
-
 const dateOf = (at: number) => new Date(at).toISOString().slice(0, 10)
 /** Reports end at most 8640 million seconds after 1970, the last date there is. */
-const fileName = (what: string, from: number, to: number) =>
-  `bidweir-${what}-${[from, to].map((at) => dateOf(Math.min(at, 8.64e15))).join('-to-')}.csv`
+const fileName = (name: string, from: number, to: number) =>
+  `bidweir-${name}-${[from, to].map((at) => dateOf(Math.min(at, 8.64e15))).join('-to-')}.csv`
 
 export function reporting(deps: ReportsDeps): FastifyPluginAsync {
-  const { store, authenticate, now, flush, rules = defaultRules } = deps
+  const { store, authenticate, now, flush, rules } = deps
   const worker = createReportWorker(store)
 
-  const routeOf = (what: keyof typeof reports, columns: readonly Column[]): Route => ({
+  const routeOf = (name: string, { summary, columns, largest }: Report): Route => ({
     method: 'GET',
-    path: `/api/svc/reports/${what}`,
-    id: `${what}Report`,
+    path: `/api/svc/reports/${name}`,
+    id: `${name}Report`,
     tag: 'reports',
-    summary: `${summaries[what]}, by one or two of supplier, seat, publisher, domain, hour and day`,
+    summary: `${summary}, by one or two of supplier, seat, publisher, domain, hour and day`,
     role: 'viewer',
     query: querySchema,
     answers: {
@@ -61,7 +53,7 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
     async handler(request, reply) {
       const query = reportOf(request, now())
       const { ssp, format, top: rows, from, to } = query
-      const top = rows === undefined ? undefined : { rows, by: largest[what] }
+      const top = rows === undefined ? undefined : { rows, by: largest }
       const among = ssp === undefined ? visible(deps, request) : [find(deps, request, ssp)]
       await flush()
       const scope = {
@@ -72,14 +64,14 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
       const job = { scope, columns, format, top, rules: rules() }
       const bytes = await worker.run(job)
       if (format === 'csv')
-        reply.header('content-disposition', `attachment; filename="${fileName(what, from, to)}"`)
+        reply.header('content-disposition', `attachment; filename="${fileName(name, from, to)}"`)
       return reply.type(types[format]).send(Buffer.from(bytes.buffer))
     },
   })
 
   return async (app) => {
     app.addHook('onClose', () => worker.close())
-    for (const [what, columns] of Object.entries(reports))
-      addRoute(app, routeOf(what as keyof typeof reports, columns), authenticate)
+    for (const [name, definition] of Object.entries(reports))
+      addRoute(app, routeOf(name, definition), authenticate)
   }
 }

@@ -14,9 +14,9 @@ import {
   zero,
 } from '../../opd/shared/decimal.ts'
 import { getOrAdd } from '../../opd/shared/get-or-add.ts'
-import { decidedRows, otherRows, winRows } from './query.ts'
-import type { Money, ReportRow } from './report-query.ts'
+import type { Money, ReportRow } from './columns.ts'
 import { readRollupState, type Scope, type Source, shownKeys, split } from './scope.ts'
+import { decidedRows, otherRows, winRows } from './sql.ts'
 
 const amounts = ['cleared', 'out', 'margin'] as const
 
@@ -71,22 +71,18 @@ function convertTotals(
   return { ...moneyOf(base), no_rate: Object.fromEntries(rest) }
 }
 
-export type { Scope } from './scope.ts'
-
 /** Configuration that reports need: which event of a supplier is a win, and the rates. */
 export interface ReportRules {
   /** By supplier; `win` for suppliers that are not listed. */
   notices: Readonly<Record<string, 'win' | 'billing' | 'both'>>
-  /** Units of each currency for one of the base, with the base itself; null: all money is in the base currency. */
-  rates: Readonly<Record<string, number>> | null
+  /** Units of each currency for one of the base, with the base itself. */
+  rates: Readonly<Record<string, number>>
   /** The base currency. */
-  base?: string
+  base: string
 }
 
-function listedRate({ rates }: ReportRules, currency: string): number | null {
-  if (rates === null) return 1
-  return Object.hasOwn(rates, currency) ? rates[currency]! : null
-}
+const listedRate = ({ rates }: ReportRules, currency: string): number | null =>
+  Object.hasOwn(rates, currency) ? rates[currency]! : null
 
 const optimized = new Set(['treated', 'explored'])
 
@@ -198,6 +194,6 @@ export async function readRows(
       win_rate: sums.counts.decided === 0 ? null : sums.counts.wins / sums.counts.decided,
       ...keptOf(sums),
       ...upliftOf(sums),
-      currency: rules.base ?? 'USD',
+      currency: rules.base,
     }))
 }

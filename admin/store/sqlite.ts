@@ -13,7 +13,7 @@ import {
 } from 'kysely'
 import { shareRun } from '../../opd/shared/one-at-a-time.ts'
 import { StoreError, storeErrorOf } from './errors.ts'
-import type { Fault, Opened, Opening, WorkerRequest, WorkerResponse } from './worker.ts'
+import type { Fault, Opened, Opening, WorkerRequest, WorkerResponse } from './sqlite-thread.ts'
 
 interface SqliteOptions {
   /** Creates the file if it does not exist. */
@@ -55,7 +55,7 @@ class WorkerConnection implements DatabaseConnection {
   }
 
   private readonly start = shareRun(async (): Promise<void> => {
-    const name = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js'
+    const name = import.meta.url.endsWith('.ts') ? './sqlite-thread.ts' : './sqlite-thread.js'
     const worker = new Worker(new URL(name, import.meta.url), { workerData: this.opening })
     const failed = (error: Error) => {
       if (this.worker === worker) this.worker = null

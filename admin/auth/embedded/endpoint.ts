@@ -20,7 +20,7 @@ import {
   readForm,
   realmRoutes,
 } from './protocol.ts'
-import { type RefreshTokens, refreshLife, type Session } from './refresh.ts'
+import { type RefreshTokens, refreshLife, type Session } from './refresh-tokens.ts'
 
 interface EndpointDeps {
   store: Pick<Store, 'db'>

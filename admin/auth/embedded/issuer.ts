@@ -14,7 +14,7 @@ import type { Caller } from '../../ports.ts'
 import type { Store } from '../../store/index.ts'
 import { type AcceptedToken, failureOf, TokenError } from '../tokens.ts'
 import type { User } from '../users.ts'
-import type { Session } from './refresh.ts'
+import type { Session } from './refresh-tokens.ts'
 
 export const algorithm = 'ES256'
 

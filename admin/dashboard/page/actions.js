@@ -22,12 +22,12 @@ const fault = signal('')
 /** Whether a change runs now, for all buttons. */
 const pending = signal(false)
 /** @type {import('@preact/signals').Signal<{ text: string, undo?: Action['undo'], bad?: boolean } | null>} */
-const said = signal(null)
+const message = signal(null)
 
 /** @param {Action} action */
 export function ask(action) {
   fault.value = ''
-  said.value = null
+  message.value = null
   asked.value = action
 }
 
@@ -53,13 +53,13 @@ async function run({ act, done, undo }, input) {
     return
   }
   asked.value = null
-  said.value = { text: done, undo }
+  message.value = { text: done, undo }
 }
 
 /** @param {() => Promise<unknown>} act */
 async function undo(act) {
   const why = await attempt(act)
-  said.value = why === null ? { text: 'Undone.' } : { text: `Not undone: ${why}`, bad: true }
+  message.value = why === null ? { text: 'Undone.' } : { text: `Not undone: ${why}`, bad: true }
 }
 
 export function Dialog() {
@@ -103,8 +103,8 @@ export function Dialog() {
 }
 
 /** The result of the last change. The only live region of the page besides faults. */
-export function Said() {
-  const last = said.value
+export function Message() {
+  const last = message.value
   const back = last?.undo
   return html`<div class="said" role="status">
     ${
@@ -113,7 +113,7 @@ export function Said() {
         <span>${last.text}</span>
         ${back && html`<button type="button" disabled=${pending.value} onClick=${() => undo(back)}>Undo</button>`}
         <button type="button" class="plain" aria-label="Close message" onClick=${() => {
-          said.value = null
+          message.value = null
         }}>×</button>
       </p>`
     }

@@ -2,11 +2,11 @@
 import { effect } from '@preact/signals'
 import { render } from 'preact'
 import { useState } from 'preact/hooks'
-import { Dialog, Said } from './actions.js'
+import { Dialog, Message } from './actions.js'
 import { clock, localZone, setZone, zone, zones } from './format.js'
 import { Pick, withFields } from './forms.js'
 import { html } from './html.js'
-import * as issuer from './issuer.js'
+import * as issuer from './issuer-log-in.js'
 import { route } from './route.js'
 import { Audit } from './screens/audit.js'
 import { Configuration } from './screens/configuration.js'
@@ -105,7 +105,7 @@ function App() {
   return html`<${Header} />
     <main class=${stale.value === '' ? '' : 'stale'}>
       ${stale.value !== '' && html`<p class="box bad" role="alert">Not up to date: ${stale}.${since}</p>`}
-      <${Said} />
+      <${Message} />
       <${Problems} />
       ${
         live.value === null

@@ -1,6 +1,6 @@
 /** Log-in and calls of the API. Tokens are stored for this tab only. */
 import { signal } from '@preact/signals'
-import * as issuer from './issuer.js'
+import * as issuer from './issuer-log-in.js'
 
 /** @typedef {{ access: string, refresh: string | null }} Tokens */
 /** @typedef {{ issuer: string, clientId: string }} External */

@@ -1,6 +1,6 @@
 /** Sessions of the embedded realm: how they end, and that nothing of them remains (CONTRACT 1, 9). */
 import type { Test } from 'tap'
-import { refreshTokens } from '../../../admin/auth/embedded/refresh.ts'
+import { refreshTokens } from '../../../admin/auth/embedded/refresh-tokens.ts'
 import { addUser, changeUser, findUser, type UserVerb } from '../../../admin/auth/users.ts'
 import { embeddedRealm, protocolPath } from '../../support/realm.ts'
 import { onBoth } from '../../support/store.ts'

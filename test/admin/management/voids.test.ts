@@ -6,7 +6,7 @@ import { entry, unplaced } from '../../support/ledger-entry.ts'
 import { serve } from '../../support/management.ts'
 import { onBoth, silent } from '../../support/store.ts'
 
-const readings = { notices: { acme: 'both' }, rates: null } as const
+const readings = { notices: { acme: 'both' }, rates: { USD: 1 }, base: 'USD' } as const
 const now = Date.now()
 
 onBoth(async (t, database) => {

@@ -18,6 +18,7 @@ const win = (supplier: string, over: Partial<LedgerRow> = {}): LedgerRow => {
 const readings = {
   notices: { bill: 'billing', both: 'both' },
   rates: { USD: 1, EUR: 0.92 },
+  base: 'USD',
 } as const
 
 /** The exact sum of decimal texts, by another way than the program's. */

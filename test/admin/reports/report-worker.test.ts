@@ -9,7 +9,7 @@ const request = {
   scope: { suppliers: ['acme'], all: true, from: 0, to: 1, by: 'ssp' },
   columns: ['key', 'wins'],
   format: 'csv',
-  rules: { notices: {}, rates: null },
+  rules: { notices: {}, rates: { USD: 1 }, base: 'USD' },
 } as const
 
 const open = async (url: string) => {

@@ -57,6 +57,7 @@ onBoth(async (t, database) => {
           }),
         now: () => now,
         flush: () => rollup.flush(),
+        rules: () => ({ notices: {}, rates: { USD: 1 }, base: 'USD' }),
       }),
     ],
   })

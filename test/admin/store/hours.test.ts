@@ -14,6 +14,7 @@ const start = Math.floor(1_790_000_000_000 / day) * day
 const readings = {
   notices: { both: 'both', bill: 'billing' },
   rates: { USD: 1, EUR: 0.9 },
+  base: 'USD',
 } as const
 const suppliers = ['acme', 'both', 'bill']
 

@@ -49,7 +49,7 @@ t.test('PgBouncer', { skip: postgresAbsent || pgBouncerAbsent }, async (t) => {
     const reader = await openReader(bouncer.url)
     t.teardown(() => reader.db.destroy())
     const scope = { suppliers: ['acme'], all: true, from: start, to: now, by: 'ssp' } as const
-    t.match(await readRows(reader, scope, { notices: {}, rates: null }), [
+    t.match(await readRows(reader, scope, { notices: {}, rates: { USD: 1 }, base: 'USD' }), [
       { key: 'acme', wins: 300, margin: '75' },
     ])
   })

@@ -1,9 +1,9 @@
 /** Who changed what, newest first. */
 import { useState } from 'preact/hooks'
+import { loaded, table, text, useRead } from '../components.js'
 import { absent, time } from '../format.js'
 import { Pick } from '../forms.js'
 import { html } from '../html.js'
-import { loaded, table, text, useRead } from '../parts.js'
 import { request } from '../session.js'
 import { supplierOptions } from '../state.js'
 
@@ -37,7 +37,7 @@ const shown = (value) =>
           .map(([name, each]) => (Array.isArray(value) ? shown(each) : `${name} ${shown(each)}`))
           .join(', ') || 'none'
 
-/** @type {import('../parts.js').Column<AuditEntry>[]} */
+/** @type {import('../components.js').Column<AuditEntry>[]} */
 const columns = [
   text('Time', ({ at }) => time(at)),
   text('Who', ({ who, account }) => html`${who} <small>account ${account}</small>`),

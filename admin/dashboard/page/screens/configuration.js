@@ -1,8 +1,8 @@
 /** The running configuration, read only. The API hides its secrets. */
 import { useState } from 'preact/hooks'
+import { loaded, useRead } from '../components.js'
 import { Search } from '../forms.js'
 import { html } from '../html.js'
-import { loaded, useRead } from '../parts.js'
 import { call } from '../session.js'
 import { seesAll } from '../state.js'
 

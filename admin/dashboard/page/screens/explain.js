@@ -1,9 +1,9 @@
 /** Why a bid had its price: by its context or its bid id. */
 import { useState } from 'preact/hooks'
+import { loaded, Term, useRead } from '../components.js'
 import { absent, percent, plain, time } from '../format.js'
 import { withFields, withValue } from '../forms.js'
 import { html } from '../html.js'
-import { loaded, Term, useRead } from '../parts.js'
 import { route, setQuery } from '../route.js'
 import { call } from '../session.js'
 

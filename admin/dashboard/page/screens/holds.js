@@ -1,7 +1,7 @@
 /** Holds: all in one place, and the button that sets and releases one. */
 import { ask } from '../actions.js'
+import { Level, Term, table, text } from '../components.js'
 import { html } from '../html.js'
-import { Level, Term, table, text } from '../parts.js'
 import { call } from '../session.js'
 import { live, may, readLive, seesAll } from '../state.js'
 
@@ -34,7 +34,7 @@ export function HoldButton({ ssp, name, held, short = false }) {
 
 const words = { no: 'not held', own: 'on hold', all: 'on hold with all' }
 
-/** @type {import('../parts.js').Column<LiveIntegration>[]} */
+/** @type {import('../components.js').Column<LiveIntegration>[]} */
 const columns = [
   text(
     'Supplier',

@@ -1,17 +1,17 @@
 /** The models: frozen or learning, snapshots, and what operators can do with them. */
 import { useState } from 'preact/hooks'
 import { ask } from '../actions.js'
+import { Level, loaded, number, Term, table, text, useRead } from '../components.js'
 import { time, whole } from '../format.js'
 import { Pick } from '../forms.js'
 import { html } from '../html.js'
-import { Level, loaded, number, Term, table, text, useRead } from '../parts.js'
 import { call } from '../session.js'
 import { may, seesAll, supplierOptions } from '../state.js'
 
 /** @import { Models as State } from '../../../management/models.ts' */
 /** @typedef {State['snapshots'][number]} Snapshot */
 
-/** @type {import('../parts.js').Column<Snapshot>[]} */
+/** @type {import('../components.js').Column<Snapshot>[]} */
 const columns = [
   text('Snapshot', ({ id }) => html`<code>${id}</code>`),
   text('Mode', ({ mode }) => mode),

@@ -1,14 +1,15 @@
 /** The nodes whose figures are summed, and what is wrong with them. */
+
+import { Level, table, text } from '../components.js'
 import { rate, time } from '../format.js'
 import { html } from '../html.js'
-import { Level, table, text } from '../parts.js'
 import { live, poll, shownNode } from '../state.js'
 
 /** @typedef {import('../../../fleet/live.ts').LiveNode} LiveNode */
 
 const late = 25
 
-/** @type {import('../parts.js').Column<LiveNode>[]} */
+/** @type {import('../components.js').Column<LiveNode>[]} */
 const columns = [
   text(
     'Node',

@@ -1,9 +1,9 @@
 /** What would happen at another price: the win curve of the model, with a slider. */
 import { useState } from 'preact/hooks'
+import { loaded, Term, useRead } from '../components.js'
 import { money, percent, plain } from '../format.js'
 import { withFields, withValue } from '../forms.js'
 import { html } from '../html.js'
-import { loaded, Term, useRead } from '../parts.js'
 import { call } from '../session.js'
 
 /** @import { LiveIntegration } from '../../../fleet/live.ts' */

@@ -1,8 +1,9 @@
 /** Counters of a supplier: guards, factors, endpoints, notices, and what was left unchanged. */
+
+import { Level, Term } from '../components.js'
 import { percent, rate, whole } from '../format.js'
+import { glossary } from '../glossary.js'
 import { html } from '../html.js'
-import { Level, Term } from '../parts.js'
-import { words } from '../words.js'
 
 /** @import { LiveIntegration } from '../../../fleet/live.ts' */
 
@@ -22,7 +23,7 @@ export function Guards({ of }) {
   const modes = of.modes.filter(
     ({ guards, alarms }) => Object.keys({ ...guards, ...alarms }).length > 0,
   )
-  return html`<section class="sheet"><h2><${Term} name="Guards" text=${words['Guard']} /></h2>
+  return html`<section class="sheet"><h2><${Term} name="Guards" text=${glossary['Guard']} /></h2>
     ${modes.length === 0 && html`<p class="soft">No bid was decided since the nodes started.</p>`}
     ${modes.map(
       ({ mode, guards, alarms }) => html`<div key=${mode}>
@@ -45,7 +46,7 @@ export function Factors({ of }) {
   const rows = of.modes[0]?.factors ?? []
   const total = rows.reduce((sum, { bids }) => sum + bids, 0)
   const most = Math.max(...rows.map(({ bids }) => bids))
-  return html`<section class="sheet"><h2><${Term} name="Factors since the nodes started" text=${words['Factor']} /></h2>
+  return html`<section class="sheet"><h2><${Term} name="Factors since the nodes started" text=${glossary['Factor']} /></h2>
     ${
       total === 0
         ? html`<p class="soft">No bid was priced.</p>`

@@ -1,15 +1,15 @@
 /** History of a supplier from the reports: by hour or day, publisher, domain and seat. */
 import { useState } from 'preact/hooks'
 import { Chart } from '../chart.js'
+import { loaded, number, table, text, useRead } from '../components.js'
 import { dateOf, money, percent, startOfDay, time, whole, zone } from '../format.js'
 import { Pick, withValue } from '../forms.js'
 import { html } from '../html.js'
-import { loaded, number, table, text, useRead } from '../parts.js'
 import { route, setQuery } from '../route.js'
 import { call, request } from '../session.js'
 import { currency } from '../state.js'
 
-/** @import { ReportRow } from '../../../reports/report-query.ts' */
+/** @import { ReportRow } from '../../../reports/columns.ts' */
 /** @typedef {{ from: string, to: string }} Range dates, `to` inclusive */
 /** @typedef {Record<string, string>} Names of publisher, domain and seat: what the history is limited to */
 
@@ -56,7 +56,7 @@ const measures = {
   'Win rate': { of: (row) => (row.decided === 0 ? null : row.wins / row.decided), format: percent },
 }
 
-/** @param {string} name @param {import('../parts.js').Column<ReportRow>['cell']} cell @returns {import('../parts.js').Column<ReportRow>[]} */
+/** @param {string} name @param {import('../components.js').Column<ReportRow>['cell']} cell @returns {import('../components.js').Column<ReportRow>[]} */
 const columnsOf = (name, cell) => [
   text(name, cell),
   number('Bids', ({ decided }) => whole(decided)),

@@ -1,7 +1,8 @@
 /** The settings of a supplier in words. The configuration file sets them. */
+
+import { loaded, useRead } from '../components.js'
 import { absent, percent, whole } from '../format.js'
 import { html } from '../html.js'
-import { loaded, useRead } from '../parts.js'
 import { call } from '../session.js'
 
 /** @param {any} opd */

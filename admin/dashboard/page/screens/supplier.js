@@ -1,16 +1,17 @@
 /** One supplier: state, history, publishers and domains, switches, settings. */
+
+import { Figure } from '../components.js'
 import { duration, money, percent, plain, rate, whole } from '../format.js'
 import { html } from '../html.js'
-import { Figure } from '../parts.js'
 import { route } from '../route.js'
 import { currency, integration, live, seesAll } from '../state.js'
 import { HoldButton } from './holds.js'
+import { Health, knownKept, shareOf, totalOf } from './supplier-common.js'
 import { Curve } from './supplier-curve.js'
 import { Counts, Factors, Guards } from './supplier-figures.js'
 import { History } from './supplier-history.js'
-import { Health, knownKept, shareOf, totalOf } from './supplier-parts.js'
+import { SeatsAndCenters } from './supplier-seats.js'
 import { Settings } from './supplier-settings.js'
-import { Switches } from './supplier-switches.js'
 
 /** @import { LiveIntegration } from '../../../fleet/live.ts' */
 
@@ -67,7 +68,7 @@ export function Supplier() {
     </section>
     <${History} ssp=${id} />
     <div class="columns">
-      <${Switches} ssp=${id} />
+      <${SeatsAndCenters} ssp=${id} />
       <${Settings} ssp=${id} />
       <${Guards} of=${own} />
       <${Factors} of=${own} />

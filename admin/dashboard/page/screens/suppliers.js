@@ -1,15 +1,15 @@
 /** All suppliers: one row each, problems first. */
 import { signal } from '@preact/signals'
+import { levels, number, Term, table, text } from '../components.js'
 import { absent, duration, money, percent, rate, whole } from '../format.js'
 import { Search } from '../forms.js'
 import { html } from '../html.js'
-import { levels, number, Term, table, text } from '../parts.js'
 import { currency, live, may, seesAll, shownNode, today } from '../state.js'
 import { HoldButton } from './holds.js'
-import { Health, knownKept, shareOf, totalOf } from './supplier-parts.js'
+import { Health, knownKept, shareOf, totalOf } from './supplier-common.js'
 
 /** @import { LiveIntegration } from '../../../fleet/live.ts' */
-/** @import { Column } from '../parts.js' */
+/** @import { Column } from '../components.js' */
 
 const search = signal('')
 const sort = signal({ by: 'State', down: false })

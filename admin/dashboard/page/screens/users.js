@@ -1,9 +1,9 @@
 /** The users of the embedded realm. */
 import { ask } from '../actions.js'
+import { Level, loaded, table, text, useRead } from '../components.js'
 import { time } from '../format.js'
 import { withFields } from '../forms.js'
 import { html } from '../html.js'
-import { Level, loaded, table, text, useRead } from '../parts.js'
 import { call, settings } from '../session.js'
 import { live, may, seesAll } from '../state.js'
 
@@ -109,7 +109,7 @@ export function Users() {
     async () => /** @type {User[]} */ (admin ? await call('/api/svc/users/') : []),
     [admin],
   )
-  /** @type {import('../parts.js').Column<User>[]} */
+  /** @type {import('../components.js').Column<User>[]} */
   const columns = [
     text('User', ({ name }) => name),
     text('Roles', ({ roles }) => roles.join(', ') || 'none: cannot read anything'),

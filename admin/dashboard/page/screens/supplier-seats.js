@@ -1,12 +1,12 @@
 /** Seats and data centers of a supplier: switches, allotments, and new seats. Each change but a new seat can be undone. */
 import { ask } from '../actions.js'
+import { Level, loaded, Term, useRead } from '../components.js'
 import { whole } from '../format.js'
 import { withFields } from '../forms.js'
+import { glossary } from '../glossary.js'
 import { html } from '../html.js'
-import { Level, loaded, Term, useRead } from '../parts.js'
 import { call } from '../session.js'
 import { integration, may } from '../state.js'
-import { words } from '../words.js'
 
 /** @import { DataCenter, SupplierResource } from '../../../management/schema.ts' */
 
@@ -32,7 +32,7 @@ function Switch({ what, on, does, set }) {
 }
 
 /** @param {{ ssp: string }} props */
-export function Switches({ ssp }) {
+export function SeatsAndCenters({ ssp }) {
   const path = `/api/svc/ssp/${encodeURIComponent(ssp)}/`
   const supplier = useRead(() => /** @type {Promise<SupplierResource>} */ (call(path)), [ssp])
   const name = integration(ssp)?.name ?? ssp
@@ -63,7 +63,7 @@ export function Switches({ ssp }) {
     ${loaded(
       supplier,
       ({ dsp_seats: seats, datacenters: centers }) => html`
-      <h3><${Term} name="Seats" text=${words['Seat']} /></h3>
+      <h3><${Term} name="Seats" text=${glossary['Seat']} /></h3>
       ${seats.length === 0 && html`<p class="soft">None are listed: bids of every seat pass.</p>`}
       <ul class="lines">${seats.map(
         (seat) =>
@@ -76,7 +76,7 @@ export function Switches({ ssp }) {
               `Bids of seat ${seat.name} pass again in the bid responses of ${name}, on every node within 2 seconds.`,
             ]} /></li>`,
       )}</ul>
-      <h3><${Term} name="Data centers" text=${words['Data center']} /></h3>
+      <h3><${Term} name="Data centers" text=${glossary['Data center']} /></h3>
       ${centers.length === 0 && html`<p class="soft">None are listed: every data center is on and has no limit.</p>`}
       <ul class="lines">${centers.map(
         (center) =>

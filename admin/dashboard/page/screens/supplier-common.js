@@ -1,6 +1,7 @@
 /** What the list and the page of a supplier share. */
+
+import { Level } from '../components.js'
 import { html } from '../html.js'
-import { Level } from '../parts.js'
 
 /** @import { Kept, LiveIntegration } from '../../../fleet/live.ts' */
 

@@ -4,7 +4,7 @@ const interval =
   ' The range beside it contains the true value with 95 % probability, at whatever moment you look. More bids make it narrower.'
 
 /** @type {Readonly<Record<string, string>>} */
-export const words = {
+export const glossary = {
   'Kept wins':
     'Win rate of optimized bids divided by the win rate of the holdout, the bids that are left at their own price. 100 % means that lower prices cost no wins. The floor is minWinRate of the configuration. The last 7 days of all nodes, restarts included; of one node alone, since it started.' +
     interval,

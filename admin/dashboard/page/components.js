@@ -1,8 +1,8 @@
 /** Parts that several screens use. */
 /** @import { Shown } from './html.js' */
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { glossary } from './glossary.js'
 import { html } from './html.js'
-import { words } from './words.js'
 
 /** A term with an explanation that opens by click, tap or keyboard. `of`: what it explains, if the name is shown elsewhere.
  * @param {{ name: string, text?: string | undefined, of?: string }} props */
@@ -16,7 +16,7 @@ export function Term({ name, text, of = name }) {
     box.style.left = `${Math.max(8, Math.min(left, innerWidth - box.offsetWidth - 8))}px`
     box.style.top = `${Math.min(bottom + 6, innerHeight - box.offsetHeight - 8)}px`
   }
-  const explained = text ?? words[name]
+  const explained = text ?? glossary[name]
   if (explained === undefined) return html`<span>${name}</span>`
   return html`<span class="term">${name}<button type="button" class="help" ref=${button}
     popovertarget=${id} aria-label=${`What is ${of}?`}>?</button><span
@@ -102,7 +102,7 @@ function head({ name, by, help }, sort, onSort) {
   if (by === undefined) return html`<${Term} name=${name} text=${help} />`
   const arrow = sort?.by !== name ? '' : sort.down ? ' ▾' : ' ▴'
   return html`<button type="button" class="sort" onClick=${onSort}>${name}<span aria-hidden="true">${arrow}</span></button>${
-    words[name] && html`<${Term} name="" of=${name} text=${words[name]} />`
+    glossary[name] && html`<${Term} name="" of=${name} text=${glossary[name]} />`
   }`
 }
 

@@ -11,7 +11,7 @@ import {
 } from '../../opd/shared/metrics.ts'
 import type { ImpressionCounters, SupplierMoney } from '../impressions/counters.ts'
 
-export function noticeRows(counters: ImpressionCounters): MetricRow[] {
+export function noticeMetrics(counters: ImpressionCounters): MetricRow[] {
   const labelled = (names: readonly string[], key: string) => {
     const values = key.split('\t')
     return Object.fromEntries(names.map((name, at) => [name, values[at] ?? '']))

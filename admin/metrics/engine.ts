@@ -15,7 +15,7 @@ import {
   others,
   type Sample,
 } from '../../opd/shared/metrics.ts'
-import { armRows, type Comparison, compared } from './comparison.ts'
+import { armMetrics, type Comparison, compared } from './comparison.ts'
 
 /** Whether bids arrived in this mode. */
 const live = (stats: ModeStats) =>
@@ -58,7 +58,7 @@ function factorSamples(name: string, stats: EngineStats): () => Generator<Sample
 
 const bidsOf = ({ arms }: ModeStats) => arms.reduce((sum, { bids }) => sum + bids, 0)
 
-export function engineRows(stats: EngineStats): MetricRow[] {
+export function engineMetrics(stats: EngineStats): MetricRow[] {
   function* rows(): Generator<[ModeStats, { ssp: string; mode: Mode }] | null> {
     for (const [ssp, own] of stats.suppliers) {
       for (const mode of modes) if (live(own.modes[mode])) yield [own.modes[mode], { ssp, mode }]
@@ -170,7 +170,7 @@ export function engineRows(stats: EngineStats): MetricRow[] {
       'Decisions that do not train the model, nor do their wins: beyond 4,000 a second it is trained with a sample',
       failures((of) => of.exposuresLeftOut),
     ),
-    ...armRows(stats, () => top),
+    ...armMetrics(stats, () => top),
     gauge('bidweir_win_rate', 'Wins per bid of this node since its start', winRates),
     ...interval(
       ['bidweir_kept_win_rate', 'bidweir_kept_win_rate_lower', 'bidweir_kept_win_rate_upper'],
