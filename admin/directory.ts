@@ -5,9 +5,22 @@
 import { getOrAdd } from '../opd/shared/get-or-add.ts'
 import type { Log } from '../opd/shared/log.ts'
 import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
-import type { DirectorySnapshot } from './ports.ts'
 import type { Store } from './store/index.ts'
 import { readHolds } from './store/suppliers.ts'
+
+/** The state of one supplier that bid traffic uses. */
+interface SupplierState {
+  id: string
+  inactiveSeats: ReadonlySet<string>
+  /** By location. A location that is not listed is active and unlimited. */
+  datacenters: ReadonlyMap<string, { active: boolean; clientQps: number | null }>
+}
+
+interface DirectorySnapshot {
+  suppliers: ReadonlyMap<string, SupplierState>
+  /** Integrations held at factor 1; `*` holds all. */
+  holds: ReadonlySet<string>
+}
 
 interface Directory {
   snapshot(): DirectorySnapshot

@@ -9,7 +9,7 @@ import type {
 } from '../admin/fleet/figures.ts'
 import { programVersion } from '../admin/http/version.ts'
 import type { ImpressionCounters } from '../admin/impressions/counters.ts'
-import { sides } from '../admin/metrics/comparison.ts'
+import { armPairOf } from '../admin/metrics/comparison.ts'
 import {
   type EngineStats,
   factorBounds,
@@ -70,7 +70,7 @@ function countsOf({ requests, duration }: SupplierMetrics): Float64Array {
 }
 
 function modeFigures(of: ModeStats): ModeFigures {
-  const { holdout, optimised } = sides(of)
+  const { holdout, optimised } = armPairOf(of)
   const total = { bids: 0, wins: 0, margin: 0, revenue: 0 }
   for (const { bids, wins, margin, cleared } of of.arms) {
     total.bids += bids

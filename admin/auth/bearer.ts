@@ -1,9 +1,8 @@
 /** Authentication of API calls by bearer token: RFC 6750, errors as problem documents (CONTRACT 8). */
 import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
 import { Problem } from '../http/problem.ts'
-import type { Caller, TokenVerifier } from '../ports.ts'
-import { may, type Role } from './roles.ts'
-import { TokenError, type TokenErrorCode, tokenErrors } from './tokens.ts'
+import { type Caller, may, type Role } from './roles.ts'
+import { TokenError, type TokenErrorCode, type TokenVerifier, tokenErrors } from './tokens.ts'
 
 // RFC 6750 2.1; the scheme's case does not matter (RFC 9110 11.1)
 const shape = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i

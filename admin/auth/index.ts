@@ -9,14 +9,13 @@ import {
 } from '../../opd/shared/client-address.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import type { AuthConfig } from '../config.ts'
-import type { TokenVerifier } from '../ports.ts'
 import type { Store } from '../store/index.ts'
 import { tokenEndpoint } from './embedded/endpoint.ts'
 import { createIssuer, openKeys } from './embedded/issuer.ts'
 import { refreshTokens } from './embedded/refresh-tokens.ts'
 import { externalCheck, issuerKeys } from './external-issuer.ts'
 import { createThrottle } from './throttle.ts'
-import { cachedVerifier } from './tokens.ts'
+import { cachedVerifier, type TokenVerifier } from './tokens.ts'
 
 export interface AuthDeps {
   store: Pick<Store, 'db' | 'postgres'>

@@ -1,5 +1,11 @@
-/** Permissions: the roles of the API, and the suppliers that a caller may see (CONTRACT 8). */
-import type { Caller } from '../ports.ts'
+/** Permissions: the caller, the roles of the API, and the suppliers that a caller may see (CONTRACT 8). */
+
+/** From a verified token. Account `*` sees all suppliers. */
+export interface Caller {
+  subject: string
+  account: string
+  roles: ReadonlySet<string>
+}
 
 /** Each role includes the ones before it. */
 export const roles = ['viewer', 'api', 'operator'] as const

@@ -1,7 +1,7 @@
 /** Checked access tokens: the reasons to refuse one, and a cache of those that were accepted. */
 import { errors } from 'jose'
 import NodeCache from 'node-cache'
-import type { Caller, TokenVerifier } from '../ports.ts'
+import type { Caller } from './roles.ts'
 
 const invalid = (title: string) => ({ status: 401, error: 'invalid_token', title }) as const
 
@@ -60,6 +60,13 @@ export interface AcceptedToken {
   caller: Caller
   /** Milliseconds since the epoch. */
   expiresAt: number
+}
+
+export interface TokenVerifier {
+  /** Throws a `TokenError` for anything but a valid access token. */
+  verify(token: string): Promise<Caller> | Caller
+  /** Counts a refused call, by the code of its error. */
+  refused?(code: string): void
 }
 
 const maxTokens = 5000

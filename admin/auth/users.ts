@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import type { Kysely, Selectable } from 'kysely'
 import * as z from 'zod'
+import { type Author, audit } from '../store/audit.ts'
 import type { Store } from '../store/index.ts'
-import { audit } from '../store/suppliers.ts'
 import type { Tables } from '../store/tables.ts'
 import { checkPassword, hashPassword, maxPassword, minPassword } from './passwords.ts'
 import { roles as known, may } from './roles.ts'
@@ -65,13 +65,6 @@ function newUserFaults({ name, password, roles = [], account = '' }: NewUser): s
 
 type Db = Pick<Store, 'db'>
 
-/** The caller of the API. Absent: the command line. */
-export interface UserAuthor {
-  who: string
-  account: string
-  requestId: string
-}
-
 /** The audit entry for a change of a user. The command line opens the store directly, so there is no token. */
 const userAudit = (verb: string, before: object | null, after: object | null) => ({
   who: 'command line',
@@ -97,7 +90,7 @@ export async function addUser(
   { db }: Db,
   user: NewUser,
   now = Date.now(),
-  by?: UserAuthor,
+  by?: Author,
 ): Promise<boolean> {
   const faults = newUserFaults(user)
   if (faults.length > 0) throw new RangeError(faults.join('; '))
@@ -190,7 +183,7 @@ export async function changeUser(
   { db, postgres }: Pick<Store, 'db' | 'postgres'>,
   name: string,
   verb: UserVerb,
-  options: { password?: string; force?: boolean; now?: number; by?: UserAuthor } = {},
+  options: { password?: string; force?: boolean; now?: number; by?: Author } = {},
 ): Promise<Changed> {
   const { password = '', force = false, now = Date.now(), by } = options
   const [fault] = verb === 'passwd' ? faultsOf(fields.password, password) : []

@@ -1,5 +1,4 @@
 /** `/api/svc/users/`: the users of the embedded realm, for operators of all accounts. */
-import type { FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import { roles } from '../auth/roles.ts'
 import {
@@ -10,13 +9,12 @@ import {
   fields,
   findUser,
   shown,
-  type UserAuthor,
   type UserVerb,
 } from '../auth/users.ts'
 import { jsonAnswer, type Route } from '../http/call.ts'
 import { bodyOf } from '../http/json-body.ts'
 import { Problem } from '../http/problem.ts'
-import { ofAllAccounts } from '../management/access.ts'
+import { authorOf, ofAllAccounts } from '../management/access.ts'
 import type { Store } from '../store/index.ts'
 
 export interface UsersDeps {
@@ -66,10 +64,6 @@ const refusals: Readonly<Record<Exclude<Changed, 'changed'>, () => Problem>> = {
   },
 }
 
-const author = ({ caller, id }: FastifyRequest): UserAuthor => ({
-  ...{ who: caller!.subject, account: caller!.account, requestId: String(id) },
-})
-
 /** Users of all accounts are in one list, so that only account `*` may see it. */
 export function userRoutes({ store, now }: UsersDeps): Route[] {
   async function read(name: string) {
@@ -96,7 +90,7 @@ export function userRoutes({ store, now }: UsersDeps): Route[] {
       const { name } = request.params as { name: string }
       const sent = body === undefined ? {} : bodyOf(passwordSchema, request)
       const before = await read(name)
-      const options = { now: now(), by: author(request), ...sent }
+      const options = { now: now(), by: authorOf(request), ...sent }
       const changed = await changeUser(store, name, verb, options)
       if (changed !== 'changed') throw refusals[changed]()
       return verb === 'remove' ? before : read(name)
@@ -128,7 +122,7 @@ export function userRoutes({ store, now }: UsersDeps): Route[] {
       handler: ofAllAccounts(async (request, reply) => {
         const user = bodyOf(newUserSchema, request)
         const { name } = user
-        if (!(await addUser(store, user, now(), author(request))))
+        if (!(await addUser(store, user, now(), authorOf(request))))
           throw new Problem(409, 'user_exists', `There is a user ${name} already`)
         return reply.code(201).send(await read(name))
       }),

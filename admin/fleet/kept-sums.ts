@@ -7,15 +7,13 @@ import type { Mode } from '../../opd/pricing/arms.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { createSlices } from '../../opd/shared/slices.ts'
-import { addedArms, sides } from '../metrics/comparison.ts'
+import { type ArmPair, addedArms, armPairOf, comparedArms } from '../metrics/comparison.ts'
 import { day } from '../store/hour.ts'
 import type { Store } from '../store/index.ts'
 import { writeSums } from '../store/sums.ts'
 
 /** Days of UTC that are compared, today included. */
 const comparedDays = 7
-const arms = ['optimised', 'holdout'] as const
-export type ArmPair = Record<(typeof arms)[number], ArmSums>
 
 export interface KeptSums {
   /** The sums of a supplier; null without bids. A store that is lost leaves the last known sums. */
@@ -58,12 +56,12 @@ async function countedSince({ suppliers }: EngineStats, before: Sums): Promise<S
   const fresh: Sums = new Map()
   for (const [supplier, { modes }] of suppliers) {
     for (const [mode, stats] of Object.entries(modes)) {
-      const of = sides(stats)
-      for (const arm of arms) {
+      const pair = armPairOf(stats)
+      for (const arm of comparedArms) {
         const key = keyOf(supplier, mode, arm)
         const known = before.get(key) ?? nothing
-        if (names.some((name) => of[arm][name] !== known[name]))
-          fresh.set(key, minus(of[arm], known))
+        if (names.some((name) => pair[arm][name] !== known[name]))
+          fresh.set(key, minus(pair[arm], known))
       }
     }
     await slices.next()
@@ -148,10 +146,11 @@ export function createKeptSums({ store, stats, now, log }: KeptSumsDeps): KeptSu
     async read() {
       const [stored, fresh] = await reading()
       return (supplier, mode) => {
-        const [optimised, holdout] = arms.map((arm) => {
+        const sumsOfArm = (arm: keyof ArmPair) => {
           const key = keyOf(supplier, mode, arm)
           return addedArms(stored.get(key) ?? nothing, fresh.get(key) ?? nothing)
-        }) as [ArmSums, ArmSums]
+        }
+        const [optimised, holdout] = [sumsOfArm('optimised'), sumsOfArm('holdout')]
         return optimised.bids + holdout.bids === 0 ? null : { optimised, holdout }
       }
     },

@@ -4,7 +4,6 @@ import { constants, gzip } from 'node:zlib'
 import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
 import type { RegisteredMetric } from '../../opd/shared/metrics.ts'
-import { createSlices } from '../../opd/shared/slices.ts'
 import { contentType, exposition } from '../metrics/exposition.ts'
 import { addRoute, jsonAnswer, type Route } from './call.ts'
 import { Problem } from './problem.ts'
@@ -61,7 +60,7 @@ function readiness(code: string, parts: readonly string[]) {
 }
 
 export function health({ missing, lost, metrics, prepare }: HealthDeps): FastifyPluginAsync {
-  const scrape = exposition(metrics, createSlices, prepare)
+  const scrape = exposition(metrics, prepare)
   const gzipped = createGzip()
   const routes: Route[] = [
     aliveRoute,

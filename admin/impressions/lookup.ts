@@ -2,10 +2,14 @@
  * The decision of a notice: authentication (CONTRACT 2 `admin.impressions.auth`), look-up, visibility, and whether the ledger has its win.
  */
 import type { ContextState, Engine, LookupResult } from '../../opd/engine/types.ts'
-import { type AccountOf, seesSupplier } from '../auth/roles.ts'
-import { type Caller, clockSlack, foreignBid, type Ledger } from '../ports.ts'
+import { type AccountOf, type Caller, seesSupplier } from '../auth/roles.ts'
+import type { Ledger } from '../store/ledger.ts'
+import { clockSlack, foreignBid } from '../store/ledger-input.ts'
 import { ledgerBidId } from './ledger-row.ts'
 import type { Notice } from './notice.ts'
+
+/** The part of the ledger that notices need. */
+export type LedgerOfWins = Pick<Ledger, 'record' | 'seenBid'>
 
 export type ImpressionAuth = 'bearer' | 'context' | 'none'
 
@@ -65,14 +69,18 @@ export function reasonOf({ foreign, ambiguous, context }: VisibleTrace): string 
 }
 
 export const isReported = (
-  ledger: Ledger,
+  ledger: LedgerOfWins,
   { bidId, event }: Notice,
   since: number,
-  only: Parameters<Ledger['seenBid']>[3],
+  only: Parameters<LedgerOfWins['seenBid']>[3],
 ): Promise<boolean> => ledger.seenBid(ledgerBidId(bidId), event, since, only)
 
 /** Whether the win of an expired context was recorded before it expired. An expired context does not prove a win. */
-export async function wonLongAgo(engine: Engine, ledger: Ledger, notice: Notice): Promise<boolean> {
+export async function wonLongAgo(
+  engine: Engine,
+  ledger: LedgerOfWins,
+  notice: Notice,
+): Promise<boolean> {
   const { record } = engine.explain(notice.svcOpd ?? '', notice.bidId)
   if (record === null) return false
   const only = { status: 'attributed' as const, supplier: record.supplier }

@@ -1,6 +1,6 @@
 /** One loss notice: trace ▸ record ▸ train. It resolves when the loss is on disk. */
-import { seesSupplier } from '../auth/roles.ts'
-import { type Caller, clockSlack } from '../ports.ts'
+import { type Caller, seesSupplier } from '../auth/roles.ts'
+import { clockSlack } from '../store/ledger-input.ts'
 import type { LossStore } from '../store/losses.ts'
 import { eventsOf, ledgerBidId } from './ledger-row.ts'
 import { isCredential, isReported, traceNotice, visibleTrace } from './lookup.ts'

@@ -2,15 +2,10 @@
 import type { Integration } from '../../opd/config.ts'
 import type { DecisionRecord, Engine, LookupResult } from '../../opd/engine/types.ts'
 import { TokenBucket } from '../../opd/shared/token-bucket.ts'
-import { type AccountOf, seesSupplier } from '../auth/roles.ts'
+import { type AccountOf, type Caller, seesSupplier } from '../auth/roles.ts'
 import type { ProblemFault } from '../http/problem.ts'
-import {
-  type Caller,
-  clockSlack,
-  type DuplicateNotice,
-  type Ledger,
-  type SameWin,
-} from '../ports.ts'
+import { clockSlack, type SameWin } from '../store/ledger-input.ts'
+import type { DuplicateNotice } from '../store/rollup.ts'
 import type { LedgerRow } from '../store/tables.ts'
 import { clearedPrice } from './cleared-price.ts'
 import type { ImpressionCounters, Status } from './counters.ts'
@@ -26,6 +21,7 @@ import {
   type ImpressionAuth,
   isCredential,
   isReported,
+  type LedgerOfWins,
   reasonOf,
   traceNotice,
   unreadableContexts,
@@ -39,7 +35,7 @@ export interface NoticeDeps {
   engine: Engine
   counters: ImpressionCounters
   integration: (id: string) => Integration | null
-  ledger: Ledger
+  ledger: LedgerOfWins
   auth: ImpressionAuth
   /** Milliseconds; called for each notice, since a reload may change it. */
   contextTtl: () => number

@@ -3,8 +3,8 @@ import type { FastifyRequest } from 'fastify'
 import { canSee } from '../auth/roles.ts'
 import type { Handler } from '../http/call.ts'
 import { Problem } from '../http/problem.ts'
+import type { Author, Change } from '../store/audit.ts'
 import type { Store } from '../store/index.ts'
-import type { AuditEntry } from '../store/suppliers.ts'
 
 export interface ListedSupplier {
   id: string
@@ -57,14 +57,14 @@ export const ofAllAccounts =
     throw new Problem(403, 'forbidden', 'Only account * may do this')
   }
 
-export const entryOf = (
-  { caller, id }: FastifyRequest,
-  supplier: string,
-  action: string,
-): Omit<AuditEntry, 'before' | 'after'> => ({
+export const authorOf = ({ caller, id }: FastifyRequest): Author => ({
   who: caller!.subject,
   account: caller!.account,
+  requestId: String(id),
+})
+
+export const changeOf = (request: FastifyRequest, supplier: string, action: string): Change => ({
+  ...authorOf(request),
   supplier,
   action,
-  requestId: String(id),
 })

@@ -4,7 +4,7 @@ import { jsonAnswer, type Route } from '../http/call.ts'
 import { bodyOf } from '../http/json-body.ts'
 import { Problem } from '../http/problem.ts'
 import { readHolds, setHold } from '../store/suppliers.ts'
-import { type Access, entryOf, everyone, find, visible } from './access.ts'
+import { type Access, changeOf, everyone, find, visible } from './access.ts'
 
 const holdSchema = z.strictObject({ hold: z.boolean() }).meta({ id: 'Hold' })
 /** The state of one hold; `*` is all integrations. */
@@ -59,7 +59,7 @@ export function holdRoutes(access: Access): Route[] {
         else if (request.caller!.account !== everyone)
           throw new Problem(403, 'forbidden', 'Only account * may hold all integrations')
         const { hold } = bodyOf(holdSchema, request)
-        await setHold(store, now(), hold, entryOf(request, id, 'hold'))
+        await setHold(store, now(), hold, changeOf(request, id, 'hold'))
         changed()
         return { supplier: id, hold }
       },

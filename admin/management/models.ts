@@ -9,7 +9,7 @@ import { jsonAnswer, type Route } from '../http/call.ts'
 import { bodyOf } from '../http/json-body.ts'
 import { Problem } from '../http/problem.ts'
 import { forgetSupplier, readModelControl, rollBack, setFrozen } from '../store/model-control.ts'
-import { type Access, entryOf, everyone, find, ofAllAccounts, visible } from './access.ts'
+import { type Access, changeOf, everyone, find, ofAllAccounts, visible } from './access.ts'
 
 export interface ModelAccess extends Access {
   /** Snapshots of the node that handles the request. */
@@ -114,8 +114,8 @@ export function modelRoutes(access: ModelAccess): Route[] {
   const freezing = (frozen: boolean) =>
     ofAllAccounts(async (request) => {
       bodyOf(z.strictObject({}), request, '{}')
-      const entry = entryOf(request, everyone, frozen ? 'freeze' : 'unfreeze')
-      await setFrozen(store, now(), frozen, entry)
+      const change = changeOf(request, everyone, frozen ? 'freeze' : 'unfreeze')
+      await setFrozen(store, now(), frozen, change)
       return done(request)
     })
 
@@ -156,7 +156,7 @@ export function modelRoutes(access: ModelAccess): Route[] {
         const { id } = bodyOf(rollbackSchema, request, '{}')
         try {
           const loaded = await snapshots.load(id)
-          await rollBack(store, now(), loaded, entryOf(request, everyone, 'rollback'))
+          await rollBack(store, now(), loaded, changeOf(request, everyone, 'rollback'))
         } catch (error) {
           if (!(error instanceof SnapshotError)) throw error
           const { code, message } = error
@@ -177,7 +177,7 @@ export function modelRoutes(access: ModelAccess): Route[] {
       ),
       async handler(request) {
         const { id } = find(access, request, bodyOf(resetSchema, request).supplier)
-        await forgetSupplier(store, now(), entryOf(request, id, 'reset'))
+        await forgetSupplier(store, now(), changeOf(request, id, 'reset'))
         return done(request)
       },
     },

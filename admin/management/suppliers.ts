@@ -5,7 +5,7 @@ import { type Answer, jsonAnswer, type Route } from '../http/call.ts'
 import { namedBodyOf } from '../http/json-body.ts'
 import { Problem } from '../http/problem.ts'
 import { changeSupplier, readSuppliers, type SupplierRows } from '../store/suppliers.ts'
-import { type Access, entryOf, find, type ListedSupplier, visible } from './access.ts'
+import { type Access, changeOf, find, type ListedSupplier, visible } from './access.ts'
 import { type ChangeResult, planCreate, planUpdate } from './rules.ts'
 import { createSchema, type SupplierResource, supplierSchema, updateSchema } from './schema.ts'
 
@@ -83,7 +83,7 @@ export function supplierRoutes(access: Access): Route[] {
       if (!result.changed) return null
       const before = resource(supplier, current)
       const after = resource(supplier, result.after)
-      const entry = { ...entryOf(request, supplier.id, action), before, after }
+      const entry = { ...changeOf(request, supplier.id, action), before, after }
       return { after: result.after, entry }
     })
     changed()

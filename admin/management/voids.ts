@@ -4,7 +4,7 @@ import { jsonAnswer, type Route } from '../http/call.ts'
 import { Problem } from '../http/problem.ts'
 import { storable } from '../store/tables.ts'
 import { voidWin } from '../store/voids.ts'
-import { type Access, entryOf, everyone, visible } from './access.ts'
+import { type Access, changeOf, everyone, visible } from './access.ts'
 
 const voidedSchema = z
   .strictObject({
@@ -44,7 +44,7 @@ export const voidRoute = (access: Access): Route => ({
       access.now(),
       // account `*` may also void wins of removed suppliers
       (supplier) => all || ids.has(supplier),
-      (supplier) => entryOf(request, supplier, 'void'),
+      (supplier) => changeOf(request, supplier, 'void'),
     )
     if (win === null) throw new Problem(404, 'unknown_win', 'No such win')
     access.onVoid?.(storable(decision))

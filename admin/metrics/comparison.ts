@@ -1,22 +1,10 @@
-/**
- * Comparison of optimized bids with the holdout: kept win rate, kept spend and uplift, with intervals that are valid
- * at any time, and metrics of the sums that it is made of.
- */
+/** The sums of optimized bids and of the holdout, which are compared, and their metrics. */
 import type { ArmSums, EngineStats, ModeStats } from '../../opd/engine/stats.ts'
 import { modes } from '../../opd/pricing/arms.ts'
-import { type Interval, keptSpend, keptWins, uplift } from '../../opd/pricing/confidence.ts'
 import { counter, FoldedSum, type Labels, type MetricRow } from '../../opd/shared/metrics.ts'
 
-export interface Comparison {
-  holdout: ArmSums
-  optimised: ArmSums
-  /** Ratio of win rates; null before both have won. */
-  kept: Interval | null
-  /** Ratio of spend (wins weighted by in_ba) per bid. */
-  keptSpend: Interval | null
-  /** Difference of margin per bid, CPM in the base currency. */
-  uplift: Interval | null
-}
+export const comparedArms = ['optimised', 'holdout'] as const
+export type ArmPair = Record<(typeof comparedArms)[number], ArmSums>
 
 export function addedArms(a: ArmSums, b: ArmSums): ArmSums {
   return {
@@ -31,22 +19,11 @@ export function addedArms(a: ArmSums, b: ArmSums): ArmSums {
   }
 }
 
-/** The two sides of the comparison; both may still change. */
-export const sides = (stats: ModeStats): Pick<Comparison, 'holdout' | 'optimised'> => ({
-  holdout: stats.sums('holdout'),
+/** The two sums may still change. */
+export const armPairOf = (stats: ModeStats): ArmPair => ({
   optimised: addedArms(stats.sums('treated'), stats.sums('explored')),
+  holdout: stats.sums('holdout'),
 })
-
-export function compared(stats: ModeStats): Comparison {
-  const { holdout, optimised } = sides(stats)
-  return {
-    holdout,
-    optimised,
-    kept: keptWins(optimised, holdout),
-    keptSpend: keptSpend(optimised, holdout),
-    uplift: uplift(optimised, holdout),
-  }
-}
 
 const sums: readonly [name: string, field: keyof ArmSums, help: string][] = [
   ['bidweir_arm_bids_total', 'bids', 'Bids of the comparison with the holdout, by arm'],
@@ -70,17 +47,17 @@ const sums: readonly [name: string, field: keyof ArmSums, help: string][] = [
  * gauges of one node cannot be added. `top`: the integrations with series of their own, chosen at the start of a scrape.
  */
 export function armMetrics(stats: EngineStats, top: () => ReadonlySet<ModeStats>): MetricRow[] {
-  function* rows(arm: 'optimised' | 'holdout'): Generator<[ModeStats, Labels] | null> {
+  function* rows(arm: keyof ArmPair): Generator<[ModeStats, Labels] | null> {
     for (const [ssp, own] of stats.suppliers) {
       for (const mode of modes)
-        if (sides(own.modes[mode])[arm].bids > 0) yield [own.modes[mode], { ssp, mode, arm }]
+        if (armPairOf(own.modes[mode])[arm].bids > 0) yield [own.modes[mode], { ssp, mode, arm }]
       yield null
     }
   }
   return sums.map(([name, field, help]) => {
-    const folded = (['optimised', 'holdout'] as const).map((arm) => ({
+    const folded = comparedArms.map((arm) => ({
       arm,
-      sum: new FoldedSum((of: ModeStats) => sides(of)[arm][field]),
+      sum: new FoldedSum((of: ModeStats) => armPairOf(of)[arm][field]),
     }))
     return counter(name, help, function* () {
       for (const { arm, sum } of folded) yield* sum.samples(rows(arm), top())

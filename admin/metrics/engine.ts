@@ -1,7 +1,12 @@
 /** Metrics of the pricing engine, and the comparison with the holdout. */
-import { type EngineStats, factorBounds, type ModeStats } from '../../opd/engine/stats.ts'
+import {
+  type ArmSums,
+  type EngineStats,
+  factorBounds,
+  type ModeStats,
+} from '../../opd/engine/stats.ts'
 import { arms, guards, isAlarm, type Mode, modes } from '../../opd/pricing/arms.ts'
-import type { Interval } from '../../opd/pricing/confidence.ts'
+import { type Interval, keptSpend, keptWins, uplift } from '../../opd/pricing/confidence.ts'
 import { bidReasons, responseReasons } from '../../opd/pricing/types.ts'
 import { type Histogram, HistogramSeries } from '../../opd/shared/histogram-series.ts'
 import {
@@ -15,7 +20,7 @@ import {
   others,
   type Sample,
 } from '../../opd/shared/metrics.ts'
-import { armMetrics, type Comparison, compared } from './comparison.ts'
+import { armMetrics, armPairOf } from './comparison.ts'
 
 /** Whether bids arrived in this mode. */
 const live = (stats: ModeStats) =>
@@ -89,24 +94,25 @@ export function engineMetrics(stats: EngineStats): MetricRow[] {
     return () => sum.samples(rows(), top)
   }
   const interval = (
-    [name, lower, upper]: readonly [string, string, string],
+    name: string,
     help: string,
-    pick: (of: Comparison) => Interval | null,
+    compare: (optimised: ArmSums, holdout: ArmSums) => Interval | null,
   ): MetricRow[] => {
     const part = (at: keyof Interval) => () =>
       eachTop((of, labels) => {
-        const value = pick(compared(of))?.[at]
+        const { optimised, holdout } = armPairOf(of)
+        const value = compare(optimised, holdout)?.[at]
         return value === undefined ? [] : [{ value, labels }]
       })
     return [
       gauge(name, help, part('at')),
-      gauge(lower, `Lower 95 % bound of ${name}, valid at every scrape`, part('lower')),
-      gauge(upper, `Upper 95 % bound of ${name}, valid at every scrape`, part('upper')),
+      gauge(`${name}_lower`, `Lower 95 % bound of ${name}, valid at every scrape`, part('lower')),
+      gauge(`${name}_upper`, `Upper 95 % bound of ${name}, valid at every scrape`, part('upper')),
     ]
   }
   const winRates = () =>
     eachTop((of, labels) => {
-      const { holdout, optimised } = compared(of)
+      const { holdout, optimised } = armPairOf(of)
       return Object.entries({ holdout, optimised })
         .filter(([, { bids }]) => bids > 0)
         .map(([arm, { wins, bids }]) => ({ value: wins / bids, labels: { ...labels, arm } }))
@@ -173,19 +179,19 @@ export function engineMetrics(stats: EngineStats): MetricRow[] {
     ...armMetrics(stats, () => top),
     gauge('bidweir_win_rate', 'Wins per bid of this node since its start', winRates),
     ...interval(
-      ['bidweir_kept_win_rate', 'bidweir_kept_win_rate_lower', 'bidweir_kept_win_rate_upper'],
+      'bidweir_kept_win_rate',
       'Win rate of optimised bids divided by that of the holdout',
-      ({ kept }) => kept,
+      keptWins,
     ),
     ...interval(
-      ['bidweir_kept_spend', 'bidweir_kept_spend_lower', 'bidweir_kept_spend_upper'],
+      'bidweir_kept_spend',
       'Spend per bid (wins weighted by in_ba) of optimised bids divided by that of the holdout',
-      ({ keptSpend }) => keptSpend,
+      keptSpend,
     ),
     ...interval(
-      ['bidweir_uplift', 'bidweir_uplift_lower', 'bidweir_uplift_upper'],
+      'bidweir_uplift',
       'Margin per bid of optimised bids minus that of the holdout, CPM',
-      ({ uplift }) => uplift,
+      uplift,
     ),
   ]
 }

@@ -68,8 +68,8 @@ async function render(metrics: readonly RegisteredMetric[], slices: Slices): Pro
 /** One scrape at a time. Requests that arrive meanwhile share the next one. `prepare` is called before each. */
 export const exposition = (
   metrics: () => readonly RegisteredMetric[],
-  slicesOf = createSlices,
   prepare?: () => Promise<void>,
+  slicesOf = createSlices,
 ): (() => Promise<Buffer>) =>
   oneAtATime(async () => {
     await prepare?.()

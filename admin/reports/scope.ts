@@ -3,7 +3,8 @@
  * ledger.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { day, hour, hourOf, staleHours } from '../store/hour.ts'
+import { day, hour, hourOf } from '../store/hour.ts'
+import { staleHours } from '../store/stale-hours.ts'
 import { storable, type Tables } from '../store/tables.ts'
 import { dayOf, textOf } from './zone.ts'
 

@@ -1,7 +1,7 @@
 /** The SQL of the reports; `rows.ts` interprets the results. */
 import { type RawBuilder, sql } from 'kysely'
-import { hourKey, hourOf } from '../store/hour.ts'
-import { exactSum, margins, money, squares } from '../store/hour-sums.ts'
+import { hourOf } from '../store/hour.ts'
+import { exactSum, hourKey, margins, money, squares } from '../store/hour-sums.ts'
 import { type DecidedRow, type HourRow, ledgerTable, type WithSeat } from '../store/tables.ts'
 import { groupKey, inScope, needsSeats, type Scope, type Source, type TimeRanges } from './scope.ts'
 

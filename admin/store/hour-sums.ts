@@ -3,10 +3,23 @@
  * and the connection of the store writes the sums a few rows at a time.
  */
 import { type Kysely, sql } from 'kysely'
-import { hour, hourKey } from './hour.ts'
+import { hour } from './hour.ts'
 import type { Store } from './index.ts'
 import { writeSums } from './sums.ts'
 import { type HourRow, ledgerTable, type Tables } from './tables.ts'
+
+/** The primary key of `ledger_hours`. */
+export const hourKey = [
+  'hour',
+  'supplier',
+  'event',
+  'status',
+  'mode',
+  'arm',
+  'publisher',
+  'domain',
+  'currency',
+] as const
 
 /** The exact sum of decimal texts. */
 export const exactSum = (postgres: boolean, value: ReturnType<typeof sql>) =>

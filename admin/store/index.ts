@@ -3,7 +3,7 @@ import { Kysely, sql } from 'kysely'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime, shareRun } from '../../opd/shared/one-at-a-time.ts'
 import { day } from './hour.ts'
-import { createLedger, type GroupLedger } from './ledger.ts'
+import { createLedger, type Ledger } from './ledger.ts'
 import { createLosses, type LossStore } from './losses.ts'
 import { migrate } from './migrations/index.ts'
 import { sqliteDialect } from './sqlite.ts'
@@ -26,7 +26,7 @@ export interface Store {
    * tokens and live nodes.
    */
   clock(): number
-  ledger: GroupLedger
+  ledger: Ledger
   losses: LossStore
   postgres: boolean
   /**

@@ -20,6 +20,27 @@ export const jsonRows = (postgres: boolean, text: string) =>
 export const jsonMember = (postgres: boolean, at: number, type: string): RawBuilder<unknown> =>
   postgres ? sql`(value ->> ${sql.lit(at)})::${sql.raw(type)}` : sql`value ->> ${sql.lit(at)}`
 
+/**
+ * Reason of an unattributed win that a caller reported for a bid of another account. An attributed win does not
+ * replace it.
+ */
+export const foreignBid = 'foreign_bid'
+
+/**
+ * Tolerated clock skew between nodes in milliseconds: a notice that is older than a decision by more is not its win.
+ */
+export const clockSlack = 5 * 60_000
+
+/**
+ * Selects the rows with the same bid id that are the same win: not older than `since`, and of this supplier or of
+ * none.
+ */
+export interface SameWin {
+  since: number
+  /** null: any supplier. */
+  supplier: string | null
+}
+
 /** A row to insert, and the rows with its bid id that are the same win (`SameWin`). */
 export interface NewRow extends LedgerRow {
   /** Of the partition in PostgreSQL. */

@@ -3,10 +3,11 @@
  * SQLite parses it once, and kysely does not build it for each win (21 parameters a row took 40 us).
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { clockSlack, foreignBid } from '../ports.ts'
-import { day, hour, markStale } from './hour.ts'
+import { day, hour } from './hour.ts'
 import {
+  clockSlack,
   firstDay,
+  foreignBid,
   json,
   jsonMember,
   jsonRows,
@@ -15,6 +16,7 @@ import {
   newRowTypes,
   stored,
 } from './ledger-input.ts'
+import { markStale } from './stale-hours.ts'
 import { ledgerTable, type Tables } from './tables.ts'
 
 /** A look-up by bid id. `status` null: any but rejected; `supplier` null: any, otherwise this one or none. */

@@ -11,11 +11,10 @@
  * counted twice meanwhile, because an unattributed row has no margin.
  */
 import type { Kysely } from 'kysely'
-import type { Ledger, SameWin } from '../ports.ts'
 import { createBatcher } from './batcher.ts'
 import { isOfTheRow, isWithoutPartition, StoreError, unavailable } from './errors.ts'
 import { createLedgerDays, dayOfRow } from './ledger-days.ts'
-import type { NewRow } from './ledger-input.ts'
+import type { NewRow, SameWin } from './ledger-input.ts'
 import { type Inserted, ledgerSql, type RowKey } from './ledger-sql.ts'
 import type { LedgerRow, Tables } from './tables.ts'
 
@@ -64,7 +63,25 @@ function independent(queue: readonly Waiting[]): number {
   return queue.length
 }
 
-export interface GroupLedger extends Ledger {
+export interface Ledger {
+  /**
+   * Resolves when the row is on disk, or to 'duplicate' if the ledger has the win already. Rejects if the store is
+   * lost. With `same`, one win is one row: an attributed row replaces the unattributed row of its win, and an
+   * unattributed row is a duplicate of any win with its bid id.
+   */
+  record(row: LedgerRow, same?: SameWin): Promise<'recorded' | 'duplicate'>
+  /** Unattributed rows of any node that this node has replaced by attributed ones since its start. */
+  readonly replaced: number
+  /**
+   * Whether a win with this bid id and event was reported at or after `since`, for any decision. Rejected rows do not
+   * count. `only` restricts the status, and the supplier to this one or none.
+   */
+  seenBid(
+    bidId: string,
+    event: 'win' | 'billing',
+    since: number,
+    only?: { status?: 'attributed' | 'unattributed'; supplier?: string | undefined },
+  ): Promise<boolean>
   /** Sweeps the unattributed rows of an hour, because a node may have ended before it swept. */
   sweepHour(begin: number): Promise<void>
   /** Resolves when all rows so far are on disk. */
@@ -77,7 +94,7 @@ export function createLedger(
   postgres: boolean,
   observe: (seconds: number) => void,
   now: () => number,
-): GroupLedger {
+): Ledger {
   const statements = ledgerSql(db, postgres)
   const days = postgres ? createLedgerDays(db) : null
   const holds = createBatcher(statements.holds)

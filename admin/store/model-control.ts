@@ -5,8 +5,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Mode } from '../../opd/pricing/arms.ts'
 import type { ModelControl, ModelControlSource } from '../../opd/state/model-control.ts'
+import { audit, type Change } from './audit.ts'
 import type { Store } from './index.ts'
-import { type AuditEntry, audit } from './suppliers.ts'
 import type { Tables } from './tables.ts'
 
 interface Rollback {
@@ -17,7 +17,6 @@ interface Rollback {
   base: Uint8Array
 }
 
-type Entry = Omit<AuditEntry, 'before' | 'after'>
 type ModelRow = Pick<Tables['models'], 'epoch' | 'rolled_back_at'>
 
 export async function readModelControl(db: Kysely<Tables>): Promise<ModelControl> {
@@ -46,12 +45,17 @@ function changing<T>(store: Store, work: (trx: Transaction<Tables>) => Promise<T
 }
 
 /** Does nothing, without an audit entry, if the state is the requested one already. */
-export function setFrozen(store: Store, now: number, frozen: boolean, entry: Entry): Promise<void> {
+export function setFrozen(
+  store: Store,
+  now: number,
+  frozen: boolean,
+  change: Change,
+): Promise<void> {
   return changing(store, async (trx) => {
     const before = (await readModelControl(trx)).frozen
     if (before === frozen) return
     await sql`update model_learning set frozen = ${frozen ? 1 : 0}`.execute(trx)
-    await audit(trx, now, { ...entry, before, after: frozen })
+    await audit(trx, now, { ...change, before, after: frozen })
     await store.bump(trx)
   })
 }
@@ -61,7 +65,7 @@ export function rollBack(
   store: Store,
   now: number,
   rollbacks: readonly Rollback[],
-  entry: Entry,
+  change: Change,
 ): Promise<void> {
   return changing(store, async (trx) => {
     const { epochs } = await readModelControl(trx)
@@ -73,21 +77,21 @@ export function rollBack(
         .execute()
     const after = rollbacks.map(({ mode, snapshot }) => ({ epoch: epochs[mode] + 1, snapshot }))
     const before = rollbacks.map(({ mode }) => ({ epoch: epochs[mode] }))
-    await audit(trx, now, { ...entry, before, after })
+    await audit(trx, now, { ...change, before, after })
     await store.bump(trx)
   })
 }
 
-/** Makes the models forget the supplier of the entry. */
-export function forgetSupplier(store: Store, now: number, entry: Entry): Promise<void> {
-  const { supplier } = entry
+/** Makes the models forget the supplier of `change`. */
+export function forgetSupplier(store: Store, now: number, change: Change): Promise<void> {
+  const { supplier } = change
   return changing(store, async (trx) => {
     const { rows } = await sql<{ times: number }>`
       insert into model_resets (supplier, times) values (${supplier}, 1)
       on conflict (supplier) do update set times = model_resets.times + 1
       returning times`.execute(trx)
     const { times } = rows[0]!
-    await audit(trx, now, { ...entry, before: times - 1, after: times })
+    await audit(trx, now, { ...change, before: times - 1, after: times })
     await store.bump(trx)
   })
 }

@@ -7,13 +7,14 @@
 import { sql } from 'kysely'
 import type { Log } from '../../opd/shared/log.ts'
 import { shareRun } from '../../opd/shared/one-at-a-time.ts'
-import { clearStale, day, hour, hourOf, staleHours } from './hour.ts'
+import { day, hour, hourOf } from './hour.ts'
 import { addUpHour } from './hour-sums.ts'
 import type { Store } from './index.ts'
 import { createLease } from './lease.ts'
 import { createNextDays, dropDay, oldDays } from './ledger-days.ts'
 import { deleteLosses } from './losses.ts'
 import { openReader } from './reader.ts'
+import { clearStale, staleHours } from './stale-hours.ts'
 import { ledgerTable } from './tables.ts'
 
 interface RetentionOptions {

@@ -3,10 +3,10 @@
 import type { DecisionObserver } from '../../opd/ports.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
-import type { DuplicateNotice } from '../ports.ts'
 import { createDecidedRows, type SeatRow } from './decided-rows.ts'
 import { isOfTheRow } from './errors.ts'
-import { hourKey, hourOf } from './hour.ts'
+import { hourOf } from './hour.ts'
+import { hourKey } from './hour-sums.ts'
 import type { Store } from './index.ts'
 import { seatSums } from './sums.ts'
 import { type HourRow, storable, type WithSeat } from './tables.ts'
@@ -154,7 +154,18 @@ export function createRollup(store: Store, log: Log): Rollup {
   }
 }
 
-/** Repeated notices: the ledger stores only the first one. */
+/** A repeated notice: the ledger stores only the first. */
+export interface DuplicateNotice {
+  /** '' if the supplier is not known. */
+  supplier: string
+  event: string
+  mode: string
+  publisher: string
+  domain: string
+  seat: string
+  at: number
+}
+
 interface DuplicateCounts extends Pick<BufferedCounts<never>, 'flush' | 'close'> {
   count(notice: DuplicateNotice): void
 }
@@ -168,7 +179,7 @@ const duplicateRow = (notice: DuplicateNotice): WithSeat<HourRow> => ({
   arm: '',
   publisher: storable(notice.publisher),
   domain: storable(notice.domain),
-  seat: storable(notice.seat ?? ''),
+  seat: storable(notice.seat),
   currency: '',
   n: 1,
   bids: 0,

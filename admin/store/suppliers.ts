@@ -1,6 +1,7 @@
 /** Seats, data centers and holds. Those of a supplier are changed under its lock. */
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { DataCenter, Seat } from '../management/schema.ts'
+import { type AuditEntry, audit, type Change } from './audit.ts'
 import type { Store } from './index.ts'
 import type { Tables } from './tables.ts'
 
@@ -8,16 +9,6 @@ export interface SupplierRows {
   revision: number
   seats: Seat[]
   datacenters: DataCenter[]
-}
-
-export interface AuditEntry {
-  who: string
-  account: string
-  supplier: string
-  action: string
-  before: unknown
-  after: unknown
-  requestId: string
 }
 
 /** Up to this many ids are listed in the query; beyond, all rows are read. */
@@ -100,26 +91,6 @@ async function writeSupplier(
       .execute()
 }
 
-export async function audit(
-  trx: Transaction<Tables>,
-  at: number,
-  entry: AuditEntry,
-): Promise<void> {
-  await trx
-    .insertInto('audit')
-    .values({
-      at,
-      who: entry.who,
-      account: entry.account,
-      supplier: entry.supplier,
-      action: entry.action,
-      before: JSON.stringify(entry.before),
-      after: JSON.stringify(entry.after),
-      request_id: entry.requestId,
-    })
-    .execute()
-}
-
 /**
  * Reads the rows, calls `change` with them and writes the result, in one transaction under the lock of the supplier.
  * Concurrent calls wait. If `change` throws, nothing is changed.
@@ -159,9 +130,9 @@ export async function setHold(
   store: Store,
   now: number,
   hold: boolean,
-  entry: Omit<AuditEntry, 'before' | 'after'>,
+  change: Change,
 ): Promise<void> {
-  const { supplier } = entry
+  const { supplier } = change
   await store.db.transaction().execute(async (trx) => {
     // locks the row, so that a concurrent call sees the result of this one
     const { rows } = await sql<{ hold: number }>`
@@ -170,7 +141,7 @@ export async function setHold(
     const before = rows[0]!.hold === 1
     if (before === hold) return
     await sql`update holds set hold = ${hold ? 1 : 0} where supplier = ${supplier}`.execute(trx)
-    await audit(trx, now, { ...entry, before, after: hold })
+    await audit(trx, now, { ...change, before, after: hold })
     await store.bump(trx)
   })
 }

@@ -1,8 +1,8 @@
 /** Voids wins: their rows stay and no longer count as money (CONTRACT 6). */
 import { sql } from 'kysely'
-import { markStale } from './hour.ts'
+import { audit, type Change } from './audit.ts'
 import type { Store } from './index.ts'
-import { type AuditEntry, audit } from './suppliers.ts'
+import { markStale } from './stale-hours.ts'
 import { ledgerTable } from './tables.ts'
 
 interface VoidedWin {
@@ -20,7 +20,7 @@ export async function voidWin(
   decision: string,
   now: number,
   may: (supplier: string) => boolean,
-  entryOf: (supplier: string) => Omit<AuditEntry, 'before' | 'after'>,
+  changeOf: (supplier: string) => Change,
 ): Promise<VoidedWin | null> {
   const ledger = ledgerTable(store.postgres)
   return store.db.transaction().execute(async (trx) => {
@@ -50,7 +50,7 @@ export async function voidWin(
     await markStale(changed, sql.lit(now)).execute(trx)
     const before = attributed.map(({ at, supplier: _, ...row }) => ({ decision, ...row }))
     const after = before.map((row) => ({ ...row, status: 'voided' }))
-    await audit(trx, now, { ...entryOf(supplier), before, after })
+    await audit(trx, now, { ...changeOf(supplier), before, after })
     return win
   })
 }

@@ -1,11 +1,11 @@
 /** `/opd/imp` on port 0, for callers of several accounts and roles. */
 import type { Test } from 'tap'
+import type { Caller } from '../../admin/auth/roles.ts'
 import { TokenError } from '../../admin/auth/tokens.ts'
 import { createAdmin } from '../../admin/http/server.ts'
 import { ImpressionCounters } from '../../admin/impressions/counters.ts'
-import type { ImpressionAuth } from '../../admin/impressions/lookup.ts'
+import type { ImpressionAuth, LedgerOfWins } from '../../admin/impressions/lookup.ts'
 import { impressions } from '../../admin/impressions/route.ts'
-import type { Caller, Ledger } from '../../admin/ports.ts'
 import { hour, type TestEngineOptions, testEngine } from '../support/engine.ts'
 import { integration, memoryLedger } from '../support/opd-doubles.ts'
 import { silent } from './store.ts'
@@ -22,7 +22,7 @@ interface ImpressionsOptions extends Partial<TestEngineOptions> {
   /** Some suppliers encode their prices. */
   encoded?: boolean
   /** Instead of the one in memory. */
-  store?: Ledger
+  store?: LedgerOfWins
 }
 
 type Params = Record<string, string | undefined>

@@ -1,11 +1,11 @@
 /** The management API over a real socket, for callers of several accounts and roles. */
 import type { Test } from 'tap'
 import { bearer } from '../../admin/auth/bearer.ts'
+import type { TokenVerifier } from '../../admin/auth/tokens.ts'
 import { TokenError } from '../../admin/auth/tokens.ts'
 import { createDirectory } from '../../admin/directory.ts'
 import { createAdmin } from '../../admin/http/server.ts'
 import { management } from '../../admin/management/route.ts'
-import type { TokenVerifier } from '../../admin/ports.ts'
 import { snapshotCatalog } from '../../opd/state/snapshot-catalog.ts'
 import { newFolder } from './process.ts'
 import { type Database, silent, storeAt } from './store.ts'

@@ -1,5 +1,6 @@
 /** A learner of fixed answers and a ledger in memory, for tests of what drives them. */
-import { foreignBid, type Ledger } from '../../admin/ports.ts'
+import type { LedgerOfWins } from '../../admin/impressions/lookup.ts'
+import { foreignBid } from '../../admin/store/ledger-input.ts'
 import type { LedgerRow } from '../../admin/store/tables.ts'
 import { type Integration, type OpdConfig, opdSchema } from '../../opd/config.ts'
 import type { Decision, Learner } from '../../opd/learner.ts'
@@ -59,7 +60,7 @@ export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): 
   return learner
 }
 
-interface MemoryLedger extends Ledger {
+interface MemoryLedger extends LedgerOfWins {
   rows: LedgerRow[]
   fails: boolean
   replaced: number

@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
+import type { Caller } from '../../../admin/auth/roles.ts'
 import { createAdmin } from '../../../admin/http/server.ts'
-import type { Caller } from '../../../admin/ports.ts'
 import { decisions } from '../../../admin/prices/decisions.ts'
 import { standalone } from '../../../admin/prices/standalone.ts'
 import { testEngine } from '../../support/engine.ts'

@@ -7,7 +7,13 @@ import { until } from '../../support/until.ts'
 
 const now = 1_790_000_000_000
 const duplicate = (over: object = {}) => ({
-  ...{ supplier: 'acme', event: 'win', mode: 'revenue', publisher: 'p', domain: 'd', at: now },
+  supplier: 'acme',
+  event: 'win',
+  mode: 'revenue',
+  publisher: 'p',
+  domain: 'd',
+  seat: '',
+  at: now,
   ...over,
 })
 

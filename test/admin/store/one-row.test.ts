@@ -1,5 +1,5 @@
 /** Which rows are the same win, on both databases; two rows of one win, left by killed nodes, are merged. */
-import { foreignBid } from '../../../admin/ports.ts'
+import { foreignBid } from '../../../admin/store/ledger-input.ts'
 import type { LedgerRow } from '../../../admin/store/tables.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
 import { onBoth, storeAt } from '../../support/store.ts'

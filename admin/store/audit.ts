@@ -1,0 +1,42 @@
+/** The audit trail. Each entry is written in the transaction of its change. */
+import type { Transaction } from 'kysely'
+import type { Tables } from './tables.ts'
+
+/** Who makes a change, and by which request. */
+export interface Author {
+  who: string
+  account: string
+  requestId: string
+}
+
+/** What is known of a change before it is made. */
+export interface Change extends Author {
+  /** `*`: all suppliers; '': none. */
+  supplier: string
+  action: string
+}
+
+export interface AuditEntry extends Change {
+  before: unknown
+  after: unknown
+}
+
+export async function audit(
+  trx: Transaction<Tables>,
+  at: number,
+  entry: AuditEntry,
+): Promise<void> {
+  await trx
+    .insertInto('audit')
+    .values({
+      at,
+      who: entry.who,
+      account: entry.account,
+      supplier: entry.supplier,
+      action: entry.action,
+      before: JSON.stringify(entry.before),
+      after: JSON.stringify(entry.after),
+      request_id: entry.requestId,
+    })
+    .execute()
+}
