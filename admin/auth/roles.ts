@@ -21,12 +21,12 @@ export const may = (held: ReadonlySet<string>, needed: Role): boolean =>
 export const canSee = (caller: Caller, account: string | null | undefined): boolean =>
   caller.account === '*' || caller.account === account
 
-/** The account of a supplier. Absent: every caller sees every supplier. */
-export type AccountOf = ((supplier: string) => string | undefined) | undefined
+/** The account of a supplier. */
+export type AccountOf = (supplier: string) => string | undefined
 
-/** Without a caller the supplier is visible, because the notice needs no token. */
+/** Without a caller every supplier is visible: a win notice may need no token. */
 export const seesSupplier = (
   caller: Caller | null | undefined,
   supplier: string,
   account: AccountOf,
-): boolean => account === undefined || caller == null || canSee(caller, account(supplier))
+): boolean => caller == null || canSee(caller, account(supplier))

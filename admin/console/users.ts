@@ -31,6 +31,7 @@ const userSchema = z
     last_login: z.iso.datetime().nullable(),
   })
   .meta({ id: 'User' })
+export type ShownUser = z.infer<typeof userSchema>
 
 const newUserSchema = z
   .strictObject({
@@ -45,7 +46,7 @@ const newUserSchema = z
   .meta({ id: 'NewUser' })
 const passwordSchema = z.strictObject({ password: fields.password }).meta({ id: 'NewPassword' })
 
-const example: z.infer<typeof userSchema> = {
+const example: ShownUser = {
   name: 'ann',
   roles: ['api'],
   account: 'acme-media',
@@ -53,7 +54,10 @@ const example: z.infer<typeof userSchema> = {
   last_login: '2026-01-31T12:00:00.000Z',
 }
 const newUser: z.infer<typeof newUserSchema> = {
-  ...{ name: 'ann', password: 'a long password', roles: ['api'], account: 'acme-media' },
+  name: 'ann',
+  password: 'a long password',
+  roles: ['api'],
+  account: 'acme-media',
 }
 
 const refusals: Readonly<Record<Exclude<Changed, 'changed'>, () => Problem>> = {

@@ -39,12 +39,11 @@ export interface NoticeDeps {
   auth: ImpressionAuth
   /** Milliseconds; called for each notice, since a reload may change it. */
   contextTtl: () => number
-  /** The account of a supplier. Absent: every caller may report wins of every supplier. */
-  account?: AccountOf
+  account: AccountOf
   now: () => number
   alert: (what: string, supplier: string) => void
   /** Called for each duplicate, which the ledger does not store. */
-  onDuplicate?: (notice: DuplicateNotice) => void
+  onDuplicate: (notice: DuplicateNotice) => void
   /** Called for each attributed win that the ledger has recorded. It must only buffer. */
   onWin?: ((row: LedgerRow) => void) | undefined
 }
@@ -230,7 +229,7 @@ export class Notices {
     const { supplier, mode = '', publisher = '', domain = '', seat = '', by = null } = place
     const at = this.deps.now()
     const { event } = notice
-    this.deps.onDuplicate?.({ supplier, event, mode, publisher, domain, seat, at })
+    this.deps.onDuplicate({ supplier, event, mode, publisher, domain, seat, at })
     return { status: 'duplicate', by }
   }
 }

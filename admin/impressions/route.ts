@@ -16,9 +16,9 @@ interface ImpressionDeps extends NoticeDeps, LossDeps {
   verifier: TokenVerifier | null
   log: { error: (fields: object, message: string) => void }
   /** Whether some suppliers encode the prices of their notices. Called for each, since a reload may change it. */
-  encodedPrices?: () => boolean
-  /** null, the default: no spans. */
-  tracer?: NoticeTracer | null
+  encodedPrices: () => boolean
+  /** null: no spans. */
+  tracer: NoticeTracer | null
 }
 
 /** Notices in progress at a time, and losses; more are 503. */
@@ -173,8 +173,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
       else countRejected()
       throw tokenProblem(reply, code)
     }
-    const encoded = deps.encodedPrices?.() ?? false
-    const parsed = parseNotice(request.query as object, request.url, encoded)
+    const parsed = parseNotice(request.query as object, request.url, deps.encodedPrices())
     if ('faults' in parsed) {
       countRejected()
       return refuse(reply, 'invalid_parameters', parsed.faults)
@@ -200,7 +199,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   }
 
   return async (app) => {
-    if (deps.tracer) traceNotices(app, deps.tracer)
+    if (deps.tracer !== null) traceNotices(app, deps.tracer)
     addRoute(app, { ...call, handler: handle })
     addRoute(app, { ...lossCall, handler: handleLoss })
   }

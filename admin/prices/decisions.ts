@@ -16,7 +16,7 @@ import { Problem } from '../http/problem.ts'
 
 export interface DecisionsDeps {
   engine: Engine
-  account?: AccountOf
+  account: AccountOf
 }
 
 const querySchema = z.object({

@@ -9,12 +9,11 @@ import { Problem, type ProblemFault } from '../http/problem.ts'
 interface StandaloneDeps {
   engine: Engine
   authenticate: Authenticate
-  account?: AccountOf
-  /** Bytes. A larger body is 413. */
-  maxBodyBytes?: number
+  account: AccountOf
 }
 
-const defaultBodyBytes = 1024 * 1024
+/** A larger body is 413. */
+const maxBodyBytes = 1024 * 1024
 /** Milliseconds of pricing between two yields to the event loop. */
 const slice = 2
 
@@ -114,9 +113,7 @@ async function written(
   return `${text}]`
 }
 
-export function standalone(deps: StandaloneDeps): FastifyPluginAsync {
-  const { engine, authenticate, account, maxBodyBytes = defaultBodyBytes } = deps
-
+export function standalone({ engine, authenticate, account }: StandaloneDeps): FastifyPluginAsync {
   const route: Route = {
     ...call,
     async handler(request, reply) {

@@ -64,7 +64,7 @@ export interface Fault {
   result: number | null
 }
 export type WorkerResponse =
-  | { id: number; rows: unknown[]; changes: number; insertId: number }
+  | { id: number; rows: unknown[]; changes: number }
   | ({ id: number } & Fault)
 /** The first message: the database is open, or the reason that it is not. */
 export type Opened = 'open' | Fault
@@ -99,7 +99,6 @@ function connect(): DatabaseSync {
     'journal_mode = WAL',
     'synchronous = FULL',
     'busy_timeout = 5000',
-    'foreign_keys = ON',
     `journal_size_limit = ${keptLog}`,
     `wal_autocheckpoint = ${owns ? checkpointPages : 0}`,
   ])
@@ -122,16 +121,14 @@ function statement(database: DatabaseSync, sql: string): StatementSync {
   return known
 }
 
-const noResult = { rows: [], changes: 0, insertId: 0 }
+const noResult = { rows: [], changes: 0 }
 
 function run(database: DatabaseSync, { id, sql, parameters }: WorkerRequest): WorkerResponse {
   // a full disk has ended the transaction already
   if (sql === 'rollback' && !database.isTransaction) return { id, ...noResult }
   const prepared = statement(database, sql)
-  if (prepared.columns().length > 0)
-    return { id, rows: prepared.all(...parameters), changes: 0, insertId: 0 }
-  const { changes, lastInsertRowid } = prepared.run(...parameters)
-  return { id, rows: [], changes: Number(changes), insertId: Number(lastInsertRowid) }
+  if (prepared.columns().length > 0) return { id, rows: prepared.all(...parameters), changes: 0 }
+  return { id, rows: [], changes: Number(prepared.run(...parameters).changes) }
 }
 
 function faultOf(error: unknown): Fault {

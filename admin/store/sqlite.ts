@@ -78,12 +78,7 @@ class WorkerConnection implements DatabaseConnection {
       if ('error' in answer) {
         if (damage.includes(answer.result ?? 0)) this.damaged()
         waiting?.reject(failureOf(answer))
-      } else
-        waiting?.resolve({
-          rows: answer.rows,
-          numAffectedRows: BigInt(answer.changes),
-          insertId: BigInt(answer.insertId),
-        })
+      } else waiting?.resolve({ rows: answer.rows, numAffectedRows: BigInt(answer.changes) })
     })
     this.worker = worker
   })

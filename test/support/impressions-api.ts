@@ -46,10 +46,12 @@ export async function impressionsApi(t: Test, options: ImpressionsOptions = {}) 
       auth: options.auth ?? 'bearer',
       contextTtl: () => 48 * hour,
       integration: (id: string) => engine.integration(id),
-      account: options.account,
+      account: options.account ?? (() => undefined),
       now: world.now,
       alert: (what: string) => alerts.push(what),
       counters,
+      onDuplicate: () => {},
+      tracer: null,
       log: { error: () => {} },
       verifier: {
         verify: (token: string) => {

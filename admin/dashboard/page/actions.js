@@ -1,4 +1,4 @@
-/** Changes: each asks back with what it will do, shows that it is pending, and offers to undo it. */
+/** Changes. A dialog says what a change does and asks for confirmation; a message then offers to undo it. */
 import { signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { withFields } from './forms.js'
@@ -12,7 +12,7 @@ import { html } from './html.js'
  * @property {boolean} [danger]
  * @property {{ label: string, type: 'password', minLength: number }} [input] A value that the dialog asks for.
  * @property {(input: string) => Promise<unknown>} act
- * @property {string} done What is said afterwards.
+ * @property {string} done The message after the change.
  * @property {() => Promise<unknown>} [undo]
  */
 
@@ -74,7 +74,7 @@ export function Dialog() {
   }, [action])
   const busy = pending.value
   return html`<dialog ref=${ref} aria-labelledby="ask-title" onClose=${() => {
-    // Of a dialog that was closed here the event comes later, maybe when another one is asked.
+    // The event of a dialog that this code closed comes later, maybe when the next dialog is open.
     if (asked.value === shown.current && !ref.current?.open) asked.value = null
   }}>
     ${

@@ -18,7 +18,7 @@ import { Supplier } from './screens/supplier.js'
 import { Suppliers } from './screens/suppliers.js'
 import { Users } from './screens/users.js'
 import { finishLogIn, logIn, logOut, notice, settings, tokens } from './session.js'
-import { live, poll, shownNode, stale } from './state.js'
+import { live, poll, showNode, shownNode, stale } from './state.js'
 
 /** @type {Readonly<Record<string, { title: string, view: () => import('./html.js').Shown, hidden?: boolean }>>} */
 const screens = {
@@ -69,10 +69,6 @@ function Header() {
     name,
     name === localZone && name !== 'UTC' ? `${name} (browser)` : name,
   ])
-  const showNode = (/** @type {string} */ node) => {
-    shownNode.value = node
-    void poll()
-  }
   const showZone = (/** @type {string} */ name) => {
     setZone(name)
     void poll()

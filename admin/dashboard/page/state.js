@@ -4,7 +4,7 @@ import { dateOf, startOfDay, zone } from './format.js'
 import { call, onEnd, tokens } from './session.js'
 
 /** @import { LiveSnapshot, LiveIntegration } from '../../fleet/live.ts' */
-/** @typedef {{ margin: string, revenue: string, decided: number, wins: number }} Today */
+/** @import { ReportRow } from '../../reports/columns.ts' */
 
 const every = 3000
 /** Reports read the store, and change slowly. */
@@ -16,7 +16,7 @@ export const live = signal(null)
 export const stale = signal('')
 /** The node that is shown; empty: all nodes. */
 export const shownNode = signal('')
-/** By supplier; null until read. @type {import('@preact/signals').Signal<Map<string, Today> | null>} */
+/** By supplier; null until read. @type {import('@preact/signals').Signal<Map<string, Pick<ReportRow, 'margin' | 'decided' | 'wins'>> | null>} */
 export const today = signal(null)
 
 const ranks = ['viewer', 'api', 'operator']
@@ -42,6 +42,12 @@ export async function readLive() {
   stale.value = ''
 }
 
+/** Shows the figures of one node, or of all. @param {string} node */
+export function showNode(node) {
+  shownNode.value = node
+  void poll()
+}
+
 let readAt = 0
 let readFor = ''
 
@@ -49,7 +55,7 @@ async function readToday() {
   const from = startOfDay(dateOf(Date.now()))
   const rows = await call(`/api/svc/reports/margin?by=ssp&from=${from}`)
   if (tokens.value === null) return
-  today.value = new Map(rows.map((/** @type {Today & { key: string }} */ row) => [row.key, row]))
+  today.value = new Map(rows.map((/** @type {ReportRow} */ row) => [row.key, row]))
   readAt = Date.now()
   readFor = zone.value
 }

@@ -58,8 +58,10 @@ t.test(
             auth: 'none',
             contextTtl: () => 48 * hour,
             integration: engine.integration,
+            account: () => undefined,
             now: world.now,
             alert: () => {},
+            onDuplicate: () => {},
             counters,
           })
         let { engine } = world

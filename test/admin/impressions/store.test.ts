@@ -27,8 +27,10 @@ t.test(
         auth: 'bearer',
         contextTtl: () => 48 * hour,
         integration: engine.integration,
+        account: () => undefined,
         now: world.now,
         alert: () => {},
+        onDuplicate: () => {},
         counters,
       })
       const notify = async (bidId: string, svcOpd?: string) => {

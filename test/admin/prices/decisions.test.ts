@@ -16,7 +16,11 @@ async function api(t: Test) {
     lambda: 0.05,
     guard: world.guard,
   })
-  const plugin = decisions({ engine: world.engine, authenticate: () => async () => {} })
+  const plugin = decisions({
+    engine: world.engine,
+    authenticate: () => async () => {},
+    account: () => undefined,
+  })
   const admin = createAdmin({ listen: '127.0.0.1:0', log: noLog, plugins: [plugin] })
   const { port } = await admin.listen()
   t.teardown(() => admin.close())

@@ -119,7 +119,9 @@ t.test('a standalone call that throws is a 500 without data', async (t) => {
   Object.defineProperty(broken.opd, 'exclude', { get: thrower })
   const { engine, lines } = world({}, [broken])
   const app = Fastify()
-  await app.register(standalone({ engine, authenticate: () => async () => {} }))
+  await app.register(
+    standalone({ engine, authenticate: () => async () => {}, account: () => undefined }),
+  )
   t.teardown(() => app.close())
   const url = await app.listen({ port: 0 })
   const answer = await fetch(`${url}/opd/acme_yesbid`, {

@@ -3,10 +3,11 @@
 import { Level, table, text } from '../components.js'
 import { rate, time } from '../format.js'
 import { html } from '../html.js'
-import { live, poll, shownNode } from '../state.js'
+import { live, showNode, shownNode } from '../state.js'
 
 /** @typedef {import('../../../fleet/live.ts').LiveNode} LiveNode */
 
+/** Seconds after which figures are old: nodes publish them every 10. */
 const late = 25
 
 /** @type {import('../components.js').Column<LiveNode>[]} */
@@ -41,10 +42,8 @@ const columns = [
   text(
     'Show',
     ({ node }) =>
-      html`<button type="button" aria-pressed=${shownNode.value === node} aria-label=${`Only this: ${node}`} onClick=${() => {
-        shownNode.value = shownNode.value === node ? '' : node
-        void poll()
-      }}>Only this</button>`,
+      html`<button type="button" aria-pressed=${shownNode.value === node} aria-label=${`Only this: ${node}`}
+        onClick=${() => showNode(shownNode.value === node ? '' : node)}>Only this</button>`,
     { help: 'Shows the figures of this node alone on all screens.' },
   ),
 ]

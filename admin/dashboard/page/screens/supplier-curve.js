@@ -7,8 +7,8 @@ import { html } from '../html.js'
 import { call } from '../session.js'
 
 /** @import { LiveIntegration } from '../../../fleet/live.ts' */
-/** @typedef {{ factor: number, price: number, win: number, kept: number | null, margin: number }} Point */
-/** @typedef {{ currency: string, min_factor: number, points: Point[] }} WinCurve */
+/** @import { WinCurve } from '../../../console/curve.ts' */
+/** @typedef {WinCurve['points'][number]} Point */
 
 const width = 100
 const height = 40

@@ -7,7 +7,7 @@ import { html } from '../html.js'
 import { call, settings } from '../session.js'
 import { live, may, seesAll } from '../state.js'
 
-/** @typedef {{ name: string, roles: string[], account: string, state: 'enabled' | 'disabled', last_login: string | null }} User */
+/** @import { ShownUser as User } from '../../../console/users.ts' */
 
 const tokenNote = 'Access tokens work until they expire, at most 5 minutes.'
 const minPassword = 8
