@@ -7,7 +7,7 @@ import { html } from '../html.js'
 import { call } from '../session.js'
 
 /** @import { LiveIntegration } from '../../../fleet/live.ts' */
-/** @import { WinCurve } from '../../../console/curve.ts' */
+/** @typedef {import('../../../console/curve.ts').WinCurve} WinCurve */
 /** @typedef {WinCurve['points'][number]} Point */
 
 const width = 100
