@@ -55,7 +55,7 @@ async function load(store: Store): Promise<DirectorySnapshot> {
 export async function createDirectory(store: Store, log: Log): Promise<Directory> {
   let current = await load(store)
   const listeners: ((snapshot: DirectorySnapshot) => void)[] = []
-  // one read at a time: the result of an older read must not replace a newer one
+  // one read at a time: the result of an older read must not replace that of a newer one
   const read = oneAtATime(async () => {
     current = await load(store)
     for (const listener of listeners) listener(current)

@@ -5,8 +5,8 @@ import { type Caller, may, type Role } from './roles.ts'
 import { TokenError, type TokenErrorCode, type TokenVerifier, tokenErrors } from './tokens.ts'
 
 // RFC 6750 2.1; the scheme's case does not matter (RFC 9110 11.1)
-const shape = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i
-const tokenIn = (authorization: string) => shape.exec(authorization)?.[1]
+const bearerScheme = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i
+const tokenIn = (authorization: string) => bearerScheme.exec(authorization)?.[1]
 /** Characters; Node's own limit for all headers is 16 KiB. */
 const maxToken = 12_000
 
@@ -30,8 +30,8 @@ function readToken(request: FastifyRequest): string {
 }
 
 /**
- * Sets `request.caller` and returns null, or counts and returns the reason of the refusal. The token itself is never
- * logged.
+ * Sets `request.caller` and returns null. If the call is refused, counts the reason and returns it. The token itself is
+ * never logged.
  */
 export async function admit(
   request: FastifyRequest,

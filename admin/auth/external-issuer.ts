@@ -22,13 +22,15 @@ const algorithms = [
 
 const keyTypes = ['RSA', 'EC', 'OKP']
 
-const every = 10 * 60_000
-const retry = 2000
+/** Milliseconds between two fetches of the keys, and until the next one while no key is known. */
+const fetchInterval = 10 * 60_000
+const firstRetry = 2000
 /** Milliseconds between two fetches for unknown key ids, so that a flood of them causes one fetch. */
 const coolDown = 5000
+/** Limits of a response of the issuer: milliseconds, bytes, keys. */
 const timeout = 5000
-const maxKeys = 100
 const maxBytes = 512 * 1024
+const maxKeys = 100
 
 interface IssuerKeys {
   /** Throws a TokenError: `unknown_key`, or `unavailable` if no keys have been fetched yet. */
@@ -90,7 +92,7 @@ export function issuerKeys(issuer: string, log: Log, now: () => number): IssuerK
     fetchedAt = now()
     fetching ??= load()
       .then(
-        () => schedule(every),
+        () => schedule(fetchInterval),
         (error: Error) => {
           const cause = error.cause instanceof Error ? `: ${error.cause.message}` : ''
           const kept = known?.ids.size ?? 0
@@ -98,7 +100,7 @@ export function issuerKeys(issuer: string, log: Log, now: () => number): IssuerK
             { issuer, err: error.message + cause, kept },
             'keys of the issuer could not be fetched',
           )
-          schedule(known === null ? retry : every / 10)
+          schedule(known === null ? firstRetry : fetchInterval / 10)
         },
       )
       .finally(() => {
@@ -140,9 +142,10 @@ interface ExternalSettings {
 }
 
 /** Tolerated clock skew in seconds. */
-const leeway = 5
-/** Seconds by which `iat` may be in the future; beyond, one of the clocks is wrong. */
-const ahead = 60
+const clockSkew = 5
+/** Seconds that `iat` may be in the future. If it is later, one of the clocks is wrong. */
+const maxAhead = 60
+/** Characters of a claim, and roles of a token. */
 const maxText = 512
 const maxRoles = 1000
 
@@ -188,8 +191,8 @@ function checkType(payload: JWTPayload, header: string | undefined): void {
   const { typ } = payload
   if (typ !== undefined && (typeof typ !== 'string' || typ.toLowerCase() !== 'bearer'))
     throw new TokenError('type')
-  // OpenID Connect Core 3.1.3.6: only ID tokens have the first two; RFC 7800: possession of a key cannot be proved
-  // here
+  // only ID tokens have the first two (OpenID Connect Core 3.1.3.6); this service cannot check that the caller has the
+  // key that the third names (RFC 7800)
   for (const claim of ['at_hash', 'c_hash', 'cnf'])
     if (payload[claim] !== undefined) throw new TokenError('type')
 }
@@ -212,13 +215,13 @@ export function externalCheck(
         {
           algorithms,
           issuer,
-          clockTolerance: leeway,
+          clockTolerance: clockSkew,
           currentDate: new Date(now()),
           requiredClaims: ['exp', 'sub'],
         },
       )
       const { aud, azp, sub, exp = 0, iat = 0 } = payload
-      if (iat > now() / 1000 + ahead) throw new TokenError('not_yet')
+      if (iat > now() / 1000 + maxAhead) throw new TokenError('not_yet')
       if (![aud].flat().includes(audience) && azp !== audience) throw new TokenError('audience')
       checkType(payload, protectedHeader.typ)
       const subject = textOf(sub)
@@ -228,7 +231,7 @@ export function externalCheck(
         account: accountOf(payload, accountClaim),
         roles: rolesOf(payload, settings),
       }
-      return { caller, expiresAt: (exp + leeway) * 1000 }
+      return { caller, expiresAt: (exp + clockSkew) * 1000 }
     } catch (error) {
       throw failureOf(error)
     }

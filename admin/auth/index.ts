@@ -75,7 +75,7 @@ function reachedAt(
   return URL.canParse(base) ? base : otherwise
 }
 
-/** Does not wait for an external issuer: its keys are fetched meanwhile, and calls with tokens wait for the first attempt. */
+/** Does not wait for an external issuer: its keys are fetched meanwhile, and calls with a token wait for the first fetch. */
 export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Auth> {
   const { store, log, now = Date.now } = deps
   const failures = new Map<string, number>()
@@ -96,21 +96,21 @@ export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Au
   const verifier = cachedVerifier(issuer.check, now)
   const { trustedProxies = () => [], publicUrl = () => null } = deps
   let ranges: readonly string[] = []
-  let list: AddressCheck = () => false
+  let isInRanges: AddressCheck = () => false
   const trusted: AddressCheck = (address) => {
     if (ranges !== trustedProxies()) {
       ranges = trustedProxies()
-      list = addressRanges(ranges)
+      isInRanges = addressRanges(ranges)
     }
-    return list(address)
+    return isInRanges(address)
   }
   // A client cannot connect to a wildcard address.
-  const own = () => deps.baseUrl().replace(/\/\/(0\.0\.0\.0|\[::\])(?=:|$)/, '//localhost')
+  const ownUrl = () => deps.baseUrl().replace(/\/\/(0\.0\.0\.0|\[::\])(?=:|$)/, '//localhost')
   const plugin = tokenEndpoint({
     store,
     realm,
     url: (request) =>
-      `${publicUrl()?.replace(/\/+$/, '') ?? reachedAt(request, trusted, own())}${path}`,
+      `${publicUrl()?.replace(/\/+$/, '') ?? reachedAt(request, trusted, ownUrl())}${path}`,
     issuer,
     keys,
     refresh: refreshTokens(store, now),

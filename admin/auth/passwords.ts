@@ -11,7 +11,7 @@ export const minPassword = 8
 /** Characters. A longer password is refused before it is hashed. */
 export const maxPassword = 1024
 
-/** More log-ins wait than the limit allows. The client should try again. */
+/** Too many log-ins wait already. The client should try again. */
 export class PasswordsBusyError extends Error {
   override name = 'PasswordsBusyError'
 }

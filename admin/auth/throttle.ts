@@ -13,20 +13,21 @@ export function networkOf(address: string): string {
   return Buffer.from(parsed.toByteArray().slice(0, 8)).toString('hex')
 }
 
-interface Tries {
+interface Attempts {
   count: number
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch: the end of the wait, and the last attempt. */
   until: number
   last: number
 }
 
-/** Many users share an address, so its limit is higher. */
-const free = { user: 5, address: 50, both: 5 }
-type Kind = keyof typeof free
-type Key = readonly [kind: Kind, key: string]
-const longest = 60_000
+/** Attempts without a wait, by what a counter is for. Many users share an address, so its limit is higher. */
+const freeAttempts = { user: 5, address: 50, pair: 5 }
+type Kind = keyof typeof freeAttempts
+type Key = readonly [kind: Kind, name: string]
+/** Milliseconds. */
+const longestWait = 60_000
 /** Milliseconds without an attempt after which a counter is dropped. */
-const forget = 15 * 60_000
+const counterLife = 15 * 60_000
 const maxEntries = 20_000
 
 export interface Throttle {
@@ -38,8 +39,8 @@ export interface Throttle {
 }
 
 export function createThrottle(now: () => number): Throttle {
-  const table = () => new LRUCache<string, Tries>({ max: maxEntries })
-  const tables = { user: table(), address: table(), both: table() } satisfies Record<Kind, unknown>
+  const table = () => new LRUCache<string, Attempts>({ max: maxEntries })
+  const tables = { user: table(), address: table(), pair: table() } satisfies Record<Kind, unknown>
   /** Pairs of network and user that have logged in. */
   const known = new LRUCache<string, true>({ max: maxEntries })
 
@@ -47,7 +48,7 @@ export function createThrottle(now: () => number): Throttle {
   function keysOf(user: string, address: string): { pair: string; keys: readonly Key[] } {
     const network = networkOf(address)
     const pair = `${network} ${user}`
-    if (known.get(pair) === true) return { pair, keys: [['both', pair]] }
+    if (known.get(pair) === true) return { pair, keys: [['pair', pair]] }
     return {
       pair,
       keys: [
@@ -56,25 +57,26 @@ export function createThrottle(now: () => number): Throttle {
       ],
     }
   }
-  function find([kind, key]: Key): Tries | undefined {
-    const tries = tables[kind].get(key)
-    // a clock that was set back must not extend the wait
-    return tries === undefined || Math.abs(now() - tries.last) > forget ? undefined : tries
+  function find([kind, name]: Key): Attempts | undefined {
+    const attempts = tables[kind].get(name)
+    // in both directions: a clock that was set back must not extend the wait
+    if (attempts === undefined || Math.abs(now() - attempts.last) > counterLife) return undefined
+    return attempts
   }
-  function count(of: Key): void {
-    const [kind, key] = of
-    const tries = find(of) ?? { count: 0, until: 0, last: 0 }
-    tries.count++
-    tries.last = now()
-    const over = tries.count - free[kind]
-    if (over >= 0) tries.until = now() + Math.min(longest, 1000 * 2 ** Math.min(over, 6))
-    tables[kind].set(key, tries)
+  function count(key: Key): void {
+    const [kind, name] = key
+    const attempts = find(key) ?? { count: 0, until: 0, last: 0 }
+    attempts.count++
+    attempts.last = now()
+    const over = attempts.count - freeAttempts[kind]
+    if (over >= 0) attempts.until = now() + Math.min(longestWait, 1000 * 2 ** Math.min(over, 6))
+    tables[kind].set(name, attempts)
   }
-  function back(of: Key): void {
-    const tries = find(of)
-    if (tries === undefined) return
-    tries.count = Math.max(0, tries.count - 1)
-    if (tries.count < free[of[0]]) tries.until = 0
+  function uncount(key: Key): void {
+    const attempts = find(key)
+    if (attempts === undefined) return
+    attempts.count = Math.max(0, attempts.count - 1)
+    if (attempts.count < freeAttempts[key[0]]) attempts.until = 0
   }
 
   return {
@@ -92,13 +94,13 @@ export function createThrottle(now: () => number): Throttle {
     succeeded(user, address) {
       const { pair, keys } = keysOf(user, address)
       for (const key of keys) {
-        if (key[0] === 'address') back(key)
+        if (key[0] === 'address') uncount(key)
         else tables[key[0]].delete(key[1])
       }
       known.set(pair, true)
     },
     undone(user, address) {
-      for (const key of keysOf(user, address).keys) back(key)
+      for (const key of keysOf(user, address).keys) uncount(key)
     },
   }
 }

@@ -48,7 +48,7 @@ export function failureOf(error: unknown): TokenError {
   if (error instanceof errors.JWTExpired) return new TokenError('expired', options)
   if (error instanceof errors.JWTClaimValidationFailed)
     return new TokenError((error.reason !== 'missing' && byClaim[error.claim]) || 'claims', options)
-  // the second: the key of this id is for another algorithm
+  // the second error: the key of this id is for another algorithm
   if (error instanceof errors.JOSEAlgNotAllowed || error instanceof errors.JWKSNoMatchingKey)
     return new TokenError('algorithm', options)
   if (error instanceof errors.JWSSignatureVerificationFailed)
@@ -70,10 +70,10 @@ export interface TokenVerifier {
 }
 
 const maxTokens = 5000
-/** Seconds. A key that the issuer has withdrawn is accepted at most this much longer. */
-const longest = 60
+/** Seconds. Tokens of a key that the issuer has withdrawn are accepted at most this much longer. */
+const cacheLife = 60
 /** Characters. Longer tokens are not cached. */
-const maxKept = 4096
+const maxCachedLength = 4096
 
 /**
  * A cache of verified tokens: a look-up replaces the signature check. `check` throws a TokenError. Failures are not
@@ -89,10 +89,10 @@ export function cachedVerifier(
       const known = cache.get<AcceptedToken>(token)
       if (known !== undefined && now() < known.expiresAt) return known.caller
       return check(token).then((accepted) => {
-        if (token.length <= maxKept) {
+        if (token.length <= maxCachedLength) {
           // a full cache is emptied: every entry can be verified again
           if (cache.keys().length >= maxTokens) cache.flushAll()
-          const expiresAt = Math.min(accepted.expiresAt, now() + longest * 1000)
+          const expiresAt = Math.min(accepted.expiresAt, now() + cacheLife * 1000)
           cache.set(token, { caller: accepted.caller, expiresAt })
         }
         return accepted.caller

@@ -32,20 +32,20 @@ export interface StoredUser extends User {
 
 const maxName = 128
 const isName = (text: string): boolean => text.length <= maxName && !/[\s\p{Cc}]/u.test(text)
-const text = `${maxName} characters, none of them white space`
-const lengths = `a password has ${minPassword} to ${maxPassword} characters`
+const nameRule = `${maxName} characters, none of them white space`
+const passwordRule = `a password has ${minPassword} to ${maxPassword} characters`
 
-/** What a user consists of, besides the roles. */
+/** The fields of a user, besides the roles. */
 export const fields = {
   name: z
     .string()
-    .min(1, `a name has 1 to ${text}`)
-    .refine(isName, `a name has 1 to ${text}`)
-    .describe(`1 to up to ${text}`),
-  password: z.string().min(minPassword, lengths).max(maxPassword, lengths),
+    .min(1, `a name has 1 to ${nameRule}`)
+    .refine(isName, `a name has 1 to ${nameRule}`)
+    .describe(`1 to up to ${nameRule}`),
+  password: z.string().min(minPassword, passwordRule).max(maxPassword, passwordRule),
   account: z
     .string()
-    .refine(isName, `an account has up to ${text}`)
+    .refine(isName, `an account has up to ${nameRule}`)
     .describe('The account whose suppliers the user may see; `*`: all suppliers'),
 }
 
@@ -189,18 +189,18 @@ export async function changeUser(
   const [fault] = verb === 'passwd' ? faultsOf(fields.password, password) : []
   if (fault !== undefined) throw new RangeError(fault)
   const hash = verb === 'passwd' ? await hashPassword(password) : ''
-  /** Whether the user cannot log in afterwards. */
-  const closes = verb === 'disable' || verb === 'remove'
+  /** Whether the change ends the access of the user. */
+  const endsAccess = verb === 'disable' || verb === 'remove'
   return db.transaction().execute(async (trx) => {
     // All users are locked: otherwise two concurrent commands could disable one admin each and leave none.
     const before = await allUsers(trx, postgres)
     const user = before.find((each) => each.name === name)
     if (user === undefined) return 'unknown'
-    const left = before.some((each) => each.name !== name && isAdmin(each))
-    if (closes && isAdmin(user) && !left && !force) return 'last_admin'
+    const otherAdmin = before.some((each) => each.name !== name && isAdmin(each))
+    if (endsAccess && isAdmin(user) && !otherAdmin && !force) return 'last_admin'
     if (verb === 'remove') await trx.deleteFrom('users').where('name', '=', name).execute()
     else {
-      const values = verb === 'passwd' ? { hash } : { disabled: closes ? 1 : 0 }
+      const values = verb === 'passwd' ? { hash } : { disabled: endsAccess ? 1 : 0 }
       await trx.updateTable('users').set(values).where('name', '=', name).execute()
     }
     await trx.deleteFrom('refresh_tokens').where('user_name', '=', name).execute()

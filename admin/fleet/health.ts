@@ -15,10 +15,9 @@ interface Health {
 export interface HealthContext {
   opd: 'on' | 'shadow' | 'off' | 'invalid' | null
   held: boolean
-  kept: Interval | null
-  keptSpend: Interval | null
-  minWinRate: number | null
-  minSpend: number | null
+  /** Kept wins and kept spend against their floors. */
+  kept: Level
+  keptSpend: Level
 }
 
 /** Shares of requests from which failures are a warning, and a fault. */
@@ -43,7 +42,7 @@ const guardWords: Readonly<Record<string, string>> = {
 
 export function healthOf(
   figures: SupplierFigures | undefined,
-  { opd, held, kept, keptSpend, minWinRate, minSpend }: HealthContext,
+  { opd, held, kept, keptSpend }: HealthContext,
 ): Health {
   const bad: string[] = []
   const warn: string[] = []
@@ -51,14 +50,14 @@ export function healthOf(
   const total = Object.values(figures?.requests ?? {}).reduce((sum, count) => sum + count, 0)
   const sent = at('answer') + at('no_bid') + at('timeout') + at('upstream_error')
   const failed = (at('timeout') + at('upstream_error')) / (sent || 1)
-  const dead = sent > 0 && at('answer') + at('no_bid') === 0
+  const noneAnswered = sent > 0 && at('answer') + at('no_bid') === 0
   const share = `${percent(failed)} of the requests that the supplier got failed`
-  if (dead) bad.push('no request was answered in the last minutes')
+  if (noneAnswered) bad.push('no request was answered in the last minutes')
   else if (failed >= badShare) bad.push(share)
   else if (failed >= warnShare) warn.push(share)
   const endpoints = figures?.endpoints ?? []
   const down = endpoints.filter(({ state }) => state !== 'up')
-  if (down.length > 0 && !dead)
+  if (down.length > 0 && !noneAnswered)
     warn.push(
       down.length === endpoints.length
         ? 'every endpoint fails'
@@ -71,8 +70,8 @@ export function healthOf(
   if (at('inactive') > 0) warn.push('the data center is inactive')
   if (opd === 'invalid') bad.push('the opd block is not valid: OPD is off')
   for (const [what, level] of [
-    ['kept wins are', keptLevel(kept, minWinRate)],
-    ['kept spend is', keptLevel(keptSpend, minSpend)],
+    ['kept wins are', kept],
+    ['kept spend is', keptSpend],
   ] as const)
     if (level === 'bad') bad.push(`${what} below the floor`)
     else if (level === 'warn') warn.push(`${what} below the floor, but not certainly`)

@@ -16,14 +16,14 @@ import { writeSums } from '../store/sums.ts'
 const comparedDays = 7
 
 export interface KeptSums {
-  /** The sums of a supplier; null without bids. A store that is lost leaves the last known sums. */
+  /** The sums of a supplier; null without bids. While the store is lost, the sums that were read last. */
   read(): Promise<(supplier: string, mode: Mode) => ArmPair | null>
-  /** Adds what this node has counted since. */
+  /** Adds to the store what this node has counted since the last addition. */
   flush(): Promise<void>
 }
 
-/** Milliseconds; other nodes add theirs every ten seconds. */
-const readAgain = 5000
+/** Milliseconds for which sums that were read are used again; other nodes add theirs every ten seconds. */
+const readInterval = 5000
 /** Rows of one statement, 12 columns each. */
 const sliceRows = 100
 const fields = {
@@ -50,7 +50,7 @@ const sumsOf = (of: (name: keyof ArmSums) => number) =>
 const nothing = sumsOf(() => 0)
 const minus = (one: ArmSums, other: ArmSums) => sumsOf((name) => one[name] - other[name])
 
-/** What a node has counted since its start and is not in `before`. In time slices. */
+/** What this node has counted beyond `before`, in slices of the event loop. */
 async function countedSince({ suppliers }: EngineStats, before: Sums): Promise<Sums> {
   const slices = createSlices()
   const fresh: Sums = new Map()
@@ -106,7 +106,7 @@ export function createKeptSums({ store, stats, now, log }: KeptSumsDeps): KeptSu
   }
 
   async function readStored(): Promise<void> {
-    if (now() - readAt < readAgain) return
+    if (now() - readAt < readInterval) return
     const rows = await db
       .selectFrom('arm_sums')
       .select(['supplier', 'mode', 'arm'])

@@ -38,7 +38,7 @@ export interface LiveDeps {
   now(): number
 }
 
-const beside = (interval: Interval | null, floor: number | undefined): Kept | null =>
+const keptOf = (interval: Interval | null, floor: number | undefined): Kept | null =>
   interval === null || floor === undefined
     ? null
     : { ...interval, floor, level: keptLevel(interval, floor) }
@@ -46,7 +46,7 @@ const beside = (interval: Interval | null, floor: number | undefined): Kept | nu
 /** Sums of CPM are for a thousand impressions. */
 const units = (cpm: number) => cpm / 1000
 
-/** Wins and spend that optimized bids would have had at the rates of the holdout, minus theirs. Below 0: they have more. */
+/** Wins and spend that the optimized bids would have at the rates of the holdout, minus those that they have. */
 function missingOf(optimised: ArmSums, holdout: ArmSums) {
   if (holdout.bids === 0) return null
   const share = optimised.bids / holdout.bids
@@ -67,19 +67,24 @@ function modesOf(
   return [...modes]
     .sort((one, other) => Number(other === opd?.mode) - Number(one === opd?.mode))
     .flatMap((mode) => {
-      const of = figures?.modes[mode]
-      if (of === undefined) return []
-      const { bids, wins, guards, alarms } = of
-      const { optimised, holdout } = armsOf(mode) ?? of
-      const factors = Object.entries(of.factors)
+      const counted = figures?.modes[mode]
+      if (counted === undefined) return []
+      const { bids, wins, guards, alarms } = counted
+      const { optimised, holdout } = armsOf(mode) ?? counted
+      const factors = Object.entries(counted.factors)
         .map(([upTo, count]) => ({ upTo: Number(upTo), bids: count }))
         .sort((one, other) => one.upTo - other.upTo)
       return {
-        ...{ mode, bids, wins, guards, alarms, factors },
-        margin: units(of.margin),
-        revenue: units(of.revenue),
-        kept: beside(keptWins(optimised, holdout), opd?.minWinRate),
-        keptSpend: beside(keptSpend(optimised, holdout), opd?.minSpend),
+        mode,
+        bids,
+        wins,
+        guards,
+        alarms,
+        factors,
+        margin: units(counted.margin),
+        revenue: units(counted.revenue),
+        kept: keptOf(keptWins(optimised, holdout), opd?.minWinRate),
+        keptSpend: keptOf(keptSpend(optimised, holdout), opd?.minSpend),
         missing: missingOf(optimised, holdout),
         // Margin per bid of optimized bids minus that of the holdout: CPM for each bid is the amount for 1,000 bids
         uplift: uplift(optimised, holdout),
@@ -100,16 +105,18 @@ function integrationOf(
   const measured = opd?.state === 'on' ? modes[0] : undefined
   const held: 'all' | 'own' | 'no' = holds.has('*') ? 'all' : holds.has(id) ? 'own' : 'no'
   return {
-    ...{ ssp: id, name, account, opd, modes },
+    ssp: id,
+    name,
+    account,
+    opd,
+    modes,
     /** `all`: because all integrations are held. */
     held,
     health: healthOf(figures, {
       opd: opd?.state ?? null,
       held: held !== 'no',
-      kept: measured?.kept ?? null,
-      keptSpend: measured?.keptSpend ?? null,
-      minWinRate: opd?.minWinRate ?? null,
-      minSpend: opd?.minSpend ?? null,
+      kept: measured?.kept?.level ?? 'none',
+      keptSpend: measured?.keptSpend?.level ?? 'none',
     }),
     /** Requests of the last minutes by outcome, their number a second, and quantiles of their durations in seconds. */
     requests: figures?.requests ?? {},
@@ -144,8 +151,8 @@ export async function liveSnapshot(deps: LiveDeps, caller: Caller, only: string 
       for (const node of counted)
         if (node.suppliers[id] !== undefined) figures = added(figures, node.suppliers[id])
       const opd = deps.opd(id)
-      const own = modesOf(figures, opd, (mode) => kept(id, mode))
-      return integrationOf(supplier, figures, opd, own, held)
+      const modes = modesOf(figures, opd, (mode) => kept(id, mode))
+      return integrationOf(supplier, figures, opd, modes, held)
     })
   const { subject, account } = caller
   const role = roles.findLast((each) => may(caller.roles, each)) ?? null
@@ -156,7 +163,11 @@ export async function liveSnapshot(deps: LiveDeps, caller: Caller, only: string 
     node: all[0]!.node,
     nodes: all.map(
       ({ node, location, version, started, at: published, window, problems = [] }) => ({
-        ...{ node, location, version, window, problems },
+        node,
+        location,
+        version,
+        window,
+        problems,
         started: new Date(started).toISOString(),
         /** Seconds since its figures were published. */
         age: Math.max(0, (at - published) / 1000),

@@ -13,12 +13,13 @@ interface Fleet {
   close(): Promise<void>
 }
 
-const every = 10_000
-/** A node that has not published for this time is not counted. */
-const gone = 35_000
-/** Rows of nodes that ended without deleting them. */
-const forgotten = 3_600_000
-const readAgain = 2000
+/** Milliseconds between two publications of a node. */
+const publishInterval = 10_000
+/** Milliseconds after which a node that has not published is left out, and after which its rows are deleted. */
+const nodeTimeout = 35_000
+const rowLife = 3_600_000
+/** Milliseconds for which rows that were read are used again. */
+const readInterval = 2000
 /** Suppliers of one row: its text stays below 100 KB, so that it takes a millisecond of the event loop. */
 const partSize = 200
 
@@ -50,7 +51,7 @@ export function createFleet({ store, node: self, own, now, log, kept }: FleetDep
         .execute()
       await yieldToLoop()
     }
-    const stale = now() - forgotten
+    const stale = now() - rowLife
     await db
       .deleteFrom('node_figures')
       .where((row) =>
@@ -63,12 +64,12 @@ export function createFleet({ store, node: self, own, now, log, kept }: FleetDep
   }
 
   const read = oneAtATime(async () => {
-    if (now() - readAt < readAgain) return
+    if (now() - readAt < readInterval) return
     const rows = await db
       .selectFrom('node_figures')
       .select(['node', 'figures'])
       .where('node', '!=', self)
-      .where('at', '>', now() - gone)
+      .where('at', '>', now() - nodeTimeout)
       .orderBy('node')
       .execute()
     const byNode = new Map<string, NodeFigures>()
@@ -91,7 +92,7 @@ export function createFleet({ store, node: self, own, now, log, kept }: FleetDep
       log.warn({ err: error.message }, 'the figures of this node could not be published'),
     )
   })
-  const timer = setInterval(() => void publish(), every).unref()
+  const timer = setInterval(() => void publish(), publishInterval).unref()
   return {
     publish,
     async nodes() {

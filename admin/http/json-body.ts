@@ -57,14 +57,14 @@ const pointerOf = (stack: readonly Level[]) =>
 function repeatedKeys(text: string): ProblemFault[] {
   const repeated: ProblemFault[] = []
   const stack: Level[] = []
-  let last = ''
+  let lastString = ''
   const excess = (detail: string) => fault(pointerOf(stack), detail)
   for (let at = 0; at < text.length && repeated.length < maxFaults; at++) {
     const top = stack.at(-1)
     const char = text[at]
     if (char === '"') {
       const end = afterString(text, at)
-      if (top?.keys != null) last = text.slice(at, end)
+      if (top?.keys != null) lastString = text.slice(at, end)
       at = end - 1
     } else if (char === '{' || char === '[') {
       if (stack.length === limits.levels) throw excess(`nested deeper than ${limits.levels} levels`)
@@ -73,7 +73,7 @@ function repeatedKeys(text: string): ProblemFault[] {
     else if (char === ',' && top?.keys === null) {
       if (++top.index === limits.entries) throw excess(`more than ${limits.entries} entries`)
     } else if (char === ':' && top?.keys != null) {
-      top.part = unescapedKey(last)
+      top.part = unescapedKey(lastString)
       if (top.keys.has(top.part))
         repeated.push({ pointer: pointerOf(stack), detail: 'this key is repeated' })
       if (top.keys.add(top.part).size > limits.names)

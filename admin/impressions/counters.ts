@@ -28,9 +28,9 @@ const noMoney = (): SupplierMoney => ({
   out: 0,
 })
 
-/** Label values of one counter, joined. Their number is limited by suppliers x modes x statuses. */
+/** The key of a counter: its label values. There are at most suppliers x modes x statuses of them. */
 const join = (...labels: string[]) => labels.join('\t')
-const longestTable = 100_000
+const maxKeys = 100_000
 
 const defaultMost = () => ({ publishers: 200, domains: 200 })
 
@@ -73,7 +73,7 @@ export class ImpressionCounters {
     this.received++
     let key = join(ssp, mode, status, by, event)
     // beyond the limit, the status is still counted, without other labels
-    if (this.impressions.size >= longestTable && !this.impressions.has(key))
+    if (this.impressions.size >= maxKeys && !this.impressions.has(key))
       key = join('', '', status, 'none', 'none')
     this.impressions.set(key, (this.impressions.get(key) ?? 0) + 1)
   }

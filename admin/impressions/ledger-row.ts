@@ -8,11 +8,11 @@ import { compare, type Decimal, decimal, difference, times } from '../../opd/sha
 import { type LedgerRow, storable } from '../store/tables.ts'
 import type { Notice } from './notice.ts'
 
-/** The event that trains the model and the event that is money, by the supplier's `notices`. */
+/** The event that trains the model, and the event that counts money, by the supplier's `notices`. */
 const eventRules = {
-  win: { teaches: 'win', money: 'win' },
-  billing: { teaches: 'billing', money: 'billing' },
-  both: { teaches: 'win', money: 'billing' },
+  win: { training: 'win', money: 'win' },
+  billing: { training: 'billing', money: 'billing' },
+  both: { training: 'win', money: 'billing' },
 } as const
 
 export const eventsOf = (integration: Integration | null) =>
@@ -132,9 +132,9 @@ export function attributedRow(notice: Notice, of: Attribution, at: number): Ledg
   const { record, integration } = of
   const money = armRules[record.arm].money && eventsOf(integration).money === notice.event
   const opd = integration?.opd
-  const demandSide = opd != null && opd !== 'invalid' && opd.priceDsp
+  const paidByDemandPrice = opd != null && opd !== 'invalid' && opd.priceDsp
   const priceDsp = notice.priceDsp ?? record.priceDsp ?? null
-  const revenue = demandSide ? (priceDsp ?? record.inBa) : record.inBa
+  const revenue = paidByDemandPrice ? (priceDsp ?? record.inBa) : record.inBa
   return {
     ...blank(notice, at),
     ...decided(record),

@@ -1,5 +1,6 @@
 /**
- * The decision of a notice: authentication (CONTRACT 2 `admin.impressions.auth`), look-up, visibility, and whether the ledger has its win.
+ * The decision of a notice: the credential (CONTRACT 2 `admin.impressions.auth`), the look-up, visibility, and whether
+ * the ledger has its win.
  */
 import type { ContextState, Engine, LookupResult } from '../../opd/engine/types.ts'
 import { type AccountOf, type Caller, seesSupplier } from '../auth/roles.ts'
@@ -13,56 +14,55 @@ export type LedgerOfWins = Pick<Ledger, 'record' | 'seenBid'>
 
 export type ImpressionAuth = 'bearer' | 'context' | 'none'
 
-/** An expired context proves that this service issued it. For attribution it counts as absent. */
+/** An expired context still proves that this service issued it. For attribution it counts as absent. */
 const credentials: ReadonlySet<ContextState> = new Set(['valid', 'expired'])
 
 export const isCredential = (context: ContextState) => credentials.has(context)
 
 /**
- * Traces the notice with the reading of its bid id that finds a decision. A context is bound to its bid id, so it
- * identifies the reading without a look-up. Otherwise each reading is looked up once, or not at all if `opens` forbids
- * it.
+ * The decision of a notice, and the notice with the reading of its bid id that has it. A context is bound to its bid id,
+ * so it tells the reading. Without one, the readings are looked up in order until one has a decision.
  */
-export async function traceNotice(
+export async function findDecision(
   engine: Engine,
   { otherBidIds, ...plain }: Notice,
-  opens: typeof isCredential | undefined,
+  mayUseLog: typeof isCredential | undefined,
 ): Promise<{ notice: Notice; found: LookupResult }> {
-  const traceOne = async (notice: Notice) => ({
+  const lookUp = async (notice: Notice) => ({
     notice,
-    found: await engine.findDecision(notice, opens),
+    found: await engine.findDecision(notice, mayUseLog),
   })
-  if (otherBidIds === undefined) return traceOne(plain)
+  if (otherBidIds === undefined) return lookUp(plain)
   const readings = [plain, ...otherBidIds.map((bidId) => ({ ...plain, bidId }))]
   for (const each of readings)
-    if (isCredential(engine.explain(each.svcOpd ?? '', each.bidId).context)) return traceOne(each)
-  const first = await traceOne(plain)
+    if (isCredential(engine.explain(each.svcOpd ?? '', each.bidId).context)) return lookUp(each)
+  const first = await lookUp(plain)
   if (first.found.record !== null) return first
   for (const each of readings.slice(1)) {
-    const other = await traceOne(each)
+    const other = await lookUp(each)
     if (other.found.record !== null) return other
   }
   return first
 }
 
 /** `foreign`: the bid belongs to another account. */
-export type VisibleTrace = LookupResult & { foreign?: true }
+export type VisibleLookup = LookupResult & { foreign?: true }
 
-/** A notice without context only finds decisions of the caller's own suppliers. */
-export function visibleTrace(
-  traced: LookupResult,
+/** Removes a decision of the bid log that the caller may not see; a context is a credential by itself. */
+export function visibleTo(
+  found: LookupResult,
   caller: Caller | null,
   account: AccountOf,
-): VisibleTrace {
-  if (traced.by !== 'bid_log' || traced.record === null) return traced
-  if (seesSupplier(caller, traced.record.supplier, account)) return traced
-  return { ...traced, by: null, record: null, late: false, foreign: true }
+): VisibleLookup {
+  if (found.by !== 'bid_log' || found.record === null) return found
+  if (seesSupplier(caller, found.record.supplier, account)) return found
+  return { ...found, by: null, record: null, late: false, foreign: true }
 }
 
 /** States of contexts that were sent but could not be used. */
 export const unreadableContexts: ReadonlySet<ContextState> = new Set(['invalid', 'expired'])
 
-export function reasonOf({ foreign, ambiguous, context }: VisibleTrace): string {
+export function reasonOf({ foreign, ambiguous, context }: VisibleLookup): string {
   if (foreign) return foreignBid
   if (ambiguous.length > 0) return 'ambiguous'
   return unreadableContexts.has(context) ? `context_${context}` : 'unknown_bid'
@@ -76,7 +76,7 @@ export const isReported = (
 ): Promise<boolean> => ledger.seenBid(ledgerBidId(bidId), event, since, only)
 
 /** Whether the win of an expired context was recorded before it expired. An expired context does not prove a win. */
-export async function wonLongAgo(
+export async function wonBeforeExpiry(
   engine: Engine,
   ledger: LedgerOfWins,
   notice: Notice,

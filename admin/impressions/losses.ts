@@ -1,9 +1,9 @@
-/** One loss notice: trace ▸ record ▸ train. It resolves when the loss is on disk. */
+/** One loss notice: find ▸ record ▸ train. It resolves when the loss is on disk. */
 import { type Caller, seesSupplier } from '../auth/roles.ts'
 import { clockSlack } from '../store/ledger-input.ts'
 import type { LossStore } from '../store/losses.ts'
 import { eventsOf, ledgerBidId } from './ledger-row.ts'
-import { isCredential, isReported, traceNotice, visibleTrace } from './lookup.ts'
+import { findDecision, isCredential, isReported, visibleTo } from './lookup.ts'
 import type { Notice } from './notice.ts'
 import type { NoticeDeps } from './process.ts'
 
@@ -45,10 +45,10 @@ async function record(
   sent: Notice,
   caller: Caller | null,
 ): Promise<{ status: LossStatus; ssp: string }> {
-  const opens = auth === 'context' && caller === null ? isCredential : undefined
-  const { notice, found } = await traceNotice(engine, sent, opens)
-  if (opens?.(found.context) === false) return { status: 'rejected', ssp: '' }
-  const { record, by } = visibleTrace(found, caller, account)
+  const mayUseLog = auth === 'context' && caller === null ? isCredential : undefined
+  const { notice, found } = await findDecision(engine, sent, mayUseLog)
+  if (mayUseLog?.(found.context) === false) return { status: 'rejected', ssp: '' }
+  const { record, by } = visibleTo(found, caller, account)
   const at = now()
   if (record === null) {
     const { ssp = '', bidId } = notice
@@ -58,8 +58,8 @@ async function record(
   }
   const ssp = record.supplier
   const won = { status: 'attributed' as const, supplier: ssp }
-  const { teaches, money } = eventsOf(integration(ssp))
-  for (const event of new Set([teaches, money]))
+  const { training, money } = eventsOf(integration(ssp))
+  for (const event of new Set([training, money]))
     if (await isReported(ledger, { ...notice, event }, record.at - clockSlack, won))
       return { status: 'duplicate', ssp }
   if (!(await losses.record(record.id, at))) return { status: 'duplicate', ssp }

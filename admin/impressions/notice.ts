@@ -118,7 +118,7 @@ function otherReadings(url: string, bidId: string): { otherBidIds?: string[] } {
   return otherBidIds.length > 0 ? { otherBidIds } : {}
 }
 
-/** What all notices say. `url` is the URL of the request: the parsed query no longer has the original escapes. */
+/** The parameters of all notices. `url` is the URL of the request: the parsed query no longer has the original escapes. */
 const common = (
   url: string,
   { bid_id, svc_opd, ssp, min_to_win }: z.output<typeof lossSchema>,
@@ -134,7 +134,7 @@ const common = (
 const present = (query: object) =>
   Object.fromEntries(Object.entries(query).filter(([, value]) => value !== ''))
 
-/** `encoded`: some suppliers encode their prices, so that the price is checked when the supplier is known. */
+/** `encoded`: some suppliers encode their prices, so the price is checked later, when the supplier is known. */
 export function parseNotice(query: object, url: string, encoded: boolean): ParsedNotice {
   const result = parsedQuery(encoded ? encodedNoticeSchema : noticeSchema, present(query))
   if ('faults' in result) return result

@@ -1,4 +1,4 @@
-/** One win notice: trace ▸ record ▸ train. It resolves when the row is on disk. */
+/** One win notice: find ▸ record ▸ train. It resolves when the row is on disk. */
 import type { Integration } from '../../opd/config.ts'
 import type { DecisionRecord, Engine, LookupResult } from '../../opd/engine/types.ts'
 import { TokenBucket } from '../../opd/shared/token-bucket.ts'
@@ -18,16 +18,16 @@ import {
   unattributedRow,
 } from './ledger-row.ts'
 import {
+  findDecision,
   type ImpressionAuth,
   isCredential,
   isReported,
   type LedgerOfWins,
   reasonOf,
-  traceNotice,
   unreadableContexts,
-  type VisibleTrace,
-  visibleTrace,
-  wonLongAgo,
+  type VisibleLookup,
+  visibleTo,
+  wonBeforeExpiry,
 } from './lookup.ts'
 import { auditPrice, type Notice, plainDecimal } from './notice.ts'
 
@@ -63,8 +63,8 @@ type NoticeResult =
     }
   | { status: 'rejected'; code: Rejection; faults?: ProblemFault[] }
 
-/** Where a notice counts; '' and null: not known. */
-interface Place {
+/** Labels of the counters of a notice; '' and null: not known. */
+interface NoticeLabels {
   supplier: string
   mode?: string
   by?: 'context' | 'bid_log' | null
@@ -90,15 +90,15 @@ export class Notices {
       return { status: 'ignored', by: null }
     }
     const { auth, counters, engine, account } = this.deps
-    const opens = auth === 'context' && caller === null ? isCredential : undefined
-    const { notice, found } = await traceNotice(engine, sent, opens)
+    const mayUseLog = auth === 'context' && caller === null ? isCredential : undefined
+    const { notice, found } = await findDecision(engine, sent, mayUseLog)
     counters.contexts[found.context]++
-    if (opens?.(found.context) === false) {
+    if (mayUseLog?.(found.context) === false) {
       const price = plainDecimal(notice.price) ? notice.price : '0'
       return this.reject({ ...notice, price }, null, 'context_required')
     }
-    const traced = visibleTrace(found, caller, account)
-    const { record, by } = traced
+    const lookup = visibleTo(found, caller, account)
+    const { record, by } = lookup
     const integration = this.deps.integration(record?.supplier ?? notice.ssp ?? '')
     const cleared = clearedPrice(notice, integration?.clearing, record?.currency ?? null, (cur) =>
       engine.rate(cur),
@@ -107,10 +107,10 @@ export class Notices {
       this.count(notice, 'rejected', { supplier: '', ...record, by: null })
       return { status: 'rejected', code: 'invalid_parameters', faults: [cleared] }
     }
-    const readable = { ...notice, price: cleared.price }
+    const priced = { ...notice, price: cleared.price }
     return record === null || by === null
-      ? this.unattributed(readable, traced, caller)
-      : this.attribute(readable, traced, record, by, caller)
+      ? this.unattributed(priced, lookup, caller)
+      : this.attribute(priced, lookup, record, by, caller)
   }
 
   /** The supplier as a metric label; '' for a text that is not the id of an integration. */
@@ -118,23 +118,23 @@ export class Notices {
     return ssp !== undefined && this.deps.integration(ssp) !== null ? ssp : ''
   }
 
-  private count(notice: Notice, status: Status, { supplier, mode = '', by }: Place): void {
+  private count(notice: Notice, status: Status, { supplier, mode = '', by }: NoticeLabels): void {
     this.deps.counters.countNotice(supplier, mode, status, by ?? 'none', notice.event)
   }
 
   private async unattributed(
     notice: Notice,
-    traced: VisibleTrace,
+    lookup: VisibleLookup,
     caller: Caller | null,
   ): Promise<NoticeResult> {
     const { engine, ledger, now, contextTtl, account } = this.deps
     const at = now()
     const named = this.labelOf(notice.ssp)
     const supplier = seesSupplier(caller, named, account) ? named : ''
-    if (traced.context === 'expired' && (await wonLongAgo(engine, ledger, notice)))
+    if (lookup.context === 'expired' && (await wonBeforeExpiry(engine, ledger, notice)))
       return this.duplicate(notice, { supplier })
     const same = { since: at - contextTtl(), supplier: notice.ssp ?? null }
-    const row = unattributedRow(notice, supplier === '' ? null : supplier, reasonOf(traced), at)
+    const row = unattributedRow(notice, supplier === '' ? null : supplier, reasonOf(lookup), at)
     let result = await ledger.record(row, same)
     // the existing row is older than `contextTtl`: this is another win with a reused bid id
     const only = { supplier: notice.ssp }
@@ -142,25 +142,25 @@ export class Notices {
       result = await ledger.record({ ...row, decision: `${row.decision}@${at}` }, same)
     if (result === 'duplicate') return this.duplicate(notice, { supplier })
     this.count(notice, 'unattributed', { supplier })
-    const isAmbiguous = traced.ambiguous.length > 0
+    const isAmbiguous = lookup.ambiguous.length > 0
     return { status: 'unattributed', by: null, ...(isAmbiguous ? { reason: 'ambiguous' } : {}) }
   }
 
   private async attribute(
     notice: Notice,
-    traced: LookupResult,
+    lookup: LookupResult,
     record: DecisionRecord,
     by: 'context' | 'bid_log',
     caller: Caller | null,
   ): Promise<NoticeResult> {
     const { ledger, now, contextTtl, counters, alert } = this.deps
     const { supplier, mode } = record
-    const { late, context } = traced
+    const { late, context } = lookup
     const at = now()
     const earliest = at - contextTtl()
     const marginWithoutContext = mode === 'margin' && by === 'bid_log'
-    const unread = unreadableContexts.has(context)
-    if (marginWithoutContext && !unread) {
+    const isUnreadable = unreadableContexts.has(context)
+    if (marginWithoutContext && !isUnreadable) {
       const only = { status: 'attributed' as const, supplier }
       return (await isReported(ledger, notice, earliest, only))
         ? this.duplicate(notice, { ...record, by })
@@ -169,7 +169,7 @@ export class Notices {
     const integration = this.deps.integration(supplier)
     if (isImplausible(notice.price, record.outBa, integration))
       return this.reject(notice, record, 'implausible_price')
-    const reason = unread ? `context_${context}` : null
+    const reason = isUnreadable ? `context_${context}` : null
     const attribution = { record, by, late, integration, reason }
     const row = attributedRow(notice, attribution, at)
     // an earlier notice may have been unattributed: its row is replaced by this one
@@ -195,8 +195,8 @@ export class Notices {
     mayTrain: boolean,
   ): void {
     const { engine, counters } = this.deps
-    const { teaches, money } = eventsOf(integration)
-    const trains = teaches === notice.event
+    const { training, money } = eventsOf(integration)
+    const trains = training === notice.event
     this.count(notice, 'attributed', { ...record, by })
     const { margin, cleared } = row
     const paid = margin === null ? null : { cleared: Number(cleared), margin: Number(margin) }
@@ -224,9 +224,9 @@ export class Notices {
     return { status: 'rejected', code }
   }
 
-  private duplicate(notice: Notice, place: Place & Partial<DecisionRecord>): NoticeResult {
-    this.count(notice, 'duplicate', place)
-    const { supplier, mode = '', publisher = '', domain = '', seat = '', by = null } = place
+  private duplicate(notice: Notice, labels: NoticeLabels & Partial<DecisionRecord>): NoticeResult {
+    this.count(notice, 'duplicate', labels)
+    const { supplier, mode = '', publisher = '', domain = '', seat = '', by = null } = labels
     const at = this.deps.now()
     const { event } = notice
     this.deps.onDuplicate({ supplier, event, mode, publisher, domain, seat, at })

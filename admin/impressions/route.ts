@@ -113,7 +113,7 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
 
   let failures = 0
   let loggedAt = Number.NEGATIVE_INFINITY
-  /** While the store is lost, thousands of notices a second fail: one log line a second has their number. */
+  /** While the store is lost, thousands of notices a second fail: one line a second logs their number. */
   function logStoreFailure(error: string): void {
     failures++
     if (performance.now() - loggedAt < 1000) return
@@ -128,8 +128,8 @@ export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   }
 
   /**
-   * Runs the work if fewer than the limit are pending, or if it is not limited. A failure of the store is 503. Pending is what
-   * waits for the store: an issuer whose keys are waited for keeps no other notice from it.
+   * Runs `work` if fewer than the limit are pending, or if it is not limited. A failure of the store is 503. A notice is
+   * pending while it waits for the store, not while the keys of an issuer are fetched.
    */
   function limited() {
     let pending = 0

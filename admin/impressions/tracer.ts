@@ -1,4 +1,4 @@
-/** Tells a tracer about each notice when it is answered. */
+/** Reports each notice to a tracer when its response is sent. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 
 /** Times are `performance.now()`. */
@@ -22,7 +22,7 @@ export interface NoticeTracer {
 
 const textOf = (value: unknown) => (typeof value === 'string' ? value : null)
 
-/** Of the routes of this plugin. The query is not recorded, except for the bid id. */
+/** Traces the routes of this plugin. Of the query only the bid id is recorded. */
 export function traceNotices(app: FastifyInstance, tracer: NoticeTracer): void {
   const arrivals = new WeakMap<FastifyRequest, number>()
   app.addHook('onRequest', async (request) => void arrivals.set(request, performance.now()))

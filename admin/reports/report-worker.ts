@@ -21,7 +21,7 @@ export function createReportWorker(store: Pick<Store, 'db' | 'postgres' | 'url'>
   const waiting = new Map<number, PromiseWithResolvers<Uint8Array<ArrayBuffer>>>()
   let worker: Worker | null = null
   let idleTimer: NodeJS.Timeout | undefined
-  let next = 0
+  let nextId = 0
 
   function start(): Worker {
     const name = import.meta.url.endsWith('.ts') ? './report-thread.ts' : './report-thread.js'
@@ -72,7 +72,7 @@ export function createReportWorker(store: Pick<Store, 'db' | 'postgres' | 'url'>
         throw new StoreError('overloaded', `${maxWaiting} reports are waiting`)
       clearTimeout(idleTimer)
       worker ??= start()
-      const id = next++
+      const id = nextId++
       const answer = Promise.withResolvers<Uint8Array<ArrayBuffer>>()
       waiting.set(id, answer)
       worker.postMessage({ ...request, id } satisfies WorkerRequest)

@@ -36,36 +36,36 @@ export interface Scope {
 const periods: Readonly<Record<string, number>> = { hour, day }
 
 function keyOf(by: Group, at: string, tz: string | undefined): RawBuilder<string> {
-  // days of another zone are made of hours
+  // days of another zone are put together from hours later
   const span = by === 'day' && tz !== undefined && tz !== 'UTC' ? hour : periods[by]
   if (span === undefined)
     return sql<string>`coalesce(${sql.ref(by === 'ssp' ? 'supplier' : by)}, '')`
   return sql<string>`cast((${sql.ref(at)} / ${sql.lit(span)}) * ${sql.lit(span)} as text)`
 }
 
-/** The group key of a row; `at` is the name of the time column. With two groupings the length of the first leads. */
+/** The group key of a row; `at` is the time column. With two groupings: `<length of the first>:<first><second>`. */
 export function groupKey({ by, then, tz }: Scope, at: string): RawBuilder<string> {
   const first = keyOf(by, at, tz)
   if (then === undefined) return first
   return sql<string>`cast(length(${first}) as text) || ':' || ${first} || ${keyOf(then, at, tz)}`
 }
 
-const local = (key: string, by: Group, tz: string) => {
+const shownKey = (key: string, by: Group, tz: string) => {
   if (periods[by] === undefined) return key
   const at = Number(key)
   return textOf(by === 'day' && tz !== 'UTC' ? dayOf(at, tz) : at, tz)
 }
 
-/** The keys of a group, as they are shown. */
+/** The keys of a group, as the report shows them. */
 export function shownKeys({ by, then, tz = 'UTC' }: Scope, key: string): [string, string | null] {
-  if (then === undefined) return [local(key, by, tz), null]
+  if (then === undefined) return [shownKey(key, by, tz), null]
   const colon = key.indexOf(':')
   // databases count characters, not units of UTF-16
   const characters = [...key.slice(colon + 1)]
   const length = Number(key.slice(0, colon))
   return [
-    local(characters.slice(0, length).join(''), by, tz),
-    local(characters.slice(length).join(''), then, tz),
+    shownKey(characters.slice(0, length).join(''), by, tz),
+    shownKey(characters.slice(length).join(''), then, tz),
   ]
 }
 

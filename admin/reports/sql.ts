@@ -35,9 +35,9 @@ function negative(name: string, isText: boolean): RawBuilder<unknown> {
 }
 
 /**
- * Hourly sums with the seat. Only sums whose seat is known have rows of their own; the rest of the sums of all seats has
- * the seat ''. So the seats always add up to what the other reports say, also for hours that a version without seats
- * has summed. `within` selects the hours: databases read only those of each part.
+ * Hourly sums by seat: those of each known seat, and under the seat '' the sums of all seats minus those of the known
+ * ones. So the seats always add up to what the other reports say, also for hours that a version without seats has summed.
+ * `within` selects the hours in each of the three queries, so that databases read no others.
  */
 function rowsOf(
   { all, seats, names, sums, texts = [] }: HourTable,
@@ -108,7 +108,7 @@ function ledgerOthers(source: Source, scope: Scope) {
     .execute()
 }
 
-/** Without it, bids whose seats are all known would leave a group of 0 without a seat. */
+/** Without this condition, a group whose seats are all known would have a row of zeros for the seat ''. */
 const isAny = (column: string) => sql<boolean>`sum(${sql.ref(column)}) <> 0`
 
 /** The sums of the hours of the scope, without the stale ones. */

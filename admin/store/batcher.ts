@@ -1,5 +1,5 @@
 /** Combines look-ups of the same turn of the event loop into one query. */
-import { isOfTheRow } from './errors.ts'
+import { isRowError } from './errors.ts'
 
 /** Keys of one query. */
 const most = 500
@@ -19,7 +19,7 @@ export function createBatcher<K, V>(read: (keys: K[]) => Promise<V[]>): (key: K)
       for (const [at, { resolve }] of batch.entries()) resolve(answers[at] as V)
     } catch (error) {
       // a key that the database rejects must not fail the others
-      if (batch.length > 1 && isOfTheRow(error)) for (const each of batch) await readBatch([each])
+      if (batch.length > 1 && isRowError(error)) for (const each of batch) await readBatch([each])
       else for (const { reject } of batch) reject(error)
     }
   }

@@ -16,19 +16,19 @@ const codeOf = (error: unknown): string => String((error as { code?: unknown }).
  * Whether the data of a row caused the error: PostgreSQL classes for invalid data, violated constraints and exceeded
  * limits such as that of an index row.
  */
-export const isOfTheRow = (error: unknown): boolean =>
+export const isRowError = (error: unknown): boolean =>
   /^((22|23|54)...|SQLITE_(18|19|20))$/.test(codeOf(error))
 
 /** No partition of PostgreSQL takes the row. */
-export const isWithoutPartition = (error: unknown): boolean =>
+export const isMissingPartition = (error: unknown): boolean =>
   codeOf(error) === '23514' && /partition/.test((error as Error).message)
 
 /**
  * Whether the statement or its values caused the error: it would fail again, so it is a bug. Classes of SQLSTATE,
  * without 42501 (a privilege that the operator has not granted); ERROR, MISUSE and RANGE of SQLite.
  */
-const isOfTheStatement = (error: unknown): boolean =>
-  isOfTheRow(error) ||
+const isStatementError = (error: unknown): boolean =>
+  isRowError(error) ||
   /^((0A|21|26|34|42(?!501))...|SQLITE_(1|21|25))$/.test(codeOf(error)) ||
   error instanceof TypeError ||
   error instanceof RangeError
@@ -41,5 +41,5 @@ export const unavailable = (error: unknown): StoreError =>
 
 /** Translates errors of a driver: all but bugs mean that the store is unavailable. */
 export function storeErrorOf(error: unknown): Error {
-  return isOfTheStatement(error) ? (error as Error) : unavailable(error)
+  return isStatementError(error) ? (error as Error) : unavailable(error)
 }

@@ -1,7 +1,7 @@
 /**
- * What each node has sent to the event log, so that wins and losses are sent at least once. The row of a node says the
- * time before which all of its outcomes are in the log. A node that ended without it leaves its row; another node takes
- * the row and sends the outcomes of the ledger from that time on again.
+ * What each node has sent to the event log, so that wins and losses are sent at least once. The row of a node contains the
+ * time before which all of its wins and losses are in the log. If a node is killed, its row remains; another node takes
+ * over the row and sends the wins and losses of the ledger from that time on again.
  */
 import { type RawBuilder, sql } from 'kysely'
 import type { Store } from './index.ts'
@@ -21,7 +21,7 @@ export interface EventMarks {
   write(sent: number, now: number, deadAfter: number): Promise<number>
   /** Removes the mark of this node: everything was sent. */
   remove(): Promise<void>
-  /** Leaves the mark to any other node at once. */
+  /** Lets any other node take over the mark at once. */
   abandon(): Promise<void>
   /** Wins, voided wins and losses that were recorded at or after `from`. */
   pages(from: number): AsyncGenerator<Page>

@@ -32,8 +32,8 @@ export const money = (postgres: boolean, column: string) =>
   exactSum(postgres, sql`case when margin is not null then ${sql.ref(column)} end`)
 
 /**
- * Limits a margin as the metrics do: 1e300 is a valid price, and its square is infinite; 1e-300 is one, too, and PostgreSQL
- * refuses its square, and the sum of every other row with it.
+ * The margin, or 0 if it is beyond the limits that the metrics have too. 1e300 and 1e-300 are valid prices; the square of
+ * the first is infinite, and PostgreSQL refuses that of the second together with the whole sum.
  */
 const plausible = sql`case when abs(margin) between 1e-9 and 1e9 then cast(margin as double precision) else 0 end`
 
@@ -124,7 +124,8 @@ export async function addUpHour(
   begin: number,
   pause: () => Promise<void>,
 ): Promise<void> {
-  // a temporary table belongs to one connection, which PgBouncer keeps for a transaction; one of SQLite would block wins
+  // A temporary table belongs to one connection, and PgBouncer keeps a connection for a transaction only. On SQLite a
+  // transaction would block wins.
   const session = reader.postgres ? reader.db.transaction() : reader.db.connection()
   await session.execute(async (db: Kysely<Tables>) => {
     for (const target of targets) {

@@ -55,7 +55,7 @@ export interface StoreOptions {
   owns?: boolean
 }
 
-/** Milliseconds: clocks that differ by less count as the same. */
+/** Milliseconds: a smaller change of the difference of the clocks is ignored. */
 const leastDifference = 500
 /** Connections to PostgreSQL of a node. One more listens, and reports and retention use one each. */
 const connections = { management: 4, wins: 6 }
@@ -68,7 +68,7 @@ interface Databases {
   db: Kysely<Tables>
   wins: Kysely<Tables>
   postgres: boolean
-  /** Tells other nodes of a change, within its transaction. */
+  /** Notifies other nodes of a change, within its transaction. */
   notify(within: Kysely<Tables>): Promise<unknown>
   /** Calls `changed` when other nodes have changed something; null: there are none. */
   listen(changed: () => void): Listening | null
@@ -92,7 +92,11 @@ function openSqlite(path: string, { now, owns = false }: StoreOptions): Database
     await sql`pragma user_version = ${sql.lit(now() % 2 ** 31)}`.execute(db)
   }
   return {
-    ...{ db, wins: db, postgres: false, verify, check },
+    db,
+    wins: db,
+    postgres: false,
+    verify,
+    check,
     notify: async () => {},
     listen: () => null,
     migrate: (at) => migrate(db, false, at),
@@ -152,7 +156,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   }
   const ledger = createLedger(wins, postgres, observe, now)
   const listeners: (() => Promise<void>)[] = []
-  let known = -1
+  let knownRevision = -1
   let lost = false
   /** Milliseconds that the clock of PostgreSQL is ahead of this node's. */
   let ahead = 0
@@ -172,9 +176,9 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
         .executeTakeFirstOrThrow()
       if (postgres) compareClocks(asked, row.clock)
       const { n } = row
-      if (n !== known) await Promise.all(listeners.map((listener) => listener()))
+      if (n !== knownRevision) await Promise.all(listeners.map((listener) => listener()))
       // set after all listeners have succeeded
-      known = n
+      knownRevision = n
       if (lost) log.info({}, 'the store is back')
       lost = false
     } catch (error) {

@@ -2,7 +2,8 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { clockOf, type Tables } from './tables.ts'
 
-const leaseMs = 300_000
+/** Milliseconds. */
+const leaseLife = 300_000
 
 interface Lease {
   /** False if another node has it. */
@@ -21,7 +22,7 @@ export function createLease(db: Kysely<Tables>, postgres: boolean, now: () => nu
   async function set(free: RawBuilder<unknown>): Promise<boolean> {
     const at = now()
     const { rows } = await sql<{ lease: number }>`
-      update rolled set lease = ${clock()} + ${sql.lit(leaseMs)}
+      update rolled set lease = ${clock()} + ${sql.lit(leaseLife)}
       where ${free} returning lease`.execute(db)
     const [row] = rows
     if (row === undefined) return false
@@ -33,7 +34,7 @@ export function createLease(db: Kysely<Tables>, postgres: boolean, now: () => nu
   return {
     take: () => set(sql`lease <= ${clock()}`),
     async keep() {
-      return now() - setAt < leaseMs / 3 || set(sql`lease = ${until}`)
+      return now() - setAt < leaseLife / 3 || set(sql`lease = ${until}`)
     },
     async release() {
       await sql`update rolled set lease = 0 where lease = ${until}`.execute(db)

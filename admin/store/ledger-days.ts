@@ -17,7 +17,7 @@ interface Partition {
   end: number
 }
 
-/** The partition that retention empties, because it holds many days. */
+/** The partition whose old rows retention deletes, because it contains many days. */
 const firstPartition = 'ledger'
 /** Days that have a partition before they begin: nodes may write for this long if none can be created. */
 const daysAhead = 7
@@ -43,15 +43,15 @@ const changing = <T>(db: Kysely<Tables>, work: (trx: Transaction<Tables>) => Pro
   })
 
 /** Creates the partition of a day if there is none. Statements that store wins go on meanwhile. */
-async function createDay(db: Kysely<Tables>, of: number): Promise<void> {
+async function createDay(db: Kysely<Tables>, dayNumber: number): Promise<void> {
   await changing(db, async (trx) => {
     const partitions = await partitionsOf(trx)
     const first = partitions.find(({ name }) => name === firstPartition)?.end ?? 0
-    if (of < first || partitions.some(({ end }) => end === of + 1)) return
-    const name = sql.table(`ledger_day_${of}`)
+    if (dayNumber < first || partitions.some(({ end }) => end === dayNumber + 1)) return
+    const name = sql.table(`ledger_day_${dayNumber}`)
     await sql`create table ${name} (like ledger including all)`.execute(trx)
     await sql`alter table ledger_days attach partition ${name}
-      for values from (${sql.lit(of)}) to (${sql.lit(of + 1)})`.execute(trx)
+      for values from (${sql.lit(dayNumber)}) to (${sql.lit(dayNumber + 1)})`.execute(trx)
   })
 }
 
@@ -66,10 +66,10 @@ export function createLedgerDays(db: Kysely<Tables>): LedgerDays {
   let known = new Set<number>()
   return {
     async ensure(days) {
-      for (const of of days) {
-        if (known.has(of)) continue
-        await createDay(db, of)
-        known.add(of)
+      for (const each of days) {
+        if (known.has(each)) continue
+        await createDay(db, each)
+        known.add(each)
       }
     },
     forget() {
@@ -82,7 +82,8 @@ export function createLedgerDays(db: Kysely<Tables>): LedgerDays {
 export async function createNextDays(db: Kysely<Tables>, now: number): Promise<void> {
   const today = Math.trunc(now / day)
   const ends = new Set((await partitionsOf(db)).map(({ end }) => end))
-  for (let of = today; of <= today + daysAhead; of++) if (!ends.has(of + 1)) await createDay(db, of)
+  for (let each = today; each <= today + daysAhead; each++)
+    if (!ends.has(each + 1)) await createDay(db, each)
 }
 
 /** Days whose decisions are old enough to be dropped. */

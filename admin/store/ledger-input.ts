@@ -5,10 +5,10 @@ import type { LedgerRow } from './tables.ts'
 
 type Value = string | number | null
 
-/** Databases reject lone surrogates, which UTF-8 cannot encode, so they are replaced. */
+/** Lone surrogates, which UTF-8 cannot encode and databases reject, are replaced. */
 export const json = (rows: readonly (readonly Value[])[]) =>
-  JSON.stringify(rows.map((row) => row.map(whole)))
-const whole = (value: Value) => (typeof value === 'string' ? value.toWellFormed() : value)
+  JSON.stringify(rows.map((row) => row.map(wellFormed)))
+const wellFormed = (value: Value) => (typeof value === 'string' ? value.toWellFormed() : value)
 
 /** The rows as table `j`: each as `value`, numbered from 1 as `n`. */
 export const jsonRows = (postgres: boolean, text: string) =>
@@ -43,10 +43,11 @@ export interface SameWin {
 
 /** A row to insert, and the rows with its bid id that are the same win (`SameWin`). */
 export interface NewRow extends LedgerRow {
-  /** Of the partition in PostgreSQL. */
+  /** Selects the partition in PostgreSQL. */
   day: number
-  /** null: no other rows are searched. */
+  /** `SameWin.since`; null: no other rows are searched. */
   since: number | null
+  /** `SameWin.supplier`. */
   of: string | null
 }
 
@@ -84,7 +85,10 @@ export const newRowTypes: Record<keyof NewRow, string> = {
 }
 export const newRowNames = Object.keys(newRowTypes) as (keyof NewRow)[]
 
-/** The first day that a statement reads. Its lookups reach back as far before the notice as `since` does, twice. */
+/**
+ * The first day that a statement reads: twice as far before the notice as `since`. A row since `since` may have been
+ * decided that much earlier.
+ */
 export function firstDay(rows: readonly NewRow[]): number {
   let first = Number.MAX_SAFE_INTEGER
   for (const row of rows) {

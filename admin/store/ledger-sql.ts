@@ -60,8 +60,9 @@ interface LedgerSql {
   holds(lookups: BidLookup[]): Promise<boolean[]>
 }
 
-/** Rows that were committed side by side have about the same time. Days of decisions that are searched for them. */
+/** Two rows of one win that were committed concurrently are at most this far apart, in milliseconds. */
 const sideBySide = hour
+/** Days of decisions before the notice that are searched for such rows. */
 const daysBefore = 3
 /** Unattributed rows with one bid id that are examined. */
 const maxMatches = 100

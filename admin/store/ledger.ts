@@ -12,7 +12,7 @@
  */
 import type { Kysely } from 'kysely'
 import { createBatcher } from './batcher.ts'
-import { isOfTheRow, isWithoutPartition, StoreError, unavailable } from './errors.ts'
+import { isMissingPartition, isRowError, StoreError, unavailable } from './errors.ts'
 import { createLedgerDays, dayOfRow } from './ledger-days.ts'
 import type { NewRow, SameWin } from './ledger-input.ts'
 import { type Inserted, ledgerSql, type RowKey } from './ledger-sql.ts'
@@ -44,20 +44,20 @@ function newRow(row: LedgerRow, same: SameWin | undefined): NewRow {
 }
 
 /**
- * The number of rows, from the first, that one statement can insert. A statement does not see its own rows, so none
- * of them may have the bid id of an unattributed one.
+ * The number of rows, from the first, that one statement can insert. A statement does not see the rows that it inserts,
+ * so an unattributed row and another row with its bid id need two statements.
  */
 function independent(queue: readonly Waiting[]): number {
   const bidIds = new Map<string, Waiting>()
-  let bareOnes = false
+  let anyUnattributed = false
   for (const [at, each] of queue.entries()) {
     if (at === batchRows) return at
     const { row } = each
-    const bare = row.status === 'unattributed'
-    bareOnes ||= bare
+    const unattributed = row.status === 'unattributed'
+    anyUnattributed ||= unattributed
     const other = bidIds.get(bidKeyOf(row))
     if (other === undefined) bidIds.set(bidKeyOf(row), each)
-    else if (bareOnes && (bare || other.row.status === 'unattributed'))
+    else if (anyUnattributed && (unattributed || other.row.status === 'unattributed'))
       if (keyOf(row) !== keyOf(other.row)) return at
   }
   return queue.length
@@ -109,7 +109,7 @@ export function createLedger(
     try {
       return await statements.insert(rows)
     } catch (error) {
-      if (days === null || !again || !isWithoutPartition(error)) throw error
+      if (days === null || !again || !isMissingPartition(error)) throw error
       days.forget()
       return insert(rows, false)
     }
@@ -130,7 +130,7 @@ export function createLedger(
       void settle(batch, first, new Set(fresh.map(keyOf)))
     } catch (error) {
       // a row that the database rejects must not fail the rest of the batch
-      if (batch.length > 1 && isOfTheRow(error)) {
+      if (batch.length > 1 && isRowError(error)) {
         for (const each of batch) await commit([each])
         return
       }
@@ -164,12 +164,12 @@ export function createLedger(
   }
 
   async function tracked<T>(work: Promise<T>): Promise<T> {
-    const over = work.then(() => undefined)
-    sweeping.add(over)
+    const done = work.then(() => undefined)
+    sweeping.add(done)
     try {
       return await work
     } finally {
-      sweeping.delete(over)
+      sweeping.delete(done)
     }
   }
 

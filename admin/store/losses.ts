@@ -1,4 +1,7 @@
-/** Loss notices: only which were reported, so that each counts once. They have no money, and most bids lose. */
+/**
+ * Loss notices. They have no money, and most bids lose, so only the decision and the time are stored: each loss counts
+ * once.
+ */
 import { type Kysely, sql } from 'kysely'
 import { createBatcher } from './batcher.ts'
 import { unavailable } from './errors.ts'

@@ -4,13 +4,14 @@ import type { DecisionObserver } from '../../opd/ports.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { createDecidedRows, type SeatRow } from './decided-rows.ts'
-import { isOfTheRow } from './errors.ts'
+import { isRowError } from './errors.ts'
 import { hourOf } from './hour.ts'
 import { hourKey } from './hour-sums.ts'
 import type { Store } from './index.ts'
 import { seatSums } from './sums.ts'
 import { type HourRow, storable, type WithSeat } from './tables.ts'
 
+/** Milliseconds between two rounds. */
 const every = 5000
 
 interface CountRow {
@@ -74,7 +75,7 @@ function createBufferedCounts<Row extends CountRow>(
       return slice.length
     } catch (error) {
       const err = (error as Error).message
-      if (!isOfTheRow(error)) {
+      if (!isRowError(error)) {
         log.warn({ err }, `${what} could not be written and will be retried`)
         return 0
       }
@@ -130,9 +131,9 @@ interface Rollup extends DecisionObserver, Pick<BufferedCounts<SeatRow>, 'flush'
 }
 
 export function createRollup(store: Store, log: Log): Rollup {
-  const held = createDecidedRows((row) => add(row))
+  const decidedRows = createDecidedRows((row) => add(row))
   const { add, flush, close } = createBufferedCounts<SeatRow>({
-    drain: held.drain,
+    drain: decidedRows.drain,
     what: 'decided bids',
     maxRows: 20_000,
     // Rows have 10 columns: building the statements takes 2 ms of the event loop.
@@ -145,7 +146,7 @@ export function createRollup(store: Store, log: Log): Rollup {
     }),
   })
   return {
-    decided: held.decided,
+    decided: decidedRows.decided,
     add(rows) {
       for (const row of rows) add(row)
     },

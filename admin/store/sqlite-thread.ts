@@ -15,6 +15,7 @@ interface Sum {
 
 /** Texts up to this length with at most six fractional digits are safe integers in millionths. */
 const longestShort = 15
+/** Beyond, the millionths are added to `total`. */
 const spill = 2 ** 52
 
 function add(sum: Sum, text: unknown): Sum {
@@ -84,7 +85,7 @@ const checkpointPages = 1000
  * The database contains the key that signs tokens, so only its owner may read the file. The log beside it gets the
  * same mode.
  */
-function make(): void {
+function createFile(): void {
   // an existing file is not opened here: closing it would release the locks of other connections of this process
   if (existsSync(file)) return
   if (!create) throw new Error('the file is missing')
@@ -182,7 +183,7 @@ function answer(opened: DatabaseFile, request: WorkerRequest): WorkerResponse {
 
 function open(): Opened {
   try {
-    if (!inMemory) make()
+    if (!inMemory) createFile()
     const opened = inMemory ? inMemoryFile(connect()) : watchFile(file, connect)
     parentPort!.on('message', (request: WorkerRequest | 'close') => {
       if (request !== 'close') return parentPort!.postMessage(answer(opened, request))

@@ -1,4 +1,4 @@
-/** Stores what OPD took off on a day, and reads what all nodes took off: a cap of a day holds for all of them. */
+/** The price reductions of a day, summed over all nodes, because `caps.perDay` is a limit on their sum. */
 import { type DayReductions, dayOf } from '../../opd/engine/day-reductions.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
@@ -14,7 +14,7 @@ interface TakenOff {
 /** Milliseconds between two exchanges with the store. */
 const every = 2000
 /** Days until a sum is deleted. */
-const kept = 7
+const keptDays = 7
 const sliceRows = 500
 const stored = { table: 'taken_off', key: ['day', 'supplier'], sums: ['amount'] } as const
 
@@ -44,7 +44,7 @@ export function createTakenOff(
     if (cleaned === today) return
     await store.db
       .deleteFrom('taken_off')
-      .where('day', '<', today - kept)
+      .where('day', '<', today - keptDays)
       .execute()
     cleaned = today
   }

@@ -14,7 +14,7 @@ export async function tokenCost(): Promise<Block[]> {
   const tokens = await Promise.all(
     Array.from({ length: 500 }, (_, at) => {
       const user = { name: `u${at}`, roles: ['api'], account: '*' }
-      return issuer.sign(user, 'openid', `http://localhost${path}`)
+      return issuer.signAccessToken(user, 'openid', `http://localhost${path}`)
     }),
   )
   const measure = async (rounds: number) => {

@@ -122,12 +122,12 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     const iss = url(request.raw)
     const openid = scope.split(' ').includes('openid')
     return reply.headers(uncached).send({
-      access_token: await issuer.sign(session.user, scope, iss),
+      access_token: await issuer.signAccessToken(session.user, scope, iss),
       expires_in: accessLife,
       refresh_token: session.token,
       refresh_expires_in: refreshLife,
       token_type: 'Bearer',
-      ...(openid ? { id_token: await issuer.identify(session, iss) } : {}),
+      ...(openid ? { id_token: await issuer.signIdToken(session, iss) } : {}),
       scope,
     })
   }

@@ -66,14 +66,14 @@ export async function openKeys(store: Pick<Store, 'db' | 'postgres'>): Promise<S
 export const accessLife = 300
 export const clientId = 'public-client'
 const audience = 'bidweir'
-/** Seconds by which the clock of the verifying node may be behind that of the issuing node. */
-const slack = 5
+/** Seconds that the clock of the verifying node may be behind that of the issuing node. */
+const clockSkew = 5
 
 export interface Issuer {
   /** An access token; `url` is the issuer URL as the client reached it. */
-  sign(user: User, scope: string, url: string): Promise<string>
+  signAccessToken(user: User, scope: string, url: string): Promise<string>
   /** An ID token (OpenID Connect Core 2). */
-  identify(session: Omit<Session, 'token'>, url: string): Promise<string>
+  signIdToken(session: Omit<Session, 'token'>, url: string): Promise<string>
   check(token: string): Promise<AcceptedToken>
   /**
    * The session of an ID token of this realm, expired or not (OpenID Connect RP-Initiated Logout 2); null for any
@@ -84,7 +84,7 @@ export interface Issuer {
 
 /** `path` is the path of the realm, the same on every node of a store. */
 export function createIssuer(keys: SigningKeys, path: string, now: () => number): Issuer {
-  const signed = (claims: Record<string, unknown>, url: string, audience: string, user: User) => {
+  const signJwt = (claims: Record<string, unknown>, url: string, audience: string, user: User) => {
     const at = Math.floor(now() / 1000)
     return new SignJWT({ azp: clientId, preferred_username: user.name, ...claims })
       .setProtectedHeader({ alg: algorithm, kid: keys.kid, typ: 'JWT' })
@@ -102,15 +102,15 @@ export function createIssuer(keys: SigningKeys, path: string, now: () => number)
     return key
   }
   return {
-    sign(user, scope, url) {
+    signAccessToken(user, scope, url) {
       const { roles, account } = user
-      const nbf = Math.floor(now() / 1000) - slack
+      const nbf = Math.floor(now() / 1000) - clockSkew
       const claims = { typ: 'Bearer', nbf, scope, realm_access: { roles }, account }
-      return signed(claims, url, audience, user)
+      return signJwt(claims, url, audience, user)
     },
-    identify({ id, user, authTime }, url) {
-      const began = authTime === null ? {} : { auth_time: Math.floor(authTime / 1000) }
-      return signed({ typ: 'ID', sid: id, ...began }, url, clientId, user)
+    signIdToken({ id, user, authTime }, url) {
+      const logIn = authTime === null ? {} : { auth_time: Math.floor(authTime / 1000) }
+      return signJwt({ typ: 'ID', sid: id, ...logIn }, url, clientId, user)
     },
     async check(token) {
       try {
