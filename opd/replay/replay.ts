@@ -1,10 +1,9 @@
 /** Evaluates a policy on a recorded decision log. Feed it lines in time order. Pure, and bounded in memory. */
-import type { createLearner } from '../learner.ts'
 import { armRules } from '../pricing/arms.ts'
 import type { DecisionLine, LogLine, WinLine, WithdrawnLine } from './line.ts'
 import { isRandomized } from './match.ts'
 import { BoundedRows, NoticeDelays } from './pending.ts'
-import { type ReplayPolicy, Replica } from './replica.ts'
+import { type CreateLearner, type ReplayPolicy, Replica } from './replica.ts'
 import { type Evaluated, type IntegrationReport, report, type TotalReport } from './report.ts'
 import { ReplaySums, type Row } from './sums.ts'
 
@@ -17,7 +16,7 @@ interface ReplayOptions {
   maxPending?: number
   /** Milliseconds at the start of the log. Its bids train the model and are in no figure. */
   warmUp?: number
-  create?: typeof createLearner
+  create?: CreateLearner
 }
 
 export class ReplayCounts {

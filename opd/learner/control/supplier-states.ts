@@ -26,10 +26,6 @@ export class Controls {
   private now = 0
   private patience = 30_000
 
-  known(supplier: number): SupplierState | undefined {
-    return this.suppliers.get(supplier)
-  }
-
   of(supplier: number): SupplierState {
     return this.suppliers.get(supplier) ?? this.admit(supplier)
   }

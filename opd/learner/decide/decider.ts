@@ -5,7 +5,7 @@ import type { Controls } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
 import { keyAt } from '../curve/priors.ts'
 import { isPrice, OwnDecision } from '../exposure.ts'
-import { featureBytes, hasFloor, hashAt, keyed } from '../features.ts'
+import { featureBytes, hasFloor, hashAt, supplierKey } from '../features.ts'
 import type { BidFacts, Decision, Policy } from '../types.ts'
 import { AuctionDraws, Described } from './described.ts'
 import { type Asked, Chooser } from './price-search.ts'
@@ -62,7 +62,7 @@ export class Decider {
     }
     const floor = facts.floor > 0 ? facts.floor : 0
     if (floor >= inBa) return this.unchanged(decision)
-    const state = this.controls.of(keyed(hashAt(bytes, keyAt.supplier), mode === 'margin'))
+    const state = this.controls.of(supplierKey(hashAt(bytes, keyAt.supplier), mode === 'margin'))
     state.load(policy, mode, hashAt(bytes, keyAt.publisher), hashAt(bytes, keyAt.dsp))
     decision.raised = auction.raised
     const raise = decision.raised ? state.raising() : 1
