@@ -1,7 +1,7 @@
 /** The learner behind its interface: decisions, training, deltas, snapshots. */
 
 import { drained } from '../shared/slices.ts'
-import { Controls } from './control/supplier-states.ts'
+import { SupplierStates } from './control/supplier-states.ts'
 import { Curve } from './curve/curve.ts'
 import { keyCount } from './curve/priors.ts'
 import { Decider, sound } from './decide/decider.ts'
@@ -29,7 +29,7 @@ const curveEvery = 4000
 
 export class OnlineLearner implements NodeLearner {
   private readonly curve = new Curve()
-  private readonly controls = new Controls()
+  private readonly controls = new SupplierStates()
   private readonly decider = new Decider(this.curve, this.controls)
   private readonly trainer: Trainer
   private readonly keys = new Uint32Array(keyCount)

@@ -11,9 +11,9 @@ import {
 } from '../learner.ts'
 import type { Mode } from '../pricing/arms.ts'
 import { mulberry32 } from '../shared/random.ts'
+import type { Row } from './estimates.ts'
 import type { DecisionLine } from './line.ts'
 import { match, reach } from './match.ts'
-import type { Row } from './sums.ts'
 
 export interface ReplayPolicy {
   mode: Mode

@@ -31,7 +31,7 @@ class Chunk {
 /** When the exposure with a ticket is due, milliseconds. */
 type Due = (ticket: number) => number
 
-export class Pending {
+export class PendingExposures {
   /** Number of exposures that wait. */
   size = 0
   private readonly chunks: Chunk[] = []

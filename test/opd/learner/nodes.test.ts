@@ -1,7 +1,7 @@
 /** Many nodes are one learner: what each is taught all are taught, once, in any order. */
 import * as fc from 'fast-check'
 import t from 'tap'
-import { Evidence } from '../../../opd/learner/control/kept.ts'
+import { Evidence } from '../../../opd/learner/control/evidence.ts'
 import { Segments } from '../../../opd/learner/control/segments.ts'
 import { SupplierState } from '../../../opd/learner/control/supplier-state.ts'
 import { rowBytes, updatesMost } from '../../../opd/learner/train/update-log.ts'

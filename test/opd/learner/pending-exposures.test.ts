@@ -1,7 +1,7 @@
 /** Exposures that wait: bounded, found again by their ticket, taught once, carried over a restart. */
 import t from 'tap'
 import { featureBytes } from '../../../opd/learner/features.ts'
-import { Pending } from '../../../opd/learner/train/pending-exposures.ts'
+import { PendingExposures } from '../../../opd/learner/train/pending-exposures.ts'
 import { type BidFacts, createLearner } from '../../../opd/learner.ts'
 
 const bytesOf = (n: number) => {
@@ -13,7 +13,7 @@ const ticketOf = (bytes: Uint8Array) => new DataView(bytes.buffer).getUint32(1)
 const once = () => 0
 
 t.test('what was taken is not settled, what was settled is not taken', (t) => {
-  const pending = new Pending(60_000)
+  const pending = new PendingExposures(60_000)
   const all = Array.from({ length: 50 }, (_each, n) => bytesOf(n))
   for (const [n, bytes] of all.entries()) pending.add(bytes, 1000, () => 2000 + n * 100)
   t.equal(pending.size, 50)
@@ -36,7 +36,7 @@ t.test('what was taken is not settled, what was settled is not taken', (t) => {
 })
 
 t.test('work comes in slices, and an exposure may be looked at again', (t) => {
-  const pending = new Pending(60_000)
+  const pending = new PendingExposures(60_000)
   for (let n = 0; n < 300; n++) pending.add(bytesOf(n), 1000, () => 2000)
   let [calls, again] = [0, 0]
   const settle = () => {
@@ -56,7 +56,7 @@ t.test('work comes in slices, and an exposure may be looked at again', (t) => {
 t.test(
   'slots are bounded: when they fill, one exposure counts for several, and the sum stays',
   (t) => {
-    const pending = new Pending(60_000, 2 ** 14)
+    const pending = new PendingExposures(60_000, 2 ** 14)
     const sent = 60_000
     let left = 0
     for (let n = 0; n < sent; n++) if (pending.add(bytesOf(n), 1000, () => 30_000) === 0) left++
@@ -73,7 +73,7 @@ t.test(
 )
 
 t.test('a slice is as long where one counts for eight: by weight, not by number', (t) => {
-  const pending = new Pending(60_000, 2 ** 14)
+  const pending = new PendingExposures(60_000, 2 ** 14)
   for (let n = 0; n < 60_000; n++) pending.add(bytesOf(n), 1000, () => 30_000)
   let taught = 0
   const settle = (_bytes: Uint8Array, weight: number) => {
@@ -86,7 +86,7 @@ t.test('a slice is as long where one counts for eight: by weight, not by number'
 })
 
 t.test('a clock that jumps keeps everything in bounds', (t) => {
-  const pending = new Pending(60_000)
+  const pending = new PendingExposures(60_000)
   let settled = 0
   const settle = () => {
     settled++
@@ -167,7 +167,7 @@ t.test(
 )
 
 t.test('what is due is handed out at once: a bucket of 30 minutes is no half second', (t) => {
-  const pending = new Pending(1_800_000)
+  const pending = new PendingExposures(1_800_000)
   const now = 1e12
   for (let n = 0; n < 100; n++)
     pending.add(new Uint8Array(featureBytes), now, () => now + 5000 + 10 * n)
