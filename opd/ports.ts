@@ -1,6 +1,7 @@
 /** The interfaces that the engine depends on. opd/state implements them, in memory or over Redis. */
 import type { DecisionRecord } from './engine/types.ts'
 import type { Learner } from './learner.ts'
+import type { Mode } from './pricing/arms.ts'
 import type { WrittenRecord } from './pricing/record.ts'
 
 /** Recent decisions by bid id, for win notices without a context. Bounded, O(1), without sweeps. */
@@ -22,9 +23,9 @@ export type PricingLearner = Pick<Learner, 'decide' | 'expose' | 'win' | 'lose' 
 
 /** The learner of each mode, looked up for each decision. */
 export interface Learners {
-  of(mode: 'revenue' | 'margin'): PricingLearner
+  of(mode: Mode): PricingLearner
   /** Rises with each snapshot. Contexts contain it. */
-  version(mode: 'revenue' | 'margin'): number
+  version(mode: Mode): number
 }
 
 /** Observes each decision of a bid. Called on the hot path: it must only count. */

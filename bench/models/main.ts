@@ -73,11 +73,11 @@ function curves({ quick }: Run): Block[] {
   const rows = [500, 5000, 50_000].map((names) => {
     const learner = createLearner({})
     play(learner, quick ? 20_000 : 100_000, names)
-    const shared = timed(() => Buffer.concat(finished(learner.sharing!(() => {}))))
+    const shared = timed(() => Buffer.concat(finished(learner.sharing(() => {}))))
     const packed = timed(() => gzipSync(shared.result, { level: 1 }))
     const unpacked = timed(() => new Uint8Array(gunzipSync(packed.result)))
     const other = createLearner({})
-    const adopted = timed(() => finished(other.adopting!(unpacked.result.slice(), () => [])))
+    const adopted = timed(() => finished(other.adopting(unpacked.result.slice(), () => [])))
     const kib = (packed.result.length / 1024).toFixed(0)
     const ms = (of: { us: number }) => (of.us / 1000).toFixed(1)
     return [String(names), kib, ms(shared), ms(packed), ms(unpacked), ms(adopted)]

@@ -2,7 +2,7 @@
  * Drives learners through a market: decide, expose, and a win notice later, or none. Virtual clock, common random
  * numbers: two learners that sent the same price would have won the same bids at the same times.
  */
-import { type Learner, type Policy, refit } from '../../opd/learner.ts'
+import { type Decision, type Learner, type Policy, refit } from '../../opd/learner.ts'
 import { Agenda } from '../harness/agenda.ts'
 import { type Market, minimumToWin, type Offer } from './market.ts'
 import { type Multipliers, Oracle } from './oracle.ts'
@@ -35,8 +35,8 @@ export interface DriveOptions {
   reward?: Multipliers
   /** Bids a row of the result stands for. */
   rowBids?: number
-  /** Called after each bid: what a test or a plot wants to look at. */
-  watch?: (n: number, bidder: Bidder, now: number) => void
+  /** Called after each bid. */
+  watch?: (n: number, decision: Decision) => void
 }
 
 const empty = () => ({
@@ -218,7 +218,7 @@ export function drive(market: Market, options: DriveOptions): Driven {
       rows.push(row)
       row = empty()
     }
-    options.watch?.(n, bidder, now)
+    options.watch?.(n, decision)
   }
   if (row.bids > 0) rows.push(row)
   return { rows, bidders: all.bidders }

@@ -1,5 +1,6 @@
 /** What one run on one seed says of a goal. */
 import { createLearner, type Policy } from '../../opd/learner.ts'
+import { isAlarm } from '../../opd/pricing/arms.ts'
 import {
   between,
   type Driven,
@@ -174,11 +175,10 @@ export function fallen(seed: number, bids: number): Measured {
       bids,
       policy: kept,
       create: engine,
-      watch(n, bidder) {
+      watch(n, { guard }) {
         dayWins += n < dropAt ? (wins * 150_000) / dropAt : 0
         if (n < dropAt || acted.has(supplier)) return
-        const now = (bidder as unknown as Explains).explained(supplier, 'revenue')
-        if (now !== null && now.guard !== 'none' && now.guard !== 'start') {
+        if (guard !== undefined && isAlarm(guard)) {
           acted.add(supplier)
           actedAt = n - dropAt
         }
@@ -208,8 +208,4 @@ export function restored(seed: number, bids: number): Measured {
     if (JSON.stringify(one) === JSON.stringify(other)) same++
   }
   return { value: same / asked, notes: {}, rows }
-}
-
-interface Explains {
-  explained(supplier: string, mode: string): { guard: string } | null
 }

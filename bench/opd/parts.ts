@@ -1,6 +1,7 @@
 /** Parts of the learner, each with what switches it off: methods are replaced for one run, so the learner has no switches. */
-import { Guards } from '../../opd/learner/control/guardrails.ts'
-import { Evidence } from '../../opd/learner/control/kept.ts'
+
+import { Evidence } from '../../opd/learner/control/evidence.ts'
+import { Guards } from '../../opd/learner/control/guards.ts'
 import { Segments } from '../../opd/learner/control/segments.ts'
 import { SupplierState } from '../../opd/learner/control/supplier-state.ts'
 import { Curve } from '../../opd/learner/curve/curve.ts'
@@ -8,7 +9,7 @@ import { PriceDensities } from '../../opd/learner/curve/price-density.ts'
 import { Decider } from '../../opd/learner/decide/decider.ts'
 import { OnlineLearner } from '../../opd/learner/learner.ts'
 import { Form } from '../../opd/learner/refit/form.ts'
-import { Delays } from '../../opd/learner/train/notice-delay.ts'
+import { NoticeDelays } from '../../opd/learner/train/notice-delays.ts'
 
 /** Replaces a method, and answers what puts it back. */
 function replaced<T extends object, K extends keyof T>(of: T, name: K, by: T[K]): () => void {
@@ -38,7 +39,7 @@ export const parts: Readonly<Record<string, () => () => void>> = {
     replaced(Evidence.prototype, 'total', function (this: Evidence, of, name) {
       return of === 'raised' || of === 'holdout' ? 0 : total.call(this, of, name)
     }),
-  'delay curve': () => replaced(Delays.prototype, 'age', () => Number.POSITIVE_INFINITY),
+  'delay curve': () => replaced(NoticeDelays.prototype, 'age', () => Number.POSITIVE_INFINITY),
   'shallow start': () => replaced(Guards.prototype, 'lowest', (least) => least),
   'multipliers of publishers and seats': () => replaced(Segments.prototype, 'boost', () => 1),
 }

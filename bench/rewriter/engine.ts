@@ -1,9 +1,11 @@
 /** The whole engine on bid responses: learner, contexts, bid log and the sums for the reports. Without wins. */
+
 import { join } from 'node:path'
 import { openStore } from '../../admin/store/index.ts'
 import { createRollup } from '../../admin/store/rollup.ts'
 import { opdSchema } from '../../opd/config.ts'
 import { createEngine } from '../../opd/engine/engine.ts'
+import { drained } from '../../opd/shared/slices.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 import { createModelManager } from '../../opd/state/model-manager.ts'
 import type { Run } from '../harness/bench.ts'
@@ -59,7 +61,14 @@ export async function engineCosts({ quick }: Run): Promise<Block[]> {
   const answer = (size: number) => {
     const request = bidRequests[next++ % bidRequests.length]!
     const body = bodies[`bids-${size}`]!
-    return engine.rewrite({ supplier: 'acme', body, request: () => request, inactiveSeats: seats })
+    return drained(
+      engine.rewriteInSlices({
+        supplier: 'acme',
+        body,
+        request: () => request,
+        inactiveSeats: seats,
+      }),
+    )
   }
   /** About 2,000 bids in a round. */
   const callsOf = (size: number) => Math.ceil(2000 / size)

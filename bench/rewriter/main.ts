@@ -1,8 +1,10 @@
 /** `npm run bench:rewriter`: the rewriter beside JSON.parse and stringify doing the same job, and what a price costs. */
+
 import { opdSchema } from '../../opd/config.ts'
 import { readRequest } from '../../opd/openrtb/request.ts'
 import type { PriceBid } from '../../opd/pricing/types.ts'
-import { rewrite } from '../../opd/rewrite/rewrite.ts'
+import { rewriteInSlices } from '../../opd/rewrite/rewrite.ts'
+import { drained } from '../../opd/shared/slices.ts'
 import { bench, type Run } from '../harness/bench.ts'
 import { rewriteJson } from '../harness/json-rewriter.ts'
 import { cpuOf } from '../harness/process.ts'
@@ -36,15 +38,17 @@ const price: PriceBid = () => ({
 const seats = new Set<string>()
 
 function splices(body: Buffer): number {
-  return rewrite({
-    body,
-    request: () => request,
-    opd,
-    inactiveSeats: seats,
-    rates: null,
-    base: 'USD',
-    price,
-  }).body.length
+  return drained(
+    rewriteInSlices({
+      body,
+      request: () => request,
+      opd,
+      inactiveSeats: seats,
+      rates: null,
+      base: 'USD',
+      price,
+    }),
+  ).body.length
 }
 
 /** The same job the usual way: parse both, look the floor up, replace, serialise. */

@@ -10,7 +10,6 @@ import type { BidReason, PriceBid } from '../pricing/types.ts'
 import { rewriteInSlices as rewriteBody, unmodified } from '../rewrite/rewrite.ts'
 import type { Log } from '../shared/log.ts'
 import { rateOf } from '../shared/rates.ts'
-import { drained } from '../shared/slices.ts'
 import { standalone } from '../standalone/standalone.ts'
 import { createAttribution } from './attribution.ts'
 import { DayReductions } from './day-reductions.ts'
@@ -207,7 +206,6 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       holds = suppliers
       holdsAll = suppliers.has('*')
     },
-    rewrite: (response) => drained(rewriteInSlices(response)),
     rewriteInSlices,
     countUnmodified: (supplier, reason) => bound.get(supplier)?.stats.countUnmodified(reason),
     readsResponses: (supplier) => (bound.get(supplier)?.mode ?? null) !== null,

@@ -47,22 +47,21 @@ export class ModeStats {
   exposuresLeftOut = 0
 
   /** Guard and multipliers of the latest decision (lambda: CPM in the base currency). */
-  guard: string | null = null
+  guard: Guard | null = null
   theta = 1
   lambda = 0
   /** How often each guard became active. */
   readonly alarms = new Float64Array(guards.length)
 
   /** Stores guard and multipliers of a decision. */
-  setControl(guard: string | undefined, theta: number | undefined, lambda = 0): void {
+  setControl(guard: Guard | undefined, theta: number | undefined, lambda = 0): void {
     if (theta !== undefined) {
       this.theta = theta
       this.lambda = lambda
     }
     if (guard === undefined || guard === this.guard) return
     this.guard = guard
-    const at = guards.indexOf(guard as Guard)
-    if (at >= 0 && isAlarm(guards[at]!)) this.alarms[at]!++
+    if (isAlarm(guard)) this.alarms[guards.indexOf(guard)]!++
   }
 
   countUnmodified(reason: BidReason): void {

@@ -121,14 +121,12 @@ export interface Engine {
   removeIntegration(supplier: string): void
   /** Integrations on hold (factor 1); `*` is all of them. */
   setHolds(suppliers: ReadonlySet<string>): void
-  /** Rewrites a response synchronously. A bid request that is still being decoded counts as unreadable. */
-  rewrite(response: ResponseToRewrite): RewrittenResponse
   /**
-   * The same in slices of about a millisecond; most responses take one. The caller yields to the event loop between
-   * slices. If a slice yields a promise, the caller waits for it first.
+   * Rewrites a response in slices of about a millisecond; most responses take one. The caller yields to the event loop
+   * between slices. If a slice yields a promise, the caller awaits it first.
    */
   rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse>
-  /** Counts a response that the proxy did not pass to `rewrite`. */
+  /** Counts a response that the proxy did not pass to `rewriteInSlices`. */
   countUnmodified(supplier: string, reason: ResponseReason): void
   /** Whether responses of the supplier have to be parsed: OPD is on or in shadow. */
   readsResponses(supplier: string): boolean

@@ -7,8 +7,9 @@
  *   in  sent  W(in), W(out), weight
  *   4   4     12, 12, 8 bits
  */
+import type { Guard } from '../pricing/arms.ts'
 import { keyAt } from './curve/priors.ts'
-import { featureBytes, hashAt, keyed, moneyAt } from './features.ts'
+import { featureBytes, hashAt, moneyAt, supplierKey } from './features.ts'
 import type { BidFacts, Decision } from './types.ts'
 
 const version = 3
@@ -30,7 +31,7 @@ export class OwnDecision implements Decision {
   winOut = 0
   theta?: number
   lambda?: number
-  guard?: string
+  guard?: Guard
   density?: number
   /** Theta was raised. */
   raised = false
@@ -151,7 +152,7 @@ export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   const sent = floatAt(bytes, moneyAt + 4)
   if (!isPrice(inBa) || !isPrice(sent)) return false
   into.ticket = wordAt(bytes, 1)
-  into.supplier = keyed(hashAt(bytes, keyAt.supplier), (bytes[0]! & marginFlag) !== 0)
+  into.supplier = supplierKey(hashAt(bytes, keyAt.supplier), (bytes[0]! & marginFlag) !== 0)
   into.publisher = hashAt(bytes, keyAt.publisher)
   into.seat = hashAt(bytes, keyAt.dsp)
   into.raised = arm === 'raised'

@@ -30,10 +30,8 @@ const text = (value: string | undefined, seed: number) =>
   value === undefined ? 0 : hashText(value, seed) & 0xffffff || 1
 
 const supplierHash = (name: string) => text(name, 0x1000193)
-/** What a supplier's state of one mode is kept under. */
-export const keyed = (hash: number, margin: boolean) => (margin ? hash + 2 ** 24 : hash)
-export const supplierKey = (name: string, mode: BidFacts['mode']): number =>
-  keyed(supplierHash(name), mode === 'margin')
+/** The key of a supplier's state of one mode. */
+export const supplierKey = (hash: number, isMargin: boolean) => (isMargin ? hash + 2 ** 24 : hash)
 
 /** Writes the hashes of a bid; `seal` completes the bytes. The supplier is part of every other hash. */
 export function describe(facts: BidFacts, bytes: Uint8Array): void {

@@ -1,13 +1,12 @@
 /** The learner behind its interface: decisions, training, deltas, snapshots. */
 
-import type { Guard } from '../pricing/arms.ts'
 import { drained } from '../shared/slices.ts'
-import { Controls } from './control/supplier-states.ts'
+import { SupplierStates } from './control/supplier-states.ts'
 import { Curve } from './curve/curve.ts'
 import { keyCount } from './curve/priors.ts'
 import { Decider, sound } from './decide/decider.ts'
 import { isPrice, OwnDecision } from './exposure.ts'
-import { describe, featureBytes, hasFloor, keysOf, supplierKey } from './features.ts'
+import { describe, featureBytes, hasFloor, keysOf } from './features.ts'
 import { joined } from './frame.ts'
 import { readFitted } from './refit/job.ts'
 import {
@@ -30,7 +29,7 @@ const curveEvery = 4000
 
 export class OnlineLearner implements NodeLearner {
   private readonly curve = new Curve()
-  private readonly controls = new Controls()
+  private readonly controls = new SupplierStates()
   private readonly decider = new Decider(this.curve, this.controls)
   private readonly trainer: Trainer
   private readonly keys = new Uint32Array(keyCount)
@@ -88,11 +87,6 @@ export class OnlineLearner implements NodeLearner {
 
   freeze(is: boolean): void {
     this.still = is
-  }
-
-  /** The guard that acts for a supplier; null: it never bid. */
-  explained(supplier: string, mode: BidFacts['mode']): { guard: Guard } | null {
-    return this.controls.known(supplierKey(supplier, mode))?.guards ?? null
   }
 
   chance(facts: BidFacts, price: number): number {

@@ -10,7 +10,7 @@
  */
 
 import { drained } from '../shared/slices.ts'
-import type { Controls, Saved } from './control/supplier-states.ts'
+import type { Saved, SupplierStates } from './control/supplier-states.ts'
 import { slotCount, type Weights } from './curve/weights.ts'
 import { featureBytes } from './features.ts'
 import { bytesOf, framed, joined, reader, sliceBytes, unframed, viewOf } from './frame.ts'
@@ -113,7 +113,7 @@ export function* readingCurve(bytes: Uint8Array): Generator<undefined, SharedCur
   return { weights: read.weights, fitted, deltaSums: new DeltaSums(tail.subarray(end)) }
 }
 
-/** Pending exposures that a snapshot contains; of more, an even sample. */
+/** PendingExposures exposures that a snapshot contains; of more, an even sample. */
 const sampled = 65_536
 /** Suppliers whose state is spelt in one go. */
 const suppliersAtOnce = 50
@@ -133,11 +133,11 @@ interface State {
 export const writeSnapshot = (
   weights: Weights,
   trainer: Trainer,
-  controls: Controls,
+  controls: SupplierStates,
   take: () => Origin,
 ): Pieces => writeWeights(snapshotMagic, weights, snapshotTail(trainer, controls, take))
 
-function* snapshotTail(trainer: Trainer, controls: Controls, take: () => Origin): Pieces {
+function* snapshotTail(trainer: Trainer, controls: SupplierStates, take: () => Origin): Pieces {
   const { fitted, deltaSums } = take()
   const { now, silence, delays, pending, received, rows } = trainer
   const waiting = received.rows.saved()
@@ -152,7 +152,7 @@ function* snapshotTail(trainer: Trainer, controls: Controls, take: () => Origin)
   return [lengths, text, bytes, weights, waiting, fitted, features, outcome, bytesOf(least)]
 }
 
-function* stateText(state: string, controls: Controls): Generator<undefined, Buffer> {
+function* stateText(state: string, controls: SupplierStates): Generator<undefined, Buffer> {
   const texts = [`${state.slice(0, -1)},"controls":{"suppliers":[`]
   yield
   const suppliers = controls.saved()

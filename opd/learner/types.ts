@@ -1,9 +1,10 @@
 /** The types of the learner's interface. */
+import type { Guard, Mode } from '../pricing/arms.ts'
 import type { BidFeatures } from '../pricing/types.ts'
 
 export interface BidFacts extends BidFeatures {
   supplier: string
-  mode: 'revenue' | 'margin'
+  mode: Mode
   /** CPM, same currency as `floor`. */
   inBa: number
   floor: number
@@ -20,7 +21,7 @@ export interface Decision {
   /** CPM. */
   lambda?: number
   /** What holds prices up: `none`, `start` (shallow first), or the guard that acts. Absent where no guard was asked. */
-  guard?: string
+  guard?: Guard
   /** Explored only: the density of this factor, given that the bid was explored; what replay weighs by. */
   density?: number
 }
@@ -67,21 +68,27 @@ export interface Learner {
   refitJob(now: number): Uint8Array | null
   /** What `refit` made of a job. */
   applyRefit(result: Uint8Array): void
-  /** Whole state, for restart. */
+  /** The whole state, for a restart: a learner restored from it decides as this one would. */
   snapshot(): Uint8Array
+  /** W(price | facts) by the present model. Replay asks for the prices that were logged. */
+  chance(facts: BidFacts, price: number): number
+}
+
+/** A learner whose model other nodes share, and which operators freeze and roll back. */
+export interface NodeLearner extends Learner {
   /**
    * The same as pieces, made in slices of a millisecond or two between which the learner may go on. `taken` is called in the
    * slice whose state it is.
    */
-  snapshotting?(taken?: () => void): Generator<undefined, Uint8Array[]>
+  snapshotting(taken?: () => void): Generator<undefined, Uint8Array[]>
   /** The curve alone, as pieces, made in slices. `taken` is called in the slice whose state it is. */
-  sharing?(taken: () => void): Generator<undefined, Uint8Array[]>
+  sharing(taken: () => void): Generator<undefined, Uint8Array[]>
   /**
    * Replaces the curve by that of another node, in slices; of the rest it takes what other nodes reported. `missing` returns the
    * deltas of this node that the curve lacks, which train it again; null: the curve is not wanted any more. Throws if the
    * curve is damaged. Returns whether it was replaced. Rows to fit again are then of this node alone, and dropped.
    */
-  adopting?(
+  adopting(
     curve: Uint8Array,
     missing: () => readonly Uint8Array[] | null,
   ): Generator<undefined, boolean>
@@ -89,11 +96,7 @@ export interface Learner {
    * Takes the curve and the rows to fit again of another node's `snapshot`, and what others reported. Exposures that wait, and
    * what decisions moved, are still those of this node. Throws, and changes nothing, if it is damaged.
    */
-  resume?(snapshot: Uint8Array): void
+  resume(snapshot: Uint8Array): void
   /** While frozen, decisions move nothing: no multiplier, no guard. What is reported besides is for the caller to hold back. */
-  freeze?(is: boolean): void
-  /** W(price | facts) as the model stands; changes nothing. Replay asks it of the prices that were logged. */
-  chance?(facts: BidFacts, price: number): number
+  freeze(is: boolean): void
 }
-/** With all that a service needs: its models are shared, frozen and rolled back. */
-export type NodeLearner = Required<Learner>

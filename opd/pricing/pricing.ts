@@ -16,7 +16,7 @@ import type {
 import { plain } from '../shared/decimal.ts'
 import { unitHash } from '../shared/hash.ts'
 import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'
-import { type Arm, armRules, type Guard, guards } from './arms.ts'
+import { type Arm, armRules } from './arms.ts'
 import type { ContextCodec } from './context.ts'
 import { entryOf } from './entry.ts'
 import type { ExposureSampler } from './exposures.ts'
@@ -25,7 +25,7 @@ import { SharedTerms } from './terms.ts'
 import type { EligibleBid, PriceBid, PricedBid } from './types.ts'
 
 /** Shared by all integrations. Codec, seed and salt change with the keys. */
-export interface PricingDeps {
+interface PricingDeps {
   learners: Learners
   bidLog: BidLog
   observer: DecisionObserver | null
@@ -44,7 +44,6 @@ export interface PricingDeps {
 }
 
 const none = new Uint8Array(0)
-const isGuard = (name: string | undefined): name is Guard => guards.includes(name as Guard)
 
 /** The result of a decision. Learner and decision are null if the learner was not asked, or failed. */
 interface Choice {
@@ -195,7 +194,6 @@ export function createPricing(
     const out = priceText === null ? bid.price : Number(priceText)
     const features = asks ? expose(choice, out / rate, at) : none
     const { decision } = choice
-    const guard = decision?.guard
     const record: DecisionRecord = {
       id: deps.codec.nextId(),
       bidId: bid.bidId,
@@ -218,7 +216,7 @@ export function createPricing(
       winOut: decision?.winOut,
       theta: decision?.theta,
       lambda: decision?.lambda,
-      guard: isGuard(guard) ? guard : undefined,
+      guard: decision?.guard,
     }
     if (bid.priceDspText !== undefined) record.priceDsp = plain(bid.priceDspText)
     const context = deps.codec.encode(record, store(record))

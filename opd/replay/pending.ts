@@ -4,7 +4,7 @@ const steps = 200
 const perOctave = 7.27 // ln 2 / ln 1.1
 
 /** Histogram of notice delays in steps of 10 %. It tells which bids at the end of a log are too young to count as lost. */
-export class NoticeDelays {
+export class DelayHistogram {
   private readonly counts = new Float64Array(steps)
   private total = 0
 

@@ -1,12 +1,11 @@
 /** Evaluates a policy on a recorded decision log. Feed it lines in time order. Pure, and bounded in memory. */
-import type { createLearner } from '../learner.ts'
 import { armRules } from '../pricing/arms.ts'
+import { ReplaySums, type Row } from './estimates.ts'
 import type { DecisionLine, LogLine, WinLine, WithdrawnLine } from './line.ts'
 import { isRandomized } from './match.ts'
-import { BoundedRows, NoticeDelays } from './pending.ts'
-import { type ReplayPolicy, Replica } from './replica.ts'
+import { BoundedRows, DelayHistogram } from './pending.ts'
+import { type CreateLearner, type ReplayPolicy, Replica } from './replica.ts'
 import { type Evaluated, type IntegrationReport, report, type TotalReport } from './report.ts'
-import { ReplaySums, type Row } from './sums.ts'
 
 interface ReplayOptions {
   /** Milliseconds. */
@@ -17,7 +16,7 @@ interface ReplayOptions {
   maxPending?: number
   /** Milliseconds at the start of the log. Its bids train the model and are in no figure. */
   warmUp?: number
-  create?: typeof createLearner
+  create?: CreateLearner
 }
 
 export class ReplayCounts {
@@ -69,7 +68,7 @@ export function createReplay(options: ReplayOptions): Replay {
   const { warmUp = 0 } = options
   const replica = new Replica(options.attributionWindow, options.create)
   const pending = new BoundedRows<PendingBid>(options.maxPending ?? 500_000)
-  const delays = new NoticeDelays()
+  const delays = new DelayHistogram()
   const early = new BoundedRows<WinLine>(maxEarly)
   const evaluated = new Map<string, Evaluated>()
   const total = new ReplaySums()

@@ -2,18 +2,27 @@
  * Runs a learner over a decision log in time order. It decides each logged bid before it learns the outcome, which is the
  * outcome at the logged price.
  */
-import { createLearner, type Decision, type Learner, type Policy } from '../learner.ts'
+import {
+  createLearner,
+  type Decision,
+  type Learner,
+  type LearnerOptions,
+  type Policy,
+} from '../learner.ts'
+import type { Mode } from '../pricing/arms.ts'
 import { mulberry32 } from '../shared/random.ts'
+import type { Row } from './estimates.ts'
 import type { DecisionLine } from './line.ts'
 import { match, reach } from './match.ts'
-import type { Row } from './sums.ts'
 
 export interface ReplayPolicy {
-  mode: 'revenue' | 'margin'
+  mode: Mode
   policy: Policy
   /** From the configuration file, or the defaults. */
   from: 'file' | 'default'
 }
+
+export type CreateLearner = (options: LearnerOptions) => Learner
 
 /** Milliseconds between two calls of `Learner.advance`. */
 const advanceEvery = 250
@@ -41,14 +50,14 @@ function expose(
 }
 
 export class Replica {
-  private readonly learners: Readonly<Record<'revenue' | 'margin', Learner>>
+  private readonly learners: Readonly<Record<Mode, Learner>>
   /** Seeded, so that one log gives one report. */
   private readonly random = mulberry32(1)
   private advancedAt = 0
   /** Cleared and bid prices of wins in second-price auctions so far. */
   private readonly clearing = new Map<string, { cleared: number; bid: number }>()
 
-  constructor(attributionWindow: number, create: typeof createLearner = createLearner) {
+  constructor(attributionWindow: number, create: CreateLearner = createLearner) {
     this.learners = {
       revenue: create({ attributionWindow }),
       margin: create({ attributionWindow }),
@@ -76,7 +85,7 @@ export class Replica {
     const decision = learner.decide(facts, asked, line.id, now, this.random)
     const lowest = Math.max(policy.minFactor ?? 0, line.floor / line.in)
     const factor = Math.min(1, Math.max(decision.factor, lowest))
-    const winAt = (at: number) => learner.chance!(facts, line.in * at)
+    const winAt = (at: number) => learner.chance(facts, line.in * at)
     const logged = Math.min(1, line.out / line.in)
     const second = line.features.auction === 2
     const row: Row = {

@@ -1,6 +1,7 @@
 /** The report of a replay. Its keys are documented and stable. */
+
+import type { Estimate, Ratio, ReplaySums } from './estimates.ts'
 import type { ReplayPolicy } from './replica.ts'
-import type { Estimate, Ratio, ReplaySums } from './sums.ts'
 
 /** One integration in one mode. */
 export interface Evaluated {

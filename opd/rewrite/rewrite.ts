@@ -11,7 +11,6 @@ import { readRequest } from '../openrtb/request.ts'
 import { type BidSpans, readBidResponse, type SeatSpans } from '../openrtb/response.ts'
 import type { BidReason, PriceBid, ResponseReason } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'
-import { drained } from '../shared/slices.ts'
 import { Macros } from './macros.ts'
 import { removeSeats } from './seats.ts'
 import { Splices } from './splice.ts'
@@ -48,17 +47,14 @@ function skipReason(opd: Integration['opd'], body: Buffer): ResponseReason | nul
   return mayHaveMacro(body) ? null : 'no_macro'
 }
 
-/** Rewrites a response synchronously. */
-export const rewrite = (input: RewriteInput): RewrittenResponse => drained(rewriteInSlices(input))
-
 /** Bids priced in one slice: about 1 ms. */
 const bidsPerSlice = 50
 
-/** The same in slices, so that ten thousand bids do not block the event loop; most responses take one slice. */
+/** Rewrites a response in slices, so that ten thousand bids do not block the event loop. Most responses take one slice. */
 export const rewriteInSlices = (input: RewriteInput): Iterator<Pause, RewrittenResponse> =>
   new Rewriting(input)
 
-/** Written out: a generator, and what it keeps between two calls, would take a third of a microsecond for each response. */
+/** An iterator of its own, because a generator would take a third of a microsecond more for each response. */
 class Rewriting implements Iterator<Pause, RewrittenResponse> {
   private readonly input: RewriteInput
   /** The response as text, once it is read. */
@@ -67,8 +63,8 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
   private readonly splices = new Splices()
   private seats: readonly SeatSpans[] = []
   private removed = 0
-  private left = 0
-  /** The bid that is next: its seat, and its place there. */
+  private visited = 0
+  /** The next bid: the index of its seat, and its index in that seat. */
   private seatAt = 0
   private bidAt = 0
   /** null: no bid is priced. */
@@ -76,7 +72,7 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
   private rules: Rules | null = null
   /** The bid request, read for the first bid that needs it; null: it cannot be read. */
   private request: RequestFacts | null | undefined = undefined
-  /** The bid request is being decoded. A caller that does not wait has none. */
+  /** The bid request is being decoded; `decoded` is its result. */
   private isDecoding = false
   private decoded: Body | null = null
 
@@ -98,13 +94,13 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
         }
         this.rewrite(bid)
         this.bidAt++
-        if (++this.left % bidsPerSlice === 0) return { done: false, value: undefined }
+        if (++this.visited % bidsPerSlice === 0) return { done: false, value: undefined }
       }
     }
     return { done: true, value: this.result() }
   }
 
-  /** Reads the response, and removes seats. The result if no bid is to be visited, else null. */
+  /** Reads the response and removes seats. Returns the result if no bid has to be visited, else null. */
   private read(): RewrittenResponse | null {
     const { body, opd, inactiveSeats, seatsOnly, rates, base } = this.input
     const removesSeats = inactiveSeats.size > 0
@@ -137,7 +133,7 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
     return { ...unmodified(body, reason), unreadable: inactiveSeats.size > 0 }
   }
 
-  /** A promise if the request is being decoded: then it is read by the call after that. */
+  /** Reads the bid request. A promise if it is still being decoded: the call after that reads it. */
   private readRequest(): Promise<void> | null {
     const request = this.isDecoding ? this.decoded : this.input.request()
     if (!(request instanceof Promise)) {
@@ -167,7 +163,7 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
   }
 
   private result(): RewrittenResponse {
-    const { splices, removed, left } = this
+    const { splices, removed, visited: left } = this
     // A macro of 19 bytes may become 512 bytes. Without a bound, a response of 4 MB could grow to 100 MB.
     if (splices.growth > maxGrowth) return this.unread('too_large', this.macros !== null)
     const reason = removed > 0 ? null : this.reason

@@ -8,8 +8,8 @@ import { createScanner } from '../json/scanner.ts'
 import { checkEligibility, ineligibleBid, type Rules } from '../openrtb/eligibility.ts'
 import type { EligibleBid, PriceBid } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'
+import { readCall, type StandaloneBid, type StandaloneCall } from './call.ts'
 import { faultsOf } from './faults.ts'
-import { readCall, type StandaloneBid, type StandaloneCall } from './offer.ts'
 
 const unreadable =
   'The body is not JSON in UTF-8 (RFC 8259), is nested deeper than 1,000, or is not an object.'

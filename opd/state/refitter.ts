@@ -28,7 +28,7 @@ export class Refitter {
   private idleUntil = 0
 
   /** `applied` is called with each result that was applied. */
-  constructor(log: Log, applied: (learner: ManagedLearner, result: Uint8Array) => void = () => {}) {
+  constructor(log: Log, applied: (learner: ManagedLearner, result: Uint8Array) => void) {
     this.log = log
     this.applied = applied
   }

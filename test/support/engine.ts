@@ -4,6 +4,7 @@ import type { Integration } from '../../opd/config.ts'
 import { createEngine } from '../../opd/engine/engine.ts'
 import type { DecisionSink, SharedBidLog } from '../../opd/ports.ts'
 import type { Log } from '../../opd/shared/log.ts'
+import { drained } from '../../opd/shared/slices.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 import { fixedLearner } from './opd-doubles.ts'
 
@@ -89,12 +90,14 @@ export function auction(engine: Engine, asked: AskedBid): AnsweredBid {
     'https://t.example/?svc_opd=${SVC_OPD_CONTEXT}&i=${SVC_OPD_IN_BID_PRICE}&o=${SVC_OPD_OUT_BID_PRICE}&m=${SVC_OPD_MODE}'
   const bid = `{"id":${JSON.stringify(id)},"impid":"1","price":${price},"nurl":"${nurl}"}`
   const body = Buffer.from(`{"id":"r","cur":"${cur}","seatbid":[{"seat":"s","bid":[${bid}]}]}`)
-  const answer = engine.rewrite({
-    supplier,
-    body,
-    request: () => Buffer.from(JSON.stringify(request)),
-    inactiveSeats: new Set(),
-  })
+  const answer = drained(
+    engine.rewriteInSlices({
+      supplier,
+      body,
+      request: () => Buffer.from(JSON.stringify(request)),
+      inactiveSeats: new Set(),
+    }),
+  )
   const after = JSON.parse(answer.body.toString()).seatbid[0].bid[0]
   const query = new URL(after.nurl).searchParams
   return {

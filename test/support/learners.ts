@@ -21,7 +21,7 @@ const wins = (price: number, publisher: number) =>
   0.9 / (1 + Math.exp(-7 * Math.log(price / (0.7 + 0.1 * publisher))))
 const asked = Array.from({ length: 24 }, (_each, n) => [0.6 + 0.05 * n, n % 8] as const)
 export const chances = (learner: Learner) =>
-  asked.map(([price, publisher]) => learner.chance!(bid(2, publisher), price))
+  asked.map(([price, publisher]) => learner.chance(bid(2, publisher), price))
 export const off = (learner: Learner) => {
   const [sum, of] = [chances(learner), asked.map(([price, publisher]) => wins(price, publisher))]
   return Math.sqrt(of.reduce((all, chance, n) => all + (chance - sum[n]!) ** 2, 0) / of.length)

@@ -3,7 +3,8 @@ import type { LedgerOfWins } from '../../admin/impressions/lookup.ts'
 import { foreignBid } from '../../admin/store/ledger-input.ts'
 import type { LedgerRow } from '../../admin/store/tables.ts'
 import { type Integration, type OpdConfig, opdSchema } from '../../opd/config.ts'
-import type { Decision, Learner } from '../../opd/learner.ts'
+import type { Decision } from '../../opd/learner.ts'
+import type { PricingLearner } from '../../opd/ports.ts'
 import type { EligibleBid } from '../../opd/pricing/types.ts'
 
 interface Taught {
@@ -13,7 +14,7 @@ interface Taught {
   minToWin?: number | null
 }
 
-interface FixedLearner extends Learner {
+interface FixedLearner extends PricingLearner {
   factor: number
   arm: Decision['arm']
   exposed: number[]
@@ -47,15 +48,9 @@ export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): 
     lose: (features, minToWin) => {
       learner.taught.push({ kind: 'loss', features: text(features), minToWin })
     },
-    refitJob: () => null,
-    applyRefit: () => undefined,
     withdraw: (features) => {
       learner.taught.push({ kind: 'withdraw', features: text(features) })
     },
-    advance: () => {},
-    delta: () => new Uint8Array(),
-    merge: () => {},
-    snapshot: () => new Uint8Array(),
   }
   return learner
 }

@@ -1,16 +1,24 @@
 /** A proxy on port 0 with an engine that changes no response, unless the test gives another one. */
 import { Registry } from 'prom-client'
-import type { Engine } from '../../opd/engine/types.ts'
+import type { Engine, ResponseToRewrite, RewrittenResponse } from '../../opd/engine/types.ts'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { type BidProxy, createProxy } from '../../proxy/proxy.ts'
 
-export function idleEngine(over: Partial<Engine> = {}): Engine {
-  const engine: Engine = {
+interface IdleEngine extends Partial<Engine> {
+  /** Of a whole response, in one slice. */
+  rewrite?: (response: ResponseToRewrite) => RewrittenResponse
+}
+
+const unchanged = ({ body }: ResponseToRewrite): RewrittenResponse => ({
+  ...{ body, reason: 'disabled', removed: 0, left: 0, unreadable: false },
+})
+
+export function idleEngine({ rewrite = unchanged, ...over }: IdleEngine = {}): Engine {
+  return {
     configure() {},
     setIntegration() {},
     removeIntegration() {},
     setHolds() {},
-    rewrite: ({ body }) => ({ body, reason: 'disabled', removed: 0, left: 0, unreadable: false }),
     countUnmodified() {},
     readsResponses: () => false,
     countUnread() {},
@@ -30,11 +38,10 @@ export function idleEngine(over: Partial<Engine> = {}): Engine {
     withdrawExposure() {},
     // biome-ignore lint/correctness/useYield: one slice
     *rewriteInSlices(answer) {
-      return engine.rewrite(answer)
+      return rewrite(answer)
     },
     ...over,
   }
-  return engine
 }
 
 export interface TestProxy {

@@ -1,9 +1,11 @@
 /** The rewriter driven by cases as data: what a case leaves out is an ordinary bid of 2.00 on an imp with floor 0.5. */
+
 import { type Integration, opdSchema } from '../../opd/config.ts'
 import type { RewrittenResponse } from '../../opd/engine/types.ts'
 import type { BidReason, EligibleBid, PriceBid } from '../../opd/pricing/types.ts'
-import { rewrite } from '../../opd/rewrite/rewrite.ts'
+import { rewriteInSlices } from '../../opd/rewrite/rewrite.ts'
 import type { Rates } from '../../opd/shared/rates.ts'
+import { drained } from '../../opd/shared/slices.ts'
 
 export interface RewriteCase {
   title: string
@@ -60,15 +62,17 @@ export function run(each: RewriteCase): Outcome {
     }
   }
   const came = Buffer.from(answerOf(each))
-  const out = rewrite({
-    body: came,
-    request: () => Buffer.from(requestOf(each)),
-    opd: opdOf(each.opd),
-    inactiveSeats: new Set(each.inactive),
-    rates: each.rates ?? null,
-    base: 'USD',
-    price,
-    onBid: (reason) => reasons.push(reason),
-  })
+  const out = drained(
+    rewriteInSlices({
+      body: came,
+      request: () => Buffer.from(requestOf(each)),
+      opd: opdOf(each.opd),
+      inactiveSeats: new Set(each.inactive),
+      rates: each.rates ?? null,
+      base: 'USD',
+      price,
+      onBid: (reason) => reasons.push(reason),
+    }),
+  )
   return { came, out, reasons, priced }
 }

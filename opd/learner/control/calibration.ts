@@ -1,40 +1,41 @@
 /**
- * What lower prices lose, as verified. The model estimates it; the error of the estimate is measured by comparing bids that
- * differ by chance alone: sent with the usual theta or a raised one, or at their own price (holdout). Where notices have the
- * lowest winning price, the loss itself is counted.
+ * The wins and the spend that lower prices lose. The model expects a loss. The true loss is a multiple of it, measured by
+ * comparing groups of bids that differ by chance alone: with the usual theta, with a raised one, and the holdout. Where notices
+ * have the lowest winning price, the loss itself is counted as well.
  */
-import type { Column, Evidence, Union } from './kept.ts'
+import type { Column, Evidence, Union } from './evidence.ts'
 
-/** True loss over what the model expects, as estimated; and its standard deviation. */
-interface Times {
+/** The true loss over the expected loss, estimated, and the standard deviation of the estimate. */
+interface Multiple {
   at: number
   deviation: number
 }
 export interface Losses {
-  /** Of the auctions with theta raised; and of what those with the usual theta lose more. */
-  raised: Times
-  further: Times
-  /** Share of wins (spend) that the optimised keep, and its standard deviation. */
+  /** Of the loss with a raised theta, and of the further loss with the usual theta. */
+  raised: Multiple
+  further: Multiple
+  /** Share of wins (spend) that optimized bids keep, and its standard deviation. */
   kept: number
   deviation: number
-  /** True over expected loss of the auctions with the usual theta. */
+  /** The multiple for auctions with the usual theta. */
   usual: number
 }
 
 /**
- * Before anything is measured: prices are chosen where the model expects little loss, and so mostly where it expects too
- * little, the more so the lower they are.
+ * Before anything is measured. Prices are chosen where the model expects little loss, which is mostly where it expects too
+ * little of it, the more so the lower the price.
  */
 const [raisedBefore, furtherBefore] = [
   { at: 1, deviation: 0.5 },
   { at: 1.8, deviation: 0.5 },
 ]
-/** By how much suppliers differ. */
+/** Standard deviation of the multiple between suppliers. */
 const alike = 0.4
-/** Expected wins before anything is measured of them. */
+/** With fewer expected wins nothing is measured. */
 const few = 20
+/** Bounds of a multiple. */
 const [lowest, highest] = [0.2, 7]
-/** A smaller expected loss is taken for this. */
+/** A smaller expected loss counts as this one. */
 const leastLoss = 0.002
 
 export const unverified = (): Losses => ({
@@ -74,8 +75,8 @@ const columnsOf: Record<Kind, Columns> = {
 }
 
 /**
- * `all`: what was found for all suppliers together, if the evidence is of one. One supplier has few bids, so its estimate
- * begins at that of all, with the deviation `alike`.
+ * `all`: the losses of all suppliers together, if the evidence is of one supplier. It has few bids, so its estimate begins at
+ * that of all suppliers, with the deviation `alike`.
  */
 export function measureLosses(
   evidence: Evidence,
@@ -101,7 +102,7 @@ export function measureLosses(
   const further = Math.max(0, usual - raised)
   const known = counted(evidence, columns, kind)
   if (known !== null) {
-    // It is of all bids together, so it counts for both.
+    // The count is of all optimized bids, so both multiples are updated.
     measure(into.raised, { expected: loss, ...known })
     measure(into.further, { expected: loss, ...known })
   }
@@ -116,30 +117,31 @@ export function measureLosses(
   )
 }
 
-function begin(into: Times, all: Times | undefined, before: Times): void {
+function begin(into: Multiple, all: Multiple | undefined, before: Multiple): void {
   into.at = all?.at ?? before.at
   into.deviation = all === undefined ? before.deviation : alike * Math.max(1, all.at)
 }
 
 interface Measured {
-  /** Of the loss that is expected, what was found, and the standard deviation. */
+  /** The expected loss, the loss that was found, and its standard deviation. */
   expected: number
   found: number
   deviation: number
 }
 
-function measure(times: Times, measured: Measured | null): void {
+/** Combines a multiple with a measurement, each weighted by its precision. */
+function measure(multiple: Multiple, measured: Measured | null): void {
   if (measured === null) return
   const { expected, found, deviation } = measured
   if (!(deviation > 0 && expected > leastLoss && Number.isFinite(found))) return
-  const before = 1 / times.deviation ** 2
+  const before = 1 / multiple.deviation ** 2
   const now = (expected / deviation) ** 2
-  const at = (times.at * before + (found / expected) * now) / (before + now)
-  times.at = at < lowest ? lowest : at > highest ? highest : at
-  times.deviation = 1 / Math.sqrt(before + now)
+  const at = (multiple.at * before + (found / expected) * now) / (before + now)
+  multiple.at = at < lowest ? lowest : at > highest ? highest : at
+  multiple.deviation = 1 / Math.sqrt(before + now)
 }
 
-/** What one group loses against the other, each over what was expected at the bids' own prices. */
+/** The loss of one group against another. Both are relative to the wins expected at the bids' own prices. */
 function compared(
   evidence: Evidence,
   columns: Columns,
@@ -148,7 +150,7 @@ function compared(
 ): Measured | null {
   const [low, high] = [rates(evidence, columns, lower), rates(evidence, columns, higher)]
   if (!(low.due > 0 && high.due > 0)) return null
-  // The variance that the model expects: that of a few wins, as counted, would be too small. The fewer notices come, the larger.
+  // The variance is the one that the model expects, because that of a few counted wins would be too small. Lost notices raise it.
   const reported = Math.min(1, (low.come + high.come) / (low.due + high.due))
   return {
     expected: 1 - low.due / high.due,
@@ -167,7 +169,7 @@ function rates(evidence: Evidence, of: Columns, group: Union) {
   }
 }
 
-/** The loss itself, where notices have the lowest winning price. */
+/** The loss itself, counted where notices have the lowest winning price. null: too few have it. */
 function counted(
   evidence: Evidence,
   { known, knownIn }: Columns,

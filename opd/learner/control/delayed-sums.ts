@@ -1,6 +1,6 @@
 /**
- * Bids, their expected wins and the wins that came, which wait until a further win has become unlikely: summed in slices of
- * the time at which the bids were sent, so that any rate takes the same memory.
+ * Bids, their expected wins and their wins, kept until a further win is unlikely. They are summed in slices of the time at
+ * which the bids were sent, so the memory does not depend on the rate.
  */
 const slices = 64
 
@@ -13,7 +13,7 @@ export class DelayedSums {
   private head = 0
   private count = 0
 
-  /** `span`: milliseconds that they will wait; a slice is a sixteenth of it. */
+  /** `span`: milliseconds for which they are kept. A slice is a sixteenth of it. */
   add(due: number, bids: number, now: number, span: number): void {
     const slice = this.sliceAt(now, span)
     this.dues[slice]! += due
@@ -30,7 +30,7 @@ export class DelayedSums {
     return next
   }
 
-  /** Adds to the slice that `at` fell into; false where that one is out already. */
+  /** Adds to the slice of the time `at`; false: it was taken already. */
   addBack(due: number, bids: number, wins: number, at: number): boolean {
     for (let n = this.count - 1; n >= 0; n--) {
       const slice = (this.head + n) % slices
@@ -43,7 +43,7 @@ export class DelayedSums {
     return false
   }
 
-  /** Takes out what was sent before. `newer`: the expected wins of what was sent after `since`. */
+  /** Takes the slices that began before `before`. `newer`: expected wins of those that began after `since`. */
   take(before: number, since: number): { dues: number; newer: number; bids: number; wins: number } {
     const taken = { dues: 0, newer: 0, bids: 0, wins: 0 }
     for (; this.count > 0 && this.from[this.head]! < before; this.count--) {
@@ -57,7 +57,7 @@ export class DelayedSums {
     return taken
   }
 
-  /** Of each column the times and the sums. */
+  /** For each column, the times of the slices and the sums. */
   saved(): number[][][] {
     const inOrder = (of: Float64Array) =>
       Array.from({ length: this.count }, (_each, n) => of[(this.head + n) % slices]!)

@@ -1,14 +1,17 @@
-/** Which share of the losses have notices with the lowest winning price: wins alone would mean that nothing is lost. */
+/**
+ * The share of losses whose notice has the lowest winning price. If only wins had it, the lowest winning price would never be
+ * above the price sent.
+ */
 
-/** Bids that are remembered. */
+/** Bids over which the share is measured. */
 const memory = 2000
-/** Share of the losses for which there is no such price, such as bids that were filtered. */
+/** Share of losses that have no such price in any case, such as bids that were filtered. */
 const without = 0.15
-/** If a smaller share has notices, nothing is counted. */
+/** If the share is smaller, no loss is counted. */
 const mostly = 0.5
 
 export class LossNotices {
-  /** Bids less wins, and losses with a notice. A notice may be of another node's bid: at a steady rate as many come as go. */
+  /** Losses, and those with such a notice. Notices of other nodes' bids come here as often as the reverse. */
   private losses = 0
   private noticed = 0
 
@@ -26,7 +29,7 @@ export class LossNotices {
     this.noticed++
   }
 
-  /** How many losses one loss with a notice counts for; 0: most losses have no notice. */
+  /** Number of losses that one loss with a notice represents; 0: most losses have no notice. */
   get each(): number {
     const share = Math.min(1, this.noticed / (this.losses * (1 - without)))
     return share > mostly ? 1 / share : 0

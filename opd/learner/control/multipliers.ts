@@ -1,40 +1,44 @@
 /**
- * The multipliers of one supplier and mode: out = argmax (theta in + lambda - p) W(p). theta - 1 prices kept spend,
- * lambda kept wins, in units of the mean bid. Both climb the dual: each decision moves them by how far the model's own
- * expectation, corrected by the holdout, lies from the goal; the goal moves a little with what was missed before.
+ * The multipliers of one supplier and mode: out = argmax (theta in + lambda - p) W(p). theta - 1 is the price of kept spend,
+ * lambda that of kept wins, in units of the mean bid. Both follow the gradient of the dual problem: each decision changes them
+ * by the distance between the goal and what the model, corrected by measurement, expects to keep.
  */
-
 import type { Mode } from '../../pricing/arms.ts'
 import type { Policy } from '../types.ts'
 import type { Losses } from './calibration.ts'
-import type { Evidence } from './kept.ts'
+import type { Evidence } from './evidence.ts'
 
-/** e-folds of a multiplier for a gap of 1, a decision. With the usual slope a move takes 350 decisions. */
+/** Change of the logarithm of a multiplier by one decision, for a gap of 1. It settles within some 350 decisions. */
 const gain = 0.1
-/** A multiplier never falls below: from there it is up again in time. Nor above: the bid's own price. */
+/** Bounds of a multiplier. From the lower one it rises again in time; at the upper one bids keep their own price. */
 const least = 0.02
 const most = 54
+/** Upper bound in margin mode. */
 const mostMargin = 200
 /**
- * Aimed at above the floors: a little, and two and a half standard errors of what is kept. A floor is a promise, and before
- * millions of bids what is kept is not known to better than half a point.
+ * The goal is above the floor by a tenth of a point and by two and a half standard errors of what is kept, at most .6 of what
+ * the floor allows to lose. A floor is a promise, and without millions of bids kept wins are known to half a point only.
  */
 const slack = 0.001
 const slackErrors = 2.5
 const slackMost = 0.6
-/** What was kept too little over the horizon is made up for, within this. What was kept too much is not spent. */
+/** The goal rises by what was missed, at most by this. It does not fall when too much was kept. */
 const makeUp = 0.006
 const startSpend = 1.5
 const startWins = 0.1
 const startMargin = 1
 const meanHorizon = 2000
-/** A bid of a higher price, in mean bids, counts for less of the mean: one of 1e8 would set the unit of lambda for days. */
+/** A bid above so many mean bids has a smaller weight in the mean. A price of 1e8 would determine lambda for days. */
 const dearest = 50
+/** Decisions before that limit applies. */
 const young = 20
-/** A gap of one bid, in mean bids. With a lower limit bids of high prices would be given up. */
+/** Bound of the gap of one bid, in mean bids. With a lower bound, bids of high prices would lose too much. */
 const largest = 12
 
-/** State of a constraint: what was kept, its standard error, and true over expected loss with raised and with usual theta. */
+/**
+ * State of a constraint: the share that was kept, its standard error, and the true loss over the expected one with a raised and
+ * with the usual theta.
+ */
 export interface Standing {
   kept: number
   error: number
@@ -42,7 +46,7 @@ export interface Standing {
   usual: number
 }
 
-/** `all`: of all suppliers; the error is theirs, because the bids of one supplier are too few to estimate it. */
+/** `all`: of all suppliers. The error is theirs, because one supplier has too few bids to estimate it. */
 export const standingOf = ({ kept, raised, usual }: Losses, all: Losses): Standing => ({
   kept,
   error: all.deviation,
@@ -53,7 +57,7 @@ export const standingOf = ({ kept, raised, usual }: Losses, all: Losses): Standi
 const within = (value: number, low: number, high: number) =>
   value > low ? (value < high ? value : high) : low
 
-/** A bid of the treated or explored: its own price and the decided one, CPM, and their chances. */
+/** A treated or explored bid: its own price and the decided one (CPM), and the win probabilities at both. */
 export interface Decided {
   inBa: number
   out: number
@@ -62,8 +66,8 @@ export interface Decided {
   raised: boolean
 }
 
-export class Controller {
-  /** theta - 1 and lambda over the mean bid, where the constraint is one of keeping. */
+export class Multipliers {
+  /** theta - 1, and lambda over the mean bid, in revenue mode. */
   spend = startSpend
   wins = startWins
   /** lambda over the mean bid in margin mode. */
@@ -83,7 +87,7 @@ export class Controller {
     return free(policy) ? 0 : this.wins * this.means[0]!
   }
 
-  /** Multipliers of another supplier to begin with. */
+  /** Starts with the multipliers of another supplier. */
   startFrom({ spend, wins, margin }: { spend: number; wins: number; margin: number }): void {
     Object.assign(this, { spend, wins, margin })
   }
@@ -97,14 +101,14 @@ export class Controller {
     this.means.set(means)
   }
 
-  /** `shallow`: prices are held up by a guard, so what is kept now is no reason to lower the multipliers. */
+  /** `limited`: a guard limits prices, so what is kept now is no reason to lower the multipliers (anti-windup). */
   decided(
     policy: Policy,
     mode: Mode,
     bid: Decided,
     evidence: Evidence,
     { wins, spend }: Record<'wins' | 'spend', Standing>,
-    shallow: boolean,
+    limited: boolean,
   ): void {
     const { inBa, out, winIn, winOut, raised } = bid
     const { means } = this
@@ -118,8 +122,7 @@ export class Controller {
     if (mode === 'margin') {
       const target = policy.targetMargin ?? 0.15
       const gap = (marginGoal(evidence, target) * winOut * inBa - winOut * (inBa - out)) / means[3]!
-      // too little margin is too much kept
-      this.margin = moved(this.margin, gap, shallow, 1e-3, mostMargin)
+      this.margin = moved(this.margin, gap, limited, 1e-3, mostMargin)
       return
     }
     if (free(policy)) return
@@ -129,11 +132,12 @@ export class Controller {
     const roomWins = (1 - goal(minWins, wins)) * winIn - lost * (raised ? wins.raised : wins.usual)
     const roomSpend =
       ((1 - goal(minSpend, spend)) * winIn - lost * (raised ? spend.raised : spend.usual)) * inBa
-    this.wins = minWins > 0 ? moved(this.wins, roomWins / means[1]!, shallow, least) : 0
-    this.spend = minSpend > 0 ? moved(this.spend, roomSpend / means[2]!, shallow, least) : 0
+    this.wins = minWins > 0 ? moved(this.wins, roomWins / means[1]!, limited, least) : 0
+    this.spend = minSpend > 0 ? moved(this.spend, roomSpend / means[2]!, limited, least) : 0
   }
 }
 
+/** Whether the policy has no floor: pure margin. */
 export const free = ({ minWinRate, minSpend }: Policy) =>
   minWinRate !== undefined && minWinRate <= 0 && (minSpend ?? minWinRate) <= 0
 
@@ -142,7 +146,7 @@ function goal(floor: number, { kept, error }: Standing): number {
   return Math.min(0.9995, aim + within(aim - kept, 0, makeUp))
 }
 
-/** The modelled margin share that makes the realised one the target, and makes up for what it was before. */
+/** The margin share that the model must expect so that the realized one is the target. It makes up for earlier differences. */
 function marginGoal(evidence: Evidence, target: number): number {
   const get = (name: 'wins' | 'spend' | 'spendDue' | 'margin' | 'marginDue') =>
     evidence.total('optimised', name)
@@ -157,15 +161,15 @@ function marginGoal(evidence: Evidence, target: number): number {
   return (target + short) / ratio
 }
 
-/** `surplus` above 0: more is kept than required. If the result is not finite, the multiplier is the highest: that is safe. */
+/** `surplus` above 0: more is kept than required. If the result is not finite, it is the upper bound, where bids keep their price. */
 function moved(
   multiplier: number,
   surplus: number,
-  shallow: boolean,
+  limited: boolean,
   low: number,
   high = most,
 ): number {
-  if (shallow && surplus > 0) return multiplier
+  if (limited && surplus > 0) return multiplier
   const next = Math.max(low, multiplier) * Math.exp(-gain * within(surplus, -largest, largest))
   return Number.isFinite(next) ? within(next, low, high) : high
 }

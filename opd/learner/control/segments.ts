@@ -1,12 +1,14 @@
 /**
- * Seats and publishers of their own: a pooled floor would hide those that lose more than others. One that has settled 20,000 bids and keeps less than
- * the floor minus 4 points gets a larger multiplier until it keeps more. Bounded: the least busy is replaced.
+ * Multipliers of single seats and publishers: a floor over all bids of a supplier would hide those that lose more than others.
+ * If one has 20,000 settled bids and keeps less than the floor minus 4 points, its multipliers rise until it keeps more. The
+ * table is bounded: an entry with few bids is replaced.
  */
 const slots = 4096
 const settledBefore = 20_000
 const horizon = 40_000
-/** So far below the floor its multiplier rises; when it is nearer than the second, the multiplier falls. */
+/** The boost rises if kept wins are below the floor by more than the first, and falls if by less than the second. */
 const [tooLow, nearEnough] = [0.04, 0.02]
+/** Bids between two changes of a boost. */
 const every = 500
 const [raise, ease, mostBoost] = [1.15, 0.97, 8]
 
@@ -16,7 +18,9 @@ export interface Segment {
   wins: number
   /** Expected wins at the bids' own prices. */
   dueIn: number
+  /** The factor of theta - 1 and lambda. */
   boost: number
+  /** Bids until the boost may change again. */
   next: number
 }
 
@@ -33,7 +37,7 @@ export class Segments {
     return this.known.get(key)?.boost ?? 1
   }
 
-  /** Counts a bid; null: it is not one after which to judge. */
+  /** Counts a bid. Returns the segment if its boost is due to be adjusted. */
   exposed(key: number, winIn: number): Segment | null {
     const segment = this.known.get(key) ?? this.admit(key)
     segment.bids++
@@ -55,17 +59,17 @@ export class Segments {
   }
 
   /**
-   * `ratio`: wins over expected wins at the bids' own prices, of all bids of the supplier whose wins come to this node;
-   * `kept` what those keep. Notices lost, late or reported elsewhere cancel between the two.
+   * `ratio`: wins over the wins expected at the bids' own prices, of all bids of the supplier. `kept`: the share of wins that
+   * those keep. Notices that are lost, late or reported to another node cancel between segment and supplier.
    */
-  judge(segment: Segment, ratio: number, kept: number, floor: number): void {
+  adjust(segment: Segment, ratio: number, kept: number, floor: number): void {
     if (!(ratio > 0.1)) return
     const own = (kept * segment.wins) / segment.dueIn / ratio
     if (own < floor - tooLow) segment.boost = Math.min(mostBoost, segment.boost * raise)
     else if (own > floor - nearEnough) segment.boost = Math.max(1, segment.boost * ease)
   }
 
-  /** Second-chance replacement: halves the entries that it passes, and replaces the first one that is small. */
+  /** Second-chance replacement: halves the counts of the entries that it passes, and replaces the first small one. */
   private admit(key: number): Segment {
     const segment: Segment = { key, bids: 0, wins: 0, dueIn: 0, boost: 1, next: 0 }
     this.known.set(key, segment)
@@ -73,7 +77,7 @@ export class Segments {
       this.ring.push(segment)
       return segment
     }
-    for (let looks = 0; looks < 32; looks++) {
+    for (let passes = 0; passes < 32; passes++) {
       const passed = this.ring[this.hand]!
       if (passed.boost === 1 && passed.bids < 64) break
       passed.bids /= 2

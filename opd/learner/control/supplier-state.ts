@@ -1,60 +1,60 @@
-/** What is held per supplier and mode: evidence, the controller's multipliers, the guards. */
+/** The state of one supplier and mode: its evidence, multipliers and guards. */
 import type { Mode } from '../../pricing/arms.ts'
 import type { Policy } from '../types.ts'
 import { measureLosses, unverified } from './calibration.ts'
-import { Guards } from './guardrails.ts'
-import { Evidence, groupOf, type Outcome, totalOf } from './kept.ts'
+import { Evidence, groupOf, type Outcome, totalOf } from './evidence.ts'
+import { Guards } from './guards.ts'
 import { LossNotices } from './loss-notices.ts'
-import { Controller, type Decided, free, standingOf } from './multipliers.ts'
+import { type Decided, free, Multipliers, standingOf } from './multipliers.ts'
 import type { Segment, Segments } from './segments.ts'
 
-/** Decisions between two judgements of what is kept. */
-const judgeEvery = 64
-/** At this much under the floor the kill switch acts. */
+/** Decisions between two measurements of kept wins and spend. */
+const measureEvery = 64
+/** The guard `kept` acts if kept wins are below the floor by this much. */
 const killBelow = 0.02
 
-/** Of the auctions with theta raised. */
+/** Factor of theta - 1 and lambda in auctions with a raised theta. */
 const raise = Math.exp(0.7)
 
-/** Share of the wins whose lowest winning price is known. */
+/** Theta is not raised if the lowest winning price is known of a larger share of wins. */
 const mostly = 0.5
 
 /**
- * Multiples of the usual exploration: at first, and at last; bids by which it falls, and which are added to their number; and
- * the largest share. Most of a day's exploration is at its start: over 150,000 bids the usual share is explored.
+ * Multiple of the configured exploration: last + falls / (bids + young), at most `first`. `most`: the largest share. Over
+ * 150,000 bids, a day, this is the configured share, most of it at the start.
  */
 const exploration = { first: 20, last: 0.25, falls: 25_000, young: 1200, most: 0.1 }
 
 const kinds = ['wins', 'spend'] as const
-/** Written by each judgement before it reads them. */
+/** Buffers: each measurement writes them before it reads them. */
 const pooled = unverified()
 const own = unverified()
-/** Before the first judgement. */
-const unjudged = () => standingOf(unverified(), unverified())
+/** Before the first measurement. */
+const unmeasured = () => standingOf(unverified(), unverified())
 
-/** As saved. Earlier releases did not count losses with a notice. */
+/** As saved; the names are those of the snapshot format. Earlier releases did not count losses with a notice. */
 type Saved = Omit<ReturnType<SupplierState['saved']>, 'toldLosses'> & {
   toldLosses?: [number, number]
 }
 
 export class SupplierState {
   readonly evidence = new Evidence()
-  readonly controller = new Controller()
+  readonly multipliers = new Multipliers()
   readonly guards = new Guards()
   theta = 1
   lambda = 0
   exposures = 0
-  /** Without a floor or a target there is nothing that a lower win rate could break. */
+  /** False: the policy has no floor and no target, so a lower win rate breaks nothing. */
   guarded = true
   private readonly pool: Evidence
-  /** Its own evidence and that of all suppliers. */
+  /** The evidence of this supplier, and that of all suppliers. */
   private readonly both: readonly Evidence[]
   private readonly segments: Segments
-  private readonly standings = { wins: unjudged(), spend: unjudged() }
+  private readonly standings = { wins: unmeasured(), spend: unmeasured() }
   private floor = 0
-  /** The lowest winning price of most wins is known. */
+  /** Whether the lowest winning price of most wins is known. */
   private knowsLeast = false
-  private judgeIn = judgeEvery
+  private measureIn = measureEvery
   private readonly lossNotices = new LossNotices()
 
   constructor(pool: Evidence, segments: Segments) {
@@ -63,7 +63,7 @@ export class SupplierState {
     this.segments = segments
   }
 
-  /** The share explored; none while a guard acts. */
+  /** The share of bids that are explored; 0 while a guard acts. */
   exploration(usual: number): number {
     if (this.guards.acts || this.exposures === 0) return 0
     const { first, last, falls, young, most } = exploration
@@ -71,16 +71,16 @@ export class SupplierState {
     return Math.min(Math.max(most, usual), usual * times)
   }
 
-  /** The share of it near the price that would have been chosen: early exploration is spread over all prices. */
+  /** The share of explored bids that are priced near the best price. Early exploration covers all prices. */
   get exploresNear(): number {
     return this.pool.age < exploration.falls ? 0 : 0.5
   }
 
   /** Sets theta and lambda for one bid of a publisher and a seat. */
   load(policy: Policy, mode: Mode, publisher: number, seat: number): void {
-    const { controller, segments } = this
-    this.theta = controller.theta(policy, mode)
-    this.lambda = controller.lambda(policy, mode)
+    const { multipliers, segments } = this
+    this.theta = multipliers.theta(policy, mode)
+    this.lambda = multipliers.lambda(policy, mode)
     if (mode === 'margin') return
     const boost = Math.max(segments.boost(publisher), segments.boost(seat))
     if (boost === 1) return
@@ -89,32 +89,32 @@ export class SupplierState {
   }
 
   /**
-   * The factor of theta - 1 and lambda in auctions in which they are raised. The wins of both kinds of auctions show what lower
-   * prices lose, and as prices of one placement differ, the curve above a chosen price is observed. Where lowest winning prices
-   * are known, they show both.
+   * The factor of theta - 1 and lambda in auctions with a raised theta. Comparing the wins of both kinds of auctions shows what
+   * lower prices lose. Prices of one placement then differ, so the curve above a chosen price is observed. Neither is needed
+   * where notices have the lowest winning price.
    */
   raising(): number {
     return this.guarded && this.theta > 1 && !this.knowsLeast ? raise : 1
   }
 
-  /** A price of the treated or explored was found. */
-  decided(policy: Policy, mode: Mode, bid: Decided, now: number): void {
+  /** A treated or explored bid was priced. */
+  decided(policy: Policy, mode: Mode, bid: Decided): void {
     this.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
     this.guarded = mode === 'margin' || !free(policy)
-    this.judgeIn--
+    this.measureIn--
     if (!Number.isFinite(bid.winIn + bid.winOut + bid.out)) {
-      this.guards.broken(now)
+      this.guards.notFinite()
       return
     }
-    const { controller, evidence, standings, guards } = this
-    controller.decided(policy, mode, bid, evidence, standings, guards.shallow)
+    const { multipliers, evidence, standings, guards } = this
+    multipliers.decided(policy, mode, bid, evidence, standings, guards.limits)
   }
 
-  /** Judges what is kept, if enough was decided since. Not beside a decision: it takes longer than one. */
-  judge(now: number): void {
-    if (this.judgeIn > 0) return
-    this.judgeIn = judgeEvery
-    const { evidence, pool, guards, controller, standings } = this
+  /** Measures what is kept, if enough was decided since. It takes longer than a decision, so none waits for it. */
+  measure(): void {
+    if (this.measureIn > 0) return
+    this.measureIn = measureEvery
+    const { evidence, pool, guards, multipliers, standings } = this
     for (const kind of kinds) {
       measureLosses(pool, kind, pooled)
       measureLosses(evidence, kind, own, pooled)
@@ -122,32 +122,32 @@ export class SupplierState {
     }
     this.knowsLeast =
       evidence.total('optimised', 'knownWinsIn') > mostly * evidence.total('optimised', 'wins')
-    if (!guards.judge(evidence, this.floor - killBelow, now)) return
-    // What was measured was of prices that are not sent any more.
+    if (!guards.checkKept(evidence, this.floor - killBelow)) return
+    // The evidence is of prices that are no longer sent.
     evidence.reset()
-    controller.spend *= 1.5
-    controller.wins *= 1.5
+    multipliers.spend *= 1.5
+    multipliers.wins *= 1.5
   }
 
-  exposed(outcome: Outcome, patience: number): void {
+  exposed(outcome: Outcome, noticeTimeout: number): void {
     const { arm, winIn, winOut, publisher, seat } = outcome
     this.exposures++
     this.lossNotices.exposed()
-    this.guards.exposed(winOut, winIn > 0 ? winOut / winIn : 1, outcome.at, patience)
+    this.guards.exposed(winOut, winIn > 0 ? winOut / winIn : 1, outcome.at, noticeTimeout)
     const group = groupOf(outcome)
     if (group === null) return
     for (const evidence of this.both) evidence.exposed(group, outcome)
     if (arm === 'holdout') return
-    this.judgeSegment(this.segments.exposed(publisher, winIn))
-    if (seat !== publisher) this.judgeSegment(this.segments.exposed(seat, winIn))
+    this.adjustSegment(this.segments.exposed(publisher, winIn))
+    if (seat !== publisher) this.adjustSegment(this.segments.exposed(seat, winIn))
   }
 
-  private judgeSegment(segment: Segment | null): void {
+  private adjustSegment(segment: Segment | null): void {
     if (segment === null) return
     const { evidence } = this
     const ratio =
       evidence.total('optimised', 'wins') / Math.max(1, evidence.total('optimised', 'dueIn'))
-    this.segments.judge(segment, ratio, this.standings.wins.kept, this.floor)
+    this.segments.adjust(segment, ratio, this.standings.wins.kept, this.floor)
   }
 
   won(outcome: Outcome, cleared: number, now: number): void {
@@ -162,64 +162,70 @@ export class SupplierState {
     if (seat !== publisher) this.segments.won(seat)
   }
 
-  /** A notice had the lowest price that would have won. */
-  knew(outcome: Outcome, least: number): void {
+  /** A notice had the lowest winning price. */
+  learnLeast(outcome: Outcome, least: number): void {
     const { inBa, sent } = outcome
     const lost = least > sent
     if (lost) this.lossNotices.lost()
     const group = groupOf(outcome)
     const { each } = this.lossNotices
     if (group === null || each === 0) return
-    for (const evidence of this.both) evidence.knew(group, inBa, sent, least, lost ? each : 1)
+    for (const evidence of this.both) evidence.addLeast(group, inBa, sent, least, lost ? each : 1)
   }
 
-  /** The exposure trains nothing; its notice came, so its supplier is not silent. */
+  /** Removes an exposure that must not train the model. */
   withdrawn(outcome: Outcome): void {
     const group = groupOf(outcome)
     if (group === null) return
     for (const evidence of this.both) evidence.exposed(group, outcome, -1)
   }
 
-  /** Sums of another node. */
-  merge(sums: Float64Array, now: number, patience: number): void {
+  /** Adds sums of another node. */
+  merge(sums: Float64Array, now: number, noticeTimeout: number): void {
     for (const evidence of this.both) evidence.merge(sums)
-    const at = now - patience / 4
+    const at = now - noticeTimeout / 4
     const due = Math.max(0, totalOf(sums, 'all', 'due'))
     const dueIn = totalOf(sums, 'all', 'dueIn')
     const bids = dueIn > 0 ? (totalOf(sums, 'all', 'bids') * due) / dueIn : 0
-    this.guards.exposedElsewhere(due, bids, at, now, patience)
+    this.guards.exposedElsewhere(due, bids, at, now, noticeTimeout)
     this.guards.received(totalOf(sums, 'all', 'wins'), at, now)
   }
 
   saved() {
-    const { evidence, controller, guards, exposures, standings, floor, judgeIn, lossNotices } = this
-    const { spend, wins, margin } = controller
+    const { evidence, multipliers, guards, exposures, standings, floor, lossNotices } = this
+    const { spend, wins, margin } = multipliers
     return {
       exposures,
       sums: [...evidence.sums],
       age: evidence.age,
       multipliers: [spend, wins, margin] as [number, number, number],
-      means: controller.saved(),
+      means: multipliers.saved(),
       guards: guards.saved(),
-      judged: { standings, floor, bound: this.guarded, told: this.knowsLeast, judgeIn },
+      judged: {
+        standings,
+        floor,
+        bound: this.guarded,
+        told: this.knowsLeast,
+        judgeIn: this.measureIn,
+      },
       toldLosses: lossNotices.saved(),
     }
   }
 
   restore(from: Saved): void {
     this.exposures = from.exposures
-    // With its age: young evidence forgets sooner.
+    // The age determines how many bids the evidence covers.
     this.evidence.restore(from.sums, from.age)
     const [spend, wins, margin] = from.multipliers
-    this.controller.startFrom({ spend, wins, margin })
-    this.controller.restore(from.means)
+    this.multipliers.startFrom({ spend, wins, margin })
+    this.multipliers.restore(from.means)
     this.guards.restore(from.guards)
     this.lossNotices.restore(from.toldLosses ?? [0, 0])
     const { standings, floor, bound, told, judgeIn } = from.judged
     this.floor = floor
     this.guarded = bound
     this.knowsLeast = told
-    this.judgeIn = judgeIn
+    this.measureIn = judgeIn
     for (const kind of kinds) Object.assign(this.standings[kind], standings[kind])
   }
 }

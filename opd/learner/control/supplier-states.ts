@@ -1,12 +1,12 @@
-/** The states of all suppliers and modes, and what of them deltas and snapshots contain. */
+/** The states of all suppliers and modes, and their parts of deltas and snapshots. */
 
-import { Evidence, readRecords, writeRecords } from './kept.ts'
+import { Evidence, readRecords, writeRecords } from './evidence.ts'
 import { Segments } from './segments.ts'
 import { SupplierState } from './supplier-state.ts'
 import { WinRateCusum } from './win-rate-cusum.ts'
 
 const suppliersKept = 1000
-/** Bids by which another supplier's multipliers are worth copying. */
+/** Bids after which a supplier's multipliers are copied to a new supplier. */
 const settledIn = 2000
 
 export interface Saved {
@@ -16,19 +16,15 @@ export interface Saved {
   pool: { sums: number[]; age: number }
 }
 
-export class Controls {
-  /** All suppliers together: what the model is wrong by, it is mostly wrong by everywhere. */
+export class SupplierStates {
+  /** Evidence of all suppliers together: the error of the model is similar for all of them. */
   private readonly pool = new Evidence(2)
   private readonly segments = new Segments()
   private readonly suppliers = new Map<number, SupplierState>()
-  /** The win rate of all suppliers together: it falls sooner than one can be sure of, and later, for each. */
+  /** The win rate of all suppliers together: a fall of all is detected sooner than that of a single one. */
   private readonly fall = new WinRateCusum(3_600_000, 10)
   private now = 0
-  private patience = 30_000
-
-  known(supplier: number): SupplierState | undefined {
-    return this.suppliers.get(supplier)
-  }
+  private noticeTimeout = 30_000
 
   of(supplier: number): SupplierState {
     return this.suppliers.get(supplier) ?? this.admit(supplier)
@@ -38,31 +34,31 @@ export class Controls {
     const state = new SupplierState(this.pool, this.segments)
     for (const other of this.suppliers.values())
       if (other.exposures >= settledIn) {
-        state.controller.startFrom(other.controller)
+        state.multipliers.startFrom(other.multipliers)
         break
       }
     if (this.suppliers.size < suppliersKept) this.suppliers.set(supplier, state)
     return state
   }
 
-  advance(now: number, patience: number): void {
+  advance(now: number, noticeTimeout: number): void {
     this.now = now
-    this.patience = patience
+    this.noticeTimeout = noticeTimeout
     const all = { bids: 0, wins: 0 }
     const usual = Math.max(0.5, Math.min(1.2, this.fall.ratio))
     for (const state of this.suppliers.values()) {
-      state.judge(now)
-      const own = state.guards.mature(now, patience)
+      state.measure()
+      const own = state.guards.mature(now, noticeTimeout)
       all.bids += own.bids
       all.wins += own.wins
       if (own.bids > 0 && state.guards.compare(own, usual, now) && state.guarded)
-        state.guards.fell(now)
+        state.guards.dropped()
     }
     if (all.bids > 0 && this.fall.seen(all.bids, all.wins, 1, now))
-      for (const state of this.suppliers.values()) if (state.guarded) state.guards.fell(now)
+      for (const state of this.suppliers.values()) if (state.guarded) state.guards.dropped()
   }
 
-  /** Records of supplier and sums, of those with news. */
+  /** The sums since the last delta, of the suppliers that have any. */
   delta(): Uint8Array {
     const news = [...this.suppliers].filter(([, { evidence }]) =>
       evidence.fresh.some((sum) => sum !== 0),
@@ -74,15 +70,15 @@ export class Controls {
 
   merge(records: Uint8Array): void {
     for (const [supplier, sums] of readRecords(records))
-      this.of(supplier).merge(sums, this.now, this.patience)
+      this.of(supplier).merge(sums, this.now, this.noticeTimeout)
   }
 
-  /** One by one, to be called: a thousand suppliers are 2 MB of text. */
+  /** A function for each supplier, because the state of a thousand suppliers is 2 MB of text. */
   saved(): (() => Saved['suppliers'][number])[] {
     return Array.from(this.suppliers, ([id, state]) => () => [id, state.saved()])
   }
 
-  /** What is saved besides. */
+  /** The rest of what is saved. */
   rest(): Omit<Saved, 'suppliers'> {
     const { sums, age } = this.pool
     return {

@@ -1,17 +1,21 @@
 /**
- * Notices per bid against what they were: CUSUM (Page 1954) of the log likelihood ratio of a fall to `fallen`, neutral at a
- * fall of 10 %. The reference is the win rate of the last hours, not the model, which learns a fall within minutes and
- * would hide it. A day's cycle moves by a few per cent an hour; and an hour that was as poor the day before is no alarm.
+ * Detects a fall of wins per bid by a CUSUM (Page 1954) of the log likelihood ratio of a fall to 80 %; it neither rises nor
+ * falls at 90 %. The reference is the win rate of the last hours and not the model, which learns a fall within minutes and
+ * would hide it. A daily cycle changes the rate by a few per cent an hour. It is no alarm if the same hour of the day before
+ * was as low.
  */
 const fallen = 0.8
 const ratioOfWin = Math.log(fallen)
 const hourLong = 3_600_000
-/** The reference remembers this long, and at least so many wins; before it has these there is no alarm. */
+/** Expected wins that the reference contains at least. */
 const leastWins = 2500
+/** Wins that the reference needs before there can be an alarm. */
 const winsBefore = 400
+/** Expected wins of the recent rate. */
 const recentWins = 200
+/** An hour with fewer wins is not kept for the next day. */
 const hourWinsBefore = 80
-/** Under this share of the same hour before it is a fall. */
+/** It is a fall only if the rate is below this share of the same hour of the day before. */
 const sameHour = 0.9
 
 export class WinRateCusum {
@@ -25,28 +29,28 @@ export class WinRateCusum {
   private hour = -1
   private hourBids = 0
   private hourWon = 0
-  /** Wins per bid by hour of the day, the last time it was; 0: not known. */
+  /** Wins per bid in each hour of the last day; 0: not known. */
   readonly hours = new Float64Array(24)
   cusum = 0
 
   /**
-   * `memory`: milliseconds. At the expected rate an `alarm` of 10 is wrong once in a million expected wins; one supplier,
-   * which also drifts on its own, needs more.
+   * `memory`: milliseconds of the reference. At a constant rate an `alarm` of 10 is false once in a million expected wins.
+   * The rate of a single supplier also drifts, so its `alarm` is larger.
    */
   constructor(memory: number, alarm: number) {
     this.memory = memory
     this.alarm = alarm
   }
 
-  /** The rate now over the reference; 1 while little is known. */
+  /** The recent rate over the reference; 1 while the reference has few wins. */
   get ratio(): number {
     if (this.wins < winsBefore || this.recentBids === 0) return 1
     return this.recentWon / this.recentBids / (this.wins / this.bids)
   }
 
   /**
-   * Bids whose time has passed, weighted by the share that their prices are expected to keep, and their wins. `usual`:
-   * what the rate does everywhere. True: it has fallen.
+   * Adds bids that had the time to win, weighted by the share of wins that their prices are expected to keep, and their
+   * wins. `usual`: the change of the rate of all suppliers. Returns whether the rate fell.
    */
   seen(bids: number, wins: number, usual: number, now: number): boolean {
     const known = this.wins >= winsBefore
@@ -60,7 +64,7 @@ export class WinRateCusum {
     return before === 0 || this.recentWon < sameHour * before * this.recentBids
   }
 
-  /** The reference begins anew with what is recent. */
+  /** Replaces the reference by the recent rate. */
   begin(): void {
     this.cusum = 0
     this.bids = this.recentBids
@@ -70,7 +74,7 @@ export class WinRateCusum {
   private remember(bids: number, wins: number, expected: number, now: number): void {
     const passed = this.last === 0 ? 0 : Math.max(0, now - this.last)
     this.last = now
-    // the longer of both
+    // The reference covers `memory` milliseconds or `leastWins`, whichever is longer.
     const forgotten = Math.min(1, passed / this.memory, expected / leastWins)
     this.bids += bids - this.bids * forgotten
     this.wins += wins - this.wins * forgotten

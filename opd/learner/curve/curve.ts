@@ -13,7 +13,7 @@ import { chanceOf, pA, pB, pC, pF, pQ, pT, sigmoid, WinForm } from './form.ts'
 import { savingFirst, savingSecond, usualSum } from './layout.ts'
 import { groupOf, PriceDensities } from './price-density.ts'
 import { keyAt } from './priors.ts'
-import { Sums } from './sums.ts'
+import { WeightSums } from './weight-sums.ts'
 import { Step, Weights } from './weights.ts'
 
 /** Variance of ln in about its usual value, and of whether a win was cheaper than what was sent. */
@@ -26,7 +26,7 @@ export class Curve {
   readonly densities = new PriceDensities()
   /** The fine tick of the price that `wins` was asked for last. */
   tick = 0
-  private readonly loaded = new Sums(this.weights)
+  private readonly loaded = new WeightSums(this.weights)
   private readonly sums = this.loaded.sums
   private readonly form = new WinForm()
   private readonly step = new Step(this.weights)

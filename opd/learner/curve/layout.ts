@@ -17,7 +17,7 @@ import {
   usual,
 } from './priors.ts'
 
-/** Sums of weights: the parameters, then the shared ones. */
+/** WeightSums of weights: the parameters, then the shared ones. */
 export const [usualSum, savingFirst, savingSecond] = [
   parameterCount,
   parameterCount + 1,

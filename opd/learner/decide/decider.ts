@@ -1,14 +1,14 @@
 /** The price of one bid: its own (holdout), a drawn one (explored), or the best by curve and multipliers. */
 
 import type { SupplierState } from '../control/supplier-state.ts'
-import type { Controls } from '../control/supplier-states.ts'
+import type { SupplierStates } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
 import { keyAt } from '../curve/priors.ts'
 import { isPrice, OwnDecision } from '../exposure.ts'
-import { featureBytes, hasFloor, hashAt, keyed } from '../features.ts'
+import { featureBytes, hasFloor, hashAt, supplierKey } from '../features.ts'
 import type { BidFacts, Decision, Policy } from '../types.ts'
-import { AuctionDraws, Described } from './described.ts'
-import { type Asked, Chooser } from './price-search.ts'
+import { AuctionDraws, FeatureCache } from './feature-cache.ts'
+import { type Asked, PriceSearch } from './price-search.ts'
 
 /** Bids that go out below their own price before the first win; without one by then its own is better. */
 const coldFor = 1000
@@ -27,13 +27,13 @@ export const sound = (value: number | undefined, low: number, high: number, othe
 
 export class Decider {
   private readonly curve: Curve
-  private readonly controls: Controls
-  private readonly chooser = new Chooser()
-  private readonly described = new Described()
+  private readonly controls: SupplierStates
+  private readonly chooser = new PriceSearch()
+  private readonly described = new FeatureCache()
   private readonly auction = new AuctionDraws()
   private readonly asked: Asked = { inBa: 0, lowest: 0, reward: 0, other: 0, saving: 0 }
 
-  constructor(curve: Curve, controls: Controls) {
+  constructor(curve: Curve, controls: SupplierStates) {
     this.curve = curve
     this.controls = controls
   }
@@ -62,7 +62,7 @@ export class Decider {
     }
     const floor = facts.floor > 0 ? facts.floor : 0
     if (floor >= inBa) return this.unchanged(decision)
-    const state = this.controls.of(keyed(hashAt(bytes, keyAt.supplier), mode === 'margin'))
+    const state = this.controls.of(supplierKey(hashAt(bytes, keyAt.supplier), mode === 'margin'))
     state.load(policy, mode, hashAt(bytes, keyAt.publisher), hashAt(bytes, keyAt.dsp))
     decision.raised = auction.raised
     const raise = decision.raised ? state.raising() : 1
@@ -85,7 +85,7 @@ export class Decider {
     this.choose(decision, state, lowest)
     if (explores) this.explore(decision, Math.max(least, exploredLeast), state.exploresNear, random)
     const { outBa: out, winIn, winOut, raised } = decision
-    if (!still) state.decided(policy, mode, { inBa, out, winIn, winOut, raised }, now)
+    if (!still) state.decided(policy, mode, { inBa, out, winIn, winOut, raised })
     return decision
   }
 

@@ -33,7 +33,7 @@ export interface Asked {
   saving: number
 }
 
-export class Chooser {
+export class PriceSearch {
   /** Chances at the price chosen and at in, after `best`. */
   winOut = 0
   winIn = 0

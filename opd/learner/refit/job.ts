@@ -1,7 +1,7 @@
 /**
  * What goes to a refit and what comes back, as bytes. Each part begins at a multiple of 4.
  *
- *   job     magic  rows  patience  now  length of the result before  | features | outcome | least | result before
+ *   job     magic  rows  noticeTimeout  now  length of the result before  | features | outcome | least | result before
  *   result  magic  weights  placements  families | slots | means | variances | priors | keys | firsts | shares | cumulative
  */
 import { binCount, type Densities } from '../curve/price-density.ts'
@@ -16,7 +16,7 @@ const alignment = 4
 export interface Job extends RowArrays {
   /** Milliseconds; a row without a win that is younger may still be won. */
   now: number
-  patience: number
+  noticeTimeout: number
   before: Uint8Array
 }
 
@@ -34,12 +34,12 @@ const aligned = (head: Uint8Array, parts: readonly ArrayBufferView[]) =>
     ...parts.flatMap((part) => [bytesOf(part), new Uint8Array(-part.byteLength & (alignment - 1))]),
   ])
 
-function writeJob({ features, outcome, least, now, patience, before }: Job): Uint8Array {
+function writeJob({ features, outcome, least, now, noticeTimeout, before }: Job): Uint8Array {
   const head = new Uint8Array(jobHead)
   const view = viewOf(head)
   view.setUint32(0, jobMagic)
   view.setUint32(4, outcome.length)
-  view.setFloat64(8, patience)
+  view.setFloat64(8, noticeTimeout)
   view.setFloat64(16, now)
   view.setUint32(24, before.length)
   return aligned(head, [features, outcome, least, before])
@@ -55,7 +55,7 @@ export function readJob(bytes: Uint8Array): Job {
     features: take(rows * featureBytes),
     outcome: take(rows),
     least: new Float32Array(take(4 * rows).buffer),
-    patience: view.getFloat64(8),
+    noticeTimeout: view.getFloat64(8),
     now: view.getFloat64(16),
     before: take(view.getUint32(24)),
   }
@@ -112,11 +112,16 @@ export class RefitSchedule {
   }
 
   /** The rows to fit again, with the result of the fit before; null: not now. */
-  job(settled: SettledRows, now: number, patience: number, before: Uint8Array): Uint8Array | null {
+  job(
+    settled: SettledRows,
+    now: number,
+    noticeTimeout: number,
+    before: Uint8Array,
+  ): Uint8Array | null {
     if (settled.size < fewest || now - this.at < interval) return null
     if (settled.settled - this.rows < Math.min(newRows, settled.settled * growth)) return null
     this.rows = settled.settled
     this.at = now
-    return writeJob({ ...settled.copy(), now, patience, before })
+    return writeJob({ ...settled.copy(), now, noticeTimeout, before })
   }
 }

@@ -67,7 +67,7 @@ export function rowsOf(job: Job, halfLife: number): Rows {
     const outcome = job.outcome[n]!
     const least = job.least[n]!
     if (outcome === outcomes.void || !readExposure(features, seen)) continue
-    if (job.now - seen.at < job.patience && !(least > 0)) continue
+    if (job.now - seen.at < job.noticeTimeout && !(least > 0)) continue
     const row = rows.count++
     keysOf(features, seen.at, keys)
     rows.lnIn[row] = seen.lnIn

@@ -6,7 +6,7 @@
  *   8 x 60          676 each
  */
 
-import { evidenceWidth, readRecords, writeRecords } from '../control/kept.ts'
+import { evidenceWidth, readRecords, writeRecords } from '../control/evidence.ts'
 import { floatsAt, writeFloats } from '../frame.ts'
 import { binOf, bins, middles } from './delay-shapes.ts'
 import { winAges } from './update-log.ts'

@@ -31,10 +31,9 @@ class Chunk {
 /** When the exposure with a ticket is due, milliseconds. */
 type Due = (ticket: number) => number
 
-export class Pending {
-  /** Exposures that wait, and ones that were not kept because slots ran out: others count for them. */
+export class PendingExposures {
+  /** Number of exposures that wait. */
   size = 0
-  sampled = 0
   private readonly chunks: Chunk[] = []
   private readonly wheel = new Int32Array(buckets).fill(none)
   private free = none
@@ -67,19 +66,13 @@ export class Pending {
   add(bytes: Uint8Array, now: number, due: Due): number {
     const weight = this.weightNow()
     this.counter = (this.counter + 1) >>> 0
-    if (weight > 1 && (Math.imul(this.counter, 0x9e3779b1) >>> 0) % weight !== 0) {
-      this.sampled++
-      return 0
-    }
+    if (weight > 1 && (Math.imul(this.counter, 0x9e3779b1) >>> 0) % weight !== 0) return 0
     return this.place(bytes, now, due, weight)
   }
 
   place(bytes: Uint8Array, now: number, due: Due, weight: number): number {
     const slot = this.freeSlot()
-    if (slot === none) {
-      this.sampled++
-      return 0
-    }
+    if (slot === none) return 0
     const chunk = this.chunks[slot >> chunkBits]!
     const at = slot & (perChunk - 1)
     const generation = (chunk.generation[at]! + 1) & 0x7ff

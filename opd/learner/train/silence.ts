@@ -32,7 +32,7 @@ export class Silence {
 }
 
 /** After a crash exposures are gone, and a win without its exposure would look like a win without bids. */
-export class LifeBefore {
+export class LostExposures {
   /** Until when it is known, and since when this life is; NaN: nothing was lost. */
   private endedAt = Number.NaN
   private bornAt = Number.NaN

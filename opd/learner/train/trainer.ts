@@ -1,13 +1,13 @@
 /** What trains the model, and when: exposures when their notice would have come, wins as they come, and rows of other nodes. */
-import type { Controls } from '../control/supplier-states.ts'
+import type { SupplierStates } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
 import { type OwnDecision, seal } from '../exposure.ts'
 import { RefitSchedule } from '../refit/job.ts'
 import { CurveTrainer } from './curve-trainer.ts'
-import { Delays } from './notice-delay.ts'
-import { Pending } from './pending-exposures.ts'
+import { NoticeDelays } from './notice-delays.ts'
+import { PendingExposures } from './pending-exposures.ts'
 import { Received } from './received-rows.ts'
-import { LifeBefore, Silence } from './silence.ts'
+import { LostExposures, Silence } from './silence.ts'
 import { type Row, UpdateLog, type UpdatePart } from './update-log.ts'
 
 /** Exposures settled by one call: 3 ms. Beyond these, some are settled beside each exposure. */
@@ -18,18 +18,18 @@ const [unknownFor, unknownMost] = [5000, 15_000]
 const shareOf = (ticket: number) => (Math.imul(ticket, 0x9e3779b1) >>> 0) / 2 ** 32
 
 export class Trainer {
-  readonly delays = new Delays()
-  readonly pending: Pending
+  readonly delays = new NoticeDelays()
+  readonly pending: PendingExposures
   readonly log = new UpdateLog()
   /** Updates of other nodes. */
   readonly received: Received
   readonly silence = new Silence()
   /** The latest time that was given. */
   now = 0
-  private readonly controls: Controls
+  private readonly controls: SupplierStates
   private readonly window: number
   private readonly training: CurveTrainer
-  private readonly before = new LifeBefore()
+  private readonly before = new LostExposures()
   private readonly schedule = new RefitSchedule()
   private behind = false
   /** When the exposure that was read last is looked at; a ticket's own share of notices has come by then. */
@@ -46,13 +46,13 @@ export class Trainer {
    */
   constructor(
     curve: Curve,
-    controls: Controls,
+    controls: SupplierStates,
     window: number,
     { slices, trains }: { slices: boolean; trains: boolean },
   ) {
     this.controls = controls
     this.window = window
-    this.pending = new Pending(window)
+    this.pending = new PendingExposures(window)
     const training = new CurveTrainer(curve, trains)
     this.training = training
     this.received = new Received(
@@ -83,7 +83,7 @@ export class Trainer {
     this.training.read(bytes)
     delays.exposed(seen.winOut, at)
     this.pending.add(bytes, at, this.dueOf)
-    this.controls.of(seen.supplier).exposed(seen, delays.patience)
+    this.controls.of(seen.supplier).exposed(seen, delays.noticeTimeout)
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number, least?: number): void {
@@ -106,7 +106,7 @@ export class Trainer {
     const known = least !== undefined && least > 0 && least <= seen.sent ? least : 0
     this.won(features, part, age, true, known)
     count()
-    if (known > 0) this.controls.of(seen.supplier).knew(seen, known)
+    if (known > 0) this.controls.of(seen.supplier).learnLeast(seen, known)
   }
 
   /** A loss notice: the exposure settles at once. */
@@ -121,7 +121,7 @@ export class Trainer {
     }
     if (!(least !== null && least > seen.sent)) return
     this.rows.became('lost', features, least)
-    this.controls.of(seen.supplier).knew(seen, least)
+    this.controls.of(seen.supplier).learnLeast(seen, least)
   }
 
   /** An own exposure, read and loaded, trains as if lost, and is reported. */
@@ -180,7 +180,7 @@ export class Trainer {
     this.before.seen(now)
     this.received.advance()
     this.behind = !this.pending.advance(now, settledAtOnce, this.settleDue)
-    this.controls.advance(now, this.delays.patience)
+    this.controls.advance(now, this.delays.noticeTimeout)
   }
 
   /** The rows and the fit of another node were taken. */
@@ -189,7 +189,7 @@ export class Trainer {
   }
 
   refitJob(now: number, before: Uint8Array): Uint8Array | null {
-    return this.schedule.job(this.rows, now, this.delays.patience, before)
+    return this.schedule.job(this.rows, now, this.delays.noticeTimeout, before)
   }
 
   /** The time of an exposure has come: it trains as if lost, or is looked at again later. */

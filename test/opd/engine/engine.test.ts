@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { DecisionRecord } from '../../../opd/engine/types.ts'
+import { drained } from '../../../opd/shared/slices.ts'
 import { auction, hour, keys, testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
 
@@ -142,14 +143,14 @@ t.test('a reload keeps counters and contexts; what is off is counted', async (t)
   engine.removeIntegration('acme')
   t.match(explained(engine, before, 'a'), { supplier: 'acme' })
   t.equal(engine.readsResponses('acme'), false)
-  t.match(engine.rewrite({ ...seat, body }), { reason: 'disabled', body })
+  t.match(drained(engine.rewriteInSlices({ ...seat, body })), { reason: 'disabled', body })
   t.equal(engine.stats.of('acme').modes.revenue.sums('treated').bids, 1)
   for (const [opd, reason] of [
     [null, 'disabled'],
     ['invalid', 'invalid_config'],
   ] as const) {
     engine.setIntegration({ id: 'acme', opd, notices: 'win' })
-    t.equal(engine.rewrite({ ...seat, body }).reason, reason)
+    t.equal(drained(engine.rewriteInSlices({ ...seat, body })).reason, reason)
     t.same(engine.priceStandalone('acme', body), { ok: false, status: 403, faults: [] })
   }
   t.same(engine.priceStandalone('nobody', body), { ok: false, status: 404, faults: [] })

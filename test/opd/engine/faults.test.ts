@@ -1,8 +1,10 @@
 /** Exceptions of the engine and its dependencies: counted, logged without data, and no bid is lost to them. */
+
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { standalone } from '../../../admin/prices/standalone.ts'
 import type { DecisionSink, SharedBidLog } from '../../../opd/ports.ts'
+import { drained } from '../../../opd/shared/slices.ts'
 import { auction, testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
 
@@ -107,7 +109,7 @@ t.test('rewriting that throws: the answer goes out as it came', async (t) => {
     '{"seatbid":[{"bid":[{"id":"a","price":1,"adm":"svc_opd=${SVC_OPD_CONTEXT}"}]}]}',
   )
   const asked = { supplier: 'acme', body, request: thrower, inactiveSeats: new Set<string>() }
-  t.equal(engine.rewrite(asked).body, body)
+  t.equal(drained(engine.rewriteInSlices(asked)).body, body)
   t.match(lines, [{ place: 'rewrite', ssp: 'acme' }])
   t.equal(engine.stats.of('acme').faults, 1)
   silentOn(t, lines)

@@ -1,6 +1,8 @@
 import t from 'tap'
 import { createEngine } from '../../../opd/engine/engine.ts'
-import { createLearner, type Learner } from '../../../opd/learner.ts'
+import { createLearner } from '../../../opd/learner.ts'
+import type { PricingLearner } from '../../../opd/ports.ts'
+import { drained } from '../../../opd/shared/slices.ts'
 import { createBidLog } from '../../../opd/state/bid-log.ts'
 import { aloneDeps, keys } from '../../support/engine.ts'
 import { fixedLearner, integration } from '../../support/opd-doubles.ts'
@@ -9,7 +11,7 @@ import { vectors } from '../../support/vectors.ts'
 
 const now = () => 1_800_000_000_000
 
-function engineOf(learner: Learner, enabled: boolean) {
+function engineOf(learner: PricingLearner, enabled: boolean) {
   return createEngine(
     {
       keys,
@@ -40,12 +42,14 @@ for (const [name, learner] of [
         vector.responseBase64 === undefined
           ? Buffer.from(vector.response!)
           : Buffer.from(vector.responseBase64, 'base64')
-      const out = engine.rewrite({
-        supplier: 'acme',
-        body,
-        request: () => Buffer.from(vector.request),
-        inactiveSeats: new Set(),
-      })
+      const out = drained(
+        engine.rewriteInSlices({
+          supplier: 'acme',
+          body,
+          request: () => Buffer.from(vector.request),
+          inactiveSeats: new Set(),
+        }),
+      )
       if (vector.expected === 'unchanged') t.equal(out.body, body, vector.title)
       else {
         const matched = matchPlaceholders(vector.expected, out.body.toString())

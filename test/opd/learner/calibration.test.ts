@@ -1,7 +1,7 @@
 /** How far the loss that the model expects is off, as notices verify it. */
 import t from 'tap'
 import { type Losses, measureLosses, unverified } from '../../../opd/learner/control/calibration.ts'
-import { Evidence } from '../../../opd/learner/control/kept.ts'
+import { Evidence } from '../../../opd/learner/control/evidence.ts'
 import { source } from '../../support/random.ts'
 
 const winIn = 0.5
@@ -48,7 +48,8 @@ function verified({
     evidence.exposed(group, seen)
     const wins = least < winIn * (1 - truth)
     if (wins && random() >= lost) evidence.won(group, 2, sent, by)
-    if (says && group !== 'held' && least < winIn) evidence.knew(group, 2, sent, wins ? sent : 2)
+    if (says && group !== 'held' && least < winIn)
+      evidence.addLeast(group, 2, sent, wins ? sent : 2)
   }
   return evidence
 }

@@ -11,7 +11,7 @@ import {
   sumCount,
 } from '../../../opd/learner/curve/layout.ts'
 import { keyCount } from '../../../opd/learner/curve/priors.ts'
-import { Chooser } from '../../../opd/learner/decide/price-search.ts'
+import { PriceSearch } from '../../../opd/learner/decide/price-search.ts'
 import { SnapshotError } from '../../../opd/learner/snapshot.ts'
 import { createLearner } from '../../../opd/learner.ts'
 import { source } from '../../support/random.ts'
@@ -60,7 +60,7 @@ t.test(
   'prices between knots are looked at where the best may be: it is as good as the best of all',
   (t) => {
     const curve = taught(5, 4000)
-    const chooser = new Chooser()
+    const chooser = new PriceSearch()
     const random = source(9)
     let [shares, most] = [0, 0]
     const runs = 1500

@@ -62,7 +62,7 @@ const bid = (inBa: number, floor = 0): BidFacts => ({
   publisher: 'p',
   placement: 's',
 })
-const chance = (learner: Learner, facts: BidFacts, price: number) => learner.chance!(facts, price)
+const chance = (learner: Learner, facts: BidFacts, price: number) => learner.chance(facts, price)
 
 t.test('a price that half of the competition bids is found, and bid', (t) => {
   // 10 % below it, 60 % at it, the rest above.

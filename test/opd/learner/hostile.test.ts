@@ -62,7 +62,7 @@ t.test('any sequence of prices, clocks and bytes leaves a finite model', (t) => 
         Number.isFinite(after.outBa) &&
         after.winIn > 0 &&
         after.winIn < 1 &&
-        Number.isFinite(again.chance!(facts, 0.5))
+        Number.isFinite(again.chance(facts, 0.5))
       )
     }),
     { numRuns: 60, seed: 5 },
@@ -86,7 +86,7 @@ t.test('deltas of many nodes make the same model in any order, and are not sent 
     const learner = createLearner({})
     for (const at of order) learner.merge(deltas[at]!)
     const echo = learner.delta().length
-    return { echo, at: learner.chance!({ ...facts, publisher: 'p1' }, 0.7) }
+    return { echo, at: learner.chance({ ...facts, publisher: 'p1' }, 0.7) }
   }
   const { at: usual } = model([0, 1, 2, 3])
   fc.assert(

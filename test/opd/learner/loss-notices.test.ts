@@ -1,14 +1,14 @@
 /** The loss that is counted from lowest winning prices is right whatever share of the losses has a notice. */
 import t from 'tap'
-import type { Outcome } from '../../../opd/learner/control/kept.ts'
-import { Controls } from '../../../opd/learner/control/supplier-states.ts'
+import type { Outcome } from '../../../opd/learner/control/evidence.ts'
+import { SupplierStates } from '../../../opd/learner/control/supplier-states.ts'
 import { source } from '../../support/random.ts'
 
 const start = 1_760_000_000_000
 
 /** Bids that win half at their own price and lose 6 % of that; `told`: the share of losses that have a notice. */
 function counted(told: number, nodes = 1): { losses: number; known: number } {
-  const controls = Array.from({ length: nodes }, () => new Controls())
+  const controls = Array.from({ length: nodes }, () => new SupplierStates())
   const random = source(3)
   const any = () => controls[Math.floor(nodes * random())]!.of(1)
   for (let n = 0; n < 60_000; n++) {
@@ -30,8 +30,8 @@ function counted(told: number, nodes = 1): { losses: number; known: number } {
     if (least <= 0.9) {
       const state = any()
       state.won(outcome, 0.9, start + n)
-      state.knew(outcome, least)
-    } else if (random() < told) any().knew(outcome, least)
+      state.learnLeast(outcome, least)
+    } else if (random() < told) any().learnLeast(outcome, least)
   }
   let [known, knownIn] = [0, 0]
   for (const each of controls) {

@@ -10,7 +10,7 @@ t.test('a fifth of the auctions is priced higher, and counts as the others do', 
   const now = start + 700_000
   learner!.decide(bid(2, 1), policy, 'binds', now, () => 0.9)
   // The multipliers do not change: only the auctions differ.
-  learner!.freeze!(true)
+  learner!.freeze(true)
   const prices = new Map<number, number>()
   const weights = new Set<number>()
   let held = 0

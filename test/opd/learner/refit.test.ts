@@ -70,9 +70,9 @@ t.test('a result that is damaged changes nothing', (t) => {
 t.test('a price that half of the competition bids is found in the density', (t) => {
   const random = source(5)
   const learner = traffic(6000, (price) => price >= 0.7 && random() < 0.7, none)
-  const smooth = learner.chance!(spot(1.5), 0.69)
+  const smooth = learner.chance(spot(1.5), 0.69)
   learner.applyRefit(refit(learner.refitJob(late)!))
-  const [below, at] = [0.68, 0.72].map((price) => learner.chance!(spot(1.5), price))
+  const [below, at] = [0.68, 0.72].map((price) => learner.chance(spot(1.5), price))
   t.ok(at! - below! > 0.4, `${below} below it, ${at} above it, ${smooth} without a fit`)
   t.end()
 })
@@ -97,8 +97,7 @@ t.test('placements of few bids share the prices of their size', (t) => {
   }
   learner.advance(start + 660_000)
   learner.applyRefit(refit(learner.refitJob(late)!))
-  const chance = (placement: number, price: number) =>
-    learner.chance!(spotOf(placement, 1.5), price)
+  const chance = (placement: number, price: number) => learner.chance(spotOf(placement, 1.5), price)
   for (const [placement, what] of [
     [7, 'of 15 bids'],
     [4000, 'never seen'],
@@ -122,7 +121,7 @@ t.test('lowest winning prices teach both sides: fewer rows say as much', (t) => 
     const asked = [0.35, 0.5, 0.69, 0.71, 1.0, 1.3]
     return Math.max(
       ...asked.map((price) =>
-        Math.abs(learner.chance!(spot(1.5), price) - least.filter((at) => at <= price).length / 3),
+        Math.abs(learner.chance(spot(1.5), price) - least.filter((at) => at <= price).length / 3),
       ),
     )
   }
@@ -140,14 +139,14 @@ t.test('a price of the grid just below the lowest winning one does not win', (t)
     () => 1.38,
   )
   learner.applyRefit(refit(learner.refitJob(late)!))
-  const [below, at] = [1.375, 1.4].map((price) => learner.chance!(spot(1.6), price))
+  const [below, at] = [1.375, 1.4].map((price) => learner.chance(spot(1.6), price))
   t.ok(below! < 0.1 && at! > 0.9, `${below} below it, ${at} above it`)
   t.end()
 })
 
 t.test('a loss notice settles its exposure at once', (t) => {
   const [silent, told] = [createLearner({}), createLearner({})]
-  const before = silent.chance!(spot(1.5), 1)
+  const before = silent.chance(spot(1.5), 1)
   for (const learner of [silent, told]) {
     for (let n = 0; n < 20; n++) {
       const decision = learner.decide(spot(1.5), { minWinRate: 0 }, `k${n}`, start, () => 0.9)
@@ -155,15 +154,15 @@ t.test('a loss notice settles its exposure at once', (t) => {
       if (learner === told) learner.lose(features, null, start + 50)
     }
   }
-  t.equal(silent.chance!(spot(1.5), 1), before)
-  t.ok(told.chance!(spot(1.5), 1) < before)
+  t.equal(silent.chance(spot(1.5), 1), before)
+  t.ok(told.chance(spot(1.5), 1) < before)
   t.end()
 })
 
 t.test('bids of a publisher that the fit knew nothing of keep a curve', (t) => {
   const [learner] = taught(1, 5000, 100)
   learner!.applyRefit(refit(learner!.refitJob(late)!))
-  const chance = learner!.chance!({ ...bid(2, 1), publisher: 'new', placement: 'new/1' }, 1.5)
+  const chance = learner!.chance({ ...bid(2, 1), publisher: 'new', placement: 'new/1' }, 1.5)
   t.ok(chance > 0.3 && chance < 1, `${chance}`)
   t.end()
 })

@@ -16,7 +16,7 @@ t.test(
           [2, 0.97],
         ] as const) {
           const segment = segments.exposed(key, 0.5)
-          if (segment !== null) segments.judge(segment, told, 0.97, 0.97)
+          if (segment !== null) segments.adjust(segment, told, 0.97, 0.97)
           if (random() < 0.5 * kept * (1 - lost)) segments.won(key)
         }
         if (n === 19_000) t.equal(segments.boost(1), 1, 'not before it has settled 20,000')

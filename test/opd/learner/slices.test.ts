@@ -27,7 +27,7 @@ t.test('a snapshot in slices is of one moment, whatever comes between', (t) => {
   const [other] = taught(1, 1500, 30)
   let [slices, takings] = [0, 0]
   let pieces: Uint8Array[] = []
-  for (const made = learner.snapshotting!(() => takings++); ; slices++) {
+  for (const made = learner.snapshotting(() => takings++); ; slices++) {
     const { done, value } = made.next()
     if (done) {
       pieces = value

@@ -32,7 +32,7 @@ function constant(factor: number, wrong: number): Learner {
   }
 }
 
-function replayOf(market: Market, create: typeof createLearner = createLearner, more = {}) {
+function replayOf(market: Market, create: () => Learner = () => createLearner({}), more = {}) {
   const replay = createReplay({
     attributionWindow: 60_000,
     policyOf: (_ssp, mode) => ({ mode, from: 'file', policy: { ...policy, ...more } }),
@@ -126,7 +126,7 @@ t.test('what the slice cannot carry is model-based, unverified', (t) => {
 })
 
 t.test('the learner runs over the log and learns from what was really won', (t) => {
-  const { integrations, total, counts } = replayOf({ bids: 20_000 }, createLearner, {
+  const { integrations, total, counts } = replayOf({ bids: 20_000 }, undefined, {
     minWinRate: 0.9,
     minSpend: 0.9,
     minFactor: 0.7,

@@ -1,7 +1,8 @@
 import t from 'tap'
 import { opdSchema } from '../../../opd/config.ts'
 import type { PriceBid } from '../../../opd/pricing/types.ts'
-import { rewrite } from '../../../opd/rewrite/rewrite.ts'
+import { rewriteInSlices } from '../../../opd/rewrite/rewrite.ts'
+import { drained } from '../../../opd/shared/slices.ts'
 import { matchPlaceholders } from '../../support/placeholders.ts'
 import { vectors } from '../../support/vectors.ts'
 
@@ -25,15 +26,17 @@ for (const vector of vectors)
     const body = vector.responseBase64
       ? Buffer.from(vector.responseBase64, 'base64')
       : Buffer.from(vector.response!)
-    const out = rewrite({
-      body,
-      request: () => Buffer.from(vector.request),
-      opd: opdSchema.parse({ enabled: vector.opdEnabled }),
-      inactiveSeats: new Set(),
-      rates: null,
-      base: 'USD',
-      price: fifthOff,
-    })
+    const out = drained(
+      rewriteInSlices({
+        body,
+        request: () => Buffer.from(vector.request),
+        opd: opdSchema.parse({ enabled: vector.opdEnabled }),
+        inactiveSeats: new Set(),
+        rates: null,
+        base: 'USD',
+        price: fifthOff,
+      }),
+    )
     if (vector.expected === 'unchanged') t.equal(out.body, body, 'the very Buffer')
     else {
       const matched = matchPlaceholders(vector.expected, out.body.toString())

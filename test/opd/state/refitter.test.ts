@@ -28,7 +28,7 @@ function model() {
 }
 
 t.test('a refit is made beside the event loop, and applied', async (t) => {
-  const refitter = new Refitter(log)
+  const refitter = new Refitter(log, () => {})
   const { learner, inner, applied } = model()
   const before = chances(inner)
   refitter.poll([learner], late)
@@ -43,7 +43,7 @@ t.test('a refit is made beside the event loop, and applied', async (t) => {
 })
 
 t.test('a model that was rolled back meanwhile ignores it', async (t) => {
-  const refitter = new Refitter(log)
+  const refitter = new Refitter(log, () => {})
   const { learner } = model()
   const other = new OnlineLearner({})
   const before = chances(other)

@@ -9,7 +9,7 @@ import { newFolder } from '../../support/process.ts'
 
 const facts: BidFacts = { supplier: 'acme', mode: 'revenue', inBa: 2, floor: 0.5, publisher: 'p' }
 const policy = { minWinRate: 0, explore: 0, holdout: 0 }
-const cold = createLearner({}).chance!(facts, 2)
+const cold = createLearner({}).chance(facts, 2)
 
 function cluster(roles: readonly NodeRole[]) {
   let now = 1.7e12

@@ -20,7 +20,7 @@ const isAlike = (one: BidFacts, other: BidFacts) =>
   one.deal === other.deal &&
   one.domain === other.domain
 
-export class Described {
+export class FeatureCache {
   readonly keys = new Uint32Array(keyCount)
   private readonly bytes = new Uint8Array(featureBytes)
   private facts: BidFacts | null = null

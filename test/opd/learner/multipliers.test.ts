@@ -1,7 +1,7 @@
 /** Multipliers: what they settle at, what they aim at, what does not move them. */
 import t from 'tap'
-import { Evidence } from '../../../opd/learner/control/kept.ts'
-import { Controller, type Standing } from '../../../opd/learner/control/multipliers.ts'
+import { Evidence } from '../../../opd/learner/control/evidence.ts'
+import { Multipliers, type Standing } from '../../../opd/learner/control/multipliers.ts'
 import type { Policy } from '../../../opd/learner.ts'
 import { source } from '../../support/random.ts'
 
@@ -9,7 +9,7 @@ const exact: Standing = { kept: 0.97, error: 0, raised: 1, usual: 1 }
 
 /** Decisions of a model that is right, W(f) = .5 f^3: what the multipliers settle at. */
 function settled(policy: Policy, mode: 'revenue' | 'margin', decisions: number) {
-  const controller = new Controller()
+  const controller = new Multipliers()
   const evidence = new Evidence()
   const random = source(1)
   const sums = { in: 0, out: 0, spendIn: 0, spendOut: 0, margin: 0 }
@@ -73,7 +73,7 @@ t.test('minSpend is minWinRate where it is not given', (t) => {
 })
 
 t.test('no floor, no multiplier', (t) => {
-  const controller = new Controller()
+  const controller = new Multipliers()
   const policy = { minWinRate: 0 }
   t.equal(controller.theta(policy, 'revenue'), 1)
   t.equal(controller.lambda(policy, 'revenue'), 0)
@@ -91,7 +91,7 @@ t.test('margin mode: the share is the target', (t) => {
 t.test(
   'prices that are held up do not wind the multipliers down, and numbers that are none do not stay',
   (t) => {
-    const controller = new Controller()
+    const controller = new Multipliers()
     const evidence = new Evidence()
     const policy = { minWinRate: 0.97 }
     const ask = (
@@ -107,7 +107,7 @@ t.test(
         shallow,
       )
     for (let n = 0; n < 5000; n++) ask({ inBa: 1, out: 1, winIn: 0.5, winOut: 0.5 }, true)
-    t.equal(controller.spend, new Controller().spend)
+    t.equal(controller.spend, new Multipliers().spend)
     for (let n = 0; n < 5000; n++) ask({ inBa: 1, out: 0.5, winIn: 0.5, winOut: 0.1 }, true)
     t.ok(controller.spend > 10, 'up they go')
     const unknown = { ...exact, usual: Number.NaN }
@@ -126,7 +126,7 @@ t.test(
 
 t.test('the less is known of what is kept, the more is aimed at', (t) => {
   const aimed = (error: number) => {
-    const controller = new Controller()
+    const controller = new Multipliers()
     const random = source(3)
     let [kept, own] = [0, 0]
     for (let n = 0; n < 20_000; n++) {

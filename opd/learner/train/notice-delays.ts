@@ -23,7 +23,7 @@ const [leastWins, memory] = [300, 4]
 /** Milliseconds between looks at what has passed, at least. */
 const counted = 250
 
-export class Delays {
+export class NoticeDelays {
   private readonly wins = new Float64Array(bins)
   /** Expected wins of bids that reached the middle of a bin. */
   private readonly reached = new Float64Array(bins)
@@ -55,7 +55,7 @@ export class Delays {
     if (!(this.began <= now)) this.began = now
     this.sent.add(expected, now)
     // Often while it is new, then as often as a curve of that length can have changed.
-    const pause = Math.min(Math.max(1000, this.patience / 8), (now - this.began) / 64)
+    const pause = Math.min(Math.max(1000, this.noticeTimeout / 8), (now - this.began) / 64)
     if (now - this.now >= (pause > counted ? pause : counted) || now < this.now) this.count(now)
   }
 
@@ -79,7 +79,7 @@ export class Delays {
     this.now = now
     const fades = this.total > leastWins && since > 0
     const kept = fades
-      ? Math.max(leastWins / this.total, Math.exp(-since / (memory * this.patience)))
+      ? Math.max(leastWins / this.total, Math.exp(-since / (memory * this.noticeTimeout)))
       : 1
     this.total *= kept
     this.own *= kept
@@ -157,7 +157,7 @@ export class Delays {
   }
 
   /** An age that few notices exceed. */
-  get patience(): number {
+  get noticeTimeout(): number {
     return this.late * 1.5
   }
 

@@ -1,7 +1,7 @@
 /** How long notices take, from the first ones on. */
 import * as fc from 'fast-check'
 import t from 'tap'
-import { Delays } from '../../../opd/learner/train/notice-delay.ts'
+import { NoticeDelays } from '../../../opd/learner/train/notice-delays.ts'
 import { SentCounts } from '../../../opd/learner/train/sent-counts.ts'
 import { source } from '../../support/random.ts'
 
@@ -33,8 +33,8 @@ interface Traffic {
 }
 const start = 1e12
 
-function learned({ every, until, delay, rate = () => 0.3, expected = 0.3 }: Traffic): Delays {
-  const delays = new Delays()
+function learned({ every, until, delay, rate = () => 0.3, expected = 0.3 }: Traffic): NoticeDelays {
+  const delays = new NoticeDelays()
   const random = source(5)
   const notices: [number, number][] = []
   for (let at = 0; at < until; at += every)
@@ -52,7 +52,7 @@ function learned({ every, until, delay, rate = () => 0.3, expected = 0.3 }: Traf
   return delays
 }
 /** The share of notices that has truly come where the curve says that `share` has. */
-function truly(delays: Delays, draw: Draw, share: number): number {
+function truly(delays: NoticeDelays, draw: Draw, share: number): number {
   const random = source(9)
   const age = delays.age(share)
   let below = 0
@@ -118,12 +118,12 @@ t.test('delays that grow are followed', (t) => {
 t.test('what was learned is there after a restart; what is no such state is none', (t) => {
   const draw = logNormal(40_000, 0.5)
   const delays = learned({ every: 20, until: 200_000, delay: () => draw })
-  const again = new Delays()
+  const again = new NoticeDelays()
   again.restore(JSON.parse(JSON.stringify(delays)))
   for (const each of [delays, again]) each.exposed(0, start + 200_001)
   for (const share of shares)
     t.ok(Math.abs(Math.log(again.age(share) / delays.age(share))) < 0.1, `${share}`)
-  const fresh = new Delays()
+  const fresh = new NoticeDelays()
   const usual = fresh.age(0.5)
   for (const state of [[], [1000, 2000], [-1, 0, 1], [-1, ...Array(500).fill(-3)]]) {
     fresh.restore(state)
@@ -161,7 +161,7 @@ t.test('any clock: sums never fall, ages rise with their share', (t) => {
     fc.property(
       fc.array(fc.tuple(clock, fc.integer({ min: 0, max: 1e7 }), fc.boolean())),
       (steps) => {
-        const delays = new Delays()
+        const delays = new NoticeDelays()
         for (const [now, age, won] of steps)
           if (won) delays.came(age, now)
           else delays.exposed(0.5, now)

@@ -77,7 +77,7 @@ t.test('the hour and the floor of each bid are its own', async (t) => {
   const snapshot = trained.snapshot()
   const restored = () => {
     const learner = createLearner({}, snapshot)
-    learner.freeze?.(true)
+    learner.freeze(true)
     return learner
   }
   const learner = restored()

@@ -15,7 +15,7 @@ import type { Step, Weights } from './weights.ts'
 
 const priorMeans = Float64Array.of(...means, 0, ...savingMeans)
 
-export class Sums {
+export class WeightSums {
   readonly sums = new Float64Array(sumCount)
   private readonly weights: Weights
   /** Where the loaded bid's block of a key begins; -1: it has no such key. And the keys that it has. */

@@ -1,12 +1,11 @@
 /**
- * What is known of kept wins, kept spend and margin: wins as they came beside what the model expected of the same bids.
- * Sums alone, so nodes add what others saw: a win may be reported to any node.
+ * The evidence of kept wins, kept spend and margin: wins, beside the wins that the model expected of the same bids. It consists
+ * of sums, so that nodes can add each other's: a win may be reported to any node.
  */
-
 import { type Exposure, shareStep } from '../exposure.ts'
 import { floatsAt, viewOf, writeFloats } from '../frame.ts'
 
-/** How a bid went out: with theta lowered or raised, at a drawn price, or, held out, at its own. */
+/** How the price of a bid was chosen: with the usual theta, with a raised one, at random, or its own price (holdout). */
 const groups = ['usual', 'raised', 'explored', 'held'] as const
 type Group = (typeof groups)[number]
 const groupAt = positions(groups)
@@ -29,7 +28,7 @@ const columns = [
   'bids',
   'wins',
   'spend',
-  /** Expected wins and spend at the price sent, and at the bid's own. */
+  /** Expected wins and spend at the price sent (`due`), and at the bid's own price (`In`). */
   'due',
   'spendDue',
   'dueIn',
@@ -37,8 +36,8 @@ const columns = [
   'margin',
   'marginDue',
   /**
-   * The same with weights, and the variance of what is expected. Spend by the root of a price: a few dear bids would be all
-   * that counts.
+   * The same with the weight of each bid, and the variance of the expected wins. Spend is weighted by the root of the price,
+   * because otherwise a few bids of high prices would decide.
    */
   'weighedWins',
   'weighedDue',
@@ -48,7 +47,7 @@ const columns = [
   'weighedSpendDue',
   'weighedSpendIn',
   'weighedSpendVariance',
-  /** Of bids whose lowest winning price is known: won at the price sent, and at the bid's own. */
+  /** Of bids whose lowest winning price is known: wins at the price sent, and at the bid's own price (`In`). */
   'knownWins',
   'knownWinsIn',
   'knownSpend',
@@ -60,24 +59,24 @@ const width = columns.length
 export const evidenceWidth = groups.length * width
 
 /**
- * Bids that the sums remember: at first the later part, since the errors of a cold model are not those of a warm one, and at
- * most these: how far the model is off moves by a third in 30,000 bids where the market drifts.
+ * Number of bids that the sums cover at most: in a market that drifts, the error of the model changes by a third in 30,000
+ * bids. With fewer bids so far, they cover 400 and the later .6 of them, because a cold model has other errors.
  */
 const horizon = 25_000
 const [youngest, ofAge] = [400, 0.6]
 
-/** One bid: its prices, what the model expected at its own price and at the one sent, and its weight in comparisons. */
+/** One bid: its prices, win probabilities at its own price and at the one sent, and its weight in comparisons. */
 type Expected = Pick<Exposure, 'inBa' | 'sent' | 'winIn' | 'winOut' | 'weight'>
 
 export class Evidence {
   readonly sums = new Float64Array(evidenceWidth)
-  /** Since the last delta. */
+  /** Sums since the last delta. */
   readonly fresh = new Float64Array(evidenceWidth)
   /** Bids ever. */
   age = 0
   private readonly scale: number
 
-  /** `scale`: how much longer than one supplier it remembers. */
+  /** `scale`: multiple of the horizon of one supplier. */
   constructor(scale = 1) {
     this.scale = scale
   }
@@ -88,7 +87,7 @@ export class Evidence {
     this.fresh[column]! += value
   }
 
-  /** `sign` -1 takes one back. */
+  /** Adds an exposure; `sign` -1 removes it again. */
   exposed(group: Group, { inBa, sent, winIn, winOut, weight }: Expected, sign: 1 | -1 = 1): void {
     const base = groupAt[group] * width
     const due = winOut * sign
@@ -120,8 +119,8 @@ export class Evidence {
     this.add(base, 'weighedSpend', weight * Math.sqrt(inBa))
   }
 
-  /** The lowest winning price of a bid became known; it counts for so many bids. */
-  knew(group: Group, inBa: number, sent: number, least: number, times = 1): void {
+  /** Adds a bid whose lowest winning price is known. It represents `times` bids. */
+  addLeast(group: Group, inBa: number, sent: number, least: number, times = 1): void {
     if (least > inBa) return
     const base = groupAt[group] * width
     this.add(base, 'knownWinsIn', times)
@@ -136,12 +135,12 @@ export class Evidence {
     let bids = 0
     for (let n = 0; n < evidenceWidth; n += width) bids += this.sums[n]!
     const excess = bids / most
-    // in steps, not at every bid
+    // In steps of 1 %, not at every bid.
     if (excess <= 1.01) return
     for (let n = 0; n < evidenceWidth; n++) this.sums[n]! /= excess
   }
 
-  /** What another node saw; it is not sent on. */
+  /** Adds sums of another node. They are not part of the next delta. */
   merge(sums: Float64Array): void {
     for (let n = 0; n < evidenceWidth; n++) this.sums[n]! += sums[n]!
     for (let n = 0; n < evidenceWidth; n += width) this.age += sums[n]!
@@ -168,23 +167,20 @@ export function totalOf(sums: Float64Array, of: Union, name: Column): number {
   return sum
 }
 
-/** An exposure, as far as it matters here. */
+/** The fields of an exposure that evidence and guards need. */
 export type Outcome = Omit<Exposure, 'ticket' | 'supplier' | 'second' | 'lnIn'>
 
-/** ln of a factor above which a bid left at its own price. */
-const own = -1e-3
-/**
- * What an exposure is evidence of. One held up by shadow, hold or share went out at another price than was decided: it is
- * evidence of nothing.
- */
+/** At a higher ln of the factor a bid was sent at its own price. */
+const ownPrice = -1e-3
+/** The group of an exposure. null: it was sent at its own price (shadow, hold, share) and not at the price that was decided. */
 export function groupOf({ arm, raised, lnF, winIn, winOut }: Outcome): Group | null {
   if (arm === 'holdout') return 'held'
-  if (lnF >= own && winOut < winIn - 2 * shareStep) return null
+  if (lnF >= ownPrice && winOut < winIn - 2 * shareStep) return null
   return arm === 'explored' ? 'explored' : raised ? 'raised' : 'usual'
 }
 
 /**
- * Sums by supplier, as deltas carry them:
+ * Sums by supplier, as deltas contain them:
  *
  *   supplier  sums
  *   4         8 x 84
@@ -200,7 +196,7 @@ export function writeRecords(records: readonly (readonly [number, Float64Array])
   return bytes
 }
 
-/** What is no record, or holds a number that is none, is left out. */
+/** Records with a number that is not finite are left out. */
 export function* readRecords(bytes: Uint8Array): Generator<[number, Float64Array]> {
   for (let at = 0; at + recordBytes <= bytes.length; at += recordBytes) {
     const sums = floatsAt(bytes, at + 4, evidenceWidth)

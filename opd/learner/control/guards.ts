@@ -1,0 +1,204 @@
+/**
+ * The guards of a supplier, which act faster than the multipliers can. At the start prices are lowered a little, and further
+ * with each win received while no guard acts. While a guard acts, every bid is sent at its own price; afterwards prices begin
+ * again as at the start.
+ */
+import type { Guard } from '../../pricing/arms.ts'
+import { halfWidth } from '../../pricing/confidence.ts'
+import { DelayedSums } from './delayed-sums.ts'
+import type { Evidence } from './evidence.ts'
+import { WinRateCusum } from './win-rate-cusum.ts'
+
+/** The lowest factor that is permitted, by the wins received since the start or since the last alarm. */
+const depths: readonly [wins: number, factor: number][] = [
+  [0, 0.95],
+  [60, 0.9],
+  [150, 0.8],
+  [300, 0.65],
+  [500, 0],
+]
+/** With so many wins the lowest factor is the policy's own. */
+const winsToEnd = depths.at(-1)![0]
+/** Notices count as stopped after so many expected wins without a win. */
+const dueBeforeSilence = 40
+/** Wins that a supplier must have had before a guard may act. */
+const winsBeforeGuards = 50
+/** Expected wins for which a guard acts. Each alarm that follows before the start is over doubles them. */
+const holdDue = 150
+const mostDoublings = 5
+/** Share of wins that may clear above the price sent, and the number of wins that it is measured over. */
+const overShare = 0.2
+const overWins = 100
+/** Of the win rate's CUSUM: its memory in milliseconds, and the sum that is an alarm. */
+const memory = 3 * 3_600_000
+const alarm = 16
+
+/** Bids that had the time to win since the last call, each weighted by the share of wins that its price is expected to keep. */
+interface Matured {
+  bids: number
+  wins: number
+}
+
+export class Guards {
+  guard: Guard = 'start'
+  /** Wins since the guard changed. */
+  wins = 0
+  /** Wins ever that were reported to this node. */
+  winsEver = 0
+  /** Wins ever, those reported by other nodes included. */
+  winsKnown = 0
+  /** Wins that were expected since the last win. */
+  private due = 0
+  /** When the newest bid that won was sent. */
+  private newest = 0
+  /** Expected wins for which the guard still acts. */
+  private held = 0
+  private doublings = 0
+  /** Share of recent wins that cleared above the price sent. */
+  private over = 0
+  /** Bids by the time at which they were sent: neither more traffic nor a long delay then looks like a fall. */
+  private readonly sums = new DelayedSums()
+  /** Wins that came after their bids had left `sums`. */
+  private late = 0
+  private readonly fall = new WinRateCusum(memory, alarm)
+
+  get acts(): boolean {
+    return this.guard !== 'none' && this.guard !== 'start'
+  }
+
+  /** Whether prices are limited, by a guard that acts or by the steps of the start. */
+  get limits(): boolean {
+    return this.guard !== 'none'
+  }
+
+  /** The lowest factor that is permitted now. */
+  lowest(minFactor: number): number {
+    if (this.guard === 'none') return minFactor
+    if (this.guard !== 'start') return 1
+    // Called for each bid: a loop with an iterator takes five times as long.
+    let step = depths.length - 1
+    while (step >= 0 && this.wins < depths[step]![0]) step--
+    const depth = step < 0 ? 1 : depths[step]![1]
+    return depth > minFactor ? depth : minFactor
+  }
+
+  /** A guard that acts again before the start is over acts for twice as long. */
+  private switchTo(guard: Guard): void {
+    if (guard === this.guard) return
+    if (guard === 'none') this.doublings = 0
+    else if (guard !== 'start') {
+      this.held = holdDue * 2 ** this.doublings
+      this.doublings = Math.min(mostDoublings, this.doublings + 1)
+    }
+    this.guard = guard
+    this.wins = 0
+  }
+
+  /** `due`: expected wins at the price sent. `bids`: the share of wins that this price is expected to keep. */
+  exposed(due: number, bids: number, now: number, noticeTimeout: number): void {
+    this.sums.add(due, bids, now, noticeTimeout)
+  }
+
+  /** Sums of other nodes, counted in the same slice as their wins: a burst would look like a fall otherwise. */
+  exposedElsewhere(
+    due: number,
+    bids: number,
+    at: number,
+    now: number,
+    noticeTimeout: number,
+  ): void {
+    if (!this.sums.addBack(due, bids, 0, at)) this.sums.add(due, bids, now, noticeTimeout)
+  }
+
+  /** Takes the bids that had the time to win. */
+  mature(now: number, noticeTimeout: number): Matured {
+    const { dues, newer, bids, wins } = this.sums.take(now - noticeTimeout, this.newest)
+    const matured = { bids, wins: wins + this.late }
+    this.late = 0
+    // Only bids sent after the newest bid that won can be missing a notice because notices stopped.
+    this.due += newer
+    if (this.guard !== 'silence') this.held -= dues
+    if (this.winsEver < winsBeforeGuards) return matured
+    if (this.due > dueBeforeSilence) this.switchTo('silence')
+    else if (this.acts && this.guard !== 'silence' && this.held <= 0) this.switchTo('start')
+    return matured
+  }
+
+  /** Whether the win rate fell. `usual`: the change of the win rate of all suppliers together. */
+  compare({ bids, wins }: Matured, usual: number, now: number): boolean {
+    return this.fall.seen(bids, wins, usual, now)
+  }
+
+  /** The win rate fell, of this supplier or of all. The present win rate becomes the reference. */
+  dropped(): void {
+    this.fall.begin()
+    if (!this.acts) this.switchTo('drop')
+  }
+
+  /** A win that was reported to this node. `at`: when the bid was sent. */
+  won(at: number, sent: number, cleared: number, now: number): void {
+    this.winsEver++
+    this.over += ((cleared > sent * 1.005 ? 1 : 0) - this.over) / Math.min(overWins, this.winsEver)
+    this.received(1, at, now)
+    if (this.winsEver > overWins && this.over > overShare && !this.acts) this.switchTo('cleared')
+  }
+
+  /** Wins that were reported to any node. */
+  received(wins: number, at: number, now: number): void {
+    if (!(wins > 0)) return
+    this.wins += wins
+    this.winsKnown += wins
+    this.due = 0
+    if (at > this.newest && at <= now) this.newest = at
+    if (!this.sums.addBack(0, 0, wins, at)) this.late += wins
+    if (this.guard === 'silence') this.switchTo('start')
+    if (this.guard === 'start' && this.wins >= winsToEnd) this.switchTo('none')
+  }
+
+  /**
+   * Acts if kept wins are below the floor with a probability of 99 %. The bound is valid at all times together, so the number
+   * of calls does not matter. Returns whether it acted.
+   */
+  checkKept(evidence: Evidence, floor: number): boolean {
+    if (this.acts || !(floor > 0)) return false
+    const kept = keptAtMost(evidence)
+    if (kept === null || kept >= floor) return false
+    this.switchTo('kept')
+    return true
+  }
+
+  saved() {
+    const { guard, wins, winsEver, winsKnown, held, doublings, over, due, newest, late } = this
+    const sums = this.sums.saved()
+    const fall = this.fall.saved()
+    const counts = { winsEver, winsKnown, held, doublings, over, due, newest, late }
+    return { guard, wins, fall, sums, ...counts }
+  }
+
+  restore({ fall, sums, ...counts }: ReturnType<Guards['saved']>): void {
+    Object.assign(this, counts)
+    this.sums.restore(sums)
+    this.fall.restore(fall)
+  }
+
+  /** The model returned a number that is not finite. */
+  notFinite(): void {
+    if (!this.acts) this.switchTo('number')
+  }
+}
+
+/**
+ * Upper bound of kept wins (two-sided 98 %) from notices alone: wins of each arm over those that the model expects at the
+ * bids' own prices.
+ */
+function keptAtMost(evidence: Evidence): number | null {
+  const of = (side: 'optimised' | 'holdout') => {
+    const wins = evidence.total(side, 'wins')
+    const due = evidence.total(side, 'dueIn')
+    const rate = wins / Math.max(1, evidence.total(side, 'bids'))
+    return { wins, ratio: wins / due, variance: (1 - Math.min(0.99, rate)) / wins }
+  }
+  const [treated, holdout] = [of('optimised'), of('holdout')]
+  if (!(treated.wins > 20 && holdout.wins > 20)) return null
+  return (treated.ratio / holdout.ratio) * Math.exp(halfWidth([treated, holdout], 0.02))
+}
