@@ -1,7 +1,7 @@
 /** Processes that take part in a benchmark. */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -70,7 +70,15 @@ export interface Program extends AsyncDisposable {
   port: number
 }
 
-/** Starts a server in a folder of its own; rejects with what it printed when it ends before it accepts connections. */
+/** Starts HAProxy with a configuration. */
+export const startHaproxy = (config: (port: number) => string): Promise<Program> =>
+  startProgram((dir, port) => {
+    const file = join(dir, 'haproxy.cfg')
+    writeFileSync(file, config(port))
+    return ['haproxy', '-db', '-f', file]
+  })
+
+/** Starts a server in a folder of its own; rejects with its output if it ends before it accepts connections. */
 export async function startProgram(
   command: (dir: string, port: number) => readonly string[],
 ): Promise<Program> {

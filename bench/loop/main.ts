@@ -1,6 +1,6 @@
 /**
  * `npm run bench:loop`: what the process does to its own event loop, memory and CPU time: deadlines beside load, scrapes,
- * a request in flight, reloads of 3,000 suppliers, encoded bodies, spans without an SDK; about four minutes.
+ * a request in flight, reloads of 3,000 suppliers, encoded bodies; about three minutes.
  */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
@@ -23,7 +23,6 @@ import { median } from '../harness/statistics.ts'
 import { bidRequests, requestHead } from '../harness/traffic.ts'
 import { encodedBodies } from './bodies.ts'
 import type { Longest } from './probe.ts'
-import { tracingOff } from './tracing.ts'
 
 const ms = (value: number) => `${value.toFixed(1)} ms`
 const figure = (what: string, value: string): Block[] => [measured([[what, value]])]
@@ -228,6 +227,5 @@ await bench({
     memory: { title: 'A request in flight', run: memory },
     suppliers: { title: '3,000 suppliers', run: manySuppliers },
     bodies: { title: 'Encoded bodies', run: encodedBodies },
-    tracing: { title: 'Spans without an SDK', run: tracingOff },
   },
 })

@@ -1,7 +1,7 @@
 /** The proxies that are measured side by side. */
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Program, startProgram } from '../harness/child.ts'
+import { type Program, startHaproxy, startProgram } from '../harness/child.ts'
 import { firstLine } from '../harness/machine.ts'
 import { tree } from '../harness/process.ts'
 import { startService, supplier } from '../harness/service.ts'
@@ -41,25 +41,15 @@ async function bidweir(origin: number): Promise<Program> {
   return Object.assign(service, { port: service.proxy })
 }
 
-type Configuration = (dir: string, port: number, origin: number) => string
-
 const nginx =
-  (config: Configuration): Start =>
+  (config: (dir: string, port: number, origin: number) => string): Start =>
   (origin) =>
     startProgram((dir, port) => {
       writeFileSync(join(dir, 'nginx.conf'), config(dir, port, origin))
       return ['nginx', '-p', dir, '-c', join(dir, 'nginx.conf')]
     })
 
-const haproxy =
-  (config: Configuration): Start =>
-  (origin) =>
-    startProgram((dir, port) => {
-      writeFileSync(join(dir, 'haproxy.cfg'), config(dir, port, origin))
-      return ['haproxy', '-db', '-f', join(dir, 'haproxy.cfg')]
-    })
-
-const haproxyConfig: Configuration = (_dir, port, origin) => `global
+const haproxyConfig = (port: number, origin: number) => `global
   nbthread 1
   maxconn 9000
 defaults
@@ -96,7 +86,7 @@ const peers: readonly Peer[] = [
   },
   {
     ...{ name: 'HAProxy', job: 'passes', compiles: false, missing: absent('haproxy') },
-    start: haproxy(haproxyConfig),
+    start: (origin) => startHaproxy((port) => haproxyConfig(port, origin)),
   },
   node('http-proxy', 'http-proxy', 'passes'),
   node('http-proxy-json', 'http-proxy + JSON', 'rewrites'),
