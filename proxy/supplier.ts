@@ -1,14 +1,16 @@
 /** One supplier at run time: its configuration, endpoints, limits, and state in the directory. */
 import type { Log } from '../opd/shared/log.ts'
-import type { Allotment, Refusal } from './admission.ts'
-import { type Bucket, bucketOf, LeasedBucket } from './allotment.ts'
-import { type CallerCheck, callerCheck } from './callers.ts'
+import { type Allotment, type Bucket, bucketOf, LeasedBucket } from './admission/allotment.ts'
+import { type CallerCheck, callerCheck } from './admission/callers.ts'
+import { Gate } from './admission/gate.ts'
 import type { Route } from './config.ts'
-import { Gate } from './gate.ts'
 import type { SupplierMetrics } from './metrics.ts'
 import { EndpointLog } from './upstream/endpoint-log.ts'
 import { Endpoint, Endpoints } from './upstream/endpoints.ts'
 import type { Upstream } from './upstream/pool.ts'
+
+/** Why the supplier gets no request. */
+type Refusal = 'inactive' | 'qps' | 'overload'
 
 const noSeats: ReadonlySet<string> = new Set()
 const unlimited: Allotment = { active: true, clientQps: null }

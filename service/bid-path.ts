@@ -64,7 +64,10 @@ export function createBidPath({ current, place, keysOf, log, ...parts }: BidPath
   const engine = createEngine(
     { ...settingsOf(started), integrations: [...current.active.values()].map(integrationOf) },
     {
-      ...{ ...parts.engine, log, now: Date.now, random: Math.random },
+      ...parts.engine,
+      log,
+      now: Date.now,
+      random: Math.random,
       trainedPerSecond: trainedPerSecond / place.count,
     },
   )

@@ -2,7 +2,7 @@
  * The gate before a simulated supplier, without real time: slots with a queue of their own behind the gate, requests
  * at a given rate before it. Deterministic for a seed; it is what tests and the figures of the limiter rest on.
  */
-import { type Candidate, Gate } from '../../proxy/gate.ts'
+import { type Candidate, Gate } from '../../proxy/admission/gate.ts'
 import { Agenda } from '../harness/agenda.ts'
 
 export interface Scenario {

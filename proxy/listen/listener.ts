@@ -82,7 +82,10 @@ export class Listener {
     const [acceptGeneral] = server.listeners('connection') as ((socket: Socket) => void)[]
     server.removeAllListeners('connection')
     return {
-      ...{ begin, lives, onClosed, config: () => this.config },
+      begin,
+      lives,
+      onClosed,
+      config: () => this.config,
       handOver(socket, bytes) {
         socket.pause()
         if (bytes.length > 0) socket.unshift(bytes)

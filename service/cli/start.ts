@@ -1,12 +1,11 @@
 /** `bidweir start` and `bidweir demo`: run the service until a signal ends it. */
-
 import { check } from '../config/check.ts'
 import { createLoad } from '../config/loader.ts'
 import type { ConfigInput } from '../config/schema.ts'
+import { warningsOf } from '../config/warnings.ts'
 import { curlLine, defaultConfig, demoConfig } from '../default-config.ts'
 import type { DemoSupplier } from '../demo/supplier.ts'
 import { createLog } from '../log.ts'
-import { warningsOf } from '../runtime-config.ts'
 import { flushTime, type Service, startService } from '../service.ts'
 import { InUseError, lockState } from '../state-lock.ts'
 import { printFaults } from './command.ts'

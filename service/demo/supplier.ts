@@ -1,5 +1,4 @@
 /** The demo supplier: an HTTP server that answers OpenRTB 2.6 bid requests, with a hidden market. */
-
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { gunzipSync } from 'node:zlib'

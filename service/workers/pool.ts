@@ -103,8 +103,12 @@ export function createWorkerPool(options: PoolOptions) {
       },
     })
     const slot: Slot = {
-      ...{ child, peer, place: { index, count } },
-      ...{ listens: false, load: null, since: performance.now() },
+      child,
+      peer,
+      place: { index, count },
+      listens: false,
+      load: null,
+      since: performance.now(),
     }
     child.on('error', (error) =>
       log.error({ worker: index, err: error.message }, 'a worker failed'),

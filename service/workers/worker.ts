@@ -57,7 +57,10 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   }
 
   const modelManager = createModelManager({
-    ...{ dir: null, attributionWindow, now: Date.now, log },
+    dir: null,
+    attributionWindow,
+    now: Date.now,
+    log,
     trains: config.node.role !== 'serve',
   })
   const source = peer.port<ModelControlSource>('control')
@@ -66,7 +69,9 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   const modelSync = createModelSync({ modelManager, bus, log, role: config.node.role })
   let { versions } = start.progress
   const bidPath = createBidPath({
-    ...{ current, place, log },
+    current,
+    place,
+    log,
     keysOf: ({ opd }) => opd.keys!,
     engine: {
       learners: { of: modelManager.of, version: (mode) => versions[mode] },

@@ -8,8 +8,15 @@ import {
   type SharedTokens,
   type TokenGrant,
   type TokenRequest,
-} from '../opd/ports.ts'
-import { TokenBucket } from '../opd/shared/token-bucket.ts'
+} from '../../opd/ports.ts'
+import { TokenBucket } from '../../opd/shared/token-bucket.ts'
+
+/** The state of a supplier at this node's location, from the directory. */
+export interface Allotment {
+  active: boolean
+  /** Queries per second of the whole location; null: no limit. */
+  clientQps: number | null
+}
 
 export interface Bucket {
   /** Whether a request is admitted. `now`: milliseconds of any monotonic clock. */
