@@ -19,6 +19,7 @@ import { PassThrough } from './pass/pass.ts'
 import { Router } from './router.ts'
 import { Supplier } from './supplier.ts'
 import type { BidTracer } from './tracer.ts'
+import type { Upstream } from './upstream/pool.ts'
 import { createResolver } from './upstream/resolver.ts'
 
 /** The state of one supplier in the directory, at this node's location. */
@@ -38,7 +39,6 @@ export function createProxy(
     engine: Engine
     registry: Registry
     log: Log
-    lane?: 'fast' | 'general'
     /** The nodes share one bucket of each allotment; null: each has its share. */
     sharedTokens?: SharedTokens | null
     /** Other processes of this node listen on the same port. */
@@ -52,7 +52,6 @@ export function createProxy(
     engine,
     registry,
     log,
-    lane = config.fastLane ? 'fast' : 'general',
     sharedTokens = null,
     sharesPort = false,
     others = () => [],
@@ -86,7 +85,7 @@ export function createProxy(
         'endpoint name not resolved, last addresses remain in use',
       ),
   })
-  const upstream = { resolver, lane }
+  const upstream: Upstream = { resolver, lane: config.fastLane ? 'fast' : 'general' }
   const pass = new PassThrough({
     trusted: (remote) => context.trusted(remote),
     via: () => context.via,
@@ -117,7 +116,7 @@ export function createProxy(
     sharesPort,
     onClosed,
     onRequest: (request, response) => router.receive(request, response),
-    beginFast: lane === 'fast' ? (...request) => router.beginFast(...request) : null,
+    beginFast: config.fastLane ? (...request) => router.beginFast(...request) : null,
     onUpgrade: (request, socket, head) => router.upgrade(request, socket, head),
   })
 
