@@ -43,7 +43,7 @@ export function createProxy(
     sharedTokens?: SharedTokens | null
     /** Other processes of this node listen on the same port. */
     sharesPort?: boolean
-    /** Their gauges. */
+    /** The gauges of those processes. */
     others?: () => Iterable<ProcessLoad>
     tracer?: BidTracer | null
   },
@@ -142,7 +142,7 @@ export function createProxy(
     supplier.setDirectoryState(state?.allotment, seats, share, sharedTokens !== null)
   }
 
-  /** They are made if they are absent. */
+  /** The metrics of a supplier; new ones at its first use. */
   const metricsFor = (id: string): SupplierMetrics => {
     const metrics = metricsOf.get(id) ?? new SupplierMetrics()
     metricsOf.set(id, metrics)

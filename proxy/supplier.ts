@@ -23,12 +23,13 @@ export class Supplier {
   callers: CallerCheck | null
   /** Requests from admission to the response, queued ones included. */
   inFlight = 0
-  /** Not replaced by a new configuration: its measurements of the supplier remain valid. */
+  /** Kept through a change of configuration: its measurements of the supplier remain valid. */
   readonly gate = new Gate()
   inactiveSeats = noSeats
   private allotment = unlimited
   private share = 1
   private bucket: Bucket | null = null
+  private maxInFlight = Number.POSITIVE_INFINITY
   private readonly log: Log
 
   constructor(route: Route, metrics: SupplierMetrics, upstream: Upstream, log: Log) {
@@ -94,7 +95,7 @@ export class Supplier {
     return this.bucket instanceof LeasedBucket ? this.bucket : null
   }
 
-  /** `overloaded`: the node accepts no further request. A request that is refused for overload takes no token. */
+  /** Null: the request is admitted. `overloaded`: the node is. A request that is refused for overload takes no token. */
   refusal(now: number, overloaded: boolean): Refusal | null {
     if (!this.allotment.active) return 'inactive'
     if (overloaded || this.inFlight >= this.maxInFlight) return 'overload'
@@ -106,8 +107,6 @@ export class Supplier {
   giveBack(): void {
     this.bucket?.giveBack()
   }
-
-  private maxInFlight = Number.POSITIVE_INFINITY
 
   /** `highest`: the limit for any supplier, even if its own configuration permits more. */
   limit(highest: number): void {

@@ -13,7 +13,7 @@ import { bidLogLimit } from '../proxy/memory.ts'
 import type { DirectoryState } from '../proxy/proxy.ts'
 import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts'
 import type { Config } from './config/schema.ts'
-import { loadOrCreateKeys } from './default-config.ts'
+import { loadOrCreateKeys } from './context-keys.ts'
 import { bindProcessMetrics, bindStateMetrics, lastLost } from './metrics.ts'
 import { openModels } from './models.ts'
 import { dayCaps } from './opd-state.ts'
@@ -46,7 +46,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
   })
   const directory = await createDirectory(store, log)
   const { contextTtl, decisionLog } = started.opd
-  // Until the proxy is made, it takes the number of nodes from `models`.
+  // Set when the proxy exists, which then takes the number of nodes from `models`.
   let onNodes = () => {}
   const models = await openModels({
     current,
@@ -55,7 +55,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     processes: place.count,
     now,
     log,
-    onControl: () => pool?.tellAll('control'),
+    onControl: () => pool?.notifyAll('control'),
     onNodes: () => onNodes(),
   })
   const { modelManager, followModelControl, redis, buses, tokens } = models
@@ -128,7 +128,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const applyLocation = () => {
     const state = location()
     bidPath.setLocation(state)
-    pool?.tellAll('location', state)
+    pool?.notifyAll('location', state)
   }
   directory.onChange(applyLocation)
   onNodes = applyLocation

@@ -1,4 +1,4 @@
-/** What components need to know of the checked configuration. */
+/** Values that components need, derived from the checked configuration. */
 import { rateOf } from '../opd/shared/rates.ts'
 import type { Config } from './config/schema.ts'
 

@@ -51,7 +51,7 @@ async function seventyPercent(caller: Caller, job: Parameters<Caller['ask']>[0])
   return Math.round((count / seconds) * 0.7)
 }
 
-/** How late the deadline's no-bid comes beside another supplier's load. */
+/** How late after its deadline a no-bid comes, beside the load of another supplier. */
 async function deadlines({ quick }: Run): Promise<Block[]> {
   const timeout = 120
   using silent = await silentSupplier()
@@ -117,7 +117,7 @@ async function lag({ quick }: Run): Promise<Block[]> {
     await wait(1000)
     const text = await service.metrics()
     const lag = Number(/^bidweir_event_loop_lag_seconds (\S+)/m.exec(text)?.[1])
-    // The first seconds compile; they are not what is measured.
+    // Code is compiled in the first seconds: they are not measured.
     if (second >= skipped) worst = Math.max(worst, lag)
   }
   over.abort()
@@ -129,7 +129,7 @@ async function lag({ quick }: Run): Promise<Block[]> {
   )
 }
 
-/** Requests whose supplier never answers: what each of them holds. */
+/** The memory of a request whose supplier never answers. */
 async function memory({ quick }: Run): Promise<Block[]> {
   const stalled = quick ? 200 : 2000
   using silent = await silentSupplier()
@@ -163,7 +163,7 @@ async function reload(service: Service, config: Record<string, unknown>): Promis
   const before = await taken()
   await service.probe()
   service.reload(config)
-  // A second each, so that few scrapes come in between.
+  // A second each: each of these checks is a scrape, which is work of its own.
   do await wait(1000)
   while ((await taken()) === before)
 }

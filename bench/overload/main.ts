@@ -79,7 +79,7 @@ const kindOf = (deadline: number) => (response: Response) => {
   return status === 503 || /^x-bidweir-reason: overload/im.test(head) ? 'refused' : 'late'
 }
 
-/** Requests at their own pace, whatever becomes of those before: each on an idle connection, or a new one. */
+/** Sends requests at a fixed rate, whether or not earlier ones have their responses: on an idle connection, or on a new one. */
 async function row(of: Case, subject: string, port: number, times: number, seconds: number) {
   const capacity = (of.slots * 1000) / of.mean
   const { count, failed, kinds } = await drive({

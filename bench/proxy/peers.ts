@@ -1,4 +1,4 @@
-/** The proxies that are measured side by side. */
+/** The proxies that are compared. */
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Program, startHaproxy, startProgram } from '../harness/child.ts'
@@ -12,7 +12,7 @@ type Start = (origin: number) => Promise<Program>
 
 interface Peer {
   name: string
-  /** What it does with responses that hold a macro. */
+  /** What it does with a response that contains macros. */
   job: 'passes' | 'rewrites'
   /** Compiles while it runs, so it needs a longer warm-up. */
   compiles: boolean
@@ -97,7 +97,7 @@ interface BidResponse {
   seatbid: { bid: { price: number }[] }[]
 }
 
-/** Throws what is wrong where a proxy does not do the job that its row says. */
+/** Throws if a proxy does not do the job that its row names. */
 async function check(job: Peer['job'], port: number): Promise<void> {
   const ask = (kind: string) =>
     fetch(`http://127.0.0.1:${port}/bid/bench?kind=${kind}`, {
@@ -119,7 +119,7 @@ async function check(job: Peer['job'], port: number): Promise<void> {
   }
 }
 
-/** Starts those that are wanted (none named: all), until `stack` is disposed of, and checks them. */
+/** Starts and checks the wanted proxies (none named: all). They run until `stack` is disposed of. */
 export async function startPeers(
   wanted: readonly string[],
   origin: number,
