@@ -50,7 +50,7 @@ function* outcomeSamples(ssp: string, { requests }: SupplierMetrics): Generator<
 
 function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
   const { suppliers, others, decoder, closed } = state
-  /** Taken by the first metric that reads it, for all of a scrape. */
+  /** Filled by `requests`, the first row with a metric of each supplier, for all rows after it. */
   let scraped: Scraped[] = []
   function* requests() {
     const top = yield* busiest(suppliers.values(), ({ metrics }) => metrics.total)

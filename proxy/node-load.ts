@@ -39,7 +39,10 @@ export interface ProcessLoad extends Gauges {
 }
 
 const loadOf = ({ clientQps, inFlight, gate, endpoints }: Supplier): SupplierLoad => ({
-  ...{ clientQps, inFlight, limit: gate.limit, queued: gate.queued },
+  clientQps,
+  inFlight,
+  limit: gate.limit,
+  queued: gate.queued,
   endpoints: endpoints.all.map(({ url, inFlight, pool, state }) => {
     return { url: url.href, inFlight, open: pool.open, state }
   }),

@@ -4,9 +4,9 @@ import type { Registry } from 'prom-client'
 import type { Engine } from '../opd/engine/types.ts'
 import type { SharedTokens } from '../opd/ports.ts'
 import type { Log } from '../opd/shared/log.ts'
-import { type Allotment, type Budget, LoopLag } from './admission.ts'
-import { leaseTokens } from './allotment.ts'
-import { addressCheck } from './callers.ts'
+import { type Allotment, leaseTokens } from './admission/allotment.ts'
+import { addressCheck } from './admission/callers.ts'
+import { type Budget, LoopLag } from './admission/overload.ts'
 import type { ProxyConfig, Route } from './config.ts'
 import type { ExchangeContext } from './exchange/exchange.ts'
 import { RequestDecoder } from './exchange/request-decoder.ts'
@@ -19,6 +19,7 @@ import { PassThrough } from './pass/pass.ts'
 import { Router } from './router.ts'
 import { Supplier } from './supplier.ts'
 import type { BidTracer } from './tracer.ts'
+import type { Upstream } from './upstream/pool.ts'
 import { createResolver } from './upstream/resolver.ts'
 
 /** The state of one supplier in the directory, at this node's location. */
@@ -38,12 +39,11 @@ export function createProxy(
     engine: Engine
     registry: Registry
     log: Log
-    lane?: 'fast' | 'general'
     /** The nodes share one bucket of each allotment; null: each has its share. */
     sharedTokens?: SharedTokens | null
     /** Other processes of this node listen on the same port. */
     sharesPort?: boolean
-    /** Their gauges. */
+    /** The gauges of those processes. */
     others?: () => Iterable<ProcessLoad>
     tracer?: BidTracer | null
   },
@@ -52,7 +52,6 @@ export function createProxy(
     engine,
     registry,
     log,
-    lane = config.fastLane ? 'fast' : 'general',
     sharedTokens = null,
     sharesPort = false,
     others = () => [],
@@ -86,7 +85,7 @@ export function createProxy(
         'endpoint name not resolved, last addresses remain in use',
       ),
   })
-  const upstream = { resolver, lane }
+  const upstream: Upstream = { resolver, lane: config.fastLane ? 'fast' : 'general' }
   const pass = new PassThrough({
     trusted: (remote) => context.trusted(remote),
     via: () => context.via,
@@ -117,7 +116,7 @@ export function createProxy(
     sharesPort,
     onClosed,
     onRequest: (request, response) => router.receive(request, response),
-    beginFast: lane === 'fast' ? (...request) => router.beginFast(...request) : null,
+    beginFast: config.fastLane ? (...request) => router.beginFast(...request) : null,
     onUpgrade: (request, socket, head) => router.upgrade(request, socket, head),
   })
 
@@ -143,7 +142,7 @@ export function createProxy(
     supplier.setDirectoryState(state?.allotment, seats, share, sharedTokens !== null)
   }
 
-  /** They are made if they are absent. */
+  /** The metrics of a supplier; new ones at its first use. */
   const metricsFor = (id: string): SupplierMetrics => {
     const metrics = metricsOf.get(id) ?? new SupplierMetrics()
     metricsOf.set(id, metrics)

@@ -75,7 +75,7 @@ export class Router {
       if (!exchange.receiveBody(chunk) && !response.headersSent) this.refuse(response, 'body')
     })
     request.on('end', () => exchange.bodyReceived())
-    // The body was cut short: 'close' of the response follows.
+    // The body was cut short. The 'close' event of the response follows, and ends the exchange.
     request.on('error', () => onClosed('reset'))
     response.on('close', () => exchange.callerGone())
   }

@@ -1,14 +1,16 @@
 /** One supplier at run time: its configuration, endpoints, limits, and state in the directory. */
 import type { Log } from '../opd/shared/log.ts'
-import type { Allotment, Refusal } from './admission.ts'
-import { type Bucket, bucketOf, LeasedBucket } from './allotment.ts'
-import { type CallerCheck, callerCheck } from './callers.ts'
+import { type Allotment, type Bucket, bucketOf, LeasedBucket } from './admission/allotment.ts'
+import { type CallerCheck, callerCheck } from './admission/callers.ts'
+import { Gate } from './admission/gate.ts'
 import type { Route } from './config.ts'
-import { Gate } from './gate.ts'
 import type { SupplierMetrics } from './metrics.ts'
 import { EndpointLog } from './upstream/endpoint-log.ts'
 import { Endpoint, Endpoints } from './upstream/endpoints.ts'
 import type { Upstream } from './upstream/pool.ts'
+
+/** Why the supplier gets no request. */
+type Refusal = 'inactive' | 'qps' | 'overload'
 
 const noSeats: ReadonlySet<string> = new Set()
 const unlimited: Allotment = { active: true, clientQps: null }
@@ -21,12 +23,13 @@ export class Supplier {
   callers: CallerCheck | null
   /** Requests from admission to the response, queued ones included. */
   inFlight = 0
-  /** Not replaced by a new configuration: its measurements of the supplier remain valid. */
+  /** Kept through a change of configuration: its measurements of the supplier remain valid. */
   readonly gate = new Gate()
   inactiveSeats = noSeats
   private allotment = unlimited
   private share = 1
   private bucket: Bucket | null = null
+  private maxInFlight = Number.POSITIVE_INFINITY
   private readonly log: Log
 
   constructor(route: Route, metrics: SupplierMetrics, upstream: Upstream, log: Log) {
@@ -92,7 +95,7 @@ export class Supplier {
     return this.bucket instanceof LeasedBucket ? this.bucket : null
   }
 
-  /** `overloaded`: the node accepts no further request. A request that is refused for overload takes no token. */
+  /** Null: the request is admitted. `overloaded`: the node is. A request that is refused for overload takes no token. */
   refusal(now: number, overloaded: boolean): Refusal | null {
     if (!this.allotment.active) return 'inactive'
     if (overloaded || this.inFlight >= this.maxInFlight) return 'overload'
@@ -104,8 +107,6 @@ export class Supplier {
   giveBack(): void {
     this.bucket?.giveBack()
   }
-
-  private maxInFlight = Number.POSITIVE_INFINITY
 
   /** `highest`: the limit for any supplier, even if its own configuration permits more. */
   limit(highest: number): void {

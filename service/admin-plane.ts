@@ -56,18 +56,28 @@ export async function openAdminPlane(
   const { location } = current.config
   const { pool } = components
   const figures = createNodeFigures({
-    ...{ proxy, stats: engine.stats, counters, location, now },
+    proxy,
+    stats: engine.stats,
+    counters,
+    location,
+    now,
     others: () => pool?.loads() ?? [],
     problems: createNodeProblems({
-      ...{ redis: components.redis, lost: components.lost, reload: meters.reloads.state },
+      redis: components.redis,
+      lost: components.lost,
+      reload: meters.reloads.state,
       ratesStale: () => ratesAge(current.config, Date.now())?.stale ?? false,
       draining: () => meters.life.draining,
     }),
   })
   const kept = createKeptSums({ store, stats: engine.stats, now, log })
   const allNodes = createFleet({
-    ...{ store, node: figures.node, own: figures.read },
-    ...{ now: store.clock, log, kept },
+    store,
+    node: figures.node,
+    own: figures.read,
+    now: store.clock,
+    log,
+    kept,
   })
   opdMetrics(registry, {
     stats: engine.stats,

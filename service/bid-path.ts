@@ -64,7 +64,10 @@ export function createBidPath({ current, place, keysOf, log, ...parts }: BidPath
   const engine = createEngine(
     { ...settingsOf(started), integrations: [...current.active.values()].map(integrationOf) },
     {
-      ...{ ...parts.engine, log, now: Date.now, random: Math.random },
+      ...parts.engine,
+      log,
+      now: Date.now,
+      random: Math.random,
       trainedPerSecond: trainedPerSecond / place.count,
     },
   )
@@ -118,8 +121,8 @@ export const activeSuppliers = (
   )
 
 /**
- * Makes `active` equal to `next`, and returns the changed ones. A supplier that is the same object as before has not changed. `targets` are synchronous,
- * so that no request sees the new supplier in one component and the old one in another.
+ * Makes `active` equal to `next`, and returns the suppliers that have changed: those that are other objects than before.
+ * `targets` are synchronous, so that no request sees the new supplier in one component and the old one in another.
  */
 export async function swapSuppliers(
   active: Map<string, ActiveSupplier>,

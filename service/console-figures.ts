@@ -22,7 +22,7 @@ export function consoleFigures({ live, store, flush, rules }: FiguresDeps) {
     if (integration === undefined) return null
     const now = live.now()
     const scope = { suppliers: [supplier], all: false, by: 'ssp', to: now + 1 } as const
-    // the day of this machine, as the browser on it shows it
+    // The day of this machine: a browser on it shows the same day.
     const from = new Date(now).setHours(0, 0, 0, 0)
     const [row] = await readRows(store, { ...scope, from }, rules())
     return { live: integration, today: row === undefined ? null : inUnits(row) }

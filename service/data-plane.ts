@@ -13,14 +13,14 @@ import { bidLogLimit } from '../proxy/memory.ts'
 import type { DirectoryState } from '../proxy/proxy.ts'
 import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts'
 import type { Config } from './config/schema.ts'
-import { loadOrCreateKeys } from './default-config.ts'
+import { loadOrCreateKeys } from './context-keys.ts'
 import { bindProcessMetrics, bindStateMetrics, lastLost } from './metrics.ts'
 import { openModels } from './models.ts'
 import { dayCaps } from './opd-state.ts'
 import { ratesAge, retentionMs } from './runtime-config.ts'
 import { createTracing } from './tracing.ts'
+import { openWorkers, withWorkers } from './workers/first-process.ts'
 import { type Place, workerCount } from './workers/limits.ts'
-import { openWorkers, withWorkers } from './workers/node.ts'
 import type { WorkerPool } from './workers/pool.ts'
 
 export type Components = Awaited<ReturnType<typeof openComponents>>
@@ -46,11 +46,16 @@ export async function openComponents(current: ConfigRef, log: Log) {
   })
   const directory = await createDirectory(store, log)
   const { contextTtl, decisionLog } = started.opd
-  // Until the proxy is made, it takes the number of nodes from `models`.
+  // Set when the proxy exists, which then takes the number of nodes from `models`.
   let onNodes = () => {}
   const models = await openModels({
-    ...{ current, store, registry, processes: place.count, now, log },
-    onControl: () => pool?.tellAll('control'),
+    current,
+    store,
+    registry,
+    processes: place.count,
+    now,
+    log,
+    onControl: () => pool?.notifyAll('control'),
     onNodes: () => onNodes(),
   })
   const { modelManager, followModelControl, redis, buses, tokens } = models
@@ -76,7 +81,10 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const keep = () => retentionMs(current.config)
   const retention = createRetention(winStore, { keep, now, log, first: firstRetention })
   const bidPath = createBidPath({
-    ...{ current, place, keysOf, log },
+    current,
+    place,
+    keysOf,
+    log,
     engine: {
       learners: modelManager,
       bidLog,
@@ -88,7 +96,10 @@ export async function openComponents(current: ConfigRef, log: Log) {
       sink,
     },
     proxy: {
-      ...{ registry, sharedTokens: tokens, sharesPort: place.count > 1, tracer: tracing },
+      registry,
+      sharedTokens: tokens,
+      sharesPort: place.count > 1,
+      tracer: tracing,
       others: () => pool?.loads() ?? [],
     },
   })
@@ -99,7 +110,12 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const capsOfToday = () => dayCaps(engine, current.active.keys(), now())
   const lost = lastLost(store)
   bindStateMetrics(registry, {
-    ...{ redis, ledger, lost, sink, stats: engine.stats, dayCaps: capsOfToday },
+    redis,
+    ledger,
+    lost,
+    sink,
+    stats: engine.stats,
+    dayCaps: capsOfToday,
     nodes: () => models.nodes,
   })
   const location = (): LocationState => {
@@ -112,15 +128,23 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const applyLocation = () => {
     const state = location()
     bidPath.setLocation(state)
-    pool?.tellAll('location', state)
+    pool?.notifyAll('location', state)
   }
   directory.onChange(applyLocation)
   onNodes = applyLocation
   applyLocation()
   if (buses !== null && place.count > 1) {
     pool = openWorkers(place.count, {
-      ...{ current, modelManager, models: buses.worker, tokens: tokens!, bidLog, sink, log },
-      ...{ location, stats: engine.stats, counters: proxy.counters },
+      current,
+      modelManager,
+      models: buses.worker,
+      tokens: tokens!,
+      bidLog,
+      sink,
+      log,
+      location,
+      stats: engine.stats,
+      counters: proxy.counters,
       keys: () => keysOf(current.config),
       shared: redis?.shared ?? null,
       addRows: rollup.add,
@@ -130,24 +154,22 @@ export async function openComponents(current: ConfigRef, log: Log) {
   }
 
   return {
-    ...{
-      registry,
-      meters,
-      store,
-      lost,
-      directory,
-      modelManager,
-      followModelControl,
-      redis,
-      bidLog,
-      rollup,
-      duplicates,
-      events,
-      engine,
-      proxy,
-      pool,
-      tracing,
-    },
+    registry,
+    meters,
+    store,
+    lost,
+    directory,
+    modelManager,
+    followModelControl,
+    redis,
+    bidLog,
+    rollup,
+    duplicates,
+    events,
+    engine,
+    proxy,
+    pool,
+    tracing,
     now,
     hasModels: () => models.joined,
     /** Applies another configuration, in time slices. */

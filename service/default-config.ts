@@ -1,7 +1,4 @@
 /** What `npm start` runs without a configuration file: a demo supplier behind `/bid/demo`, state in `data/`. */
-import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
 import type { ConfigInput } from './config/schema.ts'
 
 /** The configuration of the embedded default; `demoUrl` is where the built-in demo supplier listens. */
@@ -40,30 +37,4 @@ export function demoConfig(demoUrl: string): ConfigInput {
   const config = defaultConfig(demoUrl)
   const suppliers = config.suppliers!.map((supplier) => ({ ...supplier, opd: demoOpd }))
   return { ...config, suppliers, opd: { attributionWindow: '20s' } }
-}
-
-export function newKey(): string {
-  return randomBytes(32).toString('base64url')
-}
-
-/** The context keys if the configuration has none: created once and kept in the state folder. */
-export function loadOrCreateKeys(stateDir: string): { id: number; secret: string }[] {
-  const file = join(stateDir, 'keys.json')
-  if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8'))
-  const keys = [{ id: 1, secret: newKey() }]
-  mkdirSync(dirname(file), { recursive: true })
-  writeFileSync(`${file}.new`, `${JSON.stringify(keys)}\n`, { mode: 0o600 })
-  renameSync(`${file}.new`, file)
-  return keys
-}
-
-/** A shell command that sends one bid request, printed at the first start. */
-export function curlLine(proxyPort: number): string {
-  const request = {
-    id: 'curl-1',
-    imp: [{ id: '1', banner: { w: 300, h: 250 }, bidfloor: 0.5, tagid: 'top' }],
-    site: { domain: 'news.example', publisher: { id: 'pub-1' } },
-    tmax: 200,
-  }
-  return `curl -s http://127.0.0.1:${proxyPort}/bid/demo -H 'Content-Type: application/json' -d '${JSON.stringify(request)}'`
 }

@@ -100,7 +100,8 @@ function endpointsOf(proxy: BidProxy, id: string) {
   const all = proxy.suppliers.get(id)?.endpoints.all ?? []
   return all.map(({ url, state, failures }) => ({
     url: url.origin + url.pathname,
-    ...{ state, failures },
+    state,
+    failures,
   }))
 }
 
@@ -172,7 +173,11 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
       await slices.next()
     }
     return {
-      ...{ node, location, started, at, window },
+      node,
+      location,
+      started,
+      at,
+      window,
       version: programVersion(),
       problems: problems(),
       unplaced: notices.get('') ?? {},

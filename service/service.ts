@@ -12,10 +12,11 @@ import type { LoadedConfig } from './config/check.ts'
 import { faultLine } from './config/faults.ts'
 import type { FileVersions } from './config/files.ts'
 import type { Load } from './config/loader.ts'
+import { needsRestart } from './config/restart.ts'
 import type { Config } from './config/schema.ts'
 import { watchFiles } from './config/watch.ts'
 import { openComponents } from './data-plane.ts'
-import { needsRestart, ratesAge } from './runtime-config.ts'
+import { ratesAge } from './runtime-config.ts'
 
 export type Service = Awaited<ReturnType<typeof startService>>
 

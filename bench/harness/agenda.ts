@@ -1,4 +1,4 @@
-/** What is due at some time, the earliest first; at one time, in the order in which it was added. A binary heap. */
+/** Entries by their time, the earliest first; those of the same time in the order in which they were added. A binary heap. */
 interface Entry<T> {
   at: number
   serial: number
@@ -12,7 +12,7 @@ export class Agenda<T> {
   private readonly heap: Entry<T>[] = []
   private added = 0
 
-  /** When the next is due. */
+  /** The time of the next entry. */
   get next(): number {
     return this.heap[0]?.at ?? Number.POSITIVE_INFINITY
   }
@@ -29,7 +29,7 @@ export class Agenda<T> {
     heap[place] = entry
   }
 
-  /** Takes the next. */
+  /** Removes the next entry. */
   take(): T {
     const { heap } = this
     const first = heap[0]!

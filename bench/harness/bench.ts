@@ -1,6 +1,4 @@
-/**
- * A benchmark is a table of sections, with a table of options; this runs them, and prints or writes what they say.
- */
+/** A benchmark is a table of sections and a table of options. `bench` runs the chosen sections, and prints or writes the report. */
 import { writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { watchFacts } from './machine.ts'
@@ -13,10 +11,11 @@ export interface Run<O extends Options = Record<never, never>> {
   quick: boolean
   /** A line of progress. */
   say(line: string): void
+  /** Adds to the report that something was not measured. */
   missing(what: string): void
-  /** The figures are printed, but RESULTS.md is not written and the run fails. */
+  /** The figures are printed, but RESULTS.md is not written, and the run fails. */
   refuse(why: string): void
-  /** Refuses the run if the figures, one a round, vary by more than 15 %; returns what to say of them. */
+  /** Refuses the run if the figures, one a round, vary by more than 15 %; returns a sentence about them. */
   steady(what: string, figures: readonly number[]): string
 }
 
@@ -30,14 +29,14 @@ interface Section<O extends Options, S> {
 }
 
 export interface Bench<O extends Options, S> {
-  /** Of the benchmark; its name is the script's. */
+  /** The folder of the benchmark, which has the name of the script. */
   folder: string
   title: string
   about: string
   options?: O
   /** Versions of other programs that take part. */
   programs?: () => (string | null)[]
-  /** What the sections share. */
+  /** Opens the state that the sections share. */
   open?: (run: Run<O>) => Promise<S>
   sections: Readonly<Record<string, Section<O, S>>>
 }
@@ -55,7 +54,7 @@ export async function bench<
     json: asJson,
     ...options
   } = optionsOf(script, {
-    quick: { value: false, help: 'short windows and few rounds: to try it, not to judge by' },
+    quick: { value: false, help: 'short windows and few rounds: to try it, not to measure' },
     only: {
       value: keys.join(),
       help: 'Sections, with commas between them.',

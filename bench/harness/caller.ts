@@ -1,26 +1,26 @@
 /**
- * The caller of the benchmarks, a process of its own. It sends bid requests, each with an id that was never sent before; or
- * asks for prices without the proxy, keeps the contexts, and reports each of them as won, once.
+ * The caller of the benchmarks, a process of its own. It sends bid requests, each with a new id; or it asks for standalone
+ * prices, keeps their contexts, and sends one win notice for each.
  */
 import { type Outcome as Driven, drive, type Load } from './client.ts'
 import { bidRequests, requestHead, stamper } from './traffic.ts'
 
 type Sent =
-  /** Each path, such as `/bid/bench?kind=vast`, meets every body; `most`: requests at most. */
+  /** Paths, such as `/bid/bench?kind=vast`: each is sent with every body. `most`: requests at most. */
   | { what?: 'bids'; paths: readonly string[]; most?: number }
-  /** `bids`: of one call; `most`: stop when so many contexts are at hand. */
+  /** `bids`: of one call. `most`: contexts that are kept at most. */
   | { what: 'prices'; token: string; bids: number; most: number }
   | { what: 'notices' }
 export type Job = Pick<Load, 'port' | 'connections' | 'rate' | 'warm' | 'measure' | 'watch'> & Sent
 
 export interface Outcome extends Driven {
-  /** Bids priced, or wins that the service has acknowledged; those of the warm-up too. */
+  /** Bids priced, or wins that the service has acknowledged, the warm-up included. */
   total: number
-  /** Contexts at hand, not yet reported. */
+  /** Contexts that no notice was sent for. */
   left: number
 }
 
-/** The next request, and how many bids or wins a response counts for; 0: it is not the expected response. */
+/** The next request, and the number of bids or wins in a response; 0: it is not the expected response. */
 interface Traffic {
   next: Load['next']
   worth: (response: Parameters<Load['kind']>[0]) => number
@@ -34,7 +34,7 @@ function bidTraffic(paths: readonly string[], most = Number.POSITIVE_INFINITY): 
   let sent = 0
   return {
     next: () => (sent < most ? ready[sent++ % ready.length]!() : null),
-    // A no-bid with a reason is the proxy's own: the supplier never sent it.
+    // A no-bid with a reason comes from the proxy itself.
     worth: ({ status, head }) =>
       status === 200 || (status === 204 && !/\r\nx-bidweir-reason:/i.test(head)) ? 1 : 0,
   }

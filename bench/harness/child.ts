@@ -1,7 +1,7 @@
-/** Processes that take part in a benchmark. */
+/** Starts and stops the processes of a benchmark. */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ export function newFolder() {
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, maxRetries: 5 }) }
 }
 
-/** SIGTERM, and SIGKILL where that is not enough within six seconds. */
+/** Sends SIGTERM, and SIGKILL if the process has not ended within six seconds. */
 export async function stop(child: ChildProcess, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   const ended = once(child, 'exit')
@@ -23,7 +23,7 @@ export async function stop(child: ChildProcess, signal: NodeJS.Signals = 'SIGTER
   clearTimeout(hard)
 }
 
-/** A module in a process of its own which answers one job after the other. */
+/** A module in a process of its own. It takes one job after another, and sends the result of each. */
 export class Child<J, R> implements AsyncDisposable {
   readonly #child: ChildProcess
   constructor(file: URL, args: readonly string[] = []) {
@@ -32,7 +32,7 @@ export class Child<J, R> implements AsyncDisposable {
   get pid(): number {
     return this.#child.pid!
   }
-  /** What it sends next: to a job, or by itself. */
+  /** The next message of the module: a result, or one that it sends by itself. */
   answer(): Promise<R> {
     return new Promise((resolve, reject) => {
       const ended = (code: number | null) => reject(new Error(`a child ended with ${code}`))
@@ -70,7 +70,15 @@ export interface Program extends AsyncDisposable {
   port: number
 }
 
-/** Starts a server in a folder of its own; rejects with what it printed when it ends before it accepts connections. */
+/** Starts HAProxy with a configuration. */
+export const startHaproxy = (config: (port: number) => string): Promise<Program> =>
+  startProgram((dir, port) => {
+    const file = join(dir, 'haproxy.cfg')
+    writeFileSync(file, config(port))
+    return ['haproxy', '-db', '-f', file]
+  })
+
+/** Starts a server in a folder of its own; rejects with its output if it ends before it accepts connections. */
 export async function startProgram(
   command: (dir: string, port: number) => readonly string[],
 ): Promise<Program> {

@@ -1,4 +1,4 @@
-/** Keep-alive connections that send ready requests: in a closed loop, or each at the moment it is due. */
+/** A load generator: keep-alive connections that send prepared requests in a closed loop, or at a rate. */
 import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { cpu } from './process.ts'
@@ -11,7 +11,7 @@ export interface Load {
   connections: number
   /** Requests a second; 0: closed loop, each connection sends when it has its response. */
   rate: number
-  /** Milliseconds. Counted is what was answered in the window, or at a rate what was due in it. */
+  /** Milliseconds. The window counts the responses that came in it; at a rate, those of the requests that were due in it. */
   warm: number
   measure: number
   /** The next request; null: there are no more, which ends the run. */
@@ -57,7 +57,7 @@ interface Line {
   socket: Socket
   since: number
   counted: boolean
-  /** A request is out. What comes without one, such as a 408, is not read. */
+  /** A request waits for its response. Bytes without a request, such as a 408, are not read. */
   asked: boolean
   data: Buffer | null
 }
@@ -65,7 +65,7 @@ interface Line {
 /** Milliseconds that responses may take after the window. */
 const drainTime = 10_000
 
-/** The response once `data` holds all of it. One request is out per connection, so nothing follows. */
+/** Null: `data` does not contain the whole response. A connection has one request at a time, so nothing follows. */
 function responseIn(data: Buffer, since: number): Response | null {
   const message = firstMessage(data)
   if (message === null) return null
@@ -135,7 +135,7 @@ class Driver {
     }
   }
 
-  /** The connection is free for its next request. */
+  /** Sends the next request of the connection, or marks it as free. */
   go(line: Line): void {
     const waiting = this.backlog.shift()
     if (waiting !== undefined) this.send(line, waiting.since, waiting.counted)

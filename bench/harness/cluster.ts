@@ -1,4 +1,4 @@
-/** Nodes of bidweir with the supplier that they ask, on a store of their own: what both cost and keep. */
+/** A cluster of bidweir nodes with a supplier and a store of its own, and what bids and wins cost nodes and store. */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -23,7 +23,7 @@ export interface Cost {
 }
 type StoreCost = Omit<Cost, 'cpu'>
 
-/** What is kept now. */
+/** What the stores contain now. */
 interface Kept {
   wins: number
   /** Of the ledger with its indexes, or of a whole SQLite. */
@@ -194,18 +194,18 @@ export const costFrom = (of: Cost, value: (name: keyof Cost) => number) =>
     (Object.keys(of) as (keyof Cost)[]).map((name) => [name, value(name)]),
   ) as unknown as Cost
 
-/** What `work` costs, and its result. */
+/** The cost of `work`, and its result. */
 export async function windowOf<T>(cluster: Cluster, work: () => Promise<T>) {
   const [before, began] = [await cluster.cost(), performance.now()]
   const result = await work()
-  // What is written in batches is written.
+  // Batches are written by then.
   await wait(200)
   const seconds = (performance.now() - began) / 1000
   const after = await cluster.cost()
   return { cost: costFrom(after, (name) => after[name] - before[name]), seconds, result }
 }
 
-/** Has a caller ask for prices until so many contexts are at hand. */
+/** Lets a caller ask for prices until it has `most` contexts. */
 export async function mint(caller: Caller, port: number, token: string, most: number) {
   const job = { what: 'prices', bids: 100, connections: 4, rate: 0, warm: 0, measure: 500 } as const
   for (let left = 0; left < most; ) {

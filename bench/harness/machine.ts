@@ -4,13 +4,15 @@ import { existsSync, readFileSync } from 'node:fs'
 import { availableParallelism, cpus, loadavg } from 'node:os'
 import { cpu, tree } from './process.ts'
 
-/** What a program prints first, or null where it is not installed. */
+/** The first line that a program prints; null: it is not installed. */
 export function firstLine(program: string, ...args: string[]): string | null {
   const { error, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8' })
   return error === undefined ? `${stdout}${stderr}`.split('\n')[0]!.trim() : null
 }
 
-/** Microseconds that all cores were busy and existed since boot. Linux only. */
+export const haproxyVersion = () => firstLine('haproxy', '-v')?.split(' 20')[0] ?? null
+
+/** Microseconds since boot, of all cores: those that they were busy, and all. Linux only. */
 function cores(): { busy: number; all: number } {
   const [line = ''] = readFileSync('/proc/stat', 'latin1').split('\n', 1)
   // user nice system idle iowait irq softirq steal; proc(5)
@@ -19,7 +21,7 @@ function cores(): { busy: number; all: number } {
   return { busy: (all - ticks[3]! - ticks[4]!) * 10_000, all: all * 10_000 }
 }
 
-/** The share since now that was neither idle nor of this process and its children; null where it is not known. */
+/** Returns the share of the machine that other processes took since the call; null: the system does not tell. */
 function watchMachine(): () => number | null {
   if (!existsSync('/proc/stat')) return () => null
   const own = () => cpu(tree(process.pid))
@@ -31,7 +33,7 @@ function watchMachine(): () => number | null {
   }
 }
 
-/** Called at the start; what it returns is called at the end, once the children have ended, and says the facts. */
+/** Call it at the start, and the function that it returns at the end, after the children: it returns the facts. */
 export function watchFacts(): (programs: readonly string[]) => string {
   const began = performance.now()
   const load = loadavg()[0]!.toFixed(2)

@@ -1,10 +1,10 @@
-/** What the kernel says of a process and everything below it. Linux only. */
+/** CPU time and memory of processes and their descendants, from /proc. Linux only. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** Clock ticks a second, fixed at 100 on every Linux that Node runs on. */
 const ticks = 100
 
-/** null when the process is gone: before its file was opened (ENOENT), or between that and the read (ESRCH). */
+/** Null: the process has ended, before its file was opened (ENOENT), or between that and the read (ESRCH). */
 function textOf(file: string): string | null {
   try {
     return readFileSync(file, 'latin1')

@@ -1,4 +1,4 @@
-/** What a benchmark says, as Markdown or JSON. */
+/** The report of a benchmark, as Markdown or JSON. */
 
 export type Cell = string | number
 export interface Table {
@@ -24,13 +24,13 @@ interface Report {
   facts: string
   about: string
   sections: readonly Measured[]
-  /** What was left out, and why. */
+  /** What was not measured, and why. */
   missing: readonly string[]
   /** Why the figures must not be published. */
   refused: readonly string[]
 }
 
-/** Figures with what they are. */
+/** A table of figures, each with its name. */
 export const measured = (rows: Table['rows'], what = 'what'): Table => ({
   head: [what, 'measured'],
   rows,

@@ -1,4 +1,4 @@
-/** bidweir in a folder of its own, as a process of its own. */
+/** Starts bidweir as a process, in a folder of its own, with the supplier and the caller of the benchmarks. */
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -21,9 +21,9 @@ export interface Service extends AsyncDisposable {
   admin: number
   /** CPU microseconds so far, all threads. */
   cpu(): number
-  /** Writes the configuration and has it reloaded. */
+  /** Writes another configuration, and sends SIGHUP. */
   reload(config: Config): void
-  /** The answer of the module that runs inside, if there is one. */
+  /** The next message of the module that runs inside. */
   probe<T = number>(): Promise<T>
   metrics(): Promise<string>
 }
@@ -55,7 +55,7 @@ const base: Config = {
 /** YAML is a superset of JSON. */
 const text = (config: Config) => JSON.stringify({ ...base, ...config })
 
-/** `probe`: a module that runs inside, too, and answers messages. `profile`: a folder for CPU profiles. */
+/** `probe`: a module that is imported into the process, and answers messages. `profile`: a folder for CPU profiles. */
 export async function startService(
   config: Config,
   { probe, profile = '' }: { probe?: URL; profile?: string } = {},

@@ -1,4 +1,4 @@
-/** Quantiles, medians, errors, and rounds in which every subject has its turn. */
+/** Quantiles, medians, errors, and interleaved rounds. */
 
 export const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length
@@ -17,7 +17,7 @@ export function standardError(values: readonly number[]): number {
   return Math.sqrt(squares / Math.max(1, values.length - 1) / values.length)
 }
 
-/** By how much the largest is above the smallest, as a share of the smallest. */
+/** The difference between the largest and the smallest, as a share of the smallest. */
 export const spread = (values: readonly number[]): number =>
   Math.max(...values) / Math.min(...values) - 1
 
@@ -29,7 +29,7 @@ export function medians<T extends { [K in keyof T]: number }>(samples: readonly 
   ) as T
 }
 
-/** Measures each subject once a round. Each round begins with the next subject, so that the order favours none. */
+/** Measures each subject once a round. Each round begins with another subject, so that the order favours none. */
 export async function inTurns<S, R>(
   rounds: number,
   subjects: readonly S[],

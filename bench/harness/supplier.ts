@@ -1,4 +1,4 @@
-/** The supplier of the benchmarks: raw sockets and ready bytes, so that it is never the bottleneck. A child process. */
+/** The supplier of the benchmarks, a child process: raw sockets and prepared bytes, so that it is never the bottleneck. */
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { firstMessage, mix, responses } from './traffic.ts'
 

@@ -1,17 +1,17 @@
 /**
- * What goes over the wire, as exchanges and bidders send it: eight dense bid requests of 2.6 to 2.9 KB, a bid of 3 KB
- * and a VAST of 12 KB with 13 macros in four fields, UTF-8 and escapes. Ids are replaced whenever bytes are sent.
+ * Requests and responses as exchanges and bidders send them: eight dense bid requests of 2.6 to 2.9 KB, a bid of 3 KB and a
+ * VAST of 12 KB with 13 macros in four fields, UTF-8 and escapes. Each message that is sent has new ids.
  */
 import { readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
 
-/** Stands where a serial number is written. */
+/** The placeholder of a serial number. */
 const mark = '@@@@@@@@@@@@'
 let serial = 0
 const nextSerial = () =>
   ((process.pid % 100_000) * 1e10 + serial++).toString(36).padStart(mark.length, '0')
 
-/** Copies of the bytes, each with numbers of its own. */
+/** Returns copies of the bytes, each with new serial numbers. */
 export function stamper(bytes: Buffer): () => Buffer {
   const places: number[] = []
   for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + 1)) places.push(at)
@@ -30,7 +30,7 @@ const linesOf = (file: string) =>
 const headEnd = Buffer.from('\r\n\r\n')
 const lastChunk = Buffer.from('0\r\n\r\n')
 
-/** The head of the first HTTP message in `data`, and the length of the message; null: more of it is to come. */
+/** The head of the first HTTP message in `data`, and the length of the message; null: the message is incomplete. */
 export function firstMessage(data: Buffer): { head: string; length: number } | null {
   const end = data.indexOf(headEnd)
   if (end < 0) return null
@@ -45,12 +45,12 @@ export function firstMessage(data: Buffer): { head: string; length: number } | n
   return data.length < length ? null : { head, length }
 }
 
-/** Bodies, unstamped. */
+/** Bodies, with placeholders. */
 export const bidRequests: readonly Buffer[] = linesOf('requests.ndjson').map((line) =>
   Buffer.from(line),
 )
 
-/** Six fields, and those of `more`. */
+/** The head has six fields, and those of `more`. */
 export const requestHead = (path: string, length: number, more = '') =>
   Buffer.from(
     `POST ${path} HTTP/1.1\r\nHost: bids.example\r\nUser-Agent: exchange/4.2\r\nContent-Type: application/json\r\nAccept: application/json\r\nX-OpenRTB-Version: 2.6\r\n${more}Content-Length: ${length}\r\n\r\n`,
@@ -64,27 +64,27 @@ const smallBid = {
   adm: `<img src="${link('view')}" width="1" height="1" alt="" style="display:none">`,
   ...{ adomain: ['fruits.example'], crid: 'k4t0a1v9c2', cid: 'c-20', mtype: 1, w: 300, h: 250 },
 }
-/** The response to one bid request with so many bids of 600 bytes. */
+/** The response to one bid request, with `count` bids of 600 bytes. */
 function smallBids(count: number): Buffer {
   const { id, cur, bidid } = JSON.parse(bid) as Record<string, string>
   const bids = Array<object>(count).fill(smallBid)
   return Buffer.from(JSON.stringify({ id, cur, bidid, seatbid: [{ seat: '4711', bid: bids }] }))
 }
 
-/** Bid responses by `?kind=`, unstamped. */
+/** Bid responses by `?kind=`, with placeholders. */
 export const bodies: Readonly<Record<string, Buffer>> = {
   ...{ bid: Buffer.from(bid), vast: Buffer.from(vast) },
   ...Object.fromEntries([1, 10, 50, 200].map((count) => [`bids-${count}`, smallBids(count)])),
 }
 
-/** Six fields where there is a body. */
+/** A response with a body has six fields. */
 function http(status: string, body: Buffer = Buffer.alloc(0), more = ''): Buffer {
   const content = `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\n`
   const head = `HTTP/1.1 ${status}\r\nServer: supplier\r\nDate: Sun, 22 Nov 2026 10:00:00 GMT\r\n${body.length === 0 ? '' : content}${more}Connection: keep-alive\r\nX-OpenRTB-Version: 2.6\r\n\r\n`
   return Buffer.concat([Buffer.from(head), body])
 }
 
-/** Compressed bytes cannot be stamped: 64 of them, in turn. */
+/** Compressed bytes have no placeholders: 64 different ones are sent in turn. */
 const stampedBid = stamper(bodies['bid']!)
 const gzipped = Array.from({ length: 64 }, () =>
   http('200 OK', gzipSync(stampedBid()), 'Content-Encoding: gzip\r\n'),

@@ -23,7 +23,7 @@ interface Target {
   body: string
 }
 
-/** Of the rate; below it the rate was missed. */
+/** With a smaller share of the rate, the rate was missed. */
 const least = 0.97
 const meanings: Readonly<Record<string, string>> = { '200': 'bids', '204': 'no-bids' }
 
@@ -115,7 +115,7 @@ const running = autocannon({
     },
   })),
 })
-// What it returns is a promise and an emitter; its types know only the promise.
+// autocannon returns a promise that is also an emitter; its types have only the promise.
 const emitter = running as unknown as EventEmitter & { stop(): void }
 process.once('SIGINT', () => emitter.stop())
 let second = 0

@@ -1,4 +1,4 @@
-/** What a request costs the process by how its body is encoded, as a multiple of a plain bid of 3 KB. */
+/** The CPU time of a request by the encoding of its body, decompression bombs included, as a multiple of a plain bid of 3 KB. */
 import * as zlib from 'node:zlib'
 import type { Run } from '../harness/bench.ts'
 import { drive } from '../harness/client.ts'
@@ -43,7 +43,7 @@ export async function encodedBodies({ quick, say }: Run): Promise<Block[]> {
     })
     return (service.cpu() - before) / count
   }
-  // The first requests compile; they are not what is measured.
+  // The code of the first requests is compiled meanwhile: they are not measured.
   await cost('identity', plain, 4 * requests)
   const rows: [string, number, string, string][] = []
   let bid = 0

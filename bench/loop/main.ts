@@ -1,6 +1,6 @@
 /**
  * `npm run bench:loop`: what the process does to its own event loop, memory and CPU time: deadlines beside load, scrapes,
- * a request in flight, reloads of 3,000 suppliers, encoded bodies, spans without an SDK; about four minutes.
+ * a request in flight, reloads of 3,000 suppliers, encoded bodies; about three minutes.
  */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
@@ -23,7 +23,6 @@ import { median } from '../harness/statistics.ts'
 import { bidRequests, requestHead } from '../harness/traffic.ts'
 import { encodedBodies } from './bodies.ts'
 import type { Longest } from './probe.ts'
-import { tracingOff } from './tracing.ts'
 
 const ms = (value: number) => `${value.toFixed(1)} ms`
 const figure = (what: string, value: string): Block[] => [measured([[what, value]])]
@@ -52,7 +51,7 @@ async function seventyPercent(caller: Caller, job: Parameters<Caller['ask']>[0])
   return Math.round((count / seconds) * 0.7)
 }
 
-/** How late the deadline's no-bid comes beside another supplier's load. */
+/** How late after its deadline a no-bid comes, beside the load of another supplier. */
 async function deadlines({ quick }: Run): Promise<Block[]> {
   const timeout = 120
   using silent = await silentSupplier()
@@ -118,7 +117,7 @@ async function lag({ quick }: Run): Promise<Block[]> {
     await wait(1000)
     const text = await service.metrics()
     const lag = Number(/^bidweir_event_loop_lag_seconds (\S+)/m.exec(text)?.[1])
-    // The first seconds compile; they are not what is measured.
+    // Code is compiled in the first seconds: they are not measured.
     if (second >= skipped) worst = Math.max(worst, lag)
   }
   over.abort()
@@ -130,7 +129,7 @@ async function lag({ quick }: Run): Promise<Block[]> {
   )
 }
 
-/** Requests whose supplier never answers: what each of them holds. */
+/** The memory of a request whose supplier never answers. */
 async function memory({ quick }: Run): Promise<Block[]> {
   const stalled = quick ? 200 : 2000
   using silent = await silentSupplier()
@@ -164,7 +163,7 @@ async function reload(service: Service, config: Record<string, unknown>): Promis
   const before = await taken()
   await service.probe()
   service.reload(config)
-  // A second each, so that few scrapes come in between.
+  // A second each: each of these checks is a scrape, which is work of its own.
   do await wait(1000)
   while ((await taken()) === before)
 }
@@ -228,6 +227,5 @@ await bench({
     memory: { title: 'A request in flight', run: memory },
     suppliers: { title: '3,000 suppliers', run: manySuppliers },
     bodies: { title: 'Encoded bodies', run: encodedBodies },
-    tracing: { title: 'Spans without an SDK', run: tracingOff },
   },
 })

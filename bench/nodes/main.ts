@@ -28,7 +28,7 @@ type NodesRun = Run<typeof options>
 type Section = Bench<typeof options, undefined>['sections'][string]
 
 const store = 'PostgreSQL and Redis'
-/** Share of requests that nodes on a busy machine may refuse; what they cost is in the figures. */
+/** Share of requests that nodes on a busy machine may refuse. Their cost is part of the figures. */
 const mostRefused = 0.1
 const sum = (counts: readonly number[]) => counts.reduce((all, count) => all + count, 0)
 

@@ -1,4 +1,4 @@
-/** What a bid and a win take of the stores at full speed, where they share round trips and commits. */
+/** What a bid and a win cost the stores at full speed, when many share a round trip or a commit. */
 import type { Run } from '../harness/bench.ts'
 import { type Cost, mint, type StoreName, startCluster, windowOf } from '../harness/cluster.ts'
 import type { Block } from '../harness/report.ts'

@@ -3,13 +3,11 @@
  * with its defaults, with `maxInFlight: N`, and HAProxy with `maxconn` and a queue where it is installed; and what the
  * limiter costs a request. About eight minutes; `--seconds` is that of each load.
  */
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { type Candidate, Gate } from '../../proxy/gate.ts'
+import { type Candidate, Gate } from '../../proxy/admission/gate.ts'
 import { bench, type Run } from '../harness/bench.ts'
-import { Child, startProgram } from '../harness/child.ts'
+import { Child, startHaproxy } from '../harness/child.ts'
 import { drive, type Latency, type Response } from '../harness/client.ts'
-import { firstLine } from '../harness/machine.ts'
+import { haproxyVersion } from '../harness/machine.ts'
 import { cpuOf } from '../harness/process.ts'
 import type { Block, Cell } from '../harness/report.ts'
 import { startService, supplier } from '../harness/service.ts'
@@ -68,11 +66,7 @@ const bidweir = (limit: (of: Case) => 'auto' | number): Subject => ({
 })
 const haproxy: Subject = {
   name: ({ slots }) => `HAProxy, maxconn ${slots}`,
-  start: (of, origin) =>
-    startProgram((dir, port) => {
-      writeFileSync(join(dir, 'haproxy.cfg'), haproxyConfig(of, port, origin))
-      return ['haproxy', '-db', '-f', join(dir, 'haproxy.cfg')]
-    }),
+  start: (of, origin) => startHaproxy((port) => haproxyConfig(of, port, origin)),
 }
 
 const body = '{"id":"r","imp":[{"id":"1","banner":{"w":1}}]}'
@@ -85,7 +79,7 @@ const kindOf = (deadline: number) => (response: Response) => {
   return status === 503 || /^x-bidweir-reason: overload/im.test(head) ? 'refused' : 'late'
 }
 
-/** Requests at their own pace, whatever becomes of those before: each on an idle connection, or a new one. */
+/** Sends requests at a fixed rate, whether or not earlier ones have their responses: on an idle connection, or on a new one. */
 async function row(of: Case, subject: string, port: number, times: number, seconds: number) {
   const capacity = (of.slots * 1000) / of.mean
   const { count, failed, kinds } = await drive({
@@ -105,7 +99,7 @@ async function row(of: Case, subject: string, port: number, times: number, secon
 async function measured(run: OverloadRun): Promise<Block[]> {
   const seconds = run.quick ? 1 : run.options.seconds
   const subjects = [bidweir(() => 'auto'), bidweir(({ slots }) => slots)]
-  if (firstLine('haproxy', '-v') === null) run.missing('HAProxy: haproxy not found')
+  if (haproxyVersion() === null) run.missing('HAProxy: haproxy not found')
   else subjects.push(haproxy)
   const chosen = cases.filter(({ name }) => name.startsWith(run.options.case))
   const rows: Cell[][] = []
@@ -160,7 +154,7 @@ await bench({
   about:
     'Supplier, proxy and load share the machine: where HAProxy loses goodput too, the figures are those of the machine.',
   options,
-  programs: () => [firstLine('haproxy', '-v')?.split(' 20')[0] ?? null],
+  programs: () => [haproxyVersion()],
   sections: {
     simulated: { title: 'Simulated suppliers', run: simulated },
     cost: { title: 'What the limiter costs below the limit', run: cost },

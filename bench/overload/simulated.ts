@@ -1,6 +1,6 @@
 /**
- * Simulated suppliers past their capacity, those that the limiter was tuned on and those only looked at afterwards; their
- * goodput as tables, the same at each run.
+ * The goodput of simulated suppliers past their capacity: those that the constants of the limiter were chosen on, and others
+ * that check the choice. The same at each run.
  */
 import { source } from '../../test/support/random.ts'
 import type { Block } from '../harness/report.ts'
@@ -29,7 +29,7 @@ export interface Modelled {
   /** Width of the lognormal distribution around it; 0: always the same. */
   sigma: number
   deadline: number
-  /** Whether a request that was given up leaves the supplier's queue and slot. */
+  /** Whether a cancelled request leaves the supplier's queue and slot. */
   cancels: boolean
 }
 

@@ -1,21 +1,21 @@
 /**
- * The gate before a simulated supplier, without real time: slots with a queue of their own behind the gate, requests
- * at a given rate before it. Deterministic for a seed; it is what tests and the figures of the limiter rest on.
+ * The gate of a simulated supplier, in simulated time. The supplier has slots and a queue; requests come to the gate at a
+ * given rate. Deterministic for a seed. Tests and the figures of the limiter use it.
  */
-import { type Candidate, Gate } from '../../proxy/gate.ts'
+import { type Candidate, Gate } from '../../proxy/admission/gate.ts'
 import { Agenda } from '../harness/agenda.ts'
 
 export interface Scenario {
   slots: number
-  /** Milliseconds that a slot is busy with a request which it begins then; infinite: it hangs. */
+  /** Milliseconds that a slot is busy with a request that begins at `at`; infinite: it hangs. */
   service: (at: number) => number
-  /** Whether a request that was given up leaves the supplier's queue and slot. */
+  /** Whether a cancelled request leaves the supplier's queue and slot. */
   cancels: boolean
   /** Milliseconds from the arrival of a request. */
   deadline: number
   /** Requests per second; 0: none. */
   arrivals: (at: number) => number
-  /** Callers that each send the next request ten milliseconds after the end of the one before, beside the arrivals. */
+  /** Beside the arrivals: callers that each send a request ten milliseconds after the end of their last one. */
   callers?: number
   /** Milliseconds. */
   lasts: number
@@ -32,7 +32,7 @@ export interface Request {
   outcome: 'good' | 'late' | 'refused' | 'failed'
 }
 
-/** So many slots, and a queue without end. Events in simulated time. */
+/** Slots, an unbounded queue, and the events of the simulation. */
 class Supplier {
   now = 0
   readonly scenario: Scenario
@@ -48,7 +48,7 @@ class Supplier {
     this.agenda.add(at, act)
   }
 
-  /** An event that the proxy's loop has to see. */
+  /** An event for the event loop of the proxy, which may be blocked. */
   planOurs(at: number, act: () => void): void {
     this.plan(this.scenario.pausedUntil?.(at) ?? at, act)
   }

@@ -1,7 +1,7 @@
 /**
- * A supplier of so many slots, each busy for the service time, behind a queue of its own that has no end. It runs as
- * a process of its own: `supplier.ts SLOTS MILLISECONDS SIGMA CANCELS`. With SIGMA above 0 the service time is
- * lognormal around its mean; with CANCELS a closed connection takes its request out of queue and slot.
+ * A supplier with an unbounded queue and slots that are busy for the service time of a request. It is a process of its own:
+ * `supplier.ts SLOTS MILLISECONDS SIGMA CANCELS`. With SIGMA above 0 the service time is lognormal around its mean; with
+ * CANCELS, a request whose connection was closed leaves queue and slot.
  */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

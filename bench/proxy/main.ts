@@ -4,7 +4,7 @@
  */
 import { type Bench, bench, type Run } from '../harness/bench.ts'
 import type { Job, Outcome } from '../harness/caller.ts'
-import { firstLine } from '../harness/machine.ts'
+import { firstLine, haproxyVersion } from '../harness/machine.ts'
 import { bars } from '../harness/plot.ts'
 import { rss } from '../harness/process.ts'
 import type { Block, Table } from '../harness/report.ts'
@@ -178,7 +178,7 @@ await bench<Options, State>({
   about:
     'Every proxy has one worker and stands between the same load source and the same supplier (raw sockets, ready bytes) on this machine. Rounds are interleaved, the proxies in turn in each, and figures are medians over rounds; only ratios within one run count. Proxies that compile while they run are warmed up with 200,000 requests of the mix or for 30 s. CPU is user + system time of the proxy and its children, as the kernel accounts it, over the requests answered in the window. "passes" hands responses on; "rewrites" lowers prices, expands macros and signs or encrypts a context for each bid; bidweir is measured with all that it does (learner, contexts, bid log, metrics). The mix is 70 % no-bids, 25 % bids of 3 KB, 5 % VAST of 12 KB, both with 13 macros in four fields, UTF-8 and escapes; requests are eight dense ones of 2.6 to 2.9 KB; heads have six fields; every id is new. Latency at a fixed rate counts from the moment a request was due (the source looks at the clock every millisecond).',
   options,
-  programs: () => [firstLine('nginx', '-v'), firstLine('haproxy', '-v')?.split(' 20')[0] ?? null],
+  programs: () => [firstLine('nginx', '-v'), haproxyVersion()],
   open,
   sections: {
     mix: section({

@@ -33,8 +33,8 @@ const modules = (folder: string) =>
   `load_module ${folder}/ndk_http_module.so;\nload_module ${folder}/ngx_http_lua_module.so;`
 
 /**
- * The answer is gathered, looked at for the marker, and each bid gets its price, its macros and an authenticated
- * context, by patterns: this nginx brings no JSON for Lua.
+ * Buffers the response and searches it for the marker. Each bid gets its price, its macros and an authenticated context, by
+ * patterns: this nginx has no JSON library for Lua.
  */
 const lua = `
       header_filter_by_lua_block {

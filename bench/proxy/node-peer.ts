@@ -1,4 +1,4 @@
-/** Proxies that one writes with a package in an hour: `node node-peer.ts http-proxy|http-proxy-json|fastify PORT ORIGIN`. */
+/** Small proxies on packages of npm: `node node-peer.ts http-proxy|http-proxy-json|fastify PORT ORIGIN`. */
 import { createHmac, randomBytes } from 'node:crypto'
 import { Agent, createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import fastifyProxy from '@fastify/http-proxy'

@@ -1,7 +1,7 @@
-/** The proxies that are measured side by side. */
+/** The proxies that are compared. */
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Program, startProgram } from '../harness/child.ts'
+import { type Program, startHaproxy, startProgram } from '../harness/child.ts'
 import { firstLine } from '../harness/machine.ts'
 import { tree } from '../harness/process.ts'
 import { startService, supplier } from '../harness/service.ts'
@@ -12,7 +12,7 @@ type Start = (origin: number) => Promise<Program>
 
 interface Peer {
   name: string
-  /** What it does with responses that hold a macro. */
+  /** What it does with a response that contains macros. */
   job: 'passes' | 'rewrites'
   /** Compiles while it runs, so it needs a longer warm-up. */
   compiles: boolean
@@ -41,25 +41,15 @@ async function bidweir(origin: number): Promise<Program> {
   return Object.assign(service, { port: service.proxy })
 }
 
-type Configuration = (dir: string, port: number, origin: number) => string
-
 const nginx =
-  (config: Configuration): Start =>
+  (config: (dir: string, port: number, origin: number) => string): Start =>
   (origin) =>
     startProgram((dir, port) => {
       writeFileSync(join(dir, 'nginx.conf'), config(dir, port, origin))
       return ['nginx', '-p', dir, '-c', join(dir, 'nginx.conf')]
     })
 
-const haproxy =
-  (config: Configuration): Start =>
-  (origin) =>
-    startProgram((dir, port) => {
-      writeFileSync(join(dir, 'haproxy.cfg'), config(dir, port, origin))
-      return ['haproxy', '-db', '-f', join(dir, 'haproxy.cfg')]
-    })
-
-const haproxyConfig: Configuration = (_dir, port, origin) => `global
+const haproxyConfig = (port: number, origin: number) => `global
   nbthread 1
   maxconn 9000
 defaults
@@ -96,7 +86,7 @@ const peers: readonly Peer[] = [
   },
   {
     ...{ name: 'HAProxy', job: 'passes', compiles: false, missing: absent('haproxy') },
-    start: haproxy(haproxyConfig),
+    start: (origin) => startHaproxy((port) => haproxyConfig(port, origin)),
   },
   node('http-proxy', 'http-proxy', 'passes'),
   node('http-proxy-json', 'http-proxy + JSON', 'rewrites'),
@@ -107,7 +97,7 @@ interface BidResponse {
   seatbid: { bid: { price: number }[] }[]
 }
 
-/** Throws what is wrong where a proxy does not do the job that its row says. */
+/** Throws if a proxy does not do the job that its row names. */
 async function check(job: Peer['job'], port: number): Promise<void> {
   const ask = (kind: string) =>
     fetch(`http://127.0.0.1:${port}/bid/bench?kind=${kind}`, {
@@ -129,7 +119,7 @@ async function check(job: Peer['job'], port: number): Promise<void> {
   }
 }
 
-/** Starts those that are wanted (none named: all), until `stack` is disposed of, and checks them. */
+/** Starts and checks the wanted proxies (none named: all). They run until `stack` is disposed of. */
 export async function startPeers(
   wanted: readonly string[],
   origin: number,

@@ -1,4 +1,4 @@
-/** What a second process adds. */
+/** The CPU time of two processes that share the listener (`proxy.workers: 2`), beside one. */
 import type { Run } from '../harness/bench.ts'
 import { cpu, tree } from '../harness/process.ts'
 import type { Block } from '../harness/report.ts'

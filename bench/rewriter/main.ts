@@ -1,5 +1,4 @@
-/** `npm run bench:rewriter`: the rewriter beside JSON.parse and stringify doing the same job, and what a price costs. */
-
+/** `npm run bench:rewriter`: the rewriter beside JSON.parse and stringify, the whole engine, and contexts. */
 import { opdSchema } from '../../opd/config.ts'
 import { readRequest } from '../../opd/openrtb/request.ts'
 import type { PriceBid } from '../../opd/pricing/types.ts'
@@ -11,8 +10,8 @@ import { cpuOf } from '../harness/process.ts'
 import type { Block } from '../harness/report.ts'
 import { inTurns, median } from '../harness/statistics.ts'
 import { bidRequests, bodies } from '../harness/traffic.ts'
+import { contextCosts } from './context.ts'
 import { engineCosts } from './engine.ts'
-import { priceCosts } from './price.ts'
 
 const [request] = bidRequests as [Buffer]
 const bid = bodies['bid']!
@@ -101,6 +100,6 @@ await bench({
   sections: {
     rewriter: { title: 'Beside parse and stringify', run: beside },
     engine: { title: 'The whole engine', run: engineCosts },
-    price: { title: 'A price, without the bytes', run: priceCosts },
+    context: { title: 'Contexts and the bid log', run: contextCosts },
   },
 })

@@ -1,8 +1,8 @@
 /** What the Helm chart takes from the code: the schema of `config`, the keys that need a restart, its table of values. */
 import { readFileSync } from 'node:fs'
 import { isMap, isScalar, type Pair, parseDocument, type Scalar, type YAMLMap } from 'yaml'
+import { restartKeys } from '../../service/config/restart.ts'
 import { jsonSchema } from '../../service/config/schema.ts'
-import { restartKeys } from '../../service/runtime-config.ts'
 import { dashboards } from './dashboards.ts'
 import { code, table } from './markdown.ts'
 

@@ -2,7 +2,7 @@
 import type { Status } from '../../admin/impressions/counters.ts'
 import type { Arm, Guard } from '../../opd/pricing/arms.ts'
 import type { BidReason, ResponseReason } from '../../opd/pricing/types.ts'
-import type { NoBid } from '../../proxy/exchange/response.ts'
+import type { NoBid } from '../../proxy/exchange/reply.ts'
 import { code, page, table } from './markdown.ts'
 
 const noBids: Readonly<Record<NoBid, string>> = {

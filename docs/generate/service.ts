@@ -15,8 +15,8 @@ import type { ConfigRef } from '../../service/bid-path.ts'
 import { activeSuppliers } from '../../service/bid-path.ts'
 import { check } from '../../service/config/check.ts'
 import type { Config } from '../../service/config/schema.ts'
+import { newKey } from '../../service/context-keys.ts'
 import { type Components, openComponents } from '../../service/data-plane.ts'
-import { newKey } from '../../service/default-config.ts'
 import { code, page, table } from './markdown.ts'
 
 interface Operation {

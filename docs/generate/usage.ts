@@ -3,8 +3,8 @@
  */
 import type { Argument, Command, Option } from 'commander'
 import { createProgram, exitCodes } from '../../service/cli/index.ts'
+import { restartKeys } from '../../service/config/restart.ts'
 import { jsonSchema } from '../../service/config/schema.ts'
-import { restartKeys } from '../../service/runtime-config.ts'
 import { code, page, table } from './markdown.ts'
 
 const argumentText = (argument: Argument) => {

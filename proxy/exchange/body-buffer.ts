@@ -1,5 +1,5 @@
 /** A body as its chunks arrive. Its bytes count towards the node's memory budget until the request ends. */
-import type { Budget } from '../admission.ts'
+import type { Budget } from '../admission/overload.ts'
 
 /**
  * Runs `work` with `bytes` of the budget reserved until it ends, even if its result is not used. Null: the reservation

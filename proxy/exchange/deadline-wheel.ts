@@ -8,7 +8,7 @@ const slotCount = 1024
 export class WheelEntry {
   next: WheelEntry = this
   previous: WheelEntry = this
-  /** Milliseconds of `performance.now()`, whole: its slot, and its turn of the wheel. */
+  /** The deadline, whole milliseconds of `performance.now()`. Its slot is this time modulo the number of slots. */
   at = 0
 
   /** Called once, at the deadline. */

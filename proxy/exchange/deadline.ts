@@ -15,7 +15,7 @@ export class Deadline extends WheelEntry {
   private readonly arrived: number
   private readonly target: { expire(): void }
 
-  /** `arrived`: `performance.now()` at the arrival of the request's head. `target` is told when the deadline has passed. */
+  /** `arrived`: `performance.now()` at the arrival of the request's head. `target.expire` is called at the deadline. */
   constructor(route: Supplier['route'], arrived: number, target: { expire(): void }) {
     super()
     this.route = route
@@ -33,7 +33,7 @@ export class Deadline extends WheelEntry {
     if (this.at === 0) wheel.set(this, this.due)
   }
 
-  /** The request is complete. `request` null: it is not readable. */
+  /** The request is complete. `request`: the part of its body that may contain `tmax`; null: it is not readable. */
   start(request: Body | null): void {
     const { timeout, tmaxMargin } = this.route
     const tmax = request === null ? undefined : findTmax(request)

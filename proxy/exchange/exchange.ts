@@ -1,10 +1,18 @@
 /**
- * The life of one bid request in six phases (docs/concepts.md): admit ▸ send ▸ receive ▸ price ▸ reply ▸ account. Each request
- * has one Exchange. It is itself the sink of the supplier's response, the candidate of the supplier's gate and the target of
- * its deadline: the common path allocates no closure.
+ * The life of one bid request in six phases (docs/concepts.md), and what each of them calls:
+ *
+ *   admit      supplier.ts: data center, overload, allotment
+ *   send       request-body.ts, deadline.ts (`tmax`), the supplier's gate, upstream-attempt.ts
+ *   receive    body-buffer.ts, if the response is to be priced or is short; otherwise it is streamed to the caller
+ *   price      response-processing.ts: decode, rewrite with the engine, encode again
+ *   reply      reply.ts: the supplier's response, or a no-bid with its reason
+ *   account    the supplier's metrics, and a span
+ *
+ * Each request has one Exchange. It is itself the sink of the supplier's response, the candidate of the supplier's gate and
+ * the target of its deadline, so that a no-bid allocates no closure.
  */
-import { type Admission, overloaded } from '../admission.ts'
-import type { Candidate } from '../gate.ts'
+import type { Candidate } from '../admission/gate.ts'
+import { type Admission, overloaded } from '../admission/overload.ts'
 import type { Body, Inbound, ResponseHead, ResponseSink, SendFailure } from '../listen/types.ts'
 import type { RequestOutcome } from '../metrics.ts'
 import type { Supplier } from '../supplier.ts'
@@ -13,9 +21,9 @@ import { BodyBuffer } from './body-buffer.ts'
 import { Deadline } from './deadline.ts'
 import { framing } from './headers.ts'
 import { priceSoon } from './pricing-batch.ts'
+import { type NoBid, type ResponseBody, replyNoBid, replyWhole, towards } from './reply.ts'
 import { RequestBody } from './request-body.ts'
 import type { RequestDecoder } from './request-decoder.ts'
-import { type NoBid, type ResponseBody, replyNoBid, replyWhole, towards } from './response.ts'
 import {
   needsProcessing,
   type ProcessingContext,
@@ -45,18 +53,21 @@ export class Exchange implements Candidate, ResponseSink {
   private readonly request: RequestBody
   private readonly deadline: Deadline
   private readonly upstream: UpstreamAttempt
-  /** The fields of the request, which its connection forgets before `account`; null: no spans. */
+  /** The header fields of the request for its span; its connection drops them before `account`. Null: no spans. */
   private readonly traced: readonly string[] | null
   private admitted = false
+  /** Of the response. `done`: the request was accounted. */
   private stage: 'waiting' | 'buffering' | 'streaming' | 'done' = 'waiting'
   /** Whether the request is in the queue of the supplier's gate, or holds a place there. */
   private gateState: 'outside' | 'queued' | 'sent' = 'outside'
+  /** The request was sent a second time. */
   private replayed = false
-  // The response: its head, and whether it is processed before it is sent on.
   private response: ResponseHead = noResponse
+  /** The Content-Length of the response; null: it has none. */
   private length: number | null = null
+  /** OPD reads the response, or bids of inactive seats are removed from it: it is buffered whole. */
   private processed = false
-  /** Until it is sent. */
+  /** From `price` to `sendPriced`. */
   private result: ProcessingResult | null = null
 
   constructor(inbound: Inbound, supplier: Supplier, context: ExchangeContext) {
@@ -72,7 +83,7 @@ export class Exchange implements Candidate, ResponseSink {
 
   // --- admit ---
 
-  /** Null: the lane reads the body. Otherwise the request is refused, and the caller has its no-bid. */
+  /** Null: the lane reads the body. Otherwise the caller has a no-bid: `inactive`, `overload` or `qps`. */
   admit(): NoBid | null {
     const refusal = this.supplier.refusal(this.inbound.arrived, overloaded(this.context))
     if (refusal !== null) {
@@ -92,7 +103,7 @@ export class Exchange implements Candidate, ResponseSink {
     if (this.stage !== 'done') this.deadline.awaitBody()
   }
 
-  /** Takes a chunk of the request's body, or all of it as text. False: the body exceeds the limit, and the lane sends the refusal. */
+  /** Takes a chunk of the request's body, or all of it as text. False: it exceeds maxRequestBytes, and the lane replies 413. */
   receiveBody(chunk: Body): boolean {
     if (this.stage === 'done') return true
     this.request.add(chunk)
@@ -108,12 +119,13 @@ export class Exchange implements Candidate, ResponseSink {
     return this.context.budget.bytes > this.context.limits.maxHeldBytes
   }
 
-  /** The request's body is complete: its deadline begins, and the supplier's gate sends, queues or refuses it. */
+  /** The request's body is complete: `tmax` sets the deadline, and the supplier's gate sends, queues or refuses the request. */
   bodyReceived(): void {
     if (this.stage === 'done') return
-    const readable = this.request.complete(this.inbound, this.context.decoder)
-    if (readable === 'overload') return this.noBid('overload')
-    this.deadline.start(readable)
+    const withTmax = this.request.complete(this.inbound, this.context.decoder)
+    if (withTmax === 'overload') return this.noBid('overload')
+    this.deadline.start(withTmax)
+    // If the limit permits, the gate calls `send` at once.
     const entered = this.supplier.gate.enter(this, performance.now())
     if (entered === 'queued') this.gateState = 'queued'
     else if (entered === 'refused') this.refuse()
@@ -123,7 +135,7 @@ export class Exchange implements Candidate, ResponseSink {
     return this.deadline.due
   }
 
-  /** Called by the gate, at once or after the queue. */
+  /** Called by the gate, at once or after the queue. The response comes to `head`, or `fail` is called. */
   send(now: number): void {
     this.gateState = 'sent'
     this.upstream.send(this.inbound, this.request.wire, this.context, now, this)
@@ -135,7 +147,7 @@ export class Exchange implements Candidate, ResponseSink {
     this.noBid('overload')
   }
 
-  /** Frees the place at the supplier. `answered` null: the result says nothing about the supplier's load. */
+  /** Frees the place at the supplier. `answered` false: not in time; null: the end says nothing about the supplier's load. */
   private leaveGate(answered: boolean | null): void {
     const { gate } = this.supplier
     if (this.gateState === 'queued') gate.leave(this)
@@ -154,8 +166,8 @@ export class Exchange implements Candidate, ResponseSink {
     this.length = length
     this.processed = needsProcessing(this.supplier, head, this.context.engine)
     const bodiless = status === 204 || status === 304
-    const known = bodiless ? 0 : (length ?? Number.POSITIVE_INFINITY)
-    if (this.processed || known <= bufferedWhole) this.stage = 'buffering'
+    const bodyLength = bodiless ? 0 : (length ?? Number.POSITIVE_INFINITY)
+    if (this.processed || bodyLength <= bufferedWhole) this.stage = 'buffering'
     else this.startStream()
   }
 
@@ -171,7 +183,7 @@ export class Exchange implements Candidate, ResponseSink {
     return true
   }
 
-  /** The response is too large to be buffered. */
+  /** The response is too large to be buffered: it is sent on unchanged, unless a seat is inactive. */
   private streamInstead(resume: () => void): boolean {
     const { supplier } = this
     if (supplier.inactiveSeats.size > 0) {
@@ -196,13 +208,14 @@ export class Exchange implements Candidate, ResponseSink {
     const { budget, limits } = this.context
     const { maxRewriteBytes, maxHeldBytes } = limits
     const fits = body.length <= maxRewriteBytes && budget.bytes + body.length <= maxHeldBytes
-    // A response that is not processed may be written after this call.
+    // A response that is not processed is copied: a slow caller may take it after this call.
     if (!fits || !this.processed || this.stage !== 'buffering') {
       this.data(Buffer.from(body), () => {})
       return this.end(now)
     }
     this.buffer.count(body.length)
     this.upstreamEnded(now)
+    // Calls `price` and `sendPriced`, together with the other responses of this turn of the event loop.
     priceSoon(this, body)
   }
 
@@ -227,10 +240,14 @@ export class Exchange implements Candidate, ResponseSink {
     }
   }
 
+  /**
+   * No complete response came. A request that was not sent, or that met the close of an idle connection, is sent once more
+   * (CONTRACT 3): on a new connection, to another endpoint if there is one.
+   */
   fail(failure: SendFailure): void {
     const again = this.stage === 'waiting' && failure.kind !== 'broken' && !this.replayed
-    // An idle connection that was closed says nothing about the endpoint.
     const now = performance.now()
+    // An idle connection that was closed says nothing about the endpoint.
     this.upstream.finish(again && failure.kind === 'reused' ? null : failure.error, now)
     if (this.stage === 'done') return
     if (again) {
@@ -244,7 +261,7 @@ export class Exchange implements Candidate, ResponseSink {
 
   // --- price ---
 
-  /** Prices the response; the result is sent by `sendPriced`. `shared`: the bytes are valid only during the call. */
+  /** Prices the response; `sendPriced` sends the result. `shared`: the bytes are valid only during the call. */
   price(body: Buffer, shared: boolean): void {
     // The deadline has passed, or the caller has gone, since the response arrived.
     if (this.stage === 'done') return
@@ -258,7 +275,7 @@ export class Exchange implements Candidate, ResponseSink {
     else this.result = result
   }
 
-  /** Sends what `price` returned, unless it has to wait for more. */
+  /** Sends the result of `price`. A result that comes later is sent when it comes. */
   sendPriced(): void {
     const { result } = this
     this.result = null
@@ -339,7 +356,8 @@ export class Exchange implements Candidate, ResponseSink {
       request: this.request.decoded ?? null,
       outcome,
       status: outcome === 'answer' || outcome === 'no_bid' ? response.status : null,
-      ...{ arrived: inbound.arrived, ended },
+      arrived: inbound.arrived,
+      ended,
       upstream: url === null ? null : { url, sentAt, durationMs },
     })
   }

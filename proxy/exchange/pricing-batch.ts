@@ -1,14 +1,14 @@
 /**
- * Whole responses that arrive in one turn of the event loop are priced one after another, when the sockets are read, and sent
- * when all are priced: what pricing needs then stays in the caches of the processor. Sockets and kernel would take them in
- * between, and a bid would take a quarter more of CPU time.
+ * Responses that arrive whole in one turn of the event loop are priced one after another, once the sockets are read, and sent
+ * when all are priced. The code and data of pricing then stay in the caches of the processor. If each response was sent before
+ * the next is priced, sockets and kernel would displace them, and a bid would take a quarter more CPU time.
  */
 import { writeRequests } from '../upstream/request-batch.ts'
 
 interface Waiting {
   /** `body` is valid only during the call. */
   price(body: Buffer, shared: true): void
-  /** Sends what was priced, unless that takes longer. */
+  /** Sends the result of `price`, if there is one already. */
   sendPriced(): void
 }
 
@@ -45,9 +45,9 @@ function priceScheduled(): void {
 }
 
 function priceAll(): void {
-  // Suppliers work meanwhile.
+  // First, so that the suppliers work on them while these responses are priced.
   writeRequests()
-  // Nothing is read from a socket meanwhile.
+  // Neither loop reads from a socket, so neither list grows.
   for (let at = 0; at < exchanges.length; at++) exchanges[at]!.price(bodies[at]!, true)
   for (let at = 0; at < exchanges.length; at++) exchanges[at]!.sendPriced()
   exchanges.length = 0

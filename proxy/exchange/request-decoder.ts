@@ -5,7 +5,7 @@
 import { promisify } from 'node:util'
 import { constants, gunzip, gunzipSync, type ZlibOptions } from 'node:zlib'
 import { tmaxSearchBytes } from '../../opd/openrtb/tmax.ts'
-import type { Budget } from '../admission.ts'
+import type { Budget } from '../admission/overload.ts'
 import { withReservation } from './body-buffer.ts'
 import { isTooLarge } from './encoding.ts'
 

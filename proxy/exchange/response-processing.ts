@@ -1,11 +1,13 @@
-/** Processes a buffered response of a supplier: decode, rewrite, encode again (CONTRACT 4). */
+/** The phase `price`: whether OPD may read a response, and what is done with it: decode, rewrite, encode again (CONTRACT 4). */
 import type { Engine, Pause, RequestSource, RewrittenResponse } from '../../opd/engine/types.ts'
-import type { Admission } from '../admission.ts'
+import type { HeadReason } from '../../opd/pricing/types.ts'
+import type { Admission } from '../admission/overload.ts'
 import type { ResponseHead } from '../listen/types.ts'
 import type { Supplier } from '../supplier.ts'
 import { type BodyBuffer, withReservation } from './body-buffer.ts'
-import { type Decoded, decodeLater, decodeNow, type Encoding } from './encoding.ts'
-import { encodeChanged, ineligibleReason, type ResponseBody } from './response.ts'
+import { type Decoded, decodeLater, decodeNow, type Encoding, encode } from './encoding.ts'
+import { header } from './headers.ts'
+import type { ResponseBody } from './reply.ts'
 
 export type ProcessingResult = ResponseBody | { kind: 'no_bid'; reason: 'unreadable' | 'inactive' }
 
@@ -27,6 +29,35 @@ export interface ProcessingContext extends Pick<Admission, 'budget'> {
   engine: Engine
   limits: Admission['limits'] & { maxRewriteBytes: number }
   recompress: 'same' | 'identity'
+}
+
+const json = /^((application|text)\/json|[^\s/]+\/[^\s/]+\+json)?$/i
+const charset = /;\s*charset\s*=\s*["']?([^"';\s]*)/i
+/** None, or any spelling of UTF-8. */
+const utf8 = /^(utf[-_]?8)?$/i
+const noTransform = /(^|[\s,])no-transform($|[\s,;])/i
+
+/** The reasons of recent content types; a supplier uses one or two. Bounded. */
+const typeReasons = new Map<string, HeadReason | null>()
+
+function typeReason(contentType: string): HeadReason | null {
+  let reason = typeReasons.get(contentType)
+  if (reason === undefined) {
+    const [type] = contentType.split(';', 1)
+    if (!json.test(type!.trim())) reason = 'content_type'
+    else reason = utf8.test(charset.exec(contentType)?.[1] ?? '') ? null : 'charset'
+    if (typeReasons.size < 256 && contentType.length < 128) typeReasons.set(contentType, reason)
+  }
+  return reason
+}
+
+/** Why OPD may not read a 200 response with these headers (CONTRACT 4.7); null: it may. */
+function ineligibleReason(headers: readonly string[]): HeadReason | null {
+  const contentType = header(headers, 'content-type')
+  const reason = contentType === undefined ? null : typeReason(contentType)
+  if (reason !== null) return reason
+  const cacheControl = header(headers, 'cache-control')
+  return cacheControl !== undefined && noTransform.test(cacheControl) ? 'no_transform' : null
 }
 
 /** Whether a response with this head is buffered and processed. */
@@ -140,4 +171,18 @@ function rewritten(
   if (result.removed > 0 && result.left === 0) return { kind: 'no_bid', reason: 'inactive' }
   if (result.text === undefined && result.body === body) return asReceived(response)
   return encodeChanged(result.text ?? result.body, encoding, context.recompress)
+}
+
+/** A changed body in its original encoding, or decoded; a promise if it is encoded off the event loop. */
+function encodeChanged(
+  body: Buffer | string,
+  encoding: Encoding,
+  recompress: 'same' | 'identity',
+): ResponseBody | Promise<ResponseBody> {
+  if (encoding === 'identity') return { kind: 'changed', body, decoded: false }
+  if (recompress === 'identity') return { kind: 'changed', body, decoded: true }
+  const encoded = encode(encoding, typeof body === 'string' ? Buffer.from(body, 'latin1') : body)
+  return encoded instanceof Promise
+    ? encoded.then((late): ResponseBody => ({ kind: 'changed', body: late, decoded: false }))
+    : { kind: 'changed', body: encoded, decoded: false }
 }

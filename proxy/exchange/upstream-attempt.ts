@@ -1,4 +1,4 @@
-/** Sends one bid request to an endpoint of its supplier, at most twice, and reports the result to the load balancer. */
+/** One bid request at an endpoint of its supplier. Its result counts when the endpoints of later requests are chosen. */
 import type { Body, Inbound, ResponseSink, UpstreamRequest } from '../listen/types.ts'
 import type { Supplier } from '../supplier.ts'
 import type { Failure } from '../upstream/endpoint-log.ts'
@@ -48,7 +48,7 @@ export class UpstreamAttempt {
     return this.endpoint?.url ?? null
   }
 
-  /** The second call is a replay: on a new connection, to another endpoint if there is one. */
+  /** A second call is the replay that `Exchange.fail` decides: on a new connection, to another endpoint if there is one. */
   send(
     inbound: Inbound,
     body: Body,

@@ -1,4 +1,4 @@
-/** The listener of bid traffic: accepts connections for both lanes, closes what Node leaves open, and drains. */
+/** The listener of bid traffic: accepts connections for both lanes, limits their number and time, and drains. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as TlsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
@@ -31,6 +31,8 @@ const statusLines: Readonly<Record<string, string>> = {
 /** Milliseconds by which the timeout of a socket exceeds `keepAlive`, which ends idle connections before. */
 const socketMargin = 5000
 const backlog = 4096
+/** Milliseconds that a drain waits for connections in the accept queue, at most. */
+const maxAcceptWait = 500
 
 export class Listener {
   private readonly server: Server | TlsServer
@@ -72,7 +74,6 @@ export class Listener {
     server.keepAliveTimeout = config.keepAlive
     server.maxConnections = config.maxConnections
     server.timeout = config.keepAlive + socketMargin
-    server.maxRequestsPerSocket = 0
     // The size of the head is the limit. With a limit of their count, node:http would silently drop header fields.
     server.maxHeadersCount = 0
   }
@@ -82,7 +83,10 @@ export class Listener {
     const [acceptGeneral] = server.listeners('connection') as ((socket: Socket) => void)[]
     server.removeAllListeners('connection')
     return {
-      ...{ begin, lives, onClosed, config: () => this.config },
+      begin,
+      lives,
+      onClosed,
+      config: () => this.config,
       handOver(socket, bytes) {
         socket.pause()
         if (bytes.length > 0) socket.unshift(bytes)
@@ -194,8 +198,8 @@ export class Listener {
       if (this.unread.size === 0) this.server.closeIdleConnections()
       for (const connection of this.strict) if (connection.idle) connection.destroy()
     }
-    // Not at once: a caller that has just connected, or found its connection open, is about to send a request. Again and
-    // again, because a connection may become idle without a response, after a request that was cut short.
+    // Not at once: a caller that has just connected, or that takes a connection from its pool, is about to send a request.
+    // Repeatedly: a connection may become idle without a response, after a request that was cut short.
     const timer = setInterval(closeIdle, 100)
     await new Promise<void>((resolve) => {
       // node:http's own close() stops its time limits first: an incomplete head would delay the drain.
@@ -212,8 +216,8 @@ export class Listener {
    * Resolves after the event loop has accepted no connection for a while. Connections in the accept queue, and their
    * requests, are reset when the listener closes. libuv accepts one connection in each iteration.
    */
-  private async awaitAcceptQueue(longest = 500): Promise<void> {
-    const end = performance.now() + longest
+  private async awaitAcceptQueue(): Promise<void> {
+    const end = performance.now() + maxAcceptWait
     for (let before = -1; before !== this.accepted && performance.now() < end; ) {
       before = this.accepted
       // The next connection is accepted in the iteration after this one.

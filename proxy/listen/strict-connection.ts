@@ -1,7 +1,7 @@
 /**
- * A caller's connection on the fast lane: a raw socket that serves one request after another, and the reply to each.
- * It accepts only requests that are certain to be well-formed bid requests. Any other connection is passed, with its
- * bytes unread, to the general lane, and stays there.
+ * A caller's connection on the fast lane: a raw socket that serves one bid request after another. A connection whose next
+ * request is not certainly a well-formed bid request is passed, with the bytes of that request, to the general lane, and
+ * stays there.
  *
  *   head ──▶ body ──▶ responding ──▶ head …         responded before the body was complete: the rest is discarded
  */
@@ -44,7 +44,7 @@ const noHead: RequestHead = {
 }
 const timedOut = closingResponse('408 Request Timeout')
 
-/** Bytes that may follow a request before its response. After that the socket is paused, and a close is not noticed. */
+/** Bytes that may follow a request before its response. With more the socket is paused, so that its close is not noticed. */
 const maxEarly = 64 * 1024
 
 /** The connection is itself the request that is served, and its reply: neither is allocated. */
@@ -103,7 +103,7 @@ export class StrictConnection extends StrictReply implements Inbound {
 
   private readHead(bytes: Buffer, count: number): void {
     const { heads } = this
-    // The body goes on as text if it is short and complete.
+    // A body that is short and complete is passed on as text.
     const length = count <= singleWrite ? count : heads.reach
     const text = bytes.toString('latin1', 0, length)
     const known = heads.match(text)

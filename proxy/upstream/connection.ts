@@ -22,8 +22,8 @@ export interface PoolEvents {
 }
 
 /**
- * Milliseconds. A connect that is still pending after this time counts as failed when its request is cancelled. A round
- * trip takes less; a cancellation before this time, after a very short tmax, says nothing about the address.
+ * Milliseconds. If a request is cancelled while its connection is not established after this time, the address counts as
+ * failed. A round trip takes less. An earlier cancellation, after a very short tmax, says nothing about the address.
  */
 export const silentConnectMs = 50
 

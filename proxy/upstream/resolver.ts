@@ -1,5 +1,4 @@
 /** Resolves the names of endpoints in the background. If DNS fails, the last known addresses remain in use. */
-
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import { getOrAdd } from '../../opd/shared/get-or-add.ts'
@@ -52,7 +51,11 @@ export function createResolver(options: {
 
   const entryOf = (hostname: string): Entry =>
     getOrAdd(entries, hostname, () => ({
-      ...{ addresses: [], next: 0, pending: null, users: 0, unknownUntil: 0 },
+      addresses: [],
+      next: 0,
+      pending: null,
+      users: 0,
+      unknownUntil: 0,
       avoid: new Map(),
     }))
 

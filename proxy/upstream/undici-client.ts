@@ -1,4 +1,4 @@
-/** A connection of undici, with one Client for each: for https endpoints, and for the general lane. */
+/** A connection by undici, one Client each: to https endpoints, and to all endpoints on the general lane. */
 import { createRequire } from 'node:module'
 import type { LookupFunction, Socket } from 'node:net'
 import type undici from 'undici'

@@ -1,6 +1,6 @@
 /** `bidweir check` and `bidweir migrate`: what can be done before a start, so that it neither fails nor waits. */
 import { createLoad } from '../config/loader.ts'
-import { warningsOf } from '../runtime-config.ts'
+import { warningsOf } from '../config/warnings.ts'
 import { type CommandStreams, configOf, printFaults, withStore } from './command.ts'
 import { CommandError } from './exit-codes.ts'
 

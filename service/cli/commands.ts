@@ -73,7 +73,7 @@ const addFiles: Add = (program, streams) => {
     .command('new')
     .description('print a fresh key')
     .action(async () => {
-      const { newKey } = await import('../default-config.ts')
+      const { newKey } = await import('../context-keys.ts')
       streams.stdout.write(`${newKey()}\n`)
     })
   program

@@ -1,7 +1,6 @@
 /**
  * `bidweir replay LOG… [--config FILE] [--format json]`: what OPD would have done on a recorded decision log.
  */
-
 import { type OpdConfig, opdSchema } from '../../opd/config.ts'
 import { createReplay, type ReplayCounts } from '../../opd/replay/replay.ts'
 import type { ReplayPolicy } from '../../opd/replay/replica.ts'

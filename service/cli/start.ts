@@ -1,12 +1,11 @@
 /** `bidweir start` and `bidweir demo`: run the service until a signal ends it. */
-
 import { check } from '../config/check.ts'
 import { createLoad } from '../config/loader.ts'
 import type { ConfigInput } from '../config/schema.ts'
-import { curlLine, defaultConfig, demoConfig } from '../default-config.ts'
+import { warningsOf } from '../config/warnings.ts'
+import { defaultConfig, demoConfig } from '../default-config.ts'
 import type { DemoSupplier } from '../demo/supplier.ts'
 import { createLog } from '../log.ts'
-import { warningsOf } from '../runtime-config.ts'
 import { flushTime, type Service, startService } from '../service.ts'
 import { InUseError, lockState } from '../state-lock.ts'
 import { printFaults } from './command.ts'
@@ -142,6 +141,17 @@ function linkTo(listen: string, port: number, use: string) {
     at: `${anywhere ? '127.0.0.1' : host}:${port}`,
     note: anywhere ? ` (${use} on every address of this machine)` : '',
   }
+}
+
+/** A shell command that sends one bid request, printed at the first start. */
+function curlLine(proxyPort: number): string {
+  const request = {
+    id: 'curl-1',
+    imp: [{ id: '1', banner: { w: 300, h: 250 }, bidfloor: 0.5, tagid: 'top' }],
+    site: { domain: 'news.example', publisher: { id: 'pub-1' } },
+    tmax: 200,
+  }
+  return `curl -s http://127.0.0.1:${proxyPort}/bid/demo -H 'Content-Type: application/json' -d '${JSON.stringify(request)}'`
 }
 
 function printAddresses({ service, demo }: Running): void {

@@ -59,9 +59,9 @@ function pathsAt(document: Document, offsets: readonly number[]): Path[] {
       const from = rangeOf(pair.key)?.[0] ?? Number.POSITIVE_INFINITY
       const to = (rangeOf(pair.value) ?? rangeOf(pair.key))?.[1] ?? -1
       const first = firstFrom(from)
-      const behind = firstFrom(to + 1)
-      if (first >= behind) return visit.SKIP
-      paths.fill(pathOf([...ancestors, pair]), first, behind)
+      const end = firstFrom(to + 1)
+      if (first >= end) return visit.SKIP
+      paths.fill(pathOf([...ancestors, pair]), first, end)
       return undefined
     },
   })

@@ -97,6 +97,9 @@ send(
 )
 const summary = {
   config: config === null ? null : (rest as LoadSummary['config']),
-  ...{ invalidOpd, files, suppliers: suppliers.length, faults: faults.length },
+  invalidOpd,
+  files,
+  suppliers: suppliers.length,
+  faults: faults.length,
 } satisfies LoadSummary
 parentPort!.postMessage(summary)

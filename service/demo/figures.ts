@@ -4,16 +4,16 @@ import { demoOpd, demoTraffic } from '../default-config.ts'
 import type { Market } from './market.ts'
 import { rates } from './supplier.ts'
 
-interface AnsweredBid {
+interface Bid {
   id: string
   impid: string
   price: number
   nurl?: string
 }
-export interface Answered {
+export interface BidResponse {
   id: string
   cur?: string
-  seatbid: { bid: AnsweredBid[] }[]
+  seatbid: { bid: Bid[] }[]
 }
 
 interface Win {
@@ -31,22 +31,22 @@ function inPrice(nurl: string | undefined): number | null {
 /** Compares the results with the hidden market: what the unchanged bids would have won. */
 export function createTally(market: Pick<Market, 'win'>) {
   const counts = { winsUnchanged: 0, keptWins: 0 }
-  const best = (bids: AnsweredBid[], price: (bid: AnsweredBid) => number) =>
+  const best = (bids: Bid[], price: (bid: Bid) => number) =>
     bids.reduce((top, bid) => (price(bid) > price(top) ? bid : top))
   return {
     counts,
     /** Counts one response; returns the wins for which the platform gets a notice. */
-    answer(publisher: string, answered: Answered): Win[] {
-      const rate = rates[answered.cur ?? 'USD'] ?? 1
+    count(publisher: string, { id: auction, cur, seatbid }: BidResponse): Win[] {
+      const rate = rates[cur ?? 'USD'] ?? 1
       const byImp = Map.groupBy(
-        answered.seatbid.flatMap((seat) => seat.bid),
+        seatbid.flatMap((seat) => seat.bid),
         (bid) => bid.impid,
       )
       const wins: Win[] = []
       for (const [imp, bids] of byImp) {
-        const before = (bid: AnsweredBid) => inPrice(bid.nurl) ?? bid.price
+        const before = (bid: Bid) => inPrice(bid.nurl) ?? bid.price
         const offer = (price: number) =>
-          market.win({ auction: answered.id, imp, publisher, price: price / rate })
+          market.win({ auction, imp, publisher, price: price / rate })
         const unchanged = offer(before(best(bids, before))) !== null
         if (unchanged) counts.winsUnchanged++
         const winner = best(bids, (bid) => bid.price)

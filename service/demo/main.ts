@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { demoTraffic } from '../default-config.ts'
 import {
-  type Answered,
+  type BidResponse,
   type ConsoleFigures,
   createTally,
   type Failures,
@@ -43,13 +43,16 @@ export async function runDemo(options: DemoOptions): Promise<void> {
     rate,
     publishers: supplier.publishers,
     signal,
-    onAnswer(request, status, body) {
+    onResponse(request, status, body) {
       if (status === 204) failures.noBids++
       if (status !== 200) {
         if (status !== 204) failures.failed++
         return
       }
-      for (const { nurl, cleared } of tally.answer(request.publisher, JSON.parse(body) as Answered))
+      for (const { nurl, cleared } of tally.count(
+        request.publisher,
+        JSON.parse(body) as BidResponse,
+      ))
         notices.won(nurl, cleared)
     },
     onFailure: () => failures.failed++,

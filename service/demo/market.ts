@@ -2,7 +2,6 @@
  * The hidden side of the demo: what the others in the auction bid. The service never sees it; it has
  * to find out from win notices alone.
  */
-
 import { fnv1a } from '../../opd/shared/hash.ts'
 import { mulberry32, normal } from '../../opd/shared/random.ts'
 

@@ -15,7 +15,7 @@ interface TrafficOptions {
   publishers: readonly Publisher[]
   signal: AbortSignal
   /** Called for each response; `body` is empty for a no-bid. */
-  onAnswer(request: MadeRequest, status: number, body: string): void
+  onResponse(request: MadeRequest, status: number, body: string): void
   /** Called for each request without a response. */
   onFailure(error: Error): void
 }
@@ -53,13 +53,13 @@ export async function sendTraffic(options: TrafficOptions): Promise<void> {
 
 async function post(pool: Pool, path: string, request: MadeRequest, options: TrafficOptions) {
   try {
-    const answer = await pool.request({
+    const response = await pool.request({
       path,
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-openrtb-version': '2.6' },
       body: request.body,
     })
-    options.onAnswer(request, answer.statusCode, await answer.body.text())
+    options.onResponse(request, response.statusCode, await response.body.text())
   } catch (error) {
     options.onFailure(error as Error)
   }

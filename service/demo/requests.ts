@@ -1,5 +1,4 @@
 /** Bid requests as an exchange sends them: OpenRTB 2.6, 2.7 to 3 KB of JSON. */
-
 import { pick, type Random } from '../../opd/shared/random.ts'
 import type { Publisher } from './market.ts'
 import type { DemoImp } from './supplier.ts'

@@ -1,5 +1,4 @@
 /** The demo supplier: an HTTP server that answers OpenRTB 2.6 bid requests, with a hidden market. */
-
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { gunzipSync } from 'node:zlib'
@@ -88,7 +87,7 @@ function asText(value: unknown, escapedSlashes: boolean): string {
 }
 
 /** The body of the response, or null for a no-bid. Equal requests get equal responses. */
-function answer(request: DemoRequest, market: Market): string | null {
+function bidResponse(request: DemoRequest, market: Market): string | null {
   const sure = request.id.startsWith('curl-')
   const random = mulberry32(hash(request.id, seed))
   if (!sure && random() < 0.3) return null
@@ -146,7 +145,7 @@ const maxBody = 1024 * 1024
 export async function createDemoSupplier(host = '127.0.0.1', port = 0) {
   const market = createMarket(seed)
   const respond = (request: IncomingMessage, response: ServerResponse, body: Buffer) => {
-    const text = request.method === 'POST' ? answerTo(request, body, market) : undefined
+    const text = request.method === 'POST' ? responseTo(request, body, market) : undefined
     if (text === undefined) return response.writeHead(400, { 'content-length': 0 }).end()
     if (text === null) return response.writeHead(204).end()
     return response
@@ -188,14 +187,14 @@ export async function createDemoSupplier(host = '127.0.0.1', port = 0) {
 }
 
 /** undefined: not a bid request. null: no bid. */
-function answerTo(request: IncomingMessage, body: Buffer, market: Market) {
+function responseTo(request: IncomingMessage, body: Buffer, market: Market) {
   try {
     const gzip = request.headers['content-encoding'] === 'gzip'
     const plain = gzip ? gunzipSync(body, { maxOutputLength: maxBody }) : body
     const value = JSON.parse(plain.toString()) as Partial<DemoRequest> | null
     const imps = Array.isArray(value?.imp) && value.imp.every((imp) => typeof imp?.id === 'string')
     if (typeof value?.id !== 'string' || !imps) return undefined
-    return answer(value as DemoRequest, market)
+    return bidResponse(value as DemoRequest, market)
   } catch {
     // Any body that cannot be used is refused here and never causes an exception further up.
     return undefined

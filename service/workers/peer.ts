@@ -13,7 +13,7 @@ export type Methods = Record<string, Method | object>
 
 type Message =
   | { kind: 'call'; id: number; method: string; args: unknown[] }
-  | { kind: 'tell'; method: string; args: unknown[] }
+  | { kind: 'notification'; method: string; args: unknown[] }
   | { kind: 'result'; id: number; value: unknown }
   | { kind: 'error'; id: number; message: string }
 
@@ -44,8 +44,8 @@ export class Peer {
     return result.promise as Promise<Result>
   }
 
-  tell(method: string, ...args: unknown[]): void {
-    this.send({ kind: 'tell', method, args })
+  notify(method: string, ...args: unknown[]): void {
+    this.send({ kind: 'notification', method, args })
   }
 
   /** The other process does not read: what may be lost is not sent. */
@@ -79,7 +79,7 @@ export class Peer {
   }
 
   private async receive(message: Message): Promise<void> {
-    if (message.kind === 'tell') return void this.run(message.method, message.args)
+    if (message.kind === 'notification') return void this.run(message.method, message.args)
     if (message.kind === 'call') return this.respond(message)
     const waiting = this.waiting.get(message.id)
     this.waiting.delete(message.id)

@@ -7,7 +7,6 @@ import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { createSlices } from '../../opd/shared/slices.ts'
 import type { ProcessLoad } from '../../proxy/node-load.ts'
 import type { Config, SupplierConfig } from '../config/schema.ts'
-import type { Place } from './limits.ts'
 import { type Methods, Peer } from './peer.ts'
 import { type ProcessMetrics, ProcessMetricsBySlot } from './process-metrics.ts'
 import {
@@ -21,9 +20,9 @@ import {
 interface PoolOptions {
   /** Processes in all, the first one included. */
   count: number
-  /** What a worker starts with. */
+  /** The state that a worker starts with. */
   start: () => Omit<StartMessage, 'place' | 'port' | 'progress'>
-  /** Workers follow it. */
+  /** Sent to the workers when it changes. */
   progress: () => Progress
   /** What workers may call, besides `figures`. */
   methods: Methods
@@ -32,7 +31,7 @@ interface PoolOptions {
 }
 
 interface Slot {
-  place: Place
+  index: number
   child: ChildProcess
   peer: Peer
   listens: boolean
@@ -46,7 +45,7 @@ const flushTimeout = 500
 const firstPause = 100
 const longestPause = 10_000
 const soon = 10_000
-/** Milliseconds between two looks at the progress: a cap of a day may be exceeded by what wins in this time. */
+/** Milliseconds between two checks of the progress: a cap of a day may be exceeded by the wins of this time. */
 const progressEvery = 100
 
 /** Each worker has a part of the share of memory that is the heap's (proxy/memory.ts). */
@@ -58,7 +57,7 @@ const execArgvOf = (count: number) =>
     ),
   )
 
-/** Tells workers of suppliers that have changed, in time slices, and then of the configuration. */
+/** Sends workers the suppliers that have changed, in time slices, and then the configuration. */
 async function reloadAll(
   peers: readonly Peer[],
   { suppliers, ...config }: Config,
@@ -67,7 +66,7 @@ async function reloadAll(
   const slices = createSlices()
   for (let from = 0; from < changed.length; from += suppliersOfMessage)
     for (const peer of peers) {
-      peer.tell('suppliers', changed.slice(from, from + suppliersOfMessage))
+      peer.notify('suppliers', changed.slice(from, from + suppliersOfMessage))
       await slices.next()
     }
   const message: ReloadMessage = { config, ids: suppliers.map(({ id }) => id) }
@@ -102,10 +101,7 @@ export function createWorkerPool(options: PoolOptions) {
         onFigures(figures)
       },
     })
-    const slot: Slot = {
-      ...{ child, peer, place: { index, count } },
-      ...{ listens: false, load: null, since: performance.now() },
-    }
+    const slot: Slot = { index, child, peer, listens: false, load: null, since: performance.now() }
     child.on('error', (error) =>
       log.error({ worker: index, err: error.message }, 'a worker failed'),
     )
@@ -114,7 +110,7 @@ export function createWorkerPool(options: PoolOptions) {
   }
 
   async function begin(slot: Slot): Promise<void> {
-    const { child, peer, place } = slot
+    const { index, child, peer } = slot
     const exited = new Promise<never>((_resolve, reject) => {
       const ended = (error: Error) => {
         peer.end(error)
@@ -124,11 +120,11 @@ export function createWorkerPool(options: PoolOptions) {
       // It could not be started, and has no exit.
       child.on('error', ended)
     })
-    // Whoever waits for it handles the error; if nobody waits any more, it must not end this process.
+    // A rejection that nothing awaits would end this process.
     exited.catch(() => undefined)
     let seen = reloads
     await Promise.race([
-      peer.call('start', { ...start(), progress: progress(), place, port }),
+      peer.call('start', { ...start(), progress: progress(), place: { index, count }, port }),
       exited,
     ])
     // Changes during the start.
@@ -138,9 +134,9 @@ export function createWorkerPool(options: PoolOptions) {
       const [result] = await reloadAll([peer], config, config.suppliers)
       if (result?.status === 'rejected') throw result.reason
     }
-    peer.tell('location', start().location)
-    peer.tell('progress', progress())
-    peer.tell('control')
+    peer.notify('location', start().location)
+    peer.notify('progress', progress())
+    peer.notify('control')
     slot.listens = true
     exited.catch((error: Error) => void replace(slot, error))
   }
@@ -149,7 +145,7 @@ export function createWorkerPool(options: PoolOptions) {
     slot.listens = false
     slot.load = null
     if (stopping) return
-    const { index } = slot.place
+    const { index } = slot
     counts.ended++
     metrics.end(index)
     log.error({ worker: index, pid: slot.child.pid, err: error.message }, 'a worker is replaced')
@@ -165,25 +161,25 @@ export function createWorkerPool(options: PoolOptions) {
   }
 
   const listening = () => [...slots.values()].filter(({ listens }) => listens)
-  const tellAll = (method: string, ...args: unknown[]) => {
-    for (const { peer } of listening()) peer.tell(method, ...args)
+  const notifyAll = (method: string, ...args: unknown[]) => {
+    for (const { peer } of listening()) peer.notify(method, ...args)
   }
-  let told = ''
+  let notified = ''
   const following = setInterval(() => {
     const value = progress()
     const text = JSON.stringify(value)
-    if (text !== told) tellAll('progress', value)
-    told = text
+    if (text !== notified) notifyAll('progress', value)
+    notified = text
   }, progressEvery).unref()
   /** Calls all workers; resolves when they have responded, or a time (milliseconds) is over. */
-  async function askAll<Result>(
+  async function callAll<Result>(
     method: string,
     limit: number,
     use: (result: Result, index: number) => void = () => {},
   ): Promise<void> {
-    const calls = listening().map(({ peer, place }) =>
+    const calls = listening().map(({ peer, index }) =>
       peer.call<Result>(method).then(
-        (result) => use(result, place.index),
+        (result) => use(result, index),
         // A worker that ended is replaced, and logged there.
         () => undefined,
       ),
@@ -191,7 +187,7 @@ export function createWorkerPool(options: PoolOptions) {
     await atMost(limit, Promise.all(calls))
   }
 
-  const flush = oneAtATime(() => askAll('flush', flushTimeout))
+  const flush = oneAtATime(() => callAll('flush', flushTimeout))
 
   return {
     counts,
@@ -216,8 +212,10 @@ export function createWorkerPool(options: PoolOptions) {
     flush,
     /** The same for counters. */
     scrape: () =>
-      askAll<ProcessMetrics>('scrape', flushTimeout, (result, index) => metrics.set(index, result)),
-    tellAll,
+      callAll<ProcessMetrics>('scrape', flushTimeout, (result, index) =>
+        metrics.set(index, result),
+      ),
+    notifyAll,
     /** `changed`: suppliers that the first process has just taken. */
     async reload(config: Config, changed: readonly SupplierConfig[]): Promise<void> {
       reloads++
@@ -230,9 +228,9 @@ export function createWorkerPool(options: PoolOptions) {
     },
     drain() {
       stopping = true
-      tellAll('drain')
+      notifyAll('drain')
     },
-    destroy: () => tellAll('destroy'),
+    destroy: () => notifyAll('destroy'),
     /** Resolves when each worker has answered its requests, handed over what it holds, and ended. */
     async close(): Promise<void> {
       stopping = true

@@ -1,4 +1,4 @@
-/** What the first process of a node and its workers tell each other. */
+/** Messages between the first process of a node and its workers. */
 import type { DayAmount } from '../../opd/engine/day-reductions.ts'
 import type { Mode } from '../../opd/pricing/arms.ts'
 import type { ProcessLoad } from '../../proxy/node-load.ts'
@@ -7,7 +7,7 @@ import type { Config } from '../config/schema.ts'
 import type { Counts } from './counters.ts'
 import type { Place } from './limits.ts'
 
-/** What the first process knows, because wins come to it. */
+/** What only the first process knows, because wins come to it. */
 export interface Progress {
   /** Of the models. */
   versions: Record<Mode, number>

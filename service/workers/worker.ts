@@ -1,6 +1,6 @@
 /**
- * A worker process: it serves bids with an engine and a proxy of its own. What it decides and counts goes to the first
- * process, which has the rest. It ends with the first process, however that ends.
+ * A worker process: it serves bids with an engine and a proxy of its own. It sends its decisions and counters to the first
+ * process, which has store, bid log and admin listener. It ends with the first process, however that ends.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { collectDefaultMetrics, Registry } from 'prom-client'
@@ -41,7 +41,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   let dropped = 0
   const bids = createBidBatch((entries, count) => {
     if (peer.isCongested) dropped += count
-    else peer.tell('bids', entries)
+    else peer.notify('bids', entries)
   })
   let rows: SeatRow[] = []
   const decided = createDecidedRows((row) => void rows.push(row))
@@ -57,7 +57,10 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   }
 
   const modelManager = createModelManager({
-    ...{ dir: null, attributionWindow, now: Date.now, log },
+    dir: null,
+    attributionWindow,
+    now: Date.now,
+    log,
     trains: config.node.role !== 'serve',
   })
   const source = peer.port<ModelControlSource>('control')
@@ -66,7 +69,9 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   const modelSync = createModelSync({ modelManager, bus, log, role: config.node.role })
   let { versions } = start.progress
   const bidPath = createBidPath({
-    ...{ current, place, log },
+    current,
+    place,
+    log,
     keysOf: ({ opd }) => opd.keys!,
     engine: {
       learners: { of: modelManager.of, version: (mode) => versions[mode] },
@@ -88,7 +93,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   const flush = () => {
     bids.flush()
     if (entries.length === 0 || peer.isCongested) return
-    peer.tell('entries', entries)
+    peer.notify('entries', entries)
     entries = []
   }
   const report = () => {
@@ -96,10 +101,10 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     decided.drain()
     const taken = rows
     rows = []
-    if (taken.length > 0) peer.tell('rows', taken)
+    if (taken.length > 0) peer.notify('rows', taken)
     const counts = { ...takeCounts(), dropped }
     dropped = 0
-    peer.tell('figures', { counts, load: proxy.load() } satisfies Figures)
+    peer.notify('figures', { counts, load: proxy.load() } satisfies Figures)
   }
   const timers = [setInterval(flush, flushEvery), setInterval(report, reportEvery)]
   const follow = (progress: Progress) => {

@@ -2,7 +2,7 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { restartKeys } from '../../service/runtime-config.ts'
+import { restartKeys } from '../../service/config/restart.ts'
 import { chart, helm, type Manifest, manifests, needsHelm, template } from './helm.ts'
 
 const pg = 'store.database.url=postgres://u@db/x'

@@ -2,7 +2,7 @@
 import t from 'tap'
 
 const subjects = [
-  'admission',
+  'admission/admission',
   'listen/attacks',
   'exchange/bid',
   'exchange/deadlines',
@@ -13,7 +13,7 @@ const subjects = [
   'exchange/eligible-responses',
   'memory',
   'exchange/request-bodies',
-  'overload',
+  'admission/overload',
   'listen/pipelined-connections',
   'exchange/vectors',
 ]

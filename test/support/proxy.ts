@@ -68,7 +68,12 @@ export async function startProxy(
     logged.push(message)
     lines.push(fields)
   }
-  const config = proxySchema.parse({ listen: '127.0.0.1:0', ...options.proxy })
+  const lane = options.lane ?? process.env['TEST_LANE']
+  const config = proxySchema.parse({
+    listen: '127.0.0.1:0',
+    fastLane: lane !== 'general',
+    ...options.proxy,
+  })
   const routes = Object.entries(suppliers).map(([id, route]) => ({
     ...routeSchema.parse({ timeout: patient, ...route }),
     id,
@@ -76,7 +81,6 @@ export async function startProxy(
   const proxy = createProxy(config, routes, {
     engine: options.engine ?? idleEngine(),
     registry,
-    lane: options.lane ?? (process.env['TEST_LANE'] === 'general' ? 'general' : 'fast'),
     log: { info: write, warn: write, error: write },
   })
   const { port } = await proxy.listen()

@@ -1,7 +1,7 @@
 /** Processes of one node lease tokens from one bucket: together they admit the allotment, whatever the split of the load. */
 import t from 'tap'
 import { localTokens } from '../../../opd/state/tokens.ts'
-import { LeasedBucket } from '../../../proxy/allotment.ts'
+import { LeasedBucket } from '../../../proxy/admission/allotment.ts'
 import { source } from '../../support/random.ts'
 
 const rate = 300

@@ -59,13 +59,12 @@ async function send(
 async function proxyOn(t: Test, lane: Lane, endpoint: string): Promise<number> {
   const route = { endpoints: [endpoint], timeout: '20s', onFailure: 'status' }
   const proxy = createProxy(
-    proxySchema.parse({ listen: '127.0.0.1:0' }),
+    proxySchema.parse({ listen: '127.0.0.1:0', fastLane: lane === 'fast' }),
     [{ ...routeSchema.parse(route), id: 'acme' }],
     {
       engine: idleEngine(),
       registry: new Registry(),
       log: { info() {}, warn() {}, error() {} },
-      lane,
     },
   )
   t.teardown(async () => {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { faultLine } from '../../../service/config/faults.ts'
 import { loadConfig } from '../../../service/config/load.ts'
-import { warningsOf } from '../../../service/runtime-config.ts'
+import { warningsOf } from '../../../service/config/warnings.ts'
 import { file, folder, supplier } from '../../support/config.ts'
 
 t.test(

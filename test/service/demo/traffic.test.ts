@@ -30,7 +30,7 @@ t.test('traffic keeps its rate over keep-alive connections', async (t) => {
     rate: 500,
     publishers: supplier.publishers,
     signal: stop.signal,
-    onAnswer: () => {
+    onResponse: () => {
       if (++answers === 100) stop.abort()
     },
     onFailure: (error) => t.fail(error.message),
@@ -79,8 +79,8 @@ t.test('the tally judges a lowered bid against the bid as it was', async (t) => 
     price,
     nurl: `https://w.example/?in=${was}&svc_opd=x`,
   })
-  t.equal(tally.answer('p', { id: 'r1', seatbid: [{ bid: [bid(1.5, 2)] }] }).length, 1)
-  t.equal(tally.answer('p', { id: 'r2', seatbid: [{ bid: [bid(0.9, 1.1)] }] }).length, 0)
+  t.equal(tally.count('p', { id: 'r1', seatbid: [{ bid: [bid(1.5, 2)] }] }).length, 1)
+  t.equal(tally.count('p', { id: 'r2', seatbid: [{ bid: [bid(0.9, 1.1)] }] }).length, 0)
   t.same(tally.counts, { winsUnchanged: 2, keptWins: 1 })
 })
 

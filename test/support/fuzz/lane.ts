@@ -90,7 +90,12 @@ export async function laneWorld(t: Test, lane: 'fast' | 'general', route: object
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   origin = `127.0.0.1:${(server.address() as AddressInfo).port}`
   const proxy = createProxy(
-    proxySchema.parse({ listen: '127.0.0.1:0', headTimeout: '400ms', keepAlive: '1s' }),
+    proxySchema.parse({
+      listen: '127.0.0.1:0',
+      fastLane: lane === 'fast',
+      headTimeout: '400ms',
+      keepAlive: '1s',
+    }),
     slots.map((id) => ({
       ...routeSchema.parse({
         endpoints: [`http://${origin}/${id}`],
@@ -103,7 +108,6 @@ export async function laneWorld(t: Test, lane: 'fast' | 'general', route: object
     {
       engine: idleEngine(),
       registry: new Registry(),
-      lane,
       log: { info() {}, warn() {}, error() {} },
     },
   )

@@ -1,4 +1,4 @@
-/** The first process of a node with workers: what it shares with them, and what it does with what they send. */
+/** The first process of a node with workers: what workers may call, and what becomes of their decisions and counters. */
 import type { SeatRow } from '../../admin/store/decided-rows.ts'
 import type { DayAmount } from '../../opd/engine/day-reductions.ts'
 import type { EngineStats } from '../../opd/engine/stats.ts'
@@ -23,7 +23,7 @@ import type { Progress } from './protocol.ts'
 const controlOf = (modelManager: ModelManager): ModelControlSource => ({
   read: async () => modelManager.control,
   base: (mode) => modelManager.models.packed(mode),
-  // The first process does that.
+  // Only the first process, which has the store, raises the control.
   raise: async () => {},
 })
 
@@ -58,7 +58,9 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
     reductions: parts.reductions(),
   })
   return createWorkerPool({
-    ...{ count, progress, log: parts.log },
+    count,
+    progress,
+    log: parts.log,
     start: () => ({
       config: { ...current.config, opd: { ...current.config.opd, keys: parts.keys() } },
       invalidOpd: new Set(

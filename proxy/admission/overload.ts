@@ -1,13 +1,4 @@
-/** Admission of bid requests: data center, allotment, limits of the node, and load of the event loop (CONTRACT 3). */
-
-export type Refusal = 'inactive' | 'qps' | 'overload'
-
-/** The allotment of a supplier at this node's location, from the directory. */
-export interface Allotment {
-  active: boolean
-  /** Queries per second of the whole location; null: no limit. */
-  clientQps: number | null
-}
+/** Whether the node is overloaded: its requests in flight, its memory for bodies, its event loop (CONTRACT 3). */
 
 /** Ticks of the timer that a window needs. */
 const minTicks = 4

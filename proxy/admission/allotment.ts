@@ -8,8 +8,15 @@ import {
   type SharedTokens,
   type TokenGrant,
   type TokenRequest,
-} from '../opd/ports.ts'
-import { TokenBucket } from '../opd/shared/token-bucket.ts'
+} from '../../opd/ports.ts'
+import { TokenBucket } from '../../opd/shared/token-bucket.ts'
+
+/** The state of a supplier at this node's location, from the directory. */
+export interface Allotment {
+  active: boolean
+  /** Queries per second of the whole location; null: no limit. */
+  clientQps: number | null
+}
 
 export interface Bucket {
   /** Whether a request is admitted. `now`: milliseconds of any monotonic clock. */
@@ -24,17 +31,20 @@ const depthOf = (perSecond: number) => (perSecond === 0 ? 0 : Math.max(2, perSec
 export const bucketOf = (perSecond: number, now: number) =>
   new TokenBucket(depthOf(perSecond), perSecond, now)
 
-/** Milliseconds between two leases, of a bucket that is not used, and after which the shared bucket counts as lost. */
+/** Milliseconds between two leases; between two of a bucket without requests; after which the shared bucket counts as lost. */
 const leaseEvery = 50
 const refreshEvery = 5000
 const responseTimeout = 200
-/** Tokens for a node: this multiple of what it needs until it asks again, plus `extra`, as requests come unevenly. */
+/**
+ * A node leases this multiple of the tokens that it needs until the next lease, plus `extra` (but at most `extraSeconds` of
+ * the allotment), because requests come unevenly.
+ */
 const headroom = 1.5
 const extra = 3
 const extraSeconds = 0.01
-/** Seconds of the allotment that a node without tokens admits in advance, at least one request. It pays later. */
+/** Seconds of the allotment, at least one request, that a node without tokens admits. The next lease pays for them. */
 const credit = 0.02
-/** Requests of all nodes that say nothing about how the demand is split. */
+/** With fewer requests of all nodes than this, the split of the demand is not known. */
 const least = 0.5
 
 export class LeasedBucket implements Bucket {
@@ -42,8 +52,8 @@ export class LeasedBucket implements Bucket {
   private tokens = 0
   private arrived = 0
   private askedAt = Number.NEGATIVE_INFINITY
-  /** Requests at this node, older ones count less. */
-  private own = 0
+  /** Requests at this node; older ones count less. */
+  private ownDemand = 0
   private share: number
   /** This node's share of the allotment while the shared bucket is lost; null: it is not. */
   private alone: TokenBucket | null = null
@@ -81,10 +91,10 @@ export class LeasedBucket implements Bucket {
     const { arrived, tokens, perSecond } = this
     const elapsed = now - this.askedAt
     if (arrived === 0 && tokens === 0 && elapsed < refreshEvery) return null
-    this.own = this.own * Math.exp(-elapsed / demandMemory) + arrived
+    this.ownDemand = this.ownDemand * Math.exp(-elapsed / demandMemory) + arrived
     this.askedAt = now
     this.arrived = 0
-    const expected = Math.max(arrived, (this.own / demandMemory) * leaseEvery)
+    const expected = Math.max(arrived, (this.ownDemand / demandMemory) * leaseEvery)
     const wanted =
       (expected < least / 10
         ? 0
@@ -92,11 +102,11 @@ export class LeasedBucket implements Bucket {
     return { supplier: this.supplier, rate: perSecond, depth: depthOf(perSecond), wanted, arrived }
   }
 
-  /** `equal`: the share of each node where none has requests. */
+  /** `equal`: the share of each node if none has requests. */
   granted({ tokens, demand }: TokenGrant, equal: number): void {
     this.tokens += tokens
     this.alone = null
-    this.share = demand < least ? equal : Math.min(1, this.own / demand)
+    this.share = demand < least ? equal : Math.min(1, this.ownDemand / demand)
   }
 
   /** The shared bucket cannot be reached. */

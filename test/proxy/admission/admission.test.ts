@@ -1,13 +1,13 @@
 /** Data centers, allotments, seats, overload: refused at once and counted; other requests are served. */
 import { mock } from 'node:test'
 import t from 'tap'
-import type { ResponseToRewrite, RewrittenResponse } from '../../opd/engine/types.ts'
-import { LoopLag } from '../../proxy/admission.ts'
-import { bucketOf } from '../../proxy/allotment.ts'
-import { idleEngine, sample, startProxy } from '../support/proxy.ts'
-import { post, raw } from '../support/raw.ts'
-import { answerText, httpSupplier, rawSupplier } from '../support/supplier.ts'
-import { until } from '../support/until.ts'
+import type { ResponseToRewrite, RewrittenResponse } from '../../../opd/engine/types.ts'
+import { bucketOf } from '../../../proxy/admission/allotment.ts'
+import { LoopLag } from '../../../proxy/admission/overload.ts'
+import { idleEngine, sample, startProxy } from '../../support/proxy.ts'
+import { post, raw } from '../../support/raw.ts'
+import { answerText, httpSupplier, rawSupplier } from '../../support/supplier.ts'
+import { until } from '../../support/until.ts'
 
 const none = new Set<string>()
 

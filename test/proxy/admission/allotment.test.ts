@@ -1,8 +1,8 @@
 /** Nodes lease tokens from one bucket: together they admit the allotment, whatever the split of the load. */
 import t, { type Test } from 'tap'
-import { demandMemory, type TokenGrant, type TokenRequest } from '../../opd/ports.ts'
-import { LeasedBucket } from '../../proxy/allotment.ts'
-import { source } from '../support/random.ts'
+import { demandMemory, type TokenGrant, type TokenRequest } from '../../../opd/ports.ts'
+import { LeasedBucket } from '../../../proxy/admission/allotment.ts'
+import { source } from '../../support/random.ts'
 
 /** The shared bucket, with the clock of the simulation. */
 function sharedBucket() {

@@ -1,13 +1,13 @@
 /** An overloaded supplier: what waits, what is refused, and the cost (CONTRACT 3, overload). */
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
-import { proxySchema, routeSchema } from '../../proxy/config.ts'
-import { firstLimit } from '../../proxy/limiter.ts'
-import { sample, startProxy } from '../support/proxy.ts'
-import { post, raw } from '../support/raw.ts'
-import { outcome } from '../support/scripted-supplier.ts'
-import { httpSupplier } from '../support/supplier.ts'
-import { until } from '../support/until.ts'
+import { firstLimit } from '../../../proxy/admission/limiter.ts'
+import { proxySchema, routeSchema } from '../../../proxy/config.ts'
+import { sample, startProxy } from '../../support/proxy.ts'
+import { post, raw } from '../../support/raw.ts'
+import { outcome } from '../../support/scripted-supplier.ts'
+import { httpSupplier } from '../../support/supplier.ts'
+import { until } from '../../support/until.ts'
 
 /** A supplier with `maxInFlight` places that holds each response until the test releases it. */
 async function holding(t: Test, route: object) {

@@ -1,8 +1,8 @@
 /** The adaptive limit and the queue before a supplier, in simulated time (CONTRACT 3, overload). */
 import t from 'tap'
-import { bimodal, lognormal, overload } from '../../bench/overload/simulated.ts'
-import { type Request, type Scenario, simulate } from '../../bench/overload/simulation.ts'
-import { Gate } from '../../proxy/gate.ts'
+import { bimodal, lognormal, overload } from '../../../bench/overload/simulated.ts'
+import { type Request, type Scenario, simulate } from '../../../bench/overload/simulation.ts'
+import { Gate } from '../../../proxy/admission/gate.ts'
 
 const steady = (of: Partial<Scenario> & { rate: number; takes: number }): Scenario => ({
   ...{ slots: 4, cancels: true, deadline: 500, lasts: 6000 },

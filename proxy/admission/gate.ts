@@ -1,26 +1,26 @@
 /**
- * Admission to one supplier (CONTRACT 3, overload): a request is sent at once while the limit permits, waits in a short
+ * Admission to one supplier (CONTRACT 3, overload): a request is sent at once if the limit permits, waits in a short
  * queue if it can still be answered in time, and is refused at once otherwise. Time is milliseconds of any monotonic
  * clock.
  */
 import { Limiter } from './limiter.ts'
 
-/** A request on its way to the supplier. */
+/** A request that is to be sent to the supplier. */
 export interface Candidate {
   /** Its deadline. */
   readonly due: number
   /** Called at once, or when its turn in the queue has come. */
   send(now: number): void
-  /** Called when it can no longer be answered in time. */
+  /** Called if it can no longer be answered in time. */
   refuse(): void
 }
 
-/** Most requests that wait before the first response, for each place of a limit that does not grow. */
-const unproven = 8
-/** Most of its time, as a share, that a request waits once a queue was seen at the supplier. */
-const longestWait = 0.25
-/** Share of its time that is enough for a request if the latency is as expected. */
-const certain = 0.9
+/** Before the first response: requests that wait for each place of a fixed limit, at most. */
+const maxRoundsUnmeasured = 8
+/** Once a queue was seen at the supplier: the share of its time that a request waits, at most. */
+const maxWaitShare = 0.25
+/** A request may plan on this share of its time; the rest is for latencies above the mean. */
+const plannedShare = 0.9
 
 export class Gate {
   readonly limiter = new Limiter()
@@ -60,20 +60,21 @@ export class Gate {
 
   /** Whether a request behind `ahead` others in the queue is answered within `left` milliseconds. */
   private hasTime(ahead: number, left: number): boolean {
-    const { latency, limit, growing, patience } = this.limiter
+    const { latency, limit, growing, timeBudget } = this.limiter
     const rounds = (ahead + 1) / limit
-    if (latency === 0) return growing || rounds <= unproven
+    if (latency === 0) return growing || rounds <= maxRoundsUnmeasured
+    // The limit doubles with each round.
     if (growing) return (Math.log2(1 + rounds) + 1) * latency <= left
     const wait = rounds * latency
-    return wait <= patience * longestWait && wait + latency <= left * certain
+    return wait <= timeBudget * maxWaitShare && wait + latency <= left * plannedShare
   }
 
-  /** A queued request waits no longer: its caller went away, or its deadline came. */
+  /** A queued request waits no longer: its caller has left, or its deadline has passed. */
   leave(candidate: Candidate): void {
     this.queue.delete(candidate)
   }
 
-  /** A sent request ended: with its answer, or (`answered` false) at its deadline. */
+  /** A sent request ended: with its response, or (`answered` false) at its deadline. */
   finished(sentAt: number, now: number, answered: boolean): void {
     const { limiter } = this
     const before = limiter.limit
@@ -88,7 +89,7 @@ export class Gate {
     this.next(now)
   }
 
-  /** The supplier does less than was hoped for when the queue grew. */
+  /** The limit has fallen: refuses the queued requests that can no longer be answered in time. */
   private trim(now: number): void {
     let ahead = 0
     for (const candidate of this.queue)

@@ -1,9 +1,7 @@
-/** Responses to the caller, and which responses of suppliers OPD may read (CONTRACT 3, 4.6, 4.7). */
-import type { HeadReason } from '../../opd/pricing/types.ts'
+/** The response to the caller: a no-bid of bidweir, or the supplier's response (CONTRACT 3, 4.6). */
 import type { Reply, ResponseHead } from '../listen/types.ts'
 import { OutgoingResponse } from '../wire/outgoing-heads.ts'
-import { type Encoding, encode } from './encoding.ts'
-import { framing, header, ofChangedBody, ofDecodedBody, towardsCaller } from './headers.ts'
+import { framing, ofChangedBody, ofDecodedBody, towardsCaller } from './headers.ts'
 
 /** Why bidweir sends a no-bid of its own. */
 export type NoBid = 'inactive' | 'qps' | 'unreadable' | 'overload' | 'timeout' | 'upstream_error'
@@ -72,47 +70,4 @@ export function replyWhole(
 function droppedWith(response: ResponseBody): ReadonlySet<string> {
   if (response.kind === 'unchanged') return framing
   return response.decoded ? ofDecodedBody : ofChangedBody
-}
-
-const json = /^((application|text)\/json|[^\s/]+\/[^\s/]+\+json)?$/i
-const charset = /;\s*charset\s*=\s*["']?([^"';\s]*)/i
-/** None, or any spelling of UTF-8. */
-const utf8 = /^(utf[-_]?8)?$/i
-const noTransform = /(^|[\s,])no-transform($|[\s,;])/i
-
-/** The reasons of recent content types; a supplier uses one or two. Bounded. */
-const typeReasons = new Map<string, HeadReason | null>()
-
-function typeReason(contentType: string): HeadReason | null {
-  let reason = typeReasons.get(contentType)
-  if (reason === undefined) {
-    const [type] = contentType.split(';', 1)
-    if (!json.test(type!.trim())) reason = 'content_type'
-    else reason = utf8.test(charset.exec(contentType)?.[1] ?? '') ? null : 'charset'
-    if (typeReasons.size < 256 && contentType.length < 128) typeReasons.set(contentType, reason)
-  }
-  return reason
-}
-
-/** Why OPD may not read a 200 response with these headers (CONTRACT 4.7); null: it may. */
-export function ineligibleReason(headers: readonly string[]): HeadReason | null {
-  const contentType = header(headers, 'content-type')
-  const reason = contentType === undefined ? null : typeReason(contentType)
-  if (reason !== null) return reason
-  const cacheControl = header(headers, 'cache-control')
-  return cacheControl !== undefined && noTransform.test(cacheControl) ? 'no_transform' : null
-}
-
-/** A changed body in its original encoding, or decoded; a promise if it is encoded off the event loop. */
-export function encodeChanged(
-  body: Buffer | string,
-  encoding: Encoding,
-  recompress: 'same' | 'identity',
-): ResponseBody | Promise<ResponseBody> {
-  if (encoding === 'identity') return { kind: 'changed', body, decoded: false }
-  if (recompress === 'identity') return { kind: 'changed', body, decoded: true }
-  const encoded = encode(encoding, typeof body === 'string' ? Buffer.from(body, 'latin1') : body)
-  return encoded instanceof Promise
-    ? encoded.then((late): ResponseBody => ({ kind: 'changed', body: late, decoded: false }))
-    : { kind: 'changed', body: encoded, decoded: false }
 }

@@ -1,0 +1,19 @@
+/** Keys of contexts: `bidweir key new`, and the key of a service whose configuration has none. */
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+export function newKey(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+/** The keys of a state folder. The first call creates one. */
+export function loadOrCreateKeys(stateDir: string): { id: number; secret: string }[] {
+  const file = join(stateDir, 'keys.json')
+  if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8'))
+  const keys = [{ id: 1, secret: newKey() }]
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(`${file}.new`, `${JSON.stringify(keys)}\n`, { mode: 0o600 })
+  renameSync(`${file}.new`, file)
+  return keys
+}
