@@ -34,7 +34,7 @@ const addService: Add = (program, _streams, running) => {
     .description('run the service')
     .option(...config)
     .addOption(
-      new Option('--admin <host:port>', 'address of the API and the dashboard').conflicts('config'),
+      new Option('--admin <host:port>', 'address of the API and the console').conflicts('config'),
     )
     .action(async ({ config, admin }: { config?: string; admin?: string }) => {
       await (await import('./start.ts')).start(config, admin)
@@ -44,7 +44,7 @@ const addService: Add = (program, _streams, running) => {
     .command('demo')
     .description('run the service with a demo supplier, bid traffic and win notices')
     .option('--listen <host:port>', 'address of bid traffic')
-    .option('--admin <host:port>', 'address of the API and the dashboard')
+    .option('--admin <host:port>', 'address of the API and the console')
     .option('--state <dir>', 'folder for keys, models and the database')
     .action(async (at: { listen?: string; admin?: string; state?: string }) => {
       await (await import('./start.ts')).demo(at)
