@@ -42,14 +42,16 @@ export function api({ info, paths }: ApiDocument): string {
       code(path),
       roleOf(operation),
       operation.summary ?? '',
-      Object.keys(operation.responses).join(', '),
+      Object.keys(operation.responses)
+        .filter((status) => status !== '431')
+        .join(', '),
     ]),
   )
   rows.sort(([, one = ''], [, other = '']) => (one < other ? -1 : Number(one > other)))
   return page(
     'API',
     `${info.description} The whole document is at \`/api/openapi.json\`, and as a page at \`/api/docs\`.`,
-    'Each role includes those before it: `viewer`, `api`, `operator`. Calls without a role need no access token; win notices need the credential of `admin.impressions.auth`.',
+    'Each role includes those before it: `viewer`, `api`, `operator`. Calls without a role need no access token; win notices need the credential of `admin.impressions.auth`. Every call may be answered 431: its head is longer than 32 KiB.',
     table(['method', 'path', 'role', 'summary', 'statuses'], rows),
   )
 }
