@@ -50,7 +50,7 @@ export interface ReloadState {
 function createReloadMeter(registry: Registry) {
   const reloads = new Counter({
     name: 'bidweir_config_reloads_total',
-    help: 'Reloads of the configuration, by result',
+    help: 'Reloads of the configuration, by result: taken or refused',
     labelNames: ['result'],
     registers: [registry],
   })

@@ -31,7 +31,7 @@ export function keptLevel(kept: Interval | null, floor: number | null): Level {
   return kept.at >= floor ? 'ok' : 'warn'
 }
 
-const percent = (share: number) => `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`
+const percent = (share: number) => `${(share * 100).toFixed(share < 0.1 ? 1 : 0)}%`
 const guardWords: Readonly<Record<string, string>> = {
   silence: 'win notices have stopped',
   drop: 'fewer wins than at this hour on earlier days',
@@ -51,7 +51,7 @@ export function healthOf(
   const sent = at('answer') + at('no_bid') + at('timeout') + at('upstream_error')
   const failed = (at('timeout') + at('upstream_error')) / (sent || 1)
   const noneAnswered = sent > 0 && at('answer') + at('no_bid') === 0
-  const share = `${percent(failed)} of the requests that the supplier got failed`
+  const share = `${percent(failed)} of the requests sent to the supplier failed`
   if (noneAnswered) bad.push('no request was answered in the last minutes')
   else if (failed >= badShare) bad.push(share)
   else if (failed >= warnShare) warn.push(share)

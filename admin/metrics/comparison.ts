@@ -26,20 +26,24 @@ export const armPairOf = (stats: ModeStats): ArmPair => ({
 })
 
 const sums: readonly [name: string, field: keyof ArmSums, help: string][] = [
-  ['bidweir_arm_bids_total', 'bids', 'Bids of the comparison with the holdout, by arm'],
-  ['bidweir_arm_wins_total', 'wins', 'Wins of these bids'],
-  ['bidweir_arm_in_price_sum_total', 'in', 'in_ba of these bids, CPM in the base currency'],
+  ['bidweir_arm_bids_total', 'bids', 'Bids by arm: holdout, or optimised (treated and explored)'],
+  ['bidweir_arm_wins_total', 'wins', 'Wins by arm'],
+  ['bidweir_arm_in_price_sum_total', 'in', 'in_ba of bids by arm, CPM in the base currency'],
   [
     'bidweir_arm_won_in_price_sum_total',
     'spend',
-    'Revenue of these wins: in_ba, or price_dsp with opd.priceDsp',
+    'Revenue of wins by arm (in_ba, or price_dsp with opd.priceDsp), CPM in the base currency',
   ],
   [
     'bidweir_arm_won_in_price_squares_total',
     'spendSquares',
-    'Squares of the same, for confidence bounds',
+    'Squares of the revenue of wins by arm, for confidence bounds',
   ],
-  ['bidweir_arm_cleared_price_sum_total', 'cleared', 'Cleared prices of these wins'],
+  [
+    'bidweir_arm_cleared_price_sum_total',
+    'cleared',
+    'Cleared prices of wins by arm, CPM in the base currency',
+  ],
 ]
 
 /**

@@ -51,11 +51,14 @@ export function noticeMetrics(counters: ImpressionCounters): MetricRow[] {
   return [
     counter('bidweir_impressions_received_total', 'Notices with a final response', received),
     counter('bidweir_impressions_total', 'Notices by status and attribution', impressionSamples),
-    counter('bidweir_losses_total', 'Loss notices by status', () =>
-      [...counters.losses].map(([key, value]) => ({
-        value,
-        labels: labelled(['ssp', 'status'], key),
-      })),
+    counter(
+      'bidweir_losses_total',
+      'Loss notices by status: recorded, duplicate, unattributed or rejected',
+      () =>
+        [...counters.losses].map(([key, value]) => ({
+          value,
+          labels: labelled(['ssp', 'status'], key),
+        })),
     ),
     counter('bidweir_impressions_unavailable_total', 'Notices answered 503, to be sent again', () =>
       one(counters.unavailable),
@@ -85,7 +88,7 @@ export function noticeMetrics(counters: ImpressionCounters): MetricRow[] {
     ),
     counter(
       'bidweir_won_out_price_sum_total',
-      'out_ba of the same wins',
+      'out_ba of wins, CPM in the base currency',
       folded(({ out }) => out),
     ),
     summary(
@@ -96,8 +99,10 @@ export function noticeMetrics(counters: ImpressionCounters): MetricRow[] {
         yield* marginCount()
       },
     ),
-    counter('bidweir_contexts_total', 'Contexts of notices by state', () =>
-      byLabel('context', Object.entries(counters.contexts)),
+    counter(
+      'bidweir_contexts_total',
+      'Contexts of notices: valid, absent, unexpanded, invalid or expired',
+      () => byLabel('context', Object.entries(counters.contexts)),
     ),
     counter('bidweir_publisher_impressions_total', 'Attributed impressions by publisher', () =>
       names(counters.publishers, 'publisher'),

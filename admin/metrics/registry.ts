@@ -41,10 +41,14 @@ function nodeMetrics({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
       one(bidLog.stats.entries),
     ),
     gauge('bidweir_bidlog_bytes', 'Memory of the bid log', () => one(bidLog.stats.bytes)),
-    counter('bidweir_bidlog_dropped_total', 'Decisions removed from the bid log, by reason', () => {
-      const { evicted, expired } = bidLog.stats
-      return byLabel('reason', Object.entries({ full: evicted, expired }))
-    }),
+    counter(
+      'bidweir_bidlog_dropped_total',
+      'Decisions removed from the bid log, by reason: full or expired',
+      () => {
+        const { evicted, expired } = bidLog.stats
+        return byLabel('reason', Object.entries({ full: evicted, expired }))
+      },
+    ),
     gauge(
       'bidweir_model_version',
       'Version of the model; each snapshot and rollback increases it',

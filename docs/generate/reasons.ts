@@ -1,8 +1,10 @@
 /** Every reason and status that bidweir counts or sends. A new one does not compile until it has its sentence here. */
 import type { Status } from '../../admin/impressions/counters.ts'
+import type { ContextState } from '../../opd/engine/types.ts'
 import type { Arm, Guard } from '../../opd/pricing/arms.ts'
 import type { BidReason, ResponseReason } from '../../opd/pricing/types.ts'
 import type { NoBid } from '../../proxy/exchange/reply.ts'
+import type { RequestOutcome } from '../../proxy/metrics.ts'
 import { code, page, table } from './markdown.ts'
 
 const noBids: Readonly<Record<NoBid, string>> = {
@@ -13,6 +15,13 @@ const noBids: Readonly<Record<NoBid, string>> = {
   overload: 'A limit of requests in flight, of memory or of the queue to the supplier is reached.',
   timeout: 'The supplier did not respond before the deadline.',
   upstream_error: 'No complete response came from the supplier.',
+}
+
+const outcomes: Readonly<Record<Exclude<RequestOutcome, NoBid>, string>> = {
+  answer: 'The supplier responded, and the caller has its response.',
+  no_bid: 'The supplier responded with 204: it does not bid.',
+  client_abort: 'The caller closed the connection before the response.',
+  refused: '403, 405 or 413: the caller may not send bids, or the request is not one.',
 }
 
 const arms: Readonly<Record<Exclude<Arm, 'fixed'>, string>> = {
@@ -59,8 +68,16 @@ const statuses: Readonly<Record<Status, string>> = {
   attributed: 'The decision was found; its money counts.',
   unattributed: 'No decision was found; the notice is kept in the ledger without one.',
   duplicate: 'The win has its row already.',
-  ignored: 'The event of the notice is one that the integration does not use.',
-  rejected: 'The notice is refused, and kept in the ledger as rejected.',
+  ignored: "The notice is OpenRTB's test, `price=AUDIT`: it never counts.",
+  rejected: 'The notice is refused with a 4xx, and changes no sum.',
+}
+
+const contexts: Readonly<Record<ContextState, string>> = {
+  valid: 'The context was decrypted and belongs to the bid id.',
+  absent: 'The notice has no `svc_opd`.',
+  unexpanded: '`svc_opd` still contains the macro: the bid was not sent through bidweir with OPD.',
+  invalid: 'The context is cut, forged, of another bid, or of a key that this node does not have.',
+  expired: 'The context is older than `opd.contextTtl`.',
 }
 
 const guards: Readonly<Record<Exclude<Guard, 'none'>, string>> = {
@@ -90,6 +107,11 @@ export const reasons = () =>
       'In `x-bidweir-reason` of a 204, or of a 502, 503 or 504 with `onFailure: status`.',
       noBids,
     ),
+    section(
+      'Other outcomes of bid requests',
+      'Label `outcome` of `bidweir_requests_total`, beside the no-bids above.',
+      outcomes,
+    ),
     section('Bids that were decided', 'Label `reason` of `bidweir_bids_total`.', arms),
     section('Bids left unchanged', 'Label `reason` of `bidweir_bids_total`.', bidReasons),
     section(
@@ -97,6 +119,19 @@ export const reasons = () =>
       'Label `reason` of `bidweir_answers_untouched_total`.',
       responseReasons,
     ),
-    section('Win notices', '`status` in the response to `GET /opd/imp`.', statuses),
-    section('Guards', 'Why the model sends bids at factor 1.', guards),
+    section(
+      'Win notices',
+      '`status` in the response to `GET /opd/imp`, and label of `bidweir_impressions_total`.',
+      statuses,
+    ),
+    section(
+      'Contexts of win notices',
+      'Label `context` of `bidweir_contexts_total`. A notice whose context is not valid is attributed by the bid log, if possible.',
+      contexts,
+    ),
+    section(
+      'Guards',
+      'Label `guard` of `bidweir_opd_guard`: why the model sends bids at factor 1.',
+      guards,
+    ),
   )

@@ -42,14 +42,16 @@ export function api({ info, paths }: ApiDocument): string {
       code(path),
       roleOf(operation),
       operation.summary ?? '',
-      Object.keys(operation.responses).join(', '),
+      Object.keys(operation.responses)
+        .filter((status) => status !== '431')
+        .join(', '),
     ]),
   )
   rows.sort(([, one = ''], [, other = '']) => (one < other ? -1 : Number(one > other)))
   return page(
     'API',
     `${info.description} The whole document is at \`/api/openapi.json\`, and as a page at \`/api/docs\`.`,
-    'Each role includes those before it: `viewer`, `api`, `operator`. Calls without a role need no access token; win notices need the credential of `admin.impressions.auth`.',
+    'Each role includes those before it: `viewer`, `api`, `operator`. Calls without a role need no access token; win notices need the credential of `admin.impressions.auth`. Every call may be answered 431: its head is longer than 32 KiB.',
     table(['method', 'path', 'role', 'summary', 'statuses'], rows),
   )
 }
@@ -74,7 +76,8 @@ export function metrics(rows: readonly MetricRow[]): string {
   const ofProcess = rows.filter(({ name }) => !name.startsWith('bidweir_'))
   return page(
     'Metrics',
-    '`GET /metrics` on the admin listener. Durations are in seconds, sizes in bytes, prices in CPM of the base currency.',
+    '`GET /metrics` on the admin listener. Durations are in seconds, sizes in bytes, prices in CPM of the base currency. Counters and sums are those of one node since its start; [monitoring](../operations/monitoring.md) has the queries over all nodes.',
+    'Values of `outcome`, `reason`, `status`, `context` and `guard`: [reasons](reasons.md). The label `arm` is `holdout`, or `optimised` for treated and explored bids together. `ssp="_other"` are suppliers that are not among the busiest.',
     tableOf(own),
     '## The process',
     tableOf(ofProcess),
@@ -92,7 +95,11 @@ function configOf(stateDir: string, endpoint: string): Config {
       admin: { listen: '127.0.0.1:0', impressions: { auth: 'none' } },
       // nothing listens there: its metrics are registered all the same
       store: { redis: 'redis://127.0.0.1:1' },
-      opd: { keys: [{ id: 1, secret: newKey() }], decisionLog: { path: 'decisions.ndjson' } },
+      opd: {
+        keys: [{ id: 1, secret: newKey() }],
+        attributionWindow: '1ms',
+        decisionLog: { path: 'decisions.ndjson' },
+      },
       events: { kafka: { brokers: ['127.0.0.1:1'] } },
       currency: { rates: { base: 'USD', rates: { EUR: 0.9 }, asOf: '2026-01-01' } },
       suppliers: [
@@ -119,7 +126,7 @@ async function createSupplier() {
   return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` }
 }
 
-/** A bid, and the win notice that belongs to it. */
+/** A bid, its win notice (late, and above the price sent), a loss notice, and a call without a token. */
 async function play(proxyUrl: string, adminUrl: string): Promise<void> {
   const response = await fetch(`${proxyUrl}/bid/acme`, {
     method: 'POST',
@@ -127,9 +134,13 @@ async function play(proxyUrl: string, adminUrl: string): Promise<void> {
     body: JSON.stringify(bidRequest),
   })
   const { seatbid } = (await response.json()) as { seatbid: [{ bid: [typeof bid] }] }
-  const context = seatbid[0].bid[0].nurl.replace('svc_opd=', '')
-  const query = new URLSearchParams({ ssp: 'acme', bid_id: 'b', price: '1', svc_opd: context })
+  const { nurl, price } = seatbid[0].bid[0]
+  const query = new URLSearchParams({
+    ...{ ssp: 'acme', bid_id: 'b', price: (price * 1.2).toFixed(6) },
+    svc_opd: nurl.replace('svc_opd=', ''),
+  })
   await (await fetch(`${adminUrl}/opd/imp?${query}`)).arrayBuffer()
+  await (await fetch(`${adminUrl}/opd/loss?bid_id=unknown`)).arrayBuffer()
   const refused = await fetch(`${adminUrl}/api/svc/ssp/`)
   await refused.arrayBuffer()
 }

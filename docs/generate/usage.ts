@@ -51,6 +51,7 @@ interface SchemaNode {
   description?: string
   default?: unknown
   properties?: Record<string, SchemaNode>
+  required?: string[]
   items?: SchemaNode
   anyOf?: SchemaNode[]
   enum?: unknown[]
@@ -104,7 +105,9 @@ function rowsOf(node: SchemaNode, parent: string): string[][] {
     const key = parent === '' ? name : `${parent}.${name}`
     const isGroup = inner.properties !== undefined
     const byDefault = isGroup || inner.default === undefined ? '' : JSON.stringify(inner.default)
-    const row = [code(key), typeOf(inner), code(byDefault), unitOf(inner), reloadOf(key)]
+    const isRequired = node.required?.includes(name) && inner.default === undefined
+    const preset = isRequired ? 'required' : code(byDefault)
+    const row = [code(key), typeOf(inner), preset, unitOf(inner), reloadOf(key)]
     return [[...row, inner.description ?? ''], ...rowsOf(inner, key)]
   })
   const ofItems = node.items === undefined ? [] : rowsOf(node.items, `${parent}[]`)
@@ -114,11 +117,11 @@ function rowsOf(node: SchemaNode, parent: string): string[][] {
 export const configuration = () =>
   page(
     'Configuration',
-    'The keys of `bidweir.yaml`. Only `suppliers[].id` is required; `bidweir check --config FILE` reports every fault with its line. Unknown keys are faults.',
+    'The keys of `bidweir.yaml`; [the rules](../configuration.md) say how they work together. A key marked `required` is so where its block is given: without `opd.keys`, no `opd.keys[].id` is needed. `bidweir check --config FILE` reports every fault with its line. Unknown keys are faults.',
     'Any value may be `${ENV_NAME}` or `{file: path}`. Relative paths are relative to the configuration file. A duration is text such as `120ms`, `5s`, `10m`, `48h` or `2d`; a size is a number of bytes or text such as `64KiB`.',
-    'A change of the file, or SIGHUP, reloads it. Keys marked `restart` keep their value until the next start; the log then says `restart needed`.',
+    'A change of the file, or SIGHUP, reloads it. A changed key takes effect at the reload, or, if it is marked `restart`, at the next start; the log then says `restart needed`.',
     table(
-      ['key', 'type', 'default', 'unit', 'takes effect after', 'description'],
+      ['key', 'type', 'default', 'unit', 'takes effect at', 'description'],
       rowsOf(jsonSchema() as SchemaNode, ''),
     ),
   )

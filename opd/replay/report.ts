@@ -113,14 +113,14 @@ function doubts(sums: ReplaySums): { forbid: string[]; narrow: string[] } {
   if (explored === 0) forbid.push('nothing was explored (explore 0, shadow, or held)')
   else if (effective < leastEffective)
     forbid.push(
-      `the explored slice says as much as ${effective} bids, ${leastEffective} are wanted`,
+      `the explored bids count as ${effective} effective samples, ${leastEffective} are needed`,
     )
   if (explored > 0 && unsupported > bids * mostUnsupported)
-    forbid.push(`${percent(unsupported, bids)} of the prices lie where nothing was explored`)
+    forbid.push(`${percent(unsupported, bids)} of the prices are outside of what was explored`)
   if (forbid.length === 0 && slice < bids)
-    narrow.push(`holds for the ${percent(slice, bids)} of bids that were drawn`)
+    narrow.push(`for the ${percent(slice, bids)} of bids in randomized arms`)
   if (forbid.length === 0 && ips.baseWins.effective < leastEffective)
-    narrow.push(`kept wins and spend are unverified: the holdout has ${sums.holdouts} bids`)
+    narrow.push(`kept wins and spend are unverified: the holdout has only ${sums.holdouts} bids`)
   return { forbid, narrow }
 }
 

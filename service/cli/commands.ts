@@ -9,7 +9,7 @@ import type { UserCommand } from './user.ts'
 
 const config = [
   '--config <file>',
-  'configuration file (default: the embedded configuration)',
+  'configuration file (default: the built-in configuration, state in data/)',
 ] as const
 const format = () =>
   new Option('--format <format>', 'output').choices(['table', 'json']).default('table')
@@ -34,7 +34,7 @@ const addService: Add = (program, _streams, running) => {
     .description('run the service')
     .option(...config)
     .addOption(
-      new Option('--admin <host:port>', 'address of the API and the dashboard').conflicts('config'),
+      new Option('--admin <host:port>', 'address of the API and the console').conflicts('config'),
     )
     .action(async ({ config, admin }: { config?: string; admin?: string }) => {
       await (await import('./start.ts')).start(config, admin)
@@ -44,7 +44,7 @@ const addService: Add = (program, _streams, running) => {
     .command('demo')
     .description('run the service with a demo supplier, bid traffic and win notices')
     .option('--listen <host:port>', 'address of bid traffic')
-    .option('--admin <host:port>', 'address of the API and the dashboard')
+    .option('--admin <host:port>', 'address of the API and the console')
     .option('--state <dir>', 'folder for keys, models and the database')
     .action(async (at: { listen?: string; admin?: string; state?: string }) => {
       await (await import('./start.ts')).demo(at)
@@ -71,26 +71,29 @@ const addFiles: Add = (program, streams) => {
     .command('key')
     .description('keys of the OPD context')
     .command('new')
-    .description('print a fresh key')
+    .description('print a fresh context key: 32 bytes, base64url')
     .action(async () => {
       const { newKey } = await import('../context-keys.ts')
       streams.stdout.write(`${newKey()}\n`)
     })
   program
     .command('replay')
-    .description('evaluate a policy on recorded decision logs')
-    .argument('<log...>', 'files or folders, also gzip')
+    .description('evaluate a configuration on decision logs')
+    .argument('<log...>', 'files or folders of opd.decisionLog, also gzip')
     .option(
       '--config <file>',
-      'configuration file with the policies (default: the default policies)',
+      'configuration file whose opd blocks are evaluated (default: an empty opd block)',
     )
     .addOption(format())
     .option(
       '--warm-up <duration>',
-      'time at the start that trains the policy and is not reported, such as 30m',
+      'time at the start that trains the model and is not reported, such as 30m',
       '0s',
     )
-    .option('--pending <bids>', 'maximum of bids that wait for their notice')
+    .option(
+      '--pending <bids>',
+      'most bids that wait for their notice, about 2 KB each (default: 500,000)',
+    )
     .action(async (logs: string[], options: ReplayOptions) =>
       (await import('./replay.ts')).replayCommand(logs, options, streams),
     )
@@ -145,19 +148,25 @@ const addUsers: Add = (program, streams) => {
   user
     .command('add')
     .description('add a user; the password comes from a prompt or stdin')
-    .argument('<name>')
+    .argument('<name>', 'name of the user')
     .option(
       '--role <role>',
-      `${roles.join(', ')}: each includes those before it; may be repeated`,
+      `${roles.join(', ')}: each includes those before it; may be repeated (default: none)`,
       addRole,
     )
-    .option('--account <account>', 'account whose suppliers the user sees; * for all')
+    .option(
+      '--account <account>',
+      'account whose suppliers the user sees; * for all (default: none)',
+    )
     .action(
       async (name: string, { role = [], account = '' }: { role?: Role[]; account?: string }) =>
         run((await import('./user.ts')).add(name, role, account)),
     )
   const change = (verb: UserVerb, description: string, forced: boolean) => {
-    const command = user.command(verb).description(description).argument('<name>')
+    const command = user
+      .command(verb)
+      .description(description)
+      .argument('<name>', 'name of the user')
     if (forced) command.option('--force', 'even if it is the last user with all permissions')
     command.action(async (name: string, { force = false }: { force?: boolean }) =>
       run((await import('./user.ts')).change(name, verb, force)),
@@ -172,7 +181,7 @@ const addUsers: Add = (program, streams) => {
 const addModels: Add = (program, streams) => {
   const model = program
     .command('model')
-    .description('the models of a node, whether the service runs or not')
+    .description('the models of all nodes, whether the service runs or not')
     .option(...config)
   const run = async (command: ModelCommand) =>
     (await import('./model.ts')).withModels(model.opts()['config'], streams, command)

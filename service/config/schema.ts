@@ -56,7 +56,9 @@ const supplierSchema = z.strictObject({
   id: z
     .string()
     .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/, 'a-z, 0-9, _ and -, up to 63, the first a letter or digit')
-    .describe('Identifier of the supplier, part of the path /bid/<id>.'),
+    .describe(
+      'Identifier of the supplier, part of the path /bid/<id>: a-z, 0-9, _ and -, up to 63.',
+    ),
   name: z.string().min(1).max(255).optional().describe('Name for operators. Default: the id.'),
   name_external: z
     .string()
@@ -102,7 +104,7 @@ export const configSchema = z.strictObject({
   proxy: proxySchema.prefault({}).describe('The listener for bid traffic, and its limits.'),
   admin: adminSchema
     .prefault({})
-    .describe('The admin listener: management API, win notices, dashboard and metrics.'),
+    .describe('The admin listener: management API, win notices, console and metrics.'),
   notices: noticesSchema.prefault({}).describe('A listener of win notices alone.'),
   store: storeSchema.prefault({}).describe('Database and Redis.'),
   opd: z

@@ -1,12 +1,12 @@
 /** Explanations of the terms of the page, for its tooltips. */
 
 const interval =
-  ' The range beside it contains the true value with 95 % probability, at whatever moment you look. More bids make it narrower.'
+  ' The range beside it contains the true value with 95% probability, at whatever moment you look. More bids make it narrower.'
 
 /** @type {Readonly<Record<string, string>>} */
 export const glossary = {
   'Kept wins':
-    'Win rate of optimized bids divided by the win rate of the holdout, the bids that are left at their own price. 100 % means that lower prices cost no wins. The floor is minWinRate of the configuration. The last 7 days of all nodes, restarts included; of one node alone, since it started.' +
+    'Win rate of optimized bids divided by the win rate of the holdout, the bids that are left at their own price. 100% means that lower prices cost no wins. The floor is minWinRate of the configuration. The last 7 days of all nodes, restarts included; of one node alone, since it started.' +
     interval,
   'Kept spend':
     'Spend (wins weighted by their inbound price) per optimized bid, divided by the same of the holdout. It shows whether expensive wins are lost. The floor is minSpend of the configuration. The same days as kept wins.' +
@@ -22,7 +22,7 @@ export const glossary = {
   Failed:
     'Share of all requests that had no answer in time (time-out) or no whole answer at all (error). Requests that bidweir refused itself are among all of them.',
   'p50 / p99':
-    'Half of the requests of the last minutes took at most the first time, 99 % at most the second. Estimated from a histogram.',
+    'Half of the requests of the last minutes took at most the first time, 99% at most the second. Estimated from a histogram.',
   'Wins today':
     'Win notices attributed to a decision, and bids that OPD decided, since midnight in the time zone of the page. From the store: all nodes.',
   'Win rate':

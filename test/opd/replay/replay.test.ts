@@ -107,8 +107,8 @@ t.test('what the slice cannot carry is model-based, unverified', (t) => {
   const cases: [string, Market, number, RegExp][] = [
     ['shadow', { bids: 3000, shadow: true }, 0.9, /nothing was explored/],
     ['explore 0', { bids: 3000, explore: 0 }, 0.9, /nothing was explored/],
-    ['a small slice', { bids: 3000, explore: 0.01 }, 0.9, /says as much as \d+ bids/],
-    ['prices deeper than any', { bids: 9000 }, 0.6, /lie where nothing was explored/],
+    ['a small slice', { bids: 3000, explore: 0.01 }, 0.9, /count as \d+ effective samples/],
+    ['prices deeper than any', { bids: 9000 }, 0.6, /are outside of what was explored/],
   ]
   for (const [name, market, factor, why] of cases) {
     const { total } = replayOf(market, () => constant(factor, 1))

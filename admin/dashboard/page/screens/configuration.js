@@ -30,13 +30,12 @@ export function Configuration() {
   const text = search.trim().toLowerCase()
   const part = (/** @type {string} */ name, /** @type {unknown} */ value) => {
     const body = yaml(value).replace(/^\n/, '')
-    return (
-      `${name} ${body}`.toLowerCase().includes(text) &&
-      html`<details key=${name} open=${text !== '' || undefined}><summary>${name}</summary><pre tabindex="0" role="region" aria-label=${name}>${body}</pre></details>`
-    )
+    if (!`${name} ${body}`.toLowerCase().includes(text)) return null
+    if (value === null || typeof value !== 'object') return html`<p key=${name}>${name}:${body}</p>`
+    return html`<details key=${name} open=${text !== '' || undefined}><summary>${name}</summary><pre tabindex="0" role="region" aria-label=${name}>${body}</pre></details>`
   }
   return html`<div class="row"><h1>Configuration</h1><${Search} value=${search} enter=${setSearch} /></div>
-    <p class="soft">As the answering node runs it, with defaults; secrets are hidden. Times are in milliseconds. Change the file to change it: the service reads it again by itself.
+    <p class="soft">As the answering node runs it, with defaults; secrets are hidden. Times are in milliseconds. To change it, change the file; the service reads it again by itself.
       ${!seesAll.value && ' You see the suppliers of your account.'}</p>
     ${loaded(
       found,

@@ -1,6 +1,6 @@
 /** Holds: all in one place, and the button that sets and releases one. */
 import { ask } from '../actions.js'
-import { Level, Term, table, text } from '../components.js'
+import { Level, table, text } from '../components.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
 import { live, may, readLive, seesAll } from '../state.js'
@@ -59,7 +59,7 @@ export function Holds() {
   return html`<div class="row"><h1>Holds</h1>
       <${Level} level=${now.heldAll ? 'warn' : 'ok'} label=${now.heldAll ? 'all on hold' : `${priced.filter(({ held }) => held !== 'no').length} of ${priced.length} on hold`} />
       ${seesAll.value && html`<${HoldButton} ssp="*" name="all integrations" held=${now.heldAll} />`}</div>
-    <p>On <${Term} name="Hold" /> an integration prices nothing: bids leave at their own price. Who did it is in the <a href="#/audit">audit</a>.</p>
+    <p>While an integration is on hold, its bids leave at their own price. The <a href="#/audit">audit</a> says who changed it.</p>
     ${
       priced.length === 0
         ? html`<p class="box">OPD is off for every supplier that you see: there is nothing to hold.</p>`

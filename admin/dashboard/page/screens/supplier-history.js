@@ -171,6 +171,6 @@ export function History({ ssp }) {
       <details><summary>The same as a table</summary>${table({ label: 'History as a table', rows: all, columns, keyOf: ({ key }) => key })}</details>`,
       'No bids and no wins in this range.',
     )}
-    <div class="columns">${dimensions.map((of) => html`<${Top} key=${of.by} ssp=${ssp} range=${range} names=${names} of=${of} />`)}</div>
+    <div class="columns tables">${dimensions.map((of) => html`<${Top} key=${of.by} ssp=${ssp} range=${range} names=${names} of=${of} />`)}</div>
   </section>`
 }

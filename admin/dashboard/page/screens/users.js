@@ -65,7 +65,7 @@ function Changes({ user: { name, state }, again }) {
 const roles = {
   viewer: 'reads figures',
   api: 'also edits seats and data centers',
-  operator: 'also holds, voids and steers the models',
+  operator: 'also holds prices, voids wins, changes models and users',
 }
 
 /** @param {{ again: () => Promise<void> }} props */
@@ -125,7 +125,7 @@ export function Users() {
   const caller = live.value?.caller
   return html`<h1>Users</h1>
     <p>You are ${caller?.name}, with the role ${caller?.role}, and see ${caller?.account === '*' ? 'all suppliers' : `the suppliers of account ${caller?.account}`}.
-      Role viewer reads, api also edits seats and data centers, operator also holds, voids and steers the models.</p>
+      Role viewer reads, api also edits seats and data centers, operator also holds prices, voids wins, and changes models and users.</p>
     ${
       settings.realm === null
         ? html`<p class="box">Users are those of the issuer ${settings.external?.issuer}.</p>`
