@@ -101,7 +101,7 @@ t.test('acknowledged wins survive kill -9, and bids follow calls of the API', as
   await until(async () => (await bid(first.proxyPort)).reason === 'inactive')
   first.child.kill('SIGKILL')
   await first.exited
-  const second = await startBidweir(yaml(supplier.url), folder)
+  const second = await serveBidweir(yaml(supplier.url), folder)
   t.teardown(async () => {
     await second.stop()
     await supplier.close()

@@ -44,6 +44,7 @@ export async function serveBidweir(yaml: string, folder = newFolder()): Promise<
     folder,
     proxyPort: service.proxyPort,
     adminPort: service.adminPort,
+    noticesPort: service.noticesPort,
     password: service.firstUser?.password ?? null,
     stdout: () => '',
     stderr: () => logged,
