@@ -47,7 +47,8 @@ t.test(
       yaml('http://127.0.0.1:9/').replace('drain: {grace: 50ms, timeout: 10s}', drain),
     )
     t.teardown(() => bidweir.stop('SIGKILL'))
-    const [, notices] = /^win notices +(http:\S+)$/m.exec(bidweir.stdout())!
+    t.match(bidweir.stdout(), /^win notices +http:\S+\/opd\/imp$/m)
+    const notices = `http://127.0.0.1:${bidweir.noticesPort}/opd/imp`
     const admin = `http://127.0.0.1:${bidweir.adminPort}`
     const agent = new Agent({ keepAlive: true })
     t.teardown(() => agent.destroy())

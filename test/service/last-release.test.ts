@@ -10,7 +10,8 @@ import { lastReleaseAbsent, unpackLastRelease } from '../support/last-release.ts
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { token } from '../support/process.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
-import { echoSupplier, type Node, startNode } from '../support/service-node.ts'
+import { type ServedNode as Node, serveNode } from '../support/served-node.ts'
+import { echoSupplier, startNode } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -39,8 +40,8 @@ t.test('the last release beside this one', { skip }, async (t) => {
   }
   const program = lastRelease()
   const running = new Set<Node>()
-  const start = async (more: { program?: string } = {}) => {
-    const node = await startNode({ ...options, ...more })
+  const start = async (program?: string) => {
+    const node = await (program ? startNode({ ...options, program }) : serveNode(options))
     running.add(node)
     return node
   }
@@ -53,7 +54,7 @@ t.test('the last release beside this one', { skip }, async (t) => {
     await Promise.all([supplier.close(), redis.stop()])
     await database.close()
   })
-  const older = await start({ program })
+  const older = await start(program)
   const password = older.bidweir.password!
   /** With a token of its own: a busy machine takes longer than a token lives. */
   const call = async (node: Node, path: string, body?: object) => {
@@ -112,7 +113,7 @@ t.test('the last release beside this one', { skip }, async (t) => {
 
   t.test('the old version starts again on the new schema, after a rollback', async (t) => {
     await stop(older)
-    const again = await start({ program })
+    const again = await start(program)
     await exchange(t, again, newer, 'old to new')
     await stop(newer)
     await exchange(t, again, again, 'old alone')

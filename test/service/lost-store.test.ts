@@ -6,7 +6,8 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import t, { type Test } from 'tap'
 import type { LiveSnapshot } from '../../admin/fleet/live.ts'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
-import { type Answered, echoSupplier, type Node, startNode } from '../support/service-node.ts'
+import { type ServedNode as Node, serveNode } from '../support/served-node.ts'
+import { type Answered, echoSupplier, startNode } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
 
 const key = Buffer.alloc(32, 7).toString('base64url')
@@ -14,10 +15,11 @@ const key = Buffer.alloc(32, 7).toString('base64url')
 const underWay = 80
 
 interface Loss {
+  start(options: Parameters<typeof serveNode>[0]): Promise<Node>
   /** More lines of the configuration. */
   more: string
-  lose(node: Node): Promise<void>
-  restore(node: Node): Promise<void>
+  lose(): Promise<void>
+  restore(): Promise<void>
   close(): Promise<void>
   /** Calls that still can be answered, since they only read. */
   reads: boolean
@@ -25,26 +27,40 @@ interface Loss {
   hangs?: boolean
 }
 
-/** No file may grow beyond its first byte: what a full disk says to a write, without root and without a disk. */
-const limit = (node: Node, bytes: string) =>
-  execFileSync('prlimit', ['--pid', String(node.bidweir.child.pid), `--fsize=${bytes}:unlimited`])
+/**
+ * No file of these processes may grow beyond its first byte: what a full disk says to a write, without root and without
+ * a disk.
+ */
+const limit = (pids: Iterable<number>, bytes: string) => {
+  for (const pid of pids)
+    execFileSync('prlimit', ['--pid', String(pid), `--fsize=${bytes}:unlimited`])
+}
 
 const losses: Record<string, { skip: string | false; open: () => Promise<Loss> }> = {
   'a full disk under SQLite': {
     skip: spawnSync('prlimit', ['--version']).status === 0 ? false : 'prlimit not found',
-    open: async () => ({
-      more: '',
-      lose: async (node) => void limit(node, '1'),
-      restore: async (node) => void limit(node, 'unlimited'),
-      close: async () => {},
-      reads: true,
-    }),
+    async open() {
+      const pids = new Set<number>()
+      return {
+        async start(options) {
+          const node = await startNode(options)
+          pids.add(node.bidweir.child.pid!)
+          return node
+        },
+        more: '',
+        lose: async () => limit(pids, '1'),
+        restore: async () => limit(pids, 'unlimited'),
+        close: async () => {},
+        reads: true,
+      }
+    },
   },
   'a PostgreSQL that is stopped': {
     skip: postgresAbsent,
     async open() {
       const database = await startPostgres()
       return {
+        start: serveNode,
         more: `store: {database: "${database.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
         lose: () => database.stop(),
         restore: () => database.start(),
@@ -58,6 +74,7 @@ const losses: Record<string, { skip: string | false; open: () => Promise<Loss> }
     async open() {
       const database = await startPostgres()
       return {
+        start: serveNode,
         more: `store: {database: "${database.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
         lose: async () => database.freeze(true),
         restore: async () => database.freeze(false),
@@ -72,10 +89,9 @@ const losses: Record<string, { skip: string | false; open: () => Promise<Loss> }
 async function whole(t: Test, loss: Loss): Promise<Node> {
   const supplier = await echoSupplier()
   const suppliers = ['id: acme, opd: {enabled: true, holdout: 0}']
-  const node = await startNode({ suppliers, endpoint: supplier.url, more: loss.more })
+  const node = await loss.start({ suppliers, endpoint: supplier.url, more: loss.more })
   void node.bidweir.exited.then((code) => {
-    const { signalCode } = node.bidweir.child
-    if (code !== 0) t.comment(`the service ended: ${code} ${signalCode} ${node.bidweir.stderr()}`)
+    if (code !== 0) t.comment(`the service ended: ${code} ${node.bidweir.stderr()}`)
   })
   t.teardown(async () => {
     await node.stop()
@@ -130,7 +146,7 @@ for (const [name, { skip, open }] of Object.entries(losses))
       return { each, answer }
     })
     await until(() => stored > 0)
-    await loss.lose(node)
+    await loss.lose()
     const answered = await Promise.all(under)
     t.same(
       [...new Set(answered.map(({ answer }) => answer.http))].filter((c) => c !== 200 && c !== 503),
@@ -198,7 +214,7 @@ for (const [name, { skip, open }] of Object.entries(losses))
     t.equal(Number(bid.out), bid.price, 'bid traffic goes on, with prices')
     t.match(bid.svcOpd, /^[\w-]+$/, 'and contexts')
 
-    await loss.restore(node)
+    await loss.restore()
     await until(async () => (await ready('/readyz/admin')) === 200)
     await until(async () => (await storeUp()) === 1)
     for (const { each, answer } of answered) {

@@ -1,10 +1,11 @@
 /** `notices.listen`: win notices alone, with everything else kept on the admin listener (CONTRACT 2). */
 import t from 'tap'
-import { echoSupplier, startNode } from '../support/service-node.ts'
+import { serveNode } from '../support/served-node.ts'
+import { echoSupplier } from '../support/service-node.ts'
 
 t.test('the listener of notices takes wins, and serves nothing else', async (t) => {
   const supplier = await echoSupplier()
-  const node = await startNode({
+  const node = await serveNode({
     endpoint: supplier.url,
     suppliers: ['id: acme, opd: {enabled: true, holdout: 0}'],
     more: 'notices: {listen: "127.0.0.1:0"}',
@@ -13,8 +14,8 @@ t.test('the listener of notices takes wins, and serves nothing else', async (t) 
     await node.stop()
     await supplier.close()
   })
-  const [, url] = /^win notices +(http:\S+)$/m.exec(node.bidweir.stdout())!
-  const { origin } = new URL(url!)
+  const origin = `http://127.0.0.1:${node.bidweir.noticesPort}`
+  const url = `${origin}/opd/imp`
   const { id, svcOpd } = await node.bid({ id: 'b1' })
   const query = new URLSearchParams({ bid_id: id, price: '0.5', svc_opd: svcOpd })
   const answer = async () => (await fetch(`${url}?${query}`)).json()

@@ -2,7 +2,8 @@
 import t, { type Test } from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
-import { echoSupplier, type Node, startNode } from '../support/service-node.ts'
+import { type ServedNode as Node, serveNode } from '../support/served-node.ts'
+import { echoSupplier, startNode } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
 
 const key = Buffer.alloc(32, 9).toString('base64url')
@@ -13,8 +14,8 @@ const path = '/api/svc/curve/?ssp=acme&publisher=p1&domain=d1.example&in=2'
 async function agree(t: Test, store: string, login: (node: Node, first: Node) => Node) {
   const supplier = await echoSupplier()
   t.teardown(() => supplier.close())
-  const start = async () => {
-    const node = await startNode({
+  const start = async (startOne: (options: Parameters<typeof serveNode>[0]) => Promise<Node>) => {
+    const node = await startOne({
       endpoint: supplier.url,
       more: `store: ${store}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
       suppliers: ['id: acme, opd: {enabled: true, holdout: 0, explore: 0}'],
@@ -22,7 +23,8 @@ async function agree(t: Test, store: string, login: (node: Node, first: Node) =>
     t.teardown(() => node.stop())
     return node
   }
-  const nodes = [await start(), ...(await Promise.all([start(), start()]))] as const
+  // One of them has a process of its own.
+  const nodes = [await start(startNode), await start(serveNode), await start(serveNode)] as const
   const chances = async (node: Node) => {
     const authorization = `Bearer ${await login(node, nodes[0]).login()}`
     const answer = await fetch(`${node.admin}${path}`, { headers: { authorization } })
@@ -72,7 +74,7 @@ async function agree(t: Test, store: string, login: (node: Node, first: Node) =>
   await until(async () => (await spread()) <= 0.03, { what: 'three nodes that agree' })
   // A node is ready with the model of the others; only the shared PostgreSQL has its user.
   if (login(nodes[2], nodes[0]) !== nodes[0]) return
-  const late = await start()
+  const late = await start(serveNode)
   await until(async () => (await fetch(`${late.admin}/readyz`)).status === 200)
   t.ok((await spread([nodes[0], late])) <= 0.03, 'one that joins')
 }

@@ -1,20 +1,20 @@
 /** One process for each state folder and each SQLite file: a second start says which process has it (CONTRACT 1). */
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type Bidweir, command, newFolder, runBidweir, startBidweir } from '../support/process.ts'
+import { InUseError, lockState } from '../../service/state-lock.ts'
+import { runHere } from '../support/cli.ts'
+import { type Bidweir, newFolder, runBidweir, startBidweir } from '../support/process.ts'
 
-const yaml = (more = '') => `
+const yaml = `
 proxy: {listen: "127.0.0.1:0"}
 admin: {listen: "127.0.0.1:0"}
 drain: {grace: 0ms, timeout: 10s}
-${more}
 `
-const key = Buffer.alloc(32, 7).toString('base64url')
 
 async function running(t: Test) {
-  const bidweir = await startBidweir(yaml())
+  const bidweir = await startBidweir(yaml)
   t.teardown(() => bidweir.stop('SIGKILL'))
   const state = join(bidweir.folder, 'data')
   return { bidweir, folder: bidweir.folder, state, pid: bidweir.child.pid! }
@@ -32,6 +32,8 @@ async function refusal(start: Promise<Bidweir>): Promise<string> {
 
 t.test('a process that runs', async (t) => {
   const { bidweir, folder, state, pid } = await running(t)
+  const { host, since } = JSON.parse(readFileSync(join(state, 'lock.json'), 'utf8'))
+  const holder = `process ${pid} on ${host} since ${since}`
 
   t.test('a second start is refused and names the folder and its process', async (t) => {
     const argv = ['start', '--config', join(folder, 'bidweir.yaml')]
@@ -64,29 +66,25 @@ t.test('a process that runs', async (t) => {
     const folder = newFolder()
     mkdirSync(join(folder, 'mine'))
     symlinkSync(join(state, 'bidweir.db'), join(folder, 'mine', 'link.db'))
-    const store = 'store: {database: "sqlite:mine/link.db"}'
-    t.match(
-      await refusal(startBidweir(yaml(store), folder)),
-      `75: bidweir: the service does not start: the database file ${state}/bidweir.db is in use by process ${pid} on `,
+    t.throws(
+      () => lockState(join(folder, 'data'), `sqlite:${join(folder, 'mine', 'link.db')}`),
+      new InUseError(`the database file ${state}/bidweir.db is in use by ${holder}`),
     )
   })
 
   t.test('with PostgreSQL the state folder has one process too', async (t) => {
-    const store = `store: {database: "postgres://127.0.0.1:1/x"}\nopd: {keys: [{id: 1, secret: ${key}}]}`
-    const file = join(folder, 'postgres.yaml')
-    writeFileSync(file, yaml(store))
-    t.match(
-      await refusal(runBidweir(['start', '--config', file], folder)),
-      `75: bidweir: the service does not start: the state folder ${state} is in use by process ${pid} on `,
+    t.throws(
+      () => lockState(state, 'postgres://127.0.0.1:1/x'),
+      new InUseError(`the state folder ${state} is in use by ${holder}`),
     )
   })
 
   t.test('the lock ends with its process, and holds up no other command', async (t) => {
     const argv = ['user', 'add', 'ann', '--config', join(folder, 'bidweir.yaml')]
-    const added = await command(argv, { cwd: folder, stdin: 'long enough\n' })
+    const added = await runHere(argv, 'long enough\n')
     t.match(added, { code: 0 }, added.stderr)
     await bidweir.stop('SIGKILL')
-    const again = await startBidweir(yaml(), folder)
+    const again = await startBidweir(yaml, folder)
     t.equal(await again.stop(), 0)
   })
 })

@@ -21,13 +21,12 @@ async function world(t: Test, more = '', folder = newFolder()) {
     await node.stop()
     await supplier.close()
   })
-  const taken = async () =>
-    (await node.metrics()).get('bidweir_config_reloads_total{result="taken"}') ?? 0
+  const taken = () => node.bidweir.stderr().split('configuration reloaded').length
   /** The file with other words in it, once the service has taken it. */
   const rewritten = async (yaml: string) => {
-    const before = await taken()
+    const before = taken()
     writeFileSync(join(folder, 'bidweir.yaml'), yaml)
-    await until(async () => (await taken()) > before)
+    await until(() => taken() > before)
   }
   return { node, rewritten, yaml: yamlOf(options) }
 }

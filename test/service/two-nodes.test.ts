@@ -2,7 +2,8 @@
 import t, { type Test } from 'tap'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
-import { echoSupplier, type Node, startNode } from '../support/service-node.ts'
+import { type ServedNode as Node, serveNode } from '../support/served-node.ts'
+import { echoSupplier, startNode } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
 
 const key = Buffer.alloc(32, 9).toString('base64url')
@@ -11,15 +12,15 @@ const json = { 'content-type': 'application/json' }
 async function world(t: Test) {
   const supplier = await echoSupplier()
   const [redis, postgres] = await Promise.all([startRedis(), startPostgres()])
-  const start = () =>
-    startNode({
-      endpoint: supplier.url,
-      more: `location: east\nstore: {database: "${postgres.url}", redis: "${redis.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
-      suppliers: ['id: acme, opd: {enabled: true, holdout: 0}', 'id: other, opd: {enabled: true}'],
-    })
-  // the first of them makes the admin, the second finds it
+  const options = {
+    endpoint: supplier.url,
+    more: `location: east\nstore: {database: "${postgres.url}", redis: "${redis.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
+    suppliers: ['id: acme, opd: {enabled: true, holdout: 0}', 'id: other, opd: {enabled: true}'],
+  }
+  const start = () => serveNode(options)
+  // The first of them makes the admin, the second finds it and is killed in the end.
   const one = await start()
-  const two = await start()
+  const two = await startNode(options)
   t.teardown(async () => {
     await Promise.all([one.stop(), two.stop()])
     await Promise.all([supplier.close(), redis.stop(), postgres.close()])

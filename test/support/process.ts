@@ -16,6 +16,8 @@ export interface Running {
   folder: string
   proxyPort: number
   adminPort: number
+  /** null: notices have no listener of their own. */
+  noticesPort: number | null
   password: string | null
   stdout: () => string
   stderr: () => string
@@ -88,12 +90,14 @@ export async function runBidweir(
     })
     void exited.then((code) => reject(new Error(`it exited with ${code}: ${stderr}${stdout}`)))
   })
-  const port = (name: string) => Number(new RegExp(`^${name} .*?:(\\d+)/`, 'm').exec(stdout)![1])
+  const port = (name: string) => new RegExp(`^${name} .*?:(\\d+)/`, 'm').exec(stdout)?.[1]
+  const notices = port('win notices')
   return {
     child,
     folder,
-    proxyPort: port('bid traffic'),
-    adminPort: port('admin'),
+    proxyPort: Number(port('bid traffic')),
+    adminPort: Number(port('admin')),
+    noticesPort: notices === undefined ? null : Number(notices),
     password: /^password +(\S+)/m.exec(stdout)?.[1] ?? null,
     stdout: () => stdout,
     stderr: () => stderr,

@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { runCommand } from '../../../service/cli/index.ts'
 import { replayCommand } from '../../../service/cli/replay.ts'
 import { createDemoSupplier } from '../../../service/demo/supplier.ts'
+import { runHere } from '../../support/cli.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { command, type Running } from '../../support/process.ts'
 import { serveBidweir } from '../../support/served-node.ts'
@@ -38,10 +38,11 @@ t.test('two nodes follow the commands of either', { skip: postgresAbsent }, asyn
     await postgres.close()
   })
   const model = ({ folder }: Running, ...argv: string[]) =>
-    command(['model', ...argv, '--config', 'bidweir.yaml'], { cwd: folder })
+    runHere(['model', ...argv, '--config', join(folder, 'bidweir.yaml')])
   const both = (name: string, value: number) =>
     Promise.all([one, two].map((node) => until(async () => (await metric(node, name)) === value)))
-  t.match(await model(one, 'freeze'), { code: 0, stdout: /^frozen/ })
+  const freeze = ['model', 'freeze', '--config', 'bidweir.yaml']
+  t.match(await command(freeze, { cwd: one.folder }), { code: 0, stdout: /^frozen/ })
   await both('bidweir_model_frozen', 1)
   t.match(await model(two, 'unfreeze'), { code: 0, stdout: 'learning\n' })
   await both('bidweir_model_frozen', 0)
@@ -58,8 +59,6 @@ t.test('two nodes follow the commands of either', { skip: postgresAbsent }, asyn
 })
 
 t.test('the arguments of the command', async (t) => {
-  const nowhere = { write: () => true }
-  const quiet = { stdin: process.stdin, stdout: nowhere, stderr: nowhere }
   for (const argv of [
     [],
     ['nonsense'],
@@ -71,7 +70,7 @@ t.test('the arguments of the command', async (t) => {
     ['list', '--format', 'xml'],
     ['list', '--nonsense'],
   ])
-    t.equal(await runCommand(['model', ...argv], quiet), 64, argv.join(' '))
+    t.equal((await runHere(['model', ...argv])).code, 64, argv.join(' '))
 })
 
 t.test('what a service logs replay reads; a stopped service leaves its models', async (t) => {
@@ -131,8 +130,6 @@ t.test('what a service logs replay reads; a stopped service leaves its models', 
     'news',
   ])
     t.notOk(log.includes(private_), `${private_} is not in the log`)
-  const listed = await command(['model', 'list', '--config', 'bidweir.yaml'], {
-    cwd: bidweir.folder,
-  })
+  const listed = await runHere(['model', 'list', '--config', options.config])
   t.match(listed.stdout, /^revenue-1 .* newest/)
 })

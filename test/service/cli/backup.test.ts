@@ -2,6 +2,7 @@
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { runHere } from '../../support/cli.ts'
 import { command, newFolder } from '../../support/process.ts'
 import { type ServedNode, serveNode } from '../../support/served-node.ts'
 import { echoSupplier, type NodeOptions, startNode, yamlOf } from '../../support/service-node.ts'
@@ -23,14 +24,14 @@ async function world<Node extends ServedNode>(
   }))
   t.match((await node.notify(first!)).body, { status: 'attributed' })
   const run = (...argv: string[]) =>
-    command([...argv, '--config', 'bidweir.yaml'], { cwd: node.folder })
+    runHere([...argv, '--config', join(node.folder, 'bidweir.yaml')])
   return { node, options, first: first!, second: second!, run }
 }
 
 t.test('a node that is restored knows its old wins, its keys and its users', async (t) => {
   const { node, options, first, second, run } = await world(t, serveNode)
   const dir = join(newFolder(), 'copy')
-  const made = await run('backup', dir)
+  const made = await command(['backup', dir, '--config', 'bidweir.yaml'], { cwd: node.folder })
   t.match(made, { code: 0, stdout: `${dir}: database, keys and models\n` }, made.stderr)
   t.equal(statSync(join(dir, 'bidweir.db')).mode & 0o77, 0, 'nobody else reads it')
   t.match((await run('backup', dir)).stderr, /is not empty/)
@@ -73,7 +74,8 @@ t.test('a state in use is not replaced, nor one that is there without --force', 
   t.equal(used.code, 75)
   t.match(used.stderr, `is in use by process ${node.bidweir.child.pid} on `)
   await node.stop('SIGKILL')
-  const refused = await run('restore', dir)
+  // A process of its own, since the lock that it takes ends with it.
+  const refused = await command(['restore', dir, '--config', 'bidweir.yaml'], { cwd: node.folder })
   t.equal(refused.code, 1)
   t.match(refused.stderr, /there is a state already: .*bidweir\.db.*--force/)
   const forced = await run('restore', dir, '--force')
@@ -91,22 +93,26 @@ t.test('a state in use is not replaced, nor one that is there without --force', 
 
 t.test('what is no whole backup, or of another kind of store, is refused', async (t) => {
   const folder = newFolder()
-  const run = (...argv: string[]) => command(argv, { cwd: folder })
-  mkdirSync(join(folder, 'empty'))
-  t.match(await run('restore', 'empty'), { code: 1, stderr: /empty is no backup: backup\.json/ })
+  const at = (name: string) => join(folder, name)
+  const run = (...argv: string[]) => runHere([...argv, '--config', at('c.yaml')])
+  writeFileSync(at('c.yaml'), 'location: here\n')
+  mkdirSync(at('empty'))
+  const empty = await run('restore', at('empty'))
+  t.match(empty, { code: 1, stderr: /empty is no backup: backup\.json/ })
   t.match(await run('restore'), { code: 64 })
   t.match(await run('backup', 'a', 'b'), { code: 64 })
-  t.match(await run('backup', 'none'), {
+  t.match(await run('backup', at('none')), {
     code: 1,
     stderr: /bidweir\.db does not open: the file is missing/,
   })
-  t.same(readdirSync(join(folder, 'none')), [], 'no half of a copy')
+  t.same(readdirSync(at('none')), [], 'no half of a copy')
   const key = Buffer.alloc(32, 7).toString('base64url')
   writeFileSync(
-    join(folder, 'p.yaml'),
+    at('p.yaml'),
     `store: {database: "postgres://127.0.0.1:1/x"}\nopd: {keys: [{id: 1, secret: ${key}}]}\n`,
   )
-  const without = await run('backup', 'keys', '--config', 'p.yaml')
+  const without = await runHere(['backup', at('keys'), '--config', at('p.yaml')])
   t.match(without, { code: 0, stdout: /keys and models, no database/ }, without.stderr)
-  t.match(await run('restore', 'keys'), { code: 1, stderr: /without a database/ })
+  writeFileSync(at('c.yaml'), 'stateDir: other\n')
+  t.match(await run('restore', at('keys')), { code: 1, stderr: /without a database/ })
 })

@@ -2,24 +2,13 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { runCommand } from '../../../service/cli/index.ts'
+import { runHere } from '../../support/cli.ts'
 import { command } from '../../support/process.ts'
 
 const root = new URL('../../../', import.meta.url)
 const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8'))
 const commands = ['start', 'demo', 'check', 'schema', 'key', 'replay', 'user', 'model']
 const verbs = ['key new', 'user add', 'user list', 'user remove', 'model rollback', 'model reset']
-
-/** In this process: one of its own takes half a second to start. */
-async function run(argv: string[]) {
-  let [stdout, stderr] = ['', '']
-  const code = await runCommand(argv, {
-    stdin: process.stdin,
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: (text) => (stderr += text) },
-  })
-  return { code, stdout, stderr }
-}
 
 t.test('without a command: usage on stderr, 64', async (t) => {
   const { code, stdout, stderr } = await command([])
@@ -29,11 +18,11 @@ t.test('without a command: usage on stderr, 64', async (t) => {
 
 t.test('version and help are answers: stdout, 0', async (t) => {
   t.same(await command(['--version']), { code: 0, stdout: `${version}\n`, stderr: '' })
-  const help = await run(['--help'])
+  const help = await runHere(['--help'])
   t.match(help, { code: 0, stdout: /^Usage: bidweir /, stderr: '' })
   for (const name of commands) t.match(help.stdout, new RegExp(`^  ${name}\\b`, 'm'))
   for (const name of [...commands, ...verbs]) {
-    const { code, stdout, stderr } = await run([...name.split(' '), '--help'])
+    const { code, stdout, stderr } = await runHere([...name.split(' '), '--help'])
     t.match({ code, stderr }, { code: 0, stderr: '' }, name)
     t.match(stdout, new RegExp(`^Usage: bidweir ${name} .*\\n\\n\\w.+`), 'with its purpose')
     t.match(stdout, /^ {2}--help /m)
@@ -56,7 +45,7 @@ t.test('wrong usage is 64, said on stderr', async (t) => {
     ['demo --listen', /argument missing/],
   ]
   for (const [argv, stderr] of cases)
-    t.match(await run(argv.split(' ')), { code: 64, stdout: '', stderr }, argv)
+    t.match(await runHere(argv.split(' ')), { code: 64, stdout: '', stderr }, argv)
   t.match(await command(['strat']), { code: 64, stderr: /Did you mean start/ })
 })
 

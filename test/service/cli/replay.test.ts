@@ -5,19 +5,11 @@ import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { LogLine } from '../../../opd/replay/line.ts'
 import { readLogs } from '../../../opd/state/log-reader.ts'
-import { runCommand } from '../../../service/cli/index.ts'
+import { runHere } from '../../support/cli.ts'
 import { marketLines, spelled } from '../../support/decision-log.ts'
 import { newFolder } from '../../support/process.ts'
 
-async function replay(...argv: string[]) {
-  let [out, err] = ['', '']
-  const code = await runCommand(['replay', ...argv], {
-    stdin: process.stdin,
-    stdout: { write: (text) => (out += text) },
-    stderr: { write: (text) => (err += text) },
-  })
-  return { code, out, err }
-}
+const replay = (...argv: string[]) => runHere(['replay', ...argv])
 const text = (lines: Iterable<LogLine>) => `${[...lines].map(spelled).join('\n')}\n`
 const market = { bids: 4000, explore: 0.3 }
 
@@ -25,12 +17,12 @@ t.test('a table for people, JSON for programs', async (t) => {
   const file = join(newFolder(), 'd.ndjson')
   writeFileSync(file, text(marketLines(market)))
   const human = await replay(file)
-  t.equal(human.code, 0, human.err)
-  t.match(human.out, /^4,000 decisions, [\d,]+ wins, \d too young at the end\n/)
-  t.match(human.out, /acme \(revenue, defaults\): 3,99\d bids/)
-  t.match(human.out, /win rate +\d+\.\d\d %/)
+  t.equal(human.code, 0, human.stderr)
+  t.match(human.stdout, /^4,000 decisions, [\d,]+ wins, \d too young at the end\n/)
+  t.match(human.stdout, /acme \(revenue, defaults\): 3,99\d bids/)
+  t.match(human.stdout, /win rate +\d+\.\d\d %/)
   const program = await replay(file, '--format', 'json')
-  const report = JSON.parse(program.out)
+  const report = JSON.parse(program.stdout)
   t.match(report, {
     format: 1,
     counts: { decisions: 4000, bad: 0, from: '2027-01-15T08:00:00.000Z' },
@@ -42,12 +34,12 @@ t.test('a table for people, JSON for programs', async (t) => {
 t.test('what warms up is learned from and in no figure', async (t) => {
   const file = join(newFolder(), 'd.ndjson')
   writeFileSync(file, text(marketLines(market)))
-  const { out } = await replay(file, '--format', 'json', '--warm-up', '10s', '--pending', '5000')
-  t.match(JSON.parse(out), {
+  const { stdout } = await replay(file, '--format', 'json', '--warm-up', '10s', '--pending', '5000')
+  t.match(JSON.parse(stdout), {
     counts: { decisions: 4000, warm_up: 1000, open: 7, unmatched_wins: 0 },
     total: { bids: 2993 },
   })
-  t.match((await replay(file, '--warm-up', '10s')).out, /1,000 decisions to warm up/)
+  t.match((await replay(file, '--warm-up', '10s')).stdout, /1,000 decisions to warm up/)
 })
 
 t.test('the configuration names the policy, whatever its `enabled` says', async (t) => {
@@ -57,9 +49,9 @@ t.test('the configuration names the policy, whatever its `enabled` says', async 
   const config = join(folder, 'c.yaml')
   const opd = '{enabled: false, minFactor: 0.99, minWinRate: 0}'
   writeFileSync(config, `suppliers: [{id: acme, endpoints: [http://x.example/], opd: ${opd}}]\n`)
-  const { code, out } = await replay(file, '--config', config, '--format=json')
+  const { code, stdout } = await replay(file, '--config', config, '--format=json')
   t.equal(code, 0)
-  const [acme] = JSON.parse(out).integrations
+  const [acme] = JSON.parse(stdout).integrations
   t.match(acme, {
     verdict: 'model-based, unverified',
     why: [/nothing was explored/],
@@ -68,13 +60,13 @@ t.test('the configuration names the policy, whatever its `enabled` says', async 
   })
   t.ok(acme.model.mean_factor >= 0.99)
   t.match(
-    (await replay(file, '--config', config)).out,
+    (await replay(file, '--config', config)).stdout,
     /model-based, unverified: nothing was explored/,
   )
   writeFileSync(config, 'suppliers: [{id: acme, endpoints: 7}]\n')
   const wrong = await replay(file, '--config', config)
   t.equal(wrong.code, 78)
-  t.match(wrong.err, /endpoints/)
+  t.match(wrong.stderr, /endpoints/)
 })
 
 t.test('rotated files, a folder, gzip: the same report as one file', async (t) => {
@@ -91,9 +83,9 @@ t.test('rotated files, a folder, gzip: the same report as one file', async (t) =
   writeFileSync(join(rotated, 'd.ndjson.2.gz'), gzipSync(part(0)))
   writeFileSync(join(rotated, 'notes.txt'), 'not a log')
   const whole = await replay(one)
-  t.equal((await replay(rotated)).out, whole.out)
+  t.equal((await replay(rotated)).stdout, whole.stdout)
   const named = ['d.ndjson', 'd.ndjson.2.gz', 'd.ndjson.1'].map((name) => join(rotated, name))
-  t.equal((await replay(...named)).out, whole.out)
+  t.equal((await replay(...named)).stdout, whole.stdout)
 })
 
 t.test('logs of two nodes are merged by time', async (t) => {
@@ -114,8 +106,8 @@ t.test('logs of two nodes are merged by time', async (t) => {
     else last = line.time
   }
   t.equal(disorder, 0)
-  const { out } = await replay(one, two)
-  t.match(out, /total: 5,98\d bids/)
+  const { stdout } = await replay(one, two)
+  t.match(stdout, /total: 5,98\d bids/)
 })
 
 t.test('bad lines are named and counted, and the rest is read', async (t) => {
@@ -125,22 +117,22 @@ t.test('bad lines are named and counted, and the rest is read', async (t) => {
     .split('\n')
   lines.splice(3, 0, '{"half', `"${'x'.repeat(70_000)}"`, '', '[]')
   writeFileSync(file, `${lines.join('\r\n')}\n${lines[0]!.slice(0, 40)}`)
-  const { code, out, err } = await replay(file)
+  const { code, stdout, stderr } = await replay(file)
   t.equal(code, 0)
-  t.match(out, /^50 decisions, \d+ wins, 4 bad lines/)
-  t.match(err, /d\.ndjson:4: not JSON\n/)
-  t.match(err, /d\.ndjson:5: longer than 65536 bytes\n/)
-  t.match(err, /d\.ndjson:7: no JSON object\n/)
+  t.match(stdout, /^50 decisions, \d+ wins, 4 bad lines/)
+  t.match(stderr, /d\.ndjson:4: not JSON\n/)
+  t.match(stderr, /d\.ndjson:5: longer than 65536 bytes\n/)
+  t.match(stderr, /d\.ndjson:7: no JSON object\n/)
 })
 
 t.test('gzip that is cut is read as far as it goes', async (t) => {
   const file = join(newFolder(), 'd.ndjson.gz')
   const whole = gzipSync(text(marketLines({ bids: 3000 })))
   writeFileSync(file, whole.subarray(0, whole.length - 2000))
-  const { code, out, err } = await replay(file)
+  const { code, stdout, stderr } = await replay(file)
   t.equal(code, 0)
-  t.match(out, /decisions, .* 1 bad lines/)
-  t.match(err, /cannot be read further/)
+  t.match(stdout, /decisions, .* 1 bad lines/)
+  t.match(stderr, /cannot be read further/)
 })
 
 t.test('what cannot be read at all has an exit code of its own', async (t) => {
@@ -169,7 +161,7 @@ t.test('what cannot be read at all has an exit code of its own', async (t) => {
   for (const [argv, code, said] of cases) {
     const answer = await replay(...argv)
     t.equal(answer.code, code, argv.join(' '))
-    t.match(answer.err, said)
-    t.equal(answer.out, '')
+    t.match(answer.stderr, said)
+    t.equal(answer.stdout, '')
   }
 })

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
+import { runHere } from '../../support/cli.ts'
 import { command, newFolder, startBidweir, token } from '../../support/process.ts'
 import { serveNode } from '../../support/served-node.ts'
 import { yamlOf } from '../../support/service-node.ts'
@@ -45,10 +46,10 @@ t.test('--config FILE and --config=FILE are one, without a file it is wrong usag
   const joined = await command(['user', 'add', 'ann', '--config=c.yaml'], { cwd, stdin })
   t.equal(joined.code, 0, joined.stderr)
   t.ok(existsSync(join(cwd, 'here/b.db')))
-  const apart = await command(['user', '--config', 'c.yaml', 'add', 'ann'], { cwd, stdin })
+  const apart = await runHere(['user', '--config', join(cwd, 'c.yaml'), 'add', 'ann'], stdin)
   t.equal(apart.code, 1, 'ann stands in the same store')
   t.match(apart.stderr, /already/)
-  t.equal((await command(['user', 'add', 'bob', '--config'], { cwd, stdin })).code, 64)
+  t.equal((await runHere(['user', 'add', 'bob', '--config'], stdin)).code, 64)
   t.notOk(existsSync(join(cwd, 'data')), 'no other store was made')
 })
 
@@ -61,18 +62,29 @@ t.test('users added meanwhile see what is theirs', async (t) => {
     await node.stop()
     await supplier.close()
   })
+  const config = ['--config', join(folder, 'bidweir.yaml')]
   const add = (name: string, ...options: string[]) =>
-    command(['user', 'add', name, '--config', 'bidweir.yaml', ...options], {
-      cwd: folder,
-      stdin: `${name} likes long passwords\n`,
-    })
+    runHere(['user', 'add', name, ...config, ...options], `${name} likes long passwords\n`)
   const as = async (name: string, path: string, init: RequestInit = {}) => {
     const access = await token(node.bidweir, name, `${name} likes long passwords`)
     const headers = { authorization: `Bearer ${access}`, 'content-type': 'application/json' }
     return fetch(`${node.admin}/api/svc/${path}`, { ...init, headers })
   }
   const added = [
-    await add('ann', '--role', 'api', '--account', 'acme-media'),
+    await command(
+      [
+        'user',
+        'add',
+        'ann',
+        '--config',
+        'bidweir.yaml',
+        '--role',
+        'api',
+        '--account',
+        'acme-media',
+      ],
+      { cwd: folder, stdin: 'ann likes long passwords\n' },
+    ),
     await add('all', '--role', 'api', '--role', 'operator', '--account', '*'),
     await add('bob'),
   ]
@@ -102,14 +114,14 @@ t.test('users added meanwhile see what is theirs', async (t) => {
   t.equal((await as('all', 'opd/acme/', hold)).status, 200)
 
   const user = (verb: string, name: string, stdin = '') =>
-    command(['user', verb, name, '--config', 'bidweir.yaml'], { cwd: folder, stdin })
+    runHere(['user', verb, name, ...config], stdin)
   t.equal((await user('disable', 'ann')).code, 0)
   t.equal(await token(node.bidweir, 'ann', 'ann likes long passwords'), undefined)
   t.equal((await user('enable', 'ann')).code, 0)
   t.equal((await user('passwd', 'ann', 'ann has another one\n')).code, 0)
   t.equal(await token(node.bidweir, 'ann', 'ann likes long passwords'), undefined)
   t.type(await token(node.bidweir, 'ann', 'ann has another one'), 'string')
-  const list = await command(['user', 'list', '--config', 'bidweir.yaml'], { cwd: folder })
+  const list = await runHere(['user', 'list', ...config])
   t.match(list.stdout, /^ann +api +acme-media +enabled +20\d\d-.*Z$/m, 'with the last log-in')
   t.match(list.stdout, /^bob +- +- +enabled +20/m)
   t.equal((await user('remove', 'ann')).code, 0)

@@ -24,15 +24,13 @@ for (const [path, found] of [
   ['/proc/self/pagemap', 'is more than 16 MiB'],
   [join(folder, 'nowhere'), 'cannot be read (ENOENT)'],
 ] as const)
-  t.test(`a file that ${found} is a fault with its place`, async (t) => {
+  t.test(`a file that ${found} is a fault with its place`, (t) => {
     const allowed = /ENOENT/.test(found) ? /can be read/ : 'a regular file of at most 16 MiB'
     t.match(loadConfig(path), {
       config: null,
       faults: [{ path: '', found: `${path}, which ${found}`, allowed }],
     })
-    const named = await createLoad(
-      file(`admin: {auth: {embedded: {realm: {file: "${path}"}}}}\n`),
-    )()
+    const named = loadConfig(file(`admin: {auth: {embedded: {realm: {file: "${path}"}}}}\n`))
     t.equal(named.config, null)
     t.match(named.faults[0], {
       path: 'admin.auth.embedded.realm',
@@ -40,6 +38,7 @@ for (const [path, found] of [
       found: `{file: ${path}}, which ${found}`,
       allowed,
     })
+    t.end()
   })
 
 t.test('a file of 16 MiB is read', (t) => {
@@ -49,9 +48,9 @@ t.test('a file of 16 MiB is read', (t) => {
 })
 
 t.test('what takes too much memory or time to read is refused, and the loop goes on', async (t) => {
-  const brackets = file('['.repeat(2_000_000))
+  const brackets = file('['.repeat(500_000))
   for (const [limits, found] of [
-    [{ time: 60_000, memory: 64 }, /too much memory/],
+    [{ time: 60_000, memory: 32 }, /too much memory/],
     [{ time: 1, memory: 512 }, /longer than 0.001 s/],
   ] as const) {
     let turns = 0
@@ -69,7 +68,7 @@ t.test(
   'what is loaded is what the file says, and suppliers that read as before are the same',
   async (t) => {
     const many = (factor: number) =>
-      Array.from({ length: 500 }, (_each, n) => {
+      Array.from({ length: 100 }, (_each, n) => {
         const opd = `{enabled: true, minFactor: ${n === 7 ? factor : 0.8}}`
         return `  - {id: s${n}, endpoints: ["http://x/${n}"], opd: ${opd}}\n`
       }).join('')
@@ -82,8 +81,8 @@ t.test(
     const before = new Set(first.config!.suppliers)
     const other = second.config!.suppliers.filter((supplier) => !before.has(supplier))
     t.match(other, [{ id: 's7', opd: { minFactor: 0.9 } }])
-    writeFileSync(path, 'suppliers: [')
-    t.equal((await load()).config, null)
+    writeFileSync(path, 'location: here')
+    t.match(await load(), { config: null, faults: [{ path: 'suppliers' }] }, 'it has lost them')
     writeFileSync(path, `suppliers:\n${many(0.9)}`)
     t.equal((await load()).config!.suppliers[0], first.config!.suppliers[0], 'after a fault, too')
   },
@@ -91,11 +90,11 @@ t.test(
 
 t.test('faults beyond 10,000 are counted, and long ones are cut', async (t) => {
   const rows = Array.from({ length: 5050 }, (_each, n) => `  - {id: A${n}, endpoints: [1]}\n`)
-  const { faults } = await createLoad(file(`suppliers:\n${rows.join('')}`))()
+  const long = `  - {id: a, endpoints: ["http://x"], ${'x'.repeat(1000)}: 1}\n`
+  const { faults } = await createLoad(file(`suppliers:\n${long}${rows.join('')}`))()
   t.equal(faults.length, 10_001)
-  t.equal(faults.at(-1)!.found, '100 faults more')
-  const [long] = (await createLoad(file(`${'x'.repeat(1000)}: 1\n`))()).faults
-  t.equal(long!.path.length, 500)
+  t.equal(faults.at(-1)!.found, '101 faults more')
+  t.equal(Math.max(...faults.map(({ path }) => path.length)), 500)
 })
 
 t.test('suppliers whose blocks are equal and different are read as they are written', async (t) => {

@@ -6,6 +6,7 @@ import { check } from '../../../service/config/check.ts'
 import { loadConfig } from '../../../service/config/load.ts'
 import { defaultConfig } from '../../../service/default-config.ts'
 import { modelsDirOf } from '../../../service/models.ts'
+import { runHere } from '../../support/cli.ts'
 import { file, folder } from '../../support/config.ts'
 import { command, newFolder } from '../../support/process.ts'
 
@@ -60,7 +61,7 @@ t.test('commands find the state of a file from any folder', async (t) => {
   })
   t.equal(added.code, 0, added.stderr)
   t.ok(existsSync(join(home, 'state/bidweir.db')))
-  const rollback = await command(['model', 'rollback', ...config], { cwd })
+  const rollback = await runHere(['model', 'rollback', ...config])
   t.match(rollback.stderr, `no models in ${join(home, 'state/models')}`)
   t.notOk(existsSync(join(cwd, 'data')))
 })

@@ -86,65 +86,72 @@ t.test('a node whose processes are killed', async (t) => {
   })
 })
 
-/** A node with requests that are all at the supplier, until `release`. */
-async function withRequests(t: Test, count = 24) {
+t.test('requests in flight, when a worker is killed and when all processes end', async (t) => {
   const answers: (() => void)[] = []
   const supplier = await httpSupplier((_request, response) => {
     answers.push(() => response.writeHead(204).end())
   })
   const node = await startWorkers({ endpoint: supplier.url, auth: 'none' })
   t.teardown(() => Promise.all([node.stop('SIGKILL'), supplier.close()]))
-  const requests = new Set<Promise<RawAnswer>>()
-  let released = false
-  const send = () => {
-    const request = raw(node.bidweir.proxyPort, post('/bid/acme', '{"id":"1","imp":[{"id":"1"}]}'))
-    requests.add(request)
-    void request.then(() => {
-      // Refused, because the machine is busy.
-      if (!released && requests.delete(request)) send()
-    })
-  }
-  for (let n = 0; n < count; n++) send()
-  await until(() => answers.length === count)
-  const release = () => {
-    for (const answer of answers) answer()
-  }
-  return {
-    ...{ node, count, release },
-    /** From now on a response is the end of a request. */
-    results() {
-      released = true
-      return Promise.all(requests)
-    },
-  }
-}
 
-t.test('a killed worker costs the requests that it had in flight, nothing else', async (t) => {
-  const { node, count, release, results } = await withRequests(t)
-  t.equal(sumOf(await node.metrics(), 'bidweir_requests_in_flight'), count)
-  const ended = results()
-  process.kill(node.workers()[0]!, 'SIGKILL')
-  release()
-  const statuses = (await ended).map(({ status }) => status)
-  const lost = statuses.filter((status) => status === 0).length
-  t.equal(statuses.filter((status) => status === 204).length, count - lost)
-  t.ok(lost > 0 && lost < count, `lost ${lost} of ${count}`)
-})
-
-t.test('SIGTERM: all processes answer what is in flight, then end', async (t) => {
-  const { node, release, results } = await withRequests(t)
-  const pids = node.workers()
-  const answered = results()
-  // As from a terminal or a supervisor, to all processes.
-  for (const pid of pids) process.kill(pid, 'SIGTERM')
-  const ended = node.stop('SIGTERM')
-  await until(() => isRefused(node.bidweir.proxyPort))
-  release()
-  for (const { status, headers } of await answered) {
-    t.equal(status, 204)
-    t.equal(headers['connection'], 'close')
+  /** Requests that are all at the supplier, until `release`. */
+  async function inFlight(count = 24) {
+    const requests = new Set<Promise<RawAnswer>>()
+    let released = false
+    const send = () => {
+      const body = '{"id":"1","imp":[{"id":"1"}]}'
+      const request = raw(node.bidweir.proxyPort, post('/bid/acme', body))
+      requests.add(request)
+      void request.then(() => {
+        // Refused, because the machine is busy.
+        if (!released && requests.delete(request)) send()
+      })
+    }
+    for (let n = 0; n < count; n++) send()
+    await until(() => answers.length === count)
+    return {
+      count,
+      release() {
+        for (const answer of answers.splice(0)) answer()
+      },
+      /** From now on a response is the end of a request. */
+      results() {
+        released = true
+        return Promise.all(requests)
+      },
+    }
   }
-  t.equal(await ended, 0)
-  t.ok(pids.every((pid) => !isAlive(pid)))
-  t.notMatch(node.bidweir.stderr(), /replaced/)
+
+  t.test('a killed worker costs the requests that it had, nothing else', async (t) => {
+    const { count, release, results } = await inFlight()
+    t.equal(sumOf(await node.metrics(), 'bidweir_requests_in_flight'), count)
+    const ended = results()
+    process.kill(node.workers()[0]!, 'SIGKILL')
+    release()
+    const statuses = (await ended).map(({ status }) => status)
+    const lost = statuses.filter((status) => status === 0).length
+    t.equal(statuses.filter((status) => status === 204).length, count - lost)
+    t.ok(lost > 0 && lost < count, `lost ${lost} of ${count}`)
+  })
+
+  t.test('SIGTERM: all processes answer what is in flight, then end', async (t) => {
+    await until(async () => sumOf(await node.metrics(), 'bidweir_workers_replaced_total') === 1)
+    await until(async () => (await fetch(`${node.admin}/readyz`)).status === 200)
+    const before = node.bidweir.stderr().length
+    const { release, results } = await inFlight()
+    const pids = node.workers()
+    const answered = results()
+    // As from a terminal or a supervisor, to all processes.
+    for (const pid of pids) process.kill(pid, 'SIGTERM')
+    const ended = node.stop('SIGTERM')
+    await until(() => isRefused(node.bidweir.proxyPort))
+    release()
+    for (const { status, headers } of await answered) {
+      t.equal(status, 204)
+      t.equal(headers['connection'], 'close')
+    }
+    t.equal(await ended, 0)
+    t.ok(pids.length > 0 && pids.every((pid) => !isAlive(pid)))
+    t.notMatch(node.bidweir.stderr().slice(before), /replaced/)
+  })
 })
