@@ -1,6 +1,10 @@
-/** Loaded before each test file: it takes away what the runner adds and no test needs. */
+/** Loaded before each test file: it takes away what the runner adds and no test needs, and what a test leaves. */
 import hooks from 'node:async_hooks'
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isMainThread } from 'node:worker_threads'
 
 // The runner follows each promise and each handle with an async hook, to say in which test an error escaped: an eighth
 // of the CPU of a test with many requests. Without it such an error ends the file, which fails.
@@ -18,3 +22,19 @@ const wrapped = Symbol.for('process-on-spawn@*:singletonId')
 globalThis[wrapped]?.unwrap()
 globalThis[wrapped] = { version: 1, listeners: [], unwrap() {} }
 delete process.env.NODE_OPTIONS
+
+// The temporary files of a test and its child processes are in a folder of its own, which goes with it. The name is
+// short, because the path of a Unix socket has 107 bytes; other users enter and write, as PostgreSQL runs as one.
+if (isMainThread) {
+  const shared = tmpdir()
+  const own = mkdtempSync(join(shared, 'bw-'))
+  chmodSync(own, 0o1777)
+  Object.assign(process.env, { SHARED_TMPDIR: shared, TMPDIR: own })
+  process.once('exit', () => {
+    try {
+      rmSync(own, { recursive: true, maxRetries: 3 })
+    } catch {
+      // A child process that is just ending still writes there.
+    }
+  })
+}

@@ -5,7 +5,8 @@ const children = new Set<ChildProcess>()
 const end = () => {
   for (const child of children) child.kill('SIGKILL')
 }
-process.once('exit', end)
+// before the temporary files are removed
+process.prependOnceListener('exit', end)
 // The runner's time limit.
 process.once('SIGALRM', () => {
   end()

@@ -56,17 +56,19 @@ const shrink = [
   'drop database template1',
 ]
 
-/** A fresh cluster. It is made once on a machine and kept: a copy takes a fraction of the CPU of `initdb`. */
+/** A fresh cluster. It is made once on a machine and shared: a copy takes a fraction of the CPU of `initdb`. */
 function template(bin: string, who: ReturnType<typeof asPostgres>): string {
   const kept = join(
-    tmpdir(),
-    `bidweir-pg-template-1${bin.replaceAll('/', '-')}-${process.getuid?.()}`,
+    process.env['SHARED_TMPDIR'] ?? tmpdir(),
+    `bidweir-pg-template-2${bin.replaceAll('/', '-')}-${process.getuid?.()}`,
   )
   if (existsSync(kept)) return kept
   const fresh = newFolder(who)
   const data = join(fresh, 'data')
   const options = { ...who, cwd: fresh, stdio: 'ignore' as const }
-  const argv = ['-D', data, '-U', 'bidweir', '-A', 'trust', '--no-sync']
+  // Segments of the log of 1 MB instead of 16: each test copies one.
+  const small = ['--no-sync', '--wal-segsize=1']
+  const argv = ['-D', data, '-U', 'bidweir', '-A', 'trust', ...small]
   execFileSync(join(bin, 'initdb'), argv, options)
   const input = shrink.join('\n')
   const single = ['--single', '-D', data, 'postgres']
@@ -89,20 +91,18 @@ export async function startPostgres(): Promise<Postgres> {
   const port = await freePort()
   let child: ChildProcess = spawn('true')
   let gone: Promise<unknown> = Promise.resolve()
-  const ready = () => {
-    try {
-      execFileSync(join(bin, 'pg_isready'), ['-h', '127.0.0.1', '-p', String(port)], options)
-      return true
-    } catch {
-      return false
-    }
-  }
   const start = async () => {
     // Without fsync: a test kills processes, never the machine.
     const settings = ['-k', folder, '-h', '127.0.0.1', '-p', String(port), '-F']
-    const argv = ['-D', join(folder, 'data'), ...settings]
-    child = endWithTest(spawn(join(bin, 'postgres'), argv, options))
+    const argv = ['-D', join(folder, 'data'), ...settings, '-c', 'lc_messages=C']
+    const stdio = ['ignore', 'ignore', 'pipe'] as const
+    child = endWithTest(spawn(join(bin, 'postgres'), argv, { ...options, stdio: [...stdio] }))
     gone = new Promise((resolve) => child.once('exit', resolve))
+    let logged = ''
+    child.stderr!.on('data', (chunk) => {
+      logged += chunk
+    })
+    const ready = () => logged.includes('ready to accept connections')
     await until(ready, { what: 'a PostgreSQL that accepts connections' })
   }
   const stop = async () => {

@@ -1,7 +1,8 @@
-/** The service as it is started, and calls to its API byte for byte over a socket. */
+/** The service with its configuration file, and calls to its API byte for byte over a socket. */
 import net from 'node:net'
 import type { Test } from 'tap'
-import { newFolder, startBidweir, token } from './process.ts'
+import { newFolder, type Running, token } from './process.ts'
+import { serveBidweir } from './served-node.ts'
 
 const json = 'application/json'
 
@@ -12,8 +13,14 @@ export interface Asked {
   anonymous?: boolean
 }
 
-/** Runs until the test ends; `ask` calls as its administrator. */
-export async function startWire(t: Test) {
+/**
+ * Runs until the test ends; `ask` calls as its administrator. `start` starts it, in the process of the test unless
+ * something else is given.
+ */
+export async function startWire(
+  t: Test,
+  start: (yaml: string, folder: string) => Promise<Running> = serveBidweir,
+) {
   const folder = newFolder()
   const yaml = `
 proxy: {listen: 127.0.0.1:0}
@@ -21,7 +28,7 @@ admin: {listen: 127.0.0.1:0}
 store: {database: 'sqlite:${folder}/b.db'}
 suppliers: [{id: acme, endpoints: ['http://127.0.0.1:9/'], account: a, opd: {enabled: true, holdout: 0}}]
 `
-  let running = await startBidweir(yaml, folder)
+  let running = await start(yaml, folder)
   t.teardown(() => running.stop())
   const bearer = await token(running)
 
@@ -66,9 +73,8 @@ suppliers: [{id: acme, endpoints: ['http://127.0.0.1:9/'], account: a, opd: {ena
     url: () => `http://127.0.0.1:${running.adminPort}`,
     /** kill -9, and another start on what it left. */
     async restart() {
-      running.child.kill('SIGKILL')
-      await running.exited
-      running = await startBidweir(yaml, folder)
+      await running.stop('SIGKILL')
+      running = await start(yaml, folder)
     },
   }
 }

@@ -1,7 +1,7 @@
 /** A part of console.test.ts: axe finds no violation on any screen, in light and dark, and no width scrolls sideways. */
 import { readFile } from 'node:fs/promises'
 import type { Test } from 'tap'
-import { type ConsoleInBrowser, logIn, press, show, visit } from '../../support/console.ts'
+import { type ConsoleInBrowser, fillLogIn, press, show, visit } from '../../support/console.ts'
 import { until } from '../../support/until.ts'
 
 interface Violation {
@@ -42,7 +42,7 @@ export async function accessibility(t: Test, { base, page }: ConsoleInBrowser) {
   await visit(page, base)
   await page.getByLabel('User').waitFor()
   await check('log-in')
-  await logIn(page, base, 'op')
+  await fillLogIn(page, 'op')
   for (const [screen, heading] of screens) {
     await show(page, base, screen, heading)
     // forms that are folded are checked, too
@@ -62,4 +62,5 @@ export async function accessibility(t: Test, { base, page }: ConsoleInBrowser) {
   await press(page, 'Hold Acme')
   await page.getByRole('dialog').waitFor()
   await check('a question')
+  await press(page, 'Cancel')
 }

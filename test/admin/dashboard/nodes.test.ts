@@ -10,7 +10,8 @@ import type { LiveSnapshot } from '../../../admin/fleet/live.ts'
 import { browserAbsent, launch, logIn, openPage } from '../../support/console.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { redisAbsent, startRedis } from '../../support/redis.ts'
-import { echoSupplier, startNode } from '../../support/service-node.ts'
+import { publishSooner, serveNode } from '../../support/served-node.ts'
+import { echoSupplier } from '../../support/service-node.ts'
 import { until } from '../../support/until.ts'
 
 /** Each request goes to the next of the nodes. */
@@ -34,6 +35,7 @@ async function balancer(t: Test, targets: string[]): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
+publishSooner()
 const skip = browserAbsent || postgresAbsent || redisAbsent
 
 t.test('two nodes behind a balancer', { skip }, async (t) => {
@@ -48,8 +50,8 @@ t.test('two nodes behind a balancer', { skip }, async (t) => {
     endpoint: supplier.url,
     more: `store: {database: "${database.url}", redis: "${redis.url}"}\nopd: {keys: [{id: 1, secret: ${secret}}]}`,
   }
-  const one = await startNode(options)
-  const other = await startNode(options)
+  const one = await serveNode(options)
+  const other = await serveNode(options)
   const targets = [one.admin, other.admin]
   const base = await balancer(t, targets)
   const browser = await launch()
@@ -128,12 +130,10 @@ t.test('two nodes behind a balancer', { skip }, async (t) => {
     const file = join(other.folder, 'bidweir.yaml')
     const good = readFileSync(file, 'utf8')
     writeFileSync(file, good.replace('timeout: 20s', 'timout: 20s'))
-    other.bidweir.child.kill('SIGHUP')
     const refused = problem(page, new RegExp(`Node ${second}: the configuration file has faults`))
     await until(() => refused.isVisible(), { what: 'a refused configuration on the page' })
     await until(async () => /^\(1\) acme/.test(await page.title()))
     writeFileSync(file, good.replace('proxy:', 'location: elsewhere\nproxy:'))
-    other.bidweir.child.kill('SIGHUP')
     const waiting = problem(page, new RegExp(`Node ${second}: .* waits for a restart: location`))
     await until(() => waiting.isVisible(), { what: 'a restart that is needed on the page' })
     await page.goto(`${base}/#/nodes`)

@@ -1,6 +1,6 @@
 /** A part of console.test.ts: the switches of the console. Each asks back, and can be undone. */
 import type { Test } from 'tap'
-import { type ConsoleInBrowser, confirm, logIn, press, row } from '../../support/console.ts'
+import { type ConsoleInBrowser, confirm, logIn, press, row, show } from '../../support/console.ts'
 
 export async function switches(t: Test, { base, api, page, faults }: ConsoleInBrowser) {
   const held = async () =>
@@ -45,6 +45,7 @@ export async function switches(t: Test, { base, api, page, faults }: ConsoleInBr
     await page.getByRole('dialog').getByRole('button', { name: 'Hold', exact: true }).click()
     await page.getByText('Not changed:').waitFor()
     t.same(await held(), [], 'the failure is shown in the dialog')
+    await press(page, 'Cancel')
     t.same(faults, [])
   })
 
@@ -56,7 +57,7 @@ export async function switches(t: Test, { base, api, page, faults }: ConsoleInBr
     }
     t.equal((await api('/api/svc/ssp/idle/', 'POST', body)).status, 201)
     const supplier = async () => (await (await api('/api/svc/ssp/idle/')).json()) as typeof body
-    await logIn(page, base, 'op', 'supplier/idle')
+    await show(page, base, 'supplier/idle', 'Idle')
     await press(page, 'Switch off seat s1')
     await page.getByRole('dialog').getByText('are removed from every bid response').waitFor()
     await confirm(page, 'Switch off', 'Seat s1 is off.')

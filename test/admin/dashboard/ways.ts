@@ -1,7 +1,7 @@
 /** A part of console.test.ts: the ways in which people use the console: many suppliers, keyboard, selection, large text, other languages. */
 import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
-import { type ConsoleInBrowser, logIn, openPage, row } from '../../support/console.ts'
+import { type ConsoleInBrowser, logIn, openPage, row, show } from '../../support/console.ts'
 import { until } from '../../support/until.ts'
 
 const poll = (page: Page) =>
@@ -34,7 +34,6 @@ export async function waysOfUse(t: Test, { base, api, browser, page, faults }: C
   t.test('a hold and its undo by keyboard alone', async (t) => {
     const held = async () =>
       ((await (await api('/api/svc/opd/')).json()) as { hold: boolean }[]).some(({ hold }) => hold)
-    await logIn(page, base, 'op')
     const button = page.getByRole('button', { name: 'Hold Acme', exact: true })
     await button.focus()
     await page.keyboard.press('Enter')
@@ -58,7 +57,6 @@ export async function waysOfUse(t: Test, { base, api, browser, page, faults }: C
 
   t.test('text of twice the size fits, also on a phone', async (t) => {
     await page.setViewportSize({ width: 390, height: 844 })
-    await logIn(page, base, 'op')
     const size = () => page.evaluate<number>('parseFloat(getComputedStyle(document.body).fontSize)')
     const before = await size()
     await page.evaluate("document.documentElement.style.fontSize = '200%'")
@@ -108,7 +106,7 @@ export async function manySuppliers(t: Test, { base, page, fail, addSuppliers }:
     ).join(''),
   )
   await fail()
-  await logIn(page, base, 'op')
+  await show(page, base, 'suppliers', 'Suppliers')
   await page.getByText('Total of 203').waitFor()
   t.ok(await page.evaluate('document.documentElement.scrollHeight <= 1.1 * innerHeight'))
   t.match(await page.locator('tbody tr').first().textContent(), /^Down <b>/)

@@ -2,7 +2,8 @@
 import t from 'tap'
 import type { LiveSnapshot } from '../../../admin/fleet/live.ts'
 import { newFolder } from '../../support/process.ts'
-import { echoSupplier, startNode } from '../../support/service-node.ts'
+import { serveNode } from '../../support/served-node.ts'
+import { echoSupplier } from '../../support/service-node.ts'
 
 t.test('kept wins, kept spend and uplift survive a restart', async (t) => {
   const supplier = await echoSupplier()
@@ -15,7 +16,7 @@ t.test('kept wins, kept spend and uplift survive a restart', async (t) => {
     more: `store: {database: "sqlite:${folder}/b.db"}
 opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 5).toString('base64url')}}]}`,
   }
-  const first = await startNode(options)
+  const first = await serveNode(options)
   const kept = async ({ admin }: typeof first) => {
     const authorization = `Bearer ${await first.login()}`
     const response = await fetch(`${admin}/api/svc/live/`, { headers: { authorization } })
@@ -29,7 +30,7 @@ opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 5).toString('base64url')}}]}`,
   const before = await kept(first)
   t.ok(before.kept !== null && before.kept.lower < before.kept.at, 'both arms have won')
   await first.bidweir.stop()
-  const second = await startNode(options)
+  const second = await serveNode(options)
   t.teardown(() => second.bidweir.stop())
   const after = await kept(second)
   t.equal(after.bids, 0, 'the counters since the start begin again')

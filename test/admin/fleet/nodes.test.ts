@@ -2,8 +2,11 @@
 import t from 'tap'
 import type { LiveSnapshot } from '../../../admin/fleet/live.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
-import { echoSupplier, startNode } from '../../support/service-node.ts'
+import { publishSooner, serveNode } from '../../support/served-node.ts'
+import { echoSupplier } from '../../support/service-node.ts'
 import { until } from '../../support/until.ts'
+
+publishSooner()
 
 t.test('two nodes on one database', { skip: postgresAbsent }, async (t) => {
   const [database, supplier] = [await startPostgres(), await echoSupplier()]
@@ -13,8 +16,8 @@ t.test('two nodes on one database', { skip: postgresAbsent }, async (t) => {
     endpoint: supplier.url,
     more: `store: {database: "${database.url}"}\nopd: {keys: [{id: 1, secret: ${secret}}]}`,
   }
-  const one = await startNode(options)
-  const other = await startNode(options)
+  const one = await serveNode(options)
+  const other = await serveNode(options)
   other.login = one.login
   t.teardown(async () => {
     await other.bidweir.stop()

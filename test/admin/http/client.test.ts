@@ -5,7 +5,8 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import openapiTS, { type OpenAPI3 } from 'openapi-typescript'
 import t from 'tap'
-import { newFolder, startBidweir } from '../../support/process.ts'
+import { newFolder } from '../../support/process.ts'
+import { serveBidweir } from '../../support/served-node.ts'
 
 interface Content {
   [type: string]: { example?: unknown }
@@ -17,7 +18,7 @@ interface Operation {
 }
 
 const folder = newFolder()
-const bidweir = await startBidweir(
+const bidweir = await serveBidweir(
   `
 proxy: {listen: 127.0.0.1:0}
 admin: {listen: 127.0.0.1:0}

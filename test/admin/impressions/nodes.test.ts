@@ -3,6 +3,7 @@ import t from 'tap'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { newFolder } from '../../support/process.ts'
 import { redisAbsent, startRedis } from '../../support/redis.ts'
+import { serveNode } from '../../support/served-node.ts'
 import { echoSupplier, type Node, startNode, sumOf } from '../../support/service-node.ts'
 import { until } from '../../support/until.ts'
 
@@ -12,7 +13,7 @@ t.test('two nodes that know nothing of each other', { skip: postgresAbsent }, as
   const supplier = await echoSupplier()
   const postgres = await startPostgres()
   const start = () =>
-    startNode({
+    serveNode({
       endpoint: supplier.url,
       auth: 'none',
       more: `store: {database: "${postgres.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,

@@ -1,8 +1,9 @@
 /** Which changes are accepted and refused, and their audit trail, also after a restart. */
 import t from 'tap'
+import { startBidweir } from '../../support/process.ts'
 import { path, seat, startWire } from '../../support/service-api.ts'
 
-const { ask, restart } = await startWire(t)
+const { ask, restart } = await startWire(t, startBidweir)
 const center = { location: 'us', client_qps: 80, is_active: true }
 await ask('POST', path, { body: JSON.stringify({ dsp_seats: [seat], svc: [center] }) })
 

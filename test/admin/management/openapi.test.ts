@@ -9,7 +9,8 @@ import { chromium } from 'playwright-core'
 import t from 'tap'
 import { loadConfig } from '../../../service/config/load.ts'
 import { startService } from '../../../service/service.ts'
-import { newFolder, startBidweir, token } from '../../support/process.ts'
+import { newFolder, token } from '../../support/process.ts'
+import { serveBidweir } from '../../support/served-node.ts'
 
 const quiet = { info() {}, warn() {}, error() {} }
 const folder = newFolder()
@@ -19,7 +20,7 @@ admin: {listen: 127.0.0.1:0}
 store: {database: 'sqlite:${at}/b.db'}
 suppliers: [{id: acme, endpoints: ['http://127.0.0.1:9/'], account: a, opd: {enabled: true}}]
 `
-const bidweir = await startBidweir(yaml(folder), folder)
+const bidweir = await serveBidweir(yaml(folder), folder)
 t.teardown(() => bidweir.stop())
 const base = `http://127.0.0.1:${bidweir.adminPort}`
 const answer = await fetch(`${base}/api/openapi.json`)

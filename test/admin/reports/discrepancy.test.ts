@@ -1,9 +1,10 @@
 /** The discrepancy report after every kind of notice: each is counted in its column. */
 import t from 'tap'
-import { newFolder, startBidweir, token } from '../../support/process.ts'
+import { newFolder, token } from '../../support/process.ts'
+import { serveBidweir } from '../../support/served-node.ts'
 
 const folder = newFolder()
-const bidweir = await startBidweir(
+const bidweir = await serveBidweir(
   `
 proxy: {listen: 127.0.0.1:0}
 admin: {listen: 127.0.0.1:0, impressions: {auth: none}}

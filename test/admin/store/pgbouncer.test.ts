@@ -6,7 +6,8 @@ import { createRetention } from '../../../admin/store/retention.ts'
 import { entry } from '../../support/ledger-entry.ts'
 import { pgBouncerAbsent, startPgBouncer } from '../../support/pgbouncer.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
-import { echoSupplier, startNode } from '../../support/service-node.ts'
+import { serveNode } from '../../support/served-node.ts'
+import { echoSupplier } from '../../support/service-node.ts'
 import { silent, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
 
@@ -62,8 +63,8 @@ t.test('PgBouncer', { skip: postgresAbsent || pgBouncerAbsent }, async (t) => {
       more: `store: {database: "${bouncer.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
       suppliers: ['id: acme, opd: {enabled: true, holdout: 0}'],
     }
-    const one = await startNode(options)
-    const two = await startNode(options)
+    const one = await serveNode(options)
+    const two = await serveNode(options)
     t.teardown(() => Promise.all([one.stop(), two.stop(), supplier.close()]))
     const { svcOpd } = await one.bid({ id: 'b' })
     const notice = { bid_id: 'b', price: '0.5', svc_opd: svcOpd }
