@@ -11,7 +11,7 @@ export interface Decimal {
 
 export const zero: Decimal = { digits: 0n, scale: 0 }
 
-const numberText = /^(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,5}))?$/
+const numberText = /^(\d+)(?:\.(\d+))?(?:[eE]([+-]?0*\d{1,5}))?$/
 /** Longer texts are parsed as a double first, because BigInt parsing is quadratic. */
 const maxTextLength = 1200
 const maxExponent = 2000

@@ -22,6 +22,9 @@ t.test('a JSON number becomes a plain decimal of the same value', async (t) => {
     ['1.50e1', '15'],
     ['1E+2', '100'],
     ['12e-7', '0.0000012'],
+    ['2e000001', '20'],
+    ['2E-0000000001', '0.2'],
+    [`1e${'0'.repeat(500)}`, '1'],
     ['1e-300', `0.${'0'.repeat(299)}1`],
   ]
   for (const [wire, text] of cases) t.equal(plain(wire), text, wire)
