@@ -124,7 +124,7 @@ function merged<T extends object>(
     if (row === undefined) {
       faults.push({
         pointer: `/${list}/${at}/${key}`,
-        detail: `no such entry: ${String(sent[key])}`,
+        detail: `no such entry: ${String(sent[key])}; POST adds one`,
       })
       continue
     }
