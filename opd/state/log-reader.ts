@@ -24,7 +24,10 @@ const readable = /\.(ndjson|jsonl|log)(\.\d+)?(\.gz)?$/
 export async function logFiles(paths: readonly string[]): Promise<string[]> {
   const files: string[] = []
   for (const path of paths) {
-    if (!(await stat(path)).isDirectory()) {
+    const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
+      throw error.code === 'ENOENT' ? new Error(`${path}: no such file or folder`) : error
+    })
+    if (!found.isDirectory()) {
       files.push(path)
       continue
     }

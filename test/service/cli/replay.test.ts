@@ -148,7 +148,7 @@ t.test('what cannot be read at all has an exit code of its own', async (t) => {
     [[empty, '--nonsense'], 64, /nonsense/],
     [[empty, '--pending', '-3'], 64, /pending/],
     [[empty, '--warm-up', 'soon'], 64, /--warm-up is a duration/],
-    [[join(folder, 'missing')], 66, /no such file/],
+    [[join(folder, 'missing')], 66, /missing: no such file or folder/],
     [[join(folder, 'none')], 66, /no log in this folder/],
     [[empty], 65, /the log is empty/],
     [
