@@ -31,7 +31,7 @@ export interface StoredUser extends User {
 }
 
 const maxName = 128
-const isName = (text: string): boolean => text.length <= maxName && !/[\s\p{Cc}]/u.test(text)
+const isName = (text: string): boolean => text.length <= maxName && !/[\s\p{Cc}\p{Cs}]/u.test(text)
 const nameRule = `${maxName} characters, none of them white space`
 const passwordRule = `a password has ${minPassword} to ${maxPassword} characters`
 

@@ -86,7 +86,8 @@ export function addRoute(
   bodyLimit?: number,
 ): void {
   const { method, path, role } = call
-  const url = path.replaceAll(/\{(\w+)\}/g, ':$1([^/]+)')
+  // Not empty. The router compares the decoded value, which may contain a slash: `a%2Fb`.
+  const url = path.replaceAll(/\{(\w+)\}/g, ':$1([^]+)')
   const bare = url.replace(/\/$/, '')
   const isApi = /^\/(api\/svc|opd)\//.test(path)
   // the token is checked before the body is read

@@ -108,6 +108,17 @@ opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 7).toString('base64url')}}]}`,
     t.notMatch(JSON.stringify(trail), /secret|scrypt/)
   })
 
+  t.test('users: each name that is accepted can be changed by its call', async (t) => {
+    const user = { password: 'secret-2', roles: [], account: 'a' }
+    for (const name of ['a/b', 'a%2Fb', '?#', 'é😀']) {
+      t.equal((await call('admin', 'users/', 'POST', { ...user, name })).status, 201, name)
+      const removed = await call('admin', `users/${encodeURIComponent(name)}/remove/`, 'POST')
+      t.match(removed, { status: 200, body: { name } })
+    }
+    const halfCharacter = await call('admin', 'users/', 'POST', { ...user, name: 'a\ud800' })
+    t.match(halfCharacter, { status: 400, body: { errors: [{ pointer: '/name' }] } })
+  })
+
   t.test('audit: a full page names the next one', async (t) => {
     const first = await call('admin', 'audit/?limit=2')
     const next = /^<\/api\/svc\/(audit\/\?[^>]+)>; rel="next"$/.exec(
