@@ -10,7 +10,6 @@ import { readHolds } from './store/suppliers.ts'
 
 /** The state of one supplier that bid traffic uses. */
 interface SupplierState {
-  id: string
   inactiveSeats: ReadonlySet<string>
   /** By location. A location that is not listed is active and unlimited. */
   datacenters: ReadonlyMap<string, { active: boolean; clientQps: number | null }>
@@ -36,16 +35,15 @@ async function load(store: Store): Promise<DirectorySnapshot> {
     db.selectFrom('datacenters').selectAll().execute(),
     readHolds(db),
   ])
-  const empty = (id: string) => ({
-    id,
+  const noState = () => ({
     inactiveSeats: new Set<string>(),
     datacenters: new Map<string, { active: boolean; clientQps: number | null }>(),
   })
-  const suppliers = new Map<string, ReturnType<typeof empty>>()
-  const of = (id: string) => getOrAdd(suppliers, id, () => empty(id))
-  for (const { supplier, name } of seats) of(supplier).inactiveSeats.add(name)
+  const suppliers = new Map<string, ReturnType<typeof noState>>()
+  const stateOf = (id: string) => getOrAdd(suppliers, id, noState)
+  for (const { supplier, name } of seats) stateOf(supplier).inactiveSeats.add(name)
   for (const { supplier, location, client_qps, is_active } of datacenters)
-    of(supplier).datacenters.set(location, {
+    stateOf(supplier).datacenters.set(location, {
       active: is_active === 1,
       clientQps: client_qps === null ? null : Number(client_qps),
     })

@@ -44,7 +44,7 @@ export interface SupplierFigures {
 
 export interface NodeProblem {
   level: 'bad' | 'warn'
-  /** A sentence without its first capital. */
+  /** A sentence without its first capital and its full stop. */
   text: string
 }
 

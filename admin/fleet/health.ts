@@ -24,7 +24,7 @@ export interface HealthContext {
 const warnShare = 0.02
 const badShare = 0.2
 
-/** `ok`: surely at the floor or above; `bad`: surely below; `warn`: the interval contains the floor. */
+/** `bad`: the whole interval is below the floor; `warn`: the estimate is; `ok`: it is at the floor or above. */
 export function keptLevel(kept: Interval | null, floor: number | null): Level {
   if (kept === null || floor === null || floor === 0) return 'none'
   if (kept.upper < floor) return 'bad'

@@ -159,7 +159,7 @@ export function createAdmin(deps: AdminDeps): Admin {
     routerOptions: { maxParamLength },
     forceCloseConnections: 'idle',
     return503OnClosing: false,
-    // A start takes longer on a busy machine: its caller has the limit.
+    // no limit: a start takes longer on a busy machine, and the caller limits its time
     pluginTimeout: 0,
     frameworkErrors(error, _request, reply) {
       // a path that cannot be decoded, or one with a parameter that is too long

@@ -21,7 +21,7 @@ export const isCredential = (context: ContextState) => credentials.has(context)
 
 /**
  * The decision of a notice, and the notice with the reading of its bid id that has it. A context is bound to its bid id,
- * so it tells the reading. Without one, the readings are looked up in order until one has a decision.
+ * so it identifies the reading. Without one, the readings are looked up in order until one has a decision.
  */
 export async function findDecision(
   engine: Engine,

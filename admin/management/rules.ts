@@ -109,28 +109,34 @@ function differs(row: object, field: string, value: unknown): boolean {
   return !isDeepStrictEqual(one, other)
 }
 
-/** Merges the sent entries into the stored ones. If a field that cannot be edited differs, it is a fault. */
+/** By list: the field that identifies an entry, and the fields that PUT may change. */
+const lists = {
+  dsp_seats: { key: 'name', editable: ['is_active'] },
+  datacenters: { key: 'location', editable: ['is_active', 'client_qps'] },
+} as const
+
+/** The stored entries with the fields that were sent. If a field that cannot be edited differs, it is a fault. */
 function merged<T extends object>(
+  list: keyof typeof lists,
   current: readonly T[],
-  asked: readonly Partial<T>[],
-  key: keyof T & string,
-  editable: readonly string[],
-  list: string,
+  asked: readonly object[],
   faults: ProblemFault[],
 ): T[] {
+  const { key, editable } = lists[list]
+  const nameOf = (row: object): unknown => row[key as keyof typeof row]
   const next = current.map((row) => ({ ...row }))
   for (const [at, sent] of asked.entries()) {
-    const row = next.find((each) => each[key] === sent[key])
+    const row = next.find((each) => nameOf(each) === nameOf(sent))
     if (row === undefined) {
       faults.push({
         pointer: `/${list}/${at}/${key}`,
-        detail: `no such entry: ${String(sent[key])}; POST adds one`,
+        detail: `no such entry: ${String(nameOf(sent))}; POST adds one`,
       })
       continue
     }
     for (const [field, value] of Object.entries(sent)) {
       if (!differs(row, field, value)) continue
-      if (editable.includes(field)) Object.assign(row, { [field]: value })
+      if (editable.some((each) => each === field)) Object.assign(row, { [field]: value })
       else faults.push({ pointer: `/${list}/${at}/${field}`, detail: `${field} cannot be edited` })
     }
   }
@@ -140,22 +146,8 @@ function merged<T extends object>(
 /** PUT: only `dsp_seats[].is_active`, `datacenters[].is_active` and `datacenters[].client_qps` may differ. */
 export function planUpdate(rows: SupplierRows, body: UpdateBody, names: Names): ChangeResult {
   const faults = nameFaults(body, names)
-  const seats = merged<Seat>(
-    rows.seats,
-    body.dsp_seats as Partial<Seat>[],
-    'name',
-    ['is_active'],
-    'dsp_seats',
-    faults,
-  )
-  const datacenters = merged<DataCenter>(
-    rows.datacenters,
-    body.datacenters as Partial<DataCenter>[],
-    'location',
-    ['is_active', 'client_qps'],
-    'datacenters',
-    faults,
-  )
+  const seats = merged('dsp_seats', rows.seats, body.dsp_seats, faults)
+  const datacenters = merged('datacenters', rows.datacenters, body.datacenters, faults)
   if (faults.length > 0)
     return refused(422, 'not_editable', 'Only is_active and client_qps can be edited', faults)
   const broken = allotmentFaults(seats, datacenters, body.datacenters)

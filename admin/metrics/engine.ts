@@ -93,8 +93,9 @@ export function engineMetrics(stats: EngineStats): MetricRow[] {
     const sum = new FoldedSum(value)
     return () => sum.samples(rows(), top)
   }
+  /** The names are written out, so that a search for one finds it. */
   const interval = (
-    name: string,
+    [name, lower, upper]: readonly [string, string, string],
     help: string,
     compare: (optimised: ArmSums, holdout: ArmSums) => Interval | null,
   ): MetricRow[] => {
@@ -106,8 +107,8 @@ export function engineMetrics(stats: EngineStats): MetricRow[] {
       })
     return [
       gauge(name, help, part('at')),
-      gauge(`${name}_lower`, `Lower 95 % bound of ${name}, valid at every scrape`, part('lower')),
-      gauge(`${name}_upper`, `Upper 95 % bound of ${name}, valid at every scrape`, part('upper')),
+      gauge(lower, `Lower 95 % bound of ${name}, valid at every scrape`, part('lower')),
+      gauge(upper, `Upper 95 % bound of ${name}, valid at every scrape`, part('upper')),
     ]
   }
   const winRates = () =>
@@ -179,17 +180,17 @@ export function engineMetrics(stats: EngineStats): MetricRow[] {
     ...armMetrics(stats, () => top),
     gauge('bidweir_win_rate', 'Wins per bid of this node since its start', winRates),
     ...interval(
-      'bidweir_kept_win_rate',
+      ['bidweir_kept_win_rate', 'bidweir_kept_win_rate_lower', 'bidweir_kept_win_rate_upper'],
       'Win rate of optimised bids divided by that of the holdout',
       keptWins,
     ),
     ...interval(
-      'bidweir_kept_spend',
+      ['bidweir_kept_spend', 'bidweir_kept_spend_lower', 'bidweir_kept_spend_upper'],
       'Spend per bid (wins weighted by in_ba) of optimised bids divided by that of the holdout',
       keptSpend,
     ),
     ...interval(
-      'bidweir_uplift',
+      ['bidweir_uplift', 'bidweir_uplift_lower', 'bidweir_uplift_upper'],
       'Margin per bid of optimised bids minus that of the holdout, CPM',
       uplift,
     ),

@@ -115,20 +115,6 @@ const empty = (): GroupSums => ({
 const armOf = (sums: GroupSums, arm: string | null): ArmTotals | null =>
   arm === 'holdout' ? sums.holdout : arm !== null && optimized.has(arm) ? sums.treated : null
 
-function keptOf({ treated, holdout }: GroupSums) {
-  const kept = keptWins(treated, holdout)
-  return { kept: kept?.at ?? null, kept_low: kept?.lower ?? null, kept_high: kept?.upper ?? null }
-}
-
-function upliftOf({ treated, holdout }: GroupSums) {
-  const found = uplift(treated, holdout)
-  return {
-    uplift: found?.at ?? null,
-    uplift_low: found?.lower ?? null,
-    uplift_high: found?.upper ?? null,
-  }
-}
-
 type WinRow = Awaited<ReturnType<typeof winRows>>[number]
 
 /**
@@ -155,6 +141,31 @@ function addWins(sums: GroupSums, row: WinRow, rules: ReportRules): void {
   if (totals === null || rate === null) return
   totals.margin += Number(row.margins) / rate
   totals.marginSquares += Number(row.squares) / rate ** 2
+}
+
+const unknown = { at: null, lower: null, upper: null }
+
+function rowOf(
+  [key, key2]: readonly [string, string | null],
+  { counts, totals, treated, holdout }: GroupSums,
+  rules: ReportRules,
+): ReportRow {
+  const kept = keptWins(treated, holdout) ?? unknown
+  const gain = uplift(treated, holdout) ?? unknown
+  return {
+    key,
+    key2,
+    ...counts,
+    ...convertTotals(totals, (currency) => listedRate(rules, currency)),
+    win_rate: counts.decided === 0 ? null : counts.wins / counts.decided,
+    kept: kept.at,
+    kept_low: kept.lower,
+    kept_high: kept.upper,
+    uplift: gain.at,
+    uplift_low: gain.lower,
+    uplift_high: gain.upper,
+    currency: rules.base,
+  }
 }
 
 export async function readRows(
@@ -186,14 +197,5 @@ export async function readRows(
     one === other ? 0 : (one ?? '') < (other ?? '') ? -1 : 1
   return [...groups.values()]
     .sort(({ keys: one }, { keys: other }) => order(one[0], other[0]) || order(one[1], other[1]))
-    .map(({ keys: [key, key2], sums }) => ({
-      key,
-      key2,
-      ...sums.counts,
-      ...convertTotals(sums.totals, (currency) => listedRate(rules, currency)),
-      win_rate: sums.counts.decided === 0 ? null : sums.counts.wins / sums.counts.decided,
-      ...keptOf(sums),
-      ...upliftOf(sums),
-      currency: rules.base,
-    }))
+    .map(({ keys, sums }) => rowOf(keys, sums, rules))
 }

@@ -25,7 +25,7 @@ interface NamedRows {
 /** A power of two. */
 const slots = 4096
 
-/** By three characters and the length of each name, which tell most of them apart. */
+/** By three characters and the length of each name, which distinguish most of them. */
 const slotOf = (supplier: string, publisher: string, domain: string, seat: string) =>
   (partOf(supplier) + 31 * partOf(publisher) + 997 * partOf(domain) + 4099 * partOf(seat)) &
   (slots - 1)

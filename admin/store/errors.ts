@@ -1,4 +1,4 @@
-/** An operation that the store could not complete; nothing was changed partly. The API returns 503. */
+/** An operation that the store did not complete. No part of it alone was applied. The API returns 503. */
 export class StoreError extends Error {
   override name = 'StoreError'
   readonly code: 'unavailable' | 'overloaded' | 'closed'

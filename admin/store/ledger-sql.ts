@@ -233,13 +233,15 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
       select n from ${jsonRows(postgres, text)} ${match}`,
     )
     return async (lookups) => {
-      const text = json(
-        lookups.map(({ bidId, event, since, status, supplier }) => [
-          ...[bidId, event, Math.floor(since), status, supplier],
-        ]),
-      )
+      const rows = lookups.map((of) => [
+        of.bidId,
+        of.event,
+        Math.floor(of.since),
+        of.status,
+        of.supplier,
+      ])
       const first = Math.min(...lookups.map(({ decidedSince }) => Math.floor(decidedSince / day)))
-      const found = new Set((await find(text, Math.max(0, first))).map(({ n }) => n))
+      const found = new Set((await find(json(rows), Math.max(0, first))).map(({ n }) => n))
       return lookups.map((_lookup, at) => found.has(at + 1))
     }
   }

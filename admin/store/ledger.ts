@@ -80,7 +80,7 @@ export interface Ledger {
     bidId: string,
     event: 'win' | 'billing',
     since: number,
-    only?: { status?: 'attributed' | 'unattributed'; supplier?: string | undefined },
+    only?: { status?: 'attributed'; supplier?: string | undefined },
   ): Promise<boolean>
   /** Sweeps the unattributed rows of an hour, because a node may have ended before it swept. */
   sweepHour(begin: number): Promise<void>

@@ -21,7 +21,7 @@ const placeOf = (text: string) => (/^\d{1,15}$/.test(text) ? Number(text) : 0)
 export function modelBusOf(db: Kysely<Tables>): ModelBus {
   const clock = clockOf(true, Date.now)
   return {
-    /** The lock on the row of the stream gives places in the order of commits, so that no reader passes one by. */
+    /** The lock on the row of the stream gives places in the order of commits, so that no reader misses one. */
     async publish(mode, delta) {
       await sql`with next as (
           update model_streams set last = last + 1 where mode = ${mode} returning last),

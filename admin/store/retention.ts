@@ -22,10 +22,9 @@ interface RetentionOptions {
   keep: () => number
   now: () => number
   log: Log
-  /** Milliseconds between two runs, and between two slices of a run. */
-  every?: number
+  /** Milliseconds between two slices of a run. */
   pauseMs?: number
-  /** Milliseconds until the first run; absent: `every`. */
+  /** Milliseconds until the first run; absent: as between two runs. */
   first?: number
   /** Milliseconds of a monotonic clock. */
   clock?: () => number
@@ -45,9 +44,11 @@ const sumsPauseMs = 5
 const dropTries = 5
 /** Milliseconds after the end of an hour until all its notices are on disk. */
 const settle = 600_000
+/** Milliseconds between two runs. */
+const runInterval = 600_000
 
 export function createRetention(store: Store, options: RetentionOptions): Retention {
-  const { keep, now, log, every = settle, pauseMs = 50, first } = options
+  const { keep, now, log, pauseMs = 50, first } = options
   const { clock = () => performance.now() } = options
   const { db, postgres } = store
   const lease = createLease(db, postgres, now)
@@ -196,7 +197,7 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
       (error: Error) => log.warn({ err: error.message }, 'old rows could not be deleted'),
     ),
   )
-  const timers = [setInterval(start, every).unref()]
+  const timers = [setInterval(start, runInterval).unref()]
   if (first !== undefined) timers.push(setTimeout(start, first).unref())
   return {
     run,

@@ -1,6 +1,6 @@
 /**
- * Refresh tokens: opaque, stored as hashes, each valid once. If a token is used twice, its whole family ends, since
- * one of the two users may be a thief (RFC 9700 4.14.2).
+ * Refresh tokens: opaque, stored as hashes, each valid once. If a token is used twice, its whole family ends, because
+ * one of the two may come from an attacker (RFC 9700 4.14.2).
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'

@@ -64,7 +64,9 @@ export function Holds() {
       priced.length === 0
         ? html`<p class="box">OPD is off for every supplier that you see: there is nothing to hold.</p>`
         : table({
-            ...{ label: 'Holds', rows: priced, keyOf: ({ ssp }) => ssp },
+            label: 'Holds',
+            rows: priced,
+            keyOf: ({ ssp }) => ssp,
             columns: may('operator') ? columns : columns.slice(0, -1),
           })
     }`

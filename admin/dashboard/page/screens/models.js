@@ -80,7 +80,9 @@ export function Models() {
           snapshots.length === 0
             ? html`<p class="box">None yet: one is written every five minutes, and at the end of the process.</p>`
             : table({
-                ...{ label: 'Snapshots', rows: snapshots, keyOf: ({ id }) => id },
+                label: 'Snapshots',
+                rows: snapshots,
+                keyOf: ({ id }) => id,
                 columns: steers ? [...columns, rollback] : columns,
               })
         }</section>

@@ -16,7 +16,7 @@ export function shareOf(rows, ...outcomes) {
   return total === 0 ? null : of.reduce((sum, n) => sum + n, 0) / total
 }
 
-/** A wider interval says nothing: too few wins are known. */
+/** The widest interval that is shown. If it is wider, too few wins are known. */
 const widest = 1
 
 /** The figure, if enough wins are known for it. @param {Kept | null | undefined} kept */

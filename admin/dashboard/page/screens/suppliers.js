@@ -193,9 +193,13 @@ export function Suppliers() {
         : rows.length === 0
           ? html`<p class="box">No supplier ${level.value === '' ? '' : `with the state ${levels[level.value]} `}matches${sought === '' ? '' : ` “${search}”`}.</p>`
           : table({
-              ...{ label: 'Suppliers', rows, keyOf: ({ ssp }) => ssp, size: 'fills' },
+              label: 'Suppliers',
+              rows,
+              keyOf: ({ ssp }) => ssp,
+              size: 'fills',
               columns: may('operator') ? columns : columns.slice(0, -1),
-              ...{ sort: sort.value, onSort: sortBy },
+              sort: sort.value,
+              onSort: sortBy,
             })
     }
     ${
